@@ -29,15 +29,15 @@ sys.path += [str(BENCH), *(str(ROOT / name) for name in ("scripts", "notebooks",
 from playwright.sync_api import CDPSession, Page, sync_playwright  # noqa: E402
 
 import nbglcnn  # noqa: E402
-from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
-from bundle import bundled  # noqa: E402
+from browsers import EMPTY_PAGE, chromium_arguments, find_chromium, serve_files  # noqa: E402
+from bundle import bundle_script  # noqa: E402
 from fashion_autoencoder import load_autoencoder, load_images  # noqa: E402
-from views_page import SET, VIEWS  # noqa: E402
+from views_page import SET_STATE, VIEWS_BUNDLE  # noqa: E402
 
 ROUNDS = 12
 QUIET_MS = 250
 # Without frames of its own, which would count: until so many ms pass without question or picture.
-QUIET = """async (ms) => {
+WAIT_UNTIL_QUIET = """async (ms) => {
   const { calls } = views;
   const events = () => calls.batches + calls.asked + calls.answered;
   for (let before = -1; calls.answered < calls.asked || before !== events(); ) {
@@ -55,41 +55,41 @@ CLICK = """async ([css, k]) => {
 }"""
 
 
-def layer(name: str, section: str = "maps", channel: int = 0) -> dict[str, Any]:
+def layer_tab(name: str, section: str = "maps", channel: int = 0) -> dict[str, Any]:
     """The Layer tab at a channel."""
     chosen = {"layer": name, "channel": channel}
-    return {"selected": chosen, "tab": "layer", "section": section}
+    return {"selected": chosen, "tab": "layer", "layerSection": section}
 
 
 # Each kind of click: what is shown before, and what is clicked in turns.
 CLICKS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "chooses a stage": ({"tab": "network", "form": "strip"}, (".nbg-stage .nbg-picture",)),
-    "chooses a channel": (layer("encoder.3"), (".nbg-grid .nbg-frame",)),
+    "chooses a stage": ({"tab": "network", "networkLayout": "strip"}, (".nbg-stage .nbg-picture",)),
+    "chooses a channel": (layer_tab("encoder.3"), (".nbg-grid .nbg-frame",)),
     "pins a pixel in Explain": (
-        layer("encoder.3", "explain"),
+        layer_tab("encoder.3", "explain"),
         (".nbg-pick",),
     ),
     "opens or closes a module": (
-        {"tab": "network", "form": "graph"},
+        {"tab": "network", "networkLayout": "graph"},
         (".nbg-bracket[aria-expanded]", ".nbg-open"),
     ),
-    "changes the tab": (layer("encoder.3"), ("[role=tab]",)),
+    "changes the tab": (layer_tab("encoder.3"), ("[role=tab]",)),
 }
 
 
-def clicks(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
+def measure_clicks(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
     """By renderer and kind of click: the milliseconds of each."""
-    return {renderer: on_renderer(renderer, rounds) for renderer in renderers}
+    return {renderer: measure_renderer(renderer, rounds) for renderer in renderers}
 
 
-def on_renderer(renderer: str, rounds: int) -> dict[str, Any]:
+def measure_renderer(renderer: str, rounds: int) -> dict[str, Any]:
     """All kinds of clicks on one renderer."""
     found: dict[str, Any] = {}
-    with viewed(renderer) as page:
+    with open_views(renderer) as page:
         counters = page.context.new_cdp_session(page)
         counters.send("Performance.enable", {"timeDomain": "threadTicks"})
         for name, (state, targets) in CLICKS.items():
-            rows = [clicked(page, counters, state, targets, k) for k in range(rounds + 2)]
+            rows = [measure_click(page, counters, state, targets, k) for k in range(rounds + 2)]
             kept = rows[2:]
             found[name] = {kind: [row[kind] for row in kept] for kind in kept[0]}
             middle = {kind: statistics.median(row) for kind, row in found[name].items()}
@@ -101,35 +101,39 @@ def on_renderer(renderer: str, rounds: int) -> dict[str, Any]:
     return found
 
 
-def clicked(
+def measure_click(
     page: Page, counters: CDPSession, state: dict[str, Any], targets: tuple[str, ...], k: int
 ) -> dict[str, float]:
     """What the k-th click costs: up to the frame that shows it, and until nothing more follows."""
     if k == 0:
-        page.evaluate(SET, state)
+        page.evaluate(SET_STATE, state)
     css = targets[k % len(targets)]
     page.wait_for_selector(css, state="attached")
-    page.evaluate(QUIET, QUIET_MS)
-    before = spent(counters)
+    page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
+    before = main_thread_ms(counters)
     page.evaluate(CLICK, [css, k // len(targets)])
-    shown = spent(counters)
-    page.evaluate(QUIET, QUIET_MS)
-    return {"all": spent(counters) - before, "shown": shown - before}
+    shown = main_thread_ms(counters)
+    page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
+    return {"all": main_thread_ms(counters) - before, "shown": shown - before}
 
 
-def spent(counters: CDPSession) -> float:
+def main_thread_ms(counters: CDPSession) -> float:
     """Milliseconds of the main thread's tasks so far."""
     metrics = counters.send("Performance.getMetrics")["metrics"]
     return 1000 * sum(one["value"] for one in metrics if one["name"] == "TaskDuration")
 
 
 @contextmanager
-def viewed(renderer: str) -> Iterator[Page]:
+def open_views(renderer: str) -> Iterator[Page]:
     """The autoencoder's views in a fresh Chromium, drawn and quiet."""
     images = load_images()[0][:3]
     plan = nbglcnn.compile(load_autoencoder(), images)
-    files = {"/": EMPTY, "/views.js": bundled(*VIEWS, "--minify"), "/a.plan": plan.to_bytes()}
-    with serving(files.get) as address, sync_playwright() as playwright:
+    files = {
+        "/": EMPTY_PAGE,
+        "/views.js": bundle_script(*VIEWS_BUNDLE, "--minify"),
+        "/a.plan": plan.to_bytes(),
+    }
+    with serve_files(files.get) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(), args=chromium_arguments(renderer)
         )
@@ -140,7 +144,7 @@ def viewed(renderer: str) -> Iterator[Page]:
         page.evaluate("() => { views.show(); }")
         array = np.ascontiguousarray(images, "<f4")
         page.evaluate("a => views.open(...a)", ["/a.plan", [base64.b64encode(array).decode()]])
-        page.evaluate(QUIET, QUIET_MS)
+        page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
         yield page
         browser.close()
 
@@ -151,7 +155,7 @@ def main() -> None:
     parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
-    clicks(given.renderers, given.rounds)
+    measure_clicks(given.renderers, given.rounds)
 
 
 if __name__ == "__main__":

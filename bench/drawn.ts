@@ -1,6 +1,6 @@
 // What the Viewer does at every run: all layers kept, ranges of all, maps of all drawn into 2-D canvases.
-import { openDevice } from "../js/src/webgl/device.ts";
-import { parsePlan } from "../js/src/plan/format.ts";
+import { openDevice } from "../js/src/webgl/gl_device.ts";
+import { parsePlan } from "../js/src/plan/plan_file.ts";
 import { createSession } from "../js/src/webgl/session.ts";
 import type { DrawJob, Session } from "../js/src/plan/runtime.ts";
 import type { Value } from "../js/src/plan/schema.ts";
@@ -29,10 +29,10 @@ function jobOf({ key, layout }: Value, box: { columns: number; rows: number }): 
     columns,
     gap: GAP,
     scale,
-    map: "signed",
+    colormap: "signed",
     theme: "light",
     range: { mode: "layer" },
-    as: "maps",
+    drawMode: "maps",
   };
 }
 

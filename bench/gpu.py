@@ -23,12 +23,12 @@ sys.path += [str(Path(__file__).parent)]
 from models import MODELS
 from nbglcnn import Session, compile, errors
 from nbglcnn.tables import table
-from portable import RING
+from portable_model import INPUT_COUNT
 
 NAMES = ("resnet18", "mobilenet_v2", "pix2pix64", "fashion autoencoder")
-SOFTWARE = ("llvmpipe", "softpipe", "swiftshader", "software")
-WARM_UP = 3
-LONG_S = 1.0  # calls that take longer are made once a round of three
+SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swiftshader", "software")
+WARM_UP_ROUNDS = 3
+SLOW_CALL_S = 1.0  # calls that take longer are made once a round of three
 
 
 def main() -> None:
@@ -42,12 +42,12 @@ def main() -> None:
     rows = []
     for name in names:
         try:
-            rows.append(row(name, given.rounds, cuda))
+            rows.append(measure_row(name, given.rounds, cuda))
         except errors.OpenGLUnavailable as error:
             raise SystemExit(f"nothing to measure: {error}") from None
     renderer = rows[0][0]
     print(f"\nOpenGL: {renderer}. PyTorch {torch.__version__}: {device_name(cuda)}.\n")
-    if any(word in renderer.lower() for word in SOFTWARE):
+    if any(word in renderer.lower() for word in SOFTWARE_RENDERERS):
         print(
             "**No OpenGL driver of a graphics card is here: nbglcnn was drawn by the processor.** "
             "On a machine with one, EGL finds it (NVIDIA: the driver's libEGL_nvidia; in a "
@@ -59,12 +59,12 @@ def main() -> None:
     print(table(heads, [cells for _, cells in rows], "markdown"))
 
 
-def row(name: str, rounds: int, cuda: bool) -> tuple[str, list[str]]:
+def measure_row(name: str, rounds: int, cuda: bool) -> tuple[str, list[str]]:
     """The renderer's name, and a line of the table: every input uploaded, every output read."""
     model = MODELS[name]
     network = model.build()
     generator = torch.Generator().manual_seed(11)
-    ring = [torch.randn(model.shape, generator=generator) for _ in range(RING)]
+    ring = [torch.randn(model.shape, generator=generator) for _ in range(INPUT_COUNT)]
     arrays = [x.numpy() for x in ring]
     with torch.no_grad(), Session(compile(network, ring[0], observe="outputs")) as session:
         expected = network(ring[0]).numpy()
@@ -77,24 +77,24 @@ def row(name: str, rounds: int, cuda: bool) -> tuple[str, list[str]]:
         if cuda:
             there = model.build().cuda()
             runs["cuda"] = lambda k: there(ring[k].cuda()).cpu().numpy()
-        ms = interleaved(runs, rounds)
+        ms = measure_interleaved(runs, rounds)
         renderer = session.renderer
     ratios = [ms["nbglcnn"] / ms[other] for other in runs if other != "nbglcnn"]
     numbers = [f"{value:.2f}" for value in (*ms.values(), *ratios)]
     return renderer, [name, *numbers, f"{error:.0e}"]
 
 
-def interleaved(runs: dict[str, Callable[[int], object]], rounds: int) -> dict[str, float]:
+def measure_interleaved(runs: dict[str, Callable[[int], object]], rounds: int) -> dict[str, float]:
     """The median milliseconds of each, in turns, with another input at every call."""
     calls: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(WARM_UP + rounds):
+    for turn in range(WARM_UP_ROUNDS + rounds):
         for name, run in runs.items():
-            if turn > WARM_UP + 2 and calls[name][-1] > LONG_S * 1000:
+            if turn > WARM_UP_ROUNDS + 2 and calls[name][-1] > SLOW_CALL_S * 1000:
                 continue
             start = time.perf_counter()
-            run(turn % RING)
+            run(turn % INPUT_COUNT)
             calls[name].append((time.perf_counter() - start) * 1000)
-    return {name: statistics.median(ms[WARM_UP:]) for name, ms in calls.items()}
+    return {name: statistics.median(ms[WARM_UP_ROUNDS:]) for name, ms in calls.items()}
 
 
 def device_name(cuda: bool) -> str:

@@ -29,23 +29,23 @@ GOALS = {
     "densenet121": (1.5, None),
     "vit_b_16": (2.0, None),
 }
-CALLS = (100, 300, 1000, 3000)  # of layers in a row
+CALL_COUNTS = (100, 300, 1000, 3000)  # of layers in a row
 ROUNDS = 5
 
 
-def loaded() -> dict[str, Any]:
+def measure_loading() -> dict[str, Any]:
     """Seconds of each network by tool, of fresh processes, and by the number of calls."""
     _install()
-    warm = {name: _asked(name) for name in GOALS}
+    warm = {name: _measure_in_process(name) for name in GOALS}
     fresh = {
-        name: statistics.median(_asked(f"fresh {name}")["nbglcnn"] for _ in range(3))
+        name: statistics.median(_measure_in_process(f"fresh {name}")["nbglcnn"] for _ in range(3))
         for name, (_, goal) in GOALS.items()
         if goal is not None
     }
     return {
         "warm": warm,
         "fresh": fresh,
-        "growth": {n: _asked(f"calls {n}")["nbglcnn"] for n in CALLS},
+        "growth": {n: _measure_in_process(f"calls {n}")["nbglcnn"] for n in CALL_COUNTS},
     }
 
 
@@ -58,7 +58,7 @@ def _install() -> None:
     stamp.write_text("\n".join(PACKAGES))
 
 
-def _asked(what: str) -> dict[str, float]:
+def _measure_in_process(what: str) -> dict[str, float]:
     """What a process of its own finds."""
     command = [sys.executable, "-W", "ignore", __file__, "--measure", what]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -66,7 +66,7 @@ def _asked(what: str) -> dict[str, float]:
     return found
 
 
-def _measured(what: str) -> dict[str, float]:
+def _measure(what: str) -> dict[str, float]:
     import torch
     from torch import nn
 
@@ -98,20 +98,20 @@ def _measured(what: str) -> dict[str, float]:
         nbglcnn.compile(model, x)
 
     if kind == "fresh":
-        return {"nbglcnn": _seconds(nbglcnns)}
+        return {"nbglcnn": _time_call(nbglcnns)}
     tools: dict[str, Callable[[], Any]] = {"nbglcnn": nbglcnns}
     if kind != "calls":
-        tools |= _peers(model, x)
+        tools |= _peer_calls(model, x)
     for tool in tools.values():
         tool()
     times: dict[str, list[float]] = {name: [] for name in tools}
     for _ in range(ROUNDS if kind != "calls" else 3):
         for name, tool in tools.items():
-            times[name].append(_seconds(tool))
+            times[name].append(_time_call(tool))
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def _peers(model: Any, x: Any) -> dict[str, Callable[[], Any]]:
+def _peer_calls(model: Any, x: Any) -> dict[str, Callable[[], Any]]:
     import torch
     import torchlens
     import torchvista
@@ -127,7 +127,7 @@ def _peers(model: Any, x: Any) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _seconds(call: Callable[[], Any]) -> float:
+def _time_call(call: Callable[[], Any]) -> float:
     begun = time.perf_counter()
     call()
     return time.perf_counter() - begun
@@ -135,6 +135,6 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(_measured(sys.argv[2])))
+        print(json.dumps(_measure(sys.argv[2])))
     else:
-        print(json.dumps(loaded(), indent=2))
+        print(json.dumps(measure_loading(), indent=2))

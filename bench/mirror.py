@@ -25,12 +25,12 @@ sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 from playwright.sync_api import sync_playwright  # noqa: E402
 
 from browsers import chromium_arguments, find_chromium  # noqa: E402
-from lab import Notebook, alone, running_lab  # noqa: E402
+from jupyter_lab import Notebook, new_notebook, running_lab  # noqa: E402
 from nbglcnn.tables import table  # noqa: E402
 
 # Batch size and steps.
 LOOPS = {"fashion autoencoder": (64, 300), "resnet18": (4, 20)}
-PATIENCE_S = 900
+TIMEOUT_S = 900
 PREPARE = """
 import json, sys, time
 sys.path[:0] = [{bench!r}]
@@ -66,12 +66,12 @@ def told(of, every):
     model, x = own.build(), torch.zeros(own.shape)
     return own, model, nbglcnn.Viewer(model, x, timeout=120)
 """
-ALONE = """
+ALONE_CELL = """
 own = MODELS[{name!r}]
 alone, *_ = loop(own.build(), own.shape, {batch}, {count})
 """
-SHOWN = "own, model, viewer = told({name!r}, {every})\nviewer"
-MIRROR = """
+VIEWER_CELL = "own, model, viewer = told({name!r}, {every})\nviewer"
+MIRROR_CELL = """
 with nbglcnn.mirror(viewer, model, every={every}) as mirror:
     steps, calls, works = loop(model, own.shape, {batch}, {count}, mirror)
     frames = mirror.frames
@@ -79,14 +79,14 @@ print(json.dumps([alone, steps, calls, works, frames]))
 """
 
 
-def run(notebook: Notebook, source: str) -> str:
+def run_cell(notebook: Notebook, source: str) -> str:
     """What a cell prints."""
-    outputs = notebook.wait(notebook.start(source), PATIENCE_S)
+    outputs = notebook.wait(notebook.start(source), TIMEOUT_S)
     assert not outputs.error, outputs.error
     return outputs.text
 
 
-def row(name: str, where: str, every: int, found: Any) -> list[str]:
+def table_row(name: str, where: str, every: int, found: Any) -> list[str]:
     """A line of the table."""
     import numpy as np
 
@@ -129,18 +129,18 @@ def main() -> None:
         for name in options.only:
             batch, count = LOOPS[name]
             words = {"name": name, "batch": batch, "count": count, "every": options.every}
-            with alone(lab, chromium) as notebook:
-                run(notebook, PREPARE.format(bench=str(BENCH)) + ALONE.format(**words))
-                run(notebook, SHOWN.format(**words))
-                run(notebook, "viewer.activations.source")
-                found = json.loads(run(notebook, MIRROR.format(**words)))
-                rows.append(row(name, options.renderer, options.every, found))
+            with new_notebook(lab, chromium) as notebook:
+                run_cell(notebook, PREPARE.format(bench=str(BENCH)) + ALONE_CELL.format(**words))
+                run_cell(notebook, VIEWER_CELL.format(**words))
+                run_cell(notebook, "viewer.activations.source")
+                found = json.loads(run_cell(notebook, MIRROR_CELL.format(**words)))
+                rows.append(table_row(name, options.renderer, options.every, found))
         chromium.close()
     for name in options.only:
         batch, count = LOOPS[name]
         words = {"name": name, "batch": batch, "count": count, "every": options.every}
         script = PREPARE.format(bench=str(BENCH)) + "".join(
-            part.format(**words) for part in (ALONE, SHOWN, MIRROR)
+            part.format(**words) for part in (ALONE_CELL, VIEWER_CELL, MIRROR_CELL)
         )
         told = subprocess.run(
             [sys.executable, "-c", script],
@@ -149,7 +149,7 @@ def main() -> None:
             check=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},  # as kernels of the Lab have it
         ).stdout
-        rows.append(row(name, "none", options.every, json.loads(told)))
+        rows.append(table_row(name, "none", options.every, json.loads(told)))
     print(f"every={options.every}, milliseconds")
     print(table(TITLES, rows))
 

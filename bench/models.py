@@ -18,18 +18,18 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Model:
+class BenchModel:
     """A network to time, with the shape of its input.
 
-    `slow` ones are for `make bench-full`; of `drawn` ones the pictures are timed too. Those with a
-    `goal` of their own (targets.py) are timed in several runs, the others in one.
+    `is_slow` ones are for `make bench-full`; of `times_drawing` ones the pictures are timed too.
+    Those with a `has_goal` of their own (targets.py) are timed in several runs, the others in one.
     """
 
     make: Callable[[], nn.Module]
     shape: Shape
-    slow: bool = False
-    drawn: bool = False
-    goal: bool = False
+    is_slow: bool = False
+    times_drawing: bool = False
+    has_goal: bool = False
 
     def build(self) -> nn.Module:
         """The network in eval mode, its statistics as training leaves them: not trivial."""
@@ -58,22 +58,26 @@ def convolution(*sizes: int, **arguments: int) -> Callable[[], nn.Module]:
 
 
 MODELS = {
-    "fashion autoencoder": Model(load_autoencoder, (1, 1, 28, 28), drawn=True, goal=True),
-    "all-conv autoencoder 32×32": Model(all_convolutional, (1, 3, 32, 32), goal=True),
-    "pix2pix16 64×64": Model(lambda: Pix2Pix(16, 6), (1, 3, 64, 64)),
-    "pix2pix16 128×128": Model(lambda: Pix2Pix(16, 7), (1, 3, 128, 128)),
-    "pix2pix16": Model(lambda: Pix2Pix(16, 8), (1, 3, 256, 256), goal=True),
-    "pix2pix32": Model(lambda: Pix2Pix(32, 8), (1, 3, 256, 256), slow=True),
-    "pix2pix64": Model(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), slow=True),
-    "resnet18": Model(ResNet18, (1, 3, 224, 224), drawn=True, goal=True),
-    "mobilenet_v2": Model(MobileNetV2, (1, 3, 224, 224), goal=True),
-    "conv 3×3 64→64 @56": Model(convolution(64, 64, 3, 1, 1), (1, 64, 56, 56), goal=True),
-    "conv 1×1 64→256 @56": Model(convolution(64, 256, 1), (1, 64, 56, 56)),
-    "depthwise 3×3 144 @56": Model(convolution(144, 144, 3, 1, 1, groups=144), (1, 144, 56, 56)),
-    "conv 7×7 s2 3→64 @224": Model(convolution(3, 64, 7, 2, 3), (1, 3, 224, 224)),
-    "conv 4×4 s2 64→128 @64": Model(convolution(64, 128, 4, 2, 1), (1, 64, 64, 64)),
-    "convT 4×4 s2 128→64 @32": Model(
+    "fashion autoencoder": BenchModel(
+        load_autoencoder, (1, 1, 28, 28), times_drawing=True, has_goal=True
+    ),
+    "all-conv autoencoder 32×32": BenchModel(all_convolutional, (1, 3, 32, 32), has_goal=True),
+    "pix2pix16 64×64": BenchModel(lambda: Pix2Pix(16, 6), (1, 3, 64, 64)),
+    "pix2pix16 128×128": BenchModel(lambda: Pix2Pix(16, 7), (1, 3, 128, 128)),
+    "pix2pix16": BenchModel(lambda: Pix2Pix(16, 8), (1, 3, 256, 256), has_goal=True),
+    "pix2pix32": BenchModel(lambda: Pix2Pix(32, 8), (1, 3, 256, 256), is_slow=True),
+    "pix2pix64": BenchModel(lambda: Pix2Pix(64, 8), (1, 3, 256, 256), is_slow=True),
+    "resnet18": BenchModel(ResNet18, (1, 3, 224, 224), times_drawing=True, has_goal=True),
+    "mobilenet_v2": BenchModel(MobileNetV2, (1, 3, 224, 224), has_goal=True),
+    "conv 3×3 64→64 @56": BenchModel(convolution(64, 64, 3, 1, 1), (1, 64, 56, 56), has_goal=True),
+    "conv 1×1 64→256 @56": BenchModel(convolution(64, 256, 1), (1, 64, 56, 56)),
+    "depthwise 3×3 144 @56": BenchModel(
+        convolution(144, 144, 3, 1, 1, groups=144), (1, 144, 56, 56)
+    ),
+    "conv 7×7 s2 3→64 @224": BenchModel(convolution(3, 64, 7, 2, 3), (1, 3, 224, 224)),
+    "conv 4×4 s2 64→128 @64": BenchModel(convolution(64, 128, 4, 2, 1), (1, 64, 64, 64)),
+    "convT 4×4 s2 128→64 @32": BenchModel(
         lambda: nn.Sequential(nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU()), (1, 128, 32, 32)
     ),
-    "gemm 4096→1000": Model(lambda: nn.Sequential(nn.Linear(4096, 1000)), (1, 4096)),
+    "gemm 4096→1000": BenchModel(lambda: nn.Sequential(nn.Linear(4096, 1000)), (1, 4096)),
 }

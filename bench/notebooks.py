@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from playwright.sync_api import sync_playwright
 
 from browsers import chromium_arguments, find_chromium
-from lab import Notebook, alone, running_lab
+from jupyter_lab import Notebook, new_notebook, running_lab
 
 
 def notebooks(
@@ -26,6 +26,6 @@ def notebooks(
                     executable_path=find_chromium(),
                     args=[*chromium_arguments(renderer), *arguments],
                 )
-                with alone(lab, browser) as notebook:
+                with new_notebook(lab, browser) as notebook:
                     yield renderer, notebook
                 browser.close()

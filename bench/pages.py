@@ -11,23 +11,23 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 import nbglcnn
-from browsers import EMPTY, chromium_arguments, find_chromium, serving
-from bundle import bundled
+from browsers import EMPTY_PAGE, chromium_arguments, find_chromium, serve_files
+from bundle import bundle_script
 
 BENCH = Path(__file__).parent
 STATIC = Path(nbglcnn.__file__).with_name("static")
 MODULES = BENCH / "node_modules"
 OPTIONS = ("--format=esm", "--external:/runtime.js")
-PAGE = (str(BENCH / "page.ts"), *OPTIONS)
-TRAINING = (str(BENCH / "training.ts"), *OPTIONS)
+PAGE_SCRIPT = (str(BENCH / "page.ts"), *OPTIONS)
+TRAINING_SCRIPT = (str(BENCH / "training.ts"), *OPTIONS)
 
 
-def file_of(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) -> bytes | None:
+def find_file(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) -> bytes | None:
     """What the page asks for."""
     if path == "/":
-        return EMPTY
+        return EMPTY_PAGE
     if path == "/page.js":
-        return bundled(*script)
+        return bundle_script(*script)
     first, _, rest = path.lstrip("/").partition("/")
     if first == "model":
         return files.get(rest)
@@ -41,12 +41,12 @@ def file_of(path: str, files: Mapping[str, bytes], script: tuple[str, ...]) -> b
 
 
 @contextmanager
-def page(
-    renderer: str, files: Mapping[str, bytes], script: tuple[str, ...] = PAGE
+def open_page(
+    renderer: str, files: Mapping[str, bytes], script: tuple[str, ...] = PAGE_SCRIPT
 ) -> Iterator[tuple[Page, str]]:
     """A fresh Chromium with the bench's page; and the name of its graphics device."""
-    answer = partial(file_of, files=files, script=script)
-    with serving(answer) as address, sync_playwright() as playwright:
+    answer = partial(find_file, files=files, script=script)
+    with serve_files(answer) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(),
             args=[

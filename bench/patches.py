@@ -26,7 +26,7 @@ def main() -> None:
             index = tuple(size // 2 for size in parameter.shape)
             for turn in range(TURNS):
                 begun = time.perf_counter()
-                patches = network.patch(name, index, float(turn + 1))
+                patches = network.patch_parameter(name, index, float(turn + 1))
                 found.append(((time.perf_counter() - begun) * 1000, name, len(patches)))
         times = [ms for ms, *_ in found]
         most, name, _ = max(found)

@@ -11,22 +11,22 @@ import numpy as np
 
 from loading import GOALS as LOADING_S
 from nbglcnn.tables import table
-from plot import PLOT, draw
-from targets import GOALS, PAUSE_S, REFERENCE, WRONG, shares, verdict
+from scaling_plot import PLOT, write_plot
+from targets import GOALS, MAX_ERROR, PAUSE_S, REFERENCE, format_verdict, time_shares
 
 FILE = Path(__file__).parents[1] / "docs" / "performance.md"
 PICTURE_S = {"fashion autoencoder": (6.0, 3.0), "resnet18": (15.0, 7.5)}  # in both cells
-WORDS_S = 0.5
-RATE = 0.8, 0.5  # of a bare widget's rate: target, floor
+FIRST_TEXT_S = 0.5
+RATE_LIMITS = 0.8, 0.5  # of a bare widget's rate: target, floor
 TASK_MS = 200
-LIVE = 0.8, 0.5  # of the lesser of the camera's rate and the page's: target, floor
-CAMERA_RATE = 30  # pictures a second, of the fake camera of live.py
+CAMERA_LIMITS = 0.8, 0.5  # of the lesser of the camera's rate and the page's: target, floor
+CAMERA_RATE = 30  # pictures a second, of the fake camera of camera.py
 CLICK_MS = 16
 # Of TensorFlow.js's time for a step of training, by renderer: target, floor.
-STEP = {"swiftshader": (0.08, 0.15), "llvmpipe": (0.12, 0.2)}
+STEP_LIMITS = {"swiftshader": (0.08, 0.15), "llvmpipe": (0.12, 0.2)}
 # While a step is computed the page paints so many frames a second, at so many times its time.
-FRAMES, SLOWER = 50, 1.7
-WRONG_LOSS = 1e-4  # of a loss: rounding errors grow from step to step
+MIN_FRAMES, MAX_SLOWDOWN = 50, 1.7
+MAX_LOSS_ERROR = 1e-4  # of a loss: rounding errors grow from step to step
 RESULTS = Path(__file__).parents[1] / "build" / "bench.json"
 
 TOP = """\
@@ -80,31 +80,31 @@ PEERS = {
 }
 
 
-def write(results: dict[str, Any]) -> None:
+def write_page(results: dict[str, Any]) -> None:
     """Write the page, and the plot that it shows."""
     minutes = max(1, round(results["seconds"] / 60))
     parts = [TOP.format(date=results["date"], minutes=minutes)]
     for renderer, found in results["renderers"].items():
         parts.append(f"## {renderer}\n`{found['device']}`\n")
-        parts.append(_warm(found["models"]))
-        parts.append(_others(found["models"]))
+        parts.append(_inference_table(found["models"]))
+        parts.append(_calls_section(found["models"]))
     if results["renderers"]:
-        parts.append(_goals(results["renderers"]))
+        parts.append(_goals_section(results["renderers"]))
     if "growth" in results:
-        draw(results["growth"])
-        parts.append(_growth(results["growth"]))
+        write_plot(results["growth"])
+        parts.append(_scaling_section(results["growth"]))
     if "loading" in results:
-        parts.append(_loading(results["loading"]))
+        parts.append(_loading_section(results["loading"]))
     if "cells" in results:
-        parts.append(_cells(results["cells"]))
+        parts.append(_cells_section(results["cells"]))
     if "rate" in results:
-        parts.append(_rate(results["rate"]))
+        parts.append(_rate_section(results["rate"]))
     if "clicks" in results:
-        parts.append(_clicks(results["clicks"]))
+        parts.append(_clicks_section(results["clicks"]))
     if "live" in results:
-        parts.append(_live(results["live"]))
+        parts.append(_camera_section(results["live"]))
     if "training" in results:
-        parts.append(_training(results["training"]))
+        parts.append(_training_section(results["training"]))
     FILE.write_text("\n".join([*parts, GPU]), encoding="utf-8")
 
 
@@ -117,7 +117,7 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
     return table(heads, rows, "markdown") + "\n"
 
 
-def _spread(values: list[float]) -> str:
+def _format_spread(values: list[float]) -> str:
     if not values:
         return "–"
     middle = statistics.median(values)
@@ -126,28 +126,36 @@ def _spread(values: list[float]) -> str:
     return f"{middle:.3g} ±{(max(values) - min(values)) / 2:.1g}"
 
 
-def _ratio(rows: dict[str, Any], peer: str, kind: str) -> str:
+def _format_ratio(rows: dict[str, Any], peer: str, kind: str) -> str:
     row = rows.get(peer)
     if row is None:
         return "–"
     if "fails" in row:
         return "fails"
-    return _spread(shares(rows, peer, REFERENCE, kind)) if row["error"] <= WRONG else "WRONG"
+    return (
+        _format_spread(time_shares(rows, peer, REFERENCE, kind))
+        if row["error"] <= MAX_ERROR
+        else "WRONG"
+    )
 
 
-def _goals(renderers: dict[str, Any]) -> str:
+def _goals_section(renderers: dict[str, Any]) -> str:
     rows = []
     for goal in GOALS:
-        cells = [goal.what]
+        cells = [goal.label]
         for renderer, found in renderers.items():
-            if renderer not in goal.goals:
+            if renderer not in goal.limits:
                 continue
-            target, floor = goal.goals[renderer]
+            target, floor = goal.limits[renderer]
             values = goal.measure(found["models"])
-            said = verdict(statistics.median(values), target, floor) if values else "not measured"
-            cells += [f"{target:g} / {floor:g}", _spread(values), said]
+            said = (
+                format_verdict(statistics.median(values), target, floor)
+                if values
+                else "not measured"
+            )
+            cells += [f"{target:g} / {floor:g}", _format_spread(values), said]
         rows.append(cells)
-    names = [name for name in renderers if name in GOALS[0].goals]
+    names = [name for name in renderers if name in GOALS[0].limits]
     heads = ["", *(f"{n}{h}" for n in names for h in (": target / floor", ", measured", ""))]
     return (
         "## Targets\n"
@@ -160,7 +168,7 @@ def _goals(renderers: dict[str, Any]) -> str:
     )
 
 
-def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
+def fit_line(points: list[tuple[float, float]]) -> tuple[float, float]:
     """Milliseconds of a call that computes nothing, and per million MACs more.
 
     The line's errors are taken as shares, so that short layers count as much as long ones.
@@ -171,13 +179,13 @@ def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
     return float(fixed), float(each)
 
 
-def _growth(found: dict[str, Any]) -> str:
+def _scaling_section(found: dict[str, Any]) -> str:
     rows = []
     for renderer, kinds in found.items():
         for kind, peers in kinds.items():
             cells = [renderer, kind]
             for points in peers.values():
-                fixed, each = slope(points)
+                fixed, each = fit_line(points)
                 cells += [f"{fixed:.1f} + {each:.3f} a 10⁶", f"{points[-1][1] / points[-1][0]:.3f}"]
             rows.append(cells)
     heads = ["", "convolution", "nbglcnn: fitted ms", "ms a 10⁶ in the largest"]
@@ -194,12 +202,12 @@ def _growth(found: dict[str, Any]) -> str:
     )
 
 
-def _loading(found: dict[str, Any]) -> str:
+def _loading_section(found: dict[str, Any]) -> str:
     rows = []
     for name, times in found["warm"].items():
         warm, fresh = LOADING_S[name]
-        first = "–" if fresh is None else _held(found["fresh"][name], fresh)
-        row = [name, _held(times["nbglcnn"], warm), first]
+        first = "–" if fresh is None else _with_limit(found["fresh"][name], fresh)
+        row = [name, _with_limit(times["nbglcnn"], warm), first]
         rows.append(row + [f"{times[one]:.2f}" for one in ("torchvista", "TorchLens", "forward")])
     heads = ["", "**nbglcnn.compile**", "in a fresh process", "torchvista", "TorchLens", "forward"]
     calls = [[f"{int(count):,}", f"{s:.2f}", f"{1e3 * s / int(count):.2f}"]
@@ -227,16 +235,22 @@ def _loading(found: dict[str, Any]) -> str:
     )
 
 
-def _cells(found: dict[str, Any]) -> str:
+def _cells_section(found: dict[str, Any]) -> str:
     rows = []
     parts = ("load", "plan", "transfer", "shaders", "run")
     for renderer, networks in found.items():
         for name, cells in networks.items():
             for k, (which, cell) in enumerate(zip(("first", "second"), cells, strict=True)):
                 most = PICTURE_S.get(name, (math.inf, math.inf))[k]
-                row = [f"{name}, {which} cell", renderer, _held(cell["total"], most)]
+                row = [f"{name}, {which} cell", renderer, _with_limit(cell["total"], most)]
                 row += [f"{cell[part]:.1f}" for part in parts]
-                rows.append([*row, _held(cell["text"], WORDS_S), _held(cell["task_ms"], TASK_MS)])
+                rows.append(
+                    [
+                        *row,
+                        _with_limit(cell["text"], FIRST_TEXT_S),
+                        _with_limit(cell["task_ms"], TASK_MS),
+                    ]
+                )
     heads = ["", "renderer", "**all**", "recording it", "Plan", "transfer"]
     heads += ["shaders", "first run", "first words after", "longest task"]
     return (
@@ -254,15 +268,17 @@ def _cells(found: dict[str, Any]) -> str:
     )
 
 
-def _rate(found: dict[str, Any]) -> str:
+def _rate_section(found: dict[str, Any]) -> str:
     rows = []
     for renderer, networks in found.items():
         for name, row in networks.items():
             kinds = ("read", "raw")
             rates = [row["bytes"] / 1e6 / statistics.median(row[kind]) for kind in kinds]
             shares = [raw / read for raw, read in zip(row["raw"], row["read"], strict=True)]
-            said = verdict(-statistics.median(shares), *(-share for share in RATE))
-            rows.append([name, renderer, *(f"{r:.0f}" for r in rates), _spread(shares), said])
+            said = format_verdict(-statistics.median(shares), *(-share for share in RATE_LIMITS))
+            rows.append(
+                [name, renderer, *(f"{r:.0f}" for r in rates), _format_spread(shares), said]
+            )
     heads = ["", "renderer", "MB/s read", "MB/s of a minimal widget", "share", ""]
     return (
         "## Values on their way to Python\n"
@@ -271,19 +287,19 @@ def _rate(found: dict[str, Any]) -> str:
             "sends the same number of bytes in parts of the same size from prepared buffers, "
             "through the same server and its websocket, in turns. A read also draws each value in "
             "row-major order and copies it from the graphics device; the target for its share of "
-            f"that rate is {RATE[0]:g}, the floor {RATE[1]:g}."
+            f"that rate is {RATE_LIMITS[0]:g}, the floor {RATE_LIMITS[1]:g}."
         )
         + "\n\n"
         + _table(heads, rows)
     )
 
 
-def _live(found: dict[str, Any]) -> str:
+def _camera_section(found: dict[str, Any]) -> str:
     rows = []
     for renderer, networks in found.items():
         for name, row in networks.items():
             share = camera_share(row)
-            said = verdict(-share, *(-one for one in LIVE))
+            said = format_verdict(-share, *(-one for one in CAMERA_LIMITS))
             early, late = (f"{one / 1e6:.1f}" for one in row["bytes"])
             rates = (f"{statistics.median(row[kind]):.3g}" for kind in ("camera", "played"))
             rows.append([name, renderer, *rates, f"{share:.2f}", said, early, late])
@@ -319,7 +335,7 @@ def camera_share(row: dict[str, Any]) -> float:
     return statistics.median(camera / min(CAMERA_RATE, played) for camera, played in turns)
 
 
-def _training(found: dict[str, Any]) -> str:
+def _training_section(found: dict[str, Any]) -> str:
     rows = []
     for renderer, networks in found.items():
         for name, peers in networks.items():
@@ -329,13 +345,15 @@ def _training(found: dict[str, Any]) -> str:
                     a / b for a, b in zip(row["first"], peers[REFERENCE]["first"], strict=True)
                 ]
                 own = peer == "nbglcnn"
-                said = verdict(statistics.median(ratios), *STEP[renderer]) if own else ""
-                if row["error"] > WRONG_LOSS:
+                said = (
+                    format_verdict(statistics.median(ratios), *STEP_LIMITS[renderer]) if own else ""
+                )
+                if row["error"] > MAX_LOSS_ERROR:
                     said = "WRONG"
                 ms = f"{statistics.median(row['warm']):.3g}"
                 counted = str(row["counts"]["draws"]) if row["counts"]["draws"] else "–"
-                rows.append([name, renderer, peer, ms, _spread(ratios), said, _spread(firsts),
-                             counted, f"{row['error']:.0e}"])  # fmt: skip
+                rows.append([name, renderer, peer, ms, _format_spread(ratios), said,
+                             _format_spread(firsts), counted, f"{row['error']:.0e}"])  # fmt: skip
     heads = ["", "renderer", "engine", "ms a step", "**share**", "", "first step, share", "draws"]
     return (
         "## A step of training\n"
@@ -343,20 +361,20 @@ def _training(found: dict[str, Any]) -> str:
             "Forward pass, gradients and SGD's update of a batch of 32 pictures of 28×28, uploaded "
             "for each step; the loss is read after a series of steps. Shares are relative to "
             "TensorFlow.js's WebGL backend in the same run, with target and floor "
-            + " and ".join(f"{a:g} and {b:g} on {name}" for name, (a, b) in STEP.items())
+            + " and ".join(f"{a:g} and {b:g} on {name}" for name, (a, b) in STEP_LIMITS.items())
             + ". ConvNetJS is pure JavaScript, computes one example at a time, and has no "
             "transposed convolution. All engines begin with the same weights, and every loss that "
             "is read is compared with PyTorch's of that step: WRONG marks a difference of more "
-            f"than {WRONG_LOSS:g}."
+            f"than {MAX_LOSS_ERROR:g}."
         )
         + "\n\n"
         + _table([*heads, "largest error"], rows)
         + "\n\n"
-        + _painted(found)
+        + _painting_section(found)
     )
 
 
-def _painted(found: dict[str, Any]) -> str:
+def _painting_section(found: dict[str, Any]) -> str:
     rows = []
     for renderer, networks in found.items():
         for name, peers in networks.items():
@@ -367,27 +385,27 @@ def _painted(found: dict[str, Any]) -> str:
                 statistics.median(run[what] for run in runs) for what in ("free", "ms", "frames")
             )
             ratio = statistics.median(run["ms"] / run["free"] for run in runs)
-            held = "" if ratio <= SLOWER and frames >= FRAMES else "**misses**"
+            held = "" if ratio <= MAX_SLOWDOWN and frames >= MIN_FRAMES else "**misses**"
             rows.append([name, renderer, f"{free:.3g}", f"{ms:.3g}", f"{ratio:.2f}",
                          f"{frames:.0f}", held])  # fmt: skip
     heads = ["", "renderer", "ms alone", "ms while the page paints", "**times**", "frames/s", ""]
     return (
         _prose(
             "Steps between frames, as in the page's loop, while a canvas of 600×600 is painted in "
-            f"every frame. The limits are {FRAMES} frames/s at least, and {SLOWER:g} times the "
-            "step alone at most. Painting and the network share two cores here."
+            f"every frame. The limits are {MIN_FRAMES} frames/s at least, and {MAX_SLOWDOWN:g} "
+            "times the step alone at most. Painting and the network share two cores here."
         )
         + "\n\n"
         + _table(heads, rows)
     )
 
 
-def _clicks(found: dict[str, Any]) -> str:
+def _clicks_section(found: dict[str, Any]) -> str:
     rows = []
     for renderer, kinds in found.items():
         for name, row in kinds.items():
             shown, whole = row["shown"], row["all"]
-            cells = [_held(statistics.median(shown), CLICK_MS), f"{max(shown):.3g}"]
+            cells = [_with_limit(statistics.median(shown), CLICK_MS), f"{max(shown):.3g}"]
             cells += [f"{statistics.median(whole):.3g}", f"{max(whole):.3g}"]
             rows.append([name, renderer, *cells])
     heads = ["a click that", "renderer", "**until it is shown**", "at most"]
@@ -405,35 +423,38 @@ def _clicks(found: dict[str, Any]) -> str:
     )
 
 
-def _held(value: float, most: float) -> str:
+def _with_limit(value: float, most: float) -> str:
     shown = f"{value:.3g}"
     if most == math.inf:
         return shown
     return f"{shown} / {most:g}: {'met' if value <= most else '**missed**'}"
 
 
-def _warm(models: dict[str, Any]) -> str:
+def _inference_table(models: dict[str, Any]) -> str:
     heads = ["network", "10⁶ MACs", *PEERS.values(), "largest error"]
     rows = []
     for name, model in models.items():
         peers = model["peers"]
         error = peers.get("nbglcnn", {}).get("error")
-        cells = [_ratio(peers, peer, "warm") for peer in PEERS]
+        cells = [_format_ratio(peers, peer, "warm") for peer in PEERS]
         shown = "–" if error is None else f"{error:.0e}"
         rows.append([name, f"{model['macs'] / 1e6:.0f}", *cells, shown])
     return _table(heads, rows)
 
 
-def _others(models: dict[str, Any]) -> str:
+def _calls_section(models: dict[str, Any]) -> str:
     counted = ["draws", "WebGL calls a draw", "made and deleted", "fences"]
     heads = ["network", "first run", "all activations read", *counted]
     heads += [f"TF.js: {head}" for head in counted]
     rows = []
     for name, model in models.items():
         peers = model["peers"]
-        cells = [_ratio(peers, "nbglcnn", "first"), _ratio(peers, "nbglcnn all", "all")]
+        cells = [
+            _format_ratio(peers, "nbglcnn", "first"),
+            _format_ratio(peers, "nbglcnn all", "all"),
+        ]
         for peer in ("nbglcnn", REFERENCE):
-            cells += _counts(peers.get(peer, {}).get("counts"))
+            cells += _format_counts(peers.get(peer, {}).get("counts"))
         rows.append([name, *cells])
     return (
         _prose(
@@ -445,7 +466,7 @@ def _others(models: dict[str, Any]) -> str:
     )
 
 
-def _counts(counts: dict[str, int] | None) -> list[str]:
+def _format_counts(counts: dict[str, int] | None) -> list[str]:
     if counts is None:
         return ["–"] * 4
     each = counts["calls"] / max(counts["draws"], 1)
@@ -454,4 +475,4 @@ def _counts(counts: dict[str, int] | None) -> list[str]:
 
 
 if __name__ == "__main__":
-    write(json.loads(RESULTS.read_text(encoding="utf-8")))
+    write_page(json.loads(RESULTS.read_text(encoding="utf-8")))

@@ -25,27 +25,27 @@ sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
 
 from playwright.sync_api import Error, Page  # noqa: E402
 
-from bundle import bundled, install, node_path  # noqa: E402
-from cell import CELLS, first_pictures  # noqa: E402
-from clicks import clicks  # noqa: E402
-from linear import grown  # noqa: E402
-from live import live  # noqa: E402
-from loading import loaded  # noqa: E402
+from bundle import bundle_script, install, node_path  # noqa: E402
+from camera import measure_cameras  # noqa: E402
+from clicks import measure_clicks  # noqa: E402
+from first_picture import CELL_NETWORKS, measure_first_pictures  # noqa: E402
+from loading import measure_loading  # noqa: E402
+from mac_scaling import measure_scaling  # noqa: E402
 from models import MODELS  # noqa: E402
-from pages import PAGE, page  # noqa: E402
-from portable import RING, Portable, portable  # noqa: E402
-from rate import rates  # noqa: E402
-from report import REFERENCE, RESULTS, WRONG, write  # noqa: E402
-from training import trained  # noqa: E402
+from pages import PAGE_SCRIPT, open_page  # noqa: E402
+from portable_model import INPUT_COUNT, PortableModel, export_portable  # noqa: E402
+from read_rate import measure_rates  # noqa: E402
+from report import MAX_ERROR, REFERENCE, RESULTS, write_page  # noqa: E402
+from training import measure_training  # noqa: E402
 
-DRAWN = "nbglcnn drawn"
-PEERS = ("nbglcnn", "nbglcnn all", DRAWN, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
+DRAWN_PEER = "nbglcnn drawn"
+PEERS = ("nbglcnn", "nbglcnn all", DRAWN_PEER, REFERENCE, "tfjs wasm", "ort wasm", "ort webgl")
 # A fused Plan has no activations to read, and pictures come instead of them.
-NO_ACTIVATIONS = ("nbglcnn", DRAWN)
+NO_ACTIVATIONS = ("nbglcnn", DRAWN_PEER)
 LARGE_MACS = 250e6  # larger networks take ORT's WebGL minutes: in `make bench-full` only
 PARTS = ("networks", "growth", "loading", "cells", "rate", "clicks", "live", "training")
 SLOW_S = 4.0  # a peer that needs longer for a frame gets fewer rounds
-Found = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
+PeerFigures = tuple[dict[str, Any], str]  # each peer's figures, and the name of the graphics device
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true", help="print only: leave files as they are")
     given = parser.parse_args()
     install(BENCH, node_path())
-    bundled(*PAGE)  # a mistake in it shows here
+    bundle_script(*PAGE_SCRIPT)  # a mistake in it shows here
     started = time.monotonic()
     results: dict[str, Any] = {"date": date.today().isoformat(), "renderers": {}}
     if set(given.parts) != set(PARTS) or given.only:
@@ -71,34 +71,34 @@ def main() -> None:
             print(f"{RESULTS} isn't there: figures are printed, and docs/performance.md stays")
             given.dry = True
     if "networks" in given.parts:
-        found = networks(given)
+        found = measure_networks(given)
         if given.only:
-            found = beside(found, results["renderers"])
+            found = merge_results(found, results["renderers"])
         results["renderers"] = found
     if "growth" in given.parts:
-        results["growth"] = grown(given.renderers)
+        results["growth"] = measure_scaling(given.renderers)
     if "loading" in given.parts:
-        results["loading"] = loaded()
+        results["loading"] = measure_loading()
     if "cells" in given.parts:
-        results["cells"] = first_pictures(CELLS, given.renderers, full=given.full)
+        results["cells"] = measure_first_pictures(CELL_NETWORKS, given.renderers, full=given.full)
     if "rate" in given.parts:
-        results["rate"] = rates(given.renderers)
+        results["rate"] = measure_rates(given.renderers)
     if "clicks" in given.parts:
-        results["clicks"] = clicks(given.renderers)
+        results["clicks"] = measure_clicks(given.renderers)
     if "live" in given.parts:
-        results["live"] = live(given.renderers)
+        results["live"] = measure_cameras(given.renderers)
     if "training" in given.parts:
-        results["training"] = trained(given.renderers)
+        results["training"] = measure_training(given.renderers)
     seconds = round(time.monotonic() - started)
     print(f"{seconds / 60:.0f} minutes in all")
     results.setdefault("seconds", seconds)
     if not given.dry:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        write(results)
+        write_page(results)
 
 
-def beside(found: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+def merge_results(found: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
     """Figures of some networks among those of an earlier run, in the order of MODELS."""
     joined = dict(old)
     for renderer, one in found.items():
@@ -107,44 +107,46 @@ def beside(found: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
     return joined
 
 
-def networks(given: argparse.Namespace) -> dict[str, Any]:
+def measure_networks(given: argparse.Namespace) -> dict[str, Any]:
     """The figures of all networks that were asked for, by renderer."""
     found: dict[str, Any] = {}
     for name, model in MODELS.items():
         if given.only and not any(part in name for part in given.only):
             continue
-        if model.slow and not (given.full or given.only):
+        if model.is_slow and not (given.full or given.only):
             continue
-        network = portable(model)
-        left_out = set() if model.drawn else {DRAWN}
+        network = export_portable(model)
+        left_out = set() if model.times_drawing else {DRAWN_PEER}
         if network.macs > LARGE_MACS and not given.full:
             left_out.add("ort webgl")
         peers = [peer for peer in given.peers if peer not in left_out]
         for renderer in given.renderers:
-            runs = given.runs if model.goal or given.full else 1
-            rows, device = timed(network, renderer, peers, given.rounds, runs)
+            runs = given.runs if model.has_goal or given.full else 1
+            rows, device = time_peers(network, renderer, peers, given.rounds, runs)
             found.setdefault(renderer, {"device": device, "models": {}})
             found[renderer]["models"][name] = {"macs": network.macs, "peers": rows}
-            show(name, renderer, rows)
+            print_figures(name, renderer, rows)
     return found
 
 
-def timed(network: Portable, renderer: str, peers: list[str], rounds: int, runs: int) -> Found:
+def time_peers(
+    network: PortableModel, renderer: str, peers: list[str], rounds: int, runs: int
+) -> PeerFigures:
     """All figures of all peers. Each run has a browser of its own: a first run is first once."""
     rows: dict[str, Any] = {
         peer: {"first": [], "warm": [], "all": [], "error": 0} for peer in peers
     }
     device = ""
     for run in range(runs):
-        with page(renderer, network.files) as (opened, renderer_name):
+        with open_page(renderer, network.files) as (opened, renderer_name):
             device = renderer_name
-            opened.evaluate("ring => bench.open(ring)", RING)
-            for peer in turned(peers, run):
-                start(opened, peer, rows[peer])
+            opened.evaluate("ring => bench.open(ring)", INPUT_COUNT)
+            for peer in rotate_peers(peers, run):
+                start_peer(opened, peer, rows[peer])
             # A call of each in turn, so that a busy machine hits them alike.
             for turn in range(rounds):
-                for peer in turned(peers, turn):
-                    measure(opened, peer, rows[peer], turn)
+                for peer in rotate_peers(peers, turn):
+                    measure_peer(opened, peer, rows[peer], turn)
             for row in rows.values():
                 for kind in ("warm", "all"):
                     calls = row.pop(f"{kind} calls", [])
@@ -158,13 +160,13 @@ def timed(network: Portable, renderer: str, peers: list[str], rounds: int, runs:
     return rows, device
 
 
-def turned(peers: list[str], turn: int) -> list[str]:
+def rotate_peers(peers: list[str], turn: int) -> list[str]:
     """The peers, another one first each time: who begins pays for what others have in memory."""
     first = turn % len(peers)
     return peers[first:] + peers[:first]
 
 
-def start(opened: Page, peer: str, row: dict[str, Any]) -> None:
+def start_peer(opened: Page, peer: str, row: dict[str, Any]) -> None:
     """The first run, and a second one that tells how long they take."""
     if "fails" in row:
         return
@@ -179,7 +181,7 @@ def start(opened: Page, peer: str, row: dict[str, Any]) -> None:
     row["slow"] = min(call["ms"] for call in again) > SLOW_S * 1000
 
 
-def measure(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
+def measure_peer(opened: Page, peer: str, row: dict[str, Any], turn: int) -> None:
     """Some calls, and some that read every activation; a slow peer gets one turn of each."""
     if "fails" in row or (row["slow"] and turn > 0):
         return
@@ -203,7 +205,7 @@ def first_line(error: Error) -> str:
     return error.message.partition("\n")[0].removeprefix("Page.evaluate: ")[:200]
 
 
-def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
+def print_figures(name: str, renderer: str, rows: dict[str, Any]) -> None:
     """Print one network's figures as they come."""
     print(f"\n{name} on {renderer}")
     base = rows.get(REFERENCE, {})
@@ -215,7 +217,7 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
         ratio = f"{warm / statistics.median(base['warm']):7.3f}" if base.get("warm") else "      –"
         everything = f"{statistics.median(row['all']):9.1f}" if row["all"] else "        –"
         counts = row["counts"]
-        void = "  WRONG" if not row["error"] <= WRONG else ""
+        void = "  WRONG" if not row["error"] <= MAX_ERROR else ""
         print(
             f"  {peer:13} warm {warm:9.2f} ms {ratio} of {REFERENCE}; "
             f"first {statistics.median(row['first']):8.0f}; "

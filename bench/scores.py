@@ -24,15 +24,15 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nbglcnn  # noqa: E402
-from browsers import EMPTY, chromium_arguments, find_chromium, serving  # noqa: E402
-from nbglcnn.codegen.glsl import Kernel, program_source  # noqa: E402
+from browsers import EMPTY_PAGE, chromium_arguments, find_chromium, serve_files  # noqa: E402
+from nbglcnn.codegen.glsl import FragmentShader, program_source  # noqa: E402
 from nbglcnn.plan.layout import Layout  # noqa: E402
-from page import GlPage  # noqa: E402
+from webgl_page import GlPage  # noqa: E402
 
 FRAMES = 40
-PAIRS = 3  # of both ways in turn, the faster one of each
+ROUNDS = 3  # of both ways in turn, the faster one of each
 # One way's milliseconds a frame, of a session.
-FRAME = """async ([k, picked, frames, scores]) => {
+TIME_FRAMES = """async ([k, picked, frames, scores]) => {
   const session = gl.the(k);
   const x = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i));
   const value = session.value("output");
@@ -43,7 +43,7 @@ FRAME = """async ([k, picked, frames, scores]) => {
     session.write("input", x);
     await session.run({ urgent: true });
     const start = performance.now();
-    if (picked) await session.largest("output", 10, 0);
+    if (picked) await session.topk("output", 10, 0);
     else {
       const all = (await session.sample("output", [[0, 0, w, h]])).subarray(0, scores);
       const key = (i) => Number.isNaN(all[i]) ? -Infinity : all[i];
@@ -53,14 +53,14 @@ FRAME = """async ([k, picked, frames, scores]) => {
   }
   return times;
 }"""
-FIRST = """async (k) => {
+TIME_FIRST_USE = """async (k) => {
   const start = performance.now();
-  await gl.the(k).largest("output", 10, 0);
+  await gl.the(k).topk("output", 10, 0);
   return performance.now() - start;
 }"""
 
 
-def plan_of(classes: int) -> nbglcnn.Plan:
+def classifier_plan(classes: int) -> nbglcnn.Plan:
     """A single dense layer, so that the scores are what takes time."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, classes)).eval()
@@ -69,9 +69,9 @@ def plan_of(classes: int) -> nbglcnn.Plan:
 
 def section_bytes() -> int:
     """Two programs of a Plan, each with its prelude; their passes take less than 1 kB."""
-    text = (ROOT / "js" / "src" / "gl" / "largest.glsl").read_text("utf-8")
-    common = (ROOT / "js" / "src" / "gl" / "common.glsl").read_text("utf-8")
-    kernel = Kernel("largest", common + text, pixel=False)
+    text = (ROOT / "js" / "src" / "webgl" / "shaders" / "topk.glsl").read_text("utf-8")
+    common = (ROOT / "js" / "src" / "webgl" / "shaders" / "common.glsl").read_text("utf-8")
+    kernel = FragmentShader("largest", common + text, has_pixel_function=False)
     return sum(
         len(json.dumps(program_source(kernel, ["x0", "a"], Layout((1, 4, 1, 1)), {"MERGES": k})))
         for k in (0, 1)
@@ -84,13 +84,13 @@ def main() -> None:
     parser.add_argument("--renderers", nargs="+", default=["swiftshader", "llvmpipe"])
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 1000, 21_841])
     given = parser.parse_args()
-    plans = {n: plan_of(n) for n in given.classes}
+    plans = {n: classifier_plan(n) for n in given.classes}
     for n, plan in plans.items():
         weights = sum(blob.nbytes for blob in plan.blobs.values())
         print(f"Plan of {n} classes without weights: {len(plan.to_bytes()) - weights:,} bytes")
     print(f"a section would add {section_bytes():,} bytes to each")
-    files: dict[str, bytes] = {"/": EMPTY}
-    with serving(files.get) as address, sync_playwright() as playwright:
+    files: dict[str, bytes] = {"/": EMPTY_PAGE}
+    with serve_files(files.get) as address, sync_playwright() as playwright:
         for renderer in given.renderers:
             browser = playwright.chromium.launch(
                 executable_path=find_chromium(), args=chromium_arguments(renderer)
@@ -104,11 +104,11 @@ def main() -> None:
                 gl.write(session, "input", torch.zeros(1, 1, 8, 8).numpy())
                 gl.run(session)
                 if n > 10 and built is None:
-                    built = page.evaluate(FIRST, session)
+                    built = page.evaluate(TIME_FIRST_USE, session)
                 found: dict[bool, list[float]] = {True: [], False: []}
-                for _ in range(PAIRS):
+                for _ in range(ROUNDS):
                     for picked in (False, True):
-                        times = page.evaluate(FRAME, [session, picked, FRAMES, n])
+                        times = page.evaluate(TIME_FRAMES, [session, picked, FRAMES, n])
                         found[picked].append(statistics.median(times))
                 brought = f"{renderer}, {n} classes: all read and sorted {min(found[False]):.2f} ms"
                 print(f"{brought}, picked out {min(found[True]):.2f} ms")

@@ -6,65 +6,67 @@ from dataclasses import dataclass
 from typing import Any
 
 REFERENCE = "tfjs webgl"
-WRONG = 1e-5
-TINY_MS = 1.5
+MAX_ERROR = 1e-5
+DRAWING_LIMIT_MS = 1.5
 PAUSE_S = 3.0  # before the first cell that shows a network, behind the one that imports
-LAYERS = ("conv", "depthwise", "gemm")  # what the names of single layers begin with
+LAYER_PREFIXES = ("conv", "depthwise", "gemm")  # what the names of single layers begin with
 
 Rows = dict[str, Any]  # of one network, by peer
-Found = dict[str, Any]  # networks by name
-Goals = dict[str, tuple[float, float]]
+Results = dict[str, Any]  # networks by name
+Limits = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Goal:
     """A line of the table; `measure` gives a figure of each run, none where it wasn't measured."""
 
-    what: str
-    goals: Goals  # target and floor by renderer
-    measure: Callable[[Found], list[float]]
+    label: str
+    limits: Limits  # target and floor by renderer
+    measure: Callable[[Results], list[float]]
 
 
-def both(swiftshader: tuple[float, float], llvmpipe: tuple[float, float]) -> Goals:
+def by_renderer(swiftshader: tuple[float, float], llvmpipe: tuple[float, float]) -> Limits:
     """Goals by renderer."""
     return {"swiftshader": swiftshader, "llvmpipe": llvmpipe}
 
 
-def shares(rows: Rows, peer: str, base: str, kind: str) -> list[float]:
+def time_shares(rows: Rows, peer: str, base: str, kind: str) -> list[float]:
     """What a peer took in each run, as a share of what another one took in the same run."""
     ours, theirs = rows.get(peer, {}), rows.get(base, {})
-    if "fails" in ours or "fails" in theirs or not ours.get("error", 1) <= WRONG:
+    if "fails" in ours or "fails" in theirs or not ours.get("error", 1) <= MAX_ERROR:
         return []
     return [a / b for a, b in zip(ours.get(kind, []), theirs.get(kind, []), strict=False)]
 
 
-def one(name: str, peer: str = "nbglcnn", base: str = REFERENCE, kind: str = "warm") -> Any:
+def network_figure(
+    name: str, peer: str = "nbglcnn", base: str = REFERENCE, kind: str = "warm"
+) -> Any:
     """The figure of one network."""
-    return lambda found: shares(found.get(name, {}).get("peers", {}), peer, base, kind)
+    return lambda found: time_shares(found.get(name, {}).get("peers", {}), peer, base, kind)
 
 
-def worst(peer: str, kind: str) -> Any:
+def worst_figure(peer: str, kind: str) -> Any:
     """The figure of the whole network that does worst."""
 
-    def measure(found: Found) -> list[float]:
-        whole = [model for name, model in found.items() if not name.startswith(LAYERS)]
-        all_of_them = [shares(model["peers"], peer, REFERENCE, kind) for model in whole]
+    def measure(found: Results) -> list[float]:
+        whole = [model for name, model in found.items() if not name.startswith(LAYER_PREFIXES)]
+        all_of_them = [time_shares(model["peers"], peer, REFERENCE, kind) for model in whole]
         return max(filter(None, all_of_them), key=statistics.median, default=[])
 
     return measure
 
 
-def more_ms(found: Found) -> list[float]:
+def drawing_ms(found: Results) -> list[float]:
     """Milliseconds that drawing adds to a run of the smallest network."""
     rows = found.get("fashion autoencoder", {}).get("peers", {})
     drawn, fused = (rows.get(peer, {}).get("warm", []) for peer in ("nbglcnn drawn", "nbglcnn"))
     return [a - b for a, b in zip(drawn, fused, strict=False)]
 
 
-def counted(figure: Callable[[dict[str, int]], float]) -> Any:
+def max_count(figure: Callable[[dict[str, int]], float]) -> Any:
     """The largest of a figure of the counted calls, over all networks."""
 
-    def measure(found: Found) -> list[float]:
+    def measure(found: Results) -> list[float]:
         counts = [model["peers"].get("nbglcnn", {}).get("counts") for model in found.values()]
         return [max(map(figure, present))] if (present := [c for c in counts if c]) else []
 
@@ -72,44 +74,68 @@ def counted(figure: Callable[[dict[str, int]], float]) -> Any:
 
 
 GOALS = (
-    Goal("Fashion autoencoder", both((0.08, 0.15), (0.13, 0.25)), one("fashion autoencoder")),
-    Goal("all-conv autoencoder", both((0.11, 0.2), (0.18, 0.3)), one("all-conv autoencoder 32×32")),
-    Goal("pix2pix16", both((0.09, 0.15), (0.1, 0.2)), one("pix2pix16")),
-    Goal("pix2pix64 (`make bench-full`)", both((0.09, 0.15), (0.1, 0.2)), one("pix2pix64")),
-    Goal("resnet18", both((0.2, 0.3), (0.25, 0.4)), one("resnet18")),
-    Goal("conv 3×3 64→64 @56", both((0.25, 0.35), (0.25, 0.4)), one("conv 3×3 64→64 @56")),
-    Goal("mobilenet_v2", both((0.25, 0.4), (0.35, 0.55)), one("mobilenet_v2")),
+    Goal(
+        "Fashion autoencoder",
+        by_renderer((0.08, 0.15), (0.13, 0.25)),
+        network_figure("fashion autoencoder"),
+    ),
+    Goal(
+        "all-conv autoencoder",
+        by_renderer((0.11, 0.2), (0.18, 0.3)),
+        network_figure("all-conv autoencoder 32×32"),
+    ),
+    Goal("pix2pix16", by_renderer((0.09, 0.15), (0.1, 0.2)), network_figure("pix2pix16")),
+    Goal(
+        "pix2pix64 (`make bench-full`)",
+        by_renderer((0.09, 0.15), (0.1, 0.2)),
+        network_figure("pix2pix64"),
+    ),
+    Goal("resnet18", by_renderer((0.2, 0.3), (0.25, 0.4)), network_figure("resnet18")),
+    Goal(
+        "conv 3×3 64→64 @56",
+        by_renderer((0.25, 0.35), (0.25, 0.4)),
+        network_figure("conv 3×3 64→64 @56"),
+    ),
+    Goal("mobilenet_v2", by_renderer((0.25, 0.4), (0.35, 0.55)), network_figure("mobilenet_v2")),
     Goal(
         "all activations read, the worst network",
-        both((0.2, 0.4), (0.25, 0.5)),
-        worst("nbglcnn all", "all"),
+        by_renderer((0.2, 0.4), (0.25, 0.5)),
+        worst_figure("nbglcnn all", "all"),
     ),
     Goal(
         "resnet18 kept and drawn, beside its own fused run",
-        both((1.25, 1.5), (1.3, 1.6)),
-        one("resnet18", "nbglcnn drawn", "nbglcnn"),
+        by_renderer((1.25, 1.5), (1.3, 1.6)),
+        network_figure("resnet18", "nbglcnn drawn", "nbglcnn"),
     ),
-    Goal("Fashion autoencoder drawn: ms more", both((TINY_MS,) * 2, (TINY_MS,) * 2), more_ms),
-    Goal("first run, the worst network", both((0.3, 0.6), (0.5, 1)), worst("nbglcnn", "first")),
+    Goal(
+        "Fashion autoencoder drawn: ms more",
+        by_renderer((DRAWING_LIMIT_MS,) * 2, (DRAWING_LIMIT_MS,) * 2),
+        drawing_ms,
+    ),
+    Goal(
+        "first run, the worst network",
+        by_renderer((0.3, 0.6), (0.5, 1)),
+        worst_figure("nbglcnn", "first"),
+    ),
     Goal(
         "resnet18 beside ORT wasm, 1 thread",
-        both((3, 4.5), (0.9, 1.5)),
-        one("resnet18", base="ort wasm"),
+        by_renderer((3, 4.5), (0.9, 1.5)),
+        network_figure("resnet18", base="ort wasm"),
     ),
     Goal(
         "WebGL calls a draw, at most",
-        both((10, 12), (10, 12)),
-        counted(lambda counts: counts["calls"] / max(counts["draws"], 1)),
+        by_renderer((10, 12), (10, 12)),
+        max_count(lambda counts: counts["calls"] / max(counts["draws"], 1)),
     ),
     Goal(
         "objects made and deleted in a warm call",
-        both((0, 0), (0, 0)),
-        counted(lambda counts: counts["creates"] + counts["deletes"]),
+        by_renderer((0, 0), (0, 0)),
+        max_count(lambda counts: counts["creates"] + counts["deletes"]),
     ),
 )
 
 
-def verdict(value: float, target: float, floor: float) -> str:
+def format_verdict(value: float, target: float, floor: float) -> str:
     """How far a figure comes."""
     if value <= target:
         return "target met"

@@ -27,13 +27,13 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import nbglcnn  # noqa: E402
-from bundle import bundled, install, node_path  # noqa: E402
-from nbglcnn.features.training.local import compiled  # noqa: E402
-from pages import TRAINING, page  # noqa: E402
-from report import REFERENCE, WRONG_LOSS  # noqa: E402
+from bundle import bundle_script, install, node_path  # noqa: E402
+from nbglcnn.features.training.local_training import compile_training  # noqa: E402
+from pages import TRAINING_SCRIPT, open_page  # noqa: E402
+from report import MAX_LOSS_ERROR, REFERENCE  # noqa: E402
 
 PEERS = ("nbglcnn", REFERENCE, "convnetjs")
-BATCH, RING = 32, 4  # batches take turns, so that nothing can be remembered between steps
+BATCH, BATCH_COUNT = 32, 4  # batches take turns, so that nothing can be remembered between steps
 LOSSES = {"mse": F.mse_loss, "cross_entropy": F.cross_entropy}
 ROUNDS, RUNS = 3, 3
 
@@ -47,17 +47,17 @@ class Training:
     rate: float
     peers: tuple[str, ...]
 
-    def built(self) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
+    def build(self) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
         """Network, inputs and targets."""
         torch.manual_seed(7)
         model = self.make()
-        x = torch.rand(RING * BATCH, 1, 28, 28)
+        x = torch.rand(BATCH_COUNT * BATCH, 1, 28, 28)
         if self.loss == "mse":
             return model, x, x
         return model, x, torch.randint(0, 10, (len(x),))
 
 
-def fashion() -> nn.Sequential:
+def autoencoder() -> nn.Sequential:
     """An autoencoder."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(),
@@ -66,7 +66,7 @@ def fashion() -> nn.Sequential:
     )  # fmt: skip
 
 
-def mnist() -> nn.Sequential:
+def mnist_classifier() -> nn.Sequential:
     """The layers of ConvNetJS's MNIST demonstration."""
     return nn.Sequential(
         nn.Conv2d(1, 8, 5, 1, 2), nn.ReLU(), nn.MaxPool2d(2),
@@ -76,19 +76,19 @@ def mnist() -> nn.Sequential:
 
 NETWORKS = {
     "autoencoder, MSE": Training(
-        fashion, "mse", 0.1, PEERS[:2]
+        autoencoder, "mse", 0.1, PEERS[:2]
     ),  # ConvNetJS has no transposed ones
-    "MNIST, cross entropy": Training(mnist, "cross_entropy", 0.02, PEERS),
+    "MNIST, cross entropy": Training(mnist_classifier, "cross_entropy", 0.02, PEERS),
 }
 
 
-def files_of(training: Training) -> dict[str, bytes]:
+def page_files(training: Training) -> dict[str, bytes]:
     """What the page asks for."""
-    model, x, y = training.built()
-    run, data = compiled(
+    model, x, y = training.build()
+    run, data = compile_training(
         model, (x, y), training.loss, nbglcnn.SGD(training.rate), BATCH, shuffle=False
     )
-    given = run.inputs(next(data.batches(0)), 0)
+    given = run.step_inputs(next(data.batches(0)), 0)
     target, rate = run.step.inputs["target"], run.step.inputs["lr"]
     [own] = given.keys() - {target, rate}
     layers, arrays, offset = [], [], 0
@@ -121,13 +121,13 @@ def files_of(training: Training) -> dict[str, bytes]:
     }
 
 
-def losses_of(training: Training, steps: int) -> list[float]:
+def reference_losses(training: Training, steps: int) -> list[float]:
     """PyTorch's losses."""
-    model, x, y = training.built()
+    model, x, y = training.build()
     optimizer = torch.optim.SGD(model.parameters(), training.rate)
     found = []
     for step in range(steps):
-        rows = slice(step % RING * BATCH, (step % RING + 1) * BATCH)
+        rows = slice(step % BATCH_COUNT * BATCH, (step % BATCH_COUNT + 1) * BATCH)
         loss = LOSSES[training.loss](model(x[rows]), y[rows])
         optimizer.zero_grad()
         loss.backward()
@@ -136,44 +136,46 @@ def losses_of(training: Training, steps: int) -> list[float]:
     return found
 
 
-def trained(renderers: Sequence[str], rounds: int = ROUNDS, runs: int = RUNS) -> dict[str, Any]:
+def measure_training(
+    renderers: Sequence[str], rounds: int = ROUNDS, runs: int = RUNS
+) -> dict[str, Any]:
     """Figures by renderer, network and peer: milliseconds of a step in each run."""
-    bundled(*TRAINING)  # a mistake in it shows here
+    bundle_script(*TRAINING_SCRIPT)  # a mistake in it shows here
     found: dict[str, Any] = {renderer: {} for renderer in renderers}
     for name, training in NETWORKS.items():
-        files = files_of(training)
+        files = page_files(training)
         right: list[float] = []
         for renderer in renderers:
             rows: dict[str, Any] = {
                 peer: {"first": [], "warm": [], "error": 0.0} for peer in training.peers
             }
             for run in range(runs):
-                for peer, calls in timed(renderer, files, rows, rounds, run).items():
+                for peer, calls in time_peers(renderer, files, rows, rounds, run).items():
                     most = max(call["step"] for call in calls) + 1
-                    right = right if most <= len(right) else losses_of(training, most)
+                    right = right if most <= len(right) else reference_losses(training, most)
                     errors = [abs(c["loss"] / right[c["step"]] - 1) for c in calls]
                     rows[peer]["error"] = float(np.max([rows[peer]["error"], *errors]))
                     rows[peer]["steps"] = most
             found[renderer][name] = rows
-            show(name, renderer, rows)
-            show_painted(rows)
+            print_figures(name, renderer, rows)
+            print_painting(rows)
     return found
 
 
-def timed(
+def time_peers(
     renderer: str, files: dict[str, bytes], rows: dict[str, Any], rounds: int, run: int
 ) -> dict[str, list[dict[str, float]]]:
     """A run of all peers in turns, in a browser of its own: the series that each did."""
     peers = [*rows]
     found: dict[str, list[dict[str, float]]] = {}
-    with page(renderer, files, TRAINING) as (opened, _):
+    with open_page(renderer, files, TRAINING_SCRIPT) as (opened, _):
         opened.evaluate("() => bench.open()")
-        for peer in turned(peers, run):
+        for peer in rotate_peers(peers, run):
             first = opened.evaluate("name => bench.start(name)", peer)
             rows[peer]["first"].append(first["ms"])
             found[peer] = [first]
         for turn in range(rounds):
-            for peer in turned(peers, turn):
+            for peer in rotate_peers(peers, turn):
                 found[peer] += opened.evaluate("name => bench.run(name)", peer)
         for peer, calls in found.items():
             rows[peer]["warm"].append(statistics.median(call["ms"] for call in calls[1:]))
@@ -184,19 +186,19 @@ def timed(
     return found
 
 
-def turned(peers: list[str], turn: int) -> list[str]:
+def rotate_peers(peers: list[str], turn: int) -> list[str]:
     """The peers, another one first each time."""
     first = turn % len(peers)
     return peers[first:] + peers[:first]
 
 
-def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
+def print_figures(name: str, renderer: str, rows: dict[str, Any]) -> None:
     """Print one network's figures."""
     print(f"\nA step of {name} on {renderer}")
     base = statistics.median(rows[REFERENCE]["warm"])
     for peer, row in rows.items():
         warm, first = (statistics.median(row[kind]) for kind in ("warm", "first"))
-        void = "" if row["error"] <= WRONG_LOSS else "  WRONG"
+        void = "" if row["error"] <= MAX_LOSS_ERROR else "  WRONG"
         print(
             f"  {peer:10} {warm:8.1f} ms, {warm / base:5.3f} of {REFERENCE}; first {first:6.0f}; "
             f"{row['counts']['draws']} draws; losses of {row['steps']} steps "
@@ -205,7 +207,7 @@ def show(name: str, renderer: str, rows: dict[str, Any]) -> None:
         )
 
 
-def show_painted(rows: dict[str, Any]) -> None:
+def print_painting(rows: dict[str, Any]) -> None:
     """Print how steps and frames get on with each other."""
     for row in rows["nbglcnn"]["painted"]:
         print(
@@ -223,7 +225,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     given = parser.parse_args()
     install(BENCH, node_path())
-    trained(given.renderers, given.rounds, given.runs)
+    measure_training(given.renderers, given.rounds, given.runs)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // The page that times training: every peer begins with the same weights and gets the same batches.
-import { openDevice } from "../js/src/webgl/device.ts";
-import { parsePlan } from "../js/src/plan/format.ts";
+import { openDevice } from "../js/src/webgl/gl_device.ts";
+import { parsePlan } from "../js/src/plan/plan_file.ts";
 import { createSession } from "../js/src/webgl/session.ts";
 import type { Session } from "../js/src/plan/runtime.ts";
 import { makeConvNet } from "./convnet.ts";

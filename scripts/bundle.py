@@ -20,7 +20,7 @@ def bundle(root: Path, path: str) -> None:
     js = root / "js"
     install(js, path)
     _run("node", "build.js", folder=js, path=path)
-    _stamp(root).write_text(_state(root))
+    _stamp_file(root).write_text(_sources_hash(root))
 
 
 def install(folder: Path, path: str) -> None:
@@ -34,7 +34,7 @@ def install(folder: Path, path: str) -> None:
 
 
 @cache
-def bundled(entry: str, *options: str) -> bytes:
+def bundle_script(entry: str, *options: str) -> bytes:
     """A TypeScript file, named from js/ on, as one script for a page."""
     js = ROOT / "js"
     esbuild = str(js / "node_modules" / ".bin" / "esbuild")
@@ -47,13 +47,13 @@ def node_path() -> str:
     return os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 
-def is_current(root: Path) -> bool:
+def is_bundle_current(root: Path) -> bool:
     """Whether the bundle that is there is the one `bundle` made from just these sources."""
-    stamp = _stamp(root)
-    return stamp.exists() and stamp.read_text() == _state(root)
+    stamp = _stamp_file(root)
+    return stamp.exists() and stamp.read_text() == _sources_hash(root)
 
 
-def digest(files: Iterable[Path]) -> str:
+def hash_files(files: Iterable[Path]) -> str:
     """A hash of names and contents; of a file that is missing, of its name alone."""
     total = hashlib.sha256()
     for file in sorted(files):
@@ -62,14 +62,14 @@ def digest(files: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def _stamp(root: Path) -> Path:
+def _stamp_file(root: Path) -> Path:
     return root / "js" / "node_modules" / ".nbglcnn-bundle"
 
 
-def _state(root: Path) -> str:
+def _sources_hash(root: Path) -> str:
     js, package = root / "js", root / "src" / "nbglcnn"
     sources = [file for file in (js / "src").rglob("*") if file.is_file()]
-    return digest(
+    return hash_files(
         [
             *sources,
             *package.rglob("*.glsl"),

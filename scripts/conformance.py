@@ -23,18 +23,18 @@ from playwright.sync_api import sync_playwright
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from browsers import RENDERERS
-from nbglcnn.backend import compiled, named_inputs, outputs_of, shape_inputs
+from nbglcnn.backend import compile_call, declared_outputs, named_inputs, shape_inputs
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.session import Session
 from nbglcnn.tables import table
-from onnx_proof import unproven
-from onnx_suite import RINGS, SuiteCase, suite
-from plan_page import plan_pages
+from onnx_suite import SUBSETS, SuiteCase, suite_cases
+from plan_page import open_plan_pages
+from shader_proof import find_disproof
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "tests" / "conformance.json"
-FULL = ROOT / "build" / "conformance.json"
+FULL_RECORD = ROOT / "build" / "conformance.json"
 OPENGL = "opengl"
 BACKENDS = (OPENGL, *RENDERERS)
 
@@ -47,7 +47,7 @@ class Outcome:
     """What became of a case: passed, refused, wrong or error on each back end, and why."""
 
     name: str
-    ring: str
+    subset: str
     operator: str
     expanded: bool
     passes: int = 0
@@ -60,26 +60,26 @@ class Outcome:
         return set(self.status.values()) == {"passed"}
 
 
-def on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
+def run_on_opengl(plan: Plan, arrays: Arrays) -> dict[str, np.ndarray]:
     """The Plan's values on local OpenGL."""
     with Session(plan) as session:
         return session.run(*arrays)
 
 
-def outcome(case: SuiteCase, runs: dict[str, Run]) -> Outcome:
+def run_case(case: SuiteCase, runs: dict[str, Run]) -> Outcome:
     """Compile a case once and run it on each back end."""
-    result = Outcome(case.name, case.ring, case.operator, case.expanded)
+    result = Outcome(case.name, case.subset, case.operator, case.is_expanded)
     try:
         model, sets = case.read()
         for inputs, expected in sets:
             given = named_inputs(model, inputs)
-            plan, arrays = compiled(model, given)
+            plan, arrays = compile_call(model, given)
             result.passes += len(plan.header.passes)
             running = {n: a for n, a in given.items() if n not in shape_inputs(model)}
-            problem = unproven(model, plan, running, expected)
+            problem = find_disproof(model, plan, running, expected)
             for backend, run in runs.items():
                 if result.status.get(backend, "passed") == "passed":
-                    how = _one(case, model, plan, arrays, expected, run, problem)
+                    how = _check_outputs(case, model, plan, arrays, expected, run, problem)
                     result.status[backend], result.reason[backend] = how
     except UnsupportedModel as error:
         result.status = dict.fromkeys(runs, "refused")
@@ -90,7 +90,7 @@ def outcome(case: SuiteCase, runs: dict[str, Run]) -> Outcome:
     return result
 
 
-def _one(
+def _check_outputs(
     case: SuiteCase,
     model: onnx.ModelProto,
     plan: Plan,
@@ -102,7 +102,7 @@ def _one(
     if problem is not None:
         return "wrong", f"not computed by shaders: {problem}"
     try:
-        outputs = outputs_of(model, plan, run(plan, arrays))
+        outputs = declared_outputs(model, plan, run(plan, arrays))
         Runner.assert_similar_outputs(expected, outputs, **case.tolerance)
     except AssertionError as error:
         return "wrong", " ".join(str(error).split())
@@ -111,16 +111,16 @@ def _one(
     return "passed", ""
 
 
-def told(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
+def report_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
     """Lines for people: by ring and operator, then what did not pass, then the sums."""
     lines = []
-    for ring in RINGS:
-        for operator in sorted({o.operator for o in outcomes if o.ring == ring}):
+    for ring in SUBSETS:
+        for operator in sorted({o.operator for o in outcomes if o.subset == ring}):
             for expanded in (False, True):
                 rows = [
                     o
                     for o in outcomes
-                    if (o.ring, o.operator, o.expanded) == (ring, operator, expanded)
+                    if (o.subset, o.operator, o.expanded) == (ring, operator, expanded)
                 ]
                 if rows:
                     name = operator + (" (expanded)" if expanded else "")
@@ -133,14 +133,14 @@ def told(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
         for backend in backends:
             if o.status[backend] != "passed":
                 yield f"{o.name} on {backend}: {o.status[backend]}: {o.reason[backend]}"
-    yield from sums(outcomes, backends)
+    yield from summary_lines(outcomes, backends)
 
 
-def sums(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
+def summary_lines(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
     """One line for each ring and back end."""
     for expanded in (False, True):
-        for ring in (*RINGS, "all"):
-            rows = [o for o in outcomes if o.expanded is expanded and ring in (o.ring, "all")]
+        for ring in (*SUBSETS, "all"):
+            rows = [o for o in outcomes if o.expanded is expanded and ring in (o.subset, "all")]
             if not rows:
                 continue
             kind = "expanded" if expanded else "plain"
@@ -150,11 +150,11 @@ def sums(outcomes: Sequence[Outcome], backends: Sequence[str]) -> Iterable[str]:
                 yield f"{ring} {kind}, {backend}: {said} of {len(rows)}"
 
 
-def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def build_record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """What the repository keeps of a whole run: who passed, and why the others don't."""
     operators: dict[str, list[int]] = {}
     for o in outcomes:
-        if not o.expanded and o.ring != "models":
+        if not o.expanded and o.subset != "models":
             row = operators.setdefault(o.operator, [0, 0])
             row[0] += o.passed
             row[1] += 1
@@ -164,8 +164,8 @@ def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "rings": {
             f"{ring}{' expanded' if expanded else ''}": [sum(o.passed for o in rows), len(rows)]
             for expanded in (False, True)
-            for ring in RINGS
-            if (rows := [o for o in outcomes if (o.ring, o.expanded) == (ring, expanded)])
+            for ring in SUBSETS
+            if (rows := [o for o in outcomes if (o.subset, o.expanded) == (ring, expanded)])
         },
         "operators": dict(sorted(operators.items())),
         "not passed": {
@@ -178,11 +178,11 @@ def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def chosen(arguments: argparse.Namespace) -> list[SuiteCase]:
+def select_cases(arguments: argparse.Namespace) -> list[SuiteCase]:
     """The cases asked for."""
     return [
         case
-        for case in suite(arguments.rings, expanded=not arguments.plain)
+        for case in suite_cases(arguments.rings, expanded=not arguments.plain)
         if not arguments.only
         or any(part in case.name or part == case.operator for part in arguments.only)
     ]
@@ -192,30 +192,30 @@ def main() -> int:
     """Run, print, write; 1 when a case is wrong or fails with an error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="operators, or parts of cases' names")
-    parser.add_argument("--rings", nargs="+", choices=RINGS, default=RINGS)
+    parser.add_argument("--rings", nargs="+", choices=SUBSETS, default=SUBSETS)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     parser.add_argument("--plain", action="store_true", help="without the expanded cases")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    cases, outcomes, begun = chosen(arguments), [], time.perf_counter()
+    cases, outcomes, begun = select_cases(arguments), [], time.perf_counter()
     with ExitStack() as stack:
         renderers = tuple(name for name in RENDERERS if name in arguments.backends)
-        runs: dict[str, Run] = {OPENGL: on_opengl} if OPENGL in arguments.backends else {}
+        runs: dict[str, Run] = {OPENGL: run_on_opengl} if OPENGL in arguments.backends else {}
         if renderers:
             playwright = stack.enter_context(sync_playwright())
-            pages = stack.enter_context(plan_pages(playwright, renderers))
+            pages = stack.enter_context(open_plan_pages(playwright, renderers))
             runs.update({name: page.run for name, page in pages.items()})
         for number, case in enumerate(cases, 1):
-            outcomes.append(outcome(case, runs))
+            outcomes.append(run_case(case, runs))
             if number % 25 == 0 or number == len(cases):
                 seconds = time.perf_counter() - begun
                 print(f"{number} of {len(cases)} cases, {seconds:.0f} s", file=sys.stderr)
-    print("\n".join(told(outcomes, list(runs))))
-    FULL.parent.mkdir(exist_ok=True)
-    FULL.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
-    whole = not arguments.only and arguments.rings == RINGS and arguments.backends == BACKENDS
+    print("\n".join(report_lines(outcomes, list(runs))))
+    FULL_RECORD.parent.mkdir(exist_ok=True)
+    FULL_RECORD.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
+    whole = not arguments.only and arguments.rings == SUBSETS and arguments.backends == BACKENDS
     if whole and not arguments.plain:
-        RECORD.write_text(json.dumps(record(outcomes), indent=1) + "\n", "utf-8")
+        RECORD.write_text(json.dumps(build_record(outcomes), indent=1) + "\n", "utf-8")
     return int(
         any(status not in ("passed", "refused") for o in outcomes for status in o.status.values())
     )

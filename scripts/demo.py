@@ -21,15 +21,15 @@ START_SECONDS = 60
 
 def main() -> int:
     """Start the server, execute the tour meanwhile; stop there if DEMO=once, else when told to."""
-    end_like_ctrl_c()
+    interrupt_on_termination()
     server = start_jupyterlab()
     try:
         error = execute_tour()
-        end_like_ctrl_c()  # nbclient has put back the defaults
+        interrupt_on_termination()  # nbclient has put back the defaults
         if error:
             print(error, file=sys.stderr)
             return 1
-        url = wait_for(server)
+        url = wait_for_url(server)
         print(f"Tour ready: {url}", flush=True)
         if os.environ.get("DEMO") == "once":
             return 0
@@ -44,7 +44,7 @@ def main() -> int:
         server.wait()
 
 
-def end_like_ctrl_c() -> None:
+def interrupt_on_termination() -> None:
     """Stop in order when told to end, too: the server must not stay behind."""
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
@@ -83,7 +83,7 @@ def execute_tour() -> str | None:
     return None
 
 
-def wait_for(server: subprocess.Popen[bytes]) -> str:
+def wait_for_url(server: subprocess.Popen[bytes]) -> str:
     """The address of the tour, once the server answers requests."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
@@ -91,13 +91,13 @@ def wait_for(server: subprocess.Popen[bytes]) -> str:
             sys.exit(f"JupyterLab ended with exit status {server.returncode}; see above.")
         for found in list_running_servers():
             token = f"?token={found['token']}"
-            if found["pid"] == server.pid and answers(f"{found['url']}api{token}"):
+            if found["pid"] == server.pid and is_answering(f"{found['url']}api{token}"):
                 return f"{found['url']}lab/tree/{TOUR}{token}"
         time.sleep(0.2)
     sys.exit(f"JupyterLab did not answer within {START_SECONDS} s.")
 
 
-def answers(url: str) -> bool:
+def is_answering(url: str) -> bool:
     """Whether a GET request succeeds now."""
     try:
         with urllib.request.urlopen(url, timeout=5) as response:

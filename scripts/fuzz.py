@@ -29,23 +29,25 @@ from typing import IO, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from cpu_time import slowness
+from cpu_time import machine_slowdown
 from fuzz_models import seeds
-from fuzz_mutations import mutated_bytes, mutated_structure
+from fuzz_mutations import mutate_bytes, mutate_structure
 from nbglcnn.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
-FOUND = ROOT / "build" / "fuzz"
-MUTATE = {"bytes": mutated_bytes, "structure": mutated_structure}
-BATCH = {"bytes": 2500, "structure": 500}
-SECONDS = 1.0  # of CPU time for a case, on a machine of `slowness` 1
-SILENCE = 60.0  # seconds without an answer after which a child is ended, on however busy a machine
-MEMORY = 2**30  # bytes of address space that a case may take beyond what the imports took
-LONGEST = 2000  # characters of a message
+FINDINGS_FOLDER = ROOT / "build" / "fuzz"
+MUTATORS = {"bytes": mutate_bytes, "structure": mutate_structure}
+BATCH_SIZES = {"bytes": 2500, "structure": 500}
+CASE_LIMIT_S = 1.0  # of CPU time for a case, on a machine of `machine_slowdown` 1
+ANSWER_TIMEOUT_S = (
+    60.0  # seconds without an answer after which a child is ended, on however busy a machine
+)
+MEMORY_LIMIT = 2**30  # bytes of address space that a case may take beyond what the imports took
+MAX_MESSAGE_LENGTH = 2000  # characters of a message
 
 
 # A child's line: number, model, outcome, problem, seconds, bytes of memory.
-Said = tuple[int, str, str, str, float, int]
+CaseResult = tuple[int, str, str, str, float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,12 @@ class Tally:
         self.outcomes.setdefault((kind, name), Counter())[outcome] += 1
 
 
-def case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
+def make_case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
     """The model that a case began with, and its damaged bytes."""
     random = Random(f"{seed} {kind} {number}")
     models = seeds()
     name, data = models[number % len(models)]
-    return name, MUTATE[kind](data, random)
+    return name, MUTATORS[kind](data, random)
 
 
 def whole_compiler(data: bytes) -> str:
@@ -88,7 +90,7 @@ def whole_compiler(data: bytes) -> str:
         for observe in ("all", "outputs"):
             nbglcnn.compile(data, observe=observe).to_bytes()
     except NbglcnnError as error:
-        if len(str(error)) > LONGEST:
+        if len(str(error)) > MAX_MESSAGE_LENGTH:
             raise AssertionError(f"a message of {len(str(error))} characters") from error
         outcome = type(error).__name__
     else:
@@ -108,17 +110,17 @@ def whole_compiler(data: bytes) -> str:
 # In the child
 
 
-def child(target: str, seed: int, job: Job, limit_s: float) -> None:
+def run_child(target: str, seed: int, job: Job, limit_s: float) -> None:
     """Run a job's cases and say a line of JSON after each."""
-    attempt = found(target)
+    attempt = load_target(target)
     for _, data in seeds():
         attempt(data)  # what is imported or remembered once is no case's time
-    limit = _address_space() + MEMORY
+    limit = _address_space() + MEMORY_LIMIT
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     before = _peak()
     for number in range(job.start, job.end):
-        name, data = case(job.kind, seed, number)
-        outcome, problem, seconds = measured(attempt, data, limit_s)
+        name, data = make_case(job.kind, seed, number)
+        outcome, problem, seconds = measure_case(attempt, data, limit_s)
         if not problem and seconds > limit_s:
             problem = f"took {seconds:.1f} s"
         line = [number, name, outcome, problem, seconds, _peak() - before]
@@ -126,18 +128,18 @@ def child(target: str, seed: int, job: Job, limit_s: float) -> None:
         sys.stdout.flush()
 
 
-def measured(
+def measure_case(
     attempt: Callable[[bytes], str], data: bytes, limit_s: float
 ) -> tuple[str, str, float]:
-    """The same as `judged`; what takes long is run again, and related to this machine's speed."""
-    outcome, problem, seconds = judged(attempt, data)
+    """The same as `run_case`; what takes long is run again, and related to this machine's speed."""
+    outcome, problem, seconds = run_case(attempt, data)
     for _ in range(2):
         if not problem and seconds > limit_s:
-            seconds = min(seconds, judged(attempt, data)[2] / slowness())
+            seconds = min(seconds, run_case(attempt, data)[2] / machine_slowdown())
     return outcome, problem, seconds
 
 
-def judged(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, float]:
+def run_case(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, float]:
     """A case's outcome, what is wrong with it, and its CPU seconds."""
     start = time.process_time()
     try:
@@ -147,7 +149,7 @@ def judged(attempt: Callable[[bytes], str], data: bytes) -> tuple[str, str, floa
     return outcome, problem, time.process_time() - start
 
 
-def found(target: str) -> Callable[[bytes], str]:
+def load_target(target: str) -> Callable[[bytes], str]:
     """The function of the name "module:function"."""
     module, _, name = target.partition(":")
     function: Callable[[bytes], str] = getattr(importlib.import_module(module), name)
@@ -172,7 +174,7 @@ class Fuzzer:
         self, target: str, seed: int, folder: Path, silence: float, limit_s: float
     ) -> None:
         self.target, self.seed, self.folder = target, seed, folder
-        self.silence, self.limit_s = silence, limit_s
+        self.answer_timeout, self.limit_s = silence, limit_s
         self.tally = Tally()
         self._lock = threading.Lock()
 
@@ -182,11 +184,11 @@ class Fuzzer:
         for job in jobs:
             queue.put(job)
         with ThreadPoolExecutor(processes) as pool:
-            for done in [pool.submit(self._work, queue) for _ in range(processes)]:
+            for done in [pool.submit(self._run_jobs, queue) for _ in range(processes)]:
                 done.result()
         return self.tally
 
-    def _work(self, queue: SimpleQueue[Job]) -> None:
+    def _run_jobs(self, queue: SimpleQueue[Job]) -> None:
         while True:
             try:
                 job = queue.get_nowait()
@@ -194,9 +196,9 @@ class Fuzzer:
                 return
             start = job.start
             while start < job.end:
-                start = self._batch(Job(job.kind, start, job.end))
+                start = self._run_batch(Job(job.kind, start, job.end))
 
-    def _batch(self, job: Job) -> int:
+    def _run_batch(self, job: Job) -> int:
         """Run a job in a child; gives the number of the case to go on with."""
         arguments = ["--child", self.target, str(self.seed), job.kind, str(job.start), str(job.end)]
         arguments += ["--seconds", str(self.limit_s)]
@@ -214,12 +216,12 @@ class Fuzzer:
             reader = threading.Thread(target=_drain, args=(process.stderr, noise))
             reader.start()
             problem = ""
-            for line in _lines(process.stdout, self.silence):
+            for line in _lines(process.stdout, self.answer_timeout):
                 if line is None:
-                    problem = f"no answer in {self.silence:.0f} s"
+                    problem = f"no answer in {self.answer_timeout:.0f} s"
                     process.kill()
                     break
-                self._told(job.kind, json.loads(line))
+                self._record_result(job.kind, json.loads(line))
                 number += 1
             code = process.wait()
             reader.join()
@@ -227,12 +229,12 @@ class Fuzzer:
             said = b"".join(noise).decode(errors="replace")[-2000:]
             problem = f"the process ended with {code}\n{said}"
         if problem:
-            name = case(job.kind, self.seed, number)[0]
-            self._told(job.kind, (number, name, "finding", problem, 0.0, 0))
+            name = make_case(job.kind, self.seed, number)[0]
+            self._record_result(job.kind, (number, name, "finding", problem, 0.0, 0))
             number += 1
         return number
 
-    def _told(self, kind: str, said: Said) -> None:
+    def _record_result(self, kind: str, said: CaseResult) -> None:
         number, name, outcome, problem, seconds, peak = said
         with self._lock:
             self.tally.add(kind, name, "finding" if problem else outcome)
@@ -241,7 +243,7 @@ class Fuzzer:
             if problem:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 path = self.folder / f"{kind}-{self.seed}-{number}.onnx"
-                path.write_bytes(case(kind, self.seed, number)[1])
+                path.write_bytes(make_case(kind, self.seed, number)[1])
                 path.with_suffix(".txt").write_text(problem)
                 self.tally.findings.append(str(path))
                 last = problem.strip().splitlines()[-1]
@@ -266,16 +268,16 @@ def _lines(stream: IO[bytes], silence: float) -> Iterator[bytes | None]:
         yield from lines
 
 
-def jobs_of(counts: dict[str, int]) -> list[Job]:
+def make_jobs(counts: dict[str, int]) -> list[Job]:
     """Batches for so many cases of each kind."""
     return [
-        Job(kind, start, min(start + BATCH[kind], count))
+        Job(kind, start, min(start + BATCH_SIZES[kind], count))
         for kind, count in counts.items()
-        for start in range(0, count, BATCH[kind])
+        for start in range(0, count, BATCH_SIZES[kind])
     ]
 
 
-def counted(tally: Tally) -> str:
+def format_tally(tally: Tally) -> str:
     """What became of the cases, by kind and model."""
     columns = ("cases", "accepted", "refused", "findings")
     rows: list[tuple[str, ...]] = []
@@ -291,9 +293,9 @@ def counted(tally: Tally) -> str:
 
 def replay(path: Path, target: str, limit_s: float) -> int:
     """Run one saved case in this process, without limits."""
-    attempt = found(target)
+    attempt = load_target(target)
     attempt(seeds()[0][1])
-    outcome, problem, seconds = measured(attempt, path.read_bytes(), limit_s)
+    outcome, problem, seconds = measure_case(attempt, path.read_bytes(), limit_s)
     print(f"{path.name}: {outcome} in {seconds:.2f} s\n{problem}".rstrip())
     return int(bool(problem) or seconds > limit_s)
 
@@ -305,32 +307,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--structure", type=int, default=10_000, help="with damaged structure")
     parser.add_argument("--seed", type=int, help="repeat a run; without it, a new one is drawn")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--folder", type=Path, default=FOUND, help="where findings are saved")
-    parser.add_argument("--silence", type=float, default=SILENCE, help="seconds for one answer")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of CPU time for a case")
+    parser.add_argument(
+        "--folder", type=Path, default=FINDINGS_FOLDER, help="where findings are saved"
+    )
+    parser.add_argument(
+        "--silence", type=float, default=ANSWER_TIMEOUT_S, help="seconds for one answer"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=CASE_LIMIT_S, help="of CPU time for a case"
+    )
     parser.add_argument("--target", default="fuzz:whole_compiler", help="module:function")
     parser.add_argument("--replay", type=Path, help="a saved finding, to be run alone")
     parser.add_argument("--child", nargs=5, metavar="…", help=argparse.SUPPRESS)
     given: Any = parser.parse_args(arguments)
     if given.child:
         target, seed, kind, start, end = given.child
-        child(target, int(seed), Job(kind, int(start), int(end)), given.seconds)
+        run_child(target, int(seed), Job(kind, int(start), int(end)), given.seconds)
         return 0
     if given.replay:
         return replay(given.replay, given.target, given.seconds)
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     print(f"seed {seed}, {given.processes} processes", flush=True)
     start_time = time.perf_counter()
-    jobs = jobs_of({"structure": given.structure, "bytes": given.bytes})
+    jobs = make_jobs({"structure": given.structure, "bytes": given.bytes})
     fuzzer = Fuzzer(given.target, seed, given.folder, given.silence, given.seconds)
     tally = fuzzer.run(jobs, given.processes)
     seconds = time.perf_counter() - start_time
     total = sum(outcomes.total() for outcomes in tally.outcomes.values())
-    print(counted(tally))
+    print(format_tally(tally))
     print(
         f"{total:,} cases in {seconds:.0f} s: {total / seconds:.0f} a second; the slowest took "
         f"{tally.slowest:.2f} s of {given.seconds:g}, memory grew by "
-        f"{tally.memory / 2**20:.0f} MiB of {MEMORY / 2**20:.0f}"
+        f"{tally.memory / 2**20:.0f} MiB of {MEMORY_LIMIT / 2**20:.0f}"
     )
     for path in tally.findings:
         print(f"again: python scripts/fuzz.py --replay {path}")

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from browsers import chromium_arguments, find_chromium
-from lab import QUIET, Lab, Notebook, local_page, running_lab
+from jupyter_lab import LAB_SETTINGS, LabServer, Notebook, local_page, running_lab
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures" / "views"
@@ -26,14 +26,14 @@ WINDOW = {"width": 1900, "height": 2700}  # all that is in it is drawn
 GAP = 24
 SCALE = 0.6  # of a sheet's picture; words of 12 px can still be read
 MAX_BYTES = 400_000
-LEAST_COLOURS = {"profile": 60}  # words alone have a few dozen
+MIN_COLORS = {"profile": 60}  # words alone have a few dozen
 
 SETUP = f"""
 import sys
 sys.path[:0] = [*{[str(ROOT / name) for name in ("notebooks", "tests/support")]!r}]
 import torch, nbglcnn
 import gallery_networks as networks
-from denoiser import trained
+from denoiser import train_denoiser
 from fashion_autoencoder import load_autoencoder, load_images
 from zoo import ResNet18
 
@@ -44,14 +44,14 @@ def coloured(size):
     x = torch.cat([pictures[:4], pictures[4:8], pictures[8:12]], 1)
     return torch.nn.functional.interpolate(x, size=size, mode="bilinear")
 """
-COMPARED = """
+COMPARE_SETUP = """
 other = load_autoencoder()
 with torch.no_grad():
     for one in other.parameters(): one += 0.1 * one.abs().mean() * torch.randn_like(one)
 """
 
 
-def random(network: str, x: str) -> str:
+def random_network(network: str, x: str) -> str:
     """How a network with random weights and its input are made."""
     return f"x = {x}\nmodel = networks.settled({network}, x)"
 
@@ -59,21 +59,25 @@ def random(network: str, x: str) -> str:
 # A network's name: how it and its input are made, a layer that says much, and two of its channels.
 NETWORKS = {
     "autoencoder": ("model, x = load_autoencoder(), pictures[:3]", "encoder.2", (23, 7)),
-    "unet": ("model, x = trained()", "down2.2", (3, 8)),
-    "vgg11": (random("networks.vgg11()", "coloured(64)"), "features.6", (3, 8)),
-    "resnet18": (random("ResNet18(32, 10)", "coloured(112)"), "layer1.0.bn1", (3, 8)),
-    "densenet121": (random("networks.DenseNet121()", "coloured(112)"), "dense1.2.conv2", (3, 5)),
-    "attention-unet": (random("networks.AttentionUNet()", "coloured(64)"), "up1", (3, 8)),
+    "unet": ("model, x = train_denoiser()", "down2.2", (3, 8)),
+    "vgg11": (random_network("networks.vgg11()", "coloured(64)"), "features.6", (3, 8)),
+    "resnet18": (random_network("ResNet18(32, 10)", "coloured(112)"), "layer1.0.bn1", (3, 8)),
+    "densenet121": (
+        random_network("networks.DenseNet121()", "coloured(112)"),
+        "dense1.2.conv2",
+        (3, 5),
+    ),
+    "attention-unet": (random_network("networks.AttentionUNet()", "coloured(64)"), "up1", (3, 8)),
     "vit": (
-        random("networks.VisionTransformer()", "coloured(56)"),
+        random_network("networks.VisionTransformer()", "coloured(56)"),
         "blocks.2.attn.softmax",
         (1, 3),
     ),
-    "signals": (random("networks.signals()", "networks.signal()"), "3", (2, 5)),
+    "signals": (random_network("networks.signals()", "networks.signal()"), "3", (2, 5)),
 }
-EVERYWHERE = ("network", "maps", "explain")
+COMMON_VIEWS = ("network", "maps", "explain")
 # Bends of the autoencoder, as somebody who has just begun would make them.
-BENT = """
+BEND_CELL = """
 from nbglcnn import transforms
 some = [5, 10, 12, 13, 15, 16, 17, 21, 25, 30]
 viewer.bend("decoder.5", transforms.rotate(40), channels=some)
@@ -82,23 +86,23 @@ viewer.bend("decoder.5", transforms.threshold(0.6), mix=0.8, enabled=False)
 viewer.show("decoder.5", 13, view="bend")
 """
 # The autoencoder while it learns, from random weights.
-LEARNING = """
+TRAIN_SETUP = """
 import asyncio
 from fashion_autoencoder import FashionAutoencoder
 from fashion_classifier import load_pictures
 model, x = FashionAutoencoder().eval(), pictures[:1]
 """
-LEARNED = """
+TRAIN_CELL = """
 training = viewer.train(load_pictures()[0][:, None], "mse", nbglcnn.Adam(3e-3), batch_size=8)
 viewer.show(view="train")
 training.step(60)
 while training.step_count < 60:
     await asyncio.sleep(0.05)
 """
-LEARNING_WIDTHS = (620, 1420)
-LONG_S = 600
+TRAIN_WIDTHS = (620, 1420)
+TRAIN_TIMEOUT_S = 600
 # Of the trained ones the other views too, and filters that are curves.
-MORE = {
+EXTRA_VIEWS = {
     "autoencoder": ("filters", "profile"),
     "unet": ("filters", "profile"),
     "signals": ("filters",),
@@ -111,44 +115,46 @@ def main(names: list[str]) -> None:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(), args=chromium_arguments("swiftshader")
         )
-        with running_lab(Path(folder, "lab"), settings=QUIET) as lab:
-            for picture in take(lab, browser, names or list(NETWORKS)):
+        with running_lab(Path(folder, "lab"), settings=LAB_SETTINGS) as lab:
+            for picture in take_pictures(lab, browser, names or list(NETWORKS)):
                 size = picture.stat().st_size
                 print(f"{picture.relative_to(ROOT)}: {size:,} bytes", flush=True)
         browser.close()
 
 
-def take(lab: Lab, browser: Browser, names: list[str]) -> Iterator[Path]:
+def take_pictures(lab: LabServer, browser: Browser, names: list[str]) -> Iterator[Path]:
     """The pictures; each is one view of one network, eight times."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in names:
         made, layer, channels = NETWORKS[name]
-        with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=1500)") as notebook:
-            for view in (*EVERYWHERE, *MORE.get(name, ())):
+        with open_viewer(lab, browser, made, "nbglcnn.Viewer(model, x, height=1500)") as notebook:
+            for view in (*COMMON_VIEWS, *EXTRA_VIEWS.get(name, ())):
                 words = {"network": "", "profile": "", "maps": f"{layer!r}, {list(channels)}"}
                 first = words.get(view, f"{layer!r}, {channels[0]}")
                 notebook.run(f"viewer.show({first}{', ' if first else ''}view={view!r})")
                 yield montage(notebook, FOLDER / f"{name}-{view}.webp")
     if "autoencoder" in names:
         both = "nbglcnn.compare(load_autoencoder(), other, pictures[:3])"
-        with shown(lab, browser, COMPARED, both) as notebook:
+        with open_viewer(lab, browser, COMPARE_SETUP, both) as notebook:
             yield montage(notebook, FOLDER / "autoencoder-compare.webp")
         yield take_bends(lab, browser)
         yield take_training(lab, browser)
 
 
-def take_bends(lab: Lab, browser: Browser) -> Path:
+def take_bends(lab: LabServer, browser: Browser) -> Path:
     """The Bend part, with some bends."""
     made = NETWORKS["autoencoder"][0]
-    with shown(lab, browser, made, "nbglcnn.Viewer(model, x, height=2600)") as notebook:
-        notebook.run(BENT)
+    with open_viewer(lab, browser, made, "nbglcnn.Viewer(model, x, height=2600)") as notebook:
+        notebook.run(BEND_CELL)
         return montage(notebook, FOLDER / "autoencoder-bend.webp")
 
 
-def take_training(lab: Lab, browser: Browser) -> Path:
+def take_training(lab: LabServer, browser: Browser) -> Path:
     """The Train tab, paused at step 60."""
-    with shown(lab, browser, LEARNING, "nbglcnn.Viewer(model, x, height=2400)") as notebook:
-        notebook.wait(notebook.start(LEARNED), LONG_S)
+    with open_viewer(
+        lab, browser, TRAIN_SETUP, "nbglcnn.Viewer(model, x, height=2400)"
+    ) as notebook:
+        notebook.wait(notebook.start(TRAIN_CELL), TRAIN_TIMEOUT_S)
         tab = notebook.page.locator(".nbg-train[data-phase=paused]")
         tab.wait_for(timeout=60_000)
 
@@ -156,14 +162,14 @@ def take_training(lab: Lab, browser: Browser) -> Path:
             notebook.page.mouse.move(0, 0)
             notebook.page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
 
-        return montage(notebook, FOLDER / "autoencoder-train.webp", LEARNING_WIDTHS, rest)
+        return montage(notebook, FOLDER / "autoencoder-train.webp", TRAIN_WIDTHS, rest)
 
 
 @contextmanager
-def shown(lab: Lab, browser: Browser, made: str, viewer: str) -> Iterator[Notebook]:
+def open_viewer(lab: LabServer, browser: Browser, made: str, viewer: str) -> Iterator[Notebook]:
     """A notebook with one Viewer, live: of several, those far out of sight would not be drawn."""
     with local_page(browser, viewport=WINDOW) as page:
-        notebook = lab.notebook(page)
+        notebook = lab.open_notebook(page)
         notebook.run(SETUP + made)
         notebook.run(f"viewer = {viewer}\nviewer")
         page.locator(".nbglcnn[data-phase=ready]").wait_for(timeout=120_000)
@@ -187,10 +193,10 @@ def montage(
                 "(root, width) => { root.parentElement.style.width = `${width}px`; }", width
             )
             viewer.scroll_into_view_if_needed()
-            (rest or notebook.rest)()
+            (rest or notebook.wait_settled)()
             row.append(Image.open(io.BytesIO(viewer.screenshot())).convert("RGB"))
         rows.append(row)
-    check([one for row in rows for one in row], file.name)
+    check_pictures([one for row in rows for one in row], file.name)
     heights = [max(one.height for one in row) for row in rows]
     size = (sum(widths) + GAP * (len(widths) - 1), sum(heights) + GAP)
     sheet = Image.new("RGB", size, "#808080")
@@ -204,11 +210,11 @@ def montage(
     return file
 
 
-def check(pictures: list[Image.Image], name: str) -> None:
+def check_pictures(pictures: list[Image.Image], name: str) -> None:
     """Stop unless each is a picture of its own with many colours: all of it was drawn."""
     for number, one in enumerate(pictures):
         colours = one.getcolors(one.width * one.height) or []
-        if len(colours) < LEAST_COLOURS.get(name.split("-")[-1].removesuffix(".webp"), 200):
+        if len(colours) < MIN_COLORS.get(name.split("-")[-1].removesuffix(".webp"), 200):
             sys.exit(f"{name}, picture {number}, has only {len(colours)} colours")
     if len({one.tobytes() for one in pictures}) < len(pictures):
         sys.exit(f"{name}: two pictures are the same")

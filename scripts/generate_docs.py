@@ -1,6 +1,6 @@
 """Writes the generated files of docs/: `python scripts/generate_docs.py`.
 
-The records of the operators give docs/operators.md, the imports docs/pictures/house.svg.
+The records of the operators give docs/operators.md, the imports docs/pictures/architecture.svg.
 """
 
 import inspect
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-import draw_house
+import draw_architecture
 from nbglcnn.graph import PADDING_IDX
 from nbglcnn.load.bounds import MAX_RANK
 from nbglcnn.load.draft import OPSET
-from nbglcnn.load.onnx.model import OLDEST
+from nbglcnn.load.onnx.model import OLDEST_OPSET
 from nbglcnn.load.passes.decompose import DECOMPOSITIONS
 from nbglcnn.ops import FAMILIES, OPERATORS, adaptive_pool
-from nbglcnn.ops.operator import Operator, anything, no_reason, no_slope
+from nbglcnn.ops.operator import Operator, any_value, no_problem, zero_gradient
 from nbglcnn.tables import table
 
 ROOT = Path(__file__).parent.parent
@@ -67,19 +67,19 @@ while it loads the model.
 """
 
 
-def text() -> str:
+def operators_page() -> str:
     """The text of docs/operators.md."""
     record = json.loads(RECORD.read_text("utf-8"))
     counts: dict[str, list[int]] = record["operators"]
     rings = [record["rings"][ring] for ring in ("core", "extended", "models")]
     passed, cases = (sum(column) for column in zip(*rings, strict=True))
     top = TOP.format(
-        count=len(OPERATORS), oldest=OLDEST, opset=OPSET, rank=MAX_RANK, suite=SUITE,
+        count=len(OPERATORS), oldest=OLDEST_OPSET, opset=OPSET, rank=MAX_RANK, suite=SUITE,
         passed=passed, cases=cases,
     )  # fmt: skip
     families = (_family(family, counts) for family in FAMILIES)
     others = sorted({*counts, *DECOMPOSITIONS} - set(OPERATORS))
-    rows = [(_link(name), _cases(name, counts)) for name in others]
+    rows = [(_link(name), _format_cases(name, counts)) for name in others]
     decomposed = table(("operator", "cases"), rows, "markdown")
     own = [(one.name, one.doc, _limits(one), _gradient(one)) for one in adaptive_pool.OPERATORS]
     owned = table(("operator", "what it does", "limits", "gradient"), own, "markdown")
@@ -99,7 +99,7 @@ def _link(name: str) -> str:
     return f"[{name}](https://onnx.ai/onnx/operators/onnx__{name}.html)"
 
 
-def _cases(name: str, counts: Mapping[str, list[int]]) -> str:
+def _format_cases(name: str, counts: Mapping[str, list[int]]) -> str:
     """How many of the suite's cases pass: all, some of how many, or it has none."""
     passed, cases = counts.get(name, (0, 0))
     return (str(passed) if passed == cases else f"{passed} of {cases}") if cases else ""
@@ -108,7 +108,7 @@ def _cases(name: str, counts: Mapping[str, list[int]]) -> str:
 def _row(operator: Operator, counts: Mapping[str, list[int]]) -> tuple[str, ...]:
     return (
         _link(operator.name), operator.doc, _attributes(operator), _limits(operator),
-        _gradient(operator), _cases(operator.name, counts),
+        _gradient(operator), _format_cases(operator.name, counts),
     )  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def _gradient(operator: Operator) -> str:
     """Whether it has a rule, or why not."""
     if isinstance(operator.gradient, str):
         return f"no: {operator.gradient}"
-    return "0" if operator.gradient is no_slope else "yes"
+    return "0" if operator.gradient is zero_gradient else "yes"
 
 
 def _attributes(operator: Operator) -> str:
@@ -125,14 +125,14 @@ def _attributes(operator: Operator) -> str:
     for name, allowed in sorted(operator.attributes.items()):
         if name == PADDING_IDX:  # no file can have it
             continue
-        values = "" if allowed is anything else f": {_sentence(allowed.__doc__)}"
+        values = "" if allowed is any_value else f": {_sentence(allowed.__doc__)}"
         parts.append(f"`{name}`{values}")
     return ", ".join(parts)
 
 
 def _limits(operator: Operator) -> str:
     """What the operator's check refuses, in the words of its docstring."""
-    return "" if operator.check is no_reason else _sentence(operator.check.__doc__)
+    return "" if operator.check is no_problem else _sentence(operator.check.__doc__)
 
 
 def _sentence(docstring: str | None) -> str:
@@ -140,5 +140,5 @@ def _sentence(docstring: str | None) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
-    draw_house.FILE.write_text(draw_house.text(), encoding="utf-8")
+    FILE.write_text(operators_page(), encoding="utf-8")
+    draw_architecture.FILE.write_text(draw_architecture.draw_svg(), encoding="utf-8")

@@ -13,7 +13,7 @@ import msgspec
 from nbglcnn import __version__, protocol
 from nbglcnn.features.edits import records, shader, store, transforms
 from nbglcnn.features.export.messages import Exported
-from nbglcnn.features.sources import kinds as sources
+from nbglcnn.features.sources import source_kinds as sources
 from nbglcnn.features.sources.records import BLOB_FIELDS, kind_of
 from nbglcnn.features.teaching import records as teachings
 from nbglcnn.features.training import records as trainings
@@ -143,7 +143,7 @@ export type Kind =
 """
 
 
-def types(model: type = schema.Header) -> str:
+def plan_types(model: type = schema.Header) -> str:
     """The text of plan.ts."""
     records = msgspec.json.schema(model)["$defs"]
     constants = {
@@ -152,10 +152,10 @@ def types(model: type = schema.Header) -> str:
         "ALIGN": schema.ALIGN,
         "UNIFORM_BYTES": schema.UNIFORM_BYTES,
         "TEXEL_BYTES": schema.TEXEL_BYTES,
-        "CLIPPED": schema.CLIPPED,
+        "CLIPPED": schema.CLIP_TOLERANCE,
         "LAYOUT_WORDS": constraints.LAYOUT_WORDS,
         "NOT_EDITABLE": schema.NOT_EDITABLE,
-        "DERIVED": schema.DERIVED,
+        "DERIVED": schema.DERIVED_KEY_SEPARATOR,
     }
     parts = [TOP, "".join(f"export const {k} = {json.dumps(v)};\n" for k, v in constants.items())]
     parts[-1] += f"export const IMAGE_RANGES = {json.dumps(schema.IMAGE_RANGES)} as const;\n"
@@ -175,7 +175,7 @@ def plan_constraints() -> str:
             "CONSTRAINTS": "CONSTRAINTS: readonly Constraint<Facts>[]",
         },
         # In constraint_table.ts, and in schema.ts.
-        leave_out=[*by_hand, *CONSTRAINT_TABLE, "ALIGN", "UNIFORM_BYTES", "LAYOUT_WORDS"],
+        excluded=[*by_hand, *CONSTRAINT_TABLE, "ALIGN", "UNIFORM_BYTES", "LAYOUT_WORDS"],
         exported=["CONSTRAINTS", "Facts", "facts_of", "elements"],
     ).module()
     code = re.sub(r"/\*\*.*?\*/", "", text)
@@ -198,16 +198,16 @@ def messages() -> str:
         f"export const PACKAGE_VERSION = {json.dumps(__version__)};\n"
         f"export const PROTOCOL = {json.dumps(MESSAGES.digest)};\n"
         f"export const CHUNK = {protocol.CHUNK};\n"
-        f"export const MAX_PROBED = {protocol.MAX_PROBED};\n"
-        f"export const MOST_APART = {protocol.MOST_APART};\n"
+        f"export const MAX_PROBED = {protocol.MAX_PROBE_BYTES};\n"
+        f"export const MOST_APART = {protocol.MAX_EXAMPLE_MISMATCHES};\n"
         f"export const COLORMAPS = {json.dumps(colors.COLORMAPS)} as const;\n"
         f"export const SIGNED = {json.dumps(colors.SIGNED)} as const;\n"
         f"export const CLASS_COLORS = {json.dumps(colors.CLASS_COLORS)};\n"
         f"export const COLOR_RANGES = {json.dumps(protocol.COLOR_RANGES)} as const;\n"
         f"export const VIEWS = {json.dumps(protocol.VIEWS)} as const;\n"
         f"export const MAX_COMPARED = {protocol.MAX_COMPARED};\n"
-        f"export const MOST_STEPS = {store.MOST_STEPS};\n"
-        f"export const ONE_STEP_MS = {round(1000 * store.ONE_STEP)};\n",
+        f"export const MOST_STEPS = {store.MAX_UNDO_STEPS};\n"
+        f"export const ONE_STEP_MS = {round(1000 * store.COALESCE_S)};\n",
     ]
     parts += [_interface(name, record) for name, record in records.items()]
     parts += [
@@ -223,9 +223,9 @@ def colortables() -> str:
     tables = {name.upper(): table for name, table in colors.SEQUENTIAL.items()}
     parts = [
         COLORS_TOP,
-        f"export const MAP_TEXELS = {colors.TEXELS};\n"
+        f"export const MAP_TEXELS = {colors.MAP_TEXELS};\n"
         "/** The signed map's texel of zero. */\n"
-        f"export const ZERO_TEXEL = {colors.ZERO};\n"
+        f"export const ZERO_TEXEL = {colors.ZERO_TEXEL};\n"
         "/** Of what is no number. */\n"
         f"export const MAGENTA = {json.dumps(colors.MAGENTA)} as const;\n",
     ]
@@ -248,11 +248,11 @@ def edits() -> str:
             "parameters": [dataclasses.asdict(one) for one in kind.parameters],
             "stages": kind.stages,
             "counts": kind.counts,
-            "reads": _reads(kind),
+            "reads": _transform_reads(kind),
         }
-        for kind in transforms.KINDS.values()
+        for kind in transforms.TRANSFORM_KINDS.values()
     ]
-    numbers = {name.upper(): number for name, number in transforms.NUMBERS.items()}
+    numbers = {name.upper(): number for name, number in transforms.TRANSFORM_IDS.items()}
     parts = [EDITS_TOP]
     parts += [_interface(name, record) for name, record in schemas.items()]
     parts += [
@@ -263,26 +263,26 @@ def edits() -> str:
         f"export const NUMBERS: Readonly<Record<string, number>> = {json.dumps(numbers)};\n",
         f"export const SAMPLERS = {json.dumps(shader.SAMPLERS)} as const;\n"
         f"export const CONSTANTS: Readonly<Record<string, string | number>> = "
-        f"{json.dumps(shader.CONSTANTS)};\n"
+        f"{json.dumps(shader.SHADER_CONSTANTS)};\n"
         f"export const RESHAPED: Readonly<Record<string, string | number>> = "
-        f"{json.dumps(shader.RESHAPED)};\n"
+        f"{json.dumps(shader.RESHAPED_CONSTANTS)};\n"
         "/** The numbers of bend.glsl: their names and GLSL types. */\n"
         f"export const SLOTS = {json.dumps({slot.name: slot.type for slot in shader.SLOTS})} "
         "as const;\n"
         f"export const TABLE_WIDTH = {shader.TABLE_WIDTH};\n"
         "/** What stands in bend.glsl in the place of a line that is one of these words. */\n"
         "export const TEXTS: Readonly<Record<string, string>> = "
-        f"{json.dumps(shader.TEXTS, ensure_ascii=False)};\n"
+        f"{json.dumps(shader.SHADER_INSERTS, ensure_ascii=False)};\n"
         f"export const GLSL = {json.dumps(transforms.GLSL)};\n"
         f"export const INJECT = {json.dumps(transforms.INJECT)};\n"
-        f"export const MOST_PARAMETERS = {transforms.MOST_PARAMETERS};\n"
-        f"export const CUSTOM = {json.dumps(shader.CUSTOM)};\n",
+        f"export const MOST_PARAMETERS = {transforms.MAX_PARAMETERS};\n"
+        f"export const CUSTOM = {json.dumps(shader.CUSTOM_TEMPLATE)};\n",
         _table(schemas),
     ]
     return "\n".join(parts)
 
 
-def _reads(kind: transforms.Kind) -> dict[str, int]:
+def _transform_reads(kind: transforms.TransformKind) -> dict[str, int]:
     one = kind.reads
     if one is None:
         return {"base": 1, "slope": 0, "parameter": 0, "power": 1}
@@ -294,7 +294,7 @@ def source() -> str:
     records = get_args(sources.Source)
     _, schemas = msgspec.json.schema_components([sources.Source])
     defaults = [msgspec.to_builtins(record(input="")) for record in records]
-    alone = [kind_of(record) for record in records if record.of_one_page]
+    alone = [kind_of(record) for record in records if record.page_owned]
     rows = "".join(f"  {one['kind']}: {json.dumps(one)},\n" for one in defaults)
     return "\n".join([
         SOURCE_TOP,
@@ -318,8 +318,8 @@ def training() -> str:
     return "\n".join([
         TRAINING_TOP,
         "/** Marks that a training keeps, and steps within which changes of one kind get one. */\n"
-        f"export const MOST_MARKS = {trainings.MOST_MARKS};\n"
-        f"export const ONE_TOUCH = {trainings.ONE_TOUCH};\n",
+        f"export const MOST_MARKS = {trainings.MAX_MARKS};\n"
+        f"export const ONE_TOUCH = {trainings.MARK_MERGE_STEPS};\n",
         *(_interface(name, record) for name, record in schemas.items()),
         _table(schemas),
     ])  # fmt: skip
@@ -330,14 +330,14 @@ def teaching() -> str:
     records = [teachings.TeachingRecord, teachings.Listing, teachings.Change]
     _, schemas = msgspec.json.schema_components(records)
     numbers = {
-        "MOST_CLASSES": teachings.MOST_CLASSES,
-        "MOST_NAME": teachings.MOST_NAME,
-        "MOST_EXAMPLES": teachings.MOST_EXAMPLES,
-        "HELD_OUT": teachings.HELD_OUT,
-        "PENALTY": teachings.PENALTY,
-        "LEAST_VARIANCE": teachings.LEAST_VARIANCE,
-        "GRADIENT": teachings.GRADIENT,
-        "MOST_ROUNDS": teachings.MOST_ROUNDS,
+        "MOST_CLASSES": teachings.MAX_CLASSES,
+        "MOST_NAME": teachings.MAX_NAME_LENGTH,
+        "MOST_EXAMPLES": teachings.MAX_EXAMPLES,
+        "HELD_OUT": teachings.HELD_OUT_EVERY,
+        "PENALTY": teachings.WEIGHT_PENALTY,
+        "LEAST_VARIANCE": teachings.MIN_VARIANCE,
+        "GRADIENT": teachings.GRADIENT_TOLERANCE,
+        "MOST_ROUNDS": teachings.MAX_ITERATIONS,
     }
     return "\n".join([
         TEACHING_TOP,
@@ -350,7 +350,7 @@ def teaching() -> str:
 def operators() -> str:
     """The text of test/operators.ts."""
     rows = "".join(
-        f"  {name}: {json.dumps(_said(operator), ensure_ascii=False)},\n"
+        f"  {name}: {json.dumps(_comment(operator), ensure_ascii=False)},\n"
         for name, operator in OPERATORS.items()
     )
     told = 'Pick<Layer, "role" | "short" | "explains">'
@@ -360,9 +360,9 @@ def operators() -> str:
     )
 
 
-def _said(operator: Operator) -> dict[str, str]:
-    explains = "nothing" if callable(operator.explains) else operator.explains
-    return {"role": operator.role, "short": operator.short or operator.name, "explains": explains}
+def _comment(operator: Operator) -> dict[str, str]:
+    explains = "nothing" if callable(operator.explanation) else operator.explanation
+    return {"role": operator.role, "short": operator.caption or operator.name, "explains": explains}
 
 
 def _interface(name: str, record: dict[str, Any]) -> str:
@@ -441,7 +441,7 @@ def _name(name: str) -> str:
 
 
 FILES = {
-    "src/plan/schema.ts": types,
+    "src/plan/schema.ts": plan_types,
     "src/plan/constraints.ts": plan_constraints,
     "src/messages.ts": messages,
     "src/pictures/colortables.ts": colortables,

@@ -24,22 +24,22 @@ import host_flows
 import setup
 from browsers import chromium_arguments, find_chromium
 from firefox import firefox_page, missing_packages
-from host_environments import environment, version
-from host_flows import Flow, Host, prepare
+from host_environments import ensure_environment, package_version
+from host_flows import Flow, Host, run_import_cell
 from host_jupyter import JupyterHost
 from host_marimo import MarimoHost, running_marimo
-from host_sources import feeds
-from lab import OWN, local_page, running_lab
+from host_sources import feed_all_sources
+from jupyter_lab import DEFAULT_KERNEL, local_page, running_lab
 from nbglcnn.tables import table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "hosts.md"
+HOSTS_PAGE = Path(__file__).resolve().parents[1] / "docs" / "hosts.md"
 BEGIN, END = "<!-- made by `make hosts`: begin -->\n", "<!-- made by `make hosts`: end -->\n"
 KERNELS = {"6.30": "ipykernel==6.30.*", "7.3": "ipykernel==7.3.*", "7.4": "ipykernel==7.4.*"}
 MARIMO = "marimo==0.25.*"
 SUBSHELLS = "@jupyterlab/apputils-extension/kernels-settings"
 COMMS = {"on": "perCommTarget", "off": "disabled"}
-GREEN = "✓"
-FLOWS = (*host_flows.FLOWS, Flow("sources", feeds))
+PASSED_MARK = "✓"
+FLOWS = (*host_flows.FLOWS, Flow("sources", feed_all_sources))
 
 
 @dataclass
@@ -58,13 +58,13 @@ class Row:
         return f"{self.host}, {self.kernel}{comms}"
 
     @property
-    def green(self) -> bool:
+    def is_passed(self) -> bool:
         """Whether all flows went well."""
-        return len(self.cells) == len(FLOWS) and set(self.cells) == {GREEN}
+        return len(self.cells) == len(FLOWS) and set(self.cells) == {PASSED_MARK}
 
 
 @dataclass(frozen=True)
-class SetUp:
+class HostSetup:
     """A host to try; `open` starts it anew, in a folder of its own."""
 
     row: Row
@@ -84,55 +84,55 @@ def main() -> int:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(), args=chromium_arguments("swiftshader")
         )
-        for number, one in enumerate(set_ups(browser)):
+        for number, one in enumerate(host_setups(browser)):
             if words and not any(word in one.row.name for word in words):
                 continue
-            attempt(one, Path(folder) / str(number))
+            run_setup(one, Path(folder) / str(number))
             rows.append(one.row)
         browser.close()
     lines = markdown(rows)
     print("", *lines, f"{(time.monotonic() - started) / 60:.0f} minutes", sep="\n")
-    write(lines)
-    return 0 if rows and all(row.green for row in rows) else 1
+    write_table(lines)
+    return 0 if rows and all(row.is_passed for row in rows) else 1
 
 
-def set_ups(browser: Browser) -> Iterator[SetUp]:
+def host_setups(browser: Browser) -> Iterator[HostSetup]:
     """Every host, each with its environment made."""
-    kernels = [environment(f"ipykernel-{name}", what) for name, what in KERNELS.items()]
+    kernels = [ensure_environment(f"ipykernel-{name}", what) for name, what in KERNELS.items()]
     here = Path(sys.executable)
-    lab, own = named(here, "JupyterLab"), named(here, "ipykernel")
+    lab, own = name_and_version(here, "JupyterLab"), name_and_version(here, "ipykernel")
     for python in kernels:
         for comms in COMMS:
-            yield SetUp(
-                Row(lab, named(python, "ipykernel"), comms),
-                lambda folder, python=python, comms=comms: in_chromium(
+            yield HostSetup(
+                Row(lab, name_and_version(python, "ipykernel"), comms),
+                lambda folder, python=python, comms=comms: open_in_chromium(
                     browser, folder, kernels={"tried": python}, kernel="tried", comms=comms
                 ),
             )
-    yield SetUp(
-        Row(named(here, "Notebook"), own, "on"),
-        lambda folder: in_chromium(browser, folder, application="notebook"),
+    yield HostSetup(
+        Row(name_and_version(here, "Notebook"), own, "on"),
+        lambda folder: open_in_chromium(browser, folder, application="notebook"),
     )
-    yield SetUp(Row(f"{lab} in Firefox", own, "on"), in_firefox)
-    python = environment("marimo", MARIMO)
-    yield SetUp(
-        Row(named(python, "marimo"), "its own"),
-        lambda folder: in_marimo(browser, folder, python),
+    yield HostSetup(Row(f"{lab} in Firefox", own, "on"), open_in_firefox)
+    python = ensure_environment("marimo", MARIMO)
+    yield HostSetup(
+        Row(name_and_version(python, "marimo"), "its own"),
+        lambda folder: open_in_marimo(browser, folder, python),
     )
 
 
-def named(python: Path, application: str) -> str:
+def name_and_version(python: Path, application: str) -> str:
     """An application and its version in an environment."""
-    return f"{application} {version(python, application.lower())}"
+    return f"{application} {package_version(python, application.lower())}"
 
 
 @contextmanager
-def in_chromium(
+def open_in_chromium(
     browser: Browser,
     folder: Path,
     *,
     kernels: dict[str, Path] | None = None,
-    kernel: str = OWN,
+    kernel: str = DEFAULT_KERNEL,
     comms: str = "on",
     application: str = "jupyterlab",
 ) -> Iterator[Host]:
@@ -141,59 +141,59 @@ def in_chromium(
     with (
         running_lab(folder, settings=settings, kernels=kernels, application=application) as lab,
         local_page(browser) as page,
-        closing(JupyterHost(lab.notebook(page, kernel=kernel))) as host,
+        closing(JupyterHost(lab.open_notebook(page, kernel=kernel))) as host,
     ):
         yield host
 
 
 @contextmanager
-def in_firefox(folder: Path) -> Iterator[Host]:
+def open_in_firefox(folder: Path) -> Iterator[Host]:
     """A new notebook of JupyterLab in Firefox."""
     if missing := missing_packages():
         raise AssertionError(f"not installed: apt-get install {' '.join(missing)}")
     with (
         running_lab(folder / "lab") as lab,
         firefox_page(folder / "firefox") as page,
-        closing(JupyterHost(lab.notebook(page))) as host,
+        closing(JupyterHost(lab.open_notebook(page))) as host,
     ):
         yield host
 
 
 @contextmanager
-def in_marimo(browser: Browser, folder: Path, python: Path) -> Iterator[Host]:
+def open_in_marimo(browser: Browser, folder: Path, python: Path) -> Iterator[Host]:
     """A new notebook of marimo in Chromium."""
     with running_marimo(folder, python) as address, local_page(browser) as page:
         yield MarimoHost(page, address)
 
 
-def attempt(one: SetUp, folder: Path) -> None:
+def run_setup(one: HostSetup, folder: Path) -> None:
     """Fill a set-up's row: each flow's mark, or what went wrong."""
     print(f"\n{one.row.name}", flush=True)
     since = time.monotonic()
     try:
         with one.open(folder) as host:
-            prepare(host)
+            run_import_cell(host)
             for flow in FLOWS:
-                one.row.cells.append(tried(flow, host))
+                one.row.cells.append(run_flow(flow, host))
     except Exception as error:
         traceback.print_exc()
-        one.row.cells += [said(error)] * (len(FLOWS) - len(one.row.cells))
+        one.row.cells += [format_error(error)] * (len(FLOWS) - len(one.row.cells))
     print(f"  {time.monotonic() - since:.0f} s", flush=True)
 
 
-def tried(flow: Flow, host: Host) -> str:
+def run_flow(flow: Flow, host: Host) -> str:
     """✓, or why a flow failed."""
     since = time.monotonic()
     try:
-        flow.do(host)
-        mark = GREEN
+        flow.run(host)
+        mark = PASSED_MARK
     except Exception as error:  # of this flow; the next may go well
-        mark = said(error)
+        mark = format_error(error)
     print(f"  {flow.name:26} {mark} ({time.monotonic() - since:.1f} s)", flush=True)
     return mark
 
 
-def said(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """An exception in one line of a table."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200].replace("|", "¦")
 
@@ -206,16 +206,16 @@ def markdown(rows: list[Row]) -> list[str]:
     return table(heads, cells, "markdown").splitlines()
 
 
-def write(lines: list[str]) -> None:
+def write_table(lines: list[str]) -> None:
     """Put the table into the documentation; rows of hosts that were not tried now stay."""
-    page = PAGE.read_text("utf-8")
+    page = HOSTS_PAGE.read_text("utf-8")
     before, rest = page.split(BEGIN)
     old, after = rest.split(END)
-    rows = {of_host(line): line for line in [*old.splitlines(), *lines] if line.startswith("|")}
-    PAGE.write_text(f"{before}{BEGIN}{chr(10).join(rows.values())}\n{END}{after}", "utf-8")
+    rows = {row_key(line): line for line in [*old.splitlines(), *lines] if line.startswith("|")}
+    HOSTS_PAGE.write_text(f"{before}{BEGIN}{chr(10).join(rows.values())}\n{END}{after}", "utf-8")
 
 
-def of_host(line: str) -> tuple[str, ...]:
+def row_key(line: str) -> tuple[str, ...]:
     """What tells a line of the table from others: host, kernel and comms."""
     return tuple(cell.strip() for cell in line.split("|")[1:4])
 

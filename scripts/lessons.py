@@ -14,10 +14,10 @@ import nbglcnn  # noqa: E402
 from fashion_autoencoder import load_images  # noqa: E402
 
 FOLDER = ROOT / "build" / "lessons"
-SHIRT = 4  # a picture with an outline all around
+PICTURE_INDEX = 4  # a picture with an outline all around
 
 
-class Sizes(nn.Module):
+class ConvolutionSizes(nn.Module):
     """One picture through a convolution without padding, with it, with a stride, and back up."""
 
     def __init__(self) -> None:
@@ -111,9 +111,9 @@ Network.""",
 def main() -> None:
     """Write all lessons."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    picture = load_images()[0][SHIRT : SHIRT + 1]
+    picture = load_images()[0][PICTURE_INDEX : PICTURE_INDEX + 1]
     path = nbglcnn.export_html(
-        Sizes().eval(),
+        ConvolutionSizes().eval(),
         np.ascontiguousarray(picture),
         FOLDER / "sizes.html",
         title="How large is a feature map? Stride, padding and transposed convolution",

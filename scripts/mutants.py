@@ -3,11 +3,12 @@
 The faults stand in tests/mutants/<area>.toml. One is an entry like
 
     [[fault]]
-    says = "what a user would see"
+    description = "what a user would see"
     file = "src/nbglcnn/lowering/lower.py"
     old = 'the text, which stands exactly once in the file'
     new = 'what it becomes'
-    tests = ["tests/plan/test_plan.py::test_that_ought_to_notice", "js/test/wire.test.ts"]
+    tests = ["tests/plan/test_plan.py::test_that_ought_to_notice",
+    "js/test/message_buffers.test.ts"]
 
 `tests` are node ids of pytest (or "FILE -k WORDS") and files for `node --test`, quick ones first:
 the first failure ends the run. They are run without any fault too, where they have to pass; a fault
@@ -33,17 +34,17 @@ from typing import Literal, TypeVar
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from mutant_copy import Copy, Kind, Outcome, needs
+from mutant_checkout import CheckoutCopy, Outcome, OutcomeKind, test_durations
 from nbglcnn.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = Path("tests") / "mutants"  # in a checkout
-SHARE = 0.95  # of all faults that are to be noticed
-RUN_SECONDS = 600  # of the tests of one file, without any fault
-TIMES, LEAST_SECONDS = 10, 30.0  # a fault may take: so many times as long, but at least so long
-Found = TypeVar("Found")
-Verdicts = Literal["killed", "SURVIVED", "late", "BROKEN"]
-OUTCOMES: dict[Kind, Verdicts] = {
+MIN_KILLED_SHARE = 0.95  # of all faults that are to be noticed
+FILE_TIMEOUT_S = 600  # of the tests of one file, without any fault
+TIME_FACTOR, MIN_SECONDS = 10, 30.0  # a fault may take: so many times as long, but at least so long
+Result = TypeVar("Result")
+VerdictKind = Literal["killed", "SURVIVED", "late", "BROKEN"]
+OUTCOMES: dict[OutcomeKind, VerdictKind] = {
     "failed": "killed",
     "passed": "SURVIVED",
     "late": "late",
@@ -63,7 +64,7 @@ class Fault:
     """One change of one file, and the tests that ought to notice it."""
 
     area: str
-    says: str
+    description: str
     file: str
     old: str
     new: str
@@ -80,12 +81,12 @@ class Verdict:
     """What became of a fault; `detail` is the test that noticed, or why nothing could be run."""
 
     fault: Fault
-    outcome: Verdicts
+    outcome: VerdictKind
     detail: str
     seconds: float
 
 
-def faults(root: Path = ROOT) -> list[Fault]:
+def load_faults(root: Path = ROOT) -> list[Fault]:
     """The faults that a checkout lists."""
     return [
         Fault(area=file.stem, **{**entry, "tests": tuple(entry["tests"])})
@@ -94,7 +95,7 @@ def faults(root: Path = ROOT) -> list[Fault]:
     ]
 
 
-def problem(fault: Fault, root: Path = ROOT) -> str | None:
+def fault_problem(fault: Fault, root: Path = ROOT) -> str | None:
     """Why a fault cannot be put into a checkout as it is today; None where it can."""
     path = root / fault.file
     if not path.is_file():
@@ -115,13 +116,13 @@ def problem(fault: Fault, root: Path = ROOT) -> str | None:
     return None
 
 
-def judge(copy: Copy, fault: Fault, limit: float) -> Verdict:
+def judge(copy: CheckoutCopy, fault: Fault, limit: float) -> Verdict:
     """Whether the tests notice a fault within so many seconds."""
     start = time.perf_counter()
-    if reason := problem(fault, copy.folder):
+    if reason := fault_problem(fault, copy.folder):
         return Verdict(fault, "BROKEN", reason, 0)
     try:
-        with copy.changed(fault.file, fault.old, fault.new):
+        with copy.replace_text(fault.file, fault.old, fault.new):
             outcome = copy.run(fault.tests, limit)
             kind, detail = outcome.kind, outcome.detail
     except SystemExit as error:  # the front-end could not be bundled
@@ -129,13 +130,13 @@ def judge(copy: Copy, fault: Fault, limit: float) -> Verdict:
     return Verdict(fault, OUTCOMES[kind], detail, time.perf_counter() - start)
 
 
-def without_faults(copy: Copy, tests: Sequence[str]) -> Outcome:
+def run_unchanged(copy: CheckoutCopy, tests: Sequence[str]) -> Outcome:
     """Tests in a copy that has no fault; a busy machine may fail a test once, not twice."""
-    outcome = copy.run(tests, RUN_SECONDS, "--durations=0")
-    return outcome if outcome.kind == "passed" else copy.run(tests, RUN_SECONDS, "--durations=0")
+    outcome = copy.run(tests, FILE_TIMEOUT_S, "--durations=0")
+    return outcome if outcome.kind == "passed" else copy.run(tests, FILE_TIMEOUT_S, "--durations=0")
 
 
-def by_file(chosen: Iterable[Fault]) -> list[list[str]]:
+def tests_by_file(chosen: Iterable[Fault]) -> list[list[str]]:
     """All tests of these faults, each once, those of one file together."""
     files: dict[str, dict[str, None]] = {}
     for fault in chosen:
@@ -150,12 +151,12 @@ def run(
     """Judge faults in copies of a checkout; whether enough of them are noticed."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        made = [Copy(root, Path(folder) / str(job)) for job in range(jobs)]
+        copies: SimpleQueue[CheckoutCopy] = SimpleQueue()
+        made = [CheckoutCopy(root, Path(folder) / str(job)) for job in range(jobs)]
         for copy in made:
             copies.put(copy)
 
-        def in_a_copy(work: Callable[[Copy], Found]) -> Found:
+        def in_a_copy(work: Callable[[CheckoutCopy], Result]) -> Result:
             copy = copies.get()
             try:
                 return work(copy)
@@ -163,14 +164,14 @@ def run(
                 copies.put(copy)
 
         try:
-            groups = by_file(chosen)
+            groups = tests_by_file(chosen)
             say(f"{sum(map(len, groups))} tests without any fault")
-            tried = [pool.submit(in_a_copy, partial(without_faults, tests=g)) for g in groups]
+            tried = [pool.submit(in_a_copy, partial(run_unchanged, tests=g)) for g in groups]
             seconds: dict[str, float] = {}
             failed = []
             for group, one in zip(groups, tried, strict=True):
                 outcome = one.result()
-                seconds |= needs(group, outcome)
+                seconds |= test_durations(group, outcome)
                 if outcome.kind != "passed":
                     failed.append(outcome.detail)
             if failed:
@@ -179,7 +180,7 @@ def run(
             asked = []
             # Those that the same tests notice one after the other: what survives shows together.
             for fault in sorted(chosen, key=lambda fault: fault.tests):
-                limit = max(LEAST_SECONDS, TIMES * sum(seconds[test] for test in fault.tests))
+                limit = max(MIN_SECONDS, TIME_FACTOR * sum(seconds[test] for test in fault.tests))
                 asked.append(pool.submit(in_a_copy, partial(judge, fault=fault, limit=limit)))
             verdicts = []
             for future in as_completed(asked):
@@ -188,7 +189,10 @@ def run(
                 fault = verdict.fault
                 counted = f"{len(verdicts)}/{len(chosen)} {verdict.outcome:8}"
                 noticed = f" ({verdict.detail})" if verdict.outcome == "killed" else ""
-                say(f"{counted} {verdict.seconds:5.1f} s  {fault.area}: {fault.says}{noticed}")
+                say(
+                    f"{counted} {verdict.seconds:5.1f} s  {fault.area}: "
+                    f"{fault.description}{noticed}"
+                )
         finally:
             for copy in made:
                 copy.close()
@@ -202,10 +206,10 @@ def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], ob
         if verdict.outcome == "SURVIVED":
             change = f"{fault.file}\n  - {fault.old}\n  + {fault.new}"
             tests = "\n  ".join(fault.tests)
-            say(f"\nSURVIVED {fault.area}: {fault.says}\n  {change}\n  {tests}")
+            say(f"\nSURVIVED {fault.area}: {fault.description}\n  {change}\n  {tests}")
         elif verdict.outcome in ("BROKEN", "late"):
-            say(f"\n{verdict.outcome} {fault.area}: {fault.says}\n  {verdict.detail}")
-    say("\n" + by_area(verdicts))
+            say(f"\n{verdict.outcome} {fault.area}: {fault.description}\n  {verdict.detail}")
+    say("\n" + format_areas(verdicts))
     outcomes = Counter(verdict.outcome for verdict in verdicts)
     languages = Counter(verdict.fault.language for verdict in verdicts)
     # A test that doesn't end is noticed as well.
@@ -214,10 +218,10 @@ def summary(verdicts: Sequence[Verdict], seconds: float, say: Callable[[str], ob
     say(f"\n{noticed} of {total} faults were noticed ({kinds}), in {seconds / 60:.1f} minutes")
     if outcomes["BROKEN"]:
         say(f"{outcomes['BROKEN']} could not be put in or run: mend their entries")
-    return not outcomes["BROKEN"] and noticed >= SHARE * total
+    return not outcomes["BROKEN"] and noticed >= MIN_KILLED_SHARE * total
 
 
-def by_area(verdicts: Sequence[Verdict]) -> str:
+def format_areas(verdicts: Sequence[Verdict]) -> str:
     """How many faults of each area were killed, survived, or kept their tests from ending."""
     areas = sorted({verdict.fault.area for verdict in verdicts})
     lines = []
@@ -238,11 +242,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="copies at work (2)")
     parser.add_argument("--list", action="store_true", help="list the faults and run nothing")
     options = parser.parse_args()
-    every = faults()
+    every = load_faults()
     areas = {fault.area for fault in every}
 
     def asked(fault: Fault, word: str) -> bool:
-        return fault.area == word if word in areas else word in f"{fault.says} {fault.file}"
+        return fault.area == word if word in areas else word in f"{fault.description} {fault.file}"
 
     chosen = [
         fault
@@ -251,7 +255,7 @@ def main() -> None:
     ]
     if options.list:
         for fault in chosen:
-            print(f"{fault.area}: {fault.says} ({fault.file})")
+            print(f"{fault.area}: {fault.description} ({fault.file})")
     elif not chosen:
         sys.exit("No fault has these words.")
     elif not run(ROOT, chosen, options.jobs):

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from browsers import chromium_arguments, find_chromium
-from lab import QUIET, Lab, Notebook, local_page, running_lab
+from jupyter_lab import LAB_SETTINGS, LabServer, Notebook, local_page, running_lab
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
@@ -22,7 +22,7 @@ PICTURES = ROOT / "docs" / "pictures"
 BACKEND = "swiftshader"
 MAX_BYTES = 450_000
 MAX_BYTES_MOVING = 1_500_000  # of an animation
-SIZE = {"width": 1120, "height": 1700}  # all of the Layer tab
+WINDOW = {"width": 1120, "height": 1700}  # all of the Layer tab
 # The first bends of notebooks/bending.ipynb, and another one that is switched off.
 BENDING = """
 import nbglcnn
@@ -113,26 +113,28 @@ FRAMES = (
 FRAME_MS, LAST_MS = 220, 3000
 FRAME_WIDTH = 900
 PARTS = ("train-top", "checkpoint-heading", "checkpoint-now", "checkpoint-target")
-LONG_S = 600
+TIMEOUT_S = 600
 
 
 def main() -> None:
     """Take all pictures, or those whose names are given."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(TAKES)}; all by default")
-    names = parser.parse_args().names or list(TAKES)
-    if unknown := set(names) - set(TAKES):
-        parser.error(f"no pictures {', '.join(sorted(unknown))}; there are {', '.join(TAKES)}")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PICTURE_TAKERS)}; all by default")
+    names = parser.parse_args().names or list(PICTURE_TAKERS)
+    if unknown := set(names) - set(PICTURE_TAKERS):
+        parser.error(
+            f"no pictures {', '.join(sorted(unknown))}; there are {', '.join(PICTURE_TAKERS)}"
+        )
     PICTURES.mkdir(parents=True, exist_ok=True)
     chromium = find_chromium()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=chromium_arguments(BACKEND)
         )
-        with running_lab(Path(folder, "lab"), settings=QUIET) as lab:
+        with running_lab(Path(folder, "lab"), settings=LAB_SETTINGS) as lab:
             copy_notebooks(lab.root)
-            with local_page(browser, viewport=SIZE, device_scale_factor=2) as page:
-                for picture in [one for name in names for one in TAKES[name](lab, page)]:
+            with local_page(browser, viewport=WINDOW, device_scale_factor=2) as page:
+                for picture in [one for name in names for one in PICTURE_TAKERS[name](lab, page)]:
                     print(f"{picture.relative_to(ROOT)}: {shrink(picture):,} bytes")
         browser.close()
 
@@ -144,12 +146,12 @@ def copy_notebooks(folder: Path) -> None:
             shutil.copy(file, folder)
 
 
-def run_all(notebook: Notebook) -> None:
+def run_all_cells(notebook: Notebook) -> None:
     """Run every cell of a notebook to its end, or to an error."""
     notebook.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
 
 
-def wide(notebook: Notebook) -> None:
+def hide_sidebar(notebook: Notebook) -> None:
     """Close the file browser and select no cell that a picture shows."""
     notebook.page.evaluate(
         """async () => {
@@ -177,15 +179,15 @@ def viewer_cell(notebook: Notebook, number: int = 0) -> Locator:
     return cell
 
 
-def take_tour(lab: Lab, page: Page) -> list[Path]:
+def take_tour(lab: LabServer, page: Page) -> list[Path]:
     """The Network tab, light and dark, the Layer tab of encoder.2, a pixel, bends, Compare."""
-    notebook = lab.notebook(page, "tour.ipynb")
-    run_all(notebook)
-    wide(notebook)
+    notebook = lab.open_notebook(page, "tour.ipynb")
+    run_all_cells(notebook)
+    hide_sidebar(notebook)
     cell = viewer_cell(notebook)
-    select(cell, "encoder.2")
+    select_stage(cell, "encoder.2")
     notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
-    notebook.rest()
+    notebook.wait_settled()
     notebook.page.wait_for_timeout(16_000)  # a short run is measured again after this at the latest
     names = ("tour", "layer", "tour-dark", "explain", "compare")
     pictures = {name: PICTURES / f"{name}.png" for name in names}
@@ -195,76 +197,77 @@ def take_tour(lab: Lab, page: Page) -> list[Path]:
     change_theme(notebook, "Light")
     cell.get_by_role("tab", name="Layer").click()
     cell.get_by_role("button", name="channel 23,").click()
-    notebook.rest()
+    notebook.wait_settled()
     cell.locator(".nbglcnn").screenshot(path=pictures["layer"])
     cell.get_by_role("button", name="Explain").first.click()
     cell.locator(".nbg-question").wait_for()
-    notebook.rest()
+    notebook.wait_settled()
     cell.locator(".nbglcnn").screenshot(path=pictures["explain"])
     compared = viewer_cell(notebook, 3).locator(".nbglcnn")
     compared.get_by_role("button", name="encoder.2", exact=True).click()
     compared.get_by_role("button", name="channel 22,").click()
-    notebook.rest()
+    notebook.wait_settled()
     compared.screenshot(path=pictures["compare"])
     return list(pictures.values())
 
 
-def take_graph(lab: Lab, page: Page) -> list[Path]:
+def take_graph(lab: LabServer, page: Page) -> list[Path]:
     """The Network tab of a U-Net, which is a graph."""
     shutil.copy(ROOT / "tests" / "support" / "denoiser.py", lab.root)
-    notebook = lab.notebook(page)
+    notebook = lab.open_notebook(page)
     notebook.run(
-        "import nbglcnn\nfrom denoiser import trained\nviewer = nbglcnn.Viewer(*trained())\nviewer"
+        "import nbglcnn\nfrom denoiser import train_denoiser\n"
+        "viewer = nbglcnn.Viewer(*train_denoiser())\nviewer"
     )
-    wide(notebook)
+    hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     cell.locator(".nbg-node[data-node='down2'] .nbg-picture").click()
-    notebook.rest()
+    notebook.wait_settled()
     picture = PICTURES / "graph.png"
     cell.locator(".nbglcnn").screenshot(path=picture)
     return [picture]
 
 
-def take_bending(lab: Lab, page: Page) -> list[Path]:
+def take_bending(lab: LabServer, page: Page) -> list[Path]:
     """The Bend part of the Layer tab with two bends of the tour's decoder, light and dark."""
-    notebook = lab.notebook(page)
+    notebook = lab.open_notebook(page)
     notebook.run(BENDING)
-    wide(notebook)
+    hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     cell.get_by_text("10 of 32").first.click()  # picks them
     pictures = []
-    for picture in themes(notebook, "bending"):
-        notebook.rest()
+    for picture in each_theme(notebook, "bending"):
+        notebook.wait_settled()
         cell.get_by_text("bends replayed").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return pictures
 
 
-def take_inputs(lab: Lab, page: Page) -> list[Path]:
+def take_inputs(lab: LabServer, page: Page) -> list[Path]:
     """The drawer of sources with a data set, light and dark."""
-    notebook = lab.notebook(page)
+    notebook = lab.open_notebook(page)
     notebook.run(INPUTS)
-    wide(notebook)
+    hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     cell.get_by_role("button", name="Fashion-MNIST").click()
     pictures = []
-    for picture in themes(notebook, "inputs"):
-        notebook.rest()
+    for picture in each_theme(notebook, "inputs"):
+        notebook.wait_settled()
         cell.get_by_text("bends replayed").wait_for()
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return pictures
 
 
-def take_latent(lab: Lab, page: Page) -> list[Path]:
+def take_latent(lab: LabServer, page: Page) -> list[Path]:
     """The drawer of sources with the latent workbench, light and dark."""
-    notebook = lab.notebook(page)
+    notebook = lab.open_notebook(page)
     notebook.run(LATENT)
-    wide(notebook)
+    hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     pictures = []
-    for picture in themes(notebook, "latent"):
+    for picture in each_theme(notebook, "latent"):
         page.wait_for_timeout(3_000)  # what is skipped has no numbers to wait for
         cell.locator(".nbg-latent-cells canvas[data-done='64']").wait_for(timeout=60_000)
         view = cell.locator(".nbglcnn").bounding_box()
@@ -276,65 +279,65 @@ def take_latent(lab: Lab, page: Page) -> list[Path]:
     return pictures
 
 
-def take_training(lab: Lab, page: Page) -> list[Path]:
+def take_training(lab: LabServer, page: Page) -> list[Path]:
     """The Train tab after 240 steps, light and dark, and an animation of how it came to that."""
-    notebook = lab.notebook(page)
+    notebook = lab.open_notebook(page)
     notebook.run(TRAINING)
-    wide(notebook)
+    hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     notebook.run(TRAIN)
     frames = []
     for step in FRAMES:
         code = STEP_TO.format(step=step)
-        notebook.wait(notebook.start(code), LONG_S)
+        notebook.wait(notebook.start(code), TIMEOUT_S)
         notebook.clear(2)
         notebook.page.evaluate("() => { window.lab.panel().content.activeCellIndex = 0; }")
         viewer_cell(notebook)
-        frames.append(parts_of(cell, step))
-    moving = animation(frames)
+        frames.append(capture_parts(cell, step))
+    moving = save_animation(frames)
     last = cell.locator(".nbg-checkpoints [role=option]").last
     last.click()
     cell.get_by_text(f"All views show step {FRAMES[-1]}").wait_for()
     pictures = []
-    for picture in themes(notebook, "training"):
+    for picture in each_theme(notebook, "training"):
         page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return [*pictures, moving]
 
 
-def take_playground(lab: Lab, page: Page) -> list[Path]:
+def take_playground(lab: LabServer, page: Page) -> list[Path]:
     """The playground's runs and two of them compared, light and dark."""
-    notebook = lab.notebook(page, "playground.ipynb")
-    run_all(notebook)
-    notebook.wait(notebook.start("done = True"), LONG_S)
-    notebook.ask("playground.a.value = transposed.number")
-    wide(notebook)
+    notebook = lab.open_notebook(page, "playground.ipynb")
+    run_all_cells(notebook)
+    notebook.wait(notebook.start("done = True"), TIMEOUT_S)
+    notebook.evaluate_silently("playground.a.value = transposed.number")
+    hide_sidebar(notebook)
     page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
     runs = page.locator(".playground-runs")
     pictures = []
-    for picture in themes(notebook, "playground"):
+    for picture in each_theme(notebook, "playground"):
         runs.screenshot(path=picture)
         pictures.append(picture)
     return pictures
 
 
-def take_teach(lab: Lab, page: Page) -> list[Path]:
+def take_teach(lab: LabServer, page: Page) -> list[Path]:
     """The Teach tab with the shoes of the lesson, light and dark."""
-    notebook = lab.notebook(page)
-    notebook.wait(notebook.start(TEACH), LONG_S)
-    wide(notebook)
+    notebook = lab.open_notebook(page)
+    notebook.wait(notebook.start(TEACH), TIMEOUT_S)
+    hide_sidebar(notebook)
     cell = viewer_cell(notebook)
     cell.locator(".nbg-teach [data-verdict]").wait_for(timeout=60_000)
     pictures = []
-    for picture in themes(notebook, "teach"):
+    for picture in each_theme(notebook, "teach"):
         page.wait_for_timeout(3_000)  # nothing is compared with PyTorch meanwhile
         cell.locator(".nbglcnn").screenshot(path=picture)
         pictures.append(picture)
     return pictures
 
 
-def parts_of(cell: Locator, step: int) -> list[Image.Image]:
+def capture_parts(cell: Locator, step: int) -> list[Image.Image]:
     """The curve, a layer, and what is made of the examples, as they are after a step."""
     cell.locator(".nbg-train[data-phase=paused]").wait_for(timeout=60_000)
     cell.locator("[data-now]").get_by_text(f"step {step} ·").wait_for()
@@ -356,7 +359,7 @@ def parts_of(cell: Locator, step: int) -> list[Image.Image]:
     ]
 
 
-def animation(frames: list[list[Image.Image]]) -> Path:
+def save_animation(frames: list[list[Image.Image]]) -> Path:
     """A looping picture; each part has the same place in all frames."""
     heights = [max(one.height for one in part) for part in zip(*frames, strict=True)]
     width = frames[0][0].width
@@ -376,12 +379,12 @@ def animation(frames: list[list[Image.Image]]) -> Path:
     return file
 
 
-def select(cell: Locator, layer: str) -> None:
+def select_stage(cell: Locator, layer: str) -> None:
     """Click a stage of the Network tab."""
     cell.locator(f".nbg-stage[data-layer='{layer}'] .nbg-picture").click()
 
 
-def themes(notebook: Notebook, name: str) -> Iterator[Path]:
+def each_theme(notebook: Notebook, name: str) -> Iterator[Path]:
     """The files of a picture, light and dark, while JupyterLab is so; light again behind them."""
     for word, ending in (("Light", ""), ("Dark", "-dark")):
         notebook.change_theme(word)
@@ -393,7 +396,7 @@ def themes(notebook: Notebook, name: str) -> Iterator[Path]:
 def change_theme(notebook: Notebook, word: str) -> None:
     """Make JupyterLab light or dark, and draw the Viewer anew."""
     notebook.change_theme(word)
-    notebook.rest()
+    notebook.wait_settled()
 
 
 def shrink(picture: Path) -> int:
@@ -409,7 +412,7 @@ def shrink(picture: Path) -> int:
     return size
 
 
-TAKES = {
+PICTURE_TAKERS = {
     "tour": take_tour,
     "graph": take_graph,
     "bending": take_bending,

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bundle import bundle, digest, is_current
+from bundle import bundle, hash_files, is_bundle_current
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
@@ -30,18 +30,20 @@ def main() -> None:
     tests = parser.parse_args().tests
     if tests:
         system_packages(missing_for_tests())
-    environment()
+    create_environment()
     if tests:
         run([str(PYTHON), str(ROOT / "notebooks" / "pretrained.py")])
-    if not is_current(ROOT):
+    if not is_bundle_current(ROOT):
         print("Bundling the front-end", flush=True)
         bundle(ROOT, os.pathsep.join([str(SCRIPTS), os.environ.get("PATH", os.defpath)]))
 
 
-def environment() -> None:
+def create_environment() -> None:
     """An up-to-date .venv, made anew when the checkout moved: its scripts name their folder."""
     stamp = VENV / "nbglcnn-installed"
-    inputs = digest(ROOT / name for name in ("pyproject.toml", "constraints.txt", "hatch_build.py"))
+    inputs = hash_files(
+        ROOT / name for name in ("pyproject.toml", "constraints.txt", "hatch_build.py")
+    )
     want = [str(VENV), inputs]
     have = stamp.read_text().splitlines() if stamp.exists() else []
     if have == want:

@@ -16,35 +16,35 @@ from playwright.sync_api import sync_playwright
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from browsers import chromium_arguments, find_chromium
-from lab import Notebook, alone, running_lab
+from jupyter_lab import Notebook, new_notebook, running_lab
 from leaks import (
-    KERNEL,
-    LISTENERS,
+    COUNT_KERNEL_OBJECTS,
+    COUNT_LISTENERS,
+    DRAWN_VIEWER,
     PLAIN_V8,
-    READY,
-    Counter,
-    growth_of_bare,
-    heap,
-    slopes,
+    ObjectCounter,
+    bare_widget_growth,
+    growth_rates,
+    heap_usage,
 )
 from nbglcnn.tables import table
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "support"
-SETTLED = 8  # rounds in which the page and the kernel fill their caches
+WARM_UP_ROUNDS = 8  # rounds in which the page and the kernel fill their caches
 HEAP_BYTES = 10_000  # a cell's run may add to the heap besides what JupyterLab keeps of any run
-PREPARE = f"""
+PREPARE_CELL = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
 import itertools, numpy as np
 from nbglcnn import Viewer
 from viewer_models import autoencoder, pictures
-{KERNEL}
+{COUNT_KERNEL_OBJECTS}
 models = [autoencoder(k) for k in range(2)]
 again = itertools.cycle(range(6))  # the page keeps what it was sent, up to 64 MiB
 """
 # Fixed cells, run again and again: new ones would be JupyterLab's own growth.
-MAKE = "viewer = Viewer(models[0], pictures(0))\nviewer.output\ndisplay(viewer)"
-ROUND = (
+VIEWER_CELL = "viewer = Viewer(models[0], pictures(0))\nviewer.output\ndisplay(viewer)"
+ROUND_CELLS = (
     # Other inputs, some of them read and some overtaken by the next.
     "for k in range(5):\n    viewer.input = pictures(next(again))\n    if k % 2: viewer.output",
     # Two more, one of them never shown.
@@ -70,48 +70,48 @@ def main() -> int:
         )
         with (
             running_lab(Path(folder) / "lab") as lab,
-            alone(lab, browser, script=LISTENERS) as notebook,
+            new_notebook(lab, browser, script=COUNT_LISTENERS) as notebook,
         ):
-            notebook.run(PREPARE)
+            notebook.run(PREPARE_CELL)
             # As in a round, each run makes another cell the active one.
-            bare = growth_of_bare(notebook, 10, 40, 10, cells=2)["bytes"]
-            rows = soaked(notebook, minutes * 60)
+            bare = bare_widget_growth(notebook, 10, 40, 10, cells=2)["bytes"]
+            rows = run_rounds(notebook, minutes * 60)
         browser.close()
-    return verdict(rows[SETTLED:], (1 + len(ROUND)) * (bare + HEAP_BYTES))
+    return report_growth(rows[WARM_UP_ROUNDS:], (1 + len(ROUND_CELLS)) * (bare + HEAP_BYTES))
 
 
-def soaked(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
+def run_rounds(notebook: Notebook, seconds: float) -> list[dict[str, int]]:
     """The counts after each round."""
     cells = []
-    for source in (MAKE, *ROUND):
+    for source in (VIEWER_CELL, *ROUND_CELLS):
         cells.append(notebook.start(source))
         error = notebook.wait(cells[-1]).error
         assert not error, error
-    counter = Counter(notebook)
+    counter = ObjectCounter(notebook)
     rows: list[dict[str, int]] = []
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for cell in cells:
-            notebook.again(cell)
+            notebook.rerun(cell)
         notebook.page.locator(".nbglcnn").last.scroll_into_view_if_needed()
-        notebook.page.locator(READY).first.wait_for()
-        rows.append(counter.count() | {"heap": heap(notebook.page)["bytes"]})
+        notebook.page.locator(DRAWN_VIEWER).first.wait_for()
+        rows.append(counter.count() | {"heap": heap_usage(notebook.page)["bytes"]})
         print(f"round {len(rows)}: {rows[-1]}", flush=True)
     return rows
 
 
-def verdict(rows: list[dict[str, int]], heap_limit: float) -> int:
+def report_growth(rows: list[dict[str, int]], heap_limit: float) -> int:
     """Print each counter's slope; 1 when one grows, or when there is too little to tell.
 
     `heap_limit` is the bytes that a round may add to the heap.
     """
     if len(rows) < 5:
-        print(f"{len(rows)} rounds after the first {SETTLED} are too few to tell")
+        print(f"{len(rows)} rounds after the first {WARM_UP_ROUNDS} are too few to tell")
         return 1
     failed = []
-    print(f"\n{len(rows)} rounds after the first {SETTLED}")
+    print(f"\n{len(rows)} rounds after the first {WARM_UP_ROUNDS}")
     lines = []
-    for name, slope in slopes(range(len(rows)), rows).items():
+    for name, slope in growth_rates(range(len(rows)), rows).items():
         allowed = heap_limit if name == "heap" else 1 / len(rows)
         grows = slope > allowed
         failed += [name] if grows else []

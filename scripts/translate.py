@@ -40,13 +40,13 @@ class Translator:
         source: str,
         names: dict[str, str],
         *,
-        leave_out: Sequence[str],
+        excluded: Sequence[str],
         exported: Sequence[str],
     ) -> None:
         self.tree = ast.parse(source)
-        self.leave_out, self.exported = leave_out, exported
+        self.excluded, self.exported = excluded, exported
         functions = [node.name for node in self.tree.body if isinstance(node, ast.FunctionDef)]
-        self.names = {name: camel(name) for name in [*functions, *leave_out]} | names
+        self.names = {name: to_camel_case(name) for name in [*functions, *excluded]} | names
 
     def module(self) -> str:
         """All that is defined at the top level, but what is left out."""
@@ -60,7 +60,7 @@ class Translator:
                 | ast.ClassDef(name=name)
                 | ast.Assign(targets=[ast.Name(id=name)])
                 | ast.AnnAssign(target=ast.Name(id=name))
-            ) if name in self.leave_out:
+            ) if name in self.excluded:
                 return ""
             case ast.FunctionDef(
                 name=name,
@@ -70,7 +70,7 @@ class Translator:
                     f"{one.arg}: {self.type(one.annotation)}" for one in node.args.args
                 )
                 text = (
-                    f"function {camel(name)}({arguments}): {self.type(node.returns)} {{\n"
+                    f"function {to_camel_case(name)}({arguments}): {self.type(node.returns)} {{\n"
                     f"  return {self.expression(value)};\n}}\n"
                 )
             case ast.ClassDef(
@@ -128,19 +128,19 @@ class Translator:
             case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
                 return f"Math.floor({self.expression(left)} / {self.expression(right)})"
             case ast.BinOp(left=left, op=operator, right=right):
-                return self._joined([left, right], self._operator(operator))
+                return self._join_operands([left, right], self._operator(operator))
             case ast.BoolOp(op=operator, values=values):
-                return self._joined(values, self._operator(operator))
+                return self._join_operands(values, self._operator(operator))
             case ast.Compare(left=left, ops=operators, comparators=others):
                 pairs = zip([left, *others], operators, others, strict=False)
-                return f"({' && '.join(self._compared(*pair) for pair in pairs)})"
+                return f"({' && '.join(self._comparison(*pair) for pair in pairs)})"
             case ast.IfExp(test=test, body=body, orelse=other):
                 parts = [self.expression(one) for one in (test, body, other)]
                 return f"({parts[0]} ? {parts[1]} : {parts[2]})"
             case ast.JoinedStr(values=values):
-                return f"`{''.join(map(self._piece, values))}`"
+                return f"`{''.join(map(self._template_part, values))}`"
             case ast.Lambda(args=arguments, body=body):
-                names = self._used([one.arg for one in arguments.args], body)
+                names = self._used_parameters([one.arg for one in arguments.args], body)
                 return f"({', '.join(names)}) => {self.expression(body)}"
             case ast.Call():
                 return self._call(node)
@@ -159,7 +159,7 @@ class Translator:
                 return f"new Map({self._comprehension(generators, 'map', pair, ' as const')})"
         raise NotImplementedError(ast.unparse(node))
 
-    def _used(self, names: list[str], body: ast.expr) -> list[str]:
+    def _used_parameters(self, names: list[str], body: ast.expr) -> list[str]:
         """A function's parameters as far as the last one it uses, unused ones with a _."""
         used = {one.id for one in ast.walk(body) if isinstance(one, ast.Name)}
         while names and names[-1] not in used:
@@ -171,16 +171,16 @@ class Translator:
             raise NotImplementedError(type(node).__name__)
         return OPERATORS[type(node)]
 
-    def _joined(self, items: Sequence[ast.expr], operator: str) -> str:
+    def _join_operands(self, items: Sequence[ast.expr], operator: str) -> str:
         return f"({f' {operator} '.join(map(self.expression, items))})"
 
-    def _compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
+    def _comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
         a, b = self.expression(left), self.expression(right)
         if isinstance(operator, ast.In | ast.NotIn):
             return f"{'' if isinstance(operator, ast.In) else '!'}has({b}, {a})"
         return f"{a} {self._operator(operator)} {b}"
 
-    def _piece(self, node: ast.expr) -> str:
+    def _template_part(self, node: ast.expr) -> str:
         match node:
             case ast.Constant(value=str(text)):
                 return text.replace("\\", "\\\\").replace("`", "\\`").replace("$", "\\$")
@@ -212,7 +212,7 @@ class Translator:
                     return "\n  constraint(" + ",\n    ".join([records, *functions]) + ")"
                 if name == "Records":
                     of, called = map(self.expression, arguments)
-                    return f"{{\n  of: {of},\n  name: {called},\n}}"
+                    return f"{{\n  select: {of},\n  name: {called},\n}}"
                 found = BUILTINS.get(name) or self.names.get(name)
                 if found:
                     return f"{found}({', '.join(map(self.expression, arguments))})"
@@ -250,7 +250,7 @@ class Translator:
         raise NotImplementedError(ast.unparse(node))
 
 
-def camel(name: str) -> str:
+def to_camel_case(name: str) -> str:
     """A function's name as TypeScript writes it."""
     if not name.islower():
         return name

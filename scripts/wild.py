@@ -33,7 +33,7 @@ from nbglcnn.tables import table
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from wild_networks import Network, networks, prepare
+from wild_networks import Network, prepare_imports, wild_networks
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".cache" / "wild"
@@ -43,7 +43,7 @@ TABLE = ROOT / "docs" / "wild.md"
 # torchvision is bound to one torch, whose CUDA build it asks for; so it comes without what it
 # needs, which .venv has. 0.28 is the one of torch 2.13. Others ask for older ones, or for much
 # that their networks don't need.
-ALONE = [
+PACKAGES_WITHOUT_DEPS = [
     "torchvision==0.28.*",
     "antialiased-cnns==0.3",
     "dynamic-network-architectures==0.4.*",
@@ -64,15 +64,15 @@ PACKAGES = [
     "spandrel==0.4.*",
     "scipy",
 ]
-SECONDS = 300  # for a network, on a machine that does nothing else
-BYTES = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve much that they don't use
+NETWORK_LIMIT_S = 300  # for a network, on a machine that does nothing else
+MEMORY_LIMIT = 12 * 2**30  # of address space: llvmpipe and PyTorch reserve much that they don't use
 BEGIN, END = "<!-- made by `make wild`: begin -->", "<!-- made by `make wild`: end -->"
 
 
 # One network, in a process of its own
 
 
-def tried(network: Network) -> dict[str, Any]:
+def verify_network(network: Network) -> dict[str, Any]:
     """What becomes of a network: equal, wrong or refused, and the seconds of each step."""
     import numpy as np
     import torch
@@ -84,23 +84,23 @@ def tried(network: Network) -> dict[str, Any]:
     torch.manual_seed(0)
     seconds: dict[str, float] = {}
     found: dict[str, Any] = {"seconds": seconds}
-    with _timed(seconds, "build"):
+    with _record_seconds(seconds, "build"):
         model = network.build().eval()
         random_statistics(model)
-        arrays = [_picture(shape, seed) for seed, shape in enumerate(network.shapes)]
+        arrays = [_random_picture(shape, seed) for seed, shape in enumerate(network.shapes)]
         x = arrays[0] if len(arrays) == 1 else tuple(arrays)
     found["parameters"] = sum(p.numel() for p in model.parameters())
     try:
-        with _timed(seconds, "load"):
+        with _record_seconds(seconds, "load"):
             loaded = load(model, x)
-        with _timed(seconds, "lower"):
+        with _record_seconds(seconds, "lower"):
             plan = lower(loaded[0])
         with nbglcnn.Session(plan) as session:
-            with _timed(seconds, "first run"):
+            with _record_seconds(seconds, "first run"):
                 session.run(*loaded[1])
-            with _timed(seconds, "run"):
+            with _record_seconds(seconds, "run"):
                 session.run(read=plan.computed[-1])
-            with _timed(seconds, "verify"):
+            with _record_seconds(seconds, "verify"):
                 report = nbglcnn.verify(session, model, x)
     except nbglcnn.NbglcnnError as error:
         return {**found, "status": "refused", "why": f"{type(error).__name__}: {error}"}
@@ -115,7 +115,7 @@ def tried(network: Network) -> dict[str, Any]:
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
+def _record_seconds(seconds: dict[str, float], step: str) -> Iterator[None]:
     begun = time.perf_counter()
     try:
         yield
@@ -148,13 +148,13 @@ def random_statistics(model: Any) -> None:
                 tensor.copy_(middle + uniform(tensor, -0.2, 0.2))
 
 
-def _picture(shape: Sequence[int], seed: int) -> Any:
+def _random_picture(shape: Sequence[int], seed: int) -> Any:
     import numpy as np
 
     return np.random.default_rng(seed).random(shape, np.float32)
 
 
-def warmed() -> None:
+def warm_up() -> None:
     """Import and make once what every network needs."""
     import warnings
 
@@ -162,17 +162,17 @@ def warmed() -> None:
     import torch
 
     torch.set_num_threads(1)  # threads don't survive a fork
-    prepare()
+    prepare_imports()
     nbglcnn = importlib.import_module("nbglcnn")
     layer = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3), torch.nn.BatchNorm2d(3)).eval()
-    nbglcnn.compile(layer, _picture((1, 3, 4, 4), 0))
+    nbglcnn.compile(layer, _random_picture((1, 3, 4, 4), 0))
 
 
-def one(name: str) -> dict[str, Any]:
+def run_network(name: str) -> dict[str, Any]:
     """Try a network, with a bound of memory."""
-    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     try:
-        return tried(networks()[name])
+        return verify_network(wild_networks()[name])
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         at = f"{Path(where.filename).name}:{where.lineno}"
@@ -182,9 +182,9 @@ def one(name: str) -> dict[str, Any]:
 # All of them
 
 
-def environment() -> None:
+def create_environment() -> None:
     """An environment with the packages, on top of .venv."""
-    stamp, want = HOME / "installed", "\n".join([*ALONE, *PACKAGES])
+    stamp, want = HOME / "installed", "\n".join([*PACKAGES_WITHOUT_DEPS, *PACKAGES])
     if Path(sys.prefix).resolve() == HOME.resolve():
         return
     if stamp.exists() and stamp.read_text() == want:
@@ -199,7 +199,7 @@ def environment() -> None:
     (Path(theirs.stdout.strip()) / "nbglcnn-wild.pth").write_text(ours + "\n")
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     pip += ["-c", ROOT / "constraints.txt"]
-    for arguments in (["--no-deps", *ALONE], PACKAGES):
+    for arguments in (["--no-deps", *PACKAGES_WITHOUT_DEPS], PACKAGES):
         if status := subprocess.run([*pip, *arguments], cwd=ROOT).returncode:
             sys.exit(f"pip failed with exit status {status}")
     stamp.write_text(want)
@@ -213,24 +213,24 @@ class Child:
     process: int
     pipe: int
     log: Path
-    begun: float
+    start_time: float
 
     @classmethod
-    def started(cls, name: str) -> Child:
+    def start(cls, name: str) -> Child:
         """Fork; the pipe will have what was found."""
         reading, writing = os.pipe()
         process = os.fork()
         if not process:
-            with open(_log_of(os.getpid()), "w") as log:
+            with open(_log_path(os.getpid()), "w") as log:
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
-            found = json.dumps(one(name)).encode()
+            found = json.dumps(run_network(name)).encode()
             os.write(writing, found)
             os._exit(0)  # whatever it has opened ends with it
         os.close(writing)
-        return cls(name, process, reading, _log_of(process), time.perf_counter())
+        return cls(name, process, reading, _log_path(process), time.perf_counter())
 
-    def ended(self, seconds: float, *, done: bool) -> dict[str, Any]:
+    def collect(self, seconds: float, *, done: bool) -> dict[str, Any]:
         """What it has found, or why it has not."""
         if not done:
             os.kill(self.process, signal.SIGKILL)
@@ -239,7 +239,7 @@ class Child:
             said = pipe.read()
         words = self.log.read_text(errors="replace").strip() if self.log.exists() else ""
         self.log.unlink(missing_ok=True)
-        total = round(time.perf_counter() - self.begun, 1)
+        total = round(time.perf_counter() - self.start_time, 1)
         if not done:
             return {"status": "slow", "why": f"not done after {seconds:.0f} s"}
         if not said:
@@ -249,7 +249,7 @@ class Child:
         return {**json.loads(said), "total": total}
 
 
-def _log_of(process: int) -> Path:
+def _log_path(process: int) -> Path:
     return RECORD.with_name(f"wild.{process}.log")
 
 
@@ -258,14 +258,14 @@ def run(names: Sequence[str], seconds: float, jobs: int) -> Iterator[tuple[str, 
     waiting, children = list(names), list[Child]()
     while waiting or children:
         while waiting and len(children) < jobs:
-            children.append(Child.started(waiting.pop(0)))
-        left = min(child.begun for child in children) + seconds - time.perf_counter()
+            children.append(Child.start(waiting.pop(0)))
+        left = min(child.start_time for child in children) + seconds - time.perf_counter()
         said = select.select([child.pipe for child in children], [], [], max(left, 0))[0]
         for child in list(children):
-            late = time.perf_counter() - child.begun >= seconds
+            late = time.perf_counter() - child.start_time >= seconds
             if child.pipe in said or late:
                 children.remove(child)
-                yield child.name, child.ended(seconds, done=child.pipe in said)
+                yield child.name, child.collect(seconds, done=child.pipe in said)
 
 
 def commit() -> str:
@@ -274,13 +274,13 @@ def commit() -> str:
     return subprocess.run(git, capture_output=True, text=True).stdout.strip()
 
 
-def text(results: Mapping[str, Mapping[str, Any]]) -> str:
+def format_results(results: Mapping[str, Mapping[str, Any]]) -> str:
     """The counts, a row for each package, and the networks that aren't equal with the reason."""
     counts = Counter(result["status"] for result in results.values())
     said = ", ".join(f"{counts[status]} {status}" for status, _ in counts.most_common())
     layers = sum(result.get("layers", 0) for result in results.values())
     lines = [f"{len(results)} networks: {said}; {layers:,} layers compared."]
-    lines.append(f"Made {when(results)}.")
+    lines.append(f"Made {format_dates(results)}.")
     packages: dict[str, list[Mapping[str, Any]]] = {}
     for name in sorted(results, key=str.lower):
         packages.setdefault(name.partition("/")[0], []).append(results[name])
@@ -297,7 +297,7 @@ def text(results: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def when(results: Mapping[str, Mapping[str, Any]]) -> str:
+def format_dates(results: Mapping[str, Mapping[str, Any]]) -> str:
     """The days and commits of the rows, and how many networks ran beside each other."""
     dates = sorted({result["date"] for result in results.values()})
     of = Counter(result.get("commit", "unknown") for result in results.values())
@@ -323,20 +323,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="parts of networks' names; they run anew")
     parser.add_argument("--anew", action="store_true", help="forget what was found before")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for a network")
+    parser.add_argument("--seconds", type=float, default=NETWORK_LIMIT_S, help="for a network")
     parser.add_argument("--jobs", type=int, default=1, help="networks at a time")
     arguments = parser.parse_args()
-    environment()
+    create_environment()
     if Path(sys.prefix).resolve() != HOME.resolve():
         path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
         settings = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
         os.execve(PYTHON, [str(PYTHON), *sys.argv], settings)
     RECORD.parent.mkdir(exist_ok=True)
-    warmed()
+    warm_up()
     known: dict[str, Any] = {}
     if not arguments.anew and RECORD.exists():
         known = json.loads(RECORD.read_text("utf-8"))
-    every = networks()
+    every = wild_networks()
     names = list(every)
     results = {name: known[name] for name in names if name in known}
     wanted = [
@@ -353,11 +353,11 @@ def main() -> int:
         print(f"{number}/{len(wanted)} {name} {result.get('total', '')} s {result['status']}{why}")
         sys.stdout.flush()
         RECORD.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-    print(text(results))
+    print(format_results(results))
     if len(results) == len(names):  # the page is of all networks
         before, _, rest = TABLE.read_text("utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
-        TABLE.write_text(f"{before}{BEGIN}\n{text(results)}\n{END}{after}", "utf-8")
+        TABLE.write_text(f"{before}{BEGIN}\n{format_results(results)}\n{END}{after}", "utf-8")
     return int(any(r["status"] in ("wrong", "error") for r in results.values()))
 
 

@@ -23,19 +23,19 @@ from playwright.sync_api import (
 
 import nbglcnn
 from browsers import (
-    EMPTY,
+    EMPTY_PAGE,
     RENDERERS,
     chromium_arguments,
-    complaints,
+    console_errors,
     find_chromium,
-    guard,
-    serving,
+    serve_files,
+    watch_browser_requests,
 )
-from lab import Lab, running_lab
-from legible import WIDTHS
+from jupyter_lab import LabServer, running_lab
 from nbglcnn import Plan
-from page import GlPage
-from views_page import Views, reset
+from readability import WIDTHS
+from views_page import ViewsPage, reset_page
+from webgl_page import GlPage
 
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
@@ -45,7 +45,9 @@ STATIC = Path(nbglcnn.__file__).with_name("static")
 os.environ.setdefault("GALLIVM_PERF", "nopt")
 expect.set_options(timeout=20_000)  # by default 5 s, too few for a machine that does much else
 VIEWPORT: ViewportSize = {"width": 1280, "height": 720}  # Playwright's own
-strangers: list[list[str]] = []  # what pages asked outside this machine, of the open browsers
+external_requests: list[
+    list[str]
+] = []  # what pages asked outside this machine, of the open browsers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,14 +55,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sweep",
         choices=BACKENDS,
-        help="test_page_sweep.py's renderer; test_viewer_steps.py kills a kernel at every step, "
+        help="test_page_fault_sweep.py's renderer; "
+        "test_viewer_disconnects.py kills a kernel at every step, "
         "test_ops.py takes each case to both renderers, test_strips.py cuts each into strips, "
         "test_opsets.py has every operator set, "
-        "test_page_values.py more networks, "
-        "test_fields.py hundreds of them, test_extremes.py all of torch.nn, "
+        "test_page_statistics.py more networks, "
+        "test_receptive_fields.py hundreds of them, test_extreme_values.py all of torch.nn, "
         "test_views_layout.py and others every view at every width, the notebooks of test_tour.py, "
-        "test_viewer_lab.py and test_viewer_life.py run on SwiftShader too, as what is not the "
-        "renderer's of test_engine.py, test_metamorphic.py, test_page_*.py",
+        "test_viewer_reads_lab.py and test_viewer_lifecycle.py run on SwiftShader too, as what is "
+        "not the renderer's of test_engine.py, test_metamorphic.py, test_page_*.py",
     )
 
 
@@ -85,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 # Folders whose pages show a user's views or files; in the others a page computes the same numbers
 # as local OpenGL.
-SEEN = ("cli", "docs", "export", "project", "views")
+USER_FACING_FOLDERS = ("cli", "docs", "export", "project", "views")
 
 
 def _is_thorough(item: pytest.Item, in_lab: set[Path]) -> bool:
@@ -103,7 +106,7 @@ def _is_thorough(item: pytest.Item, in_lab: set[Path]) -> bool:
     if "playwright" not in fixtures:
         return False
     given = getattr(getattr(item, "callspec", None), "params", {})
-    return "swiftshader" in given.values() or item.path.parent.name not in SEEN
+    return "swiftshader" in given.values() or item.path.parent.name not in USER_FACING_FOLDERS
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +129,7 @@ def browser_args() -> Callable[[str], list[str]]:
 
 
 @pytest.fixture(params=BACKENDS, scope="module")
-def swept_backend(request: pytest.FixtureRequest) -> str:
+def sweep_backend(request: pytest.FixtureRequest) -> str:
     """llvmpipe, and in `make sweep` SwiftShader: for what takes long and others prove of both."""
     if request.param == "swiftshader" and request.config.getoption("--sweep") is None:
         pytest.skip("make sweep")
@@ -134,7 +137,7 @@ def swept_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def swept_widths(request: pytest.FixtureRequest) -> Callable[..., tuple[int, ...]]:
+def sweep_widths(request: pytest.FixtureRequest) -> Callable[..., tuple[int, ...]]:
     """swept_widths(620, 1120): these, and in `make sweep` all that views are measured at."""
     return lambda *some: WIDTHS if request.config.getoption("--sweep") else some
 
@@ -146,7 +149,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def what_is_there_stays() -> None:
+def freeze_imported_objects() -> None:
     """The garbage collector need not look again at PyTorch and what else was imported before."""
     gc.freeze()
 
@@ -155,14 +158,14 @@ def what_is_there_stays() -> None:
 def playwright(chromium_path: str) -> Iterator[Playwright]:
     """One for all tests of a process; the browser is looked for before, for that opens one too."""
     with sync_playwright() as started:
-        strangers[:] = [guard(started.chromium)]
+        external_requests[:] = [watch_browser_requests(started.chromium)]
         yield started
-        assert not strangers[0], f"a page asked other machines: {strangers[0]}"
+        assert not external_requests[0], f"a page asked other machines: {external_requests[0]}"
 
 
 # While Playwright is open its event loop counts as running in this thread, and asyncio.run() fails.
 @pytest.fixture(autouse=True)
-def no_loop_runs(request: pytest.FixtureRequest) -> Iterator[None]:
+def without_running_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test without a page may run an event loop of its own."""
     if "playwright" in request.fixturenames:
         yield
@@ -174,10 +177,10 @@ def no_loop_runs(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_page_asks_other_machines() -> Iterator[None]:
+def forbid_external_requests() -> Iterator[None]:
     """Any request of any page outside this machine fails the test."""
     yield
-    found = strangers[0] if strangers else []
+    found = external_requests[0] if external_requests else []
     outside = found.copy()
     found.clear()
     assert not outside, f"a page asked other machines: {outside}"
@@ -252,7 +255,7 @@ def exported_page(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     """A running JupyterLab, whose kernels are forks where there is Linux."""
     warm = hasattr(os, "pidfd_open")
     with running_lab(tmp_path_factory.mktemp("lab"), warm=warm) as lab:
@@ -260,9 +263,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def site() -> Iterator[tuple[str, dict[str, bytes]]]:
+def static_site() -> Iterator[tuple[str, dict[str, bytes]]]:
     """The address of a local server, and the files it serves besides "/" and the bundles."""
-    files = {"/": EMPTY}
+    files = {"/": EMPTY_PAGE}
 
     def find(path: str) -> bytes | None:
         bundled = STATIC / Path(path).name
@@ -270,7 +273,7 @@ def site() -> Iterator[tuple[str, dict[str, bytes]]]:
             return bundled.read_bytes()
         return files.get(path)
 
-    with serving(find) as address:
+    with serve_files(find) as address:
         yield address, files
 
 
@@ -284,7 +287,7 @@ def idle_pages(browser: Callable[[str], Browser]) -> dict[str, list[Page]]:
 
 
 @pytest.fixture
-def own_page() -> None:
+def fresh_page() -> None:
     """`gl_page`, and what is made of it, gives the test that uses this a page nobody had before."""
 
 
@@ -294,14 +297,14 @@ def gl_page(
     new_page: Callable[..., Page],
     browser: Callable[[str], Browser],
     idle_pages: dict[str, list[Page]],
-    site: tuple[str, dict[str, bytes]],
+    static_site: tuple[str, dict[str, bytes]],
 ) -> Iterator[Callable[..., Page]]:
     """gl_page("llvmpipe"): an empty page beside the bundles (/static/runtime.js, widget.js).
 
     Any error in the console fails the test at its end, but for those that match `allow`. The
     document is new, or with `views` perhaps one whose views were put back; the page may be one that
     the test before had: a test that changes what outlives a document (the clock, the media, an init
-    script) uses the fixture `own_page`.
+    script) uses the fixture `fresh_page`.
     """
     errors: list[str] = []
     taken: list[tuple[str, Page, bool, Callable[[ConsoleMessage], None], Callable[[Error], None]]]
@@ -330,16 +333,16 @@ def gl_page(
                 page.set_viewport_size(VIEWPORT)
         page.on("console", on_console)
         page.on("pageerror", on_page_error)
-        if page.url != site[0] + path:
-            page.goto(site[0] + path)
+        if page.url != static_site[0] + path:
+            page.goto(static_site[0] + path)
         return page
 
     yield open_page
     for backend, page, views, on_console, on_page_error in taken:
         try:
-            kept = views and page.url == site[0] + "/" and not reset(page)
+            kept = views and page.url == static_site[0] + "/" and not reset_page(page)
             if not kept:
-                page.goto(site[0] + "/")
+                page.goto(static_site[0] + "/")
         except Error:  # it was closed, or hangs
             page.context.close()
             continue
@@ -350,14 +353,16 @@ def gl_page(
 
 
 @pytest.fixture
-def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
+def gl(
+    gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str
+) -> GlPage:
     """The GL layer in a page, on each of the renderers."""
-    return GlPage(gl_page(backend), site[1])
+    return GlPage(gl_page(backend), static_site[1])
 
 
 @pytest.fixture(scope="module")
-def in_pages(
-    browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
+def run_in_pages(
+    browser: Callable[[str], Browser], static_site: tuple[str, dict[str, bytes]]
 ) -> Callable[[Plan, Arrays], dict[str, dict[str, np.ndarray]]]:
     """in_pages(plan, arrays): a Plan's values in a page of each renderer, one for a module's tests.
 
@@ -367,10 +372,10 @@ def in_pages(
 
     def open_page(backend: str, plan: Plan) -> tuple[GlPage, list[str]]:
         page = browser(backend).new_context().new_page()
-        errors = complaints(page)
+        errors = console_errors(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(site[0])
-        gl = GlPage(page, site[1])
+        page.goto(static_site[0])
+        gl = GlPage(page, static_site[1])
         gl.open(plan)
         return gl, errors
 
@@ -380,7 +385,7 @@ def in_pages(
             if name not in opened:
                 opened[name] = open_page(name, plan)
             gl, errors = opened[name]
-            found[name] = gl.compute(plan, arrays)
+            found[name] = gl.run_plan(plan, arrays)
             assert not errors, f"the console of {name}'s page has {errors[:10]}"
         return found
 
@@ -388,23 +393,25 @@ def in_pages(
 
 
 @pytest.fixture
-def show(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]) -> Callable[..., Views]:
+def show(
+    gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]]
+) -> Callable[..., ViewsPage]:
     """show(plan, input, …): the views of a network, 1200 px wide, where shaders are built fastest.
 
     Pictures on both renderers are in test_page_draw.py.
     """
 
-    def open_views(plan: Plan, *inputs: np.ndarray, width: int = 1200) -> Views:
+    def open_views(plan: Plan, *inputs: np.ndarray, width: int = 1200) -> ViewsPage:
         page = gl_page("llvmpipe", views=True)
         page.set_viewport_size({"width": width, "height": 1000})
-        return Views(page, site[1], plan, *inputs)
+        return ViewsPage(page, static_site[1], plan, *inputs)
 
     return open_views
 
 
 @pytest.fixture
-def frames(
-    gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+def iframes(
+    gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]]
 ) -> Callable[[int], list[Frame]]:
     """frames(2): so many iframes of one page, each a document of its own."""
 

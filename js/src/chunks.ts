@@ -1,13 +1,13 @@
 // Data that travels in parts: cut, and put together again.
 
 /** Parts of at most `chunk` bytes; of no data one empty part. */
-export function partsOf(data: ArrayBuffer, chunk: number): ArrayBuffer[] {
+export function splitChunks(data: ArrayBuffer, chunk: number): ArrayBuffer[] {
   const count = Math.max(1, Math.ceil(data.byteLength / chunk));
   return Array.from({ length: count }, (_, part) => data.slice(part * chunk, (part + 1) * chunk));
 }
 
 /** Bytes one after the other. */
-export function whole(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+export function joinChunks(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const part of parts) {

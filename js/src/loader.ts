@@ -1,50 +1,54 @@
 // What anywidget imports for each Viewer: it asks Python for the Viewer's code, which a page needs once.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
-import type { Buffer } from "./buffers.ts";
-import { canDecompress, codeOf, moduleOf, takeCode } from "./code.ts";
+import { canDecompress, downloadCode, loadedModule, receiveCode } from "./code_download.ts";
+import type { MessageBuffer } from "./message_buffers.ts";
 import type { FromPage, Part } from "./messages.ts";
-import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "./snapshot.ts";
+import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "./snapshot_text.ts";
 import type createWidget from "./widget.ts";
 
 /*
  * Hosts import the text of `_esm` anew for each model, a page never lets go of a module, and a saved notebook
  * may hold every trait. So the code itself is neither: it comes in the messages that bring weights.
  */
-type Code = { readonly default: typeof createWidget };
+type WidgetModule = { readonly default: typeof createWidget };
 type Widget = ReturnType<typeof createWidget>;
 
 /** A page that shows only this has no name yet; Python counts its words as a sign of life. */
-const PAGE = "";
+const NO_PAGE = "";
 /** Before this nobody reads what is going on. */
-const PATIENCE_MS = 1_000;
+const MESSAGE_DELAY_MS = 1_000;
 
 /** The module `widget.js`; calls `say` with why it takes so long, and with "" when it is here. */
-async function load(
+async function loadWidget(
   model: AnyModel,
   closed: AbortSignal,
   say: (text: string) => void,
-): Promise<Code> {
+): Promise<WidgetModule> {
   const names = model.get("_code") as { readonly gzip: string; readonly plain: string };
   const name = canDecompress() ? names.gzip : names.plain;
-  const here = moduleOf(name);
+  const here = loadedModule(name);
   // Functions that are never called take next to no memory, and a page keeps them for each Viewer that it had.
-  if (here !== undefined) return (await here) as Code;
+  if (here !== undefined) return (await here) as WidgetModule;
   const send = (message: FromPage): void => model.send(message);
-  const hear = (content: unknown, buffers: readonly Buffer[]): void => {
+  const hear = (content: unknown, buffers: readonly MessageBuffer[]): void => {
     const { type } = content as { type?: unknown };
-    if (type === "part") takeCode(content as Part, buffers);
+    if (type === "part") receiveCode(content as Part, buffers);
   };
   model.on("msg:custom", hear);
-  const late = setTimeout(() => say("Waiting for Python to send the Viewer’s code."), PATIENCE_MS);
+  const late = setTimeout(
+    () => say("Waiting for Python to send the Viewer’s code."),
+    MESSAGE_DELAY_MS,
+  );
   try {
     const line = {
-      ask: (blob: string, parts: number[]) => send({ type: "need", page: PAGE, blob, parts }),
-      beat: (done: number, total: number) =>
-        send({ type: "progress", page: PAGE, stage: "receiving", done, total }),
-      onTrouble: (text: string) =>
+      requestParts: (blob: string, parts: number[]) =>
+        send({ type: "need", page: NO_PAGE, blob, parts }),
+      reportProgress: (done: number, total: number) =>
+        send({ type: "progress", page: NO_PAGE, stage: "receiving", done, total }),
+      onError: (text: string) =>
         say(`The Viewer’s code is not here. ${text} Run the cell again if nothing comes.`),
     };
-    return (await codeOf(name, line, closed)) as Code;
+    return (await downloadCode(name, line, closed)) as WidgetModule;
   } finally {
     clearTimeout(late);
     model.off("msg:custom", hear);
@@ -97,7 +101,7 @@ export default () => {
       signal?.addEventListener("abort", close, { once: true });
       const gone = (): void => closing.abort(); // the kernel: nothing will come
       model.on("comm_live_update", gone);
-      load(model, closing.signal, say).then(
+      loadWidget(model, closing.signal, say).then(
         (code) => {
           model.off("comm_live_update", gone);
           if (closing.signal.aborted) return;

@@ -4,7 +4,7 @@ import type { Kind, Target } from "./plan/schema.ts";
 import type { Change } from "./features/teaching/records.ts";
 
 export const PACKAGE_VERSION = "0.1.0";
-export const PROTOCOL = "b562f0bf35da";
+export const PROTOCOL = "a79deef5cae4";
 export const CHUNK = 2097152;
 export const MAX_PROBED = 67108864;
 export const MOST_APART = 1024;

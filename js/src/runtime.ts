@@ -4,17 +4,23 @@
 //   const session = await load(await (await fetch("model.plan")).arrayBuffer());
 //   const output = await session.run(new Float32Array(1 * 3 * 224 * 224));
 //   const same = await session.run(document.querySelector("canvas"));
-import { type Arrays, type Given, isPicture, namedInputs, onlyOrAll } from "./arrays.ts";
-import { parsePlan } from "./plan/format.ts";
-import { needed } from "./plan/required_inputs.ts";
+import {
+  type Arrays,
+  type InputData,
+  isPicture,
+  namedInputs,
+  singleOrNamed,
+} from "./named_arrays.ts";
+import { parsePlan } from "./plan/plan_file.ts";
+import { requiredInputs } from "./plan/required_inputs.ts";
 import type { Device, Precision, Progress } from "./plan/runtime.ts";
 import { Sections } from "./plan/sections.ts";
-import { type GlDevice, openDevice } from "./webgl/device.ts";
-import { sizeOf, unseen } from "./webgl/input_feed.ts";
-import { readValue } from "./webgl/reads.ts";
+import { type GlDevice, openDevice } from "./webgl/gl_device.ts";
+import { emptyPictureError, pictureSize } from "./webgl/picture_upload.ts";
+import { readValue } from "./webgl/read_values.ts";
 import { Runner } from "./webgl/runner.ts";
 
-export type { Arrays, Given } from "./arrays.ts";
+export type { Arrays, InputData } from "./named_arrays.ts";
 export * from "./plan/runtime.ts";
 export { openDevice };
 
@@ -37,7 +43,7 @@ export interface LoadedPlan {
    * it yet, where it is of another origin, and where the input takes no pictures. With `section` only what that needs is run, and the outputs that it computes are given.
    */
   run(
-    input: Given | Readonly<Record<string, Given>>,
+    input: InputData | Readonly<Record<string, InputData>>,
     section?: string,
   ): Promise<Float32Array | Arrays>;
   /**
@@ -57,8 +63,8 @@ export interface LoadOptions {
   readonly device?: Device;
 }
 
-let shared: Device | undefined;
-let users = 0;
+let sharedDevice: Device | undefined;
+let deviceUsers = 0;
 
 /** Reads a Plan file and makes it ready to run; throws PlanError, ShaderError or DeviceUnavailable. */
 export async function load(
@@ -66,17 +72,17 @@ export async function load(
   options: LoadOptions = {},
 ): Promise<LoadedPlan> {
   const { plan, uniforms, weight } = parsePlan(file);
-  const device = options.device ?? borrow();
-  const giveBack = options.device === undefined ? release : () => undefined;
+  const device = options.device ?? acquireDevice();
+  const giveBack = options.device === undefined ? releaseDevice : () => undefined;
   let runner: Runner;
   try {
-    runner = await Runner.make(device as GlDevice, plan, uniforms, weight, options.onProgress);
+    runner = await Runner.create(device as GlDevice, plan, uniforms, weight, options.onProgress);
   } catch (error) {
     giveBack();
     throw error;
   }
   const sections = new Sections(plan);
-  const shapeOf = (key: string) => [key, runner.find(key).shape] as const;
+  const shapeOf = (key: string) => [key, runner.findValue(key).shape] as const;
   let closed = false;
   return {
     inputs: plan.inputs.map((input) => [input.key, input.shape]),
@@ -86,10 +92,10 @@ export async function load(
     precision: device.capabilities.precision === "float16" ? "float16" : plan.precision,
     bytes: runner.bytes,
     async run(input, section) {
-      const given = namedInputs(input, needed(plan));
+      const given = namedInputs(input, requiredInputs(plan));
       for (const [name, one] of given) {
         if (!isPicture(one)) runner.write(name, one);
-        else if (Math.min(...sizeOf(one)) === 0) throw unseen(name);
+        else if (Math.min(...pictureSize(one)) === 0) throw emptyPictureError(name);
         else runner.feed(name, one, false);
       }
       // After a write reading runs what it needs; nothing was written where the state alone is another.
@@ -97,11 +103,11 @@ export async function load(
       else if (given.length === 0) await runner.run({ urgent: true });
       const outputs: [string, Float32Array][] = [];
       for (const key of plan.outputs) {
-        const { texture } = runner.find(key);
-        if (!sections.gives(texture, sections.named(section))) continue;
+        const { texture } = runner.findValue(key);
+        if (!sections.computes(texture, sections.select(section))) continue;
         outputs.push([key, await readValue(runner, key)]);
       }
-      return onlyOrAll(outputs);
+      return singleOrNamed(outputs);
     },
     read: (name) => readValue(runner, name),
     commit: () => runner.commit(),
@@ -114,15 +120,15 @@ export async function load(
   };
 }
 
-function borrow(): Device {
-  shared ??= openDevice();
-  users += 1;
-  return shared;
+function acquireDevice(): Device {
+  sharedDevice ??= openDevice();
+  deviceUsers += 1;
+  return sharedDevice;
 }
 
-function release(): void {
-  users -= 1;
-  if (users > 0) return;
-  shared?.dispose();
-  shared = undefined;
+function releaseDevice(): void {
+  deviceUsers -= 1;
+  if (deviceUsers > 0) return;
+  sharedDevice?.dispose();
+  sharedDevice = undefined;
 }

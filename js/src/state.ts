@@ -5,26 +5,26 @@ import { type ColorState, colorState } from "./state/colors.ts";
 import { type ConnectionState, connectionState } from "./state/connection.ts";
 import { type CostState, costState } from "./state/costs.ts";
 import { type EditState, editState } from "./state/edits.ts";
-import { type GraphState, graphState } from "./state/graph.ts";
 import { type InputState, inputState } from "./state/input.ts";
-import { type PresentState, presentState } from "./state/present.ts";
+import { type NetworkViewState, networkViewState } from "./state/network_view.ts";
+import { type PresentationState, presentationState } from "./state/presentation.ts";
 import { type PythonState, pythonState } from "./state/python.ts";
 import { type SelectionState, selectionState } from "./state/selection.ts";
 import { type WeightState, weightState } from "./state/weights.ts";
 
 export type { ColorLimits, RangeMode } from "./state/colors.ts";
-export type { Parity } from "./state/connection.ts";
-export type { Cost, Profile } from "./state/costs.ts";
-export type { Camera, Form } from "./state/graph.ts";
+export type { ParityResult } from "./state/connection.ts";
+export type { CostMetric, LayerTimes } from "./state/costs.ts";
+export type { Camera, NetworkLayout } from "./state/network_view.ts";
 export type {
+  ChannelOrder,
   ComparedChannels,
-  Order,
+  ExplainStep,
+  ExplainTrail,
+  LayerSection,
   Pixel,
-  Section,
   Selection,
-  Step,
   TabName,
-  Trail,
 } from "./state/selection.ts";
 
 /** Everything that views of one viewer share; a feature's state.ts adds its own slice. */
@@ -33,12 +33,12 @@ export interface ViewerState
     ConnectionState,
     SelectionState,
     ColorState,
-    GraphState,
+    NetworkViewState,
     CostState,
     EditState,
     ClassState,
     InputState,
-    PresentState,
+    PresentationState,
     PythonState,
     WeightState {}
 
@@ -53,12 +53,12 @@ export const createState = (
       ...connectionState(),
       ...selectionState(),
       ...colorState(),
-      ...graphState(),
+      ...networkViewState(),
       ...costState(),
       ...editState(),
       ...classState(),
       ...inputState(),
-      ...presentState(),
+      ...presentationState(),
       ...pythonState(),
       ...weightState(),
     },

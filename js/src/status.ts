@@ -29,14 +29,14 @@ export interface Status {
 
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 
-const LACKS: Record<DeviceUnavailable["reason"], string> = {
+const UNAVAILABLE_TITLES: Record<DeviceUnavailable["reason"], string> = {
   "no-webgl2": "This browser offers no WebGL 2",
   "no-float-textures": "This browser’s WebGL 2 cannot draw 32-bit floats, nor 16-bit ones",
   "lost-at-birth": "This browser gives a graphics context that is already lost",
 };
 
 /** The words for every state, in one place; the connection chooses, the views show. */
-export const says = {
+export const statuses = {
   connecting: (): Status => ({
     phase: "connecting",
     title: "Connecting to Python",
@@ -88,7 +88,7 @@ export const says = {
   /** `alone`: in a page without Python. */
   unsupported: (reason: DeviceUnavailable["reason"], found: string, alone = false): Status => ({
     phase: "unsupported",
-    title: LACKS[reason],
+    title: UNAVAILABLE_TITLES[reason],
     text: `The pictures above were computed by Python and stand still. ${
       alone ? "" : "Everything under viewer.activations works. "
     }To see it live, turn on hardware acceleration or use another browser.`,

@@ -1,22 +1,22 @@
 // The entry in a notebook, behind the loader: `initialize` is called once per Viewer, `render` once per view of it.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
-import { CommClient } from "./comm/client.ts";
-import type { Trait } from "./features/feature.ts";
+import { CommClient } from "./comm/comm_client.ts";
+import type { TraitSync } from "./features/feature.ts";
 import { FEATURES } from "./features/index.ts";
 import { COLOR_RANGES, COLORMAPS } from "./messages.ts";
 import type { ViewerState } from "./state.ts";
-import { selectionOf, turn, viewOf } from "./view_sync.ts";
+import { applyView, currentView, parseSelection } from "./view_sync.ts";
 import { mount } from "./views/app.tsx";
 import { WEBGL } from "./webgl/runtime.ts";
 
 /** What one model needs of this module, which all Viewers of a page share. */
 export default function createWidget() {
-  let opened: Opened | undefined;
+  let opened: OpenViewer | undefined;
   return {
     /** The loader calls what this returns when the model's end is signalled. */
     initialize({ model, signal }: InitializeProps): () => void {
-      const made = open(model);
+      const made = openViewer(model);
       opened = made;
       const dispose = () => {
         made.dispose();
@@ -39,18 +39,18 @@ export default function createWidget() {
   };
 }
 
-interface Opened {
+interface OpenViewer {
   readonly state: ViewerState;
   readonly client: CommClient;
   dispose(): void;
 }
 
-function open(model: AnyModel): Opened {
+function openViewer(model: AnyModel): OpenViewer {
   // First of all: Python waits for its hello.
   const client = new CommClient(model, WEBGL, FEATURES);
   const { state } = client;
   const traits = FEATURES.flatMap((feature) => feature.traits?.(state) ?? []);
-  const undo = link(model, [...traits, ...traitsOf(state)]);
+  const undo = linkTraits(model, [...traits, ...viewerTraits(state)]);
   return {
     state,
     client,
@@ -62,64 +62,64 @@ function open(model: AnyModel): Opened {
 }
 
 /** The traits of no feature. */
-function traitsOf(state: ViewerState): readonly Trait[] {
+function viewerTraits(state: ViewerState): readonly TraitSync[] {
   let seen = "";
   return [
     {
       names: ["height"],
-      take(value) {
-        state.height.value = typeof value === "number" ? value : null;
+      apply(value) {
+        state.maxHeight.value = typeof value === "number" ? value : null;
       },
     },
     {
       names: ["example"],
-      take(value) {
+      apply(value) {
         state.example.value = typeof value === "number" ? value : 0;
       },
-      tell: () => [state.example.value],
+      values: () => [state.example.value],
     },
     {
       names: ["symmetric"],
-      take(value) {
-        state.symmetric.value = value === true;
+      apply(value) {
+        state.isSymmetric.value = value === true;
       },
-      tell: () => [state.symmetric.value],
+      values: () => [state.isSymmetric.value],
     },
     {
       names: ["presenting"],
-      take(value) {
-        state.presenting.value = value === true;
+      apply(value) {
+        state.isPresenting.value = value === true;
       },
-      tell: () => [state.presenting.value],
+      values: () => [state.isPresenting.value],
     },
     {
       names: ["colormap"],
-      take: oneOf(COLORMAPS, state.colormap),
-      tell: () => [state.colormap.value],
+      apply: acceptOneOf(COLORMAPS, state.colormap),
+      values: () => [state.colormap.value],
     },
     {
       names: ["color_range"],
-      take: oneOf(COLOR_RANGES, state.range),
-      tell: () => [state.range.value],
+      apply: acceptOneOf(COLOR_RANGES, state.rangeMode),
+      values: () => [state.rangeMode.value],
     },
     {
       names: ["image_ranges"],
-      take(value) {
+      apply(value) {
         state.imageRanges.value = (value ?? {}) as typeof state.imageRanges.value;
       },
-      tell: () => [state.imageRanges.value],
+      values: () => [state.imageRanges.value],
     },
     // One message for a click that changes both.
     {
       names: ["selected", "view"],
-      take(selected, view) {
-        state.selected.value = selectionOf(selected);
+      apply(selected, view) {
+        state.selected.value = parseSelection(selected);
         const words = JSON.stringify(view);
-        if (words !== seen) turn(state, view);
+        if (words !== seen) applyView(state, view);
         seen = words;
       },
-      tell() {
-        const view = viewOf(state);
+      values() {
+        const view = currentView(state);
         seen = JSON.stringify(view);
         return [state.selected.value, view];
       },
@@ -128,25 +128,25 @@ function traitsOf(state: ViewerState): readonly Trait[] {
 }
 
 /** Follows traits and tells of them; the results end that. */
-function link(model: AnyModel, traits: readonly Trait[]): (() => void)[] {
+function linkTraits(model: AnyModel, traits: readonly TraitSync[]): (() => void)[] {
   let telling = false;
-  const followed = traits.flatMap(({ names, take }) => {
+  const followed = traits.flatMap(({ names, apply }) => {
     // Python may set several traits at once: read all of them before any effect sends one back. Ignore our own changes:
     // `model.set` sets one trait after the other, so the second still has its old value.
-    const all = () => telling || batch(() => take(...names.map((name) => model.get(name))));
+    const all = () => telling || batch(() => apply(...names.map((name) => model.get(name))));
     all();
     return names.map((name) => {
       model.on(`change:${name}`, all);
       return () => model.off(`change:${name}`, all);
     });
   });
-  const told = traits.flatMap(({ names, tell: values }) =>
+  const told = traits.flatMap(({ names, values }) =>
     values === undefined
       ? []
       : effect(() => {
           const now = values();
           telling = true;
-          tell(model, names, now);
+          saveTraits(model, names, now);
           telling = false;
         }),
   );
@@ -154,14 +154,14 @@ function link(model: AnyModel, traits: readonly Trait[]): (() => void)[] {
 }
 
 /** Takes a trait's value when it is one of `words`. */
-function oneOf<T>(words: readonly T[], signal: Signal<T>): (value: unknown) => void {
+function acceptOneOf<T>(words: readonly T[], signal: Signal<T>): (value: unknown) => void {
   return (value) => {
     const known = words.find((word) => word === value);
     if (known !== undefined) signal.value = known;
   };
 }
 
-function tell(model: AnyModel, names: readonly string[], values: readonly unknown[]): void {
+function saveTraits(model: AnyModel, names: readonly string[], values: readonly unknown[]): void {
   const changed: string[] = [];
   for (const [k, name] of names.entries()) {
     if (JSON.stringify(model.get(name) ?? null) !== JSON.stringify(values[k])) {

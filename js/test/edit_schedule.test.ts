@@ -2,20 +2,28 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { stageKey } from "../src/plan/derived_values.ts";
-import type { Stock, Wanted } from "../src/plan/edit_schedule.ts";
+import type { EditRequest, ResourcePool } from "../src/plan/edit_schedule.ts";
 import { type Edit, TRANSFORMS } from "../src/plan/edits.ts";
 import type { Texture, Value } from "../src/plan/schema.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
-import { header } from "./plans.ts";
+import { planHeader } from "./plan_files.ts";
 import "./text_imports.ts";
 
-const { lay, sameShape } = await import("../src/plan/edit_schedule.ts");
-const { checkEdits, checkPreview } = await import("../src/plan/check_edits.ts");
-const { arraySize, bendProgram, costOf, numbersOfEdit, padded, tableOf, tableSize } = await import(
-  "../src/plan/edit_program.ts"
+const { scheduleEdits: lay, haveSamePasses: sameShape } = await import(
+  "../src/plan/edit_schedule.ts"
 );
+const { checkEdits, checkPreview } = await import("../src/plan/check_edits.ts");
+const {
+  arrayTextureSize: arraySize,
+  bendProgram,
+  bendCost: costOf,
+  bendUniforms: numbersOfEdit,
+  packTexels: padded,
+  channelTable: tableOf,
+  channelTableSize: tableSize,
+} = await import("../src/plan/edit_program.ts");
 
-const PLAN = header((plan) => {
+const PLAN = planHeader((plan) => {
   const [value] = plan.values;
   const nchw = [2, 5, 2, 3];
   const layout = { ...value.layout, nchw };
@@ -33,24 +41,24 @@ const edit = (name: string, more: Partial<Edit> = {}): Edit => ({
   parameters: [2],
   ...more,
 });
-const wanted = (more: Partial<Wanted>): Wanted => ({
+const createRequest = (more: Partial<EditRequest>): EditRequest => ({
   edits: [],
-  array: () => new Float32Array(60),
-  compared: [],
-  staged: [],
+  getArray: () => new Float32Array(60),
+  unedited: [],
+  stagedKeys: [],
   preview: null,
   ...more,
 });
 
 /** Gives each name, and each program's text, a number of its own. */
-function stock(longest = 4096) {
+function createPool(maxTextureSide = 4096) {
   const names = new Map<string, number>();
   const sizes = new Map<string, Texture>();
   const number = (name: string): number => {
     names.set(name, names.get(name) ?? 100 + names.size);
     return names.get(name) ?? -1;
   };
-  const one: Stock = {
+  const one: ResourcePool = {
     program: ({ source }) => number(`program ${source}`),
     texture: (name, size) => {
       sizes.set(name, size);
@@ -59,7 +67,7 @@ function stock(longest = 4096) {
     has: (name) => names.has(name),
     table: (of) => number(`table ${of}`),
     array: (hash, name = `array ${hash}`) => number(name),
-    longest,
+    maxTextureSide,
   };
   const kept = () => [...names.keys()].filter((name) => !name.startsWith("program"));
   const programs = () => names.size - kept().length;
@@ -67,27 +75,27 @@ function stock(longest = 4096) {
 }
 
 test("edits of one value alternate between two textures and end in one that stays", () => {
-  const { one, kept, programs } = stock();
+  const { one, kept, programs } = createPool();
   const edits = ["a", "b", "c", "d"].map((name) => edit(name));
-  const laid = lay(PLAN, wanted({ edits }), one);
+  const laid = lay(PLAN, createRequest({ edits }), one);
   assert.deepEqual(
     kept().filter((name) => name.startsWith("bent")),
     ["bent 1 1", "bent 1 2", "bent 1 0"],
   );
   assert.equal(programs(), 1, "all multiply");
-  assert.equal(laid.behind.get(0)?.length, 4);
-  assert.equal(laid.numbers.length, 4);
-  assert.equal(laid.values.get("y")?.texture, laid.bent.get(1));
+  assert.equal(laid.passesAfter.get(0)?.length, 4);
+  assert.equal(laid.uniforms.length, 4);
+  assert.equal(laid.values.get("y")?.texture, laid.editedTextures.get(1));
 });
 
 test("a table of channels is each edit's own, and an array is shared by its contents", () => {
-  const { one, kept } = stock();
+  const { one, kept } = createPool();
   const edits = [
     edit("a", { transform: "inject", parameters: [], array: "hash" }),
     edit("b", { channels: [1] }),
     edit("c", { layer: "x", transform: "inject", parameters: [], array: "hash" }),
   ];
-  lay(PLAN, wanted({ edits }), one);
+  lay(PLAN, createRequest({ edits }), one);
   assert.deepEqual(
     kept().filter((name) => /^(table|array)/.test(name)),
     ["table of c 4", "array hash", "table of a 5", "table of b 5"],
@@ -114,22 +122,22 @@ test("a preview is of its own channel, example and number of asking", () => {
   const preview = (channel: number, image: number, id = 0) =>
     lay(
       PLAN,
-      wanted({ preview: { layer: "y", channel, image, edits: [edit("a")], id } }),
-      stock().one,
+      createRequest({ preview: { layer: "y", channel, image, edits: [edit("a")], id } }),
+      createPool().one,
     );
-  const [of] = preview(3, 1).numbers;
-  assert.deepEqual(of?.alone, [3, 1]);
-  assert.notDeepEqual(preview(3, 1).previews, preview(3, 1, 1).previews);
-  const [key = ""] = preview(3, 1).previews;
+  const [of] = preview(3, 1).uniforms;
+  assert.deepEqual(of?.singleMap, [3, 1]);
+  assert.notDeepEqual(preview(3, 1).previewKeys, preview(3, 1, 1).previewKeys);
+  const [key = ""] = preview(3, 1).previewKeys;
   const value = preview(3, 1).values.get(key);
   assert.deepEqual(value?.nchw, [1, 1, 2, 3]);
-  assert.equal(preview(3, 1).bases.get(value as Value), undefined, "another laying's");
+  assert.equal(preview(3, 1).baseValues.get(value as Value), undefined, "another laying's");
 });
 
 test("previews need textures that the device can have", () => {
   const preview = { layer: "y", channel: 0, image: 0, edits: [edit("a")], id: 0 };
   const laid = (longest: number) =>
-    lay(PLAN, wanted({ preview }), stock(longest).one).previews.length;
+    lay(PLAN, createRequest({ preview }), createPool(longest).one).previewKeys.length;
   assert.deepEqual([laid(3), laid(2)], [1, 0]);
 });
 
@@ -146,9 +154,9 @@ test("a preview of channels and images that are not there is refused", () => {
 });
 
 test("the stages of a value are before all edits and behind each, on or off", () => {
-  const { one, kept } = stock();
+  const { one, kept } = createPool();
   const edits = [edit("a"), edit("off", { enabled: false }), edit("c")];
-  const { values } = lay(PLAN, wanted({ edits, staged: ["y"] }), one);
+  const { values } = lay(PLAN, createRequest({ edits, stagedKeys: ["y"] }), one);
   const textures = [0, 1, 2, 3].map((k) => values.get(stageKey("y", k))?.texture);
   const [before, first, off, last] = textures;
   assert.equal(before, Y.texture);
@@ -162,31 +170,31 @@ test("the stages of a value are before all edits and behind each, on or off", ()
 });
 
 test("what is compared without any edit needs nothing, until something was edited", () => {
-  const { one, kept } = stock();
-  const compared = ["x", "y"];
-  assert.equal(lay(PLAN, wanted({ compared }), one).copies.size, 0);
+  const { one, kept } = createPool();
+  const unedited = ["x", "y"];
+  assert.equal(lay(PLAN, createRequest({ unedited }), one).uneditedCopies.size, 0);
   assert.deepEqual(kept(), []);
-  const bent = lay(PLAN, wanted({ compared, edits: [edit("a")] }), one);
-  assert.deepEqual([...bent.copies.keys()], [0, 1]);
-  const after = lay(PLAN, wanted({ compared }), one);
+  const bent = lay(PLAN, createRequest({ unedited, edits: [edit("a")] }), one);
+  assert.deepEqual([...bent.uneditedCopies.keys()], [0, 1]);
+  const after = lay(PLAN, createRequest({ unedited }), one);
   assert.deepEqual(
-    [after.copies.size, after.last.length],
+    [after.uneditedCopies.size, after.finalPasses.length],
     [0, 2],
     "the difference stays, which is 0",
   );
 });
 
 test("other numbers keep the shape of passes, another edit or compared value does not", () => {
-  const { one } = stock();
-  const laid = (more: Partial<Wanted>) => lay(PLAN, wanted(more), one);
+  const { one } = createPool();
+  const laid = (more: Partial<EditRequest>) => lay(PLAN, createRequest(more), one);
   const first = laid({ edits: [edit("a")] });
   assert.ok(sameShape(first, laid({ edits: [edit("a", { parameters: [3], mix: 0.5 })] })));
   assert.ok(!sameShape(first, laid({ edits: [edit("b")] })), "its table of channels is another");
   assert.ok(!sameShape(first, laid({ edits: [edit("a", { layer: "x" })] })));
   assert.ok(!sameShape(first, laid({ edits: [edit("a", { transform: "add" })] })));
   assert.ok(!sameShape(first, laid({ edits: [edit("a"), edit("b")] })));
-  assert.ok(!sameShape(first, laid({ edits: [edit("a")], compared: ["y"] })));
-  assert.ok(!sameShape(first, laid({ edits: [edit("a")], staged: ["y"] })));
+  assert.ok(!sameShape(first, laid({ edits: [edit("a")], unedited: ["y"] })));
+  assert.ok(!sameShape(first, laid({ edits: [edit("a")], stagedKeys: ["y"] })));
 });
 
 test("edits are checked at their bounds: channels, parameters, arrays, names", () => {
@@ -243,11 +251,11 @@ test("a pass costs by its texels, the reads of its transform, and more where it 
     transform: string,
     parameters: number[],
     value = X,
-    alone?: readonly [number, number],
+    singleMap?: readonly [number, number],
   ) =>
     costOf({
       ...numbersOfEdit(value, edit("a", { transform, parameters }), 0),
-      ...(alone && { alone }),
+      ...(singleMap && { singleMap }),
     });
   const one = cost("multiply", [2]);
   assert.equal(one, 6 * 18);

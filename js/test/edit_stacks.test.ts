@@ -6,15 +6,20 @@ import {
   differenceKey,
   splitKey,
   stageKey,
-  withoutKey,
+  uneditedKey,
 } from "../src/plan/derived_values.ts";
-import { acts, sourceOf, stacksOf, textureOf } from "../src/plan/edit_stacks.ts";
+import {
+  buildEditStacks,
+  editedTexture,
+  isActive,
+  sourceTexture,
+} from "../src/plan/edit_stacks.ts";
 import type { Edit } from "../src/plan/edits.ts";
-import { elsewhere } from "../src/plan/relocate.ts";
-import { Expected } from "../src/plan/run_time_estimate.ts";
+import { relocateValue } from "../src/plan/relocated_values.ts";
+import { RunTimeEstimate } from "../src/plan/run_time_estimate.ts";
 import type { Pass, Value } from "../src/plan/schema.ts";
 import { PLAIN_EDIT } from "./plain_edit.ts";
-import { header } from "./plans.ts";
+import { planHeader } from "./plan_files.ts";
 
 const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
   ...PLAIN_EDIT,
@@ -25,7 +30,7 @@ const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
 });
 
 /** A convolution's value, a module's name for it, a view of that, and what is made of them later. */
-const [template] = header().values as [Value];
+const [template] = planHeader().values as [Value];
 const value = (key: string, texture: number, after: number, source: number): Value => {
   return { ...template, key, texture, after, source };
 };
@@ -41,7 +46,7 @@ const plan = {
 
 test("edits run behind the pass that makes their value, those of a view behind what it is of", () => {
   const edits = ["later", "view", "conv", "module", "view", "x"].map((layer) => edit(layer));
-  const stacks = stacksOf(plan, edits);
+  const stacks = buildEditStacks(plan, edits);
   assert.deepEqual(
     stacks.map(({ value: { key }, edits: own }) => [key, own.length]),
     [
@@ -57,7 +62,7 @@ test("edits run behind the pass that makes their value, those of a view behind w
 test("what is edited as another value has that one's edits, but for arrays in its place", () => {
   const step = { ...value("train.bent conv", 4, 9, -1), edited_as: "conv" };
   const values = [...plan.values, step];
-  const stacks = stacksOf({ values }, [
+  const stacks = buildEditStacks({ values }, [
     edit("conv"),
     edit("x"),
     edit("conv", { transform: "inject", array: "a hash" }),
@@ -77,18 +82,18 @@ test("a value lies where the last edit of it, or of what it is a view of, has le
     [3, 10],
     [1, 11],
   ]);
-  assert.equal(textureOf(plan, 3, bent), 10);
-  assert.equal(sourceOf(plan, 3, bent), 1);
-  assert.equal(textureOf(plan, 2, bent), 10, "the module's name for it");
-  assert.equal(sourceOf(plan, 1, bent), 10);
-  assert.equal(textureOf(plan, 1, bent), 11);
-  assert.equal(textureOf(plan, 0, bent), 2);
+  assert.equal(editedTexture(plan, 3, bent), 10);
+  assert.equal(sourceTexture(plan, 3, bent), 1);
+  assert.equal(editedTexture(plan, 2, bent), 10, "the module's name for it");
+  assert.equal(sourceTexture(plan, 1, bent), 10);
+  assert.equal(editedTexture(plan, 1, bent), 11);
+  assert.equal(editedTexture(plan, 0, bent), 2);
 });
 
 test("an edit that is off, mixed to nothing or of no channel does nothing", () => {
   const all = [{}, { enabled: false }, { mix: 0 }, { channels: [] }, { channels: [0], mix: 0.1 }];
   assert.deepEqual(
-    all.map((change) => acts(edit("x", change))),
+    all.map((change) => isActive(edit("x", change))),
     [true, false, false, false, true],
   );
 });
@@ -96,18 +101,18 @@ test("an edit that is off, mixed to nothing or of no channel does nothing", () =
 test("keys of what follows from a value lead back to it", () => {
   assert.deepEqual(splitKey("a.b:2"), ["", "a.b:2"]);
   assert.deepEqual(splitKey(beforeKey("a.b:2")), ["before", "a.b:2"]);
-  assert.deepEqual(splitKey(withoutKey("x")), ["without", "x"]);
+  assert.deepEqual(splitKey(uneditedKey("x")), ["without", "x"]);
   assert.deepEqual(splitKey(stageKey("a.b:2", 3)), ["stage 3", "a.b:2"]);
   const stages = [0, 1, 10].map((k) => stageKey("x", k));
-  assert.equal(new Set([...stages, beforeKey("x"), withoutKey("x"), differenceKey("x")]).size, 6);
+  assert.equal(new Set([...stages, beforeKey("x"), uneditedKey("x"), differenceKey("x")]).size, 6);
 });
 
 test("a value elsewhere is read from there, in the same layout", () => {
-  const moved = elsewhere(template, 9, "y");
+  const moved = relocateValue(template, 9, "y");
   assert.deepEqual([moved.key, moved.texture], ["y", 9]);
   assert.deepEqual(moved.read.step.inputs, [9, 3], "the weight stays");
   assert.deepEqual(moved.words, template.words);
-  assert.equal(elsewhere(template, template.texture), template);
+  assert.equal(relocateValue(template, template.texture), template);
 });
 
 test("a run with more to do is expected to take longer by that, and one with less shorter", () => {
@@ -117,21 +122,21 @@ test("a run with more to do is expected to take longer by that, and one with les
   };
   const own = [pass(100), pass(300)];
   const edited = [...own, pass(600)];
-  const times = new Expected(own);
-  times.estimate(10);
-  assert.equal(times.of([0], edited), 100, "by the device's speed");
-  times.learn([0], own, 20, false);
-  assert.equal(times.measured([0], own), 20);
-  assert.equal(times.of([0], edited), 50);
-  times.learn([0], edited, 80, false);
-  assert.equal(times.of([0], own), 32);
+  const times = new RunTimeEstimate(own);
+  times.calibrate(10);
+  assert.equal(times.expectedMs([0], edited), 100, "by the device's speed");
+  times.record([0], own, 20, false);
+  assert.equal(times.measuredMs([0], own), 20);
+  assert.equal(times.expectedMs([0], edited), 50);
+  times.record([0], edited, 80, false);
+  assert.equal(times.expectedMs([0], own), 32);
   // Held up once and seen by fences of slices, it comes down again to what its cost says, and no further.
-  times.learn([0], own, 1600, false);
-  for (let k = 0; k < 20; k++) times.learn([0], own, 2 * times.of([0], own), false, true);
-  assert.equal(times.of([0], own), 40);
-  times.learn([0], own, 1600, false, true);
-  assert.ok(times.of([0], own) <= 40, "one that is seen late makes none longer");
-  const free = new Expected([pass(0)]);
-  free.learn([0], [pass(0)], 5, false);
-  assert.equal(free.of([0], [pass(0)]), 5);
+  times.record([0], own, 1600, false);
+  for (let k = 0; k < 20; k++) times.record([0], own, 2 * times.expectedMs([0], own), false, true);
+  assert.equal(times.expectedMs([0], own), 40);
+  times.record([0], own, 1600, false, true);
+  assert.ok(times.expectedMs([0], own) <= 40, "one that is seen late makes none longer");
+  const free = new RunTimeEstimate([pass(0)]);
+  free.record([0], [pass(0)], 5, false);
+  assert.equal(free.expectedMs([0], [pass(0)]), 5);
 });

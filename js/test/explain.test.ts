@@ -1,21 +1,21 @@
 // What Explain says of a number, beside the same number by its definition, one after the other over whole tensors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { aroundOf } from "../src/explain/around.ts";
-import { normalized, standardization } from "../src/explain/chain.ts";
-import { around, type Extents, extentsBy } from "../src/explain/extents.ts";
-import { formulaOf } from "../src/explain/formula.ts";
-import { chosen, concatenated, resized } from "../src/explain/moved.ts";
-import { carriers, carry, type Mask } from "../src/explain/places.ts";
-import { pool } from "../src/explain/pool.ts";
-import { convolution, dense } from "../src/explain/products.ts";
-import { readOf, termOf, termsOf } from "../src/explain/read.ts";
-import { response } from "../src/explain/response.ts";
-import { softmax } from "../src/explain/softmax.ts";
-import { coordinates, place, sizeOf, type Tensor } from "../src/explain/tensor.ts";
-import { slidingLines, transposedLines } from "../src/explain/window.ts";
+import { groupNormalization, normalize } from "../src/explain/chain.ts";
+import { concatenatedElement, gatheredElement, interpolate } from "../src/explain/data_movement.ts";
+import { type FieldExtents, sourceExtents, unionExtents } from "../src/explain/field_extents.ts";
+import { parseFormula } from "../src/explain/formula.ts";
+import { responseNormTerms } from "../src/explain/local_response_norm.ts";
+import { createMappings, type Mask, mapMask } from "../src/explain/masks.ts";
+import { operandElement, operandElements, operandTensor } from "../src/explain/operand_elements.ts";
+import { poolWindow } from "../src/explain/pool.ts";
+import { convolutionProducts, denseProducts } from "../src/explain/products.ts";
+import { softmaxTerms } from "../src/explain/softmax.ts";
+import { coordinates, flatIndex, sizeOf, type Tensor } from "../src/explain/tensor.ts";
+import { slidingTaps, transposedTaps } from "../src/explain/window.ts";
+import { windowMargins } from "../src/explain/window_margins.ts";
 import type { Along, Move } from "../src/plan/schema.ts";
-import { layer, operand } from "./layers.ts";
+import { layer, operand } from "./layer_records.ts";
 
 /** Numbers that differ everywhere, the same in every run. */
 function numbers(key: string, ...shape: number[]): Tensor {
@@ -24,7 +24,7 @@ function numbers(key: string, ...shape: number[]): Tensor {
 }
 
 const at = ({ data, shape }: Tensor, ...where: number[]): number =>
-  data[place(shape, where)] ?? Number.NaN;
+  data[flatIndex(shape, where)] ?? Number.NaN;
 const inside = (one: number, size: number): boolean => one >= 0 && one < size;
 const near = (found: number | undefined, expected: number, what: unknown): void =>
   assert.ok(Math.abs((found ?? Number.NaN) - expected) < 1e-9, `${what}: ${found} for ${expected}`);
@@ -63,7 +63,7 @@ for (const mode of ["zeros", "reflect"]) {
             if (!inside(sy, 6) || !inside(sx, 7)) continue;
             sum += at(x, n, 2 * Math.floor(o / 3) + k, sy, sx) * at(weight, o, k, ky, kx);
           }
-      near(convolution(conv, x, weight, i)?.sum, sum, coordinates(output, i));
+      near(convolutionProducts(conv, x, weight, i)?.sum, sum, coordinates(output, i));
     }
   });
 }
@@ -82,12 +82,12 @@ test("a transposed convolution's number is the sum of what its pixels give it", 
         for (let kx = 0; kx < 3; kx++) {
           const [oy, ox] = [2 * y - 1 + ky, 3 * column + 2 * kx];
           if (!inside(oy, 6) || !inside(ox, 12)) continue;
-          const to = place(output, [n, 3 * Math.floor(c / 2) + o, oy, ox]);
+          const to = flatIndex(output, [n, 3 * Math.floor(c / 2) + o, oy, ox]);
           sums[to] = (sums[to] ?? 0) + (x.data[i] ?? 0) * at(weight, c, o, ky, kx);
         }
   }
   for (const [i, sum] of sums.entries())
-    near(convolution(conv, x, weight, i)?.sum, sum, coordinates(output, i));
+    near(convolutionProducts(conv, x, weight, i)?.sum, sum, coordinates(output, i));
 });
 
 test("a dense layer's number is a row times a column", () => {
@@ -97,7 +97,7 @@ test("a dense layer's number is a row times a column", () => {
     const [row = 0, column = 0] = coordinates([3, 4], i);
     let sum = 0;
     for (let k = 0; k < 5; k++) sum += at(x, row, k) * at(weight, column, k);
-    near(dense(gemm, x, weight, i)?.sum, sum, [row, column]);
+    near(denseProducts(gemm, x, weight, i)?.sum, sum, [row, column]);
   }
 });
 
@@ -105,7 +105,7 @@ test("of equal pixels the first is a maximum's, and NaN is larger than any numbe
   const window = windowOf([2, 3], [1, 1], [0, 0]);
   const most = layer("most", "MaxPool", ["x"], { window, output_shape: [1, 1, 1, 1] });
   const of = (...data: number[]) =>
-    pool(most, { key: "x", shape: [1, 1, 2, 3], data: Float32Array.from(data) }, 0)?.winner;
+    poolWindow(most, { key: "x", shape: [1, 1, 2, 3], data: Float32Array.from(data) }, 0)?.argmax;
   assert.equal(of(0, 5, 1, 5, 5, 2), 1);
   assert.equal(of(0, 0, 0, 0, 0, 0), 0);
   assert.equal(of(-3, 9, Number.NaN, Number.NaN, 9, 9), 2);
@@ -129,7 +129,7 @@ test("an average is divided by the pixels in the map, or by those of the padding
           if (own) sum += at(x, n, c, sy, sx);
           if (own || (include === 1 && sy < 6 && sx < 6)) count++;
         }
-      const found = pool(mean, x, i);
+      const found = poolWindow(mean, x, i);
       assert.equal(found?.divisor, count, `${coordinates(output, i)}`);
       near(found?.value, sum / count, coordinates(output, i));
     }
@@ -143,7 +143,11 @@ test("a softmax goes along an axis that is counted from either end", () => {
     for (let i = 0; i < 24; i++) {
       const [n = 0, , k = 0] = coordinates([2, 3, 4], i);
       const powers = [0, 1, 2].map((c) => Math.exp(at(x, n, c, k)));
-      near(softmax(one, x, i)?.value, Math.exp(x.data[i] ?? 0) / powers.reduce((a, b) => a + b), i);
+      near(
+        softmaxTerms(one, x, i)?.value,
+        Math.exp(x.data[i] ?? 0) / powers.reduce((a, b) => a + b),
+        i,
+      );
     }
   }
 });
@@ -178,7 +182,7 @@ test("norms of the picture itself go by the numbers that belong together", () =>
         const other = coordinates(x.shape, j);
         return own[0] === other[0] && same(own, other);
       });
-      const found = normalized(x.data[i] ?? 0, standardization(norm, tensors, i));
+      const found = normalize(x.data[i] ?? 0, groupNormalization(norm, tensors, i));
       assert.ok(Math.abs(found - expected) < 1e-6, `${operator} ${own}: ${found}, ${expected}`);
     }
   }
@@ -200,8 +204,8 @@ test("a number of a concatenation is one of its parts'", () => {
       const [k, own] = c < 3 ? [0, c] : c < 4 ? [1, 0] : [2, c - 4];
       const part = parts[k];
       assert.ok(part);
-      const found = concatenated(cat, tensors, i);
-      assert.deepEqual([found?.key, found?.index], [part.key, place(part.shape, [n, own, w])]);
+      const found = concatenatedElement(cat, tensors, i);
+      assert.deepEqual([found?.key, found?.index], [part.key, flatIndex(part.shape, [n, own, w])]);
       assert.equal(found?.value, at(part, n, own, w));
     }
   }
@@ -216,7 +220,7 @@ const MOVES: readonly Move[] = [
 test("an operand's elements are those that all its moves lead to", () => {
   const x = numbers("x", 4, 5);
   const one = operand(x, [2, 3, 2], MOVES);
-  const read = readOf(one, new Map([["x", x]]));
+  const read = operandTensor(one, new Map([["x", x]]));
   assert.deepEqual(read?.shape, [2, 3, 2]);
   const table = [4, 0, 3, 0, 1];
   for (let i = 0; i < 12; i++) {
@@ -225,7 +229,7 @@ test("an operand's elements are those that all its moves lead to", () => {
     const before = 8 + 10 * a - 4 * b + c;
     const expected = at(x, Math.floor(before / 5), table[before % 5] ?? -1);
     assert.equal(read?.data[i], expected);
-    assert.equal(termOf(one, new Map([["x", x]]), i)?.value, expected);
+    assert.equal(operandElement(one, new Map([["x", x]]), i)?.value, expected);
   }
 });
 
@@ -243,7 +247,7 @@ test("what is chosen by numbers is where they say, counted from the end where ne
   for (let i = 0; i < 24; i++) {
     const [n = 0, a = 0, b = 0, c = 0] = coordinates([2, 2, 2, 3], i);
     const row = at(rows, a, b);
-    const found = chosen(slices, tensors, i);
+    const found = gatheredElement(slices, tensors, i);
     assert.equal(found?.by.value, row);
     assert.equal(found?.copied.value, at(x, n, wrapped(row), c));
   }
@@ -254,7 +258,10 @@ test("what is chosen by numbers is where they say, counted from the end where ne
   });
   for (let i = 0; i < 6; i++) {
     const [n = 0, , c = 0] = coordinates(own.shape, i);
-    assert.equal(chosen(each, tensors, i)?.copied.value, at(x, n, wrapped(own.data[i] ?? 0), c));
+    assert.equal(
+      gatheredElement(each, tensors, i)?.copied.value,
+      at(x, n, wrapped(own.data[i] ?? 0), c),
+    );
   }
 });
 
@@ -272,7 +279,7 @@ test("operands are broadcast, and their formula is of their numbers in order", (
   });
   for (let i = 0; i < x.data.length; i++) {
     const [, c = 0] = coordinates(x.shape, i);
-    const terms = termsOf(one, tensors, i);
+    const terms = operandElements(one, tensors, i);
     assert.deepEqual(
       terms?.map(({ key, index, value }) => [key, index, value]),
       [
@@ -292,11 +299,11 @@ test("a product of matrices tells which elements each of its products is of", ()
   });
   for (let i = 0; i < 120; i++) {
     const [n = 0, m = 0, row = 0, column = 0] = coordinates([2, 3, 4, 5], i);
-    const found = dense(one, a, b, i);
+    const found = denseProducts(one, a, b, i);
     for (let k = 0; k < 3; k++) {
       const [left, right] = found?.pair(k) ?? [];
-      assert.equal(left, place(a.shape, [n, 0, row, k]));
-      assert.equal(right, place(b.shape, [m, column, k]));
+      assert.equal(left, flatIndex(a.shape, [n, 0, row, k]));
+      assert.equal(right, flatIndex(b.shape, [m, column, k]));
       near(found?.contributions[k], at(a, n, 0, row, k) * at(b, m, column, k), i);
     }
   }
@@ -318,7 +325,7 @@ test("an enlarged pixel is mixed of its neighbours by their distance", () => {
           Math.max(0, 1 - Math.abs((column + 0.5) / 2 - 0.5 - sx));
         expected += share * at(x, 0, 0, clamped(sy, 3), clamped(sx, 4));
       }
-    near(resized(larger, x, i)?.value, expected, [y, column]);
+    near(interpolate(larger, x, i)?.value, expected, [y, column]);
   }
 });
 
@@ -337,7 +344,7 @@ test("a local response goes by the channels around, one more behind where their 
       for (let c = Math.max(0, own - before); c <= Math.min(5, own + behind); c++)
         squares += at(x, 0, c, 0, column) ** 2;
       near(
-        response(norm, x, i).value,
+        responseNormTerms(norm, x, i).value,
         (x.data[i] ?? 0) / (1.5 + (0.3 / size) * squares) ** 0.6,
         own,
       );
@@ -346,7 +353,7 @@ test("a local response goes by the channels around, one more behind where their 
 });
 
 test("functions of one number have both their tails, and their thresholds", () => {
-  const gelu = formulaOf("x * Phi(x)");
+  const gelu = parseFormula("x * Phi(x)");
   // x Φ(x) by tables of the normal distribution.
   for (const [x, expected] of [
     [-4, -4 * 3.167124183311998e-5],
@@ -355,11 +362,11 @@ test("functions of one number have both their tails, and their thresholds", () =
     [-12, 0],
     [12, 12],
   ] as const)
-    near(gelu.of(x), expected, `gelu ${x}`);
-  const soft = formulaOf("where(1.5 * x > 4, x, softplus(1.5 * x) / 1.5)");
-  near(soft.of(2.6), Math.log1p(Math.exp(3.9)) / 1.5, "below the threshold");
-  near(soft.of(2.7), 2.7, "above it");
-  near(soft.of(-9), Math.log1p(Math.exp(-13.5)) / 1.5, "far below");
+    near(gelu.evaluate(x), expected, `gelu ${x}`);
+  const soft = parseFormula("where(1.5 * x > 4, x, softplus(1.5 * x) / 1.5)");
+  near(soft.evaluate(2.6), Math.log1p(Math.exp(3.9)) / 1.5, "below the threshold");
+  near(soft.evaluate(2.7), 2.7, "above it");
+  near(soft.evaluate(-9), Math.log1p(Math.exp(-13.5)) / 1.5, "far below");
 });
 
 test("formulas are read as Python reads them, and written as people write them", () => {
@@ -386,12 +393,12 @@ test("formulas are read as Python reads them, and written as people write them",
     ["where(b == 0, a, c)", 0, 4, "b = 0: a; else c"],
     ["a - b * floor(a / b)", 0, 0, "a − b · floor(a / b)"],
   ] as const) {
-    const found = formulaOf(source, { row: 3, column: 4 }, { a: -3, b: -0.5, c: 4 });
-    near(found.of(x), expected, source);
+    const found = parseFormula(source, { row: 3, column: 4 }, { a: -3, b: -0.5, c: 4 });
+    near(found.evaluate(x), expected, source);
     assert.equal(found.text, text);
   }
   for (const wrong of ["x +", "y", "window(x)", "max(0, x", "x $ 2", "x x"])
-    assert.throws(() => formulaOf(wrong), SyntaxError, wrong);
+    assert.throws(() => parseFormula(wrong), SyntaxError, wrong);
 });
 
 test("a window reaches as far beyond the map as at any of its positions", () => {
@@ -412,10 +419,10 @@ test("a window reaches as far beyond the map as at any of its positions", () => 
     const one = layer("one", operator, ["x"], { window, ...shapes });
     const places = Array.from({ length: output }, (_, x) =>
       operator === "ConvTranspose"
-        ? transposedLines(window, [size], [0, 0, x])?.filter.columns
-        : slidingLines(window, [size], [0, 0, x])?.columns,
-    ).flatMap((lines) => lines?.map((line) => line.at) ?? []);
-    const { left, right, top, bottom } = aroundOf(one);
+        ? transposedTaps(window, [size], [0, 0, x])?.phaseTaps.columns
+        : slidingTaps(window, [size], [0, 0, x])?.columns,
+    ).flatMap((lines) => lines?.map((line) => line.inputIndex) ?? []);
+    const { left, right, top, bottom } = windowMargins(one);
     const expected = [
       Math.max(0, -Math.min(...places)),
       Math.max(0, Math.max(...places) - size + 1),
@@ -446,11 +453,11 @@ test("padding repeats the places of a map that its mode says", () => {
   };
   for (const [padding, places] of Object.entries(expected)) {
     const axes = [along({ begin: 3, padding: padding as Along["padding"] })];
-    const { down } = carriers({ reader: [11], source: [5], axes });
+    const { down } = createMappings({ reader: [11], source: [5], axes });
     for (const [o, place] of places.entries()) {
       const mask = new Uint8Array(11);
       mask[o] = 1;
-      const found = [...carry(down, mask).entries()].filter(([, one]) => one === 1);
+      const found = [...mapMask(down, mask).entries()].filter(([, one]) => one === 1);
       assert.deepEqual(
         found.map(([at]) => at),
         place === null ? [] : [place],
@@ -479,7 +486,7 @@ test("by theory a field lies where it lies far from all borders", () => {
   ];
   const size = 200;
   for (const chain of chains) {
-    let extents: Extents = [{ stride: 1, low: 0, high: 0 }];
+    let extents: FieldExtents = [{ stride: 1, low: 0, high: 0 }];
     const middle = 12;
     const masks = [middle, middle + 1].map((one) => {
       const mask: Mask = new Uint8Array(size);
@@ -488,9 +495,9 @@ test("by theory a field lies where it lies far from all borders", () => {
     });
     for (const change of chain) {
       const reach = { reader: [size], source: [size], axes: [along(change)] };
-      const before: Extents = extents;
-      extents = extentsBy(reach, before) ?? [];
-      for (const [k, mask] of masks.entries()) masks[k] = carry(carriers(reach).down, mask);
+      const before: FieldExtents = extents;
+      extents = sourceExtents(reach, before) ?? [];
+      for (const [k, mask] of masks.entries()) masks[k] = mapMask(createMappings(reach).down, mask);
     }
     const [own] = extents;
     assert.ok(own);
@@ -502,6 +509,6 @@ test("by theory a field lies where it lies far from all borders", () => {
     }
   }
   const [a, b] = [[{ stride: 2, low: -1, high: 1 }], [{ stride: 2, low: 0, high: 4 }]];
-  assert.deepEqual(around(a, b), [{ stride: 2, low: -1, high: 4 }]);
-  assert.equal(around(a, [{ stride: 1, low: 0, high: 4 }]), null);
+  assert.deepEqual(unionExtents(a, b), [{ stride: 2, low: -1, high: 4 }]);
+  assert.equal(unionExtents(a, [{ stride: 1, low: 0, high: 4 }]), null);
 });

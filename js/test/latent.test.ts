@@ -2,28 +2,28 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import {
   codeAt,
-  codesOf,
-  labelOf,
-  nearest,
-  nearWords,
-} from "../src/features/latent/views/codes.ts";
-import { dot, lengthOf } from "../src/features/latent/views/numbers.ts";
+  itemLabel,
+  nearestItems,
+  nearestText,
+  unpackCodes,
+} from "../src/features/latent/views/latent_codes.ts";
 import {
-  axesOf,
-  CELLS,
-  type Choice,
-  cellOf,
-  cellPoint,
-  codeOn,
-  distance,
-  planeOf,
-  pointOf,
+  type AxisChoice,
+  availableAxes,
+  cellAtPoint,
+  cellCenter,
+  codeAtPoint,
+  distanceToPlane,
+  GRID_CELLS,
+  makePlane,
+  projectCode,
   sliderRange,
-} from "../src/features/latent/views/plane.ts";
-import { sourceOf } from "../src/features/sources/page_sources.ts";
+} from "../src/features/latent/views/latent_plane.ts";
+import { dot, norm } from "../src/features/latent/views/vector_math.ts";
+import { makeSource } from "../src/features/sources/local_sources.ts";
 import "./text_imports.ts";
 
-const { pythonOf } = await import("../src/features/sources/views/source_text.ts");
+const { sourceAsPython: pythonOf } = await import("../src/features/sources/views/source_text.ts");
 
 /** Four codes of three numbers, whose directions are the first two axes. */
 function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {
@@ -51,8 +51,8 @@ function packed(change: Record<string, unknown> = {}): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-const codes = codesOf(packed(), [0, 1, 1, -1], ["bag", "boot"]);
-const choice = (change: Partial<Choice>): Choice => ({
+const codes = unpackCodes(packed(), [0, 1, 1, -1], ["bag", "boot"]);
+const choice = (change: Partial<AxisChoice>): AxisChoice => ({
   axes: "pca",
   units: [0, 1],
   pictures: [0, 1],
@@ -67,19 +67,19 @@ test("codes come as Python packed them, and damaged ones are refused", () => {
   assert.deepEqual([...codeAt(codes, 1)], [3, 1, 1]);
   assert.deepEqual([...codes.std], [2, 1, 0]);
   assert.deepEqual([...codes.pictures], [0, 10, 20, 30, 40, 50, 60, 70]);
-  assert.deepEqual([labelOf(codes, 2), labelOf(codes, 3)], ["boot", ""]);
+  assert.deepEqual([itemLabel(codes, 2), itemLabel(codes, 3)], ["boot", ""]);
   const short = packed().subarray(0, 90) as Uint8Array<ArrayBuffer>;
   for (const damaged of [short, packed({ numbers: 4 }), packed({ items: 1 }), new Uint8Array(2)]) {
-    assert.throws(() => codesOf(damaged as Uint8Array<ArrayBuffer>), /damaged|JSON/);
+    assert.throws(() => unpackCodes(damaged as Uint8Array<ArrayBuffer>), /damaged|JSON/);
   }
-  assert.deepEqual(codesOf(packed(), [1], "no").labels, []);
+  assert.deepEqual(unpackCodes(packed(), [1], "no").labels, []);
 });
 
 test("the nearest codes are named by their commonest labels", () => {
-  assert.deepEqual(nearest(codes, [2.9, 1, 1], 2), [1, 2]);
-  assert.equal(nearWords(codes, [3, 1, 1]), "near boot and bag");
-  assert.equal(nearWords(codesOf(packed()), [3, 1, 1]), "near item 3");
-  assert.equal(nearWords(null, [3, 1, 1]), "");
+  assert.deepEqual(nearestItems(codes, [2.9, 1, 1], 2), [1, 2]);
+  assert.equal(nearestText(codes, [3, 1, 1]), "near boot and bag");
+  assert.equal(nearestText(unpackCodes(packed()), [3, 1, 1]), "near item 3");
+  assert.equal(nearestText(null, [3, 1, 1]), "");
 });
 
 test("a point of a plane is a code, and the code that point", () => {
@@ -89,67 +89,67 @@ test("a point of a plane is a code, and the code that point", () => {
     { axes: "between", pictures: [0, 3] },
     { axes: "between", pictures: [2, 2] },
     { axes: "between", pictures: [0, 1] }, // along the first direction
-  ] as Partial<Choice>[]) {
-    const plane = planeOf(choice(change), codes, [0.5, -1, 2]);
-    assert.ok(Math.abs(dot(plane.across.step, plane.up.step)) < 1e-9);
-    const code = codeOn(plane, [0.3, -0.4]);
-    assert.ok(distance(plane, code) < 1e-6);
-    const [a, b] = pointOf(plane, code);
-    if (lengthOf(plane.across.step) > 0) assert.ok(Math.abs(a - 0.3) < 1e-5);
+  ] as Partial<AxisChoice>[]) {
+    const plane = makePlane(choice(change), codes, [0.5, -1, 2]);
+    assert.ok(Math.abs(dot(plane.xAxis.vector, plane.yAxis.vector)) < 1e-9);
+    const code = codeAtPoint(plane, [0.3, -0.4]);
+    assert.ok(distanceToPlane(plane, code) < 1e-6);
+    const [a, b] = projectCode(plane, code);
+    if (norm(plane.xAxis.vector) > 0) assert.ok(Math.abs(a - 0.3) < 1e-5);
     assert.ok(Math.abs(b + 0.4) < 1e-5);
-    assert.ok(plane.across.low < plane.across.high && plane.up.low < plane.up.high);
+    assert.ok(plane.xAxis.low < plane.xAxis.high && plane.yAxis.low < plane.yAxis.high);
   }
 });
 
 test("planes stand where their axes say", () => {
-  const pca = planeOf(choice({}), codes, [0, 0, 0]);
-  close(codeOn(pca, [0, 0]), codes.mean);
-  close(codeOn(pca, [1, 2]), [2, 3, 1]);
-  assert.ok(pca.across.low <= -5 && pca.across.high >= 5, "2.5 deviations are shown at least");
-  const units = planeOf(choice({ axes: "units", units: [0, 2] }), codes, [7, 8, 9]);
-  close(codeOn(units, [1, 2]), [1, 8, 2]);
+  const pca = makePlane(choice({}), codes, [0, 0, 0]);
+  close(codeAtPoint(pca, [0, 0]), codes.mean);
+  close(codeAtPoint(pca, [1, 2]), [2, 3, 1]);
+  assert.ok(pca.xAxis.low <= -5 && pca.xAxis.high >= 5, "2.5 deviations are shown at least");
+  const units = makePlane(choice({ axes: "units", units: [0, 2] }), codes, [7, 8, 9]);
+  close(codeAtPoint(units, [1, 2]), [1, 8, 2]);
   assert.notEqual(
     units.name,
-    planeOf(choice({ axes: "units", units: [0, 2] }), codes, [7, 7, 9]).name,
+    makePlane(choice({ axes: "units", units: [0, 2] }), codes, [7, 7, 9]).name,
   );
   assert.equal(
     units.name,
-    planeOf(choice({ axes: "units", units: [0, 2] }), codes, [1, 8, 2]).name,
+    makePlane(choice({ axes: "units", units: [0, 2] }), codes, [1, 8, 2]).name,
   );
-  const between = planeOf(choice({ axes: "between", pictures: [0, 3] }), codes, [0, 0, 0]);
-  close(codeOn(between, [0, 0]), codeAt(codes, 0));
-  close(codeOn(between, [1, 0]), codeAt(codes, 3));
+  const between = makePlane(choice({ axes: "between", pictures: [0, 3] }), codes, [0, 0, 0]);
+  close(codeAtPoint(between, [0, 0]), codeAt(codes, 0));
+  close(codeAtPoint(between, [1, 0]), codeAt(codes, 3));
 });
 
 test("without data there are units, and sliders around the code", () => {
-  assert.deepEqual(axesOf(null), ["units"]);
-  const plane = planeOf(choice({ axes: "units" }), null, [0, -5, 1]);
-  close(codeOn(plane, [0.5, 0.25]), [0.5, 0.25, 1]);
-  assert.ok(plane.up.low <= -5 && plane.across.high >= 3);
+  assert.deepEqual(availableAxes(null), ["units"]);
+  const plane = makePlane(choice({ axes: "units" }), null, [0, -5, 1]);
+  close(codeAtPoint(plane, [0.5, 0.25]), [0.5, 0.25, 1]);
+  assert.ok(plane.yAxis.low <= -5 && plane.xAxis.high >= 3);
   assert.deepEqual(sliderRange(null, 1, -5), [-5, 5]);
   assert.deepEqual(sliderRange(codes, 0, 9), [-5, 9]);
   assert.deepEqual(sliderRange(codes, 2, 0), [-2, 4]);
 });
 
 test("a cell's middle is in that cell, and nothing beside the grid is in any", () => {
-  const plane = planeOf(choice({}), codes, [0, 0, 0]);
-  for (let row = 0; row < CELLS; row++) {
-    for (let column = 0; column < CELLS; column++) {
-      assert.deepEqual(cellOf(plane, cellPoint(plane, column, row)), [column, row]);
+  const plane = makePlane(choice({}), codes, [0, 0, 0]);
+  for (let row = 0; row < GRID_CELLS; row++) {
+    for (let column = 0; column < GRID_CELLS; column++) {
+      assert.deepEqual(cellAtPoint(plane, cellCenter(plane, column, row)), [column, row]);
     }
   }
-  assert.deepEqual(cellOf(plane, [plane.across.low, plane.up.high - 1e-9]), [0, 0]);
-  assert.equal(cellOf(plane, [plane.across.high + 1, 0]), null);
+  assert.deepEqual(cellAtPoint(plane, [plane.xAxis.low, plane.yAxis.high - 1e-9]), [0, 0]);
+  assert.equal(cellAtPoint(plane, [plane.xAxis.high + 1, 0]), null);
 });
 
 test("the line of Python names nothing that Python doesn't have", () => {
-  const set = sourceOf("images", "input", { data: "d", index: 8, rate: 2 });
+  const set = makeSource("images", "input", { data: "d", index: 8, rate: 2 });
   assert.equal(pythonOf(set, false), "viewer.source = viewer.source.at(8)");
   assert.equal(
     pythonOf({ ...set, folder: "pics", playing: true }, true),
     'viewer.source = nbglcnn.Images("pics", index=8, playing=True, rate=2, input="input")',
   );
-  const latent = sourceOf("latent", "encoder.6", { code: [Math.fround(0.1), -0, -2] });
+  const latent = makeSource("latent", "encoder.6", { code: [Math.fround(0.1), -0, -2] });
   const cut = 'viewer.source = nbglcnn.Latent("encoder.6"';
   assert.equal(pythonOf(latent, false), `${cut}, code=[0.1, 0, -2])`);
   assert.equal(

@@ -3,21 +3,23 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { signal } from "@preact/signals";
-import type { Content, Engine } from "../src/engine/types.ts";
-import type { Python } from "../src/features/feature.ts";
+import type { Engine, NetworkContent } from "../src/engine/types.ts";
+import type { PythonLink } from "../src/features/feature.ts";
 import {
   NO_TRAINING,
   type TrainingActions,
-  type WeightRows,
+  type WeightTextures,
 } from "../src/features/training/state.ts";
 import type { Mirrored } from "../src/messages.ts";
 import type { Session } from "../src/plan/runtime.ts";
 import type { ViewerState } from "../src/state.ts";
 import "./text_imports.ts";
 
-const { NotebookHost } = await import("../src/features/training/notebook_host.ts");
-const { Mirroring } = await import("../src/features/mirror/mirror.ts");
-const { Line } = await import("../src/features/training/loss_history.ts");
+const { NotebookTrainingHost: NotebookHost } = await import(
+  "../src/features/training/notebook_host.ts"
+);
+const { WeightFollower: Mirroring } = await import("../src/features/mirror/weight_follower.ts");
+const { LossHistory: Line } = await import("../src/features/training/loss_history.ts");
 
 mock.timers.enable({ apis: ["setTimeout"] });
 
@@ -26,7 +28,7 @@ const settled = async (): Promise<void> => {
   for (let k = 0; k < 20; k++) await Promise.resolve();
 };
 
-type Take = (message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightRows | undefined;
+type Take = (message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightTextures | undefined;
 
 const bytes = (...numbers: number[]): Uint8Array<ArrayBuffer> =>
   new Uint8Array(Float32Array.from(numbers).buffer);
@@ -40,13 +42,13 @@ function page(past: readonly (readonly [number, number])[] = []) {
   const own = {
     progress: signal(NO_TRAINING),
     trainingActions: signal<TrainingActions | null>(null),
-    checkpoint: signal<number | null>(null),
-    mirroring: signal<Take | null>(null),
+    selectedCheckpoint: signal<number | null>(null),
+    weightReceiver: signal<Take | null>(null),
     run: signal(0),
     session: signal(0),
-    rows: signal<WeightRows>(new Map([[7, Float32Array.of(9)]])),
+    weightOverrides: signal<WeightTextures>(new Map([[7, Float32Array.of(9)]])),
     plan: signal({ textures, parameters: [] }),
-    earlier: signal<WeightRows | null>(null),
+    earlierWeights: signal<WeightTextures | null>(null),
   };
   const blob = async (name: string) => {
     asked.push(name);
@@ -55,17 +57,17 @@ function page(past: readonly (readonly [number, number])[] = []) {
   };
   const session = { plan: { parameters: [] } } as unknown as Session;
   const engine: {
-    shown: Content | undefined;
-    content: Content | undefined;
+    currentContent: NetworkContent | undefined;
+    loadedContent: NetworkContent | undefined;
     initialState: Engine["initialState"];
-    use: Engine["use"];
+    withSession: Engine["withSession"];
   } = {
-    shown: undefined,
-    content: undefined,
-    initialState: () => new Map(engine.content?.rows),
-    use: (work) => work(session),
+    currentContent: undefined,
+    loadedContent: undefined,
+    initialState: () => new Map(engine.loadedContent?.weightOverrides),
+    withSession: (work) => work(session),
   };
-  const python = { send: () => undefined } as Partial<Python> as Python;
+  const python = { send: () => undefined } as Partial<PythonLink> as PythonLink;
   const host = new NotebookHost({ page: "p", engine: engine as Engine, blob }, python);
   const record = { id: "a", round: 1, state: "running" };
   const mirroring = new Mirroring(own as unknown as ViewerState, host, record as never);
@@ -84,18 +86,18 @@ function page(past: readonly (readonly [number, number])[] = []) {
     ...more,
   });
   const take = (more: Partial<Mirrored>, ...numbers: number[]) => {
-    const found = own.mirroring.value?.(message(more), bytes(...numbers));
+    const found = own.weightReceiver.value?.(message(more), bytes(...numbers));
     return found && Object.fromEntries([...found].map(([k, all]) => [k, [...all]]));
   };
   /** Weights behind a step come, and their run begins; the result ends it. */
   const begin = (step: number): (() => Promise<void>) => {
     const data = bytes(...FOUR, ...EIGHT);
-    const rows = own.mirroring.value?.(message({ step, textures: [0, 1] }), data);
-    assert.ok(rows);
-    engine.content = { plan: "plan", weights: [], inputs: [], rows };
-    engine.shown = undefined;
+    const weightOverrides = own.weightReceiver.value?.(message({ step, textures: [0, 1] }), data);
+    assert.ok(weightOverrides);
+    engine.loadedContent = { plan: "plan", weights: [], inputs: [], weightOverrides };
+    engine.currentContent = undefined;
     return async () => {
-      engine.shown = engine.content;
+      engine.currentContent = engine.loadedContent;
       own.run.value += 1;
       mock.timers.tick(300);
       await settled();
@@ -173,38 +175,38 @@ test("steps that a page has not seen are asked for, and an older past is not tak
   await settled();
   assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1], "what came is shorter");
   mirroring.close();
-  assert.equal(own.mirroring.value, null);
+  assert.equal(own.weightReceiver.value, null);
 });
 
 test("a checkpoint can be looked at while newer weights are computed, and stays so behind them", async () => {
   const { own, mirroring, begin } = page();
   await begin(1)();
   const end = begin(2);
-  const { progress, trainingActions, earlier } = own;
+  const { progress, trainingActions, earlierWeights } = own;
   assert.deepEqual(
     progress.value.checkpoints.map(({ id, step, fits }) => [id, step, fits]),
     [[1, 1, true]],
   );
-  trainingActions.value?.look(1);
-  const rows = earlier.value;
+  trainingActions.value?.showCheckpoint(1);
+  const rows = earlierWeights.value;
   assert.deepEqual([...(rows ?? [])].slice(-2), [[0, Float32Array.from(FOUR)], [1, Float32Array.from(EIGHT)]]); // biome-ignore format: pairs
-  assert.equal(progress.value.looking, 1);
+  assert.equal(progress.value.shownCheckpoint, 1);
   await end();
   await begin(3)();
-  assert.equal(earlier.value, rows);
-  assert.equal(progress.value.looking, 1);
+  assert.equal(earlierWeights.value, rows);
+  assert.equal(progress.value.shownCheckpoint, 1);
   mirroring.close();
 });
 
 test("the checkpoint that is looked at is kept, however many come behind it", async () => {
   const { own, mirroring, begin } = page();
   for (const step of [1, 10, 20]) await begin(step)();
-  own.checkpoint.value = 3;
-  own.trainingActions.value?.look(3);
+  own.selectedCheckpoint.value = 3;
+  own.trainingActions.value?.showCheckpoint(3);
   for (let step = 40; step < 1e6; step = 2 * step) await begin(step)();
-  const { checkpoints, looking } = own.progress.value;
+  const { checkpoints, shownCheckpoint } = own.progress.value;
   assert.equal(checkpoints.length, 12);
-  assert.equal(looking, 3);
+  assert.equal(shownCheckpoint, 3);
   assert.ok(checkpoints.some(({ id, step }) => id === 3 && step === 20));
   mirroring.close();
 });

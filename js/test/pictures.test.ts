@@ -1,20 +1,25 @@
 // Sizes, places and colours of pictures, and the words of errors: all that needs no GL.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { mapLayer, mapTexels, parse, ramp } from "../src/pictures/colormaps.ts";
+import { colorMapLayer, colorMapTexels, colorRamp, parseColor } from "../src/pictures/colormaps.ts";
 import { MAP_TEXELS } from "../src/pictures/colortables.ts";
-import { type MosaicOptions, mosaicOf, pack } from "../src/pictures/mosaic.ts";
-import { listed, shaderMessage } from "../src/plan/error_text.ts";
-import { stripsOf } from "../src/plan/uniforms.ts";
-import { channelSummary, summary } from "../src/statistics/summary.ts";
-import { countClasses } from "../src/views/overlay/count.ts";
+import { type MosaicOptions, mosaicSize, packAtlases } from "../src/pictures/mosaic.ts";
+import { formatList, shaderMessage } from "../src/plan/error_text.ts";
+import { planStrips } from "../src/plan/uniforms.ts";
+import { summarizeChannel, summarizeChannels } from "../src/statistics/summary.ts";
+import { countClasses } from "../src/views/overlay/class_counts.ts";
 
 test("a mosaic has no gap outside", () => {
   const options = { count: 5, columns: 3, gap: 2, scale: 2 };
-  assert.deepEqual(mosaicOf(7, 4, options), { mapWidth: 8, mapHeight: 14, width: 28, height: 30 });
-  const few = mosaicOf(7, 4, { ...options, count: 2 });
+  assert.deepEqual(mosaicSize(7, 4, options), {
+    mapWidth: 8,
+    mapHeight: 14,
+    width: 28,
+    height: 30,
+  });
+  const few = mosaicSize(7, 4, { ...options, count: 2 });
   assert.deepEqual([few.width, few.height], [18, 14]);
-  const small = mosaicOf(100, 3, { ...options, count: 1, scale: 0.1 });
+  const small = mosaicSize(100, 3, { ...options, count: 1, scale: 0.1 });
   assert.deepEqual([small.width, small.height], [1, 10]);
 });
 
@@ -30,7 +35,7 @@ test("numbers that make no picture are refused", () => {
     { gap: 0.5 },
   ];
   for (const wrong of wrongs) {
-    assert.throws(() => mosaicOf(7, 4, { ...options, ...wrong }), RangeError);
+    assert.throws(() => mosaicSize(7, 4, { ...options, ...wrong }), RangeError);
   }
 });
 
@@ -39,7 +44,7 @@ test("pictures are packed without overlap, each once", () => {
     width: 1 + ((k * 31) % 97),
     height: 1 + ((k * 57) % 83),
   }));
-  const atlases = pack(items, 256);
+  const atlases = packAtlases(items, 256);
   assert.ok(atlases.length > 1);
   const placed = atlases.flatMap((atlas) => atlas.placed.map((one) => one.item));
   assert.equal(new Set(placed).size, items.length);
@@ -56,45 +61,45 @@ test("pictures are packed without overlap, each once", () => {
       }
     }
   }
-  assert.deepEqual(pack([], 256), []);
+  assert.deepEqual(packAtlases([], 256), []);
 });
 
 test("the signed maps have the design's stops, zero in the middle texel", () => {
-  const texels = mapTexels();
+  const texels = colorMapTexels();
   const at = (layer: number, k: number) => {
     const from = (layer * MAP_TEXELS + k) * 4;
     return [...texels.subarray(from, from + 4)];
   };
   assert.equal(texels.length, 8 * MAP_TEXELS * 4);
-  const light = mapLayer("signed", "light");
+  const light = colorMapLayer("signed", "light");
   assert.deepEqual(at(light, 1), [0x6b, 0x2b, 0x00, 255]);
   assert.deepEqual(at(light, 256), [255, 255, 255, 255]);
   assert.deepEqual(at(light, 511), [0x0b, 0x2f, 0x63, 255]);
-  assert.deepEqual(at(mapLayer("signed", "dark"), 256), [0x0f, 0x12, 0x16, 255]);
+  assert.deepEqual(at(colorMapLayer("signed", "dark"), 256), [0x0f, 0x12, 0x16, 255]);
   for (const theme of ["light", "dark"] as const) {
-    assert.deepEqual(at(mapLayer("viridis", theme), 0), [0x44, 0x01, 0x54, 255]);
-    assert.deepEqual(at(mapLayer("cividis", theme), 511), [253, 234, 69, 255]);
-    assert.deepEqual(at(mapLayer("magma", theme), 0), [0, 0, 4, 255]);
-    assert.deepEqual(at(mapLayer("grey", theme), 511), [255, 255, 255, 255]);
+    assert.deepEqual(at(colorMapLayer("viridis", theme), 0), [0x44, 0x01, 0x54, 255]);
+    assert.deepEqual(at(colorMapLayer("cividis", theme), 511), [253, 234, 69, 255]);
+    assert.deepEqual(at(colorMapLayer("magma", theme), 0), [0, 0, 4, 255]);
+    assert.deepEqual(at(colorMapLayer("grey", theme), 511), [255, 255, 255, 255]);
   }
 });
 
 test("classes are counted by the largest score of each place, the first of equals", () => {
   const scores = Float32Array.of(1, 5, 2, Number.NaN, 1, 5, 3, 0, 0, 6, 3, 9);
   assert.deepEqual(countClasses(scores, 3), [
-    { which: 0, count: 1 },
-    { which: 1, count: 1 },
-    { which: 2, count: 1 },
+    { classIndex: 0, count: 1 },
+    { classIndex: 1, count: 1 },
+    { classIndex: 2, count: 1 },
   ]);
   const classes = Float32Array.of(7, 7, 2, 7, Number.NaN, 2);
   assert.deepEqual(countClasses(classes, 1), [
-    { which: 7, count: 3 },
-    { which: 2, count: 2 },
+    { classIndex: 7, count: 3 },
+    { classIndex: 2, count: 2 },
   ]);
 });
 
 test("stops are joined in linear light", () => {
-  const [r] = ramp([parse("#000000"), parse("rgb(255, 255, 255)")])(0.5);
+  const [r] = colorRamp([parseColor("#000000"), parseColor("rgb(255, 255, 255)")])(0.5);
   assert.equal(Math.round(r), 188); // half the light, not half the byte
 });
 
@@ -108,10 +113,10 @@ test("a shader's error shows the lines it speaks of", () => {
 });
 
 test("names are listed as people do", () => {
-  assert.equal(listed([]), "none");
-  assert.equal(listed(["a"]), '"a"');
-  assert.equal(listed(["a", "b", "c"]), '"a", "b" and "c"');
-  assert.equal(listed(["a", "b", "c", "d"], 2), '"a", "b" and 2 more');
+  assert.equal(formatList([]), "none");
+  assert.equal(formatList(["a"]), '"a"');
+  assert.equal(formatList(["a", "b", "c"]), '"a", "b" and "c"');
+  assert.equal(formatList(["a", "b", "c", "d"], 2), '"a", "b" and 2 more');
 });
 
 test("strips cover a map with both walks short", () => {
@@ -125,11 +130,11 @@ test("strips cover a map with both walks short", () => {
     const words = [1, 4, h * by, w * bx, w, h, 1, 1, 1, by, bx, 1, 1, 1, w, h];
     const nchw = [1, 4, h * by, w * bx] as const;
     const layout = { nchw, block: [1, by, bx], phases: [1, 1], side: 0 } as const;
-    const { strips, lines } = stripsOf({ nchw, words, layout });
+    const { stripCount, linesPerStrip } = planStrips({ nchw, words, layout });
     const all = h * by * bx;
-    assert.ok(strips * lines >= all && (strips - 1) * lines < all);
-    assert.ok(lines * w <= Math.max(256, 2 * Math.sqrt(all * w), w));
-    assert.ok(strips <= Math.max(1, 2 * Math.sqrt(all * w)));
+    assert.ok(stripCount * linesPerStrip >= all && (stripCount - 1) * linesPerStrip < all);
+    assert.ok(linesPerStrip * w <= Math.max(256, 2 * Math.sqrt(all * w), w));
+    assert.ok(stripCount <= Math.max(1, 2 * Math.sqrt(all * w)));
   }
 });
 
@@ -146,9 +151,9 @@ test("channels without a finite value don't count", () => {
     inf: 1,
   };
   const four = { ...empty, low: 1, high: 3, sum: 2, count: 4, squares: 1 / 18, nan: 0, inf: 0 };
-  assert.deepEqual(channelSummary(empty).mean, Number.NaN);
-  assert.deepEqual(channelSummary(empty).min, Number.NaN);
-  const both = summary([empty, four]);
+  assert.deepEqual(summarizeChannel(empty).mean, Number.NaN);
+  assert.deepEqual(summarizeChannel(empty).min, Number.NaN);
+  const both = summarizeChannels([empty, four]);
   assert.equal(both.mean, 2);
   assert.equal(both.min, 1);
   assert.ok(Math.abs(both.std - Math.SQRT1_2) < 1e-12);

@@ -1,7 +1,7 @@
 // Sources in a page: blocks of a data set, the numbers of an item, codes of a latent, and what Python hears of.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import type { Place } from "../src/features/sources/input_slot.ts";
+import type { InputSlot } from "../src/features/sources/input_slot.ts";
 import type { DrawingRecord, ImagesRecord, WebcamRecord } from "../src/features/sources/records.ts";
 import type { Feeder, Pen, SourceControls } from "../src/features/sources/state.ts";
 import type { Input } from "../src/plan/schema.ts";
@@ -9,20 +9,22 @@ import "./text_imports.ts";
 
 const { createState } = await import("../src/state.ts");
 const { FEATURES } = await import("../src/features/index.ts");
-const { createBlocks } = await import("../src/features/sources/blocks.ts");
-const { averaged, drawing } = await import("../src/features/sources/drawing.ts");
-const { numbersOf } = await import("../src/features/sources/images.ts");
-const { loop } = await import("../src/features/sources/loop.ts");
-const { sidesOf } = await import("../src/pictures/fit.ts");
-const { forAll } = await import("../src/features/sources/input_slot.ts");
-const { sourceOf } = await import("../src/features/sources/page_sources.ts");
-const { runSources } = await import("../src/features/sources/run.ts");
-const { likeliest } = await import("../src/features/sources/search.ts");
-const { nextItem, placeOf } = await import("../src/features/sources/shuffle.ts");
-const { createTelling } = await import("../src/features/sources/status_reporter.ts");
+const { createBlockCache: createBlocks } = await import("../src/features/sources/block_cache.ts");
+const { downsample: averaged, drawing } = await import("../src/features/sources/drawing.ts");
+const { itemValues: numbersOf } = await import("../src/features/sources/images.ts");
+const { startFrameLoop: loop } = await import("../src/features/sources/frame_loop.ts");
+const { channelsAndSize: sidesOf } = await import("../src/pictures/resize.ts");
+const { repeatPerExample: forAll } = await import("../src/features/sources/input_slot.ts");
+const { makeSource: sourceOf } = await import("../src/features/sources/local_sources.ts");
+const { runSources } = await import("../src/features/sources/source_runner.ts");
+const { argmax: likeliest } = await import("../src/features/sources/misprediction_search.ts");
+const { nextItem, permute: placeOf } = await import("../src/features/sources/shuffle.ts");
+const { createStatusReporter: createTelling } = await import(
+  "../src/features/sources/status_reporter.ts"
+);
 const { webcam } = await import("../src/features/sources/webcam.ts");
-const { moveTo } = await import("../src/features/latent/state.ts");
-const { spaced, textsOf } = await import("../src/comm/wire.ts");
+const { setLatentCode: moveTo } = await import("../src/features/latent/state.ts");
+const { throttle: spaced, decodeTexts: textsOf } = await import("../src/comm/message_codec.ts");
 
 const AGAIN_MS = 5_000;
 const MOST_BYTES = 48e6;
@@ -55,7 +57,7 @@ function set(of: ImagesRecord, numbers: number, bytes?: (k: number) => Uint8Arra
       asked.push(name);
       return (bytes ?? own)(Number(name.split(".")[1]));
     },
-    drop: (name) => dropped.push(name),
+    release: (name) => dropped.push(name),
   };
   const blocks = createBlocks(of, numbers, feeder as Feeder, () => {
     news += 1;
@@ -66,12 +68,12 @@ function set(of: ImagesRecord, numbers: number, bytes?: (k: number) => Uint8Arra
 for (const dtype of ["uint8", "float32"] as const)
   test(`an item of ${dtype} is the numbers of its place in its block`, async () => {
     const { blocks, asked, news } = set(source({ dtype }), 3);
-    assert.equal(blocks.look(5), undefined);
+    assert.equal(blocks.peekOrRequest(5), undefined);
     const [five, six] = await Promise.all([blocks.get(5), blocks.get(6)]);
     assert.deepEqual([[...five], [...six]], [[5, 5, 5], [6, 6, 6]]); // biome-ignore format: pairs
     assert.equal(five instanceof Float32Array, dtype === "float32");
     assert.deepEqual(asked, ["set.2", "set.3"], "each block once");
-    assert.deepEqual([...(blocks.look(4) ?? [])], [4, 4, 4]);
+    assert.deepEqual([...(blocks.peekOrRequest(4) ?? [])], [4, 4, 4]);
     await settled();
     assert.equal(news(), 2);
     assert.equal(blocks.bytes, (6 + 3) * (dtype === "uint8" ? 1 : 4));
@@ -101,33 +103,33 @@ test("blocks stay up to 48 MB, those that were used last, and the newest always"
 test("a block that did not come is asked for again behind five seconds, and one of a wrong size is none", async () => {
   let fits = false;
   const { blocks, asked, news } = set(source(), 3, () => new Uint8Array(fits ? 6 : 5));
-  blocks.look(0);
+  blocks.peekOrRequest(0);
   await settled();
   wait(AGAIN_MS);
-  blocks.look(1);
+  blocks.peekOrRequest(1);
   assert.deepEqual(asked, ["set.0"]);
   wait(1);
   fits = true;
-  blocks.look(1);
+  blocks.peekOrRequest(1);
   await settled();
   assert.deepEqual([asked.length, news()], [2, 1]);
-  assert.equal(blocks.look(0)?.length, 3);
-  blocks.look(-1);
-  blocks.look(7);
+  assert.equal(blocks.peekOrRequest(0)?.length, 3);
+  blocks.peekOrRequest(-1);
+  blocks.peekOrRequest(7);
   assert.equal(asked.length, 2, "there is no such item");
 });
 
 test("blocks out of sight are let go of on their way, and asked for at once when they are", async () => {
   const { blocks, asked, dropped } = set(source(), 3);
-  blocks.look(0);
-  blocks.look(2);
-  blocks.only([3, 6]);
+  blocks.peekOrRequest(0);
+  blocks.peekOrRequest(2);
+  blocks.cancelOthers([3, 6]);
   assert.deepEqual(dropped, ["set.0"]);
   await settled();
   asked.length = 0;
-  blocks.look(0);
+  blocks.peekOrRequest(0);
   assert.deepEqual(asked, [], "it came all the same");
-  blocks.look(4);
+  blocks.peekOrRequest(4);
   blocks.dispose();
   assert.deepEqual(dropped, ["set.0", "set.2"]);
 });
@@ -179,7 +181,7 @@ test("a code that moves is sent ten times a second, and always the last", () => 
   };
   moveTo(state, [1]);
   moveTo(state, [2]);
-  assert.deepEqual([state.code.peek(), code()], [[2], [0]]);
+  assert.deepEqual([state.latentCode.peek(), code()], [[2], [0]]);
   wait(99);
   assert.deepEqual(code(), [0]);
   wait(1);
@@ -196,27 +198,27 @@ test("a code that moves is sent ten times a second, and always the last", () => 
 test("Python hears of pictures ten times a second, and that the last one is the last", () => {
   const state = createState(FEATURES);
   const heard: [boolean, number][] = [];
-  const feeder: Partial<Feeder> = { tell: (still, rate) => heard.push([still, rate]) };
+  const feeder: Partial<Feeder> = { reportFed: (still, rate) => heard.push([still, rate]) };
   const telling = createTelling(state, feeder as Feeder);
-  telling.fed(true);
+  telling.onFed(true);
   assert.deepEqual(heard.splice(0), [[false, 1]]);
   wait(99);
-  telling.fed(true);
+  telling.onFed(true);
   assert.deepEqual(heard, []);
   wait(1);
-  telling.fed(true);
+  telling.onFed(true);
   assert.deepEqual(heard.splice(0), [[false, 3]]);
   assert.equal(state.sourceStatus.peek().phase, "live");
-  telling.settle();
-  telling.settle();
+  telling.markStill();
+  telling.markStill();
   assert.deepEqual(heard.splice(0), [[true, 0]]);
   assert.equal(state.sourceStatus.peek().phase, "still");
-  telling.fed(false);
-  telling.fed(false); // as the strokes of a pen
+  telling.onFed(false);
+  telling.onFed(false); // as the strokes of a pen
   wait(100);
   assert.deepEqual(heard.splice(0), [[true, 0]]);
   wait(1000);
-  telling.fed(true);
+  telling.onFed(true);
   assert.deepEqual(heard.splice(0), [[false, 1]], "pictures of the last second");
   telling.dispose();
 });
@@ -340,10 +342,10 @@ test("points that are drawn during a run are fed after it", async () => {
       fed.push(Math.round(255 * (data[0] ?? 0)));
       return new Promise<void>((done) => runs.push(done));
     },
-    offer: (controls: Partial<SourceControls>) => {
+    updateControls: (controls: Partial<SourceControls>) => {
       pen = controls.pen;
     },
-  } as unknown as Place<DrawingRecord>);
+  } as unknown as InputSlot<DrawingRecord>);
   pen?.begin(0, 0, 0.5);
   const first = lines;
   assert.deepEqual(fed, [first]);
@@ -375,10 +377,10 @@ test("a camera that is allowed after its source has ended is stopped at once", a
     state: createState(FEATURES),
     source: sourceOf("webcam", "x", { owner: "page" }),
     feeder: { page: "page" },
-    offer: () => undefined,
-    say: () => undefined,
+    updateControls: () => undefined,
+    setPhase: () => undefined,
     fail: (_: string, detail: unknown) => assert.fail(`${detail}`),
-  } as unknown as Place<WebcamRecord>);
+  } as unknown as InputSlot<WebcamRecord>);
   running.dispose();
   let stopped = 0;
   const track = {
@@ -401,7 +403,7 @@ test("a source that moves to another input of the same shape feeds that one", as
     feed: async (one) => {
       fed.push(one?.key);
     },
-    tell: () => undefined,
+    reportFed: () => undefined,
   };
   state.plan.value = { inputs: ["x", "y"].map((key) => ({ ...IMAGE, key })) } as never;
   state.feeder.value = feeder as Feeder;

@@ -1,16 +1,16 @@
 // Statistics that are computed in JavaScript, where the device draws too few bits to count.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { edgesOf } from "../src/statistics/bins.ts";
-import { channelSummary, reducedHere, summary } from "../src/statistics/summary.ts";
+import { binEdges } from "../src/statistics/histogram_bins.ts";
+import { reduceOnCpu, summarizeChannel, summarizeChannels } from "../src/statistics/summary.ts";
 
 test("channels of one image are reduced over finite values, the others counted", () => {
   const first = [9, 9, 9, 9, 9, 9, 9, 9];
   const second = [1, -3, 0, 6, Number.NaN, Number.POSITIVE_INFINITY, 0, 4];
   const data = Float32Array.from([...first, ...second]);
-  const [, mixed] = reducedHere(data, [2, 1, 2, 4], 0).concat(reducedHere(data, [2, 1, 2, 4], 1));
+  const [, mixed] = reduceOnCpu(data, [2, 1, 2, 4], 0).concat(reduceOnCpu(data, [2, 1, 2, 4], 1));
   assert.ok(mixed);
-  const found = channelSummary(mixed);
+  const found = summarizeChannel(mixed);
   const values = [1, -3, 0, 6, 0, 4];
   const mean = values.reduce((a, b) => a + b) / values.length;
   const variance = values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / values.length;
@@ -22,13 +22,13 @@ test("channels of one image are reduced over finite values, the others counted",
 
 test("channels together vary around the mean of all", () => {
   const data = Float32Array.of(1, 1, 5, 5, 5, 5, 9, 9);
-  const found = summary(reducedHere(data, [1, 4, 1, 2], 0));
+  const found = summarizeChannels(reduceOnCpu(data, [1, 4, 1, 2], 0));
   assert.deepEqual([found.min, found.max, found.mean, found.std], [1, 9, 5, Math.sqrt(8)]);
 });
 
 test("a map without a finite value has no mean", () => {
   const nothing = Float32Array.of(Number.NaN, Number.NEGATIVE_INFINITY);
-  const found = summary(reducedHere(nothing, [1, 1, 1, 2], 0));
+  const found = summarizeChannels(reduceOnCpu(nothing, [1, 1, 1, 2], 0));
   assert.ok(Number.isNaN(found.mean) && Number.isNaN(found.min) && Number.isNaN(found.std));
   assert.deepEqual([found.nan, found.inf, found.zeros], [1, 1, 0]);
 });
@@ -40,7 +40,7 @@ test("bins meet at the least float32 that is not below where they do", () => {
     [-3e38, 3e38, 10],
     [5, 5.0000005, 4],
   ]) {
-    const edges = edgesOf(low ?? 0, high ?? 0, bins ?? 0);
+    const edges = binEdges(low ?? 0, high ?? 0, bins ?? 0);
     assert.equal(edges.length, (bins ?? 0) - 1);
     for (const [k, edge] of edges.entries()) {
       if (edge === 0) continue;

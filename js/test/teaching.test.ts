@@ -16,12 +16,20 @@ import "./text_imports.ts";
 const { beforeKey } = await import("../src/plan/derived_values.ts");
 const { createState } = await import("../src/state.ts");
 const { FEATURES } = await import("../src/features/index.ts");
-const { changed, changeOf, NOTHING } = await import("../src/features/teaching/changes.ts");
-const { savedIn, teachingFile } = await import("../src/features/teaching/file.ts");
-const { heldOut, probabilities } = await import("../src/features/teaching/head.ts");
-const { learn } = await import("../src/features/teaching/learn.ts");
-const { featuresOf } = await import("../src/features/teaching/reading.ts");
-const { teachingOf } = await import("../src/features/teaching/store.ts");
+const {
+  applyChange: changed,
+  makeChange: changeOf,
+  EMPTY_LESSON: NOTHING,
+} = await import("../src/features/teaching/lesson_changes.ts");
+const { parseLesson: savedIn, serializeLesson: teachingFile } = await import(
+  "../src/features/teaching/lesson_file.ts"
+);
+const { heldOutMask: heldOut, probabilities } = await import("../src/features/teaching/head.ts");
+const { trainHead: learn } = await import("../src/features/teaching/head_training.ts");
+const { pooledFeatures: featuresOf } = await import(
+  "../src/features/teaching/feature_extraction.ts"
+);
+const { lessonStoreOf: teachingOf } = await import("../src/features/teaching/lesson_store.ts");
 
 const SHAPE = [3, 2, 1] as const;
 const COUNT = 2;
@@ -61,67 +69,67 @@ async function page(...counts: number[]) {
   state.feeder.value = feeder as Feeder;
   state.teaching.value = RECORD;
   const teaching = teachingOf(state);
-  teaching.open();
+  teaching.connect();
   await new Promise((done) => setTimeout(done)); // what the page came with
   const classes = counts.map((_, k) => `class ${k}`);
-  teaching.restore({ classes, examples: examplesOf(counts), head: null });
-  const ids = () => teaching.taught.peek().classes.map(({ id }) => id);
-  const count = () => teaching.taught.peek().examples.length;
+  teaching.loadLesson({ classes, examples: examplesOf(counts), head: null });
+  const ids = () => teaching.lesson.peek().classes.map(({ id }) => id);
+  const count = () => teaching.lesson.peek().examples.length;
   return { state, teaching, ids, count };
 }
 
 test("a class that is removed takes the head along that knows it, and its examples", async () => {
   const { teaching, ids, count } = await page(6, 5, 5);
-  await teaching.train();
-  assert.deepEqual(teaching.taught.peek().head?.classes, ids());
+  await teaching.trainHead();
+  assert.deepEqual(teaching.lesson.peek().head?.classes, ids());
   assert.equal(teaching.linear.peek()?.bias.length, 3);
-  assert.equal(teaching.outdated, false);
-  teaching.remove(ids()[2] ?? "");
-  assert.equal(teaching.taught.peek().head, null);
+  assert.equal(teaching.isHeadOutdated, false);
+  teaching.removeClass(ids()[2] ?? "");
+  assert.equal(teaching.lesson.peek().head, null);
   assert.equal(teaching.linear.peek(), null);
   assert.equal(count(), 11);
-  await teaching.train();
+  await teaching.trainHead();
   assert.equal(teaching.linear.peek()?.bias.length, 2);
   teaching.undelete();
   assert.equal(count(), 16);
-  assert.equal(teaching.outdated, true, "the head knows two of three classes");
-  assert.notEqual(teaching.taught.peek().head, null);
+  assert.equal(teaching.isHeadOutdated, true, "the head knows two of three classes");
+  assert.notEqual(teaching.lesson.peek().head, null);
 });
 
 test("a class that is added behind the head's training can go without it", async () => {
   const { teaching, ids } = await page(5, 5);
-  await teaching.train();
+  await teaching.trainHead();
   teaching.addClass("later");
-  assert.equal(teaching.trainable, false, "it has no example");
-  const { head } = teaching.taught.peek();
-  teaching.remove(ids()[2] ?? "");
-  assert.equal(teaching.taught.peek().head, head);
+  assert.equal(teaching.isTrainable, false, "it has no example");
+  const { head } = teaching.lesson.peek();
+  teaching.removeClass(ids()[2] ?? "");
+  assert.equal(teaching.lesson.peek().head, head);
   assert.notEqual(teaching.linear.peek(), null);
-  assert.equal(teaching.outdated, false);
+  assert.equal(teaching.isHeadOutdated, false);
 });
 
 test("an example that is removed and brought back makes the head outdated and current again", async () => {
   const { teaching, count } = await page(1, 2);
-  await teaching.train();
-  const last = teaching.taught.peek().examples.at(-1);
-  teaching.forget(last?.id ?? "");
+  await teaching.trainHead();
+  const last = teaching.lesson.peek().examples.at(-1);
+  teaching.removeExample(last?.id ?? "");
   assert.equal(count(), 2);
-  assert.equal(teaching.outdated, true);
-  assert.equal(teaching.deleted.peek(), "an example of “class 1”");
+  assert.equal(teaching.isHeadOutdated, true);
+  assert.equal(teaching.deletedText.peek(), "an example of “class 1”");
   teaching.undelete();
-  assert.equal(teaching.outdated, false);
-  assert.equal(teaching.deleted.peek(), "");
-  assert.deepEqual(teaching.data.peek().get(last?.id ?? "")?.picture, sampleOf(1, 1).picture);
+  assert.equal(teaching.isHeadOutdated, false);
+  assert.equal(teaching.deletedText.peek(), "");
+  assert.deepEqual(teaching.samples.peek().get(last?.id ?? "")?.picture, sampleOf(1, 1).picture);
   teaching.undelete(); // nothing more
   assert.equal(count(), 3);
 });
 
 test("a class is renamed with its examples, and another one is made", async () => {
   const { teaching, ids, count } = await page(1, 1);
-  teaching.rename(ids()[0] ?? "", "cup");
+  teaching.renameClass(ids()[0] ?? "", "cup");
   teaching.addClass("third");
   assert.deepEqual(
-    teaching.taught.peek().classes.map(({ name }) => name),
+    teaching.lesson.peek().classes.map(({ name }) => name),
     ["cup", "class 1", "third"],
   );
   assert.equal(count(), 2);
@@ -129,37 +137,37 @@ test("a class is renamed with its examples, and another one is made", async () =
 
 test("what was removed comes back where there is room alone", async () => {
   const { teaching, ids, count } = await page(2, MOST_EXAMPLES - 2);
-  const added = (key: string) => teaching.restore({ classes: [key], examples: [], head: null });
-  teaching.remove(ids()[0] ?? "");
+  const added = (key: string) => teaching.loadLesson({ classes: [key], examples: [], head: null });
+  teaching.removeClass(ids()[0] ?? "");
   teaching.undelete();
   assert.equal(count(), MOST_EXAMPLES);
-  assert.equal(teaching.trouble.peek(), "");
+  assert.equal(teaching.error.peek(), "");
   added("none");
   assert.equal(count(), 0);
 
   const full = await page(...Array.from({ length: MOST_CLASSES }, () => 1));
-  full.teaching.remove(full.ids()[0] ?? "");
+  full.teaching.removeClass(full.ids()[0] ?? "");
   full.teaching.addClass("another");
   full.teaching.undelete();
   assert.equal(full.ids().length, MOST_CLASSES);
-  assert.match(full.teaching.trouble.peek(), /at most 20 classes and 2000 examples/);
-  full.teaching.remove(full.ids().at(-1) ?? "");
+  assert.match(full.teaching.error.peek(), /at most 20 classes and 2000 examples/);
+  full.teaching.removeClass(full.ids().at(-1) ?? "");
   assert.equal(full.ids().length, MOST_CLASSES - 1);
 });
 
 test("examples of other weights or bends are stale, however the bends are written", async () => {
   const { state, teaching } = await page(2, 1);
-  assert.equal(teaching.stale().length, 0);
+  assert.equal(teaching.staleExamples().length, 0);
   state.teaching.value = { ...RECORD, weights: "other" };
-  assert.equal(teaching.stale().length, 3);
+  assert.equal(teaching.staleExamples().length, 3);
   state.teaching.value = RECORD;
-  state.edited.value = { edits: [{ ...bend, enabled: false }], weights: 0 };
-  assert.equal(teaching.stale().length, 0, "it does not act");
-  state.edited.value = { edits: [bend], weights: 0 };
-  assert.equal(teaching.stale().length, 3);
+  state.presentEdits.value = { edits: [{ ...bend, enabled: false }], weights: 0 };
+  assert.equal(teaching.staleExamples().length, 0, "it does not act");
+  state.presentEdits.value = { edits: [bend], weights: 0 };
+  assert.equal(teaching.staleExamples().length, 3);
   const spaced = { weights: "w", edits: JSON.stringify([bend], null, 1) };
-  teaching.restore({ classes: ["a"], examples: examplesOf([1], spaced), head: null });
-  assert.equal(teaching.stale().length, 0);
+  teaching.loadLesson({ classes: ["a"], examples: examplesOf([1], spaced), head: null });
+  assert.equal(teaching.staleExamples().length, 0);
 });
 
 /** A session whose last run had this input and value, and what says how often it has run. */
@@ -177,49 +185,53 @@ test("what enters becomes an example once a run, its picture in bytes", async ()
   const one = session([0, 1, 0.5, -1, 2, 1 / 255], [7, -8]);
   const [of = ""] = ids();
   state.session.value = one;
-  assert.equal(await teaching.collect(of, true), true);
-  const [sample] = [...teaching.data.peek().values()];
+  assert.equal(await teaching.collectExample(of, true), true);
+  const [sample] = [...teaching.samples.peek().values()];
   assert.deepEqual(sample, {
     features: Float32Array.of(7, -8),
     picture: Uint8Array.of(0, 255, 128, 0, 255, 1),
   });
-  assert.equal(await teaching.collect(of, false), false, "there was no other run");
-  assert.equal(await teaching.collect(of, true), true, "the first of another press is taken");
+  assert.equal(await teaching.collectExample(of, false), false, "there was no other run");
+  assert.equal(
+    await teaching.collectExample(of, true),
+    true,
+    "the first of another press is taken",
+  );
   one.sequence += 1;
-  assert.equal(await teaching.collect(of, false), true);
+  assert.equal(await teaching.collectExample(of, false), true);
   const next = session([0, 0, 0, 0, 0, 0], [0, 0]);
   next.sequence = one.sequence;
   state.session.value = next;
-  assert.equal(await teaching.collect(of, false), true, "a run of another network");
+  assert.equal(await teaching.collectExample(of, false), true, "a run of another network");
   assert.equal(count(), 4);
   next.sequence = 0;
-  assert.equal(await teaching.collect(of, true), false, "nothing has run");
+  assert.equal(await teaching.collectExample(of, true), false, "nothing has run");
   state.session.value = session([], []);
   state.withoutEdits.value = true;
-  state.edited.value = { edits: [bend], weights: 0 };
-  assert.equal(await teaching.collect(of, true), false, "shown without its bends");
+  state.presentEdits.value = { edits: [bend], weights: 0 };
+  assert.equal(await teaching.collectExample(of, true), false, "shown without its bends");
 });
 
 test("a head is outdated where an example was replaced by another of its class", async () => {
   const { state, teaching, ids, count } = await page(2, 2);
-  await teaching.train();
-  assert.equal(teaching.outdated, false);
-  teaching.forget(teaching.taught.peek().examples[0]?.id ?? "");
+  await teaching.trainHead();
+  assert.equal(teaching.isHeadOutdated, false);
+  teaching.removeExample(teaching.lesson.peek().examples[0]?.id ?? "");
   state.session.value = session([0, 0, 0, 0, 0, 0], [7, -8]);
-  assert.equal(await teaching.collect(ids()[0] ?? "", true), true);
+  assert.equal(await teaching.collectExample(ids()[0] ?? "", true), true);
   assert.equal(count(), 4);
-  assert.equal(teaching.outdated, true);
+  assert.equal(teaching.isHeadOutdated, true);
 });
 
 test("the last example that there is room for is taken, and the next is not", async () => {
   const { state, teaching, ids, count } = await page(MOST_EXAMPLES - 1);
   state.session.value = session([0, 0, 0, 0, 0, 0], [0, 0]);
   const [of = ""] = ids();
-  assert.equal(await teaching.collect(of, true), true);
-  assert.equal(teaching.trouble.peek(), "");
-  assert.equal(await teaching.collect(of, true), false);
+  assert.equal(await teaching.collectExample(of, true), true);
+  assert.equal(teaching.error.peek(), "");
+  assert.equal(await teaching.collectExample(of, true), false);
   assert.equal(count(), MOST_EXAMPLES);
-  assert.match(teaching.trouble.peek(), /There are 2000 examples/);
+  assert.match(teaching.error.peek(), /There are 2000 examples/);
 });
 
 test("of several picture files as many become examples as there is room for", async () => {
@@ -239,32 +251,32 @@ test("of several picture files as many become examples as there is room for", as
     run: async () => undefined,
     dispose: () => undefined,
   };
-  state.twin.value = async () => twin as unknown as Session;
+  state.forkSession.value = async () => twin as unknown as Session;
   const files = Array.from({ length: 5 }, () => new Blob());
-  await teaching.take(ids()[0] ?? "", files);
+  await teaching.addPictures(ids()[0] ?? "", files);
   assert.equal(count(), MOST_EXAMPLES);
-  assert.match(teaching.trouble.peek(), /There are 2000 examples/);
+  assert.match(teaching.error.peek(), /There are 2000 examples/);
   assert.equal(closed, 2);
   assert.equal(teaching.busy.peek(), null);
 });
 
 test("a head's probabilities are by class, of what the last run has", async () => {
   const { state, teaching, ids } = await page(3, 3);
-  assert.equal(await teaching.look(), null);
-  await teaching.train();
+  assert.equal(await teaching.classify(), null);
+  await teaching.trainHead();
   state.session.value = session([], [1, -1]);
-  const found = await teaching.look();
+  const found = await teaching.classify();
   assert.deepEqual([...(found?.keys() ?? [])], ids());
   assert.ok((found?.get(ids()[1] ?? "") ?? 0) > 0.5);
 });
 
 test("another teaching begins with nothing", async () => {
   const { state, teaching, count } = await page(2, 2);
-  await teaching.train();
+  await teaching.trainHead();
   state.teaching.value = { ...RECORD, id: "another" };
   assert.equal(count(), 0);
-  assert.deepEqual([teaching.linear.peek(), teaching.data.peek().size], [null, 0]);
-  assert.equal(teaching.trainable, false);
+  assert.deepEqual([teaching.linear.peek(), teaching.samples.peek().size], [null, 0]);
+  assert.equal(teaching.isTrainable, false);
 });
 
 test("a change of what is not there changes nothing", () => {
@@ -282,24 +294,24 @@ test("a change of what is not there changes nothing", () => {
     assert.deepEqual(changed(both, change), both);
   const other = { weights: "v", edits: "" };
   const again = changed(both, changeOf({ what: "features", id: "e", network: other }));
-  assert.deepEqual(again.examples, [{ id: "e", of: "a", network: other }]);
+  assert.deepEqual(again.examples, [{ id: "e", classId: "a", version: other }]);
 });
 
 test("a file gives back what was saved: pictures, features, networks and the head", async () => {
   const { teaching } = await page(5, 2);
-  await teaching.train();
-  const [taught, linear] = [teaching.taught.peek(), teaching.linear.peek()];
-  const file = teachingFile(RECORD, taught, teaching.data.peek(), linear);
+  await teaching.trainHead();
+  const [taught, linear] = [teaching.lesson.peek(), teaching.linear.peek()];
+  const file = teachingFile(RECORD, taught, teaching.samples.peek(), linear);
   const saved = savedIn(RECORD, file);
   assert.deepEqual(saved.classes, ["class 0", "class 1"]);
   assert.deepEqual(saved.examples, examplesOf([5, 2]));
   assert.deepEqual(saved.head?.linear, linear);
   assert.deepEqual(saved.head?.classes, [0, 1]);
   const again = await page();
-  again.teaching.restore(saved);
+  again.teaching.loadLesson(saved);
   assert.deepEqual(again.teaching.linear.peek(), linear);
-  assert.equal(again.teaching.taught.peek().head?.count, 7);
-  assert.equal(again.teaching.outdated, false);
+  assert.equal(again.teaching.lesson.peek().head?.count, 7);
+  assert.equal(again.teaching.isHeadOutdated, false);
 });
 
 test("a file gives each example the weights and bends of its own features", async () => {
@@ -310,15 +322,15 @@ test("a file gives each example the weights and bends of its own features", asyn
   ];
   const { teaching } = await page();
   const examples = networks.flatMap((network) => examplesOf([1, 1], network));
-  teaching.restore({ classes: ["a", "b"], examples, head: null });
-  const file = teachingFile(RECORD, teaching.taught.peek(), teaching.data.peek(), null);
+  teaching.loadLesson({ classes: ["a", "b"], examples, head: null });
+  const file = teachingFile(RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
   assert.deepEqual(savedIn(RECORD, file).examples, examples);
 });
 
 test("a file with more examples or classes than are possible is refused", async () => {
   const fileOf = async (counts: readonly number[]) => {
     const { teaching } = await page(...counts);
-    return teachingFile(RECORD, teaching.taught.peek(), teaching.data.peek(), null);
+    return teachingFile(RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
   };
   const full = await fileOf([MOST_EXAMPLES - 1, 1]);
   assert.equal(savedIn(RECORD, full).examples.length, MOST_EXAMPLES);
@@ -332,7 +344,7 @@ test("a file with more examples or classes than are possible is refused", async 
 
 test("a file of other pictures or features is refused", async () => {
   const { teaching } = await page(2, 2);
-  const file = teachingFile(RECORD, teaching.taught.peek(), teaching.data.peek(), null);
+  const file = teachingFile(RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
   assert.throws(() => savedIn({ ...RECORD, shape: [3, 1, 2] }, file), /pictures are 4×2×1×3/);
   assert.throws(() => savedIn({ ...RECORD, count: 3 }, file), /other features than the 3 of conv/);
   assert.throws(() => savedIn(RECORD, new Uint8Array(9)), /no file of a teaching/);

@@ -1,7 +1,7 @@
 // Scores picked out in the page, as torch.topk does.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { largestOf } from "../src/statistics/topk.ts";
+import { topk } from "../src/statistics/topk.ts";
 
 test("the largest come first, NaN before all, and of equal ones the first", () => {
   const scores = Float32Array.of(
@@ -15,8 +15,8 @@ test("the largest come first, NaN before all, and of equal ones the first", () =
     Number.NaN,
     Infinity,
   );
-  const { places, scores: found } = largestOf(scores, 8);
-  assert.deepEqual(places, [1, 7, 2, 8, 0, 3, 5, 6]);
+  const { indices, scores: found } = topk(scores, 8);
+  assert.deepEqual(indices, [1, 7, 2, 8, 0, 3, 5, 6]);
   assert.deepEqual(found, [Number.NaN, Number.NaN, Infinity, Infinity, 1, 1, -0, 0]);
-  assert.deepEqual(largestOf(scores.subarray(4), 9).places.length, 5);
+  assert.deepEqual(topk(scores.subarray(4), 9).indices.length, 5);
 });

@@ -1,15 +1,19 @@
 // A training in the page: the examples that views watch, the learning rate of a step, and what is watched.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { rowsOf } from "../src/features/training/batches.ts";
-import { bytesOf, nextStep, withOne } from "../src/features/training/checkpoints.ts";
-import { fetched, rateOf, seenBy } from "../src/features/training/dataset.ts";
-import { fixedOf } from "../src/features/training/fixed_examples.ts";
-import { History } from "../src/features/training/history.ts";
-import { Loop, type LoopEvents } from "../src/features/training/loop.ts";
+import { columnRows } from "../src/features/training/batches.ts";
+import {
+  addCheckpoint,
+  checkpointBytes,
+  nextCheckpointStep,
+} from "../src/features/training/checkpoints.ts";
+import { examplesSeen, fetchDataset, learningRate } from "../src/features/training/dataset.ts";
+import { selectFixedExamples } from "../src/features/training/fixed_examples.ts";
+import { TrainingHistory } from "../src/features/training/history.ts";
+import { type LoopEvents, TrainingLoop } from "../src/features/training/loop.ts";
 import type { Column, Course, TrainingRecord } from "../src/features/training/records.ts";
 import type { Checkpoint, TrainingHost } from "../src/features/training/state.ts";
-import { Watches } from "../src/features/training/watches.ts";
+import { TensorWatchers } from "../src/features/training/tensor_watchers.ts";
 import type { Session } from "../src/plan/runtime.ts";
 import type { PlanHeader } from "../src/plan/schema.ts";
 
@@ -38,20 +42,25 @@ const floats = (numbers: readonly number[]): Uint8Array<ArrayBuffer> =>
   new Uint8Array(Float32Array.from(numbers).buffer);
 /** Bytes 10 k and 10 k + 5 of example k, and these labels. */
 const rows = (labels: readonly number[], first = 0) => [
-  rowsOf(
+  columnRows(
     column("x"),
     Uint8Array.from(labels.flatMap((_, k) => [first + 10 * k, first + 10 * k + 5])),
   ),
-  rowsOf(TARGET, floats(labels)),
+  columnRows(TARGET, floats(labels)),
 ];
 const TEN = Array.from({ length: 10 }, () => 0);
 
 test("watched examples of bytes are scaled as those that are learned from", () => {
-  const fixed = fixedOf(plan([8, 3]), course(), rows([4, 4, 4, 5, ...TEN.slice(4)]), []);
+  const fixed = selectFixedExamples(
+    plan([8, 3]),
+    course(),
+    rows([4, 4, 4, 5, ...TEN.slice(4)]),
+    [],
+  );
   assert.deepEqual(fixed?.examples.targets, Float32Array.of(4, 4, 4, 5, 0, 0));
   const expected = [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55].map((byte) => byte / 255);
   assert.deepEqual(fixed?.examples.inputs, Float32Array.from(expected));
-  assert.equal(fixed?.outputs, 18);
+  assert.equal(fixed?.outputLength, 18);
   assert.equal(fixed?.examples.isHeldOut, false);
   const fed = fixed?.inputs.get("held x");
   assert.deepEqual(fed?.slice(0, 12), Float32Array.from(expected));
@@ -60,7 +69,8 @@ test("watched examples of bytes are scaled as those that are learned from", () =
 
 test("at most six are watched, no more than a batch, the data or the output has", () => {
   const count = (more: Partial<Course>, out = [8, 3]) =>
-    fixedOf(plan(out), course({ accuracy: false, ...more }), rows(TEN), [])?.examples.count;
+    selectFixedExamples(plan(out), course({ accuracy: false, ...more }), rows(TEN), [])?.examples
+      .count;
   assert.equal(count({}), 6);
   assert.equal(count({ batch: 6 }), 6);
   assert.equal(count({ batch: 5 }), 5);
@@ -72,39 +82,44 @@ test("at most six are watched, no more than a batch, the data or the output has"
 
 test("watched examples are of different classes first, and of what is held out where there is some", () => {
   const labels = [7, 7, 7, 7, 2, 7, 7, 3, 7, 7];
-  const own = fixedOf(plan([8, 9]), course(), rows(labels), []);
+  const own = selectFixedExamples(plan([8, 9]), course(), rows(labels), []);
   assert.deepEqual(own?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 3));
-  const held = fixedOf(plan([8, 9]), course({ held_out: 3 }), rows(labels), rows([1, 0, 1], 100));
+  const held = selectFixedExamples(
+    plan([8, 9]),
+    course({ held_out: 3 }),
+    rows(labels),
+    rows([1, 0, 1], 100),
+  );
   assert.equal(held?.examples.isHeldOut, true);
   assert.deepEqual(held?.examples.targets, Float32Array.of(1, 0, 1));
   const bytes = [100, 105, 110, 115, 120, 125].map((byte) => byte / 255);
   assert.deepEqual(held?.examples.inputs, Float32Array.from(bytes));
-  const pictures = fixedOf(plan([8, 9]), course({ accuracy: false }), rows(labels), []);
+  const pictures = selectFixedExamples(plan([8, 9]), course({ accuracy: false }), rows(labels), []);
   assert.deepEqual(pictures?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 7), "no classes");
 });
 
 test("a step's learning rate is that of its place behind the begin, the last one from there on", () => {
   const given = (rates: readonly number[] | undefined, begin = 0) => ({
-    course: course({ begin }),
-    rows: [],
+    config: course({ begin }),
+    trainRows: [],
     heldOutRows: [],
-    rates: rates && Float32Array.from(rates),
+    learningRates: rates && Float32Array.from(rates),
   });
-  assert.equal(rateOf(given(undefined), 0.25, 9), 0.25);
+  assert.equal(learningRate(given(undefined), 0.25, 9), 0.25);
   const rates = [1, 2, 4];
   assert.deepEqual(
-    [-1, 0, 1, 2, 3].map((step) => rateOf(given(rates), 0.25, step)),
+    [-1, 0, 1, 2, 3].map((step) => learningRate(given(rates), 0.25, step)),
     [1, 1, 2, 4, 4],
   );
   assert.deepEqual(
-    [9, 10, 12, 13].map((step) => rateOf(given(rates, 10), 0.25, step)),
+    [9, 10, 12, 13].map((step) => learningRate(given(rates, 10), 0.25, step)),
     [1, 1, 4, 4],
   );
 });
 
 test("the examples seen count the short batch at an epoch's end", () => {
   const of = course({ count: 10, batch: 4 });
-  assert.deepEqual([0, 1, 2, 3, 4, 6].map((steps) => seenBy(of, steps)), [0, 4, 8, 10, 14, 20]); // biome-ignore format: pairs
+  assert.deepEqual([0, 1, 2, 3, 4, 6].map((steps) => examplesSeen(of, steps)), [0, 4, 8, 10, 14, 20]); // biome-ignore format: pairs
 });
 
 test("each blob of a training is fetched once, and what is held out only where there is some", async () => {
@@ -119,12 +134,15 @@ test("each blob of a training is fetched once, and what is held out only where t
     column("x", { dtype: "float32", blob: "same", held_out: "held" }),
     column("target", { dtype: "float32", shape: [], blob: "same", held_out: "held" }),
   ];
-  const none = await fetched(host, course({ columns }));
-  assert.deepEqual([asked.splice(0), none.heldOutRows, none.rates], [["same"], [], undefined]);
-  const all = await fetched(host, course({ columns, held_out: 2, rates: "rates" }));
+  const none = await fetchDataset(host, course({ columns }));
+  assert.deepEqual(
+    [asked.splice(0), none.heldOutRows, none.learningRates],
+    [["same"], [], undefined],
+  );
+  const all = await fetchDataset(host, course({ columns, held_out: 2, rates: "rates" }));
   assert.deepEqual(asked, ["same", "held", "rates"]);
   assert.equal(all.heldOutRows.length, 2);
-  assert.deepEqual(all.rates, Float32Array.of(1, 2, 3, 4));
+  assert.deepEqual(all.learningRates, Float32Array.of(1, 2, 3, 4));
 });
 
 /** A session that gives each key a number: how often anything was read of it. */
@@ -141,7 +159,7 @@ function session() {
 }
 
 test("what is watched is read for each watch, and no longer once it ends", async () => {
-  const watches = new Watches(course());
+  const watches = new TensorWatchers(course());
   const given: (readonly [string, number[]])[] = [];
   const watch = (name: string, ...keys: string[]) =>
     watches.add(
@@ -152,18 +170,18 @@ test("what is watched is read for each watch, and no longer once it ends", async
   const end = watch("a", "w", "gradient of w");
   assert.deepEqual(given.splice(0), [["a", []]]);
   const one = session();
-  await watches.give(one, false);
+  await watches.notify(one, false);
   assert.deepEqual(given.splice(0), [["a", [1, 0, 0, 0]]], "before a step a gradient is 0");
-  await watches.learn(one);
-  await watches.give(one, true);
+  await watches.captureGradients(one);
+  await watches.notify(one, true);
   assert.deepEqual(given.splice(0), [["a", [3, -2]]], "a step's own gradient");
   watch("b", "gradient of w");
   given.length = 0;
-  watches.forget();
-  await watches.give(one, false);
+  watches.clear();
+  await watches.notify(one, false);
   assert.deepEqual(given.splice(0), [["a", [4, 0, 0, 0]], ["b", [0, 0, 0]]]); // biome-ignore format: pairs
   end();
-  await watches.give(one, true);
+  await watches.notify(one, true);
   assert.deepEqual(given, [["b", [-5]]]);
 });
 
@@ -173,7 +191,7 @@ test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the fir
   const until = (count: number, bytes = 1) => {
     let kept: Checkpoint[] = [];
     for (let k = 0; k < count; k++)
-      kept = withOne(
+      kept = addCheckpoint(
         kept,
         dated(2 ** k),
         () => bytes,
@@ -190,7 +208,7 @@ test("twelve checkpoints of a curve stay, and 256 MiB of all, but always the fir
 
 test("a checkpoint of another curve does not make room, and keeps its place", () => {
   const others = Array.from({ length: 12 }, (_, k) => dated(k, 1));
-  const found = withOne(
+  const found = addCheckpoint(
     [...others, dated(0), dated(9)],
     dated(20),
     () => 1,
@@ -198,7 +216,7 @@ test("a checkpoint of another curve does not make room, and keeps its place", ()
   );
   assert.equal(found.length, 15);
   assert.deepEqual(
-    withOne(
+    addCheckpoint(
       [dated(5), dated(9, 1), dated(9)],
       dated(9),
       () => 1,
@@ -209,7 +227,7 @@ test("a checkpoint of another curve does not make room, and keeps its place", ()
 });
 
 test("the next checkpoint is due five steps later, or behind 1.6 times as many", () => {
-  assert.deepEqual([0, 1, 5, 8, 9, 10, 100].map(nextStep), [5, 6, 10, 13, 15, 16, 160]);
+  assert.deepEqual([0, 1, 5, 8, 9, 10, 100].map(nextCheckpointStep), [5, 6, 10, 13, 15, 16, 160]);
 });
 
 test("a checkpoint's bytes are those of its tensors, arrays and predictions", () => {
@@ -222,11 +240,11 @@ test("a checkpoint's bytes are those of its tensors, arrays and predictions", ()
     ]),
     predictions: new Float32Array(5),
   };
-  assert.equal(bytesOf(kept as never), 80);
+  assert.equal(checkpointBytes(kept as never), 80);
 });
 
 test("six branches stay, and a seventh takes the place of the first", () => {
-  const history = new History();
+  const history = new TrainingHistory();
   const add = (step: number) =>
     history.add(
       {
@@ -241,11 +259,11 @@ test("six branches stay, and a seventh takes the place of the first", () => {
     );
   add(0);
   for (let k = 1; k <= 7; k++) {
-    history.line.add(k, Number.NaN);
+    history.lossHistory.add(k, Number.NaN);
     add(1);
     const first = history.checkpoints.find(({ branch, step }) => branch === 0 && step === 0);
     assert.ok(first);
-    history.goBack(first, true);
+    history.restore(first, true);
     assert.equal(history.branches.length, Math.min(k, 6));
   }
   assert.deepEqual(history.branches.map(({ losses }) => losses[0]), [2, 3, 4, 5, 6, 7]); // biome-ignore format: pairs
@@ -260,22 +278,22 @@ test("after going back, all held-out rows are sent again", async (context) => {
     write: () => undefined,
     run: async () => undefined,
     sample: async () => [0.5, 0, 0],
-    saved: async () => new Map(),
+    committedState: async () => new Map(),
     commit: () => undefined,
   } as unknown as Session;
-  const told: Parameters<TrainingHost["tell"]>[0][] = [];
+  const told: Parameters<TrainingHost["reportSteps"]>[0][] = [];
   const host = {
-    plan: "plan",
-    losses: 0,
-    chunk: 2 ** 20,
-    initial: () => new Map(),
-    use: (work: (one: Session) => Promise<unknown>) => work(session),
+    planHash: "plan",
+    contextLosses: 0,
+    maxChunkBytes: 2 ** 20,
+    initialWeights: () => new Map(),
+    withSession: (work: (one: Session) => Promise<unknown>) => work(session),
     refresh: async () => undefined,
-    tell: (stepped: (typeof told)[number]) => told.push(stepped),
-    save: () => undefined,
+    reportSteps: (stepped: (typeof told)[number]) => told.push(stepped),
+    sendWeights: () => undefined,
   } as unknown as TrainingHost;
   const given = {
-    course: course({
+    config: course({
       held_out: 2,
       end: -1,
       betas: [],
@@ -285,14 +303,14 @@ test("after going back, all held-out rows are sent again", async (context) => {
       ratios: "",
       dead: "",
     }),
-    rows: rows(TEN),
+    trainRows: rows(TEN),
     heldOutRows: rows([0, 1]),
-    rates: undefined,
+    learningRates: undefined,
   };
-  const history = new History();
+  const history = new TrainingHistory();
   for (const step of [0, 5, 10]) {
-    while (history.line.steps < step) history.line.add(1, 0);
-    history.line.heldOut.push([step, 1, null]);
+    while (history.lossHistory.steps < step) history.lossHistory.add(1, 0);
+    history.lossHistory.heldOut.push([step, 1, null]);
     const kept = { arrays: new Map(), predictions: new Float32Array(), tensors: new Map() };
     history.add({ ...kept, step, examples: 8 * step, loss: 1 }, null);
   }
@@ -301,18 +319,18 @@ test("after going back, all held-out rows are sent again", async (context) => {
   const events: LoopEvents = {
     onProgress: () => undefined,
     onState: () => paused(),
-    isSeen: () => false,
-    chosen: () => null,
+    isVisible: () => false,
+    selectedCheckpoint: () => null,
   };
-  const loop = new Loop(host, record as unknown as TrainingRecord, given, history, events);
+  const loop = new TrainingLoop(host, record as unknown as TrainingRecord, given, history, events);
   const steps = () => told.splice(0).flatMap(({ held_out }) => held_out.map(([step]) => step));
-  await loop.begin();
+  await loop.start();
   assert.deepEqual(steps(), [0, 5, 10]);
   const pausing = new Promise<void>((resolve) => {
     paused = resolve;
   });
-  loop.goBack(history.checkpoints[1]?.id ?? -1, false);
-  loop.follow({ ...record, state: "running", until: 6 } as unknown as TrainingRecord);
+  loop.restoreCheckpoint(history.checkpoints[1]?.id ?? -1, false);
+  loop.update({ ...record, state: "running", until: 6 } as unknown as TrainingRecord);
   await pausing;
   loop.close();
   assert.deepEqual(steps(), [0, 5, 6]);

@@ -1,11 +1,11 @@
 // What a session is given between two runs: inputs, weights and patches of them, as last written.
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Patch, Picture } from "../src/plan/runtime.ts";
-import { Pending } from "../src/webgl/upload_queue.ts";
-import { header } from "./plans.ts";
+import type { ImageSource, Patch } from "../src/plan/runtime.ts";
+import { UploadQueue } from "../src/webgl/upload_queue.ts";
+import { planHeader } from "./plan_files.ts";
 
-const PLAN = header((plan) => {
+const PLAN = planHeader((plan) => {
   plan.inputs[0].fit = "crop";
   plan.textures[3] = { width: 2, height: 3, layers: 2, format: "rgba32f" };
 });
@@ -14,9 +14,9 @@ const ROWS = Float32Array.from({ length: 48 }, (_, k) => k);
 const HASH = WEIGHT?.hash ?? "";
 const texture = WEIGHT?.texture ?? -1;
 
-function pending() {
+function createQueue() {
   const asked: string[] = [];
-  const own = new Pending(PLAN, (hash) => {
+  const own = new UploadQueue(PLAN, (hash) => {
     asked.push(hash);
     return ROWS;
   });
@@ -31,32 +31,32 @@ const patch = (x: number, y: number, layer: number, width: number, height: numbe
   height,
   data: Float32Array.from({ length: 4 * width * height }, (_, k) => 1000 + k),
 });
-const picture = { width: 3, height: 2 } as Picture;
+const picture = { width: 3, height: 2 } as ImageSource;
 
 /** Notes what is written to a device. */
 function objects() {
   const done: string[] = [];
   const one = {
-    replace: (index: number, data: Float32Array, hash: string) =>
+    replaceWeight: (index: number, data: Float32Array, hash: string) =>
       done.push(`replace ${index} ${data[0]} ${hash}`),
-    patch: ({ x, y }: Patch, rows: () => Float32Array) =>
+    patchWeight: ({ x, y }: Patch, rows: () => Float32Array) =>
       done.push(`patch ${x} ${y} ${rows().length}`),
     write: (index: number, data: Float32Array) => done.push(`write ${index} ${data[0]}`),
-    surface: () => ({}),
+    stagingTarget: () => ({}),
   };
   return { one: one as never, take: () => done.splice(0) };
 }
 
 test("an input takes as many numbers as it has, and is uploaded once for each write", () => {
-  const { own } = pending();
+  const { own } = createQueue();
   const { one, take } = objects();
-  assert.deepEqual(own.missing, ["x"]);
+  assert.deepEqual(own.missingInputs, ["x"]);
   for (const length of [23, 25])
     assert.throws(() => own.write("x", new Float32Array(length)), /24 numbers/);
   assert.throws(() => own.write("y", new Float32Array(24)), /no input "y"/);
   assert.equal(own.version, 0);
   own.write("x", new Float32Array(24).fill(2));
-  assert.deepEqual(own.missing, []);
+  assert.deepEqual(own.missingInputs, []);
   assert.equal(own.flush(one).length, 1);
   assert.deepEqual(take(), ["write 0 2"]);
   assert.equal(own.flush(one).length, 0, "nothing is new");
@@ -64,56 +64,56 @@ test("an input takes as many numbers as it has, and is uploaded once for each wr
   own.write("x", new Float32Array(24).fill(4));
   assert.equal(own.flush(one).length, 1);
   assert.deepEqual([take(), own.version], [["write 0 4"], 3]);
-  own.restart();
+  own.markAllDirty();
   own.flush(one);
   assert.deepEqual(take(), ["write 0 4"], "into new objects all is written again");
 });
 
 test("a picture is taken once, numbers take its place, and new objects take it again", () => {
-  const { own } = pending();
+  const { own } = createQueue();
   const { one } = objects();
   const taken: unknown[] = [];
   const gone: string[] = [];
   const feeding = {
-    take: (_: unknown, { picture: given }: { picture: unknown }) => {
+    drawPicture: (_: unknown, { picture: given }: { picture: unknown }) => {
       taken.push(given);
       return true;
     },
-    forget: (key: string) => gone.push(key),
+    freeInput: (key: string) => gone.push(key),
   } as never;
   own.feed("x", { picture, mirrored: false });
-  assert.equal(own.isFed, true);
-  assert.deepEqual(own.missing, []);
+  assert.equal(own.hasNewPicture, true);
+  assert.deepEqual(own.missingInputs, []);
   assert.equal(own.flush(one, feeding).length, 1);
-  assert.equal(own.isFed, false);
+  assert.equal(own.hasNewPicture, false);
   assert.equal(own.flush(one, feeding).length, 0);
   assert.deepEqual([taken, gone], [[picture], []]);
-  own.restart();
+  own.markAllDirty();
   own.flush(one, feeding);
   assert.equal(taken.length, 2);
   own.write("x", new Float32Array(24));
   own.flush(one, feeding);
   assert.deepEqual([taken.length, gone], [2, ["x"]]);
-  const plain = new Pending(header(), () => ROWS);
+  const plain = new UploadQueue(planHeader(), () => ROWS);
   assert.throws(() => plain.feed("x", { picture, mirrored: false }), /x/);
 });
 
 test("weights that are set have their hash, and patches on top of them none", () => {
-  const { own } = pending();
-  assert.deepEqual([own.data(0), own.hash(0)], [ROWS, HASH]);
+  const { own } = createQueue();
+  assert.deepEqual([own.weightData(0), own.weightHash(0)], [ROWS, HASH]);
   const other = new Float32Array(48).fill(7);
   own.setWeight(texture, other, "another");
-  assert.deepEqual([own.data(0), own.hash(0)], [other, "another"]);
+  assert.deepEqual([own.weightData(0), own.weightHash(0)], [other, "another"]);
   own.patchWeight(patch(0, 0, 0, 1, 1));
-  assert.equal(own.hash(0), "");
-  assert.equal(own.data(0)[0], 1000);
+  assert.equal(own.weightHash(0), "");
+  assert.equal(own.weightData(0)[0], 1000);
   assert.equal(other[0], 7, "a copy");
   own.setWeight(texture, ROWS);
-  assert.deepEqual([own.data(0), own.hash(0)], [ROWS, ""]);
+  assert.deepEqual([own.weightData(0), own.weightHash(0)], [ROWS, ""]);
 });
 
 test("a patch fits up to the last row, column and layer", () => {
-  const { own } = pending();
+  const { own } = createQueue();
   own.patchWeight(patch(1, 2, 1, 1, 1));
   own.patchWeight(patch(0, 0, 0, 2, 3));
   own.patchWeight(patch(0, 2, 1, 2, 1));
@@ -121,14 +121,14 @@ test("a patch fits up to the last row, column and layer", () => {
     assert.throws(() => own.patchWeight(wrong), /does not fit into weight texture/);
   assert.throws(() => own.patchWeight({ ...patch(0, 0, 0, 2, 2), width: 1 }), /does not fit/);
   assert.throws(() => own.patchWeight({ ...patch(0, 0, 0, 1, 1), texture: 0 }), /holds no weight/);
-  const rows = own.data(0);
+  const rows = own.weightData(0);
   assert.deepEqual([...rows.slice(0, 4)], [1000, 1001, 1002, 1003]);
   assert.deepEqual([...rows.slice(20, 28)], [1020, 1021, 1022, 1023, 24, 25, 26, 27]);
   assert.deepEqual([...rows.slice(40)], [1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007]);
 });
 
 test("weights and patches go to the device once, patches behind what they lie on", () => {
-  const { own } = pending();
+  const { own } = createQueue();
   const { one, take } = objects();
   own.setWeight(texture, new Float32Array(48).fill(5), "five");
   own.patchWeight(patch(0, 0, 0, 1, 1));

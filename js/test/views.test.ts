@@ -1,23 +1,23 @@
 // What the views compute before anything is drawn: stages, layout, order, words.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as format from "../src/format.ts";
-import { brief, chainTitle, leafName, within } from "../src/network/names.ts";
+import { chainTitle, leafName, relativeName, shortenName } from "../src/network/layer_names.ts";
 import {
-  describe,
-  layerCount,
-  layersOf,
-  said,
-  settings,
+  formatLayerCount,
+  layerCaption,
+  layerCountText,
+  layerSettings,
+  layerText,
   stagesOf,
 } from "../src/network/network.ts";
+import * as format from "../src/number_format.ts";
 import type { Statistics, Summary } from "../src/plan/runtime.ts";
 import type { PlanHeader } from "../src/plan/schema.ts";
+import { channelOrder, gridLayout } from "../src/views/channel_order.ts";
+import { valueRank } from "../src/views/channel_similarity.ts";
+import { inputChannel, type Kernels, kernelStart } from "../src/views/layer_weights.ts";
 import * as layout from "../src/views/layout.ts";
-import { gridOf, orderOf } from "../src/views/order.ts";
-import { rankOf } from "../src/views/spread.ts";
-import { inputChannel, type Kernels, kernelStart } from "../src/views/weights.ts";
-import { layer } from "./layers.ts";
+import { layer } from "./layer_records.ts";
 
 const INPUT = new Set(["x"]);
 
@@ -38,7 +38,7 @@ test("Conv, BatchNorm and activation are one stage that shows the last", () => {
       ["encoder.4", "encoder.4", 1, "encoder"],
     ],
   );
-  assert.ok(stages.every((stage) => stage.reads.length === 0));
+  assert.ok(stages.every((stage) => stage.readTitles.length === 0));
 });
 
 test("a chain ends where a skip begins, and says what it reads", () => {
@@ -53,7 +53,7 @@ test("a chain ends where a skip begins, and says what it reads", () => {
   const [first, second, sum] = stagesOf(layers, INPUT);
   assert.equal(first?.title, "b.conv1–relu");
   assert.equal(second?.title, "b.conv2–bn2");
-  assert.deepEqual(sum?.reads, ["b.conv2–bn2", "b.conv1–relu"]);
+  assert.deepEqual(sum?.readTitles, ["b.conv2–bn2", "b.conv1–relu"]);
   assert.equal(sum?.group, "b", "an addition belongs to the module around it");
   // The first convolution's own value is read twice: it must stay visible.
   const skipping = stagesOf(
@@ -101,7 +101,7 @@ test("layers that pass a value on neither end a chain nor hide who reads it", ()
     ["0,1,2", "3,4"],
   );
   assert.deepEqual(
-    stages.map((stage) => stage.reads),
+    stages.map((stage) => stage.readTitles),
     [[], []],
   );
 });
@@ -112,7 +112,7 @@ test("a network of two inputs says which of them a stage reads", () => {
     [layer("left", "Conv", ["picture"]), layer("right", "Conv", ["sound"])],
     both,
   );
-  assert.deepEqual([left?.reads, right?.reads], [["picture"], ["sound"]]);
+  assert.deepEqual([left?.readTitles, right?.readTitles], [["picture"], ["sound"]]);
 });
 
 test("titles join what names share", () => {
@@ -136,7 +136,7 @@ test("a name that is too long ends as it does", () => {
     ["averylongnamewithoutanyparts", "averylo…yparts"],
   ] as const;
   for (const [name, short] of names) {
-    assert.equal(brief(name, 14), short);
+    assert.equal(shortenName(name, 14), short);
     assert.ok(short.length <= 14);
   }
 });
@@ -144,8 +144,8 @@ test("a name that is too long ends as it does", () => {
 test("an operator stands below the module whose code calls it", () => {
   assert.equal(leafName("blocks.0.attn: q @ k.T"), "q @ k.T");
   assert.equal(leafName("blocks.0.attn.qkv"), "qkv");
-  assert.equal(within("blocks.0: relu", "blocks.0"), "relu");
-  assert.equal(within("blocks.0: relu", "blocks"), "0: relu");
+  assert.equal(relativeName("blocks.0: relu", "blocks.0"), "relu");
+  assert.equal(relativeName("blocks.0: relu", "blocks"), "0: relu");
   const functional = { module: "" };
   const [, sum, product, outside] = stagesOf(
     [
@@ -174,25 +174,25 @@ test("captions say what windows look at, and how wide a layer is", () => {
     window: window([4, 4], [2, 2]),
     ...shapes([1, 16, 8, 8], [1, 32, 4, 4], [2, 3]),
   });
-  assert.equal(settings(conv), "4×4, 16→32, stride 2");
-  assert.equal(describe(conv), "Conv 4×4, 16→32, stride 2");
+  assert.equal(layerSettings(conv), "4×4, 16→32, stride 2");
+  assert.equal(layerCaption(conv), "Conv 4×4, 16→32, stride 2");
   const odd = layer("l", "Conv", [], {
     ...shapes([2, 6, 9], [2, 6, 9], [2]),
     window: window([3], [1], [4]),
     attributes: { group: 6 },
   });
-  assert.equal(settings(odd), "3, 6→6, dilation 4, groups 6");
+  assert.equal(layerSettings(odd), "3, 6→6, dilation 4, groups 6");
   const pool = layer("l", "MaxPool", [], {
     ...shapes([1, 8, 8, 8], [1, 8, 8, 4], [2, 3]),
     window: window([1, 3], [1, 2]),
     parameters: 0,
   });
-  assert.equal(settings(pool), "1×3, stride 1×2");
+  assert.equal(layerSettings(pool), "1×3, stride 1×2");
   const dense = layer("l", "Gemm", [], shapes([1, 192], [1, 30], []));
-  assert.equal(settings(dense), "192→30");
+  assert.equal(layerSettings(dense), "192→30");
   const tokens = layer("l", "MatMul", [], shapes([1, 65, 32], [1, 65, 96], [1]));
-  assert.equal(settings(tokens), "32→96");
-  assert.equal(settings(layer("l", "Relu", [])), "");
+  assert.equal(layerSettings(tokens), "32→96");
+  assert.equal(layerSettings(layer("l", "Relu", [])), "");
 });
 
 const TOUR = [
@@ -213,10 +213,10 @@ const roomOf = (css: number, ratio: number, height: number) => ({
   ratio,
 });
 type Room = ReturnType<typeof roomOf>;
-const lengthOf = (line: layout.Line, room: Room): number =>
+const lengthOf = (line: layout.StripLayout, room: Room): number =>
   line.stages.reduce(
     (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
-    (line.stages.length + 1) * room.arrow + 2 * line.ends,
+    (line.stages.length + 1) * room.arrow + 2 * line.endSide,
   );
 
 test("where there is room a line has all channels at one scale", () => {
@@ -226,7 +226,7 @@ test("where there is room a line has all channels at one scale", () => {
   assert.equal(line?.scale, 2);
   assert.ok(line && lengthOf(line, room) <= room.width);
   assert.deepEqual(
-    line.stages.map((one) => one?.shown),
+    line.stages.map((one) => one?.shownCount),
     maps.map((one) => one?.channels),
   );
 });
@@ -249,10 +249,10 @@ test("an autoencoder fits a line: maps of 20 pixels, the largest pictures outsid
       if (one === null || maps === null) continue;
       const tile = maps.width * one.scale;
       assert.ok(tile >= 20 * ratio && Number.isInteger(one.scale));
-      assert.ok(one.height <= room.height && one.columns * one.rows >= one.shown);
-      assert.ok(one.width <= line.ends);
-      if (css >= 1200) assert.equal(one.shown, maps.channels);
-      else assert.equal(one.shown, Math.min(maps.channels, one.columns * one.rows));
+      assert.ok(one.height <= room.height && one.columns * one.rows >= one.shownCount);
+      assert.ok(one.width <= line.endSide);
+      if (css >= 1200) assert.equal(one.shownCount, maps.channels);
+      else assert.equal(one.shownCount, Math.min(maps.channels, one.columns * one.rows));
     }
   }
   assert.equal(layout.fitBoxes(TOUR, 2, roomOf(620, 1, 180)), null, "captions have no room");
@@ -285,7 +285,7 @@ test("a mosaic of all channels is as large as its box allows and leaves no gap",
   ] as const) {
     const maps = { channels, height: side, width: side };
     const one = layout.fullMosaic(maps, { width: box, height: box }, 1, 20);
-    assert.deepEqual([one.shown, one.columns, one.scale], [channels, columns, scale]);
+    assert.deepEqual([one.shownCount, one.columns, one.scale], [channels, columns, scale]);
     assert.ok(one.width <= box && one.height <= box);
   }
 });
@@ -302,7 +302,7 @@ test("a box holds whole maps, some of them where all do not fit", () => {
     [1, 300, 1],
   ] as const) {
     const one = layout.boxMosaic({ channels, height: side, width: side }, box, 1, 20);
-    assert.equal(one.shown, shown, `${channels}×${side}×${side}`);
+    assert.equal(one.shownCount, shown, `${channels}×${side}×${side}`);
     assert.ok(one.width <= box.width && one.height <= box.height, `${one.width}×${one.height}`);
     const part = one.scale >= 1 ? one.scale : 1 / one.scale;
     assert.ok(Math.abs(part - Math.round(part)) < 1e-9, "whole map pixels");
@@ -318,9 +318,12 @@ test("scales are whole, or one whole-th", () => {
 });
 
 test("ranking puts the largest first, ties in order and NaN last", () => {
-  assert.deepEqual(layout.rank([1, Number.NaN, 3, 1, Number.POSITIVE_INFINITY]), [4, 2, 0, 3, 1]);
+  assert.deepEqual(
+    layout.argsortDescending([1, Number.NaN, 3, 1, Number.POSITIVE_INFINITY]),
+    [4, 2, 0, 3, 1],
+  );
   const channels = [0, 2, Number.NaN, 2].map((std) => ({ std, nan: 0, inf: 0 }));
-  assert.deepEqual(layout.byVariation(channels), [1, 3, 0, 2]);
+  assert.deepEqual(layout.rankByVariation(channels), [1, 3, 0, 2]);
 });
 
 test("channels with NaN or infinity stand before those that vary most", () => {
@@ -330,16 +333,16 @@ test("channels with NaN or infinity stand before those that vary most", () => {
     { std: 5, nan: 0, inf: 0 },
     { std: 0, nan: 0, inf: 1 },
   ];
-  assert.deepEqual(layout.byVariation(channels), [1, 3, 2, 0]);
+  assert.deepEqual(layout.rankByVariation(channels), [1, 3, 2, 0]);
 });
 
 test("layers are counted by the rows of the table, those of two networks apart", () => {
   const layers = ["A.x", "A.y", "B.x"].map((name) => ({ name }));
   const plan = { layers, comparison: { pairs: [] } } as unknown as PlanHeader;
-  assert.equal(layersOf(plan), "3 layers");
+  assert.equal(layerCountText(plan), "3 layers");
   const two = { ...plan, comparison: { pairs: [{}] } } as unknown as PlanHeader;
-  assert.equal(layersOf(two), "2 + 1 layers");
-  assert.equal(layerCount(two, ["A.x", "B.x"]), "1 + 1");
+  assert.equal(layerCountText(two), "2 + 1 layers");
+  assert.equal(formatLayerCount(two, ["A.x", "B.x"]), "1 + 1");
 });
 
 const summary = (mean: number, max: number, std: number): Summary => {
@@ -349,11 +352,11 @@ const summary = (mean: number, max: number, std: number): Summary => {
 test("a grid sorts by number, mean, maximum or variance", () => {
   const channels = [summary(1, 5, 0.1), summary(3, 4, 0.2), summary(2, 6, 0.3)];
   const statistics: Statistics = { sequence: 1, image: 0, layer: summary(0, 0, 0), channels };
-  assert.deepEqual(orderOf(3, "number", statistics), [0, 1, 2]);
-  assert.deepEqual(orderOf(3, "mean", statistics), [1, 2, 0]);
-  assert.deepEqual(orderOf(3, "max", statistics), [2, 0, 1]);
-  assert.deepEqual(orderOf(3, "variance", statistics), [2, 1, 0]);
-  assert.deepEqual(orderOf(3, "variance", null), [0, 1, 2]);
+  assert.deepEqual(channelOrder(3, "number", statistics), [0, 1, 2]);
+  assert.deepEqual(channelOrder(3, "mean", statistics), [1, 2, 0]);
+  assert.deepEqual(channelOrder(3, "max", statistics), [2, 0, 1]);
+  assert.deepEqual(channelOrder(3, "variance", statistics), [2, 1, 0]);
+  assert.deepEqual(channelOrder(3, "variance", null), [0, 1, 2]);
 });
 
 test("a grid fills its width with whole map pixels", () => {
@@ -367,7 +370,12 @@ test("a grid fills its width with whole map pixels", () => {
         [513, 3],
         [16, 1],
       ] as const) {
-        const { columns, scale, gap } = gridOf({ height: side, width: side }, count, width, ratio);
+        const { columns, scale, gap } = gridLayout(
+          { height: side, width: side },
+          count,
+          width,
+          ratio,
+        );
         const across = columns * (layout.tileSide(side, scale) + gap) - gap;
         assert.ok(across <= width * ratio, `${count}×${side} in ${width}: ${across}`);
         assert.ok(columns >= 1 && columns <= count);
@@ -375,7 +383,7 @@ test("a grid fills its width with whole map pixels", () => {
       }
     }
   }
-  assert.equal(gridOf({ height: 14, width: 14 }, 32, 822, 1).columns, 8);
+  assert.equal(gridLayout({ height: 14, width: 14 }, 32, 822, 1).columns, 8);
 });
 
 test("kernels are found where PyTorch stores them", () => {
@@ -391,14 +399,24 @@ test("kernels are found where PyTorch stores them", () => {
 
 test("the rank of a value is within its own map, ties share the best", () => {
   const values = Float32Array.of(9, 9, 1, 3, 3, 2);
-  assert.equal(rankOf(values, 2, 4, 3), 1);
-  assert.equal(rankOf(values, 2, 4, 5), 3);
-  assert.equal(rankOf(values, 2, 4, 2), 4);
+  assert.equal(valueRank(values, 2, 4, 3), 1);
+  assert.equal(valueRank(values, 2, 4, 5), 3);
+  assert.equal(valueRank(values, 2, 4, 2), 4);
 });
 
 test("numbers are rounded for reading, with a real minus", () => {
-  const { short, fixed, exact, plain, percent, count, duration, memory, ordinal } = format;
-  assert.deepEqual([0, 0.2286, -0.172, 2.598, 41.26, 123.4, 0.0051, 7e-7, -1e6].map(short), [
+  const {
+    formatShort,
+    formatFixed,
+    formatExact,
+    formatPadded,
+    formatPercent,
+    formatCount,
+    formatDuration,
+    formatBytes,
+    formatOrdinal,
+  } = format;
+  assert.deepEqual([0, 0.2286, -0.172, 2.598, 41.26, 123.4, 0.0051, 7e-7, -1e6].map(formatShort), [
     "0",
     "0.23",
     "−0.17",
@@ -409,7 +427,7 @@ test("numbers are rounded for reading, with a real minus", () => {
     "7e−7",
     "−1.0e6",
   ]);
-  assert.deepEqual([0.9999, 9.996, 99.96, 0.0999, 99_999].map(short), [
+  assert.deepEqual([0.9999, 9.996, 99.96, 0.0999, 99_999].map(formatShort), [
     "1.00",
     "10.0",
     "100",
@@ -417,28 +435,27 @@ test("numbers are rounded for reading, with a real minus", () => {
     "99999",
   ]);
   assert.deepEqual(
-    [0, 2.598, -0.0001, 1.3e-6].map((v) => fixed(v)),
+    [0, 2.598, -0.0001, 1.3e-6].map((v) => formatFixed(v)),
     ["0.000", "2.598", "−1.00e−4", "1.30e−6"],
   );
-  assert.deepEqual([2.18663239, -1e-8, 16_777_216].map(exact), [
+  assert.deepEqual([2.18663239, -1e-8, 16_777_216].map(formatExact), [
     "2.186632",
     "−1.0000e−8",
     "1.6777e7",
   ]);
   assert.deepEqual(
-    [-0.001, 0.126].map((v) => plain(v, 2)),
+    [-0.001, 0.126].map((v) => formatPadded(v, 2)),
     ["0.00", "0.13"],
   );
-  assert.deepEqual([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map(short), [
-    "NaN",
-    "∞",
-    "−∞",
-  ]);
   assert.deepEqual(
-    [0.714, 0, 1, 0.0004, 0.9997].map((v) => percent(v)),
+    [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map(formatShort),
+    ["NaN", "∞", "−∞"],
+  );
+  assert.deepEqual(
+    [0.714, 0, 1, 0.0004, 0.9997].map((v) => formatPercent(v)),
     ["71 %", "0 %", "100 %", "< 1 %", "> 99 %"],
   );
-  assert.deepEqual([39, 999, 1_700, 168_129, 999_960, 11_689_512].map(count), [
+  assert.deepEqual([39, 999, 1_700, 168_129, 999_960, 11_689_512].map(formatCount), [
     "39",
     "999",
     "1.7 k",
@@ -446,20 +463,26 @@ test("numbers are rounded for reading, with a real minus", () => {
     "1.0 M",
     "11.7 M",
   ]);
-  assert.deepEqual([0.123, 1.94, 340, 2100].map(duration), [
+  assert.deepEqual([0.123, 1.94, 340, 2100].map(formatDuration), [
     "0.12 ms",
     "1.9 ms",
     "340 ms",
     "2.1 s",
   ]);
-  assert.deepEqual([4_300, 231_000, 9_960_000, 512_300_000, 999_600_000].map(memory), [
+  assert.deepEqual([4_300, 231_000, 9_960_000, 512_300_000, 999_600_000].map(formatBytes), [
     "4.3 kB",
     "0.23 MB",
     "10 MB",
     "512 MB",
     "1 GB",
   ]);
-  assert.deepEqual([0, 2, 10, 21, 112].map(ordinal), ["first", "third", "11th", "22nd", "113th"]);
+  assert.deepEqual([0, 2, 10, 21, 112].map(formatOrdinal), [
+    "first",
+    "third",
+    "11th",
+    "22nd",
+    "113th",
+  ]);
 });
 
 test("a renderer is called by the name that people know", () => {
@@ -488,27 +511,27 @@ test("a layer is told in few words: its window, its channels, its padding", () =
   });
   const maps = shapes([2, 16, 9, 9], [2, 32, 5, 5], [2, 3]);
   const conv = { ...maps, window: window([3, 3], [1, 1], [1, 1]) };
-  assert.equal(said(layer("l", "Conv", [], conv)), "Conv 3×3, 16→32, stride 1, padding 1");
+  assert.equal(layerText(layer("l", "Conv", [], conv)), "Conv 3×3, 16→32, stride 1, padding 1");
   const mirrored = { ...conv, attributes: { padding_mode: "reflect", group: 4 } };
   assert.equal(
-    said(layer("l", "Conv", [], mirrored), "Conv2d"),
+    layerText(layer("l", "Conv", [], mirrored), "Conv2d"),
     "Conv2d 3×3, 16→32, stride 1, groups 4, padding 1, reflect",
   );
   const odd = { ...maps, window: window([1, 3], [1, 2], [0, 1], [0, 2]) };
   assert.equal(
-    said(layer("l", "ConvTranspose", [], odd)),
+    layerText(layer("l", "ConvTranspose", [], odd)),
     "ConvT 1×3, 16→32, stride 1×2, padding 0,1 and 0,2",
   );
   const pool = { ...maps, window: window([2, 2], [2, 2], [0, 0]), parameters: 0 };
-  assert.equal(said(layer("l", "MaxPool", [], pool)), "MaxPool 2×2, stride 2");
+  assert.equal(layerText(layer("l", "MaxPool", [], pool)), "MaxPool 2×2, stride 2");
   const dense = shapes([2, 5, 512], [2, 5, 10], [1]);
-  assert.equal(said(layer("l", "MatMul", [], { ...dense, short: "Linear" })), "Linear 512→10");
+  assert.equal(layerText(layer("l", "MatMul", [], { ...dense, short: "Linear" })), "Linear 512→10");
   const resized = {
     ...shapes([1, 3, 4, 5], [1, 3, 8, 10], [2, 3]),
     attributes: { mode: "nearest" },
   };
-  assert.equal(said(layer("l", "Resize", [], resized)), "Resize nearest, 4×5→8×10");
-  assert.equal(said(layer("l", "Add", [], maps)), "Add", "a sign alone says little");
+  assert.equal(layerText(layer("l", "Resize", [], resized)), "Resize nearest, 4×5→8×10");
+  assert.equal(layerText(layer("l", "Add", [], maps)), "Add", "a sign alone says little");
   const pad = { ...maps, window: window([], [], [2, 2]), attributes: { mode: "edge" } };
-  assert.equal(said(layer("l", "Pad", [], pad)), "Pad padding 2, edge");
+  assert.equal(layerText(layer("l", "Pad", [], pad)), "Pad padding 2, edge");
 });

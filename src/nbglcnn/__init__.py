@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nbglcnn.widget import Viewer as Viewer
 
 # Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
-_HOME = {
+_MODULES = {
     "Adam": "features.training",
     "AdamW": "features.training",
     "Drawing": "features.sources.drawing",
@@ -70,15 +70,17 @@ _HOME = {
     "UnsupportedModel": "errors",
     "UnsupportedOperator": "errors",
 }
-__all__ = sorted(_HOME)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        from nbglcnn.errors import nearest
+    if name not in _MODULES:
+        from nbglcnn.errors import suggest_names
 
-        raise AttributeError(f"module 'nbglcnn' has no attribute {name!r}{nearest(name, __all__)}")
-    return getattr(import_module(f"nbglcnn.{_HOME[name]}"), name)
+        raise AttributeError(
+            f"module 'nbglcnn' has no attribute {name!r}{suggest_names(name, __all__)}"
+        )
+    return getattr(import_module(f"nbglcnn.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -7,21 +7,27 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.disagreements import disagreement
+from nbglcnn.engine_disagreements import known_disagreement
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
-from nbglcnn.features.edits.replay import bending, check_replayed
+from nbglcnn.features.edits.replay import check_replayable, edit_replay
 from nbglcnn.graph import Graph
 from nbglcnn.load import Model, model_of
-from nbglcnn.lowering.layers import layer_keys, layer_nodes, spelled
+from nbglcnn.lowering.layers import layer_keys, layer_nodes, pytorch_spelling
 from nbglcnn.lowering.lower import Observe, lower
-from nbglcnn.lowering.shapes import layer_name, partial_shapes
+from nbglcnn.lowering.shape_inference import infer_known_shapes, layer_name
 from nbglcnn.plan.schema import Plan, Precision, Target
-from nbglcnn.python_fallback import load_mixed
-from nbglcnn.reference import engine, exact, is_faithful, layer_alone, reference
-from nbglcnn.report import Match, Notes, Report, Support, compared
+from nbglcnn.python_fallback import load_with_fallback
+from nbglcnn.reference import (
+    compute_float64,
+    compute_reference,
+    engine_name,
+    is_faithful,
+    recompute_layers,
+)
+from nbglcnn.report import Match, ReferenceNotes, Report, Support, compare_values
 
 if TYPE_CHECKING:
-    from nbglcnn.load.onnx.model import Part
+    from nbglcnn.load.onnx.model import PartialLoad
     from nbglcnn.runtime.session import Session
 
 
@@ -77,14 +83,14 @@ def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Suppor
     """
     model = model_of(model, preprocess)
     try:
-        graph, _ = load_mixed(model, x)
+        graph, _ = load_with_fallback(model, x)
     except UnsupportedModel as error:
         with contextlib.suppress(UnsupportedModel):  # where it isn't about single nodes
-            if (found := model.partly(x)) is not None:
-                return Report(tuple(_in_order(found)), "can run")
+            if (found := model.load_partial(x)) is not None:
+                return Report(tuple(_rows_in_file_order(found)), "can run")
         whole = Support(type(model.source).__name__, "the whole", False, str(error))
-        return Report((*_apart(model, x), whole), "can run")
-    return Report(tuple(_supported(graph)), "can run")
+        return Report((*_module_rows(model, x), whole), "can run")
+    return Report(tuple(_layer_rows(graph)), "can run")
 
 
 def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Match]:
@@ -127,73 +133,83 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
     session.check_open()
     store = session.bends.store
     edits, injected = store.edits, store.arrays
-    check_replayed(edits, injected)
+    check_replayable(edits, injected)
     model = model_of(model, preprocess)
     graph, arrays = model.load(x)
     found = session.run(*arrays)
-    bends = bending(plan, edits, injected, found)
-    notes = Notes()
-    expected = reference(model, graph, arrays, bends=bends, notes=notes)
-    if missing := [k for k in plan.computed if k not in expected and k not in notes.unable]:
+    bends = edit_replay(plan, edits, injected, found)
+    notes = ReferenceNotes()
+    expected = compute_reference(model, graph, arrays, bends=bends, notes=notes)
+    if missing := [k for k in plan.computed if k not in expected and k not in notes.uncomputable]:
         raise InputError(
             f"{type(model.source).__name__} has no layer {missing[0]!r}: "
             "give the model that this Plan was compiled from, and its preprocess if there was one"
         )
-    return compared(
+    return compare_values(
         plan,
         found,
         expected,
-        f"{notes.engine or engine(model)} on {session.renderer}",
-        exact=partial(exact, model, graph, arrays, bends=bends),
-        alone=partial(layer_alone, graph, found, bends=bends),
-        rounded=graph.rounded(),
-        faithful=partial(is_faithful, graph, expected, bends),
-        disputed=partial(disagreement, graph),
+        f"{notes.engine or engine_name(model)} on {session.renderer}",
+        compute_float64=partial(compute_float64, model, graph, arrays, bends=bends),
+        recompute_layers=partial(recompute_layers, graph, found, bends=bends),
+        float16_keys=graph.float16_keys(),
+        is_faithful=partial(is_faithful, graph, expected, bends),
+        disputed=partial(known_disagreement, graph),
         notes=notes,
-        bent=bool(bends),
+        has_bends=bool(bends),
         by_model=graph.source == "torch",
     )
 
 
-def _apart(model: Model, x: Any) -> Iterator[Support]:
+def _module_rows(model: Model, x: Any) -> Iterator[Support]:
     """A row for each module of a model, tried alone."""
-    for path, kind, found in model.modules_alone(x):
+    for path, kind, found in model.load_each_module(x):
         if isinstance(found, NbglcnnError):
             yield Support(path, kind, False, str(found))
             continue
-        own = _supported(found)
+        own = _layer_rows(found)
         reasons = dict.fromkeys(row.reason for row in own if not row.ok)
         operators = " + ".join(dict.fromkeys(row.operator for row in own)) or kind
         yield Support(path, operators, not reasons, "; ".join(reasons))
 
 
-def _in_order(part: Part) -> list[Support]:
+def _rows_in_file_order(part: PartialLoad) -> list[Support]:
     """A row for each layer of what could be loaded and of what couldn't, as in the file."""
-    rows = _supported(part.graph)
+    rows = _layer_rows(part.graph)
     rows += [
-        Support(next(filter(None, node.outputs), node.name), spelled(node.op), False, str(error))
-        for node, error in part.refused
+        Support(
+            next(filter(None, node.outputs), node.name),
+            pytorch_spelling(node.op),
+            False,
+            str(error),
+        )
+        for node, error in part.unsupported_nodes
     ]
     place = {name: at for at, name in enumerate(part.names)}
     return sorted(rows, key=lambda row: place.get(row.layer, len(place)))
 
 
-def _supported(graph: Graph) -> list[Support]:
+def _layer_rows(graph: Graph) -> list[Support]:
     """A row for each layer of a graph."""
-    _, problems = partial_shapes(graph)
+    _, problems = infer_known_shapes(graph)
     types = {key.name: key.module_type for key in layer_keys(graph)}
     rows: list[Support] = []
     told: set[str] = set()
     for layer, nodes in layer_nodes(graph).items():
         told.update(node.name for node in nodes)
         reasons = dict.fromkeys(problems[node.name] for node in nodes if node.name in problems)
-        own = [node.python for node in nodes if node.python is not None]
+        own = [node.python_fallback for node in nodes if node.python_fallback is not None]
         reasons |= dict.fromkeys(python.reason for python in own)
-        called = (node.python.operator if node.python else spelled(node.op) for node in nodes)
+        called = (
+            node.python_fallback.operator if node.python_fallback else pytorch_spelling(node.op)
+            for node in nodes
+        )
         operators = " + ".join(dict.fromkeys(called)) or types[layer]
         why = "; ".join(reasons)
         rows.append(Support(layer, operators or "Identity", not reasons, why, bool(own)))
     for node in graph.nodes:  # of no layer, as what a loop or a condition holds
         if node.name in problems and node.name not in told:
-            rows.append(Support(layer_name(node), spelled(node.op), False, problems[node.name]))
+            rows.append(
+                Support(layer_name(node), pytorch_spelling(node.op), False, problems[node.name])
+            )
     return rows

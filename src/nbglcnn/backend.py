@@ -12,16 +12,16 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from nbglcnn.errors import InputError, ModelError, OpenGLUnavailable
 from nbglcnn.graph import Array
 from nbglcnn.inputs.arguments import check_count
-from nbglcnn.inputs.arrays import plain_array
-from nbglcnn.load import load, rewrites, rewritten_shape_inputs
+from nbglcnn.inputs.arrays import native_array
+from nbglcnn.load import is_rewritten, load, rewritten_shape_inputs
 from nbglcnn.lowering.lower import lower
 from nbglcnn.ops import OPERATORS
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.session import Session
 
 # Whose output depends on the shape of the input, not on its numbers.
-OF_SHAPE = {"Shape", "Size"}
-WHOLE = {TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL}
+SHAPE_OPERATORS = {"Shape", "Size"}
+INTEGER_TYPES = {TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL}
 
 
 def shape_inputs(model: ModelProto) -> set[str]:
@@ -35,30 +35,30 @@ def shape_inputs(model: ModelProto) -> set[str]:
         record = OPERATORS.get(node.op_type)
         positions = record.shape_inputs if record else rewritten_shape_inputs(node.op_type)
         direct.update(name for k, name in enumerate(node.input) if k in positions)
-        if node.op_type not in OF_SHAPE and any(o in asked | direct for o in node.output):
+        if node.op_type not in SHAPE_OPERATORS and any(o in asked | direct for o in node.output):
             asked.update(node.input)
-    whole = {i.name for i in model.graph.input if i.type.tensor_type.elem_type in WHOLE}
+    whole = {i.name for i in model.graph.input if i.type.tensor_type.elem_type in INTEGER_TYPES}
     return {i.name for i in model.graph.input if i.name in direct or i.name in asked & whole}
 
 
-def unsupported(model: ModelProto) -> set[str]:
+def unsupported_operators(model: ModelProto) -> set[str]:
     """Operators of what depends on the inputs' numbers that cannot run, whatever shapes are."""
     functions = {(function.domain, function.name) for function in model.functions}
     constants = {tensor.name for tensor in model.graph.initializer}
     computed = {i.name for i in model.graph.input} - constants
     found = set()
     for node in model.graph.node:
-        if node.op_type in OF_SHAPE or not computed.intersection(node.input):
+        if node.op_type in SHAPE_OPERATORS or not computed.intersection(node.input):
             continue
         computed.update(node.output)
         domain = "" if node.domain == "ai.onnx" else node.domain
         runs = not domain and node.op_type in OPERATORS
-        if not (runs or rewrites(node.op_type, domain) or (domain, node.op_type) in functions):
+        if not (runs or is_rewritten(node.op_type, domain) or (domain, node.op_type) in functions):
             found.add(node.op_type)
     return found
 
 
-def bound(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
+def bind_inputs(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
     """A copy of the model in which these inputs are constants."""
     copy = ModelProto()
     copy.CopyFrom(model)
@@ -74,22 +74,22 @@ def bound(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
 def named_inputs(model: ModelProto, inputs: Any) -> dict[str, Array]:
     """The arrays of a call by name: given by name, in the model's order, or as the only one."""
     if isinstance(inputs, Mapping):
-        return {name: plain_array(array, name) for name, array in inputs.items()}
+        return {name: native_array(array, name) for name, array in inputs.items()}
     arrays = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
     initialized = {tensor.name for tensor in model.graph.initializer}
     names = [i.name for i in model.graph.input]
     # Files of IR version 3 list weights among the inputs; a call may give them or leave them out.
     needed = names if len(arrays) == len(names) else [n for n in names if n not in initialized]
     check_count(len(arrays), needed)
-    return {name: plain_array(array, name) for name, array in zip(needed, arrays, strict=True)}
+    return {name: native_array(array, name) for name, array in zip(needed, arrays, strict=True)}
 
 
-def compiled(model: ModelProto, inputs: Mapping[str, Array]) -> tuple[Plan, tuple[Array, ...]]:
+def compile_call(model: ModelProto, inputs: Mapping[str, Array]) -> tuple[Plan, tuple[Array, ...]]:
     """The Plan for a call's shapes and shape inputs, and the arrays that it takes at run time."""
     shapes = shape_inputs(model)
     initialized = {tensor.name for tensor in model.graph.initializer}
     constants = {n: a for n, a in inputs.items() if n in shapes or n in initialized}
-    fixed = bound(model, constants) if constants else model
+    fixed = bind_inputs(model, constants) if constants else model
     initialized.update(constants)
     arrays = tuple(inputs[i.name] for i in fixed.graph.input if i.name not in initialized)
     graph, prepared = load(fixed, arrays)
@@ -104,25 +104,25 @@ class OpenGLRep(BackendRep):
 
     def __init__(self, model: ModelProto) -> None:
         self._model = model
-        self._shapes = shape_inputs(model) | {t.name for t in model.graph.initializer}
+        self._constant_inputs = shape_inputs(model) | {t.name for t in model.graph.initializer}
         self._session: Session | None = None
-        self._made_for: object = None
+        self._compiled_for: object = None
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """The outputs in the model's order and declared types; also to be had by name."""
         given = named_inputs(self._model, inputs)
         made_for = [
-            (name, array.shape, array.tobytes() if name in self._shapes else None)
+            (name, array.shape, array.tobytes() if name in self._constant_inputs else None)
             for name, array in given.items()
         ]
-        if self._session is None or self._made_for != made_for:
-            plan, arrays = compiled(self._model, given)
+        if self._session is None or self._compiled_for != made_for:
+            plan, arrays = compile_call(self._model, given)
             self.close()
-            self._session, self._made_for = Session(plan), made_for
+            self._session, self._compiled_for = Session(plan), made_for
         else:
             takes = {record.key for record in self._session.plan.header.inputs}
             arrays = tuple(array for name, array in given.items() if name in takes)
-        return outputs_of(self._model, self._session.plan, self._session.run(*arrays))
+        return declared_outputs(self._model, self._session.plan, self._session.run(*arrays))
 
     def close(self) -> None:
         """Free what the last call left on the device."""
@@ -131,7 +131,7 @@ class OpenGLRep(BackendRep):
             self._session = None
 
 
-def outputs_of(model: ModelProto, plan: Plan, values: Mapping[str, Array]) -> tuple[Any, ...]:
+def declared_outputs(model: ModelProto, plan: Plan, values: Mapping[str, Array]) -> tuple[Any, ...]:
     """A Plan's values as the model declares its outputs: their order, types and names."""
     names = list(dict.fromkeys(output.name for output in model.graph.output))
     keys = dict(zip(names, plan.header.outputs, strict=True))
@@ -151,7 +151,7 @@ class OpenGLBackend(Backend):
         """Whether it compiles, as far as that can be told before its inputs are known."""
         if not cls.supports_device(device):
             return False
-        if unsupported(model):
+        if unsupported_operators(model):
             return False
         if shape_inputs(model):
             return True
@@ -198,11 +198,13 @@ class OpenGLBackend(Backend):
         super().run_node(node, inputs, device, outputs_info, opset_version=version)
         given = [name for name in dict.fromkeys(node.input) if name]
         if isinstance(inputs, Mapping):
-            arrays = [plain_array(inputs[name], name) for name in given]
+            arrays = [native_array(inputs[name], name) for name in given]
         else:
             several = [inputs] if isinstance(inputs, np.ndarray) else inputs
-            arrays = [plain_array(array, "an input") for array in several]
-        model = _model_of(node, dict(zip(given, arrays, strict=True)), version, outputs_info)
+            arrays = [native_array(array, "an input") for array in several]
+        model = _single_node_model(
+            node, dict(zip(given, arrays, strict=True)), version, outputs_info
+        )
         return cls.run_model(model, arrays, device, **kwargs)
 
     @classmethod
@@ -211,7 +213,7 @@ class OpenGLBackend(Backend):
         return device.split(":")[0] == "CPU"
 
 
-def _model_of(
+def _single_node_model(
     node: NodeProto,
     inputs: Mapping[str, Array],
     version: int,

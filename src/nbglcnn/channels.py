@@ -13,17 +13,17 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from nbglcnn.errors import InputError, nearest
+from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.graph import Array
 
 __all__ = ["Channels", "bottom", "clusters", "every", "groups", "random", "top"]
 
 Statistic = Literal["mean", "max", "min", "std", "mean_abs"]
-ROUNDS = 50  # of k-means, at most
-TRIES = 8  # of it, each from other beginnings
-MOST_NUMBERS = 1024  # of a map that are compared
+MAX_KMEANS_ITERATIONS = 50  # of k-means, at most
+KMEANS_STARTS = 8  # of it, each from other beginnings
+MAX_MAP_ELEMENTS = 1024  # of a map that are compared
 
-_OF: dict[str, Callable[[Array], Array]] = {
+_STATISTICS: dict[str, Callable[[Array], Array]] = {
     "mean": lambda maps: maps.mean(1, np.float64),
     "max": lambda maps: maps.max(1),
     "min": lambda maps: maps.min(1),
@@ -33,7 +33,9 @@ _OF: dict[str, Callable[[Array], Array]] = {
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, __all__)}")
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}{suggest_names(name, __all__)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Channels:
 
 def every(k: int, start: int = 0) -> Channels:
     """Every k-th channel, from `start` on."""
-    k, start = _whole("every: k", k, 1), _whole("every: start", start, 0)
+    k, start = _validate_integer("every: k", k, 1), _validate_integer("every: start", start, 0)
     return Channels(f"every({k}, {start})", lambda count, _: list(range(start, count, k)))
 
 
@@ -61,7 +63,7 @@ def random(share: float, seed: int = 0) -> Channels:
     """A random share of the channels, from 0 to 1; the same for the same seed."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise InputError(f"random: share={share!r}; a number from 0 (none) to 1 (all) is needed")
-    seed = _whole("random: seed", seed, 0)
+    seed = _validate_integer("random: seed", seed, 0)
 
     def choose(count: int, _: Any) -> list[int]:
         order: list[int] = np.random.default_rng(seed).permutation(count).tolist()
@@ -75,12 +77,12 @@ def top(n: int, by: Statistic = "mean") -> Channels:
 
     `by` is "mean", "max", "min", "std" or "mean_abs". Channels with NaN come last.
     """
-    return _extreme("top", n, by, -1)
+    return _ranked("top", n, by, -1)
 
 
 def bottom(n: int, by: Statistic = "mean") -> Channels:
     """The n channels that have the least of a statistic, as `top`."""
-    return _extreme("bottom", n, by, 1)
+    return _ranked("bottom", n, by, 1)
 
 
 def clusters(count: int, number: int = 0, seed: int = 0) -> Channels:
@@ -92,8 +94,11 @@ def clusters(count: int, number: int = 0, seed: int = 0) -> Channels:
     far from each other (k-means++, Arthur and Vassilvitskii 2007). Broad's network bending groups
     maps by learned features instead (arXiv:2005.12420, section 4.2). `groups` gives all of them.
     """
-    count, seed = _whole("clusters: count", count, 1), _whole("clusters: seed", seed, 0)
-    number = _whole("clusters: number", number, 0)
+    count, seed = (
+        _validate_integer("clusters: count", count, 1),
+        _validate_integer("clusters: seed", seed, 0),
+    )
+    number = _validate_integer("clusters: number", number, 0)
     if number >= count:
         raise InputError(f"clusters: number={number}; {count} groups have numbers 0 to {count - 1}")
     return Channels(
@@ -106,38 +111,40 @@ def groups(array: Any, count: int, seed: int = 0) -> list[list[int]]:
 
     As `clusters`. There are fewer channels than that: the last groups are empty.
     """
-    maps = _normalised(_maps(np.asarray(array)))
+    maps = _normalize_maps(_flatten_maps(np.asarray(array)))
     rng = np.random.default_rng(seed)
-    found = min((_k_means(maps, count, rng) for _ in range(TRIES)), key=lambda one: one[0])[1]
+    found = min((_k_means(maps, count, rng) for _ in range(KMEANS_STARTS)), key=lambda one: one[0])[
+        1
+    ]
     own = [np.flatnonzero(found == k).tolist() for k in range(count)]
     return sorted(own, key=lambda one: (-len(one), one))
 
 
-def _extreme(name: str, n: int, by: str, sign: int) -> Channels:
-    n = _whole(f"{name}: n", n, 1)
-    if by not in _OF:
+def _ranked(name: str, n: int, by: str, sign: int) -> Channels:
+    n = _validate_integer(f"{name}: n", n, 1)
+    if by not in _STATISTICS:
         raise InputError(f"{name}: by={by!r}; there are {', '.join(get_args(Statistic))}")
 
     def choose(count: int, values: Callable[[], Array]) -> list[int]:
         if n > count:
             raise InputError(f"{name}({n}): the layer has {count} channels")
         with np.errstate(all="ignore"):
-            sizes = np.asarray(_OF[by](_maps(values())), np.float64)
+            sizes = np.asarray(_STATISTICS[by](_flatten_maps(values())), np.float64)
         order: list[int] = np.argsort(sign * sizes, kind="stable").tolist()  # NaN last
         return order[:n]
 
     return Channels(f'{name}({n}, "{by}")', choose)
 
 
-def _maps(array: Array) -> Array:
+def _flatten_maps(array: Array) -> Array:
     """(channels, all examples and positions)."""
     _, c, *_ = array.shape
     return np.asarray(array, np.float32).swapaxes(0, 1).reshape(c, -1)
 
 
-def _normalised(maps: Array) -> Array:
+def _normalize_maps(maps: Array) -> Array:
     """Without mean, at length 1; flat maps, and those with NaN or infinities, are zeros."""
-    step = -(-maps.shape[1] // MOST_NUMBERS)
+    step = -(-maps.shape[1] // MAX_MAP_ELEMENTS)
     thin = maps[:, ::step].astype(np.float64)
     thin[~np.isfinite(thin).all(1)] = 0
     size = np.abs(thin).max(1, keepdims=True, initial=0)
@@ -156,7 +163,7 @@ def _k_means(maps: Array, count: int, rng: np.random.Generator) -> tuple[float, 
         chances = far / total if total > 0 else np.full(len(maps), 1 / len(maps))
         centres = np.concatenate([centres, maps[[rng.choice(len(maps), p=chances)]]])
     own = _distances(maps, centres).argmin(1)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_KMEANS_ITERATIONS):
         for k in np.unique(own):
             centres[k] = maps[own == k].mean(0)
         new = _distances(maps, centres).argmin(1)
@@ -172,7 +179,7 @@ def _distances(maps: Array, centres: Array) -> Array:
     return np.asarray(np.maximum(lengths - 2 * maps @ centres.T, 0))
 
 
-def _whole(what: str, number: Any, least: int) -> int:
+def _validate_integer(what: str, number: Any, least: int) -> int:
     if isinstance(number, bool) or not hasattr(number, "__index__") or number.__index__() < least:
         raise InputError(f"{what}={number!r}; a whole number of at least {least} is needed")
     found: int = number.__index__()

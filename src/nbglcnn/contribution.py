@@ -12,17 +12,17 @@ from nbglcnn.graph import Graph
 class CarriedWeights(Protocol):
     """Weights that runs in a page change, by the carries of a contribution.
 
-    `busy` says what the page does and `how_to_end` what ends it, for the errors of calls that have
-    to wait.
+    `busy_message` says what the page does and `how_to_end` what ends it, for the errors of calls
+    that have to wait.
     """
 
-    busy: str
+    busy_message: str
     how_to_end: str
 
-    def parameter_set(self, name: str, index: Any, numbers: Any) -> None:
+    def set_parameter(self, name: str, index: Any, numbers: Any) -> None:
         """Take numbers at an index of a parameter that Python sets."""
 
-    def weights_set(self) -> None:
+    def publish_weights(self) -> None:
         """Bring pages up to date with what Python has set."""
 
 
@@ -39,4 +39,4 @@ class Contribution:
     """
 
     extend: Callable[[Graph], Graph]
-    carried: CarriedWeights | None = None
+    carried_weights: CarriedWeights | None = None

@@ -29,8 +29,8 @@ FASHION_MNIST_CLASSES = (
 )
 
 _PACKAGE = "dataset-fashion-mnist"
-_IN_PACKAGE = "usr/share/datasets/fashion-mnist"
-_INSTALLED = Path("/", _IN_PACKAGE)
+_PACKAGE_FOLDER = "usr/share/datasets/fashion-mnist"
+_INSTALLED_FOLDER = Path("/", _PACKAGE_FOLDER)
 _PREFIX = {"train": "train", "test": "t10k"}
 _FILES = tuple(
     f"{prefix}-{kind}-ubyte.gz"
@@ -89,7 +89,7 @@ def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
 
 def _folder() -> Path:
     cached = cache_folder() / "fashion-mnist"
-    for folder in (_INSTALLED, cached):
+    for folder in (_INSTALLED_FOLDER, cached):
         if all((folder / name).exists() for name in _FILES):
             return folder
     _download(cached)
@@ -110,36 +110,38 @@ def cache_folder() -> Path:
 def _download(folder: Path) -> None:
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
     if apt is None or dpkg is None:
-        raise DatasetUnavailable(_how_to_get(folder, "There is no apt on this machine."))
+        raise DatasetUnavailable(_unavailable_message(folder, "There is no apt on this machine."))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        _show(f"nbglcnn: downloading the package {_PACKAGE} (31 MB) with `apt-get download`")
+        _print_progress(
+            f"nbglcnn: downloading the package {_PACKAGE} (31 MB) with `apt-get download`"
+        )
         # The sandbox user of apt run by root could not write into the folder, and apt would say so.
-        _run([apt, "-o", "APT::Sandbox::User=", "download", _PACKAGE], temporary, folder)
+        _run_command([apt, "-o", "APT::Sandbox::User=", "download", _PACKAGE], temporary, folder)
         [deb] = Path(temporary).glob("*.deb")
-        _show(f"nbglcnn: unpacking it into {folder}")
-        _run([dpkg, "-x", str(deb), "unpacked"], temporary, folder)
+        _print_progress(f"nbglcnn: unpacking it into {folder}")
+        _run_command([dpkg, "-x", str(deb), "unpacked"], temporary, folder)
         for name in _FILES:
-            source = Path(temporary, "unpacked", _IN_PACKAGE, name)
+            source = Path(temporary, "unpacked", _PACKAGE_FOLDER, name)
             if not source.exists():
                 raise DatasetUnavailable(
-                    _how_to_get(folder, f"The package {deb.name} holds no {name}.")
+                    _unavailable_message(folder, f"The package {deb.name} holds no {name}.")
                 )
             source.replace(folder / name)
 
 
-def _run(command: list[str], cwd: str, folder: Path) -> None:
+def _run_command(command: list[str], cwd: str, folder: Path) -> None:
     run = subprocess.run(
         command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if run.returncode:
         said = run.stdout.strip() or "nothing"
         raise DatasetUnavailable(
-            _how_to_get(folder, f"`{' '.join(command)}` failed and said: {said}")
+            _unavailable_message(folder, f"`{' '.join(command)}` failed and said: {said}")
         )
 
 
-def _how_to_get(folder: Path, reason: str) -> str:
+def _unavailable_message(folder: Path, reason: str) -> str:
     return (
         f"Fashion-MNIST is not here. {reason}\n"
         f"On Debian or Ubuntu: `apt-get update && apt-get install {_PACKAGE}`, as root. "
@@ -147,5 +149,5 @@ def _how_to_get(folder: Path, reason: str) -> str:
     )
 
 
-def _show(text: str) -> None:
+def _print_progress(text: str) -> None:
     sys.stderr.write(text + "\n")

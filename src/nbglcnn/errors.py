@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-CLOSED = "this Viewer was closed; make another one"
-NONE_SHARED: Mapping[str, Sequence[str]] = {}
+VIEWER_CLOSED_MESSAGE = "this Viewer was closed; make another one"
+NO_SHARED_NAMES: Mapping[str, Sequence[str]] = {}
 
 
 class NbglcnnError(Exception):
@@ -65,17 +65,17 @@ class DatasetUnavailable(NbglcnnError):
     """The images of a data set are not on this machine, or a file of it is damaged."""
 
 
-def nearest(name: object, names: Iterable[str]) -> str:
+def suggest_names(name: object, names: Iterable[str]) -> str:
     """What a message adds to a name that isn't there: the nearest that are, or nothing."""
     close = difflib.get_close_matches(str(name), list(names), 3, 0.5)
     return f" (near: {', '.join(close)})" if close else ""
 
 
-def unknown(
+def unknown_name_message(
     key: object,
     names: Sequence[str],
     kind: str = "value",
-    shared: Mapping[str, Sequence[str]] = NONE_SHARED,
+    shared: Mapping[str, Sequence[str]] = NO_SHARED_NAMES,
 ) -> str:
     """The words of a KeyError: the name, and the nearest that there are.
 
@@ -91,7 +91,7 @@ def unknown(
     return f"{key!r} is not a {kind} of this network; there are {len(names)}: {some}"
 
 
-def to_write(path: str | os.PathLike[str]) -> Path:
+def check_output_path(path: str | os.PathLike[str]) -> Path:
     """The path of a file that will be written; an OSError where it can't be one's."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path: the path of a file to write is needed, not {type(path).__name__}")
@@ -105,12 +105,14 @@ def to_write(path: str | os.PathLike[str]) -> Path:
 
 
 # Whose frames stand between a warning and the line that it is about: setting a trait runs our code.
-_OURS = ("nbglcnn.", "traitlets.")
+_INTERNAL_MODULES = ("nbglcnn.", "traitlets.")
 
 
-def users_line() -> int:
+def user_stacklevel() -> int:
     """The stack level of the user's own line, for a warning raised by the caller."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        _INTERNAL_MODULES
+    ):
         frame, level = frame.f_back, level + 1
     return level

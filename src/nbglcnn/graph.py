@@ -18,23 +18,23 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str,
 
 # How a value depends on the batch: it has a first axis of examples, each computed by itself
 # ("apart"), or they are by themselves along other axes, or it computes across them.
-Dependence = Literal["apart", "elsewhere", "across"]
-FORWARD = "forward"  # the section of a node that says nothing else
+BatchDependence = Literal["apart", "elsewhere", "across"]
+FORWARD_SECTION = "forward"  # the section of a node that says nothing else
 FLOAT16 = 10  # ONNX's number of that element type
 PADDING_IDX = "padding_idx"  # of a Gather: its row that has no gradient; no attribute of ONNX's
 
 
-def batch_of(inputs: Iterable[tuple[int, ...]]) -> int:
+def batch_size(inputs: Iterable[tuple[int, ...]]) -> int:
     """How many examples a network gets at once: the first axis of its first input that has two."""
     return next((shape[0] for shape in inputs if len(shape) > 1), 1)
 
 
-def several(value: Attribute) -> Sequence[object]:
+def attribute_values(value: Attribute) -> Sequence[object]:
     """An attribute's values: all of a tuple, else the one."""
     return value if isinstance(value, tuple) else (value,)
 
 
-def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType(dict(mapping))
 
 
@@ -42,14 +42,14 @@ def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
 class Value:
     """A named tensor. `data` is set for constants (parameters and what was folded from them).
 
-    `follows_parameters`: new weights change the numbers of this constant.
+    `depends_on_parameters`: new weights change the numbers of this constant.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     data: Array | None = None
-    follows_parameters: bool = False
+    depends_on_parameters: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -59,11 +59,11 @@ class Value:
 
 def fixed(values: Mapping[str, Value], value: str) -> Array | None:
     """A constant's data when no new weights can change its numbers, else None."""
-    return None if not value or values[value].follows_parameters else values[value].data
+    return None if not value or values[value].depends_on_parameters else values[value].data
 
 
 @dataclass(frozen=True, slots=True)
-class InPython:
+class PythonFallback:
     """What the model's own framework computes in the place of passes, and why.
 
     `operator` is its name for people: a module's class, or the ONNX operator that is `node`, which
@@ -81,24 +81,24 @@ class Node:
 
     `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file),
     `module_type` that module's class name, `call` the key of the call it ran in (`block:1`; "" for
-    the model's own). `torch_operator` names PyTorch's operator that it was translated from
+    the model's own). `torch_name` names PyTorch's operator that it was translated from
     (`max.dim`; "" without one). `domain` is "" for the standard operators. `section` is the part of
-    the Plan that runs it. Of a node with `python` the framework computes the outputs, for the
-    present input.
+    the Plan that runs it. Of a node with `python_fallback` the framework computes the outputs, for
+    the present input.
     """
 
     name: str
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: Mapping[str, Attribute] = field(default_factory=lambda: _frozen({}))
+    attributes: Mapping[str, Attribute] = field(default_factory=lambda: _read_only({}))
     module: str = ""
     module_type: str = ""
     torch_operator: str = ""
     domain: str = ""
     call: str = ""
-    section: str = FORWARD
-    python: InPython | None = None
+    section: str = FORWARD_SECTION
+    python_fallback: PythonFallback | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Graph:
     """A network: run-time nodes in topological order, values by name, and the keys users see.
 
     `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
-    `folded` are the nodes that were computed at load time from constants, in order;
+    `folded_nodes` are the nodes that were computed at load time from constants, in order;
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
     names for tied weights), `buffers` are those of these names that are not trained. `calls` has
     the call that each call of a module was made in ("" for the model's own), in call order.
@@ -185,23 +185,25 @@ class Graph:
     keys: tuple[Key, ...]
     parameters: Mapping[str, str]
     buffers: frozenset[str] = frozenset()
-    folded: tuple[Node, ...] = ()
+    folded_nodes: tuple[Node, ...] = ()
     source: str = "onnx"  # "torch" or "onnx": who is the reference that names and numbers come from
     notes: tuple[str, ...] = ()  # what was changed on the way in, in plain words
     comparison: Comparison | None = None  # of two networks in one
-    settings: frozenset[str] = frozenset()  # parameters whose numbers decided what is computed
+    constant_reads: frozenset[str] = (
+        frozenset()
+    )  # parameters whose numbers decided what is computed
     carries: tuple[Carry, ...] = ()
     classes: tuple[str, ...] = ()  # what the model itself calls the values of its output
-    calls: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
+    calls: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
     # How pictures become inputs, by their values' names, where it isn't as usual: see plan.Input.
-    fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _frozen({}))
-    noise: Mapping[str, str] = field(default_factory=lambda: _frozen({}))
+    picture_fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _read_only({}))
+    noise: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
     # Keys of the values of modules with several names, by each name that has no key.
-    shared: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _frozen({}))
+    shared_modules: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _read_only({}))
     arguments: Any = None  # load's Arguments, where inputs are nested or constants stand between
     preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
     # How values depend on the batch, by key, as far as the framework was run at two batch sizes.
-    dependences: Mapping[str, Dependence] = field(default_factory=lambda: _frozen({}))
+    batch_dependences: Mapping[str, BatchDependence] = field(default_factory=lambda: _read_only({}))
     on_demand: frozenset[str] = frozenset()  # sections that run when they are asked for
 
     def shape(self, value: str) -> tuple[int, ...]:
@@ -212,11 +214,11 @@ class Graph:
         """A value's data when it is known at compile time, else None."""
         return self.values[value].data if value else None
 
-    def fixed(self, value: str) -> Array | None:
+    def static_data(self, value: str) -> Array | None:
         """A constant's data when no new weights can change its numbers, else None."""
         return fixed(self.values, value)
 
-    def rounded(self) -> frozenset[str]:
+    def float16_keys(self) -> frozenset[str]:
         """Keys of what follows from numbers that the model itself rounds to float16.
 
         There the last digit of a float32 may decide between two float16, which are 5e-4 apart.
@@ -228,16 +230,18 @@ class Graph:
                 found.update(filter(None, node.outputs))
         return frozenset(key.name for key in self.keys if key.value in found)
 
-    def in_python(self) -> dict[str, Node]:
+    def python_nodes(self) -> dict[str, Node]:
         """The values that the framework computes, each with the node that gives it."""
-        return {out: node for node in self.nodes if node.python for out in node.outputs if out}
+        return {
+            out: node for node in self.nodes if node.python_fallback for out in node.outputs if out
+        }
 
-    def python_behind(self, name: str) -> str:
+    def python_consumer(self, name: str) -> str:
         """The first value that the framework computes from that of a key; "" for none."""
         reached = {self.key(name).value}
         for node in self.nodes:
             if not reached.isdisjoint(node.inputs):
-                if node.python:
+                if node.python_fallback:
                     return node.module or node.name
                 reached.update(filter(None, node.outputs))
         return ""
@@ -250,7 +254,7 @@ class Graph:
         raise KeyError(name)
 
 
-def inside(graph: Graph, node: Node, key: Key) -> bool:
+def is_inside_call(graph: Graph, node: Node, key: Key) -> bool:
     """Whether a node ran within the call of a module that returned a key's value.
 
     Of the nodes that read the value those within had it before the call returned: a hook on the
@@ -263,7 +267,7 @@ def inside(graph: Graph, node: Node, key: Key) -> bool:
     return call is not None
 
 
-def returns(graph: Graph) -> dict[str | None, tuple[float, ...]]:
+def return_order(graph: Graph) -> dict[str | None, tuple[float, ...]]:
     """When each call returned, to sort keys of one value by: an inner call before the outer one.
 
     What no call returned, an input or an operator's value, was there before; it has None.
@@ -277,7 +281,7 @@ def returns(graph: Graph) -> dict[str | None, tuple[float, ...]]:
     return found
 
 
-def checked_observe(observe: Any) -> None:
+def check_observe(observe: Any) -> None:
     """InputError unless it is "all", "outputs" or a collection of names."""
     if isinstance(observe, str):
         fits = observe in ("all", "outputs")
@@ -287,17 +291,19 @@ def checked_observe(observe: Any) -> None:
         raise InputError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')
 
 
-OWN = "Python"  # what `op` is of a node with `python`: no file can have one of that name
+PYTHON_OP = (
+    "Python"  # what `op` is of a node with `python_fallback`: no file can have one of that name
+)
 
 
-def with_python(graph: Graph, reasons: Mapping[str, str]) -> Graph:
+def assign_to_python(graph: Graph, reasons: Mapping[str, str]) -> Graph:
     """The Graph with some nodes, by name, left to Python, each for its reason."""
 
     def left(node: Node) -> Node:
         if node.name not in reasons:
             return node
-        own = InPython(node.op, reasons[node.name], node)
-        return replace(node, op=OWN, domain="", python=own)
+        own = PythonFallback(node.op, reasons[node.name], node)
+        return replace(node, op=PYTHON_OP, domain="", python_fallback=own)
 
     return replace(graph, nodes=tuple(map(left, graph.nodes)))
 

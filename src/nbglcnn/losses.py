@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, nearest
+from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.graph import Array
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.gradient_builder import GradientBuilder
 
 Shape = tuple[int, ...]
 
 # Softplus of -|x| and the rest: no exp overflows.
-LOGITS = "return max(a, vec4(0.0)) - a * b + log(1.0 + exp(-abs(a)));"
-SIGMOID = "return 1.0 / (1.0 + exp(-a)) - b;"
+BCE_LOGITS_GLSL = "return max(a, vec4(0.0)) - a * b + log(1.0 + exp(-abs(a)));"
+BCE_LOGITS_SLOPE_GLSL = "return 1.0 / (1.0 + exp(-a)) - b;"
 # torch bounds the logarithms by -100, and the gradient's denominator by 1e-12.
-ENTROPY = "return -b * max(log(a), vec4(-100.0)) - (1.0 - b) * max(log(1.0 - a), vec4(-100.0));"
-SMOOTH = "\n".join([
+BCE_GLSL = "return -b * max(log(a), vec4(-100.0)) - (1.0 - b) * max(log(1.0 - a), vec4(-100.0));"
+SMOOTH_L1_GLSL = "\n".join([
     "vec4 d = abs(a - b);",
     "return select(lessThan(d, vec4(u_beta)), 0.5 * d * d / u_beta, d - 0.5 * u_beta);",
 ])  # fmt: skip
@@ -41,7 +41,9 @@ class Loss:
         given = ", ".join(f"{name}={number:g}" for name, number in self.numbers.items())
         return f"losses.{self.name}({given})"
 
-    def write(self, rules: Rules, output: str, target: str, weights: str) -> tuple[str, str]:
+    def add_nodes(
+        self, rules: GradientBuilder, output: str, target: str, weights: str
+    ) -> tuple[str, str]:
         """Add its nodes: names of the value, without axes, and of the output's gradient.
 
         `weights` has for each example its share of the mean, or is "" where all count alike.
@@ -50,9 +52,9 @@ class Loss:
             smoothing = float(self.numbers.get("label_smoothing", 0.0))
             each, slope, places = _cross_entropy(rules, output, target, smoothing)
         else:
-            kind = _EACH[self.name]
-            each = rules.slope(kind[0], output, target, **self.numbers)
-            slope = rules.slope(kind[1], output, target, **self.numbers)
+            kind = _ELEMENT_GLSL[self.name]
+            each = rules.apply_glsl(kind[0], output, target, **self.numbers)
+            slope = rules.apply_glsl(kind[1], output, target, **self.numbers)
             places = rules.shape(output)
         return _mean(rules, each, slope, places, weights)
 
@@ -96,18 +98,18 @@ def cross_entropy(label_smoothing: float = 0.0) -> Loss:
 
 CROSS_ENTROPY = "cross_entropy"
 # Value and slope of each element: of the output a and the target b.
-_EACH = {
+_ELEMENT_GLSL = {
     "mse": ("return (a - b) * (a - b);", "return 2.0 * (a - b);"),
     "l1": ("return abs(a - b);", "return sign(a - b);"),
-    "smooth_l1": (SMOOTH, "return clamp((a - b) / u_beta, vec4(-1.0), vec4(1.0));"),
-    "bce": (ENTROPY, "return (a - b) / max((1.0 - a) * a, vec4(1e-12));"),
-    "bce_with_logits": (LOGITS, SIGMOID),
+    "smooth_l1": (SMOOTH_L1_GLSL, "return clamp((a - b) / u_beta, vec4(-1.0), vec4(1.0));"),
+    "bce": (BCE_GLSL, "return (a - b) / max((1.0 - a) * a, vec4(1e-12));"),
+    "bce_with_logits": (BCE_LOGITS_GLSL, BCE_LOGITS_SLOPE_GLSL),
 }
-_MADE: Mapping[str, Callable[[], Loss]] = {
+_LOSSES: Mapping[str, Callable[[], Loss]] = {
     one.__name__: one for one in (mse, l1, smooth_l1, bce, bce_with_logits, cross_entropy)
 }
 # PyTorch's modules: which loss, and what of theirs must be as by default.
-_OF_TORCH: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
+_TORCH_LOSSES: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
     "MSELoss": (mse, ()),
     "L1Loss": (l1, ()),
     "SmoothL1Loss": (smooth_l1, ("beta",)),
@@ -119,7 +121,7 @@ _OF_TORCH: Mapping[str, tuple[Callable[..., Loss], tuple[str, ...]]] = {
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def understood(loss: Any) -> Loss | str:
+def to_loss(loss: Any) -> Loss | str:
     """A Loss for what `nbglcnn.train` takes, or the key of an output that is one.
 
     Raises InputError for one that isn't supported.
@@ -127,17 +129,17 @@ def understood(loss: Any) -> Loss | str:
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str):
-        return _MADE[loss]() if loss in _MADE else loss
-    known = _OF_TORCH.get(type(loss).__name__)
+        return _LOSSES[loss]() if loss in _LOSSES else loss
+    known = _TORCH_LOSSES.get(type(loss).__name__)
     if known is not None and type(loss).__module__.startswith("torch.nn."):
-        return _of_torch(loss, *known)
+        return _from_torch(loss, *known)
     raise InputError(
-        f"loss={loss!r}: give one of {', '.join(map(repr, _MADE))}, what nbglcnn.losses makes, one "
-        f"of torch.nn's {', '.join(_OF_TORCH)}, or the key of a scalar output of the model"
+        f"loss={loss!r}: give one of {', '.join(map(repr, _LOSSES))}, what nbglcnn.losses makes, "
+        f"one of torch.nn's {', '.join(_TORCH_LOSSES)}, or the key of a scalar output of the model"
     )
 
 
-def _of_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) -> Loss:
+def _from_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) -> Loss:
     kind = type(loss).__name__
     if loss.reduction != "mean":
         raise InputError(f'{kind}(reduction={loss.reduction!r}): only "mean" is supported')
@@ -162,16 +164,16 @@ def _of_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) -> L
     return made(**{name: getattr(loss, name) for name in names})
 
 
-def unknown_loss(name: str, keys: list[str]) -> str:
+def unknown_loss_message(name: str, keys: list[str]) -> str:
     """What is said where a text is neither a loss nor a key."""
-    near = nearest(name, [*_MADE, *keys])
+    near = suggest_names(name, [*_LOSSES, *keys])
     return (
-        f"loss={name!r} is not known{near}: it is neither a loss ({', '.join(_MADE)}) nor the key "
-        "of a scalar output"
+        f"loss={name!r} is not known{near}: it is neither a loss ({', '.join(_LOSSES)}) nor the "
+        "key of a scalar output"
     )
 
 
-def is_index(loss: Loss, target: Array) -> bool:
+def has_class_indices(loss: Loss, target: Array) -> bool:
     """Whether targets are indices of classes."""
     return loss.name == CROSS_ENTROPY and target.dtype.kind in "iub"
 
@@ -190,7 +192,7 @@ def check_target(loss: Loss, target: Array, output: Shape) -> None:
     if not target.size:
         return
     least, most = target.min(), target.max()
-    if is_index(loss, target):
+    if has_class_indices(loss, target):
         if least < 0 or most >= output[1]:
             raise InputError(
                 f"cross_entropy: the targets hold the class {least if least < 0 else most}; the "
@@ -201,7 +203,7 @@ def check_target(loss: Loss, target: Array, output: Shape) -> None:
 
 
 def _cross_entropy(
-    rules: Rules, output: str, target: str, smoothing: float
+    rules: GradientBuilder, output: str, target: str, smoothing: float
 ) -> tuple[str, str, Shape]:
     """Of each place the loss, of each logit the slope, and the shape of the places."""
     shape = rules.shape(output)
@@ -209,31 +211,33 @@ def _cross_entropy(
     if index:
         target = rules.reshape(target, (shape[0], 1, *shape[2:]))
         numbers = np.arange(classes, dtype=np.float32).reshape(1, classes, *[1] * (len(shape) - 2))
-        wanted = rules.slope(
-            "return select(equal(a, b), vec4(u_own), vec4(u_rest));", rules.array(numbers), target,
-            own=1 - smoothing + smoothing / classes, rest=smoothing / classes,
+        wanted = rules.apply_glsl(
+            "return select(equal(a, b), vec4(u_own), vec4(u_rest));", rules.add_constant(numbers),
+            target, own=1 - smoothing + smoothing / classes, rest=smoothing / classes,
         )  # fmt: skip
     elif smoothing:
-        wanted = rules.slope("return a * u_share + u_rest;", target,
-                             share=1 - smoothing, rest=smoothing / classes)  # fmt: skip
+        wanted = rules.apply_glsl("return a * u_share + u_rest;", target,
+                                  share=1 - smoothing, rest=smoothing / classes)  # fmt: skip
     else:
         wanted = target
-    logarithms = rules.node("LogSoftmax", output, axis=1)
-    each = rules.negative(rules.sum(rules.multiply(wanted, logarithms), [1]))
+    logarithms = rules.add_node("LogSoftmax", output, axis=1)
+    each = rules.negate(rules.sum(rules.multiply(wanted, logarithms), [1]))
     if index:
-        slope = rules.slope("return exp(a) - b;", logarithms, wanted)
+        slope = rules.apply_glsl("return exp(a) - b;", logarithms, wanted)
     else:
-        slope = rules.slope("return exp(a) * b - c;", logarithms, rules.sum(wanted, [1]), wanted)
+        slope = rules.apply_glsl(
+            "return exp(a) * b - c;", logarithms, rules.sum(wanted, [1]), wanted
+        )
     return each, slope, (shape[0], 1, *shape[2:])
 
 
 def _mean(
-    rules: Rules, each: str, slope: str, places: Shape, weights: str
+    rules: GradientBuilder, each: str, slope: str, places: Shape, weights: str
 ) -> tuple[str, str]:  # fmt: skip
     """The mean over all places, and the slopes of it."""
     axes = range(len(places))
     if not weights:
-        mean = rules.node("ReduceMean", each, rules.integers(*axes), keepdims=0)
+        mean = rules.add_node("ReduceMean", each, rules.add_int_list(*axes), keepdims=0)
         return mean, rules.scale(slope, 1 / max(1, math.prod(places)))
     share = 1 / max(1, math.prod(places[1:]))
     own = rules.scale(rules.reshape(weights, (places[0], *[1] * (len(places) - 1))), share)

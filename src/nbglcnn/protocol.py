@@ -26,20 +26,20 @@ log = logging.getLogger("nbglcnn")
 
 CHUNK = 2 * 2**20  # bytes; notebook servers silently drop a frame above 10 MiB
 COLOR_RANGES = ("channel", "layer", "fixed")
-FIRST_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
-QUIET_S = 2.0  # without a message before missing parts are asked for again, once
+DEFAULT_VIEW: dict[str, Any] = {"name": "network", "layer": None, "channels": [], "pixel": None}
+RESEND_TIMEOUT_S = 2.0  # without a message before missing parts are asked for again, once
 VIEWS = (
     *("network", "maps", "filters", "explain", "bend", "train", "teach", "profile", "compare"),
 )
 MAX_COMPARED = 4  # channels that are shown large beside each other, at most
 MAX_BLOB = 2**31  # bytes of one blob; more than any texture we make
-MAX_SCREEN = 2**26  # bytes of the PNG of a view
-MAX_PROBED = 2**26  # bytes of the samples of a parity check, and of the input that they are of
-MOST_APART = 1024  # values that are named there in which equal examples differ
+MAX_SCREENSHOT = 2**26  # bytes of the PNG of a view
+MAX_PROBE_BYTES = 2**26  # bytes of the samples of a parity check, and of the input that they are of
+MAX_EXAMPLE_MISMATCHES = 1024  # values that are named there in which equal examples differ
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=10_000)]
-Edits = Annotated[str, Meta(max_length=2**20)]  # active edits in JSON; "" for none
+EditsJson = Annotated[str, Meta(max_length=2**20)]  # active edits in JSON; "" for none
 Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
 
 
@@ -136,7 +136,7 @@ class Verified(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     layers: tuple[tuple[Text, float, bool], ...]
     flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
     page: Name = ""
-    edits: Edits = ""
+    edits: EditsJson = ""
     note: Text = ""
     beyond: Text = ""
 
@@ -277,12 +277,12 @@ class Probed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     revision: Count
     part: Count
     count: Count
-    bytes: Annotated[int, Meta(ge=0, le=MAX_PROBED)]
-    edits: Edits = ""
+    bytes: Annotated[int, Meta(ge=0, le=MAX_PROBE_BYTES)]
+    edits: EditsJson = ""
     fed: Annotated[str, Meta(max_length=1000)] = ""
     apart: Annotated[
         tuple[tuple[Annotated[str, Meta(max_length=1000)], Count, Count], ...],
-        Meta(max_length=MOST_APART),
+        Meta(max_length=MAX_EXAMPLE_MISMATCHES),
     ] = ()
 
 
@@ -365,7 +365,7 @@ class Messages:
 
 
 # The Viewer's own; each feature adds its part.
-VIEWER = Messages(
+VIEWER_MESSAGES = Messages(
     (State, Part, Patches, Read, Probe, Done, Verified, Release, Refuse),
     (
         *(Hello, Need, Progress, Ran, Health, Pace, Pointed, Reply, Probed, Failed),
@@ -383,33 +383,33 @@ def warn_once(text: str) -> None:
         log.warning("nbglcnn: %s", text)
 
 
-def parts_of(size: int) -> int:
+def chunk_count(size: int) -> int:
     """The number of parts in which a blob travels."""
     return max(1, -(-size // CHUNK))
 
 
-def split(data: memoryview, parts: Sequence[int] = ()) -> Iterator[tuple[int, memoryview]]:
+def split_chunks(data: memoryview, chunks: Sequence[int] = ()) -> Iterator[tuple[int, memoryview]]:
     """(part, its bytes) for these parts of a blob, or all; numbers beyond its last are skipped."""
-    for part in parts or range(parts_of(len(data))):
-        if part < parts_of(len(data)):
+    for part in chunks or range(chunk_count(len(data))):
+        if part < chunk_count(len(data)):
             yield part, data[part * CHUNK : (part + 1) * CHUNK]
 
 
-class Assembly:
+class BlobAssembler:
     """A blob on its way in: parts in any order, each counted once and checked for its length."""
 
     def __init__(self, size: int) -> None:
         self.data = bytearray(size)
-        self.missing = set(range(parts_of(size)))
+        self.missing = set(range(chunk_count(size)))
 
     def add(self, part: int, count: int, size: int, buffer: memoryview) -> bool:
         """Take a part; False when it doesn't belong here or was taken before."""
         at = part * CHUNK
         length = min(CHUNK, len(self.data) - at)
-        if size != len(self.data) or count != parts_of(size) or buffer.nbytes != length:
+        if size != len(self.data) or count != chunk_count(size) or buffer.nbytes != length:
             warn_once(
                 f"ignored part {part + 1} of {count} ({buffer.nbytes} of {size} bytes) "
-                f"where {parts_of(len(self.data))} parts make {len(self.data)} bytes"
+                f"where {chunk_count(len(self.data))} parts make {len(self.data)} bytes"
             )
             return False
         if part not in self.missing:

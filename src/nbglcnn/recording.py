@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.api import compile
-from nbglcnn.errors import InputError, unknown
-from nbglcnn.inputs.arguments import Spec, as_arrays, checked_path
-from nbglcnn.inputs.picture_files import picture_folder, read_picture
+from nbglcnn.errors import InputError, unknown_name_message
+from nbglcnn.inputs.arguments import InputSpec, check_local_path, to_input_arrays
+from nbglcnn.inputs.picture_files import list_picture_folder, read_picture
 from nbglcnn.plan.schema import Plan, Value, content_hash
-from nbglcnn.runtime.batching import check_pieces, has_examples
-from nbglcnn.runtime.inputs import spec_of_pieces
+from nbglcnn.runtime.batching import check_splittable, has_examples
+from nbglcnn.runtime.input_arrays import batched_input_spec
 from nbglcnn.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-RECORDED = "_recorded"  # which examples are there
-IN_FLIGHT = 2  # pieces for each thread of a cluster: one is computed, one is on its way
-TRIES = 4  # of a piece whose workers die, and of sending the Plan to all
-PAUSE_S = 1.0  # in which a dead worker is noticed
-ONE_SIZE = "All examples have one size; a Plan compiled with a preprocess resizes pictures"
-LONGEST = 120  # letters of a file's name
+DONE_ARRAY = "_recorded"  # which examples are there
+TASKS_PER_THREAD = 2  # pieces for each thread of a cluster: one is computed, one is on its way
+MAX_TRIES = 4  # of a piece whose workers die, and of sending the Plan to all
+RETRY_DELAY_S = 1.0  # in which a dead worker is noticed
+ONE_SIZE_HINT = "All examples have one size; a Plan compiled with a preprocess resizes pictures"
+MAX_FILE_NAME = 120  # letters of a file's name
 
 
 def record(
@@ -73,29 +73,29 @@ def record(
             else, or a recording of another model or other data.
         KeyError: there is no such layer.
     """
-    library = _zarr()
-    source = _source(data)
+    library = _import_zarr()
+    source = _open_examples(data)
     count = len(source)
     if count == 0:
         raise InputError("record: the data has no examples")
     if isinstance(model, Plan):
         plan = model
     else:
-        plan = compile(model, source.raw(range(min(batch_size, count))), observe=[*layers])
-    spec = spec_of_pieces(plan.header)
-    source.specs = None if spec is None else [replace(spec, advice=ONE_SIZE)]
+        plan = compile(model, source.raw_batch(range(min(batch_size, count))), observe=[*layers])
+    spec = batched_input_spec(plan.header)
+    source.specs = None if spec is None else [replace(spec, advice=ONE_SIZE_HINT)]
     size = plan.header.batch
-    values = _values(plan, layers, count)
-    names = {key: _name(key, number) for number, key in enumerate(values)}
+    values = _recorded_values(plan, layers, count)
+    names = {key: _array_name(key, number) for number, key in enumerate(values)}
     attributes = {
         "network": plan.header.name,
         "layers": [*values],
         "examples": count,
         "batch_size": size,
         "model": content_hash(plan.hash.encode(), *(w.hash.encode() for w in plan.header.weights)),
-        "first_example": content_hash(np.ascontiguousarray(source.piece(range(1))).tobytes()),
+        "first_example": content_hash(np.ascontiguousarray(source.input_batch(range(1))).tobytes()),
     }
-    group = _opened(library, Path(path), attributes)
+    group = _open_group(library, Path(path), attributes)
     with library.config.set({"array.write_empty_chunks": True}):
         arrays = {
             key: group.require_array(
@@ -113,14 +113,14 @@ def record(
                 "model": attributes["model"],
             }
             array.update_attributes(own)
-        there = group.require_array(RECORDED, shape=(count,), chunks=(size,), dtype="bool")
+        there = group.require_array(DONE_ARRAY, shape=(count,), chunks=(size,), dtype="bool")
         _write(plan, source, arrays, there, size, client)
     result: zarr.Group = library.open_group(path, mode="r")
     return result
 
 
 def _write(
-    plan: Plan, source: _Source, arrays: Mapping[str, Any], there: Any, size: int, client: Any
+    plan: Plan, source: _Examples, arrays: Mapping[str, Any], there: Any, size: int, client: Any
 ) -> None:
     from tqdm.auto import tqdm
 
@@ -133,7 +133,7 @@ def _write(
     if not todo:
         return
     done = count - sum(map(len, todo))
-    computed = _on_cluster if client is not None else _here
+    computed = _run_on_cluster if client is not None else _run_locally
     with tqdm(total=count, initial=done, unit="example", delay=3.0, leave=False) as bar:
         for rows, found in computed(plan, source, todo, [*arrays], client):
             for key, array in arrays.items():
@@ -142,21 +142,21 @@ def _write(
             bar.update(len(rows))
 
 
-Piece = tuple[range, Mapping[str, Array]]
+BatchValues = tuple[range, Mapping[str, Array]]
 
 
-def _here(
-    plan: Plan, source: _Source, todo: Sequence[range], keys: Sequence[str], _: Any
-) -> Iterator[Piece]:
+def _run_locally(
+    plan: Plan, source: _Examples, todo: Sequence[range], keys: Sequence[str], _: Any
+) -> Iterator[BatchValues]:
     with Session(plan) as session:
         for rows in todo:
-            found = session.run(source.piece(rows))
+            found = session.run(source.input_batch(rows))
             yield rows, {key: found[key] for key in keys}
 
 
-def _on_cluster(
-    plan: Plan, source: _Source, todo: Sequence[range], keys: Sequence[str], client: Any
-) -> Iterator[Piece]:
+def _run_on_cluster(
+    plan: Plan, source: _Examples, todo: Sequence[range], keys: Sequence[str], client: Any
+) -> Iterator[BatchValues]:
     from distributed import CancelledError, as_completed
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
@@ -166,22 +166,24 @@ def _on_cluster(
 
     def submitted(rows: range) -> Any:
         # The Plan is one future for all pieces: it goes to each worker once.
-        return client.submit(compute, shared[-1], name, source.piece(rows), [*keys], pure=False)
+        return client.submit(
+            compute_batch, shared[-1], name, source.input_batch(rows), [*keys], pure=False
+        )
 
     def scattered() -> Any:
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(MAX_TRIES)):
             try:
                 return client.scatter(data, broadcast=True, hash=False)
             except CommClosedError:  # a worker died while it was sent the Plan
                 if not left:
                     raise
-                time.sleep(PAUSE_S)
+                time.sleep(RETRY_DELAY_S)
 
     # All that were sent: a piece on its way may need an earlier one, which goes when nobody has it.
     shared = [scattered()]
     waiting, tries = iter(todo), dict.fromkeys(todo, 0)
     threads = sum(client.nthreads().values()) or 1
-    flying = {submitted(rows): rows for rows in islice(waiting, IN_FLIGHT * threads)}
+    flying = {submitted(rows): rows for rows in islice(waiting, TASKS_PER_THREAD * threads)}
     completed: Any = as_completed(flying)  # type: ignore[no-untyped-call]
     for future in completed:
         rows = flying.pop(future)
@@ -189,9 +191,9 @@ def _on_cluster(
             found = future.result()
         except (CancelledError, KilledWorker):  # with its worker the Plan may be gone, too
             tries[rows] += 1
-            if tries[rows] >= TRIES:
+            if tries[rows] >= MAX_TRIES:
                 raise
-            time.sleep(PAUSE_S)  # until the cluster knows which workers are left
+            time.sleep(RETRY_DELAY_S)  # until the cluster knows which workers are left
             if shared[-1].status != "finished":
                 shared.append(scattered())
             again = submitted(rows)
@@ -208,7 +210,7 @@ _sessions: dict[str, Session] = {}  # a worker's, by what its Plan is
 _lock = threading.Lock()
 
 
-def compute(data: bytes, name: str, x: Any, keys: Sequence[str]) -> dict[str, Array]:
+def compute_batch(data: bytes, name: str, x: Any, keys: Sequence[str]) -> dict[str, Array]:
     """On a worker: the values of one piece, by a Session that the process keeps."""
     with _lock:
         if name not in _sessions:
@@ -220,32 +222,32 @@ def compute(data: bytes, name: str, x: Any, keys: Sequence[str]) -> dict[str, Ar
     return {key: found[key] for key in keys}
 
 
-def _values(plan: Plan, layers: Sequence[str], count: int) -> dict[str, Value]:
+def _recorded_values(plan: Plan, layers: Sequence[str], count: int) -> dict[str, Value]:
     if isinstance(layers, str):
         raise InputError(f"record: layers is a list of names; {layers!r} was given: [{layers!r}]")
     known = {value.key: value for value in plan.header.values}
     for key in layers:
         if key not in known:
-            raise KeyError(unknown(key, [*known], shared=plan.header.shared))
+            raise KeyError(unknown_name_message(key, [*known], shared=plan.header.shared))
         if not has_examples(known[key], plan.header.batch):
             raise InputError(
                 f"record: {key!r} of shape {known[key].shape} has no axis of "
                 f"{plan.header.batch} examples; leave it out"
             )
         if known[key].kind != "input" and count != plan.header.batch:
-            check_pieces(known[key], plan.header.batch, count, f"give batch_size={count}")
+            check_splittable(known[key], plan.header.batch, count, f"give batch_size={count}")
     return {key: known[key] for key in layers}
 
 
-def _name(key: str, number: int) -> str:
+def _array_name(key: str, number: int) -> str:
     """What a layer's array is called: its key, where a file can have that name everywhere."""
     plain = re.fullmatch(r"[\w\-]([\w.\-]*[\w\-])?", key, re.ASCII)
     name = key if plain else quote(key, safe="").replace(".", "%2E")
     # No encoded key begins with a % and a letter behind f.
-    return name if len(name) <= LONGEST and name != RECORDED else f"%layer{number}"
+    return name if len(name) <= MAX_FILE_NAME and name != DONE_ARRAY else f"%layer{number}"
 
 
-def _opened(library: Any, path: Path, attributes: dict[str, Any]) -> Any:
+def _open_group(library: Any, path: Path, attributes: dict[str, Any]) -> Any:
     if path.is_dir() and any(path.iterdir()):
         try:
             group = library.open_group(path, mode="r+")
@@ -267,30 +269,30 @@ def _opened(library: Any, path: Path, attributes: dict[str, Any]) -> Any:
     return group
 
 
-class _Source:
+class _Examples:
     """Examples by their numbers: a slice of an array, or items one by one."""
 
     def __init__(self, items: Any, sliced: bool, names: Sequence[str] | None = None) -> None:
-        self._items, self._sliced, self._names = items, sliced, names
+        self._items, self._is_array, self._names = items, sliced, names
         self._shape: tuple[int, ...] | None = None  # of one example
-        self.specs: list[Spec] | None = None  # the network's inputs, where it is compiled
+        self.specs: list[InputSpec] | None = None  # the network's inputs, where it is compiled
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def raw(self, rows: range) -> Any:
+    def raw_batch(self, rows: range) -> Any:
         """Examples as they were given, which `compile` takes."""
-        if self._sliced:
+        if self._is_array:
             return self._items[rows.start : rows.stop]
         items = [self._item(row) for row in rows]
         if any(hasattr(one, "convert") for one in items):
             return items
         return np.concatenate([self._example(row) for row in rows])
 
-    def piece(self, rows: range) -> Array:
+    def input_batch(self, rows: range) -> Array:
         """Examples as the network's input has them."""
-        if self._sliced:
-            [array] = as_arrays(self._items[rows.start : rows.stop], self.specs)
+        if self._is_array:
+            [array] = to_input_arrays(self._items[rows.start : rows.stop], self.specs)
             return array
         arrays = [self._example(row) for row in rows]
         return np.concatenate(arrays)
@@ -299,7 +301,7 @@ class _Source:
         what = f"example {row}" if self._names is None else self._names[row]
         item = self._item(row)
         try:
-            [array] = as_arrays([item], self.specs)
+            [array] = to_input_arrays([item], self.specs)
         except InputError as error:
             raise InputError(f"record: {what}: {error}") from None
         self._shape = self._shape or array.shape
@@ -317,25 +319,25 @@ class _Source:
         return read_picture(item, "record") if isinstance(item, Path) else item
 
 
-def _source(data: Any) -> _Source:
+def _open_examples(data: Any) -> _Examples:
     if isinstance(data, str | Path):
-        checked_path("record", str(data))
+        check_local_path("record", str(data))
         folder = Path(data).expanduser()
-        files = picture_folder(folder, "record").files
-        return _Source(files, False, [str(file.relative_to(folder)) for file in files])
+        files = list_picture_folder(folder, "record").files
+        return _Examples(files, False, [str(file.relative_to(folder)) for file in files])
     if hasattr(data, "shape") and hasattr(data, "dtype"):
         if not data.shape:
             raise InputError("record: a single number was given; an array of examples is needed")
-        return _Source(data, True)
+        return _Examples(data, True)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, Mapping):
-        return _Source(data, False)
+        return _Examples(data, False)
     raise InputError(
         f"record: data is an array, a folder of pictures, or a torch Dataset or a sequence of "
         f"inputs; {type(data).__name__} was given"
     )
 
 
-def _zarr() -> Any:
+def _import_zarr() -> Any:
     try:
         import zarr
     except ImportError:

@@ -11,34 +11,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import NbglcnnError
-from nbglcnn.features.edits.bent_graph import behind_of, bent_graph, between_modules
-from nbglcnn.features.edits.replay import NONE, Bending
+from nbglcnn.features.edits.bent_graph import bent_graph, edited_values, keys_without_hook
+from nbglcnn.features.edits.replay import EMPTY_REPLAY, EditReplay
 from nbglcnn.graph import Array, Graph, Key, Node
-from nbglcnn.load import Joined, Model, Prepared, behind, front, model_of, one_at_a_time
-from nbglcnn.load.joined import A, differences, parts
+from nbglcnn.load import (
+    ComparisonModel,
+    Model,
+    PreprocessedModel,
+    load_lock,
+    model_of,
+    run_preprocess,
+    strip_preprocess,
+)
+from nbglcnn.load.comparison_model import A_PREFIX, compute_differences, split_sides
 from nbglcnn.load.onnx.onnx_model import OnnxModel
-from nbglcnn.load.onnx.runtime import of_file
-from nbglcnn.load.passes.evaluate import run_graph, steps_to
-from nbglcnn.report import Notes, match, nearest_of
+from nbglcnn.load.onnx.onnx_runtime import run_onnx_file
+from nbglcnn.load.passes.evaluate import nodes_to_compute, run_graph
+from nbglcnn.report import ReferenceNotes, match_layer, nearest_elements
 
 if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
 
 EXACT_MACS = 10**10  # some ten seconds
 # The engines of each kind of model by package: the first one that is installed is used.
-OF_TORCH = {"torch": "PyTorch"}
-OF_ONNX = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
+TORCH_ENGINES = {"torch": "PyTorch"}
+ONNX_ENGINES = {"onnxruntime": "ONNX Runtime", "onnx": "onnx.reference"}
 # A layer as it was loaded may be so many times its float32 error from the model's own.
-CLEARED = 100
+MAX_ERROR_FACTOR = 100
 
 
-def reference(
+def compute_reference(
     model: Any,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None = None,
-    bends: Bending = NONE,
-    notes: Notes | None = None,
+    bends: EditReplay = EMPTY_REPLAY,
+    notes: ReferenceNotes | None = None,
 ) -> dict[str, Array]:
     """The true value of every key: by PyTorch's forward hooks, or for ONNX by another engine.
 
@@ -50,36 +58,40 @@ def reference(
     Raises:
         InputError: a bend cannot be replayed.
     """
-    return _of_leaves(_reference, np.float32, model_of(model), graph, arrays, names, bends, notes)
+    return _compute_bases(
+        _reference_of_base, np.float32, model_of(model), graph, arrays, names, bends, notes
+    )
 
 
-def exact(
+def compute_float64(
     model: Any,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str],
-    bends: Bending = NONE,
+    bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
     """The wanted keys in double precision, as far as the model can be run so in seconds.
 
     PyTorch runs its own modules; what an ONNX file holds is computed from its Graph by
     onnx.reference, for ONNX Runtime has hardly an operator for doubles.
     """
-    return _of_leaves(_exact, np.float64, model_of(model), graph, arrays, names, bends, None)
+    return _compute_bases(
+        _float64_of_base, np.float64, model_of(model), graph, arrays, names, bends, None
+    )
 
 
-def layer_alone(
+def recompute_layers(
     graph: Graph,
     found: Mapping[str, Array],
     names: Collection[str],
-    wide: bool = True,
-    bends: Bending = NONE,
+    float64: bool = True,
+    bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
-    """The wanted keys in float64, or float32 if not `wide`: each out of what was `found` before it.
+    """The wanted keys, each out of what was `found` before it.
 
-    A layer's own error, without what those before it have added; what its own edits make of it is
-    replayed. Nothing of layers that onnx.reference cannot compute, or only in minutes (of more than
-    EXACT_MACS).
+    They are in float64, or in float32 if not `float64`. A layer's own error, without what those
+    before it have added; what its own edits make of it is replayed. Nothing of layers that
+    onnx.reference cannot compute, or only in minutes (of more than EXACT_MACS).
     """
     graph = bent_graph(graph, bends)
     known = {key.value: found[key.name] for key in graph.keys if key.name in found}
@@ -89,140 +101,144 @@ def layer_alone(
         if key.name not in names:
             continue
         others = {value: array for value, array in known.items() if value != key.value}
-        steps = steps_to(graph, others.keys() | constant, [key.value])
+        steps = nodes_to_compute(graph, others.keys() | constant, [key.value])
         if sum(_macs(graph, node) for node in steps) > EXACT_MACS:
             continue
         with contextlib.suppress(NbglcnnError, KeyError):  # KeyError: an input wasn't found
-            given[key.name] = run_graph(graph, others, [key.value], wide=wide)[key.value]
+            given[key.name] = run_graph(graph, others, [key.value], float64=float64)[key.value]
     return given
 
 
-def is_faithful(graph: Graph, expected: Mapping[str, Array], bends: Bending, name: str) -> bool:
+def is_faithful(graph: Graph, expected: Mapping[str, Array], bends: EditReplay, name: str) -> bool:
     """Whether a layer of the Graph gives the reference's value of the reference's own inputs.
 
     Within CLEARED times the error that float32 has there. True where it can't be computed.
     """
-    given = _needed(graph) if graph.source == "torch" else expected.keys()
+    given = _required_keys(graph) if graph.source == "torch" else expected.keys()
     own = {key: expected[key] for key in given & expected.keys()}
-    results = [layer_alone(graph, own, [name], wide, bends) for wide in (True, False)]
+    results = [recompute_layers(graph, own, [name], wide, bends) for wide in (True, False)]
     found = [one[name] for one in results if name in one]
     value = expected[name]
     if not found or any(one.shape != value.shape for one in found):
         return not found
     spread = np.abs(found[0].astype(np.float64) - found[-1])
     finite = spread[np.isfinite(spread)]
-    row = match(name, value, nearest_of(value, found))
-    allowed = CLEARED * float(finite.mean()) if finite.size else 0.0
+    row = match_layer(name, value, nearest_elements(value, found))
+    allowed = MAX_ERROR_FACTOR * float(finite.mean()) if finite.size else 0.0
     return row.ok or (bool(np.isfinite(row.relative)) and row.max_abs <= allowed)
 
 
-def cacheable(graph: Graph, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+def cacheable_values(
+    graph: Graph, known: Mapping[str, Array], names: Collection[str]
+) -> dict[str, Array]:
     """What of `known` gives the wanted keys, for `from_cache`; nothing if not all do."""
-    kept = _needed(graph, names)
+    kept = _required_keys(graph, names)
     return {name: known[name] for name in kept} if kept <= set(known) else {}
 
 
 def quick_reference(
     model: Model, graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array] | None:
-    """`reference` where an engine computes it that is quick with large networks, else None."""
+    """`compute_reference` where an engine that is quick with large networks does it, else None."""
     if graph.source == "torch":
-        return reference(model, graph, arrays, names)
-    if isinstance(model, Joined):
+        return compute_reference(model, graph, arrays, names)
+    if isinstance(model, ComparisonModel):
         return None
-    found = _of_leaves(_quick, np.float32, model, graph, arrays, names, NONE, None)
+    found = _compute_bases(
+        _quick_of_base, np.float32, model, graph, arrays, names, EMPTY_REPLAY, None
+    )
     return found if set(names) <= found.keys() else None
 
 
-def _reference(
+def _reference_of_base(
     leaf: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
-    bends: Bending,
-    notes: Notes | None,
+    bends: EditReplay,
+    notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     bent = bent_graph(graph, bends)
     if isinstance(leaf, OnnxModel):
-        return _by_onnx(leaf, bent, arrays, names, bends, notes)
-    with one_at_a_time():
-        return _by_torch(leaf, bent, arrays, names, bends, notes)
+        return _run_onnx(leaf, bent, arrays, names, bends, notes)
+    with load_lock():
+        return _run_torch(leaf, bent, arrays, names, bends, notes)
 
 
-def _exact(
+def _float64_of_base(
     leaf: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str],
-    bends: Bending,
-    notes: Notes | None,
+    bends: EditReplay,
+    notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     bent = bent_graph(graph, bends)
     if isinstance(leaf, OnnxModel):
-        return _exact_of_graph(bent, arrays, names)
-    with one_at_a_time():
-        return _exact_by_torch(leaf, bent, arrays, names, bends)
+        return _run_graph_float64(bent, arrays, names)
+    with load_lock():
+        return _run_torch_float64(leaf, bent, arrays, names, bends)
 
 
-def _quick(
+def _quick_of_base(
     leaf: TorchModel | OnnxModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
-    bends: Bending,
-    notes: Notes | None,
+    bends: EditReplay,
+    notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     """What ONNX Runtime gives without onnx.reference, which takes seconds a large network."""
-    found = _by_runtime(leaf, graph, arrays, names)
+    found = _run_onnxruntime(leaf, graph, arrays, names)
     values = {key.value for key in graph.keys if key.name in found}
     wanted = [key for key in graph.keys if names is None or key.name in names]
     return from_cache(graph, found, [key.name for key in wanted if key.value in values])
 
 
-# Values by key of a module or file: `_reference`, `_exact` or `_quick`.
-OfLeaf = Callable[..., dict[str, Array]]
+# Values by key of a module or file: `_reference_of_base`, `_float64_of_base` or `_quick_of_base`.
+ComputeBase = Callable[..., dict[str, Array]]
 Float = type[np.float32] | type[np.float64]
 
 
-def _of_leaves(
-    of: OfLeaf,
+def _compute_bases(
+    of: ComputeBase,
     dtype: Float,
     model: Model,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
-    bends: Bending,
-    notes: Notes | None,
+    bends: EditReplay,
+    notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     """What `of` gives of each module and file, put together for the whole model."""
-    if isinstance(model, Joined):
-        return _of_sides(of, dtype, model, graph, arrays, names, bends, notes)
-    if isinstance(model, Prepared):
+    if isinstance(model, ComparisonModel):
+        return _compute_sides(of, dtype, model, graph, arrays, names, bends, notes)
+    if isinstance(model, PreprocessedModel):
         # The picture and the steps behind it by numpy, and what the model makes of the last.
-        arrays = [_as(array, dtype) for array in arrays] if dtype is np.float64 else arrays
-        made, rest = front(model.preprocess, graph, arrays, bends.apply)
+        arrays = [_cast_floats(array, dtype) for array in arrays] if dtype is np.float64 else arrays
+        made, rest = run_preprocess(model.preprocess, graph, arrays, bends.apply)
         wanted = None if names is None else set(names) - set(made)
-        own = of(model.model, behind(graph), rest, wanted, bends.without(made), notes)
-        return _in_order(graph, {**own, **made}, names)
+        own = of(model.model, strip_preprocess(graph), rest, wanted, bends.without(made), notes)
+        return _order_by_key(graph, {**own, **made}, names)
     return of(model, graph, arrays, names, bends, notes)
 
 
-def _in_order(
+def _order_by_key(
     graph: Graph, found: Mapping[str, Array], names: Collection[str] | None
 ) -> dict[str, Array]:
     own = (key.name for key in graph.keys if names is None or key.name in names)
     return {name: found[name] for name in own if name in found}
 
 
-def _of_sides(
-    of: OfLeaf,
+def _compute_sides(
+    of: ComputeBase,
     dtype: Float,
-    joined: Joined,
+    joined: ComparisonModel,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
-    bends: Bending,
-    notes: Notes | None,
+    bends: EditReplay,
+    notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     """The values of both sides, each by its own framework, and the differences of all pairs."""
     assert graph.comparison is not None
@@ -232,23 +248,27 @@ def _of_sides(
         if graph.comparison.table in wanted or pair.difference in wanted:
             wanted |= {pair.a, pair.b}
     found: dict[str, Array] = {}
-    for prefix, side in parts(joined, graph, arrays):
+    for prefix, side in split_sides(joined, graph, arrays):
         own = {name.removeprefix(prefix) for name in wanted - made if name.startswith(prefix)}
-        inside = bends.within(prefix, {
-            A + theirs.name: ours.name
+        inside = bends.for_prefix(prefix, {
+            A_PREFIX + theirs.name: ours.name
             for theirs, ours in zip(*map(_input_keys, (joined.a.graph, side.graph)), strict=True)
-        } if joined.one_input else {})  # fmt: skip
-        two = None if notes is None else Notes()
-        values = _of_leaves(of, dtype, side.model, side.graph, side.arrays, own, inside, two)
+        } if joined.shared_input else {})  # fmt: skip
+        two = None if notes is None else ReferenceNotes()
+        values = _compute_bases(of, dtype, side.model, side.graph, side.arrays, own, inside, two)
         if notes is not None and two is not None:
-            notes.changes.update((prefix + name, change) for name, change in two.changes.items())
-            notes.unable.update((prefix + name, reason) for name, reason in two.unable.items())
+            notes.repeat_errors.update(
+                (prefix + name, change) for name, change in two.repeat_errors.items()
+            )
+            notes.uncomputable.update(
+                (prefix + name, reason) for name, reason in two.uncomputable.items()
+            )
         found.update((prefix + name, values[name]) for name in own if name in values)
     if wanted & made and wanted - made <= set(found):
         if made.isdisjoint(bends.edits):
-            found.update(differences(joined, graph, found, wanted))
+            found.update(compute_differences(joined, graph, found, wanted))
         else:
-            found = _values(bent_graph(graph, bends), found, wanted, dtype)
+            found = _complete_values(bent_graph(graph, bends), found, wanted, dtype)
     return {k.name: found[k.name] for k in graph.keys if k.name in wanted and k.name in found}
 
 
@@ -256,14 +276,17 @@ def _input_keys(graph: Graph) -> list[Key]:
     return [key for key in graph.keys if key.kind == "input"]
 
 
-def engine(model: Any) -> str:
-    """What `reference` computes with, for people to read: "PyTorch 2.13"."""
-    leaves = model_of(model).leaves
-    found = (_installed(OF_ONNX if isinstance(one, OnnxModel) else OF_TORCH) for one in leaves)
+def engine_name(model: Any) -> str:
+    """What `compute_reference` computes with, for people to read: "PyTorch 2.13"."""
+    leaves = model_of(model).base_models
+    found = (
+        _engine_version(ONNX_ENGINES if isinstance(one, OnnxModel) else TORCH_ENGINES)
+        for one in leaves
+    )
     return " and ".join(dict.fromkeys(found))
 
 
-def _installed(packages: Mapping[str, str]) -> str:
+def _engine_version(packages: Mapping[str, str]) -> str:
     for package, name in packages.items():
         try:
             return f"{name} {'.'.join(version(package).split('.')[:2])}"
@@ -272,55 +295,55 @@ def _installed(packages: Mapping[str, str]) -> str:
     raise AssertionError("onnx is a dependency")
 
 
-def _by_torch(
+def _run_torch(
     model: Any,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
-    bends: Bending,
-    notes: Notes | None,
+    bends: EditReplay,
+    notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     """What forward hooks see, with the Graph's weights; functional operators computed from it.
 
     `names` are the keys that are wanted, all of them by default.
     """
     twice = notes is not None
-    known, second = _seen(model, graph, arrays, names, np.float32, bends, twice=twice)
+    known, second = _run_hooked_model(model, graph, arrays, names, np.float32, bends, twice=twice)
     found = from_cache(graph, known, names)
     if notes is not None:
         if _is_autocast(graph):
-            notes.engine = f"{engine(model)} (in float32, without forward's autocast)"
+            notes.engine = f"{engine_name(model)} (in float32, without forward's autocast)"
         if second is None:
             failed = {key.name for key in graph.keys if key.value in graph.outputs}
-            notes.changes.update(dict.fromkeys(failed & found.keys(), np.inf))
+            notes.repeat_errors.update(dict.fromkeys(failed & found.keys(), np.inf))
             return found
         for name, array in from_cache(graph, second, names).items():
-            row = match(name, array, found[name])
+            row = match_layer(name, array, found[name])
             if not row.ok:
-                notes.changes[name] = row.max_abs
+                notes.repeat_errors[name] = row.max_abs
     return found
 
 
 def _is_autocast(graph: Graph) -> bool:
     """Whether forward computes something in 16 bits by torch.autocast, which is left out."""
-    from nbglcnn.load.torch.runs import AUTOCAST
+    from nbglcnn.load.torch.model_runs import AUTOCAST_NOTE
 
-    return AUTOCAST in graph.notes
+    return AUTOCAST_NOTE in graph.notes
 
 
-def _exact_by_torch(
-    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str], bends: Bending
+def _run_torch_float64(
+    model: Any, graph: Graph, arrays: Sequence[Array], names: Collection[str], bends: EditReplay
 ) -> dict[str, Array]:
     """The same in double precision; nothing where the model cannot be run so."""
     try:
-        wide = [_as(a, np.float64) for a in arrays]
-        known, _ = _seen(model, graph, wide, names, np.float64, bends)
-        return _values(graph, known, names, np.float64)
+        wide = [_cast_floats(a, np.float64) for a in arrays]
+        known, _ = _run_hooked_model(model, graph, wide, names, np.float64, bends)
+        return _complete_values(graph, known, names, np.float64)
     except Exception:  # the model's own code runs here, on types that it may not expect
         return {}
 
 
-def _exact_of_graph(
+def _run_graph_float64(
     graph: Graph, arrays: Sequence[Array], names: Collection[str]
 ) -> dict[str, Array]:
     """A Graph's wanted keys in double precision, out of its inputs alone; nothing where it fails.
@@ -328,11 +351,13 @@ def _exact_of_graph(
     Networks of more than EXACT_MACS are left alone: onnx.reference would take minutes.
     """
     wanted = {key.name: key.value for key in graph.keys if key.name in names}
-    given = {name: _as(a, np.float64) for name, a in zip(graph.inputs, arrays, strict=True)}
+    given = {
+        name: _cast_floats(a, np.float64) for name, a in zip(graph.inputs, arrays, strict=True)
+    }
     if sum(_macs(graph, node) for node in graph.nodes) > EXACT_MACS:
         return {}
     try:
-        found = run_graph(graph, given, list(wanted.values()), wide=True)
+        found = run_graph(graph, given, list(wanted.values()), float64=True)
     except NbglcnnError:  # onnx.reference lacks the operator for these types
         return {}
     return {name: found[value] for name, value in wanted.items()}
@@ -346,13 +371,13 @@ def _macs(graph: Graph, node: Node) -> int:
     return prod(graph.shape(node.outputs[0])) * prod(filters) // max(1, filters[0])
 
 
-def _seen(
+def _run_hooked_model(
     model: Any,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
     dtype: type[np.floating[Any]],
-    bends: Bending,
+    bends: EditReplay,
     *,
     twice: bool = False,
 ) -> tuple[dict[str, Array], dict[str, Array] | None]:
@@ -362,11 +387,11 @@ def _seen(
     """
     import torch
 
-    from nbglcnn.load.torch.edits.hooks import bent_hooks
-    from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
+    from nbglcnn.load.torch.edits.hooks import bend_hooks
+    from nbglcnn.load.torch.edits.tensor_edits import bend_tensor
     from nbglcnn.load.torch.isolation.copies import detached_copy
-    from nbglcnn.load.torch.isolation.float64_reference import doubled
-    from nbglcnn.load.torch.record.module_calls import by_key, run_hooked
+    from nbglcnn.load.torch.isolation.float64_reference import in_float64
+    from nbglcnn.load.torch.record.module_calls import run_hooked, values_by_key
 
     twin, _ = detached_copy(model.module)  # the state that the user gave
     state = twin.state_dict(keep_vars=True)
@@ -375,33 +400,37 @@ def _seen(
         data = graph.values[value].data
         assert data is not None
         np.copyto(state[name].detach().numpy(), data)
-    unseen = behind_of(graph, between_modules(graph, bends)) if bends else set[str]()
-    kept = _needed(graph, names, unseen)
+    unseen = edited_values(graph, keys_without_hook(graph, bends)) if bends else set[str]()
+    kept = _required_keys(graph, names, unseen)
     tensors = [torch.from_numpy(np.array(a)) for a in arrays]
     count, names_in = len(graph.noise), [key.name for key in _input_keys(graph)]
     for at in range(len(tensors) - count, len(tensors)):
         if names_in[at] in bends:
-            tensors[at] = bent_tensor(bends, names_in[at], tensors[at])
-    with doubled(twin) if dtype is np.float64 else contextlib.nullcontext():
-        cut = {node.module for node in graph.nodes if node.python and node.python.node is None}
-        with bent_hooks(twin, names_in, bends, cut):
+            tensors[at] = bend_tensor(bends, names_in[at], tensors[at])
+    with in_float64(twin) if dtype is np.float64 else contextlib.nullcontext():
+        cut = {
+            node.module
+            for node in graph.nodes
+            if node.python_fallback and node.python_fallback.node is None
+        }
+        with bend_hooks(twin, names_in, bends, cut):
             seen = run_hooked(
-                twin, tensors, kept, float32=_is_autocast(graph), twice=twice, cut=cut, noise=count,
-                arguments=graph.arguments,
+                twin, tensors, kept, float32=_is_autocast(graph), twice=twice, python_modules=cut,
+                noise=count, arguments=graph.arguments,
             )  # fmt: skip
-    given = _given(graph, arrays)
-    known = by_key(graph, arrays, seen.arrays, seen.root) | given
+    given = _input_values(graph, arrays)
+    known = values_by_key(graph, arrays, seen.arrays, seen.root) | given
     first = {name: known[name] for name in kept}
-    if seen.second is None:
+    if seen.second_run is None:
         return first, None
     try:
-        known = by_key(graph, arrays, *seen.second) | given
+        known = values_by_key(graph, arrays, *seen.second_run) | given
         return first, {name: known[name] for name in kept}
     except (KeyError, StopIteration, RuntimeError):
         return first, None
 
 
-def _given(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
+def _input_values(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
     """The values of the input keys, after their edits."""
     keys, inputs = _input_keys(graph), dict(zip(graph.inputs, arrays, strict=True))
     found = run_graph(graph, inputs, [key.value for key in keys])
@@ -412,10 +441,10 @@ def from_cache(
     graph: Graph, known: Mapping[str, Array], names: Collection[str] | None = None
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), those that aren't `known` computed from it."""
-    return _values(graph, known, names, np.float32)
+    return _complete_values(graph, known, names, np.float32)
 
 
-def _values(
+def _complete_values(
     graph: Graph,
     known: Mapping[str, Array],
     names: Collection[str] | None,
@@ -424,12 +453,12 @@ def _values(
     wanted = [key for key in graph.keys if names is None or key.name in names]
     values = {key.value: known[key.name] for key in graph.keys if key.name in known}
     missing = [key.value for key in wanted if key.name not in known]
-    computed = run_graph(graph, values, missing, wide=dtype is np.float64)
+    computed = run_graph(graph, values, missing, float64=dtype is np.float64)
     found = {k.name: known.get(k.name, computed.get(k.value)) for k in wanted}
-    return {name: _as(array, dtype) for name, array in found.items() if array is not None}
+    return {name: _cast_floats(array, dtype) for name, array in found.items() if array is not None}
 
 
-def _needed(
+def _required_keys(
     graph: Graph, names: Collection[str] | None = None, unseen: Container[str] = ()
 ) -> set[str]:
     """Keys of inputs, outputs and module calls that `from_cache` needs for the wanted ones.
@@ -440,56 +469,56 @@ def _needed(
     keys = [key for key in graph.keys if key.value not in unseen]
     seen = {key.value for key in keys if key.kind in ("input", "output") or key.module_type}
     constant = {name for name, value in graph.values.items() if value.data is not None}
-    steps = steps_to(graph, seen | constant, wanted)
+    steps = nodes_to_compute(graph, seen | constant, wanted)
     read = {*wanted, *(name for node in steps for name in node.inputs)}
     ends = {key.name for key in keys if key.kind in ("input", "output")}
     return ends | {key.name for key in keys if key.module_type and key.value in read}
 
 
-def _by_onnx(
+def _run_onnx(
     model: Any,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
-    bends: Bending,
-    notes: Notes | None,
+    bends: EditReplay,
+    notes: ReferenceNotes | None,
 ) -> dict[str, Array]:
     """The wanted keys (all of them by default), by ONNX Runtime from the file itself.
 
     What that doesn't give is computed by onnx.reference.
     """
-    known = _by_runtime(model, graph, arrays, names, bends)
+    known = _run_onnxruntime(model, graph, arrays, names, bends)
     if notes is None:
         return from_cache(graph, known, names)
     if known.keys() <= {key.name for key in _input_keys(graph)}:
-        notes.engine = _installed({"onnx": OF_ONNX["onnx"]})
+        notes.engine = _engine_version({"onnx": ONNX_ENGINES["onnx"]})
     found = dict(known)
     for key in graph.keys:
         if names is None or key.name in names:
             try:
                 found.update(from_cache(graph, found, [key.name]))
             except NbglcnnError as error:
-                notes.unable[key.name] = str(error)
-    return _in_order(graph, found, names)
+                notes.uncomputable[key.name] = str(error)
+    return _order_by_key(graph, found, names)
 
 
-def _by_runtime(
+def _run_onnxruntime(
     model: Any,
     graph: Graph,
     arrays: Sequence[Array],
     names: Collection[str] | None,
-    bends: Bending = NONE,
+    bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
     """Inputs, and what ONNX Runtime gives for wanted keys of the file, with the Graph's weights."""
     keys = [key for key in graph.keys if names is None or key.name in names]
-    known = _given(graph, arrays)
-    given = of_file(model.source, graph, arrays, [key.name for key in keys], bends)
+    known = _input_values(graph, arrays)
+    given = run_onnx_file(model.source, graph, arrays, [key.name for key in keys], bends)
     for key in keys:
         if key.name in given and given[key.name].shape == graph.shape(key.value):
             known.setdefault(key.name, given[key.name])
     return known
 
 
-def _as(array: Array, dtype: type[np.floating[Any]]) -> Array:
+def _cast_floats(array: Array, dtype: type[np.floating[Any]]) -> Array:
     """The array, in this precision where its numbers aren't integers."""
     return array.astype(dtype, copy=False) if array.dtype.kind == "f" else array

@@ -12,7 +12,7 @@ import numpy as np
 
 from nbglcnn.graph import Array
 from nbglcnn.plan.layout import NCHW
-from nbglcnn.plan.schema import Plan, layer_count
+from nbglcnn.plan.schema import Plan, format_layer_count
 from nbglcnn.tables import Style, table
 
 # Of the largest reference value of the layer. In float16 every layer's values are rounded by up to
@@ -23,22 +23,22 @@ RTOL = {"float32": 1e-5, "float16": 2e-2}
 ATOL = 1e-6
 # A layer may be so many times as far from float64 as the reference is: both are the largest of many
 # roundings, in another order. Above a hundredth of the largest value they may be faults as well.
-AS_FAR = 2.0
-ROUNDING = 1e-2
-LARGEST_16 = 65504.0  # the largest number of 16 bits
+MAX_ERROR_RATIO = 2.0
+MAX_ROUNDING = 1e-2
+FLOAT16_MAX = 65504.0  # the largest number of 16 bits
 # Of a report with layers that a second equal call of the model computes differently.
-CALLS_DIFFER = (
+CALLS_DIFFER_MESSAGE = (
     "two equal calls of the model differ, first in {layer}, by {change:.2g}: forward draws random "
     "numbers or keeps a state from call to call, so no one result is right. Make it a function of "
     "its inputs"
 )
 # Of a row whose layer, as the Graph has it, isn't the model's own.
-UNFAITHFUL = (
+UNFAITHFUL_MESSAGE = (
     "on the reference's own inputs {layer} gives other numbers as it was loaded than in the model: "
     "this is no rounding"
 )
 # Of a row that could not be judged on its own inputs.
-UNKEPT = (
+NOT_OBSERVED_MESSAGE = (
     "what it is computed from is not kept, so rounding that a deep network amplifies cannot be "
     'told from a fault: verify with observe="all"'
 )
@@ -59,7 +59,7 @@ class Support:
     reason: str = ""
     in_python: bool = False
 
-    def cells(self) -> tuple[str, ...]:
+    def table_row(self) -> tuple[str, ...]:
         """The row of the table."""
         said = "yes" if self.ok else "in Python" if self.in_python else "no"
         return self.layer, self.operator, said, self.reason
@@ -70,12 +70,13 @@ class Match:
     """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
 
     Where they don't, `relative` is infinite. `double` is there where float64 was the judge: how far
-    the layer is from what the model computes in float64, and how far the reference is; `alone`
-    where that was no verdict: how far the layer is from float64 on its own inputs. `repeated` is
-    there where a second equal call of the model gave other values: how far they are from the
-    first's. `nan` and `inf` count what isn't finite, of `channel` is the first NaN, or else the
-    first infinity; None where a layer has neither, or no channels. With `in_python` the value is
-    the framework's own, which the device only holds: there is nothing to match.
+    the layer is from what the model computes in float64, and how far the reference is;
+    `recompute_layers` where that was no verdict: how far the layer is from float64 on its own
+    inputs. `repeated` is there where a second equal call of the model gave other values: how far
+    they are from the first's. `nan` and `inf` count what isn't finite, of `channel` is the first
+    NaN, or else the first infinity; None where a layer has neither, or no channels. With
+    `in_python` the value is the framework's own, which the device only holds: there is nothing to
+    match.
     """
 
     layer: str
@@ -92,7 +93,7 @@ class Match:
     in_python: bool = False
 
     @property
-    def flaw(self) -> str:
+    def non_finite_text(self) -> str:
         """What isn't finite: "12 NaN, 1 infinity, first in channel 2"; nothing where all is."""
         infinities = "1 infinity" if self.inf == 1 else f"{self.inf:,} infinities"
         words = [f"{self.nan:,} NaN"] * bool(self.nan) + [infinities] * bool(self.inf)
@@ -100,17 +101,19 @@ class Match:
             words.append(f"first in channel {self.channel}")
         return ", ".join(words)
 
-    def cells(self) -> tuple[str, ...]:
+    def table_row(self) -> tuple[str, ...]:
         """The row of the table."""
-        *cells, ok = _cells(self)
+        *cells, ok = _error_cells(self)
         if self.in_python and self.ok:
             ok = "in Python"
-        told = [self.flaw] if self.flaw else []
+        told = [self.non_finite_text] if self.non_finite_text else []
         if self.double is not None:
             own, reference = self.double
             told.insert(0, f"{own:.2g} from float64, the reference {reference:.2g}")
         if self.alone is not None:
-            told.insert(len(told) - bool(self.flaw), f"{self.alone:.2g} on its own inputs")
+            told.insert(
+                len(told) - bool(self.non_finite_text), f"{self.alone:.2g} on its own inputs"
+            )
         if self.repeated is not None:
             told.append(f"two equal calls of the model differ by {self.repeated:.2g}")
         return *cells, f"{ok}: {'; '.join(told)}" if told else ok
@@ -130,12 +133,12 @@ class Change:
     relative: float
     ok: bool
 
-    def cells(self) -> tuple[str, ...]:
+    def table_row(self) -> tuple[str, ...]:
         """The row of the table."""
-        return _cells(self)
+        return _error_cells(self)
 
 
-def _cells(row: Match | Change) -> tuple[str, ...]:
+def _error_cells(row: Match | Change) -> tuple[str, ...]:
     numbers = (f"{v:.2g}" for v in (row.max_abs, row.mean_abs, row.relative))
     return row.layer, *numbers, "yes" if row.ok else "no"
 
@@ -154,9 +157,9 @@ class Report(Generic[Row]):
     A row may be a module or an output that repeats a layer's value: what is counted are `layers`,
     as `viewer.layers` has them, or all rows where that is None. Those of `two` networks in a
     comparison are counted apart. `advice` is what to do where a row is not ok, `note` what else is
-    known of the first such row; `beyond` the first layer whose numbers do not fit into the 16 bits
-    that the Plan stores them in, "" for none. `unable` are values that the reference cannot
-    compute, each with the reason: they have no row, and are not ok.
+    known of the first such row; `float16_overflow` the first layer whose numbers do not fit into
+    the 16 bits that the Plan stores them in, "" for none. `uncomputable` are values that the
+    reference cannot compute, each with the reason: they have no row, and are not ok.
     """
 
     rows: tuple[Row, ...]
@@ -165,7 +168,7 @@ class Report(Generic[Row]):
     two: bool = False
     advice: str = ""
     note: str = ""
-    beyond: str = ""
+    float16_overflow: str = ""
     unable: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -179,15 +182,15 @@ class Report(Generic[Row]):
         return next((row.layer for row in self.rows if not row.ok), None)
 
     @property
-    def counted(self) -> tuple[Row, ...]:
+    def counted_rows(self) -> tuple[Row, ...]:
         """The rows of layers that count; all where there is none, as with `observe="outputs"`.
 
         What Python computes isn't compared with itself.
         """
-        return tuple(r for r in self._shown if not (isinstance(r, Match) and r.in_python))
+        return tuple(r for r in self._shown_rows if not (isinstance(r, Match) and r.in_python))
 
     @property
-    def _shown(self) -> tuple[Row, ...]:
+    def _shown_rows(self) -> tuple[Row, ...]:
         if self.layers is None:
             return self.rows
         return tuple(row for row in self.rows if row.layer in self.layers) or self.rows
@@ -195,31 +198,31 @@ class Report(Generic[Row]):
     @property
     def in_python(self) -> tuple[str, ...]:
         """The layers that are computed in Python."""
-        rows: Sequence[Support | Match | Change] = self._shown
+        rows: Sequence[Support | Match | Change] = self._shown_rows
         return tuple(row.layer for row in rows if not isinstance(row, Change) and row.in_python)
 
     @property
     def matching(self) -> int:
         """How many layers are ok."""
-        return sum(row.ok for row in self.counted)
+        return sum(row.ok for row in self.counted_rows)
 
     @property
     def found(self) -> str:
         """How many are ok: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
-        rows = self.counted
+        rows = self.counted_rows
         if not rows and self.unable:
             return "no layer could be compared"
         named = self.layers is None or any(row.layer in self.layers for row in self.rows)
-        ok = layer_count([row.layer for row in rows if row.ok], two=self.two)
+        ok = format_layer_count([row.layer for row in rows if row.ok], is_comparison=self.two)
         return (
-            f"{ok} of {layer_count([row.layer for row in rows], two=self.two)} "
+            f"{ok} of {format_layer_count([row.layer for row in rows], is_comparison=self.two)} "
             f"{'layers' if named else 'values'} {self.subject}"
         )
 
     @property
-    def flaws(self) -> str:
+    def non_finite_text(self) -> str:
         """How many layers have NaN or infinity, and the first of them; nothing where none has."""
-        all_rows: Sequence[object] = self._shown
+        all_rows: Sequence[object] = self._shown_rows
         rows = [row for row in all_rows if isinstance(row, Match) and row.nan + row.inf]
         if not rows:
             return ""
@@ -239,7 +242,7 @@ class Report(Generic[Row]):
         """One sentence."""
         diverging = self.first_diverging
         first = f"the first that is not: {diverging}" if diverging is not None else ""
-        every: Sequence[object] = self.counted
+        every: Sequence[object] = self.counted_rows
         judged = sum(isinstance(row, Match) and row.ok and row.double is not None for row in every)
         by = f", {judged} of them by float64" if judged else ""
         names = ", ".join(self.in_python)
@@ -251,12 +254,12 @@ class Report(Generic[Row]):
             names = ", ".join(key for key, _ in self.unable[:3])
             more = f" and {len(self.unable) - 3} more" if len(self.unable) > 3 else ""
             unable = f"the reference cannot run {names}{more} ({self.unable[0][1]})"
-        parts = self.found + by, first, note, unable, advice, own, self.flaws
+        parts = self.found + by, first, note, unable, advice, own, self.non_finite_text
         return "; ".join(filter(None, parts))
 
     def _table(self, style: Style) -> str:
         titles = TITLES[type(self.rows[0])] if self.rows else ()
-        return table(titles, [row.cells() for row in self.rows], style)
+        return table(titles, [row.table_row() for row in self.rows], style)
 
     def __str__(self) -> str:
         return "\n".join(filter(None, (self._table("text"), self.summary)))
@@ -267,7 +270,7 @@ class Report(Generic[Row]):
         return f"{self._table('html')}<p>{escape(self.summary)}</p>"
 
 
-def match(
+def match_layer(
     layer: str,
     actual: Array,
     expected: Array,
@@ -296,7 +299,7 @@ def match(
     return Match(layer, worst, float(error.mean()), relative, bool(ok))
 
 
-def judged(
+def judge_float64(
     row: Match, actual: Array, expected: Array, exact: Array, largest: float | None = None
 ) -> Match:
     """A row that failed in float32: ok where float64 is as near to the layer as to the reference.
@@ -311,22 +314,22 @@ def judged(
     a, b, true = (x[finite].astype(np.float64) for x in (actual, expected, exact))
     own, reference = (float(np.abs(x - true).max()) for x in (a, b))
     largest = float(np.abs(b).max()) if largest is None else largest
-    allowed = min(AS_FAR * reference, ROUNDING * largest)
+    allowed = min(MAX_ERROR_RATIO * reference, MAX_ROUNDING * largest)
     ok = own <= max(RTOL["float32"] * largest + ATOL, allowed)
     return replace(row, ok=bool(ok), double=(own, reference))
 
 
-def allowed_from_float64(expected: Array, exact: Array) -> float:
-    """How far from the reference a layer may be that `judged` would let pass, at most."""
+def max_error_from_float64(expected: Array, exact: Array) -> float:
+    """How far from the reference a layer may be that `judge_float64` would let pass, at most."""
     finite = np.isfinite(expected) & np.isfinite(exact)
     if exact.shape != expected.shape or not finite.any():
         return 0.0
     b, true = (x[finite].astype(np.float64) for x in (expected, exact))
     reference = float(np.abs(b - true).max())
-    return reference + min(AS_FAR * reference, ROUNDING * float(np.abs(b).max()))
+    return reference + min(MAX_ERROR_RATIO * reference, MAX_ROUNDING * float(np.abs(b).max()))
 
 
-def judged_alone(row: Match, actual: Array, *own: Array) -> Match:
+def judge_own_inputs(row: Match, actual: Array, *own: Array) -> Match:
     """A row that failed so too: ok where its own inputs give the same, in float64 or in float32.
 
     Rounding that the layers before have added, and this one has enlarged, is no fault; nor is a tie
@@ -335,80 +338,81 @@ def judged_alone(row: Match, actual: Array, *own: Array) -> Match:
     """
     if not np.isfinite(row.relative) or any(one.shape != actual.shape for one in own):
         return row
-    found = match(row.layer, actual, nearest_of(actual, own))
+    found = match_layer(row.layer, actual, nearest_elements(actual, own))
     return replace(row, ok=found.ok, alone=found.max_abs)
 
 
 @dataclass
-class Notes:
+class ReferenceNotes:
     """What became known of a reference while it computed.
 
-    `changes`: how far a second equal call of the model is from the first, by key. `unable`: the
-    keys that it cannot compute, with the reason. `engine` has computed in the place of the usual
-    one, empty if none has.
+    `repeat_errors`: how far a second equal call of the model is from the first, by key.
+    `uncomputable`: the keys that it cannot compute, with the reason. `engine` has computed in the
+    place of the usual one, empty if none has.
     """
 
-    changes: dict[str, float] = field(default_factory=dict)
-    unable: dict[str, str] = field(default_factory=dict)
+    repeat_errors: dict[str, float] = field(default_factory=dict)
+    uncomputable: dict[str, str] = field(default_factory=dict)
     engine: str = ""
 
 
-Exact = Callable[[Sequence[str]], Mapping[str, Array]]
-Alone = Callable[[Sequence[str], bool], Mapping[str, Array]]
-Faithful = Callable[[str], bool]
+ComputeFloat64 = Callable[[Sequence[str]], Mapping[str, Array]]
+RecomputeLayers = Callable[[Sequence[str], bool], Mapping[str, Array]]
+IsFaithful = Callable[[str], bool]
 
 
-def nearest_of(actual: Array, own: Sequence[Array]) -> Array:
+def nearest_elements(actual: Array, own: Sequence[Array]) -> Array:
     """Of several arrays, for each element the one that is nearest to the actual."""
     nearest, *others = own
     for one in others:
-        with np.errstate(invalid="ignore"):  # infinities, which are right or not by `match`
+        with np.errstate(invalid="ignore"):  # infinities, which are right or not by `match_layer`
             nearer = np.abs(actual - one) < np.abs(actual - nearest)
         nearest = np.where(nearer, one, nearest)
     return nearest
 
 
-def compared(
+def compare_values(
     plan: Plan,
     actual: Mapping[str, Array],
     expected: Mapping[str, Array],
     reference: str,
     complete: Mapping[str, Array] | None = None,
-    exact: Exact | None = None,
-    alone: Alone | None = None,
-    rounded: Collection[str] = (),
-    faithful: Faithful = lambda _: True,
-    notes: Notes | None = None,
+    compute_float64: ComputeFloat64 | None = None,
+    recompute_layers: RecomputeLayers | None = None,
+    float16_keys: Collection[str] = (),
+    is_faithful: IsFaithful = lambda _: True,
+    notes: ReferenceNotes | None = None,
     *,
     disputed: Callable[[str], str] = lambda _: "",
-    bent: bool = False,
+    has_bends: bool = False,
     by_model: bool = False,
 ) -> Report[Match]:
     """A report over what `actual` has of a Plan's computed values, with its precision's tolerance.
 
-    `complete` are the references where `expected` has but samples of them. `exact` gives keys in
-    float64, as many as it can; it is asked only for what fails in float32. It runs the model itself
-    if `by_model`, else the Graph that was loaded. `alone` gives keys of what `actual` has before
-    them, in float64 or, as its second argument says, in float32; it is asked for what fails then,
-    for float32 where float64 fails, too. Nothing that follows from the Graph clears a layer that
-    isn't `faithful` to the model there. `notes` are the reference's: rows that it computes
-    otherwise in a second equal call are not ok, and those that it cannot compute are left out.
-    `disputed` says of a layer how its references are known to disagree, "" where they aren't.
-    `rounded` are keys that follow from numbers which the model itself rounds to float16, and have
-    its tolerance. `bent` says that `expected` are the values with bends replayed.
+    `complete` are the references where `expected` has but samples of them. `compute_float64` gives
+    keys in float64, as many as it can; it is asked only for what fails in float32. It runs the
+    model itself if `by_model`, else the Graph that was loaded. `recompute_layers` gives keys of
+    what `actual` has before them, in float64 or, as its second argument says, in float32; it is
+    asked for what fails then, for float32 where float64 fails, too. Nothing that follows from the
+    Graph clears a layer that isn't `is_faithful` to the model there. `notes` are the reference's:
+    rows that it computes otherwise in a second equal call are not ok, and those that it cannot
+    compute are left out. `disputed` says of a layer how its references are known to disagree, ""
+    where they aren't. `float16_keys` are keys that follow from numbers which the model itself
+    rounds to float16, and have its tolerance. `has_bends` says that `expected` are the values with
+    bends replayed.
     """
-    notes = notes or Notes()
-    changes = notes.changes
+    notes = notes or ReferenceNotes()
+    changes = notes.repeat_errors
     rtol = RTOL[plan.precision]
-    rounded = {key for key in plan.computed if key in rounded and RTOL["float16"] > rtol}
-    keys = [key for key in plan.computed if key in actual and key not in notes.unable]
-    most = {key: _largest(complete[key]) for key in keys} if complete else {}
+    float16_keys = {key for key in plan.computed if key in float16_keys and RTOL["float16"] > rtol}
+    keys = [key for key in plan.computed if key in actual and key not in notes.uncomputable]
+    most = {key: _max_finite(complete[key]) for key in keys} if complete else {}
     rows = [
-        match(
+        match_layer(
             key,
             actual[key],
             expected[key],
-            rtol=RTOL["float16"] if key in rounded else rtol,
+            rtol=RTOL["float16"] if key in float16_keys else rtol,
             largest=most.get(key),
         )
         for key in keys
@@ -419,22 +423,22 @@ def compared(
         if not r.ok and r.layer not in changes and expected[r.layer].dtype.kind == "f"
     ]
     advice = ""
-    faithful = cache(faithful)
-    if failed and exact is not None and plan.precision == "float32":
-        true = exact(failed)
+    is_faithful = cache(is_faithful)
+    if failed and compute_float64 is not None and plan.precision == "float32":
+        true = compute_float64(failed)
         for number, row in enumerate(rows):
             if row.ok or row.layer not in true or row.layer in changes:
                 continue
             three = actual[row.layer], expected[row.layer], true[row.layer]
-            largest = most.get(row.layer) or _largest(expected[row.layer])
-            rows[number] = judged(row, *three, largest)
+            largest = most.get(row.layer) or _max_finite(expected[row.layer])
+            rows[number] = judge_float64(row, *three, largest)
             double = rows[number].double
             # A model's own float64 is another call of it: what lies far apart may be no rounding.
-            is_far = double is not None and double[1] > ROUNDING * largest
-            if rows[number].ok and (is_far or not by_model) and not faithful(row.layer):
+            is_far = double is not None and double[1] > MAX_ROUNDING * largest
+            if rows[number].ok and (is_far or not by_model) and not is_faithful(row.layer):
                 rows[number] = replace(rows[number], ok=False)
-                advice = advice or UNFAITHFUL.format(layer=row.layer)
-    if failed and alone is not None and plan.precision == "float32":
+                advice = advice or UNFAITHFUL_MESSAGE.format(layer=row.layer)
+    if failed and recompute_layers is not None and plan.precision == "float32":
         for number, row in enumerate(rows):
             if row.ok:
                 continue
@@ -443,20 +447,20 @@ def compared(
             for wide in (True, False):
                 if row.layer in changes or rows[number].ok:
                     continue
-                if row.layer in (given := alone([row.layer], wide)):
+                if row.layer in (given := recompute_layers([row.layer], wide)):
                     own.append(given[row.layer])
-                    rows[number] = judged_alone(rows[number], actual[row.layer], *own)
-            if own and rows[number].ok and not faithful(row.layer):
+                    rows[number] = judge_own_inputs(rows[number], actual[row.layer], *own)
+            if own and rows[number].ok and not is_faithful(row.layer):
                 rows[number] = replace(rows[number], ok=False)
-                advice = advice or UNFAITHFUL.format(layer=row.layer)
+                advice = advice or UNFAITHFUL_MESSAGE.format(layer=row.layer)
             if not own and not {*plan.computed} >= {layer.name for layer in plan.layers}:
-                advice = UNKEPT
+                advice = NOT_OBSERVED_MESSAGE
             if not rows[number].ok:
                 break  # what follows a layer that is wrong has its faults, and keeps its verdict
     values = {value.key: value for value in plan.values}
     for number, row in enumerate(rows):
         whole = (complete or actual)[row.layer]
-        nan, inf, channel = _not_finite(whole, values[row.layer].nchw)
+        nan, inf, channel = _count_non_finite(whole, values[row.layer].nchw)
         rows[number] = replace(
             row, nan=nan, inf=inf, channel=channel, in_python=row.layer in plan.from_python
         )
@@ -468,20 +472,20 @@ def compared(
         if plan.precision == "float32"
         else f" within {plan.precision}'s {rtol:g} of a layer's largest"
     )
-    if rounded:
+    if float16_keys:
         within = f" (what follows from float16 within {RTOL['float16']:g} of a layer's largest)"
     if changes:
         for number, row in enumerate(rows):
             if row.layer in changes:
                 rows[number] = replace(row, ok=False, repeated=changes[row.layer])
         if wrong := [row for row in rows if row.repeated is not None]:
-            advice = CALLS_DIFFER.format(layer=wrong[0].layer, change=wrong[0].repeated)
+            advice = CALLS_DIFFER_MESSAGE.format(layer=wrong[0].layer, change=wrong[0].repeated)
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
-    replayed = ", bends replayed" if bent else ""
+    replayed = ", bends replayed" if has_bends else ""
     subject = f"match {reference}{within}{replayed}"
     true = complete or expected
-    beyond = "" if plan.precision == "float32" else _beyond_16_bits(rows, true)
+    beyond = "" if plan.precision == "float32" else _float16_overflow(rows, true)
     if beyond:
         holds = (
             'precision="float32" holds them'
@@ -489,25 +493,27 @@ def compared(
             else "a browser or GPU that draws float32 holds them"
         )
         advice = (
-            f"the numbers of {beyond} leave 16 bits (up to {_largest(true[beyond]):.3g}, and "
+            f"the numbers of {beyond} leave 16 bits (up to {_max_finite(true[beyond]):.3g}, and "
             f"float16 ends at 65504): {holds}"
         )
-    unable = tuple((key, notes.unable[key]) for key in plan.computed if key in notes.unable)
-    return Report(tuple(rows), subject, layers, two, advice, beyond=beyond, unable=unable)
+    unable = tuple(
+        (key, notes.uncomputable[key]) for key in plan.computed if key in notes.uncomputable
+    )
+    return Report(tuple(rows), subject, layers, two, advice, float16_overflow=beyond, unable=unable)
 
 
-def _beyond_16_bits(rows: Sequence[Match], true: Mapping[str, Array]) -> str:
+def _float16_overflow(rows: Sequence[Match], true: Mapping[str, Array]) -> str:
     """The first layer whose numbers 16 bits cannot hold, "" where they hold all."""
-    large = (r.layer for r in rows if not r.in_python and _largest(true[r.layer]) > LARGEST_16)
+    large = (r.layer for r in rows if not r.in_python and _max_finite(true[r.layer]) > FLOAT16_MAX)
     return next(large, "")
 
 
-def _largest(array: Array) -> float:
+def _max_finite(array: Array) -> float:
     finite = np.abs(array[np.isfinite(array)].astype(np.float64))
     return float(finite.max(initial=0.0))
 
 
-def _not_finite(array: Array, nchw: NCHW) -> tuple[int, int, int | None]:
+def _count_non_finite(array: Array, nchw: NCHW) -> tuple[int, int, int | None]:
     """How many NaN and infinities, and the channel of the first NaN or else infinity."""
     wrong = ~np.isfinite(array.reshape(-1))
     if not wrong.any():

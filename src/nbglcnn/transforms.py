@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from nbglcnn.errors import InputError, nearest
+from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.features.edits import records, transforms
 
 __all__ = [
@@ -58,21 +58,23 @@ class Transform:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, __all__)}")
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}{suggest_names(name, __all__)}"
+    )
 
 
-def check_called(transform: Any) -> None:
+def check_not_function(transform: Any) -> None:
     """InputError for one of the functions here in the place of what it gives."""
     name = getattr(transform, "__name__", "")
     if name in __all__ and globals()[name] is transform:
         raise InputError(f"bend: {name} was given without its arguments; call it, {name}(…)")
 
 
-def _known(name: str, *numbers: float) -> Transform:
-    own = transforms.KINDS[name].parameters
+def _make_transform(name: str, *numbers: float) -> Transform:
+    own = transforms.TRANSFORM_KINDS[name].parameters
     pairs = zip(own, numbers, strict=True)
     values = {
-        one.name: records.checked_number(f"{name}: {one.name}", number, one)
+        one.name: records.validate_number(f"{name}: {one.name}", number, one)
         for one, number in pairs
     }
     return Transform(name, MappingProxyType(values))
@@ -80,32 +82,32 @@ def _known(name: str, *numbers: float) -> Transform:
 
 def ablate() -> Transform:
     """0 everywhere."""
-    return _known("ablate")
+    return _make_transform("ablate")
 
 
 def invert() -> Transform:
     """1 - x."""
-    return _known("invert")
+    return _make_transform("invert")
 
 
 def multiply(factor: float) -> Transform:
     """X * factor: of a picture its brightness, as Pillow's `ImageEnhance.Brightness`."""
-    return _known("multiply", factor)
+    return _make_transform("multiply", factor)
 
 
 def add(number: float) -> Transform:
     """X + number."""
-    return _known("add", number)
+    return _make_transform("add", number)
 
 
 def clamp(low: float = 0.0, high: float = 1.0) -> Transform:
     """Low where x < low, high where x > high, else x."""
-    return _known("clamp", low, high)
+    return _make_transform("clamp", low, high)
 
 
 def threshold(level: float = 0.5) -> Transform:
     """1 where x > level, else 0."""
-    return _known("threshold", level)
+    return _make_transform("threshold", level)
 
 
 def contrast(factor: float = 1.5) -> Transform:
@@ -114,7 +116,7 @@ def contrast(factor: float = 1.5) -> Transform:
     That of the CSS filter, around 0.5; Pillow's `ImageEnhance.Contrast` is around the picture's own
     mean. Nothing is cut off at 0 and 1: `clamp()` behind it does.
     """
-    return _known("contrast", factor)
+    return _make_transform("contrast", factor)
 
 
 def saturation(factor: float = 1.5) -> Transform:
@@ -124,7 +126,7 @@ def saturation(factor: float = 1.5) -> Transform:
     InputError for others, when they are bent. Where only some channels are bent, grey is still of
     all three.
     """
-    return _known("saturation", factor)
+    return _make_transform("saturation", factor)
 
 
 def noise(std: float = 0.5, seed: int = 0) -> Transform:
@@ -132,7 +134,7 @@ def noise(std: float = 0.5, seed: int = 0) -> Transform:
 
     The numbers are nearly normal: sums of twelve uniform ones (Irwin-Hall), within ±6.
     """
-    return _known("noise", std, seed)
+    return _make_transform("noise", std, seed)
 
 
 def salt_and_pepper(share: float = 0.1, seed: int = 0) -> Transform:
@@ -141,7 +143,7 @@ def salt_and_pepper(share: float = 0.1, seed: int = 0) -> Transform:
     The same pixels in all channels of an example, and for the same seed the same everywhere.
     `share` goes from 0 to 1.
     """
-    return _known("salt_and_pepper", share, seed)
+    return _make_transform("salt_and_pepper", share, seed)
 
 
 def blur(sigma: float = 1.0) -> Transform:
@@ -149,12 +151,12 @@ def blur(sigma: float = 1.0) -> Transform:
 
     The map's border is repeated outside: `scipy.ndimage.gaussian_filter(…, mode="nearest")`.
     """
-    return _known("blur", sigma)
+    return _make_transform("blur", sigma)
 
 
 def sharpen(amount: float = 1.0, sigma: float = 1.0) -> Transform:
     """X + amount * (x - blur(x)): unsharp masking."""
-    return _known("sharpen", amount, sigma)
+    return _make_transform("sharpen", amount, sigma)
 
 
 def edges() -> Transform:
@@ -163,7 +165,7 @@ def edges() -> Transform:
     The map's border is repeated outside: `numpy.hypot` of `scipy.ndimage.sobel(…, mode="nearest")`
     along both axes, / 4.
     """
-    return _known("edges")
+    return _make_transform("edges")
 
 
 def pixelate(size: int = 4) -> Transform:
@@ -171,7 +173,7 @@ def pixelate(size: int = 4) -> Transform:
 
     Blocks that the right or the bottom border cuts have the mean of the pixels that they have.
     """
-    return _known("pixelate", size)
+    return _make_transform("pixelate", size)
 
 
 def erode(radius: int = 1) -> Transform:
@@ -179,12 +181,12 @@ def erode(radius: int = 1) -> Transform:
 
     What lies outside of the map is left out.
     """
-    return _known("erode", radius)
+    return _make_transform("erode", radius)
 
 
 def dilate(radius: int = 1) -> Transform:
     """The greatest value in the same ellipse."""
-    return _known("dilate", radius)
+    return _make_transform("dilate", radius)
 
 
 def translate(x: float = 0.0, y: float = 0.0) -> Transform:
@@ -192,27 +194,27 @@ def translate(x: float = 0.0, y: float = 0.0) -> Transform:
 
     Read bilinearly, zeros outside of the map; as scale and rotate.
     """
-    return _known("translate", x, y)
+    return _make_transform("translate", x, y)
 
 
 def scale(factor: float) -> Transform:
     """Made factor times as large, around the middle of the map; factor > 0."""
-    return _known("scale", factor)
+    return _make_transform("scale", factor)
 
 
 def rotate(degrees: float) -> Transform:
     """Turned counter-clockwise around the middle of the map; quarter turns are exact."""
-    return _known("rotate", degrees)
+    return _make_transform("rotate", degrees)
 
 
 def flip_h() -> Transform:
     """Left and right exchanged."""
-    return _known("flip_h")
+    return _make_transform("flip_h")
 
 
 def flip_v() -> Transform:
     """Top and bottom exchanged."""
-    return _known("flip_v")
+    return _make_transform("flip_v")
 
 
 def occlude(x: float = 0.5, y: float = 0.5, size: int = 8, value: float = 0.0) -> Transform:
@@ -221,7 +223,7 @@ def occlude(x: float = 0.5, y: float = 0.5, size: int = 8, value: float = 0.0) -
     x and y are shares of the map from its left top, (0.5, 0.5) in the middle; the patch begins at
     column floor(x * width - size / 2 + 0.5), and rows alike. What lies outside is cut off.
     """
-    return _known("occlude", x, y, size, value)
+    return _make_transform("occlude", x, y, size, value)
 
 
 def glsl(source: str, **parameters: float) -> Transform:
@@ -236,8 +238,9 @@ def glsl(source: str, **parameters: float) -> Transform:
         InputError: the text is empty or without `y`, has directives or braces that don't match, or
             a parameter is no number or has no name that GLSL allows.
     """
-    text = records.checked_source(source, list(parameters))
+    text = records.validate_glsl(source, list(parameters))
     values = {
-        name: records.checked_number(f"glsl: {name}", number) for name, number in parameters.items()
+        name: records.validate_number(f"glsl: {name}", number)
+        for name, number in parameters.items()
     }
     return Transform(transforms.GLSL, MappingProxyType(values), text)

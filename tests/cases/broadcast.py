@@ -8,7 +8,7 @@ from cases.case import module, node
 RNG = np.random.default_rng(7)
 
 
-class Residual(nn.Module):
+class MixedBlocksSum(nn.Module):
     """An addition whose operands lie in different blocks: one comes out of a transposed convolution."""
 
     def __init__(self):
@@ -20,7 +20,7 @@ class Residual(nn.Module):
         return self.up(x) * self.plain(y), self.plain(y) - self.up(x)
 
 
-class Gate(nn.Module):
+class ChannelGate(nn.Module):
     """A channel's gate, as in squeeze and excitation."""
 
     def forward(self, x, y):
@@ -28,7 +28,7 @@ class Gate(nn.Module):
 
 
 SPECIAL = np.array([0.0, -0.0, 1, -1, 0.5, -3, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
-LEFT, RIGHT = (a.reshape(1, 1, 11, 11) for a in np.meshgrid(SPECIAL, SPECIAL))
+SPECIAL_LEFT, SPECIAL_RIGHT = (a.reshape(1, 1, 11, 11) for a in np.meshgrid(SPECIAL, SPECIAL))
 BASES = np.array(
     [0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3.7, -3.7, 1e-6, 1e5, np.inf, -np.inf, np.nan],
     np.float32,
@@ -73,7 +73,7 @@ CASES = [
     *(node(f"Sub {name}", "Sub", shapes) for name, shapes in SHAPES.items()),
     *(node(f"Add {name}, constant", "Add", shapes, constants=[1]) for name, shapes in SHAPES.items()),
     *(
-        node(f"{op} with special values", op, [LEFT, RIGHT])
+        node(f"{op} with special values", op, [SPECIAL_LEFT, SPECIAL_RIGHT])
         for op in (
             "Add", "Sub", "Mul", "Div", "Max", "Min", "Equal", "Greater", "GreaterOrEqual", "Less",
             "LessOrEqual", "PRelu",
@@ -92,7 +92,7 @@ CASES = [
     node("Pow of negative numbers", "Pow", [(2, 5, 3, 7), np.arange(7).astype(np.float32)]),
     node("Mod of integers", "Mod", [np.arange(-40, 41).reshape(9, 9), np.array([7, -7, 1, 3, -3, 40, 9, -9, 2])]),
     node("Mod with fmod", "Mod", [RNG.normal(0, 50, (2, 5, 3, 7)).astype(np.float32), (5, 1, 1)], fmod=1, values=nonzero),
-    node("Mod with fmod of special values", "Mod", [LEFT, RIGHT], fmod=1),
+    node("Mod with fmod of special values", "Mod", [SPECIAL_LEFT, SPECIAL_RIGHT], fmod=1),
     node("Sum of three", "Sum", [(2, 5, 3, 7), (5, 1, 1), (7,)]),
     node("Sum of one", "Sum", [(2, 5, 3, 7)]),
     node("Mean of three", "Mean", [(2, 5, 3, 7), (5, 1, 1), (2, 1, 3, 7)]),
@@ -110,8 +110,8 @@ CASES = [
     node("IsNaN", "IsNaN", [SPECIAL.reshape(1, 1, 1, -1)]),
     node("IsInf", "IsInf", [SPECIAL.reshape(1, 1, 1, -1)]),
     node("IsInf, positive alone", "IsInf", [SPECIAL.reshape(1, 1, 1, -1)], detect_negative=0),
-    module("operands in different blocks", Residual, (1, 3, 5, 7), (1, 4, 10, 14)),
-    module("channel gate, batch 1", Gate, (1, 6, 5, 7), (1, 6)),
-    module("channel gate, batch 5", Gate, (5, 6, 5, 7), (5, 6)),
-    module("channel gate of vectors", Gate, (5, 6, 1, 1), (5, 6)),
+    module("operands in different blocks", MixedBlocksSum, (1, 3, 5, 7), (1, 4, 10, 14)),
+    module("channel gate, batch 1", ChannelGate, (1, 6, 5, 7), (1, 6)),
+    module("channel gate, batch 5", ChannelGate, (5, 6, 5, 7), (5, 6)),
+    module("channel gate of vectors", ChannelGate, (5, 6, 1, 1), (5, 6)),
 ]  # fmt: skip

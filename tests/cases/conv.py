@@ -6,12 +6,12 @@ from torch import nn
 
 from cases.case import Case, module, node
 
-HOLES = np.random.default_rng(5).normal(0, 1, (2, 6, 4, 5, 6)).astype(np.float32)
-HOLES[0, 1, 2, 3, 4] = np.nan
-HOLES[1, 5, 0, 0, 0] = np.inf
+NONFINITE_MAPS = np.random.default_rng(5).normal(0, 1, (2, 6, 4, 5, 6)).astype(np.float32)
+NONFINITE_MAPS[0, 1, 2, 3, 4] = np.nan
+NONFINITE_MAPS[1, 5, 0, 0, 0] = np.inf
 
 
-class Blended(nn.Module):
+class ComputedKernel(nn.Module):
     """Two kernels blended by what an image says: weights that are known only while it runs."""
 
     def __init__(self, kind, *shape, **options):
@@ -94,7 +94,7 @@ CASES = [
     module("conv 3-D groups of 4", lambda: nn.Conv3d(8, 12, 3, groups=2, dilation=(1, 1, 2)), (1, 8, 4, 5, 7)),
     module("conv 3-D, norm, residual", lambda: nn.Sequential(nn.Conv3d(3, 6, 3, padding=1), nn.BatchNorm3d(6), nn.ReLU(), nn.Conv3d(6, 3, 1)), (1, 3, 3, 5, 7)),
     module("conv 3-D of what a 2-D one gives", lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.Unflatten(1, (4, 2)), nn.Conv3d(4, 5, 2), nn.Flatten(1, 2), nn.Conv2d(5, 3, 3)), (1, 3, 9, 8)),
-    node("Conv 3-D with NaN and Inf in groups of 3", "Conv", [HOLES, (4, 3, 2, 3, 2)], constants=[1], group=2, pads=[1, 0, 1, 0, 2, 1]),
+    node("Conv 3-D with NaN and Inf in groups of 3", "Conv", [NONFINITE_MAPS, (4, 3, 2, 3, 2)], constants=[1], group=2, pads=[1, 0, 1, 0, 2, 1]),
     node("Conv 3-D SAME_LOWER", "Conv", [(1, 3, 5, 6, 7), (5, 3, 2, 3, 4)], constants=[1], auto_pad="SAME_LOWER", strides=[2, 1, 2]),
     module("transposed 3-D 4x4x4 stride 2", lambda: nn.ConvTranspose3d(3, 5, 4, 2, 1), (2, 3, 3, 5, 4)),
     module("transposed 3-D strides, dilations, output padding", lambda: nn.ConvTranspose3d(5, 3, (3, 2, 3), (2, 3, 1), (1, 0, 2), (1, 2, 0), dilation=(1, 2, 2)), (1, 5, 3, 4, 6)),
@@ -121,5 +121,5 @@ CASES = [
     node("ConvTranspose by computed weights in groups of 4", "ConvTranspose", [(1, 8, 4, 3), (8, 4, 4, 4)], group=2, strides=[2, 2], pads=[1, 1, 1, 1]),
     node("ConvTranspose by computed weights in groups of 3", "ConvTranspose", [(1, 6, 4, 3), (6, 2, 3, 2)], group=2, strides=[2, 1]),
     node("ConvTranspose 3-D by computed weights, depthwise", "ConvTranspose", [(1, 5, 2, 3, 4), (5, 1, 3, 2, 3)], group=5, strides=[1, 2, 2]),
-    Case("conv by blended kernels", lambda: (Blended(torch.conv2d, 6, 6, 3, 3, padding=1).eval(), (np.random.default_rng(3).normal(0, 1, (2, 6, 7, 5)).astype(np.float32),))),
+    Case("conv by blended kernels", lambda: (ComputedKernel(torch.conv2d, 6, 6, 3, 3, padding=1).eval(), (np.random.default_rng(3).normal(0, 1, (2, 6, 7, 5)).astype(np.float32),))),
 ]  # fmt: skip

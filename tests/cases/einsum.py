@@ -20,24 +20,24 @@ class Attention(nn.Module):
         return torch.einsum("nhij,nhcj->nhci", weights, v).reshape(n, 8, h, w)
 
 
-def einsum(equation: str, *shapes: tuple[int, ...]) -> Case:
+def einsum_case(equation: str, *shapes: tuple[int, ...]) -> Case:
     return node(f"Einsum {equation}", "Einsum", list(shapes), equation=equation)
 
 
 CASES: list[Case] = [
-    einsum("ij,jk->ik", (3, 5), (5, 7)),
-    einsum("nchw, oc -> nohw", (2, 5, 3, 4), (6, 5)),
-    einsum("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
-    einsum("...ij,...jk", (2, 3, 4), (4, 5)),
-    einsum("...ij,...jk->k...i", (2, 1, 3, 4), (3, 4, 5)),
-    einsum("nchw->nc", (2, 3, 4, 5)),
-    einsum("abc->cba", (2, 3, 4)),
-    einsum("ba", (2, 3)),
-    einsum("i,j->ij", (4,), (3,)),
-    einsum("i,i->", (9,), (9,)),
-    einsum("ni,nj,nk->nijk", (2, 3), (2, 4), (2, 5)),
-    einsum("ab,bc,cd->ad", (3, 4), (4, 5), (5, 6)),
-    einsum("abx,bcy->c", (3, 4, 2), (4, 5, 3)),
-    einsum("nchw,nchw->nhw", (2, 5, 3, 4), (2, 5, 3, 4)),
+    einsum_case("ij,jk->ik", (3, 5), (5, 7)),
+    einsum_case("nchw, oc -> nohw", (2, 5, 3, 4), (6, 5)),
+    einsum_case("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    einsum_case("...ij,...jk", (2, 3, 4), (4, 5)),
+    einsum_case("...ij,...jk->k...i", (2, 1, 3, 4), (3, 4, 5)),
+    einsum_case("nchw->nc", (2, 3, 4, 5)),
+    einsum_case("abc->cba", (2, 3, 4)),
+    einsum_case("ba", (2, 3)),
+    einsum_case("i,j->ij", (4,), (3,)),
+    einsum_case("i,i->", (9,), (9,)),
+    einsum_case("ni,nj,nk->nijk", (2, 3), (2, 4), (2, 5)),
+    einsum_case("ab,bc,cd->ad", (3, 4), (4, 5), (5, 6)),
+    einsum_case("abx,bcy->c", (3, 4, 2), (4, 5, 3)),
+    einsum_case("nchw,nchw->nhw", (2, 5, 3, 4), (2, 5, 3, 4)),
     module("attention by einsum", Attention, (2, 6, 3, 4)),
 ]

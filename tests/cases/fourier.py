@@ -9,7 +9,7 @@ from torch import nn
 from cases.case import module, node
 
 
-class Of(nn.Module):
+class FunctionModule(nn.Module):
     """A function as a module."""
 
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
@@ -20,7 +20,7 @@ class Of(nn.Module):
         return self.function(*x)
 
 
-class Filtered(nn.Module):
+class FrequencyFilter(nn.Module):
     """A filter for each channel in the frequencies of its maps, as FFTformer and GFNet have it."""
 
     def __init__(self, channels: int, height: int, width: int) -> None:
@@ -35,15 +35,15 @@ class Filtered(nn.Module):
         return torch.fft.irfft2(complex_, s=self.size, norm="ortho")
 
 
-def of(name, function, *shapes):
-    return module(f"torch.fft: {name}", lambda: Of(function), *shapes)
+def fft_case(name, function, *shapes):
+    return module(f"torch.fft: {name}", lambda: FunctionModule(function), *shapes)
 
 
-def real(x):
+def as_real(x):
     return torch.view_as_real(x)
 
 
-def spectral(x):
+def fourier_unit(x):
     """As LaMa's FourierUnit: real and imaginary parts as channels, and back."""
     seen = torch.fft.rfftn(x, dim=(-2, -1), norm="ortho")
     maps = torch.cat((seen.real, seen.imag), 1).relu()
@@ -53,33 +53,33 @@ def spectral(x):
 
 fft = torch.fft
 CASES = [
-    of("rfft", lambda x: real(fft.rfft(x)), (2, 3, 10)),
-    of("rfft of 7 along rows", lambda x: real(fft.rfft(x, dim=2)), (1, 3, 7, 4)),
-    of("rfft padded, forward", lambda x: real(fft.rfft(x, n=16, norm="forward")), (2, 3, 11)),
-    of("fft2 of real maps", lambda x: real(fft.fft2(x, norm="ortho")), (1, 3, 5, 8)),
-    of("fftn", lambda x: real(fft.fftn(x, dim=(1, 2, 3), norm="forward")), (2, 3, 4, 5)),
+    fft_case("rfft", lambda x: as_real(fft.rfft(x)), (2, 3, 10)),
+    fft_case("rfft of 7 along rows", lambda x: as_real(fft.rfft(x, dim=2)), (1, 3, 7, 4)),
+    fft_case("rfft padded, forward", lambda x: as_real(fft.rfft(x, n=16, norm="forward")), (2, 3, 11)),
+    fft_case("fft2 of real maps", lambda x: as_real(fft.fft2(x, norm="ortho")), (1, 3, 5, 8)),
+    fft_case("fftn", lambda x: as_real(fft.fftn(x, dim=(1, 2, 3), norm="forward")), (2, 3, 4, 5)),
     *(
-        of(
+        fft_case(
             f"fft2 and ifft2, {norm}",
-            lambda x, norm=norm: real(fft.ifft2(fft.fft2(x, norm=norm) * 2.0, norm=norm)),
+            lambda x, norm=norm: as_real(fft.ifft2(fft.fft2(x, norm=norm) * 2.0, norm=norm)),
             (1, 4, 5, 6),
         )
         for norm in ("backward", "forward")
     ),
     *(
-        of(
+        fft_case(
             f"irfft of {length} of complex numbers, {norm}",
             lambda x, n=length, norm=norm: fft.irfft(torch.view_as_complex(x), n=n, norm=norm),
             (2, 3, 6, 2),
         )
         for length, norm in ((10, "backward"), (11, "ortho"))
     ),
-    of("the spectrum's size", lambda x: fft.rfft2(x).abs(), (1, 3, 6, 6)),
-    of("a spectrum over its size", lambda x: fft.irfft(fft.rfft(x) / (fft.rfft(x).abs() + 1), n=8), (2, 3, 8)),
-    of("the quotient of spectra", lambda x, y: fft.irfft(fft.rfft(x) / (fft.rfft(y) + 9), n=8), (2, 3, 8), (2, 3, 8)),
-    of("the product of spectra", lambda x, y: fft.irfft2(fft.rfft2(x) * fft.rfft2(y).conj(), s=(8, 6)), (1, 3, 8, 6), (1, 3, 8, 6)),
-    of("channels of frequencies and back", spectral, (1, 4, 6, 8)),
-    module("torch.fft: filters by frequency", lambda: Filtered(3, 8, 6), (2, 3, 8, 6)),
+    fft_case("the spectrum's size", lambda x: fft.rfft2(x).abs(), (1, 3, 6, 6)),
+    fft_case("a spectrum over its size", lambda x: fft.irfft(fft.rfft(x) / (fft.rfft(x).abs() + 1), n=8), (2, 3, 8)),
+    fft_case("the quotient of spectra", lambda x, y: fft.irfft(fft.rfft(x) / (fft.rfft(y) + 9), n=8), (2, 3, 8), (2, 3, 8)),
+    fft_case("the product of spectra", lambda x, y: fft.irfft2(fft.rfft2(x) * fft.rfft2(y).conj(), s=(8, 6)), (1, 3, 8, 6), (1, 3, 8, 6)),
+    fft_case("channels of frequencies and back", fourier_unit, (1, 4, 6, 8)),
+    module("torch.fft: filters by frequency", lambda: FrequencyFilter(3, 8, 6), (2, 3, 8, 6)),
     node("DFT", "DFT", [(2, 6, 5, 1)]),
     node("DFT of complex numbers along axis 1", "DFT", [(2, 6, 5, 2), None, np.int64(1)], constants=[2]),
     node("DFT, inverse, along the batch", "DFT", [(4, 3, 2), None, np.int64(0)], constants=[2], inverse=1),

@@ -6,21 +6,21 @@ from torch import nn
 from cases.case import module
 
 
-class Zeroed(nn.Module):
+class AssignZero(nn.Module):
     def forward(self, x):
         y = x * 2
         y[y < 0.5] = 0
         return torch.relu(y - 0.25)
 
 
-class Scaled(nn.Module):
+class MultiplyMasked(nn.Module):
     def forward(self, x):
         y = x.clone()
         y[y < 0] *= 0.1
         return y
 
 
-class Recomputed(nn.Module):
+class MaskedTwice(nn.Module):
     """Two masks that are equal, and a chain of functions between."""
 
     def forward(self, x):
@@ -29,7 +29,7 @@ class Recomputed(nn.Module):
         return y
 
 
-class Channels(nn.Module):
+class MaskedChannels(nn.Module):
     """A mask over channels behind a whole axis, with a number that is computed."""
 
     def forward(self, x):
@@ -38,7 +38,7 @@ class Channels(nn.Module):
         return y
 
 
-class Vectors(nn.Module):
+class MaskedVectors(nn.Module):
     """A mask over places; what is selected is multiplied by a vector."""
 
     def forward(self, x):
@@ -47,17 +47,17 @@ class Vectors(nn.Module):
         return y
 
 
-class Added(nn.Module):
+class MaskedAccumulate(nn.Module):
     def forward(self, x):
         y = x.clone()
         return y.index_put((y > 0,), torch.tensor(3.0), accumulate=True)
 
 
 CASES = [
-    module("assigned under a mask", Zeroed, (2, 3, 5, 7)),
-    module("scaled under a mask", Scaled, (1, 5, 3)),
-    module("computed under a mask", Recomputed, (2, 3, 1, 7)),
-    module("channels under a mask", Channels, (2, 7, 3, 5)),
-    module("vectors under a mask", Vectors, (2, 5, 3, 4)),
-    module("added under a mask", Added, (3, 5)),
+    module("assigned under a mask", AssignZero, (2, 3, 5, 7)),
+    module("scaled under a mask", MultiplyMasked, (1, 5, 3)),
+    module("computed under a mask", MaskedTwice, (2, 3, 1, 7)),
+    module("channels under a mask", MaskedChannels, (2, 7, 3, 5)),
+    module("vectors under a mask", MaskedVectors, (2, 5, 3, 4)),
+    module("added under a mask", MaskedAccumulate, (3, 5)),
 ]

@@ -37,7 +37,7 @@ class Attention(nn.Module):
         return ((q @ k.transpose(2, 3) / 2).softmax(-1) @ v).transpose(1, 2).reshape(b, t, d)
 
 
-class Computed(nn.Module):
+class ComputedOperands(nn.Module):
     """A product whose operands are both computed, one in the layout of a transposed convolution."""
 
     def __init__(self):
@@ -81,7 +81,7 @@ CASES = [
         for size in ((5, 4), (1, 1), (1, 9)) for n in (1, 2, 5)
     ),
     module("attention", Attention, (2, 5, 12)),
-    module("products of computed operands", Computed, (1, 4, 3), (7, 9)),
+    module("products of computed operands", ComputedOperands, (1, 4, 3), (7, 9)),
     *(
         node(f"Gemm transA={a} transB={b} {'constant' if constant else 'computed'}", "Gemm",
              [(7, 4) if a else (4, 7), (5, 7) if b else (7, 5), (5,)],

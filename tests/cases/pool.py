@@ -16,18 +16,18 @@ SPECIAL[0, 0] = [
 ]
 
 
-def special(name, make):
+def special_values_case(name, make):
     """A pool of NaN, Inf and -Inf, by PyTorch's rules: NaN wins, and a window of -Inf stays -Inf."""
     return Case(name, lambda: (make().eval(), (SPECIAL,)))
 
 
-def equals(name, make):
+def ties_case(name, make):
     """A pool of small whole numbers, many of which are equal: indices are those of the first."""
     values = np.random.default_rng(3).integers(-1, 2, (1, 5, 9, 8)).astype(np.float32)
     return Case(name, lambda: (make().eval(), (values,)))
 
 
-def unpooled(shape, kernel, strides, pads):
+def max_unpool_case(shape, kernel, strides, pads):
     """A MaxPool whose indices a MaxUnpool of the same window uses, for what came out of a layer between."""
 
     def build():
@@ -47,7 +47,7 @@ def unpooled(shape, kernel, strides, pads):
     return Case(f"MaxUnpool of a MaxPool of {shape}", build)
 
 
-class Unpooled(nn.Module):
+class UnpoolAutoencoder(nn.Module):
     """An autoencoder that puts what its pool kept back to where it was, as SegNet does."""
 
     def __init__(self, dims, kernel):
@@ -66,11 +66,11 @@ class Unpooled(nn.Module):
 
 
 CASES = [
-    module("MaxUnpool2d", lambda: Unpooled(2, 2), (2, 2, 8, 12)),
-    module("MaxUnpool2d 2x3", lambda: Unpooled(2, (2, 3)), (1, 2, 8, 9)),
-    module("MaxUnpool2d of odd sizes", lambda: Unpooled(2, 2), (1, 2, 9, 7)),
-    module("MaxUnpool1d", lambda: Unpooled(1, 2), (2, 2, 16)),
-    module("MaxUnpool3d", lambda: Unpooled(3, 2), (1, 2, 4, 6, 8)),
+    module("MaxUnpool2d", lambda: UnpoolAutoencoder(2, 2), (2, 2, 8, 12)),
+    module("MaxUnpool2d 2x3", lambda: UnpoolAutoencoder(2, (2, 3)), (1, 2, 8, 9)),
+    module("MaxUnpool2d of odd sizes", lambda: UnpoolAutoencoder(2, 2), (1, 2, 9, 7)),
+    module("MaxUnpool1d", lambda: UnpoolAutoencoder(1, 2), (2, 2, 16)),
+    module("MaxUnpool3d", lambda: UnpoolAutoencoder(3, 2), (1, 2, 4, 6, 8)),
     module("max 2x2", lambda: nn.MaxPool2d(2), (2, 5, 9, 7)),
     module("max 3x3 stride 2 padded", lambda: nn.MaxPool2d(3, 2, 1), (1, 3, 112, 111)),
     module("max 3x3 stride 2 padded, ceil", lambda: nn.MaxPool2d(3, 2, 1, ceil_mode=True), (1, 3, 8, 9)),
@@ -97,15 +97,15 @@ CASES = [
     module("max 3-D to 1x1x1 padded, batch 3", lambda: nn.MaxPool3d(3, 2, 1), (3, 6, 2, 2, 2)),
     module("max 3-D of the whole volume", lambda: nn.MaxPool3d((3, 5, 7)), (2, 3, 3, 5, 7)),
     module("max 3-D after a 3-D conv", lambda: nn.Sequential(nn.Conv3d(3, 5, 3), nn.ReLU(), nn.MaxPool3d(2, 1)), (1, 3, 5, 5, 7)),
-    special("max of special values", lambda: nn.MaxPool2d(2)),
-    special("max of special values padded", lambda: nn.MaxPool2d(3, 1, 1)),
-    special("max of special values, whole map", lambda: nn.MaxPool2d(4)),
+    special_values_case("max of special values", lambda: nn.MaxPool2d(2)),
+    special_values_case("max of special values padded", lambda: nn.MaxPool2d(3, 1, 1)),
+    special_values_case("max of special values, whole map", lambda: nn.MaxPool2d(4)),
     node("max asymmetric pads", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[3, 4], pads=[0, 1, 2, 3], strides=[2, 1]),
     node("max SAME_UPPER", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_UPPER"),
     node("max SAME_LOWER", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="SAME_LOWER"),
     node("max VALID", "MaxPool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="VALID"),
     node("max with indices", "MaxPool", [(2, 5, 7, 6)], outputs=2, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
-    equals("max with indices of equal elements", lambda: nn.MaxPool2d(3, 2, return_indices=True)),
+    ties_case("max with indices of equal elements", lambda: nn.MaxPool2d(3, 2, return_indices=True)),
     node("max with indices by columns", "MaxPool", [(1, 3, 5, 6)], outputs=2, kernel_shape=[2, 2], storage_order=1),
     *(
         node(f"max with indices of {shape}, order {order}", "MaxPool", [shape], outputs=2, storage_order=order, kernel_shape=[2] * rank, strides=[2, 1, 2][:rank], pads=[1, 0, 1][:rank] + [0] * rank)
@@ -136,7 +136,7 @@ CASES = [
     node("mean dilated ceil counted", "AveragePool", [(1, 3, 9, 8)], kernel_shape=[3, 2], pads=[2, 1, 2, 1], dilations=[2, 3], strides=[2, 2], ceil_mode=1, count_include_pad=1),
     node("mean SAME_UPPER", "AveragePool", [(1, 3, 7, 6)], kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_UPPER"),
     node("mean SAME_LOWER", "AveragePool", [(1, 3, 7, 6)], kernel_shape=[2, 3], strides=[2, 2], auto_pad="SAME_LOWER"),
-    special("mean of special values", lambda: nn.AvgPool2d(2)),
+    special_values_case("mean of special values", lambda: nn.AvgPool2d(2)),
     node("LpPool 2", "LpPool", [(1, 3, 7, 6)], kernel_shape=[3, 2], strides=[2, 1]),
     node("LpPool 1 padded", "LpPool", [(1, 3, 7, 6)], kernel_shape=[3, 3], pads=[1, 1, 1, 1], p=1),
     node("LpPool 3 dilated", "LpPool", [(2, 5, 7, 6)], kernel_shape=[2, 2], dilations=[2, 2], p=3),
@@ -170,7 +170,7 @@ CASES = [
     node("MaxUnpool", "MaxUnpool", [(1, 1, 2, 2), np.array([[[[1, 3], [4, 15]]]])], kernel_shape=[2, 2], strides=[2, 2]),
     node("MaxUnpool, the last of equal indices", "MaxUnpool", [(1, 2, 2, 2), np.array([[[[1, 1], [20, 1]], [[5, 20], [0, 31]]]])], kernel_shape=[2, 2], strides=[2, 2]),
     node("MaxUnpool 1-D", "MaxUnpool", [(1, 3, 2), np.array([[[0, 3], [5, 6], [8, 11]]])], kernel_shape=[2], strides=[2]),
-    *(unpooled(shape, *window) for shape, window in {
+    *(max_unpool_case(shape, *window) for shape, window in {
         (2, 3, 6, 8): ([2, 2], [2, 2], [0, 0]), (1, 5, 7, 8): ([3, 2], [2, 3], [1, 0]), (2, 3, 9): ([3], [2], [0]),
         (1, 3, 4, 4, 6): ([2, 2, 2], [2, 2, 2], [0, 0, 0]), (1, 1, 256, 256): ([2, 2], [2, 2], [0, 0]),
     }.items()),

@@ -20,10 +20,10 @@ SPECIAL[0, 3, 1, 1] = -np.inf
 SPECIAL[1, 4] = -np.inf
 SPECIAL[1, 3, 0] = np.inf
 TIES = RNG.integers(0, 3, (2, 5, 3, 7)).astype(np.float32)
-SPREAD = (RNG.normal(0, 1, (1, 3, 70, 90)) + 1000).astype(np.float32)
+LARGE_MEAN = (RNG.normal(0, 1, (1, 3, 70, 90)) + 1000).astype(np.float32)
 
 
-def ints(*values):
+def int_vector(*values):
     return np.array(values, np.int64)
 
 
@@ -31,7 +31,7 @@ def near_one(rng, shape):
     return rng.uniform(0.8, 1.25, shape)
 
 
-class Pooled(nn.Module):
+class PooledOutputs(nn.Module):
     """Means and maxima as people write them, one behind a transposed convolution."""
 
     def __init__(self):
@@ -57,7 +57,7 @@ class Variance(nn.Module):
         return torch.var(x, dim=(2, 3)), torch.std(x, dim=1, unbiased=False)
 
 
-class Along(nn.Module):
+class AlongAxis(nn.Module):
     """A function of torch along one axis."""
 
     def __init__(self, function, axis):
@@ -68,18 +68,18 @@ class Along(nn.Module):
         return self.function(x, self.axis, keepdim=True)
 
 
-def of_torch(name, function, axis):
+def torch_case(name, function, axis):
     # ONNX Runtime's maxima drop NaN; PyTorch's keep it, and so do ours.
-    return Case(name, lambda: (Along(function, axis).eval(), (SPECIAL,)))
+    return Case(name, lambda: (AlongAxis(function, axis).eval(), (SPECIAL,)))
 
 
-class Products(nn.Module):
+class CumulativeOps(nn.Module):
     def forward(self, x):
         return torch.cumprod(x, 2), torch.cumsum(x, 1)
 
 
 CASES = [
-    module("running products", Products, (2, 5, 7, 3)),
+    module("running products", CumulativeOps, (2, 5, 7, 3)),
     node("CumSum", "CumSum", [(2, 3, 11), np.int64(-1)], constants=[1]),
     node("CumSum of channels, exclusive", "CumSum", [(2, 5, 3), np.int64(1)], constants=[1], exclusive=1),
     node("CumSum backwards", "CumSum", [(1, 5, 6, 7), np.int64(2)], constants=[1], reverse=1),
@@ -88,44 +88,44 @@ CASES = [
         "CumSum backwards, exclusive", "CumSum", [(4, 9), np.int64(1)], constants=[1],
         reverse=1, exclusive=1,
     ),
-    *(node(f"{op} of maps", op, [(2, 5, 3, 7), ints(2, 3)], constants=[1], values=near_one) for op in OPERATORS),
+    *(node(f"{op} of maps", op, [(2, 5, 3, 7), int_vector(2, 3)], constants=[1], values=near_one) for op in OPERATORS),
     *(node(f"{op} of everything", op, [(2, 5, 3, 7)], keepdims=0, values=near_one) for op in OPERATORS),
     *(node(f"{op} of nothing", op, [(2, 5, 3, 7)], noop_with_empty_axes=1, values=near_one) for op in OPERATORS),
     *(
-        node(f"ReduceMean over {axes}", "ReduceMean", [(2, 5, 3, 7), ints(*axes)], constants=[1], keepdims=len(axes) % 2)
+        node(f"ReduceMean over {axes}", "ReduceMean", [(2, 5, 3, 7), int_vector(*axes)], constants=[1], keepdims=len(axes) % 2)
         for count in (1, 2, 3) for axes in combinations(range(4), count)
     ),
     *(
-        node(f"ReduceMax over {axes} of rank 6", "ReduceMax", [(2, 3, 2, 3, 2, 3), ints(*axes)], constants=[1], keepdims=0)
+        node(f"ReduceMax over {axes} of rank 6", "ReduceMax", [(2, 3, 2, 3, 2, 3), int_vector(*axes)], constants=[1], keepdims=0)
         for axes in ((0,), (2,), (5,), (1, 2), (2, 3, 4), (1, 3), (0, 2, 4), (1, 3, 5), (-1, -3))
     ),
     *(
-        node(f"{op} with special values over {axes}", op, [SPECIAL, ints(*axes)], constants=[1])
+        node(f"{op} with special values over {axes}", op, [SPECIAL, int_vector(*axes)], constants=[1])
         for op in ("ReduceSum", "ReduceL1", "ReduceProd")
         for axes in ((1,), (2, 3), (3,))
     ),
-    node("ReduceLogSumExp of large numbers", "ReduceLogSumExp", [SPREAD, ints(3)], constants=[1]),
-    node("ReduceMean of large maps", "ReduceMean", [SPREAD, ints(2, 3)], constants=[1]),
-    node("ReduceSum of 513 channels", "ReduceSum", [(2, 513, 3, 2), ints(1)], constants=[1]),
-    node("ReduceMax of 2053 channels", "ReduceMax", [(1, 2053), ints(1)], constants=[1]),
+    node("ReduceLogSumExp of large numbers", "ReduceLogSumExp", [LARGE_MEAN, int_vector(3)], constants=[1]),
+    node("ReduceMean of large maps", "ReduceMean", [LARGE_MEAN, int_vector(2, 3)], constants=[1]),
+    node("ReduceSum of 513 channels", "ReduceSum", [(2, 513, 3, 2), int_vector(1)], constants=[1]),
+    node("ReduceMax of 2053 channels", "ReduceMax", [(1, 2053), int_vector(1)], constants=[1]),
     node("ReduceMin of a long line", "ReduceMin", [(100003,)], keepdims=0),
-    node("ReduceSum of 700 images", "ReduceSum", [(700, 3, 2, 2), ints(0)], constants=[1]),
-    node("ReduceL2 of one row", "ReduceL2", [(1, 3, 1, 301), ints(-1)], constants=[1]),
+    node("ReduceSum of 700 images", "ReduceSum", [(700, 3, 2, 2), int_vector(0)], constants=[1]),
+    node("ReduceL2 of one row", "ReduceL2", [(1, 3, 1, 301), int_vector(-1)], constants=[1]),
     node("ReduceSum of a number", "ReduceSum", [()], keepdims=0),
-    node("ReduceSum of integers", "ReduceSum", [RNG.integers(-99, 99, (3, 5, 7)), ints(0, 2)], constants=[1]),
-    node("ReduceMean of rank 3", "ReduceMean", [(3, 5, 7), ints(2)], constants=[1]),
-    node("ReduceMean of a matrix", "ReduceMean", [(3, 5), ints(0)], constants=[1], keepdims=0),
+    node("ReduceSum of integers", "ReduceSum", [RNG.integers(-99, 99, (3, 5, 7)), int_vector(0, 2)], constants=[1]),
+    node("ReduceMean of rank 3", "ReduceMean", [(3, 5, 7), int_vector(2)], constants=[1]),
+    node("ReduceMean of a matrix", "ReduceMean", [(3, 5), int_vector(0)], constants=[1], keepdims=0),
     *(node(f"{op} over axis {axis}", op, [(2, 5, 3, 7)], axis=axis) for op in ("ArgMax", "ArgMin") for axis in (0, 1, 2, -1)),
     *(node(f"ArgMax of ties over axis {axis}", "ArgMax", [TIES], axis=axis, keepdims=0) for axis in range(4)),
     *(node(f"ArgMin, the last of ties over axis {axis}", "ArgMin", [TIES], axis=axis, select_last_index=1) for axis in range(4)),
     *(
-        of_torch(f"{name} with special values over {axis}", function, axis)
+        torch_case(f"{name} with special values over {axis}", function, axis)
         for name, function in (("amax", torch.amax), ("amin", torch.amin), ("argmax", torch.argmax), ("argmin", torch.argmin))
         for axis in (1, 2, 3)
     ),
     node("ArgMax of 1000 classes", "ArgMax", [(3, 1000)], axis=1),
     node("ArgMax of rank 5", "ArgMax", [(2, 3, 4, 5, 6)], axis=2),
     node("ArgMax of rank 5 over folded axes", "ArgMax", [(2, 3, 4, 5, 6)], axis=3, keepdims=0),
-    module("reductions of a module", Pooled, (2, 5, 6, 5)),
+    module("reductions of a module", PooledOutputs, (2, 5, 6, 5)),
     module("variance", Variance, (2, 5, 6, 7)),
 ]  # fmt: skip

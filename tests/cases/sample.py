@@ -12,7 +12,7 @@ GRID = (2, 3, 7, 2)
 X = (2, 5, 6, 4)
 
 
-def wide(r, s):
+def wide_coordinates(r, s):
     """Coordinates within and far beyond -1 to 1; values of the map are as good."""
     return r.uniform(-2.7, 2.7, s)
 
@@ -48,7 +48,7 @@ def boxes(count):
     return np.float32(known[:count])
 
 
-def regions(name, count=9, *, x=(2, 5, 9, 7), constants=(), opset=16, **attributes):
+def roi_align_case(name, count=9, *, x=(2, 5, 9, 7), constants=(), opset=16, **attributes):
     images = np.arange(count) % (len(x) if isinstance(x, np.ndarray) else x[0])
     inputs = [x, boxes(count), images]
     return node(
@@ -64,26 +64,26 @@ ROIS = itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), (0
 
 CASES = [
     *(
-        node(f"GridSample {mode} {padding} {corners}", "GridSample", [X, GRID], mode=mode, padding_mode=padding, align_corners=corners, values=wide)
+        node(f"GridSample {mode} {padding} {corners}", "GridSample", [X, GRID], mode=mode, padding_mode=padding, align_corners=corners, values=wide_coordinates)
         for mode, padding, corners in SAMPLES
     ),
-    node("GridSample of one column", "GridSample", [(1, 1, 5, 1), (1, 2, 3, 2)], align_corners=1, padding_mode="reflection", values=wide),
-    node("GridSample 513 channels", "GridSample", [(1, 513, 3, 2), (1, 1, 2, 2)], values=wide),
+    node("GridSample of one column", "GridSample", [(1, 1, 5, 1), (1, 2, 3, 2)], align_corners=1, padding_mode="reflection", values=wide_coordinates),
+    node("GridSample 513 channels", "GridSample", [(1, 513, 3, 2), (1, 1, 2, 2)], values=wide_coordinates),
     *(
-        node(f"GridSample of volumes {mode} {padding}", "GridSample", [(2, 3, 2, 4, 3), (2, 2, 3, 2, 3)], mode=mode, padding_mode=padding, values=wide)
+        node(f"GridSample of volumes {mode} {padding}", "GridSample", [(2, 3, 2, 4, 3), (2, 2, 3, 2, 3)], mode=mode, padding_mode=padding, values=wide_coordinates)
         for mode, padding in [("linear", "zeros"), ("linear", "reflection"), ("nearest", "border")]
     ),
     module("spatial transformer", Warp, (2, 3, 5, 7), (2, 2, 3)),
     *(
-        regions(f"{mode} {corners} {samples}", mode=mode, coordinate_transformation_mode=corners, sampling_ratio=samples, output_height=3, output_width=2)
+        roi_align_case(f"{mode} {corners} {samples}", mode=mode, coordinate_transformation_mode=corners, sampling_ratio=samples, output_height=3, output_width=2)
         for mode, corners, samples in ROIS
     ),
-    regions("of known boxes", constants=[1, 2], output_height=2, output_width=4, spatial_scale=0.5),
-    regions("of operator set 10", opset=10, output_height=3, output_width=3, sampling_ratio=1),
-    regions("of operator set 22", opset=22, mode="max", output_width=2, spatial_scale=1.25),
-    regions("of one image, far larger boxes", 10, x=(1, 3, 9, 7), mode="max", output_height=2),
-    regions("max of negative numbers", x=negative((2, 5, 9, 7)), mode="max", sampling_ratio=2),
-    regions("of a line", 3, x=(3, 1, 1, 7), output_height=2, output_width=3, sampling_ratio=3),
+    roi_align_case("of known boxes", constants=[1, 2], output_height=2, output_width=4, spatial_scale=0.5),
+    roi_align_case("of operator set 10", opset=10, output_height=3, output_width=3, sampling_ratio=1),
+    roi_align_case("of operator set 22", opset=22, mode="max", output_width=2, spatial_scale=1.25),
+    roi_align_case("of one image, far larger boxes", 10, x=(1, 3, 9, 7), mode="max", output_height=2),
+    roi_align_case("max of negative numbers", x=negative((2, 5, 9, 7)), mode="max", sampling_ratio=2),
+    roi_align_case("of a line", 3, x=(3, 1, 1, 7), output_height=2, output_width=3, sampling_ratio=3),
     node("AffineGrid corners", "AffineGrid", [(2, 2, 3), np.int64([2, 3, 4, 5])], constants=[1], align_corners=1),
     node("AffineGrid of volumes", "AffineGrid", [(1, 3, 4), np.int64([1, 1, 2, 3, 4])], constants=[1]),
     node("DeformConv", "DeformConv", [(2, 3, 6, 5), (4, 3, 3, 2), (2, 12, 4, 4)], opset=22),

@@ -18,14 +18,14 @@ MASKED[1, 2, 1, 4] = np.nan
 TIES = RNG.integers(0, 3, (2, 5, 3, 7)).astype(np.float32)
 
 
-class Attention(nn.Module):
+class FlattenedSoftmax(nn.Module):
     """Softmax of what lies in a folded nchw."""
 
     def forward(self, x):
         return (x.flatten(2).softmax(-1), x.flatten(1).log_softmax(1), x.flatten(2).softmax(1))
 
 
-class Attends(nn.Module):
+class ScaledDotAttention(nn.Module):
     """torch.nn.functional's attention of any number of axes: Hiera has windows before heads."""
 
     def __init__(self, *, causal=False, mask=None, grouped=False):
@@ -39,7 +39,7 @@ class Attends(nn.Module):
         return F.scaled_dot_product_attention(found, k, v, scale=0.3, **more)
 
 
-def given(name, make, array):
+def array_case(name, make, array):
     return Case(name, lambda: (make().eval(), (array,)))
 
 
@@ -50,23 +50,23 @@ CASES = [
         for shape in SHAPES
         for axis in range(-1, len(shape))
     ),
-    *(given(f"softmax of a mask over {axis}", lambda axis=axis: nn.Softmax(axis), MASKED) for axis in (1, 2, 3)),
-    *(given(f"log softmax of a mask over {axis}", lambda axis=axis: nn.LogSoftmax(axis), MASKED) for axis in (1, 2, 3)),
-    *(given(f"softmax of large numbers over {axis}", lambda axis=axis: nn.Softmax(axis), LARGE) for axis in (1, 2, 3)),
+    *(array_case(f"softmax of a mask over {axis}", lambda axis=axis: nn.Softmax(axis), MASKED) for axis in (1, 2, 3)),
+    *(array_case(f"log softmax of a mask over {axis}", lambda axis=axis: nn.LogSoftmax(axis), MASKED) for axis in (1, 2, 3)),
+    *(array_case(f"softmax of large numbers over {axis}", lambda axis=axis: nn.Softmax(axis), LARGE) for axis in (1, 2, 3)),
     node("Softmax of equal elements", "Softmax", [np.full((2, 7, 1, 3), 1e30, np.float32)], axis=1),
     *(node(f"Hardmax of ties over {axis}", "Hardmax", [TIES], axis=axis) for axis in range(4)),
     module("softmax 2-D", lambda: nn.Softmax2d(), (2, 5, 3, 7)),
     module("softmin", lambda: nn.Softmin(1), (2, 5, 3, 7)),
     module("softmax of 513 channels", lambda: nn.Softmax(1), (1, 513, 3, 2)),
     module("softmax of one element", lambda: nn.Softmax(1), (3, 1)),
-    module("softmax over reshaped maps", Attention, (2, 5, 6, 7)),
-    module("attention of a sequence", Attends, (5, 4), (5, 4), (5, 4)),
-    module("attention of rank 3, causal", lambda: Attends(causal=True), (2, 5, 4), (2, 5, 4), (2, 5, 4)),
-    module("attention of groups of heads, causal", lambda: Attends(causal=True, grouped=True), (2, 6, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)),
-    module("attention with a mask of which a row is empty", lambda: Attends(mask=torch.arange(5)[:, None] > torch.arange(7)), (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
-    module("attention of rank 4", Attends, (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
+    module("softmax over reshaped maps", FlattenedSoftmax, (2, 5, 6, 7)),
+    module("attention of a sequence", ScaledDotAttention, (5, 4), (5, 4), (5, 4)),
+    module("attention of rank 3, causal", lambda: ScaledDotAttention(causal=True), (2, 5, 4), (2, 5, 4), (2, 5, 4)),
+    module("attention of groups of heads, causal", lambda: ScaledDotAttention(causal=True, grouped=True), (2, 6, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)),
+    module("attention with a mask of which a row is empty", lambda: ScaledDotAttention(mask=torch.arange(5)[:, None] > torch.arange(7)), (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
+    module("attention of rank 4", ScaledDotAttention, (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)),
     module(
-        "attention of windows, with a mask", lambda: Attends(mask=torch.arange(3 * 5 * 7).view(3, 5, 7) % 3 > 0),
+        "attention of windows, with a mask", lambda: ScaledDotAttention(mask=torch.arange(3 * 5 * 7).view(3, 5, 7) % 3 > 0),
         (1, 2, 3, 5, 4), (1, 2, 3, 7, 4), (1, 2, 3, 7, 4),
     ),
 ]  # fmt: skip

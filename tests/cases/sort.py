@@ -6,19 +6,19 @@ from torch import nn
 
 from cases.case import module, node
 
-EQUAL = np.float32([[2, 7, 7, -1, 7, 2, 2], [0, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7]])
+TIED_ROWS = np.float32([[2, 7, 7, -1, 7, 2, 2], [0, 0, 0, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7]])
 
 
-def top(name, x, k, **options):
+def topk_case(name, x, k, **options):
     return node(f"TopK {name}", "TopK", [x, np.int64([k])], constants=[1], outputs=2, **options)
 
 
-class Smallest(nn.Module):
+class SmallestThree(nn.Module):
     def forward(self, x):
         return torch.topk(x, 3, dim=1, largest=False)
 
 
-class Stable(nn.Module):
+class StableSort(nn.Module):
     """Halves have ties: the first of equal numbers comes first."""
 
     def forward(self, x):
@@ -28,14 +28,14 @@ class Stable(nn.Module):
 
 
 CASES = [
-    top("last axis", (2, 3, 11), 4),
-    top("first axis", (5, 3, 2), 2, axis=0),
-    top("smallest channels", (2, 5, 3, 4), 5, axis=1, largest=0),
-    top("of equal ones", EQUAL, 6),
-    top("smallest of equal ones", EQUAL, 6, largest=0),
-    top("of infinities", np.float32([[np.inf, 1, -np.inf, np.inf, 0]]), 5),
-    top("one of 300", (1, 300), 1),
-    top("of more places than a pass looks at", (2, 4100), 3),
-    module("smallest rows", Smallest, (2, 7, 3)),
-    module("stable", Stable, (2, 13, 5)),
+    topk_case("last axis", (2, 3, 11), 4),
+    topk_case("first axis", (5, 3, 2), 2, axis=0),
+    topk_case("smallest channels", (2, 5, 3, 4), 5, axis=1, largest=0),
+    topk_case("of equal ones", TIED_ROWS, 6),
+    topk_case("smallest of equal ones", TIED_ROWS, 6, largest=0),
+    topk_case("of infinities", np.float32([[np.inf, 1, -np.inf, np.inf, 0]]), 5),
+    topk_case("one of 300", (1, 300), 1),
+    topk_case("of more places than a pass looks at", (2, 4100), 3),
+    module("smallest rows", SmallestThree, (2, 7, 3)),
+    module("stable", StableSort, (2, 13, 5)),
 ]

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from command import nbglcnn
+from command_line import run_command
 from nbglcnn import Plan, Session
 from nbglcnn.cli import COMMANDS
 from nbglcnn.cli.arguments import PRECISIONS
@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_compile_writes_a_plan_of_the_outputs(model: Path) -> None:
-    run = nbglcnn("compile", model, "--shape", "1x2x5x3")
+    run = run_command("compile", model, "--shape", "1x2x5x3")
     assert run.returncode == 0, run.stderr
     plan = Plan.load(model.with_suffix(".plan"))
     assert [value.key for value in plan.values] == ["y"]
@@ -47,17 +47,17 @@ def test_compile_writes_a_plan_of_the_outputs(model: Path) -> None:
 def test_compile_keeps_what_is_asked_for(model: Path, tmp_path: Path) -> None:
     for observe, keys in (("all", ["x", "a", "y"]), ("a", ["a", "y"])):
         file = tmp_path / "kept.plan"
-        run = nbglcnn("compile", model, "-o", file, "--observe", observe, "--shape", "1x2x5x3")
+        run = run_command("compile", model, "-o", file, "--observe", observe, "--shape", "1x2x5x3")
         assert run.returncode == 0, run.stderr
         assert [value.key for value in Plan.load(file).values] == keys
 
 
 def test_compile_stores_in_half_where_that_is_asked_for(model: Path) -> None:
-    run = nbglcnn("compile", model, "--shape", "1x2x5x3", "--precision", "float16")
+    run = run_command("compile", model, "--shape", "1x2x5x3", "--precision", "float16")
     assert run.returncode == 0, run.stderr
     assert "MB on the GPU, float16" in run.stdout
     assert Plan.load(model.with_suffix(".plan")).precision == "float16"
-    assert "float16" in nbglcnn("compile", model, "--precision", "half").stderr
+    assert "float16" in run_command("compile", model, "--precision", "half").stderr
 
 
 def test_what_cannot_be_is_one_line_and_a_status(model: Path, tmp_path: Path) -> None:
@@ -66,23 +66,23 @@ def test_what_cannot_be_is_one_line_and_a_status(model: Path, tmp_path: Path) ->
         (("compile", model), "x"),
         (("compile", model, "--shape", "1x2x5x3", "--observe", "b"), "is not a layer"),
     ):
-        run = nbglcnn(*arguments)
+        run = run_command(*arguments)
         assert run.returncode == 1
         assert run.stderr.startswith("nbglcnn: ")
         assert words in run.stderr
         assert "Traceback" not in run.stderr
-    assert nbglcnn("compile", model, "--shape", "1x-2").returncode == 2
+    assert run_command("compile", model, "--shape", "1x-2").returncode == 2
 
 
 def test_what_cannot_be_written_is_said_with_the_reason(model: Path, tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "x.plan"
-    run = nbglcnn("compile", model, "--shape", "1x2x5x3", "-o", file)
+    run = run_command("compile", model, "--shape", "1x2x5x3", "-o", file)
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == f"nbglcnn: cannot write {file}: No such file or directory\n"
 
 
 def test_check_prints_a_table(model: Path) -> None:
-    run = nbglcnn("check", model, "--shape", "1x2x5x3")
+    run = run_command("check", model, "--shape", "1x2x5x3")
     assert run.returncode == 0
     assert "2 of 2 layers can run" in run.stdout
 
@@ -102,36 +102,36 @@ def test_shapes_are_of_inputs_of_any_type_and_of_single_numbers(tmp_path: Path) 
     )
     file = tmp_path / "tokens.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
-    run = nbglcnn("compile", file, "--shape", "4", "--shape", "scalar")
+    run = run_command("compile", file, "--shape", "4", "--shape", "scalar")
     assert run.returncode == 0, run.stderr
     with Session(Plan.load(file.with_suffix(".plan"))) as session:
         tokens = np.array([2, 0, 1, 2])
         found = session.run({"tokens": tokens, "rate": np.float32(3)})["y"]
     np.testing.assert_allclose(found, np.arange(6).reshape(3, 2)[tokens] * 3)
-    run = nbglcnn("check", file, "--shape", "4")
+    run = run_command("check", file, "--shape", "4")
     assert run.stderr == (
         "nbglcnn: the model has 2 inputs ('tokens', 'rate'): give a shape for each, not 1 of them\n"
     )
 
 
 def test_a_shape_of_any_size_is_answered_in_a_line(model: Path) -> None:
-    run = nbglcnn("check", model, "--shape", "99999x2x640x640")
+    run = run_command("check", model, "--shape", "99999x2x640x640")
     assert run.returncode == 1
     assert "needs 327,676,723,200 bytes" in run.stderr
     assert "Traceback" not in run.stderr
     for wrong in ("", "1x-2", "0x3", "axb"):
-        run = nbglcnn("check", model, "--shape", wrong)
+        run = run_command("check", model, "--shape", wrong)
         assert run.returncode == 2
         assert 'is no shape: write sizes like 1x3x224x224, or "scalar"' in run.stderr
 
 
 def test_what_lacks_a_shape_is_told_in_the_command_lines_words(model: Path) -> None:
-    run = nbglcnn("check", model)
+    run = run_command("check", model)
     assert run.stderr == (
         "nbglcnn: the input 'x' has no fixed shape: (n, 2, h, 3). "
         "Give it with --shape, as in --shape 1x3x224x224\n"
     )
-    run = nbglcnn("check", model, "--shape", "4", "--shape", "4")
+    run = run_command("check", model, "--shape", "4", "--shape", "4")
     assert run.stderr.startswith("nbglcnn: the model has 1 input ('x'): ")
 
 
@@ -148,19 +148,19 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
     )
     file = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
-    run = nbglcnn("check", file, LC_ALL="POSIX", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    run = run_command("check", file, LC_ALL="POSIX", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert run.returncode == 0, run.stderr
     assert "gr??e?  ReLU" in run.stdout
 
 
 def test_each_command_has_help_with_examples() -> None:
-    whole = nbglcnn("--help").stdout
+    whole = run_command("--help").stdout
     for name in COMMANDS:
-        run = nbglcnn(name, "--help")
+        run = run_command(name, "--help")
         assert (run.returncode, run.stderr) == (0, "")
         assert name in whole
         assert run.stdout.count(f"nbglcnn {name} ") >= 3  # the usage, and two examples
-    assert nbglcnn().returncode == nbglcnn("train", "model.onnx").returncode == 2
+    assert run_command().returncode == run_command("train", "model.onnx").returncode == 2
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -174,7 +174,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_the_command_is_installed_under_its_name() -> None:
     command = Path(sys.executable).with_name("nbglcnn")
     run = subprocess.run([command, "--version"], capture_output=True, text=True)
-    assert run.stdout == nbglcnn("--version").stdout != ""
+    assert run.stdout == run_command("--version").stdout != ""
 
 
 def test_the_precisions_are_the_plans() -> None:
@@ -183,13 +183,13 @@ def test_the_precisions_are_the_plans() -> None:
 
 def test_check_and_summary_give_json(model: Path) -> None:
     shape = ("--shape", "1x2x5x3", "--json")
-    checked = json.loads(nbglcnn("check", model, *shape).stdout)
+    checked = json.loads(run_command("check", model, *shape).stdout)
     assert checked["ok"] is True
     assert [(row["layer"], row["operator"]) for row in checked["layers"]] == [
         ("a", "ReLU"),
         ("y", "Mul"),
     ]
-    summary = json.loads(nbglcnn("summary", model, *shape).stdout)
+    summary = json.loads(run_command("summary", model, *shape).stdout)
     assert [row["output_shape"] for row in summary["layers"]] == [[1, 2, 5, 3]] * 2
     assert (summary["name"], summary["parameters"]) == ("double", 1)
 

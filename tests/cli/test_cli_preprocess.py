@@ -8,21 +8,21 @@ import onnx
 import pytest
 from PIL import Image
 
-from command import NET
-from equal import assert_equal
+from assertions import assert_equal
+from command_line import NETWORK_SOURCE
 from nbglcnn import Plan
 from nbglcnn.cli import main
-from nbglcnn.inputs.fit import fitted
+from nbglcnn.inputs.picture_fit import fit_picture
 from onnx_models import model_of, node, randn
 
 SETTINGS = ("--preprocess", "mean=0.5,0.25,0.75", "std=0.5", "channels=BGR")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, and pictures of two sizes."""
     made = tmp_path_factory.mktemp("work")
-    (made / "net.py").write_text(NET)
+    (made / "net.py").write_text(NETWORK_SOURCE)
     random = np.random.default_rng(0)
     for name, size in (("a.png", (20, 8)), ("b.png", (15, 30))):
         pixels = random.integers(0, 256, (size[1], size[0], 3), np.uint8)
@@ -34,15 +34,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_run_takes_pictures_of_several_sizes(folder: Path, tmp_path: Path) -> None:
+def test_run_takes_pictures_of_several_sizes(model_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "values.npz"
-    pictures = [str(folder / name) for name in ("a.png", "b.png")]
+    pictures = [str(model_folder / name) for name in ("a.png", "b.png")]
     layers = ["--layer", "image", "--layer", "preprocess.normalize", "--layer", "y"]
-    given = [str(folder / "net.onnx"), *pictures, *layers, "--out", str(out), *SETTINGS]
+    given = [str(model_folder / "net.onnx"), *pictures, *layers, "--out", str(out), *SETTINGS]
     assert main(["run", *given]) == 0
     found = np.load(out)
     for k, name in enumerate(pictures):
-        image = fitted(Image.open(name), (8, 10), "crop")
+        image = fit_picture(Image.open(name), (8, 10), "crop")
         x = np.asarray(image, np.float32).transpose(2, 0, 1) / np.float32(255)
         assert_equal(found["image"][k], x)
         mean = np.array([0.5, 0.25, 0.75], np.float32).reshape(3, 1, 1)
@@ -50,14 +50,14 @@ def test_run_takes_pictures_of_several_sizes(folder: Path, tmp_path: Path) -> No
 
 
 def test_verify_summary_bench_and_compile_know_it(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, plan = str(folder / "net.onnx"), str(tmp_path / "net.plan")
-    assert main(["verify", model, str(folder / "b.png"), *SETTINGS]) == 0
+    model, plan = str(model_folder / "net.onnx"), str(tmp_path / "net.plan")
+    assert main(["verify", model, str(model_folder / "b.png"), *SETTINGS]) == 0
     assert main(["compile", model, "-o", plan, *SETTINGS]) == 0
     assert Plan.load(plan).header.preprocess == ("preprocess.channels", "preprocess.normalize")
     capsys.readouterr()
-    assert main(["summary", f"{folder}/net.py:small", "--json", "--preprocess", "size=9x7",
+    assert main(["summary", f"{model_folder}/net.py:small", "--json", "--preprocess", "size=9x7",
                  "range=0,255"]) == 0  # fmt: skip
     rows = json.loads(capsys.readouterr().out)["layers"]
     assert rows[0]["name"] == "preprocess.range"
@@ -77,9 +77,9 @@ def test_verify_summary_bench_and_compile_know_it(
     ],
 )
 def test_what_means_nothing_is_refused(
-    folder: Path, settings: list[str], words: str, capsys: pytest.CaptureFixture[str]
+    model_folder: Path, settings: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [str(folder / "net.onnx"), str(folder / "a.png"), "--preprocess", *settings]
+    given = [str(model_folder / "net.onnx"), str(model_folder / "a.png"), "--preprocess", *settings]
     try:
         assert main(["verify", *given]) != 0
     except SystemExit as left:  # argparse

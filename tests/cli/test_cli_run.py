@@ -15,18 +15,18 @@ import torch
 from PIL import Image
 from torch import nn
 
-from command import NET, nbglcnn, without
-from equal import assert_equal
+from assertions import assert_equal
+from command_line import NETWORK_SOURCE, environment_without, run_command
 from nbglcnn import Session, compile
-from nbglcnn.cli import bench, inputs, main, maps
+from nbglcnn.cli import bench, inputs, main, map_sheet
 from onnx_models import model_of, node, randn
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models and pictures, as in somebody's folder."""
     made = tmp_path_factory.mktemp("work")
-    (made / "net.py").write_text(NET)
+    (made / "net.py").write_text(NETWORK_SOURCE)
     random = np.random.default_rng(0)
     for name, size in (("a.png", (10, 8)), ("b.png", (10, 8)), ("wide.png", (15, 8))):
         pixels = random.integers(0, 256, (size[1], size[0], 3), np.uint8)
@@ -42,12 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def pixels(folder: Path, *names: str) -> np.ndarray:
+def picture_batch(folder: Path, *names: str) -> np.ndarray:
     arrays = [np.asarray(Image.open(folder / name), np.float32) / 255 for name in names]
     return np.stack(arrays).transpose(0, 3, 1, 2)
 
 
-def by_onnx_runtime(file: Path, x: np.ndarray) -> dict[str, np.ndarray]:
+def run_onnx_runtime(file: Path, x: np.ndarray) -> dict[str, np.ndarray]:
     """Each image by itself, as the file wants them."""
     model = onnx.load(file)
     for name in ("maps", "rest"):
@@ -60,14 +60,17 @@ def by_onnx_runtime(file: Path, x: np.ndarray) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("file", ["fixed.onnx", "any.onnx"])
 def test_run_gives_a_batchs_layers_as_onnx_runtime_has_them(
-    folder: Path, tmp_path: Path, file: str
+    model_folder: Path, tmp_path: Path, file: str
 ) -> None:
     out = tmp_path / "values.npz"
     layers = ("--layer", "maps", "--layer", "y")
-    run = nbglcnn("run", folder / file, *(folder / one for one in ("a.png", "b.png")), *layers,
-                  "--out", out, "--json")  # fmt: skip
+    run = run_command("run", model_folder / file,
+                      *(model_folder / one for one in ("a.png", "b.png")), *layers,
+                      "--out", out, "--json")  # fmt: skip
     assert run.returncode == 0, run.stderr
-    expected = by_onnx_runtime(folder / "fixed.onnx", pixels(folder, "a.png", "b.png"))
+    expected = run_onnx_runtime(
+        model_folder / "fixed.onnx", picture_batch(model_folder, "a.png", "b.png")
+    )
     told = json.loads(run.stdout)
     with np.load(out) as found:
         assert found.files == ["maps", "y"]
@@ -81,17 +84,17 @@ def test_run_gives_a_batchs_layers_as_onnx_runtime_has_them(
 
 @pytest.mark.parametrize("name", ["small", "make_model"])
 def test_run_gives_what_a_python_files_module_gives(
-    folder: Path, tmp_path: Path, name: str
+    model_folder: Path, tmp_path: Path, name: str
 ) -> None:
     names: dict[str, nn.Module] = {}
-    exec(NET, names)
+    exec(NETWORK_SOURCE, names)
     model = names[name] if name == "small" else names[name]()  # type: ignore[operator]
     out = tmp_path / "values.npz"
-    run = nbglcnn("run", folder / f"net.py:{name}", folder / "a.png", "--layer", "0",
-                  "--layer", "output", "--out", out)  # fmt: skip
+    run = run_command("run", model_folder / f"net.py:{name}", model_folder / "a.png", "--layer",
+                      "0", "--layer", "output", "--out", out)  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "building" not in run.stdout  # what their file prints is no result
-    x = torch.from_numpy(pixels(folder, "a.png"))
+    x = torch.from_numpy(picture_batch(model_folder, "a.png"))
     with torch.inference_mode(), np.load(out) as found:
         assert_equal(found["0"], model.eval()[0](x).numpy())
         assert_equal(found["output"], model(x).numpy())
@@ -105,7 +108,7 @@ def test_a_layer_of_any_name_is_an_array_of_that_name(tmp_path: Path) -> None:
     x = randn(1, 3)
     np.save(tmp_path / "x.npy", x)
     layers = [word for name in names for word in ("--layer", name)]
-    run = nbglcnn("run", "m.onnx", "x.npy", *layers, "--out", "v.npz", folder=tmp_path)
+    run = run_command("run", "m.onnx", "x.npy", *layers, "--out", "v.npz", folder=tmp_path)
     assert run.returncode == 0, run.stderr
     relu = np.maximum(x, 0)
     with np.load(tmp_path / "v.npz") as found:
@@ -120,7 +123,7 @@ def test_several_inputs_come_from_an_archive_by_their_names(tmp_path: Path) -> N
     x, gain = randn(2, 3, 4), randn(2, 3, 1)
     for k in range(2):
         np.savez(tmp_path / f"{k}.npz", x=x[k : k + 1], gain=gain[k : k + 1])
-    run = nbglcnn("run", "m.onnx", "0.npz", "1.npz", "--out", "v.npz", folder=tmp_path)
+    run = run_command("run", "m.onnx", "0.npz", "1.npz", "--out", "v.npz", folder=tmp_path)
     assert run.returncode == 0, run.stderr
     with np.load(tmp_path / "v.npz") as found:
         assert_equal(found["y"], x * gain + x)
@@ -129,21 +132,23 @@ def test_several_inputs_come_from_an_archive_by_their_names(tmp_path: Path) -> N
 def test_the_statistics_say_how_many_numbers_are_not_finite(tmp_path: Path) -> None:
     onnx.save(model_of([node("Neg", ["x"], ["y"])], {"x": (1, 4)}, ["y"]), tmp_path / "m.onnx")
     np.save(tmp_path / "x.npy", np.float32([[np.nan, np.inf, -3, 1]]))
-    row = json.loads(nbglcnn("run", "m.onnx", "x.npy", "--json", folder=tmp_path).stdout)
+    row = json.loads(run_command("run", "m.onnx", "x.npy", "--json", folder=tmp_path).stdout)
     assert row["layers"]["y"] == {
         "shape": [1, 4], "dtype": "float32", "nan": 1, "inf": 1,
         "min": -1, "max": 3, "mean": 1, "std": 2,
     }  # fmt: skip
     np.save(tmp_path / "x.npy", np.float32([[np.nan] * 4]))
-    row = json.loads(nbglcnn("run", "m.onnx", "x.npy", "--json", folder=tmp_path).stdout)
+    row = json.loads(run_command("run", "m.onnx", "x.npy", "--json", folder=tmp_path).stdout)
     assert row["layers"]["y"]["mean"] is None
 
 
-def test_a_sheet_has_the_maps_of_each_picture(folder: Path, tmp_path: Path) -> None:
+def test_a_sheet_has_the_maps_of_each_picture(model_folder: Path, tmp_path: Path) -> None:
     def sheet(*pictures: str) -> np.ndarray:
-        files = [folder / one for one in pictures]
+        files = [model_folder / one for one in pictures]
         layers = ("--layer", "maps", "--layer", "rest")
-        run = nbglcnn("run", folder / "fixed.onnx", *files, *layers, "--out", tmp_path / "maps.png")
+        run = run_command(
+            "run", model_folder / "fixed.onnx", *files, *layers, "--out", tmp_path / "maps.png"
+        )
         assert run.returncode == 0, run.stderr
         return np.asarray(Image.open(tmp_path / "maps.png").convert("RGB"), np.int16)
 
@@ -172,25 +177,29 @@ def test_a_sheet_shows_all_pictures_beside_a_value_without_an_axis_of_examples()
         plan = session.plan
 
     def sheet(*keys: str) -> np.ndarray:
-        data = maps.sheet(plan, {key: values[key] for key in keys})
+        data = map_sheet.draw_sheet(plan, {key: values[key] for key in keys})
         return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
     assert values["mean"].shape == (2, 8, 10)
     alone, both = sheet("maps"), sheet("maps", "mean")
     assert both.shape[0] == alone.shape[0]
-    left = alone.shape[1] - maps.GAP
+    left = alone.shape[1] - map_sheet.GAP
     np.testing.assert_array_equal(both[:, :left], alone[:, :left])
 
 
-def test_pictures_in_a_sheet_have_the_range_that_is_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_pictures_in_a_sheet_have_the_range_that_is_asked_for(
+    model_folder: Path, tmp_path: Path
+) -> None:
     nodes = [node("Mul", ["x", "by"], ["y"])]
     made = model_of(nodes, {"x": (1, 3, 8, 10)}, ["y"], constants={"by": np.float32([0.4])})
     onnx.save(made, tmp_path / "dark.onnx")
-    x = 0.4 * pixels(folder, "a.png")[0].transpose(1, 2, 0)
+    x = 0.4 * picture_batch(model_folder, "a.png")[0].transpose(1, 2, 0)
 
     def picture(*arguments: str) -> np.ndarray:
         out = tmp_path / "maps.png"
-        run = nbglcnn("run", tmp_path / "dark.onnx", folder / "a.png", *arguments, "--out", out)
+        run = run_command(
+            "run", tmp_path / "dark.onnx", model_folder / "a.png", *arguments, "--out", out
+        )
         assert run.returncode == 0, run.stderr
         sheet = np.asarray(Image.open(out).convert("RGB"), float)
         return sheet[18:][: 32 * 8 : 32, 16:][:, : 32 * 10 : 32]
@@ -206,7 +215,7 @@ def test_pictures_in_a_sheet_have_the_range_that_is_asked_for(folder: Path, tmp_
         dots = ((x < low - 1e-3) | (x > high + 1e-3)).any(2, keepdims=True)
         assert np.abs(np.where(dots, 0, found - expected)).max() <= 1.5
         assert dots.any() == (high - low < 0.25)
-    wrong = nbglcnn("run", tmp_path / "dark.onnx", folder / "a.png", "--range", "1,0")
+    wrong = run_command("run", tmp_path / "dark.onnx", model_folder / "a.png", "--range", "1,0")
     assert wrong.returncode != 0
     assert "'1,0' is no range: give black and white, as --range=-1,1, or --range=own" in (
         wrong.stderr
@@ -214,51 +223,61 @@ def test_pictures_in_a_sheet_have_the_range_that_is_asked_for(folder: Path, tmp_
 
 
 def test_pictures_of_another_size_are_resized_when_that_is_asked_for(
-    folder: Path, tmp_path: Path
+    model_folder: Path, tmp_path: Path
 ) -> None:
-    run = nbglcnn("run", folder / "fixed.onnx", folder / "wide.png")
+    run = run_command("run", model_folder / "fixed.onnx", model_folder / "wide.png")
     assert run.returncode == 1
     assert "wide.png is 15×8 pixels, and 10×8 pixels are needed: --resize makes" in run.stderr
-    run = nbglcnn("run", folder / "any.onnx", folder / "a.png", folder / "wide.png")
+    run = run_command(
+        "run", model_folder / "any.onnx", model_folder / "a.png", model_folder / "wide.png"
+    )
     assert "pictures of a batch have one size" in run.stderr
-    run = nbglcnn("run", folder / "any.onnx", folder / "a.png", "--resize")
+    run = run_command("run", model_folder / "any.onnx", model_folder / "a.png", "--resize")
     assert "takes pictures of any size. Give it with --shape" in run.stderr
-    resized = Image.open(folder / "wide.png").resize((10, 8), Image.Resampling.BILINEAR)
+    resized = Image.open(model_folder / "wide.png").resize((10, 8), Image.Resampling.BILINEAR)
     x = (np.asarray(resized, np.float32) / 255).transpose(2, 0, 1)[None]
-    expected = by_onnx_runtime(folder / "fixed.onnx", x)["maps"]
+    expected = run_onnx_runtime(model_folder / "fixed.onnx", x)["maps"]
     for file, shape in (("fixed.onnx", ()), ("any.onnx", ("--shape", "1x3x8x10"))):
         out = tmp_path / "v.npz"
-        run = nbglcnn("run", folder / file, folder / "wide.png", "--resize", *shape,
-                      "--layer", "maps", "--out", out)  # fmt: skip
+        run = run_command("run", model_folder / file, model_folder / "wide.png", "--resize", *shape,
+                          "--layer", "maps", "--out", out)  # fmt: skip
         assert run.returncode == 0, run.stderr
         with np.load(out) as found:
             assert_equal(found["maps"], expected)
 
 
-def test_a_picture_is_as_the_camera_was_held(folder: Path, tmp_path: Path) -> None:
-    picture = Image.open(folder / "a.png").rotate(90, expand=True)
+def test_a_picture_is_as_the_camera_was_held(model_folder: Path, tmp_path: Path) -> None:
+    picture = Image.open(model_folder / "a.png").rotate(90, expand=True)
     exif = picture.getexif()
     exif[0x0112] = 6  # to be turned by 90° to the right
     picture.save(tmp_path / "turned.png", exif=exif)
     found = [
-        json.loads(nbglcnn("run", folder / "fixed.onnx", file, "--json").stdout)["layers"]
-        for file in (tmp_path / "turned.png", folder / "a.png")
+        json.loads(run_command("run", model_folder / "fixed.onnx", file, "--json").stdout)["layers"]
+        for file in (tmp_path / "turned.png", model_folder / "a.png")
     ]
     assert found[0] == found[1]
 
 
-def test_verify_compares_with_onnx_runtime_and_with_pytorch(folder: Path) -> None:
-    run = nbglcnn("verify", folder / "any.onnx", folder / "a.png", folder / "b.png")
+def test_verify_compares_with_onnx_runtime_and_with_pytorch(model_folder: Path) -> None:
+    run = run_command(
+        "verify", model_folder / "any.onnx", model_folder / "a.png", model_folder / "b.png"
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "3 of 3 layers match ONNX Runtime" in run.stdout
-    run = nbglcnn("verify", folder / "fixed.onnx", folder / "a.png", folder / "b.png", "--json")
+    run = run_command(
+        "verify",
+        model_folder / "fixed.onnx",
+        model_folder / "a.png",
+        model_folder / "b.png",
+        "--json",
+    )
     found = json.loads(run.stdout)
     assert found["ok"] and len(found["reports"]) == 2  # the file takes one at a time
     assert [row["layer"] for row in found["reports"][1]["layers"]] == ["maps", "rest", "y"]
     first, second = (report["layers"] for report in found["reports"])
     assert all(0 <= row["relative"] < 1e-5 for row in first)
     assert [row["mean_abs"] for row in first] != [row["mean_abs"] for row in second]
-    run = nbglcnn("verify", folder / "net.py:small", "--shape", "2x3x9x7")
+    run = run_command("verify", model_folder / "net.py:small", "--shape", "2x3x9x7")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "4 of 4 layers match PyTorch" in run.stdout
 
@@ -268,20 +287,20 @@ def test_verify_finds_a_layer_that_is_wrong(tmp_path: Path) -> None:
     nodes = [node("Mul", ["x", "much"], ["a"]), node("Relu", ["a"], ["y"])]
     much = {"much": np.float32(1e6)}
     onnx.save(model_of(nodes, {"x": (1, 3, 4, 4)}, ["y"], constants=much), tmp_path / "m.onnx")
-    run = nbglcnn("verify", tmp_path / "m.onnx", "--precision", "float16", "--json")
+    run = run_command("verify", tmp_path / "m.onnx", "--precision", "float16", "--json")
     assert run.returncode == 1
     [report] = json.loads(run.stdout)["reports"]
     assert report["first_diverging"] == "a"
     assert report["layers"][0]["relative"] is None  # infinities in other places
 
 
-def test_without_onnx_runtime_a_sentence_says_so(folder: Path, tmp_path: Path) -> None:
-    hidden = without(tmp_path, "onnxruntime")
-    run = nbglcnn("bench", folder / "fixed.onnx", "--runs", 2, **hidden)
+def test_without_onnx_runtime_a_sentence_says_so(model_folder: Path, tmp_path: Path) -> None:
+    hidden = environment_without(tmp_path, "onnxruntime")
+    run = run_command("bench", model_folder / "fixed.onnx", "--runs", 2, **hidden)
     assert run.returncode == 0
     assert "ONNX Runtime is not installed (pip install onnxruntime): not measured" in run.stderr
     assert run.stdout.count("\n") == 3
-    run = nbglcnn("verify", folder / "fixed.onnx", **hidden)
+    run = run_command("verify", model_folder / "fixed.onnx", **hidden)
     assert run.returncode == 0
     assert "ONNX Runtime is not installed" in run.stderr
     assert "match onnx.reference" in run.stdout
@@ -290,16 +309,18 @@ def test_without_onnx_runtime_a_sentence_says_so(folder: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("model", "engine"), [("fixed.onnx", "ONNX Runtime"), ("net.py:make_model", "PyTorch")]
 )
-def test_bench_measures_both_plans_and_the_framework(folder: Path, model: str, engine: str) -> None:
-    run = nbglcnn("bench", folder / model, "--shape", "1x3x8x10", "--runs", 3, "--json")
+def test_bench_measures_both_plans_and_the_framework(
+    model_folder: Path, model: str, engine: str
+) -> None:
+    run = run_command("bench", model_folder / model, "--shape", "1x3x8x10", "--runs", 3, "--json")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert all(0 < found[name] < 10_000 for name in ("fused_ms", "kept_ms", "engine_ms"))
     assert found["engine"].startswith(engine) and found["runs"] == 3
 
 
-def test_summary_prints_the_layers_and_their_sums(folder: Path) -> None:
-    run = nbglcnn("summary", folder / "net.py:make_model", "--shape", "1x3x8x10")
+def test_summary_prints_the_layers_and_their_sums(model_folder: Path) -> None:
+    run = run_command("summary", model_folder / "net.py:make_model", "--shape", "1x3x8x10")
     lines = run.stdout.splitlines()
     assert lines[0].split() == ["name", "type", "output", "shape", "parameters", "MACs"]
     assert lines[1].split() == ["0", "Conv2d", "1×4×6×8", "112", "5,184"]
@@ -335,20 +356,20 @@ def test_summary_prints_the_layers_and_their_sums(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(
-    folder: Path,
+    model_folder: Path,
     arguments: tuple[str, ...],
     words: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(model_folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    (folder / "missing.py").write_text("import torch\nimport nothing_of_this_name\n")
-    (folder / "wrong.py").write_text("def make(:\n")
-    (folder / "ends.py").write_text("raise SystemExit(3)\n")
-    (folder / "cut.png").write_bytes((folder / "a.png").read_bytes()[:100])
-    np.save(folder / "pickled.npy", np.array([{}]), allow_pickle=True)
-    np.savez(folder / "pair.npz", x=np.zeros(2, "f4"), z=np.zeros(2, "f4"))
+    (model_folder / "missing.py").write_text("import torch\nimport nothing_of_this_name\n")
+    (model_folder / "wrong.py").write_text("def make(:\n")
+    (model_folder / "ends.py").write_text("raise SystemExit(3)\n")
+    (model_folder / "cut.png").write_bytes((model_folder / "a.png").read_bytes()[:100])
+    np.save(model_folder / "pickled.npy", np.array([{}]), allow_pickle=True)
+    np.savez(model_folder / "pair.npz", x=np.zeros(2, "f4"), z=np.zeros(2, "f4"))
     assert main(arguments) == 1
     said = capsys.readouterr()
     told = said.err.removeprefix("building\n")
@@ -356,15 +377,17 @@ def test_what_cannot_be_is_said_in_a_line(
     assert told.count("\n") == 1
 
 
-def test_an_error_in_their_own_code_has_no_traceback_of_ours(folder: Path) -> None:
-    run = nbglcnn("summary", folder / "net.py:broken")
+def test_an_error_in_their_own_code_has_no_traceback_of_ours(model_folder: Path) -> None:
+    run = run_command("summary", model_folder / "net.py:broken")
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr.startswith("building\nnbglcnn: net.py, line 28: ")
     assert "Traceback" not in run.stderr
 
 
-def test_a_file_that_is_neither_picture_nor_archive_is_a_wrong_command(folder: Path) -> None:
-    run = nbglcnn("run", folder / "fixed.onnx", folder / "a.png", "--out", "maps.gif")
+def test_a_file_that_is_neither_picture_nor_archive_is_a_wrong_command(model_folder: Path) -> None:
+    run = run_command(
+        "run", model_folder / "fixed.onnx", model_folder / "a.png", "--out", "maps.gif"
+    )
     assert run.returncode == 2
     assert "'maps.gif' ends neither with .png nor with .npz" in run.stderr
 
@@ -390,21 +413,23 @@ def test_medians_are_milliseconds_of_the_runs_behind_the_first_three(
         "a": taking("a", 0.9, 0.8, 0.7, 0.002, 0.004, 0.5),
         "b": taking("b", 0.6, 0.5, 0.4, 0.25, 0.25, 0.25),
     }
-    found = bench.medians(works, 3)
+    found = bench.measure_medians(works, 3)
     assert found == {"a": pytest.approx(4), "b": pytest.approx(250)}
     assert calls == ["a", "b"] * 6, "in turns"
     # A round that begins within half a minute is the last one that may go beyond it.
     calls.clear()
-    slow = {"c": taking("c", 0, 0, 0, bench.LONG_S, 1, 1)}
-    assert bench.medians(slow, 3) == {"c": pytest.approx((bench.LONG_S + 1) * 500)}
+    slow = {"c": taking("c", 0, 0, 0, bench.TIME_LIMIT_S, 1, 1)}
+    assert bench.measure_medians(slow, 3) == {"c": pytest.approx((bench.TIME_LIMIT_S + 1) * 500)}
     assert len(calls) == 5
 
 
 def test_bench_prints_the_medians_as_they_are(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench, "medians", lambda *_: {"fused": 1.2345, "kept": 7.0, "other": 33.0})
-    model = str(folder / "fixed.onnx")
+    monkeypatch.setattr(
+        bench, "measure_medians", lambda *_: {"fused": 1.2345, "kept": 7.0, "other": 33.0}
+    )
+    model = str(model_folder / "fixed.onnx")
     assert main(["bench", model, "--runs", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in lines] == ["ms", "1.23", "7.00", "33.00"]
@@ -417,25 +442,25 @@ def test_bench_prints_the_medians_as_they_are(
 def test_a_plan_is_of_sixteen_examples_at_most(
     monkeypatch: pytest.MonkeyPatch, count: int, at_once: int
 ) -> None:
-    monkeypatch.setattr(inputs, "_fixed", lambda model, x: None)
+    monkeypatch.setattr(inputs, "_fixed_batch", lambda model, x: None)
     model: Any = None
     x = np.arange(2 * count).reshape(count, 1, 2)
-    np.testing.assert_array_equal(inputs.at_once(model, x), x[:at_once])
-    assert len(inputs.pieces(model, x)) == 1 and inputs.pieces(model, x)[0] is x
-    np.testing.assert_array_equal(np.stack(inputs.at_once(model, list(x))), x[:at_once])
+    np.testing.assert_array_equal(inputs.compile_batch(model, x), x[:at_once])
+    assert len(inputs.split_batches(model, x)) == 1 and inputs.split_batches(model, x)[0] is x
+    np.testing.assert_array_equal(np.stack(inputs.compile_batch(model, list(x))), x[:at_once])
     rate = np.arange(count + 1)
-    found = inputs.at_once(model, {"x": x, "rate": rate})
+    found = inputs.compile_batch(model, {"x": x, "rate": rate})
     np.testing.assert_array_equal(found["x"], x[:at_once])
     np.testing.assert_array_equal(found["rate"], rate)
     for whole in (None, (x, x), {"x": x, "y": x[:0]}):
-        assert inputs.at_once(model, whole) is whole
-        assert inputs.pieces(model, whole) == [whole]
+        assert inputs.compile_batch(model, whole) is whole
+        assert inputs.split_batches(model, whole) == [whole]
 
 
 def test_a_fixed_batch_has_the_last_example_again_where_there_are_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inputs, "_fixed", lambda model, x: 4)
+    monkeypatch.setattr(inputs, "_fixed_batch", lambda model, x: 4)
     model: Any = None
     for count, rows in (
         (1, [[0, 0, 0, 0]]),
@@ -445,5 +470,5 @@ def test_a_fixed_batch_has_the_last_example_again_where_there_are_no_more(
         (10, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 9, 9]]),
     ):
         x = np.arange(count)[:, None]
-        assert [piece[:, 0].tolist() for piece in inputs.pieces(model, x)] == rows
-        assert inputs.at_once(model, x)[:, 0].tolist() == rows[0]
+        assert [piece[:, 0].tolist() for piece in inputs.split_batches(model, x)] == rows
+        assert inputs.compile_batch(model, x)[:, 0].tolist() == rows[0]

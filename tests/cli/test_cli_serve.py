@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page
 
-from command import COMMAND, nbglcnn
-from exported import held_by
+from command_line import COMMAND, run_command
+from exported_html import read_export
 from nbglcnn import Plan
-from nbglcnn.cli.server import HEADERS, PageServer
+from nbglcnn.cli.page_server import HEADERS, PageServer
 from onnx_models import model_of, node, randn
 
 
@@ -30,17 +30,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def interruptible() -> None:
+def accept_interrupts() -> None:
     """In a new process: a shell that runs the tests in the background has them ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
-def served(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served_page(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process that serves it, and the address that it has printed."""
     command = [*COMMAND, "serve", str(model), "--no-browser"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=accept_interrupts,
     )
     assert process.stdout is not None
     try:
@@ -50,7 +54,7 @@ def served(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate()
 
 
-def asked(port: int, path: str, host: str | None = None, method: str = "GET") -> tuple:
+def request_page(port: int, path: str, host: str | None = None, method: str = "GET") -> tuple:
     """Status, headers and content."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.putrequest(method, path, skip_host=True)
@@ -64,20 +68,20 @@ def asked(port: int, path: str, host: str | None = None, method: str = "GET") ->
 
 
 def test_the_page_is_under_its_address_alone_and_ctrl_c_ends_it(
-    served: tuple[subprocess.Popen[str], str], gl_page: Callable[..., Page]
+    served_page: tuple[subprocess.Popen[str], str], gl_page: Callable[..., Page]
 ) -> None:
-    process, url = served
+    process, url = served_page
     assert process.stdout is not None
     assert process.stdout.readline() == "Ctrl-C ends it.\n"
     port, path = int(url.split(":")[2].split("/")[0]), "/" + url.split("/", 3)[3]
     assert url.startswith("http://127.0.0.1:") and len(path) > 30
-    status, headers, content = asked(port, path)
+    status, headers, content = request_page(port, path)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert headers["Cache-Control"] == "no-store"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert b"<!doctype html>" in content[:200].lower() and b"maps" in content
     for other in ("/", path[:-1], path + "x", f"/x{path}", "/favicon.ico"):
-        assert asked(port, other)[0] == 404
+        assert request_page(port, other)[0] == 404
     page = gl_page("llvmpipe", path="/")
     page.goto(url)
     page.wait_for_selector(".nbglcnn canvas[data-drawn]")
@@ -99,7 +103,7 @@ def server() -> Iterator[PageServer]:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST:{port}"])
 def test_this_machines_names_are_answered(server: PageServer, host: str) -> None:
-    status, headers, content = asked(server.server_port, server.path, host)
+    status, headers, content = request_page(server.server_port, server.path, host)
     assert (status, content) == (200, server.content)
     assert headers.items() >= HEADERS.items()
 
@@ -110,17 +114,17 @@ def test_this_machines_names_are_answered(server: PageServer, host: str) -> None
      "[::1]:{port}", "127.0.0.1:{port}|evil.example:{port}"],
 )  # fmt: skip
 def test_another_sites_name_for_this_machine_is_not_answered(server: PageServer, host: str) -> None:
-    status, _, content = asked(server.server_port, server.path, host)
+    status, _, content = request_page(server.server_port, server.path, host)
     assert (status, content) == (404, b"Nothing is here.\n")
 
 
 def test_nothing_but_the_page_is_there(server: PageServer) -> None:
     port, path = server.server_port, server.path
     for wrong in ("/", path.upper(), path + "?x", "/../" + path, "http://127.0.0.1" + path):
-        assert asked(port, wrong)[0] == 404
+        assert request_page(port, wrong)[0] == 404
     for method in ("POST", "PUT", "OPTIONS", "TRACE"):
-        assert asked(port, path, method=method)[0] == 404
-    status, headers, content = asked(port, path, method="HEAD")
+        assert request_page(port, path, method=method)[0] == 404
+    status, headers, content = request_page(port, path, method="HEAD")
     assert (status, content) == (200, b"")
     assert headers["Content-Length"] == str(len(server.content))
     assert "Python" not in headers["Server"]
@@ -133,10 +137,10 @@ def test_it_listens_on_this_machine_alone(server: PageServer) -> None:
 
 
 def test_a_port_that_is_taken_is_named(server: PageServer, model: Path) -> None:
-    run = nbglcnn("serve", model, "--port", server.server_port, "--no-browser")
+    run = run_command("serve", model, "--port", server.server_port, "--no-browser")
     assert (run.returncode, run.stdout) == (1, "")
     assert f"port {server.server_port} of this machine cannot be had: " in run.stderr
-    assert nbglcnn("serve", model, "--port", 70_000).returncode == 2
+    assert run_command("serve", model, "--port", 70_000).returncode == 2
 
 
 def test_ctrl_c_while_it_works_leaves_no_traceback(tmp_path: Path) -> None:
@@ -144,7 +148,7 @@ def test_ctrl_c_while_it_works_leaves_no_traceback(tmp_path: Path) -> None:
     file.write_text("import time\nprint('begun', flush=True)\ntime.sleep(100)\n")
     process = subprocess.Popen(
         [*COMMAND, "verify", f"{file}:make"], stderr=subprocess.PIPE, text=True,
-        stdout=subprocess.PIPE, preexec_fn=interruptible,
+        stdout=subprocess.PIPE, preexec_fn=accept_interrupts,
     )  # fmt: skip
     assert process.stderr is not None
     assert process.stderr.readline() == "begun\n"
@@ -159,8 +163,8 @@ def test_html_writes_a_page_with_title_text_and_pictures(
     pixels = np.random.default_rng(0).integers(0, 256, (8, 9, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     (tmp_path / "lesson.md").write_text("Look for **edges**, in größe.", encoding="utf-8")
-    run = nbglcnn("html", model, "-o", "page.html", "--input", "a.png", "--title", "Maps & <b>",
-                  "--text", "lesson.md", folder=tmp_path)  # fmt: skip
+    run = run_command("html", model, "-o", "page.html", "--input", "a.png", "--title", "Maps & <b>",
+                      "--text", "lesson.md", folder=tmp_path)  # fmt: skip
     assert run.returncode == 0, run.stderr
     size = (tmp_path / "page.html").stat().st_size
     assert run.stdout == f"page.html: {size:,} bytes\n"
@@ -178,7 +182,7 @@ def test_a_page_is_named_after_its_model_and_holds_the_precision_asked_for(
     copy = tmp_path / "net.onnx"
     copy.write_bytes(model.read_bytes())
     for precision, words in (("float32", ()), ("float16", ("--precision", "float16"))):
-        run = nbglcnn("html", copy, *words)
+        run = run_command("html", copy, *words)
         assert run.stdout.startswith(f"{tmp_path / 'net.html'}: "), run.stderr
-        _, [plan, *_] = held_by(tmp_path / "net.html")
+        _, [plan, *_] = read_export(tmp_path / "net.html")
         assert Plan.from_bytes(plan).precision == precision

@@ -1,4 +1,4 @@
-"""`make demo` says that the tour is ready only when it is: served, and executed without error."""
+"""`make run_demo` says that the tour is ready only when it is served, and has run without error."""
 
 import os
 import re
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def run_demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """demo(cell, …): the demo's script beside a tour of these cells, JupyterLab's files apart."""
     started: list[subprocess.Popen[str]] = []
 
@@ -50,10 +50,10 @@ def demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def test_once_the_tour_ran_and_is_served_the_demo_can_stop(
-    demo: Callable[..., subprocess.Popen[str]], tmp_path: Path
+    run_demo: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     tour = tmp_path / "notebooks" / "tour.ipynb"
-    process = demo("import pathlib", "pathlib.Path('ran-here').touch()", DEMO="once")
+    process = run_demo("import pathlib", "pathlib.Path('ran-here').touch()", DEMO="once")
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert re.search(r"^Tour ready: http://\S+/lab/tree/tour\.ipynb\?token=\w+$", said, re.M), said
@@ -62,9 +62,9 @@ def test_once_the_tour_ran_and_is_served_the_demo_can_stop(
 
 
 def test_a_tour_that_fails_ends_the_demo_and_shows_the_cell(
-    demo: Callable[..., subprocess.Popen[str]],
+    run_demo: Callable[..., subprocess.Popen[str]],
 ) -> None:
-    process = demo("fine = 1", "# the third\nfine / 0", DEMO="once")
+    process = run_demo("fine = 1", "# the third\nfine / 0", DEMO="once")
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 1, said
     assert "Tour ready" not in said
@@ -74,9 +74,9 @@ def test_a_tour_that_fails_ends_the_demo_and_shows_the_cell(
 
 @pytest.mark.parametrize("interrupt", ["SIGINT", "SIGTERM"])
 def test_the_demo_runs_until_interrupted(
-    demo: Callable[..., subprocess.Popen[str]], interrupt: str
+    run_demo: Callable[..., subprocess.Popen[str]], interrupt: str
 ) -> None:
-    process = demo("1 + 1")
+    process = run_demo("1 + 1")
     assert process.stdout is not None
     said = []
     for line in process.stdout:

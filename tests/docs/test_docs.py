@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-import draw_house
+import draw_architecture
 import generate_docs
 import nbglcnn
 
@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs")
 PAGES = list(dict.fromkeys(PAGES))
 
 # Runs a page's ```python blocks in order in one namespace; `await` is allowed, as in a notebook.
-RUN = """
+RUN_CODE_BLOCKS = """
 import ast, asyncio, inspect, re, sys
 names = {}
 for block in re.findall(r"^```python\\n(.*?)^```", open(sys.argv[1]).read(), re.M | re.S):
@@ -34,7 +34,10 @@ for block in re.findall(r"^```python\\n(.*?)^```", open(sys.argv[1]).read(), re.
 
 def run_blocks(page: Path, folder: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", RUN, str(page)], cwd=folder, capture_output=True, text=True
+        [sys.executable, "-c", RUN_CODE_BLOCKS, str(page)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
     # A machine that is slow shows a training's progress bar.
@@ -42,12 +45,12 @@ def run_blocks(page: Path, folder: Path) -> None:
     assert words == [], "a newcomer's script should end without a word on stderr"
 
 
-def with_python(pages: list[Path]) -> list[Path]:
+def pages_with_python(pages: list[Path]) -> list[Path]:
     return [page for page in pages if "\n```python\n" in page.read_text()]
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+def run_page_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     """ran(page): the folder in which its code has run, once for all tests."""
 
     @cache
@@ -59,18 +62,20 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     return folder
 
 
-@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
-def test_the_code_on_a_page_runs(page: Path, ran: Callable[[Path], Path]) -> None:
-    ran(page)
+@pytest.mark.parametrize("page", pages_with_python(PAGES), ids=lambda page: page.name)
+def test_the_code_on_a_page_runs(page: Path, run_page_once: Callable[[Path], Path]) -> None:
+    run_page_once(page)
 
 
 def test_the_documented_web_page_shows_the_output_of_its_plan(
-    ran: Callable[[Path], Path], gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]]
+    run_page_once: Callable[[Path], Path],
+    gl_page: Callable[..., Page],
+    static_site: tuple[str, dict[str, bytes]],
 ) -> None:
     answers = ROOT / "docs" / "how-do-i.md"
-    folder = ran(answers)
+    folder = run_page_once(answers)
     [html] = re.findall(r"^```html\n(.*?)^```", answers.read_text(), re.M | re.S)
-    _, files = site
+    _, files = static_site
     # The empty favicon keeps the browser from requesting /favicon.ico.
     files["/answers/index.html"] = html.replace("<p", '<link rel="icon" href="data:,"><p').encode()
     for name in ("model.plan", "runtime.js"):
@@ -82,13 +87,13 @@ def test_the_documented_web_page_shows_the_output_of_its_plan(
     assert match, words
 
 
-UNBROKEN = ("|", "#", "![", "<!--")  # tables, headings, pictures, comments
+UNWRAPPED_PREFIXES = ("|", "#", "![", "<!--")  # tables, headings, pictures, comments
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_lines_of_prose_wrap_at_100_columns(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    prose = (line for line in text.splitlines() if not line.startswith(UNBROKEN))
+    prose = (line for line in text.splitlines() if not line.startswith(UNWRAPPED_PREFIXES))
     assert [line for line in prose if len(line) > 100] == []
 
 
@@ -98,17 +103,17 @@ def test_the_readme_has_at_most_150_lines() -> None:
 
 def test_operators_md_is_current() -> None:
     written = generate_docs.FILE.read_text(encoding="utf-8")
-    assert written == generate_docs.text(), "run `python scripts/generate_docs.py`"
+    assert written == generate_docs.operators_page(), "run `python scripts/generate_docs.py`"
 
 
-def test_the_drawing_of_the_house_is_current() -> None:
-    written = draw_house.FILE.read_text(encoding="utf-8")
-    assert written == draw_house.text(), "run `python scripts/generate_docs.py`"
+def test_architecture_drawing_is_current() -> None:
+    written = draw_architecture.FILE.read_text(encoding="utf-8")
+    assert written == draw_architecture.draw_svg(), "run `python scripts/generate_docs.py`"
 
 
-def test_a_layer_of_the_house_imports_lower_layers_alone() -> None:
+def test_a_layer_imports_lower_layers_alone() -> None:
     imports = {"cli": {"widget"}, "widget": {"plan", "edits"}, "edits": {"plan", "widget"}}
-    drawn = draw_house.layers({**imports, "plan": set()}, {("edits", "widget")})
+    drawn = draw_architecture.layers({**imports, "plan": set()}, {("edits", "widget")})
     assert drawn == [["plan"], ["edits"], ["widget"], ["cli"]]
 
 
@@ -120,11 +125,11 @@ def test_a_layer_of_the_house_imports_lower_layers_alone() -> None:
         ({"widget": {"edits"}, "edits": set()}, {("widget", "edits")}, "it closes no cycle"),
     ],
 )
-def test_the_house_marks_the_imports_that_close_a_cycle(
+def test_the_drawing_marks_imports_that_close_a_cycle(
     imports: dict[str, set[str]], upward: set[tuple[str, str]], message: str
 ) -> None:
     with pytest.raises(SystemExit, match=message):
-        draw_house.layers(imports, upward)
+        draw_architecture.layers(imports, upward)
 
 
 def test_source_quoted_in_contributing_is_the_source() -> None:
@@ -140,7 +145,7 @@ def test_source_quoted_in_contributing_is_the_source() -> None:
     assert [line for line in quoted if line not in lines] == []
 
 
-def texts_of(file: Path) -> Iterator[str]:
+def string_constants(file: Path) -> Iterator[str]:
     """A source file's string constants, with … for what an f-string puts in."""
     source = file.read_text(encoding="utf-8")
     if file.suffix != ".py":
@@ -168,7 +173,7 @@ CLASSES = {*nbglcnn.__all__, *vars(builtins), "TraitError", "DatasetUnavailable"
 
 
 def test_every_message_in_the_troubleshooting_is_said_somewhere() -> None:
-    said = [text for file in SOURCES for text in texts_of(file)]
+    said = [text for file in SOURCES for text in string_constants(file)]
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.*?) \| .*? \| .*? \|$", page, re.M)
     quoted = [quote for row in rows for quote in re.findall(r"`([^`]+)`", row)]

@@ -8,24 +8,24 @@ from nbglcnn import InputError, channels
 MAPS = np.random.default_rng(4).normal(size=(2, 7, 5, 3)).astype(np.float32)
 
 
-def numbers(rule: channels.Channels, maps: np.ndarray = MAPS) -> list[int]:
+def channel_numbers(rule: channels.Channels, maps: np.ndarray = MAPS) -> list[int]:
     return rule.numbers(maps.shape[1], lambda: maps)
 
 
-def never() -> np.ndarray:
+def fail_if_computed() -> np.ndarray:
     raise AssertionError("the values were asked for")
 
 
 def test_every_kth_and_a_random_share_need_no_values() -> None:
-    assert channels.every(3).numbers(8, never) == [0, 3, 6]
-    assert channels.every(2, start=5).numbers(8, never) == [5, 7]
-    assert channels.every(2, start=9).numbers(8, never) == []
-    half = channels.random(0.5, seed=3).numbers(64, never)
+    assert channels.every(3).numbers(8, fail_if_computed) == [0, 3, 6]
+    assert channels.every(2, start=5).numbers(8, fail_if_computed) == [5, 7]
+    assert channels.every(2, start=9).numbers(8, fail_if_computed) == []
+    half = channels.random(0.5, seed=3).numbers(64, fail_if_computed)
     assert len(half) == 32 and half == sorted(set(half)) and half[-1] < 64
-    assert half == channels.random(0.5, seed=3).numbers(64, never)
-    assert half != channels.random(0.5, seed=4).numbers(64, never)
-    assert channels.random(1).numbers(5, never) == [0, 1, 2, 3, 4]
-    assert channels.random(0).numbers(5, never) == []
+    assert half == channels.random(0.5, seed=3).numbers(64, fail_if_computed)
+    assert half != channels.random(0.5, seed=4).numbers(64, fail_if_computed)
+    assert channels.random(1).numbers(5, fail_if_computed) == [0, 1, 2, 3, 4]
+    assert channels.random(0).numbers(5, fail_if_computed) == []
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,18 @@ def test_every_kth_and_a_random_share_need_no_values() -> None:
 def test_the_most_and_the_least_are_those_of_each_map_over_all_examples(by, size) -> None:
     sizes = [size(MAPS[:, c].astype(np.float64)) for c in range(7)]
     order = sorted(range(7), key=lambda c: sizes[c])
-    assert numbers(channels.bottom(3, by)) == sorted(order[:3])
-    assert numbers(channels.top(2, by)) == sorted(order[-2:])
+    assert channel_numbers(channels.bottom(3, by)) == sorted(order[:3])
+    assert channel_numbers(channels.top(2, by)) == sorted(order[-2:])
 
 
 def test_nan_comes_last_and_equal_ones_in_order() -> None:
     maps = np.ones((1, 4, 2, 2), np.float32)
     maps[0, 0] = np.nan
-    assert numbers(channels.top(2), maps) == [1, 2] == numbers(channels.bottom(2), maps)
+    assert (
+        channel_numbers(channels.top(2), maps)
+        == [1, 2]
+        == channel_numbers(channels.bottom(2), maps)
+    )
 
 
 def test_maps_that_are_alike_are_one_group_however_bright() -> None:
@@ -60,7 +64,7 @@ def test_maps_that_are_alike_are_one_group_however_bright() -> None:
     expected = [[c for c, k in enumerate(own) if k == kind] for kind in (0, 1, 2)]
     for seed in range(5):
         assert channels.groups(maps, 3, seed) == expected
-    assert numbers(channels.clusters(3, 1), maps.astype(np.float32)) == expected[1]
+    assert channel_numbers(channels.clusters(3, 1), maps.astype(np.float32)) == expected[1]
 
 
 def test_flat_and_broken_maps_and_few_channels_have_groups_too() -> None:
@@ -85,7 +89,7 @@ def test_flat_and_broken_maps_and_few_channels_have_groups_too() -> None:
         lambda: channels.top(0),
         lambda: channels.top(3, "median"),
         lambda: channels.clusters(3, 3),
-        lambda: numbers(channels.top(8)),
+        lambda: channel_numbers(channels.top(8)),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong) -> None:

@@ -12,9 +12,9 @@ from torch import nn
 import nbglcnn
 from nbglcnn import InputError, transforms
 from nbglcnn.features.edits import records
-from nbglcnn.features.edits.records import MOST_EDITS, Edit, checked
-from nbglcnn.features.edits.store import MOST_STEPS, ONE_STEP, EditState, Store
-from nbglcnn.features.edits.transforms import KINDS, MOST_PARAMETERS
+from nbglcnn.features.edits.records import MAX_EDITS, Edit, validate_edits
+from nbglcnn.features.edits.store import COALESCE_S, MAX_UNDO_STEPS, EditSnapshot, EditStore
+from nbglcnn.features.edits.transforms import MAX_PARAMETERS, TRANSFORM_KINDS
 from nbglcnn.plan.schema import Plan, content_hash
 
 
@@ -26,7 +26,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """clock(s): so many seconds later."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -37,10 +37,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return later
 
 
-def store_of(plan: Plan, taken: list[EditState] | None = None) -> Store:
-    """A store without a device; `taken` gets what it applies."""
-    apply: Callable[[EditState], Any] = (taken if taken is not None else []).append
-    return Store(lambda: plan, apply, lambda _: np.zeros((2, 3, 4, 5), np.float32))
+def make_store(plan: Plan, applied: list[EditSnapshot] | None = None) -> EditStore:
+    """A store without a device; `applied` gets what it applies."""
+    apply: Callable[[EditSnapshot], Any] = (applied if applied is not None else []).append
+    return EditStore(lambda: plan, apply, lambda _: np.zeros((2, 3, 4, 5), np.float32))
 
 
 def edit(name: str, **fields: Any) -> Edit:
@@ -49,119 +49,126 @@ def edit(name: str, **fields: Any) -> Edit:
     return Edit(**usual | fields)
 
 
-def after(store: Store, steps: int) -> Store:
+def store_after_steps(store: EditStore, steps: int) -> EditStore:
     """Behind so many steps: after step k the only edit is called k."""
     for k in range(1, steps + 1):
-        store.change([edit(str(k))])
+        store.set_edits([edit(str(k))])
     return store
 
 
-def now(store: Store) -> list[str]:
+def present_names(store: EditStore) -> list[str]:
     """The names of the current edits."""
     return [one.name for one in store.edits]
 
 
 def test_fifty_steps_can_be_undone_down_to_the_beginning(plan: Plan) -> None:
-    store = after(store_of(plan), MOST_STEPS)
-    assert len(store.past) == MOST_STEPS == 50
-    assert all(store.undo() for _ in range(MOST_STEPS))
-    assert now(store) == [] and not store.undo()
-    assert len(store.future) == MOST_STEPS
-    assert all(store.redo() for _ in range(MOST_STEPS)) and not store.redo()
-    assert now(store) == ["50"]
+    store = store_after_steps(make_store(plan), MAX_UNDO_STEPS)
+    assert len(store.past) == MAX_UNDO_STEPS == 50
+    assert all(store.undo() for _ in range(MAX_UNDO_STEPS))
+    assert present_names(store) == [] and not store.undo()
+    assert len(store.future) == MAX_UNDO_STEPS
+    assert all(store.redo() for _ in range(MAX_UNDO_STEPS)) and not store.redo()
+    assert present_names(store) == ["50"]
 
 
 def test_beyond_fifty_the_oldest_steps_go(plan: Plan) -> None:
-    store = after(store_of(plan), MOST_STEPS + 2)
-    assert len(store.past) == MOST_STEPS
+    store = store_after_steps(make_store(plan), MAX_UNDO_STEPS + 2)
+    assert len(store.past) == MAX_UNDO_STEPS
     store.undo()
-    assert now(store) == ["51"]
+    assert present_names(store) == ["51"]
     while store.undo():
         pass
-    assert now(store) == ["2"]
+    assert present_names(store) == ["2"]
 
 
 def test_of_a_pages_steps_the_last_fifty_are_kept(plan: Plan) -> None:
-    store = store_of(plan)
-    states = [EditState((edit(str(k)),)) for k in range(MOST_STEPS + 1)]
-    store.restore(EditState(), states, states)
+    store = make_store(plan)
+    states = [EditSnapshot((edit(str(k)),)) for k in range(MAX_UNDO_STEPS + 1)]
+    store.restore(EditSnapshot(), states, states)
     assert store.past == states[1:] and store.future == states[1:]
-    store.restore(EditState((edit("other"),)), None, None)
-    assert store.past == states[1:] and now(store) == ["other"]
+    store.restore(EditSnapshot((edit("other"),)), None, None)
+    assert store.past == states[1:] and present_names(store) == ["other"]
 
 
 def test_changes_of_one_number_within_a_second_are_one_step(
-    plan: Plan, clock: Callable[[float], None]
+    plan: Plan, advance_clock: Callable[[float], None]
 ) -> None:
-    store = store_of(plan)
+    store = make_store(plan)
     lengths = []
-    for seconds, step in ((0, "a"), (0.99, "a"), (0.99, "a"), (ONE_STEP, "a"), (0.5, "b"), (0, "")):
-        clock(seconds)
-        store.change([edit("one", parameters=(float(len(lengths)),))], step)
+    for seconds, step in (
+        (0, "a"),
+        (0.99, "a"),
+        (0.99, "a"),
+        (COALESCE_S, "a"),
+        (0.5, "b"),
+        (0, ""),
+    ):
+        advance_clock(seconds)
+        store.set_edits([edit("one", parameters=(float(len(lengths)),))], step)
         lengths.append(len(store.past))
     assert lengths == [1, 1, 1, 2, 3, 4]
-    clock(0)
-    store.change([edit("one", parameters=(9.0,))])
+    advance_clock(0)
+    store.set_edits([edit("one", parameters=(9.0,))])
     assert len(store.past) == 5, "without a name each is one"
 
 
 def test_a_change_behind_an_undo_is_a_step_of_its_own(
-    plan: Plan, clock: Callable[[float], None]
+    plan: Plan, advance_clock: Callable[[float], None]
 ) -> None:
-    store = store_of(plan)
-    store.change([edit("a")], "drag")
-    store.change([edit("b")], "drag")
+    store = make_store(plan)
+    store.set_edits([edit("a")], "drag")
+    store.set_edits([edit("b")], "drag")
     store.undo()
-    assert now(store) == []
-    store.change([edit("c")], "drag")
+    assert present_names(store) == []
+    store.set_edits([edit("c")], "drag")
     assert (len(store.past), store.future) == (1, [])
-    store.change([edit("c")], "another")
+    store.set_edits([edit("c")], "another")
     assert len(store.past) == 1, "the same edits are no step"
 
 
 def test_what_cannot_be_applied_changes_nothing(plan: Plan) -> None:
-    def refuse(state: EditState) -> None:
+    def refuse(state: EditSnapshot) -> None:
         if any(one.name == "bad" for one in state.edits):
             raise InputError("no")
 
-    store = Store(lambda: plan, refuse, lambda _: np.zeros(1))
+    store = EditStore(lambda: plan, refuse, lambda _: np.zeros(1))
     heard: list[int] = []
     store.listeners.append(lambda: heard.append(len(store.past)))
-    store.change([edit("a")])
+    store.set_edits([edit("a")])
     with pytest.raises(InputError):
-        store.change([edit("bad")])
-    assert (now(store), len(store.past), heard) == (["a"], 1, [1])
+        store.set_edits([edit("bad")])
+    assert (present_names(store), len(store.past), heard) == (["a"], 1, [1])
 
 
 def test_other_weights_take_the_steps_of_weights_away(plan: Plan) -> None:
-    store = store_of(plan)
-    store.set_weights(1)
-    store.change([edit("a")])
-    store.set_weights(2)
-    store.set_weights(3)
+    store = make_store(plan)
+    store.set_weight_edit_count(1)
+    store.set_edits([edit("a")])
+    store.set_weight_edit_count(2)
+    store.set_weight_edit_count(3)
     store.undo()
-    store.forget_weights()
-    assert (store.now, store.future) == (EditState((edit("a"),)), [])
-    assert store.past == [EditState()]
+    store.clear_weight_edits()
+    assert (store.present, store.future) == (EditSnapshot((edit("a"),)), [])
+    assert store.past == [EditSnapshot()]
 
 
 def test_steps_keep_what_fits_another_plan(plan: Plan) -> None:
     plans = [plan]
-    store = Store(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
-    store.change([edit("a"), edit("b", layer="1", channels=(3,))])
-    store.change([edit("a"), edit("b", layer="1", channels=(2,))])
+    store = EditStore(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
+    store.set_edits([edit("a"), edit("b", layer="1", channels=(3,))])
+    store.set_edits([edit("a"), edit("b", layer="1", channels=(2,))])
     small = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 3, 1)).eval()
     plans[0] = nbglcnn.compile(small, np.zeros((2, 1, 6, 7), np.float32))
-    assert store.again() == []
-    assert now(store) == ["a", "b"]
+    assert store.reapply() == []
+    assert present_names(store) == ["a", "b"]
     assert [[one.name for one in state.edits] for state in store.past] == [[], ["a"]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int64, np.bool_])
 def test_an_array_of_any_numbers_is_injected_as_float32(plan: Plan, dtype: Any) -> None:
-    store = store_of(plan)
+    store = make_store(plan)
     array = (np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5) % 7).astype(dtype)
-    name = store.injected("0", array).array
+    name = store.add_injection("0", array).array
     found = store.arrays[name]
     assert found.dtype == np.float32 and found.flags.c_contiguous
     np.testing.assert_array_equal(found, array.astype(np.float32))
@@ -169,80 +176,80 @@ def test_an_array_of_any_numbers_is_injected_as_float32(plan: Plan, dtype: Any) 
 
 
 def test_one_example_is_injected_into_all(plan: Plan) -> None:
-    store = store_of(plan)
+    store = make_store(plan)
     one = np.random.default_rng(0).random((3, 4, 5)).astype(np.float32)
     for given in (one, one[None], np.stack([one, one])):
-        array = store.arrays[store.injected("0", given).array]
+        array = store.arrays[store.add_injection("0", given).array]
         np.testing.assert_array_equal(array, np.stack([one, one]))
-    some = store.arrays[store.injected("0", one[:1], [2]).array]
+    some = store.arrays[store.add_injection("0", one[:1], [2]).array]
     assert some.shape == (2, 1, 4, 5)
     for wrong in (one[:2], one[..., :4], np.stack([one] * 3), np.array("a")):
         with pytest.raises(InputError, match="inject into 0"):
-            store.injected("0", wrong)
+            store.add_injection("0", wrong)
 
 
 def test_an_array_stays_as_long_as_a_step_needs_it(plan: Plan) -> None:
-    store = store_of(plan)
+    store = make_store(plan)
     one = np.ones((2, 3, 4, 5), np.float32)
-    first = store.injected("0", one).array
-    second = store.injected("0", one * 2).array  # the last one counts
+    first = store.add_injection("0", one).array
+    second = store.add_injection("0", one * 2).array  # the last one counts
     assert [one.array for one in store.edits] == [second]
     assert store.used_arrays().keys() == {first, second}
-    same = store.injected("1", np.ones((2, 4, 4, 5), np.float32)).array
-    store.released("0")
+    same = store.add_injection("1", np.ones((2, 4, 4, 5), np.float32)).array
+    store.remove_injection("0")
     assert store.used_arrays().keys() == {first, second, same}
-    for k in range(MOST_STEPS - 1):
-        store.change([edit(f"step {k}")])
+    for k in range(MAX_UNDO_STEPS - 1):
+        store.set_edits([edit(f"step {k}")])
     assert store.used_arrays().keys() == {second, same}, "only the first is in no step any more"
     for k in range(3):
-        store.change([edit(f"more {k}")])
+        store.set_edits([edit(f"more {k}")])
     assert not store.used_arrays()
 
 
 def test_a_batchs_arrays_become_those_of_its_first_example(plan: Plan) -> None:
     plans = [plan]
-    store = Store(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
+    store = EditStore(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
     array = np.random.default_rng(1).random((2, 3, 4, 5)).astype(np.float32)
-    store.injected("0", array)
-    store.change([*store.edits, edit("a")])
+    store.add_injection("0", array)
+    store.set_edits([*store.edits, edit("a")])
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 1)).eval()
     plans[0] = nbglcnn.compile(model, np.zeros((1, 1, 6, 7), np.float32))
-    store.take_first(2)
-    assert store.again() == []
-    assert now(store) == ["inject", "a"]
+    store.reduce_to_one_example(2)
+    assert store.reapply() == []
+    assert present_names(store) == ["inject", "a"]
     [found] = store.arrays.values()
     np.testing.assert_array_equal(found, array[:1])
     store.undo()
-    assert now(store) == ["inject"]
+    assert present_names(store) == ["inject"]
 
 
 def test_an_injection_that_was_undone_can_be_redone_for_the_first_example(plan: Plan) -> None:
     plans = [plan]
-    store = Store(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
+    store = EditStore(lambda: plans[0], lambda _: None, lambda _: np.zeros(1))
     array = np.random.default_rng(1).random((2, 3, 4, 5)).astype(np.float32)
-    store.injected("0", array)
+    store.add_injection("0", array)
     store.undo()
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 1)).eval()
     plans[0] = nbglcnn.compile(model, np.zeros((1, 1, 6, 7), np.float32))
-    store.take_first(2)
-    assert store.again() == []
+    store.reduce_to_one_example(2)
+    assert store.reapply() == []
     assert store.redo()
     [edit] = store.edits
     np.testing.assert_array_equal(store.used_arrays()[edit.array], array[:1])
 
 
 def test_a_thousand_edits_are_possible_and_no_more(plan: Plan) -> None:
-    many = [edit(str(k)) for k in range(MOST_EDITS)]
-    assert len(checked(many, plan)) == MOST_EDITS == 1000
+    many = [edit(str(k)) for k in range(MAX_EDITS)]
+    assert len(validate_edits(many, plan)) == MAX_EDITS == 1000
     with pytest.raises(InputError, match="1001 edits; at most 1000"):
-        checked([*many, edit("more")], plan)
+        validate_edits([*many, edit("more")], plan)
 
 
 @pytest.mark.parametrize(
     ("transform", "position", "parameter"),
     [
         (name, position, parameter)
-        for name, kind in KINDS.items()
+        for name, kind in TRANSFORM_KINDS.items()
         for position, parameter in enumerate(kind.parameters)
     ],
     ids=lambda one: getattr(one, "name", one),
@@ -252,12 +259,12 @@ def test_a_parameter_is_taken_at_its_bounds_and_not_beyond(
 ) -> None:
     model = nn.Identity()
     coloured = nbglcnn.compile(model, np.zeros((1, 3, 6, 7), np.float32))
-    usual = [float(one.default) for one in KINDS[transform].parameters]
+    usual = [float(one.default) for one in TRANSFORM_KINDS[transform].parameters]
 
     def bent(number: float) -> tuple[Edit, ...]:
         numbers = [*usual[:position], number, *usual[position + 1 :]]
         one = edit("a", layer="output", transform=transform, parameters=tuple(numbers))
-        return checked([replace_layer(one, coloured)], coloured)
+        return validate_edits([move_to_input(one, coloured)], coloured)
 
     step = 1.0 if parameter.integer else 2.0**-10
     if parameter.least is None:
@@ -284,30 +291,30 @@ def test_a_parameter_is_taken_at_its_bounds_and_not_beyond(
             bent(wrong)
 
 
-def replace_layer(one: Edit, plan: Plan) -> Edit:
+def move_to_input(one: Edit, plan: Plan) -> Edit:
     """The same of the network's input."""
     return msgspec.structs.replace(one, layer=plan.header.inputs[0].key)
 
 
 def test_mix_channels_and_parameters_are_taken_within_their_bounds(plan: Plan) -> None:
     for mix in (0, 1, 0.5):
-        checked([edit("a", mix=mix)], plan)
+        validate_edits([edit("a", mix=mix)], plan)
     for mix in (-1e-6, 1 + 1e-6, float("nan")):
         with pytest.raises(InputError, match="mix"):
-            checked([edit("a", mix=mix)], plan)
-    checked([edit("a", channels=(0, 2))], plan)
+            validate_edits([edit("a", mix=mix)], plan)
+    validate_edits([edit("a", channels=(0, 2))], plan)
     for channels in ((3,), (-1,), (True,)):
         with pytest.raises(InputError, match="0"):
-            checked([edit("a", channels=channels)], plan)
-    assert records.checked_channels([2, 0, 2], plan.values[1]) == (0, 2)
+            validate_edits([edit("a", channels=channels)], plan)
+    assert records.validate_channels([2, 0, 2], plan.values[1]) == (0, 2)
     with pytest.raises(InputError, match="takes 1 parameters, not 2"):
-        checked([edit("a", parameters=(1.0, 2.0))], plan)
+        validate_edits([edit("a", parameters=(1.0, 2.0))], plan)
     with pytest.raises(InputError, match="already"):
-        checked([edit("a"), edit("a")], plan)
+        validate_edits([edit("a"), edit("a")], plan)
 
 
 def test_a_text_of_ones_own_has_at_most_eight_parameters_of_at_most_31_letters() -> None:
-    names = {f"p{k}": 1.0 for k in range(MOST_PARAMETERS)}
+    names = {f"p{k}": 1.0 for k in range(MAX_PARAMETERS)}
     assert transforms.glsl("y = x * p0;", **names).parameters == names
     with pytest.raises(InputError, match="at most 8 parameters, not 9"):
         transforms.glsl("y = x * p0;", **names, more=1.0)
@@ -317,12 +324,12 @@ def test_a_text_of_ones_own_has_at_most_eight_parameters_of_at_most_31_letters()
 
 
 def test_a_bends_name_has_1_to_100_letters_and_is_free(plan: Plan) -> None:
-    store = store_of(plan)
-    assert store.bent("0", transforms.invert(), name="a" * 100).name == "a" * 100
+    store = make_store(plan)
+    assert store.add_bend("0", transforms.invert(), name="a" * 100).name == "a" * 100
     for name in ("", "a" * 101):
         with pytest.raises(InputError, match="1 to 100 letters"):
-            store.bent("0", transforms.invert(), name=name)
-    names = [store.bent("0", transforms.invert()).name for _ in range(3)]
+            store.add_bend("0", transforms.invert(), name=name)
+    names = [store.add_bend("0", transforms.invert()).name for _ in range(3)]
     assert names == ["invert", "invert-2", "invert-3"]
     with pytest.raises(InputError, match="already"):
-        store.bent("0", transforms.invert(), name="invert-2")
+        store.add_bend("0", transforms.invert(), name="invert-2")

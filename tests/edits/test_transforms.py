@@ -11,19 +11,19 @@ from scipy import ndimage
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Session, transforms
-from nbglcnn.codegen.glsl import shader
-from nbglcnn.features.edits.reference import edited
-from nbglcnn.features.edits.shader import TEXTS
-from nbglcnn.features.edits.transforms import KINDS, ellipse
+from nbglcnn.codegen.glsl import shader_source
+from nbglcnn.features.edits.reference import apply_edits
+from nbglcnn.features.edits.shader import SHADER_INSERTS
+from nbglcnn.features.edits.transforms import TRANSFORM_KINDS, ellipse_offsets
 from nbglcnn.transforms import Transform
 
 SHAPES = [(1, 1, 1, 1), (2, 3, 7, 6), (1, 5, 1, 9), (3, 9, 13, 5), (2, 5, 11), (1, 4, 1)]
 Map = np.ndarray  # of two dimensions
 
 # OpenCV's getStructuringElement(MORPH_ELLIPSE) of 2 radius + 1 pixels a side: how many of a row.
-ELLIPSES = {
+ELLIPSE_ROWS = {
     0: [1],
     1: [1, 3, 1],
     2: [1, 5, 5, 5, 1],
@@ -38,51 +38,51 @@ ELLIPSES = {
 
 
 def footprint(radius: int) -> np.ndarray:
-    rows = ELLIPSES[radius]
+    rows = ELLIPSE_ROWS[radius]
     size = len(rows)
     return np.array([[abs(c - radius) <= n // 2 for c in range(size)] for n in rows])
 
 
-def least(radius: int) -> Callable[[Map], Map]:
+def erosion(radius: int) -> Callable[[Map], Map]:
     return lambda x: ndimage.grey_erosion(
         x, footprint=footprint(radius), mode="constant", cval=np.inf
     )
 
 
-def greatest(radius: int) -> Callable[[Map], Map]:
+def dilation(radius: int) -> Callable[[Map], Map]:
     return lambda x: ndimage.grey_dilation(
         x, footprint=footprint(radius), mode="constant", cval=-np.inf
     )
 
 
-def blurred(sigma: float) -> Callable[[Map], Map]:
+def gaussian_blur(sigma: float) -> Callable[[Map], Map]:
     return lambda x: ndimage.gaussian_filter(
         x.astype(np.float64), sigma, mode="nearest", truncate=4
     )
 
 
-def placed(x: Map, matrix: np.ndarray, offset: np.ndarray) -> Map:
+def affine_sample(x: Map, matrix: np.ndarray, offset: np.ndarray) -> Map:
     """Bilinear reads of matrix · place + offset, (row, column), with zeros outside of the map."""
     return ndimage.affine_transform(
         x.astype(np.float64), matrix, offset, order=1, mode="grid-constant", cval=0
     )
 
 
-def about_the_middle(x: Map, matrix: np.ndarray) -> Map:
+def affine_about_center(x: Map, matrix: np.ndarray) -> Map:
     middle = (np.array(x.shape) - 1) / 2
-    return placed(x, matrix, middle - matrix @ middle)
+    return affine_sample(x, matrix, middle - matrix @ middle)
 
 
-def turned(degrees: float) -> Callable[[Map], Map]:
+def rotation(degrees: float) -> Callable[[Map], Map]:
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    return lambda x: about_the_middle(x, np.array([[c, s], [-s, c]]))
+    return lambda x: affine_about_center(x, np.array([[c, s], [-s, c]]))
 
 
-def by_pillow(change: Callable[[Image.Image], Image.Image]) -> Callable[[Map], Map]:
+def with_pillow(change: Callable[[Image.Image], Image.Image]) -> Callable[[Map], Map]:
     return lambda x: np.asarray(change(Image.fromarray(np.ascontiguousarray(x, np.float32))))
 
 
-def steepness(x: Map) -> Map:
+def sobel_magnitude(x: Map) -> Map:
     along, down = (ndimage.sobel(x.astype(np.float64), axis, mode="nearest") for axis in (1, 0))
     return np.hypot(along, down) / 4
 
@@ -98,7 +98,7 @@ def block_means(size: int) -> Callable[[Map], Map]:
     return made
 
 
-def covered(x: float, y: float, size: int, value: float) -> Callable[[Map], Map]:
+def pasted_patch(x: float, y: float, size: int, value: float) -> Callable[[Map], Map]:
     """A patch that Pillow pastes, with its left top as the docstring says."""
 
     def made(map: Map) -> Map:
@@ -111,7 +111,7 @@ def covered(x: float, y: float, size: int, value: float) -> Callable[[Map], Map]
     return made
 
 
-TRUE: list[tuple[Transform, Callable[[Map], Map]]] = [
+REFERENCES: list[tuple[Transform, Callable[[Map], Map]]] = [
     (transforms.ablate(), np.zeros_like),
     (transforms.invert(), lambda x: 1 - x.astype(np.float64)),
     (transforms.multiply(-1.7), lambda x: x.astype(np.float64) * -1.7),
@@ -119,40 +119,40 @@ TRUE: list[tuple[Transform, Callable[[Map], Map]]] = [
     (transforms.clamp(-0.4, 0.6), lambda x: np.clip(x, -0.4, 0.6)),
     (transforms.threshold(0.1), lambda x: np.heaviside(x.astype(np.float64) - 0.1, 0)),
     (transforms.contrast(1.6), lambda x: 1.6 * x.astype(np.float64) + 0.5 * (1 - 1.6)),
-    (transforms.edges(), steepness),
+    (transforms.edges(), sobel_magnitude),
     *((transforms.pixelate(size), block_means(size)) for size in (1, 2, 4, 64)),
-    (transforms.occlude(), covered(0.5, 0.5, 8, 0)),
-    (transforms.occlude(0.3, 0.8, 3, -0.5), covered(0.3, 0.8, 3, -0.5)),
-    (transforms.occlude(-0.1, 1.2, 4, 2), covered(-0.1, 1.2, 4, 2)),
-    (transforms.occlude(0.7, 0.5, 1, 1), covered(0.7, 0.5, 1, 1)),
-    (transforms.blur(0.6), blurred(0.6)),
-    (transforms.blur(2.3), blurred(2.3)),
-    (transforms.sharpen(1.5, 0.9), lambda x: x + 1.5 * (x - blurred(0.9)(x))),
+    (transforms.occlude(), pasted_patch(0.5, 0.5, 8, 0)),
+    (transforms.occlude(0.3, 0.8, 3, -0.5), pasted_patch(0.3, 0.8, 3, -0.5)),
+    (transforms.occlude(-0.1, 1.2, 4, 2), pasted_patch(-0.1, 1.2, 4, 2)),
+    (transforms.occlude(0.7, 0.5, 1, 1), pasted_patch(0.7, 0.5, 1, 1)),
+    (transforms.blur(0.6), gaussian_blur(0.6)),
+    (transforms.blur(2.3), gaussian_blur(2.3)),
+    (transforms.sharpen(1.5, 0.9), lambda x: x + 1.5 * (x - gaussian_blur(0.9)(x))),
     (transforms.erode(0), lambda x: x),
-    *((transforms.erode(r), least(r)) for r in (1, 2, 4)),
-    *((transforms.dilate(r), greatest(r)) for r in (1, 3)),
+    *((transforms.erode(r), erosion(r)) for r in (1, 2, 4)),
+    *((transforms.dilate(r), dilation(r)) for r in (1, 3)),
     (
         transforms.translate(0.3, -0.2),
-        lambda x: placed(x, np.eye(2), np.array([0.2 * x.shape[0], -0.3 * x.shape[1]])),
+        lambda x: affine_sample(x, np.eye(2), np.array([0.2 * x.shape[0], -0.3 * x.shape[1]])),
     ),
-    (transforms.scale(1.7), lambda x: about_the_middle(x, np.eye(2) / 1.7)),
-    (transforms.scale(0.6), lambda x: about_the_middle(x, np.eye(2) / 0.6)),
-    (transforms.rotate(25), turned(25)),
-    (transforms.rotate(-140), turned(-140)),
+    (transforms.scale(1.7), lambda x: affine_about_center(x, np.eye(2) / 1.7)),
+    (transforms.scale(0.6), lambda x: affine_about_center(x, np.eye(2) / 0.6)),
+    (transforms.rotate(25), rotation(25)),
+    (transforms.rotate(-140), rotation(-140)),
     (transforms.rotate(180), lambda x: x[::-1, ::-1]),
-    (transforms.flip_h(), by_pillow(ImageOps.mirror)),
-    (transforms.flip_v(), by_pillow(ImageOps.flip)),
+    (transforms.flip_h(), with_pillow(ImageOps.mirror)),
+    (transforms.flip_v(), with_pillow(ImageOps.flip)),
 ]
 
 
-APART = {"noise", "saturation", "salt_and_pepper"}  # they have tests of their own
+TESTED_APART = {"noise", "saturation", "salt_and_pepper"}  # they have tests of their own
 
 
-def given(shape: Sequence[int]) -> np.ndarray:
+def random_maps(shape: Sequence[int]) -> np.ndarray:
     return np.random.default_rng(4).standard_normal(shape).astype(np.float32)
 
 
-def maps_of(x: np.ndarray, true: Callable[[Map], Map]) -> np.ndarray:
+def map_each(x: np.ndarray, true: Callable[[Map], Map]) -> np.ndarray:
     """Each map by itself; of a signal (examples, channels, length) the map has one row."""
     shown = x.reshape((*x.shape[:2], *((1,) * (4 - x.ndim)), *x.shape[2:]))
     found = [[true(one) for one in example] for example in shown]
@@ -169,10 +169,10 @@ def session(request: pytest.FixtureRequest) -> Any:
 
 
 def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
-    x = given(session.plan.values[0].shape)
+    x = random_maps(session.plan.values[0].shape)
     channels = list(range(0, x.shape[1], 2))
-    for transform, true in TRUE:
-        whole = maps_of(x, true)
+    for transform, true in REFERENCES:
+        whole = map_each(x, true)
         session.bends.clear()
         session.bend("input", transform)
         session.run(x)
@@ -183,34 +183,36 @@ def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
         some = x.copy()
         some[:, channels] = 0.75 * x[:, channels] + 0.25 * whole[:, channels]
         assert_equal(session.read("input"), some, name=f"a quarter of {transform}")
-    assert {transform.name for transform, _ in TRUE} == KINDS.keys() - APART
+    assert {transform.name for transform, _ in REFERENCES} == TRANSFORM_KINDS.keys() - TESTED_APART
 
 
 def test_the_texts_of_transforms_have_their_places_in_the_shader() -> None:
-    lines = shader("bend.glsl").splitlines()
-    assert {word: lines.count(word) for word in TEXTS} == dict.fromkeys(TEXTS, 1)
-    kinds = [f"TRANSFORM == {name.upper()}" for name in KINDS]
-    assert [one for one in kinds if not any(one in text for text in TEXTS.values())] == []
+    lines = shader_source("bend.glsl").splitlines()
+    assert {word: lines.count(word) for word in SHADER_INSERTS} == dict.fromkeys(SHADER_INSERTS, 1)
+    kinds = [f"TRANSFORM == {name.upper()}" for name in TRANSFORM_KINDS]
+    assert [one for one in kinds if not any(one in text for text in SHADER_INSERTS.values())] == []
 
 
 def test_numpy_says_the_same_of_each_example(session: Session) -> None:
-    x = given(session.plan.values[0].shape)
-    for transform, true in TRUE:
+    x = random_maps(session.plan.values[0].shape)
+    for transform, true in REFERENCES:
         session.bends.clear()
         session.bend("input", transform)
-        found = edited(x, session.plan.values[0].nchw, session.bends.store.edits, {})
-        assert_equal(found, maps_of(x, true), name=f"{transform}")
+        found = apply_edits(x, session.plan.values[0].nchw, session.bends.store.edits, {})
+        assert_equal(found, map_each(x, true), name=f"{transform}")
 
 
 def test_the_ellipse_is_opencvs() -> None:
-    for radius, rows in ELLIPSES.items():
-        assert ellipse(radius) == [tuple(at - radius) for at in np.argwhere(footprint(radius))]
-        assert sum(rows) == len(ellipse(radius))
+    for radius, rows in ELLIPSE_ROWS.items():
+        assert ellipse_offsets(radius) == [
+            tuple(at - radius) for at in np.argwhere(footprint(radius))
+        ]
+        assert sum(rows) == len(ellipse_offsets(radius))
     cv2 = pytest.importorskip("cv2")
     for radius in range(33):
         size = (2 * radius + 1,) * 2
         true = np.argwhere(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, size)) - radius
-        assert ellipse(radius) == [tuple(at) for at in true]
+        assert ellipse_offsets(radius) == [tuple(at) for at in true]
 
 
 def test_noise_is_normal_of_its_own_for_each_element_and_seed(session: Session) -> None:
@@ -234,7 +236,7 @@ def test_noise_is_normal_of_its_own_for_each_element_and_seed(session: Session) 
     assert_equal(session.read("input")[:, 0].ravel() / 2, second.reshape(shape)[:, 0].ravel())
 
 
-def bent(
+def apply_on_opengl(
     shape: Sequence[int], transform: Transform, x: np.ndarray, channels: list[int] | None = None
 ) -> np.ndarray:
     """What local OpenGL makes of it; and numpy the same."""
@@ -245,7 +247,7 @@ def bent(
         session.run(x)
         found = session.read("input")
         [value] = [one for one in session.plan.values if one.key == "input"]
-        assert_equal(edited(x, value.nchw, session.edits, {}), found, name=f"{transform}")
+        assert_equal(apply_edits(x, value.nchw, session.edits, {}), found, name=f"{transform}")
         return found
 
 
@@ -259,19 +261,19 @@ def test_saturation_is_pillows(mode: str) -> None:
         picture = Image.fromarray(image)
         assert picture.mode == mode
         pillows = np.asarray(ImageEnhance.Color(picture).enhance(factor)).transpose(2, 0, 1) / 255
-        found = bent(x.shape, transforms.saturation(factor), x)
+        found = apply_on_opengl(x.shape, transforms.saturation(factor), x)
         assert np.abs(found[0] - pillows).max() < 1.5 / 255
         np.testing.assert_array_equal(found[1], found[0, :, ::-1])
         if mode == "RGBA":
             np.testing.assert_array_equal(found[:, 3], x[:, 3])
-        one = bent(x.shape, transforms.saturation(factor), x, [1])
+        one = apply_on_opengl(x.shape, transforms.saturation(factor), x, [1])
         np.testing.assert_array_equal(one[:, 1], found[:, 1])
         np.testing.assert_array_equal(one[:, [0, 2]], x[:, [0, 2]])
-    signal = given((2, 3, 9))
+    signal = random_maps((2, 3, 9))
     grey = np.tensordot([0.299, 0.587, 0.114], signal.astype(np.float64), ([0], [1]))[:, None]
     greys = np.repeat(grey, 3, 1).astype(np.float32)
-    assert_equal(bent((2, 3, 9), transforms.saturation(0), signal), greys)
-    assert_equal(bent((2, 3, 9), transforms.saturation(1), signal), signal)
+    assert_equal(apply_on_opengl((2, 3, 9), transforms.saturation(0), signal), greys)
+    assert_equal(apply_on_opengl((2, 3, 9), transforms.saturation(1), signal), signal)
 
 
 def test_saturation_of_what_is_no_colour_picture_is_refused_by_name() -> None:
@@ -287,28 +289,32 @@ def test_saturation_of_what_is_no_colour_picture_is_refused_by_name() -> None:
 def test_salt_and_pepper_fall_on_the_same_pixels_of_all_channels() -> None:
     shape, share = (2, 5, 41, 63), 0.2
     x = np.full(shape, 0.25, np.float32)
-    found = bent(shape, transforms.salt_and_pepper(share, 3), x)
+    found = apply_on_opengl(shape, transforms.salt_and_pepper(share, 3), x)
     assert set(np.unique(found)) == {0, 0.25, 1}
     assert (found == found[:, :1]).all(), "the same pixels in all channels"
     first, second = found[:, 0]
     assert (first != second).any(), "other ones in each example"
-    assert (bent(shape, transforms.salt_and_pepper(share, 4), x) != found).any()
+    assert (apply_on_opengl(shape, transforms.salt_and_pepper(share, 4), x) != found).any()
     np.testing.assert_array_equal(
-        bent(shape, transforms.salt_and_pepper(share, 3), x, [1, 3])[:, [1, 3]], found[:, [1, 3]]
+        apply_on_opengl(shape, transforms.salt_and_pepper(share, 3), x, [1, 3])[:, [1, 3]],
+        found[:, [1, 3]],
     )
     pixels = found[:, 0].ravel()
     for value in (0, 1):
         spread = np.sqrt(share / 2 * (1 - share / 2) / len(pixels))
         assert abs((pixels == value).mean() - share / 2) < 4 * spread
-    assert (bent(shape, transforms.salt_and_pepper(0), x) == x).all()
-    assert set(np.unique(bent(shape, transforms.salt_and_pepper(1), x))) == {0, 1}
+    assert (apply_on_opengl(shape, transforms.salt_and_pepper(0), x) == x).all()
+    assert set(np.unique(apply_on_opengl(shape, transforms.salt_and_pepper(1), x))) == {0, 1}
 
 
 def test_brightness_of_pillow_is_multiply() -> None:
     image = np.random.default_rng(1).integers(0, 120, (7, 6), np.uint8)
     x = np.float32(image[None, None] / 255)
     pillows = np.asarray(ImageEnhance.Brightness(Image.fromarray(image)).enhance(1.7)) / 255
-    assert np.abs(bent(x.shape, transforms.multiply(1.7), x)[0, 0] - pillows).max() < 1.01 / 255
+    assert (
+        np.abs(apply_on_opengl(x.shape, transforms.multiply(1.7), x)[0, 0] - pillows).max()
+        < 1.01 / 255
+    )
 
 
 def test_numbers_that_cannot_be_are_refused() -> None:

@@ -21,17 +21,17 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
-from eventually import eventually
-from exported import READ, RUN, held_by
+from assertions import assert_equal
+from exported_html import READ_VALUE, RUN_INPUT, read_export
 from fashion_autoencoder import load_autoencoder, load_images
-from fed import PICTURES, pillow, pixels_of, random_picture
 from firefox import FirefoxPage, firefox_page, missing_packages
 from nbglcnn import InputError, transforms
 from nbglcnn.features.edits import records
-from nbglcnn.features.export.export import SCRIPT, markdown
-from page import ONE_RENDERER
-from viewer_models import autoencoder, hooked, pictures
+from nbglcnn.features.export.export import PAGE_SCRIPT, render_markdown
+from picture_input import PICTURE_SCRIPT, encode_picture, make_random_picture, resize_with_pillow
+from polling import retry_until_passes
+from viewer_models import autoencoder, hook_values, pictures
+from webgl_page import ONE_RENDERER
 from zoo import ResNet18, UNet
 
 SOURCES = Path(__file__).parents[2] / "js" / "src"
@@ -40,20 +40,20 @@ LESSON = [
     {"text": "## *Filters*", "view": {"layer": "encoder.0", "name": "filters"}},
     {"text": "Why?", "view": {"layer": "encoder.0", "channels": [2], "pixel": [3, 4]}},
 ]
-KEYS = "async () => (await window.nbglcnn).keys"
-SHOWN = """() => document.querySelector('.nbg-layer')?.dataset.layer
+READ_KEYS = "async () => (await window.nbglcnn).keys"
+SHOWN_LAYER = """() => document.querySelector('.nbg-layer')?.dataset.layer
   ?? document.querySelector('[data-tab][aria-selected=true]').dataset.tab"""
 
 
-def values(page: Page | FirefoxPage) -> dict[str, np.ndarray]:
+def page_values(page: Page | FirefoxPage) -> dict[str, np.ndarray]:
     """Every value of an exported page."""
     found = {}
-    for key in page.evaluate(KEYS):
-        found[key] = np.frombuffer(base64.b64decode(page.evaluate(READ, key)), np.float32)
+    for key in page.evaluate(READ_KEYS):
+        found[key] = np.frombuffer(base64.b64decode(page.evaluate(READ_VALUE, key)), np.float32)
     return found
 
 
-def layers(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
+def torch_layers(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
     """What PyTorch computes of it, of modules that are called once; no inputs."""
     calls: Counter[str] = Counter()
     handles = [
@@ -64,13 +64,15 @@ def layers(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
         model(torch.from_numpy(x))
     for handle in handles:
         handle.remove()
-    seen = hooked(model, x)
+    seen = hook_values(model, x)
     return {k: v for k, v in seen.items() if k == "output" or calls[k] == 1}
 
 
-def check(page: Page | FirefoxPage, expected: dict[str, np.ndarray], rtol: float = 1e-4) -> None:
+def assert_values(
+    page: Page | FirefoxPage, expected: dict[str, np.ndarray], rtol: float = 1e-4
+) -> None:
     """All values of a page that have a partner equal it."""
-    found = values(page)
+    found = page_values(page)
     assert found.keys() >= expected.keys()
     for key, array in expected.items():
         assert found[key].size == array.size, key
@@ -78,13 +80,13 @@ def check(page: Page | FirefoxPage, expected: dict[str, np.ndarray], rtol: float
 
 
 @pytest.fixture
-def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
     """`exported_page` in a window of this size."""
     return partial(exported_page, viewport={"width": 1200, "height": 900})
 
 
 @pytest.fixture(scope="module")
-def lesson(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lesson_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lesson of three steps on a small autoencoder."""
     path = tmp_path_factory.mktemp("lesson") / "lesson.html"
     text = "Two **pictures**, `2×1×22×18`."
@@ -94,22 +96,22 @@ def lesson(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_value_of_a_page_equals_pytorchs(
-    offline: Callable[..., Page], lesson: Path, backend: str
+    open_offline: Callable[..., Page], lesson_page: Path, backend: str
 ) -> None:
-    page = offline(lesson, backend)
+    page = open_offline(lesson_page, backend)
     model = autoencoder(3)
-    check(page, hooked(model, pictures(3)))
+    assert_values(page, hook_values(model, pictures(3)))
     other = pictures(9)
     text = base64.b64encode(other.tobytes()).decode()
     with torch.no_grad():
         expected = model(torch.from_numpy(other)).numpy()
     np.testing.assert_allclose(
-        page.evaluate(RUN, text), expected.reshape(-1)[:5], rtol=1e-4, atol=1e-6
+        page.evaluate(RUN_INPUT, text), expected.reshape(-1)[:5], rtol=1e-4, atol=1e-6
     )
-    check(page, hooked(model, other))
+    assert_values(page, hook_values(model, other))
 
 
-class Sampled(nn.Module):
+class NoisyConv(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.Conv2d(1, 3, 3)
@@ -120,51 +122,55 @@ class Sampled(nn.Module):
 
 
 def test_a_model_that_draws_has_its_numbers_in_the_page_and_keeps_them(
-    offline: Callable[..., Page], tmp_path: Path
+    open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
-    model, x = Sampled().eval(), pictures(3)[:, :, :7, :6]
+    model, x = NoisyConv().eval(), pictures(3)[:, :, :7, :6]
     viewer = nbglcnn.Viewer(model, x)
     noise = viewer.input[1] + 0.5
     viewer.input = (x, noise)
-    page = offline(viewer.to_html(tmp_path / "sampled.html"))
-    check(page, viewer.activations.to_dict())
+    page = open_offline(viewer.to_html(tmp_path / "sampled.html"))
+    assert_values(page, viewer.activations.to_dict())
     viewer.input = x * 2  # as the page is given the only input that is not noise
     text = base64.b64encode((x * 2).tobytes()).decode()
-    assert_equal(np.float32(page.evaluate(RUN, text)), viewer.output.reshape(-1)[:5], rtol=1e-4)
-    check(page, viewer.activations.to_dict())
+    assert_equal(
+        np.float32(page.evaluate(RUN_INPUT, text)), viewer.output.reshape(-1)[:5], rtol=1e-4
+    )
+    assert_values(page, viewer.activations.to_dict())
     assert_equal(viewer.activations["noise"], noise)
     viewer.close()
 
 
-def test_scripts_run_pictures_of_any_size(offline: Callable[..., Page], lesson: Path) -> None:
+def test_scripts_run_pictures_of_any_size(
+    open_offline: Callable[..., Page], lesson_page: Path
+) -> None:
     """They are every example's, as Pillow resamples them, and stay with the page."""
-    page = offline(lesson)
-    page.evaluate(KEYS)
+    page = open_offline(lesson_page)
+    page.evaluate(READ_KEYS)
     run_pictures(page)
     never = "async () => (await window.nbglcnn).run(new Image()).catch((error) => error.message)"
     assert "has no size" in page.evaluate(never)
 
 
 def test_inputs_that_scripts_have_replaced_leave_the_page(
-    offline: Callable[..., Page], lesson: Path
+    open_offline: Callable[..., Page], lesson_page: Path
 ) -> None:
-    page = offline(lesson)
-    page.evaluate(KEYS)
+    page = open_offline(lesson_page)
+    page.evaluate(READ_KEYS)
     held = """() => [...globalThis[Symbol.for("nbglcnn.v1")].values()]
       .flatMap((store) => store.hashes.map((hash) => store.get(hash).byteLength))
       .reduce((sum, bytes) => sum + bytes, 0)"""
     sizes = []
     for seed in range(4):
-        page.evaluate(RUN, base64.b64encode(pictures(seed).tobytes()).decode())
+        page.evaluate(RUN_INPUT, base64.b64encode(pictures(seed).tobytes()).decode())
         sizes.append(page.evaluate(held))
     assert sizes == sizes[:1] * 4
 
 
 def run_pictures(page: Page | FirefoxPage) -> None:
     """Of several kinds in the lesson's page."""
-    page.evaluate(f"() => {{ {PICTURES} }}")
-    picture = random_picture(61, 47)
-    x = pillow(picture, (2, 1, 22, 18), "crop").astype(np.float32) / 255
+    page.evaluate(f"() => {{ {PICTURE_SCRIPT} }}")
+    picture = make_random_picture(61, 47)
+    x = resize_with_pillow(picture, (2, 1, 22, 18), "crop").astype(np.float32) / 255
     model = autoencoder(3)
     with torch.no_grad():
         expected = model(torch.from_numpy(x)).numpy().reshape(-1)[:5]
@@ -177,14 +183,14 @@ def run_pictures(page: Page | FirefoxPage) -> None:
               picture.close?.();
               return [...y.slice(0, 5)];
             }""",
-            [kind, *pixels_of(picture)],
+            [kind, *encode_picture(picture)],
         )
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
-        check(page, hooked(model, x))
+        assert_values(page, hook_values(model, x))
 
 
 def test_bends_and_injected_arrays_go_along_and_can_be_changed(
-    offline: Callable[..., Page], tmp_path: Path
+    open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
     viewer = nbglcnn.Viewer(autoencoder(5), pictures(5))
     plain = viewer.activations.to_dict()
@@ -192,8 +198,8 @@ def test_bends_and_injected_arrays_go_along_and_can_be_changed(
     viewer.bend("decoder.1", transforms.rotate(30), channels=[0, 2], mix=0.5)
     viewer.bend("decoder.3", transforms.glsl("y = sin(x * p0);", p0=3.0))
     viewer.set_weight("decoder.3.bias", 0, 0.5)
-    page = offline(viewer.to_html(tmp_path / "bent.html"))
-    check(page, viewer.activations.to_dict())
+    page = open_offline(viewer.to_html(tmp_path / "bent.html"))
+    assert_values(page, viewer.activations.to_dict())
     edit = """async (edits) => {
       const page = await window.nbglcnn;
       return await page.edit(edits).then(() => "taken", (error) => error.message);
@@ -203,22 +209,22 @@ def test_bends_and_injected_arrays_go_along_and_can_be_changed(
     viewer.release("encoder.4")
     assert page.evaluate(edit, records.to_dict(viewer.edits)) == "taken"
     now = viewer.activations.to_dict()
-    check(page, now)
+    assert_values(page, now)
     # What can't be is said, and all stays as it was.
     assert "encoder.9" in page.evaluate(edit, [{**bent[1], "layer": "encoder.9"}])
     wrong = {**bent[2], "name": "wrong", "source": "y = nothing(x);"}
     assert "nothing" in page.evaluate(edit, [*bent, wrong])
-    check(page, now)
+    assert_values(page, now)
     assert page.evaluate(edit, []) == "taken"
     viewer.bends.clear()
-    check(page, viewer.activations.to_dict())
+    assert_values(page, viewer.activations.to_dict())
     viewer.close()
 
 
 def test_a_wrong_input_is_refused_and_the_page_goes_on(
-    offline: Callable[..., Page], lesson: Path
+    open_offline: Callable[..., Page], lesson_page: Path
 ) -> None:
-    page = offline(lesson)
+    page = open_offline(lesson_page)
     refused = page.evaluate(
         """async () => {
           const page = await window.nbglcnn;
@@ -233,10 +239,10 @@ def test_a_wrong_input_is_refused_and_the_page_goes_on(
     assert "encoder.9" in refused[2]
     with pytest.raises(Exception, match=r"there is no layer encoder\.9"):
         page.evaluate("async () => (await window.nbglcnn).show({ layer: 'encoder.9' })")
-    check(page, hooked(autoencoder(3), pictures(3)))
+    assert_values(page, hook_values(autoencoder(3), pictures(3)))
 
 
-def exported(name: str, path: Path) -> dict[str, np.ndarray]:
+def export_network(name: str, path: Path) -> dict[str, np.ndarray]:
     """Writes a network's page; what PyTorch computes of it."""
     if name == "comparison":
         a, b, x = autoencoder(3), autoencoder(3), pictures(3)
@@ -245,7 +251,7 @@ def exported(name: str, path: Path) -> dict[str, np.ndarray]:
         comparison = nbglcnn.compare(a, b, x)
         comparison.to_html(path)
         comparison.close()
-        of_a, of_b = hooked(a, x), hooked(b, x)
+        of_a, of_b = hook_values(a, x), hook_values(b, x)
         names = ["encoder.0", "encoder.4", "decoder.0", "decoder.4"]
         return {f"A.{key}": of_a[key] for key in names} | {f"B.{key}": of_b[key] for key in names}
     torch.manual_seed(1)
@@ -257,36 +263,36 @@ def exported(name: str, path: Path) -> dict[str, np.ndarray]:
     else:
         model, x = ResNet18().eval(), generator.random((1, 3, 224, 224), np.float32)
     nbglcnn.export_html(model, x, path)
-    return layers(model, x) | {"x": x}
+    return torch_layers(model, x) | {"x": x}
 
 
 NETWORKS = ["fashion", "unet", "comparison", pytest.param("resnet18", marks=pytest.mark.sweep)]
-DEEP = {"resnet18": 1e-3}  # rounding grows on its way through random weights
+DEEP_TOLERANCE = {"resnet18": 1e-3}  # rounding grows on its way through random weights
 
 
 @ONE_RENDERER
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_of_the_notebook_pass_in_pages(
-    offline: Callable[..., Page], tmp_path: Path, name: str, backend: str
+    open_offline: Callable[..., Page], tmp_path: Path, name: str, backend: str
 ) -> None:
     path = tmp_path / "page.html"
-    expected = exported(name, path)
-    check(offline(path, backend), expected, DEEP.get(name, 1e-4))
+    expected = export_network(name, path)
+    assert_values(open_offline(path, backend), expected, DEEP_TOLERANCE.get(name, 1e-4))
 
 
 @pytest.mark.sweep
-def test_pages_pass_in_firefox(tmp_path: Path, lesson: Path) -> None:
+def test_pages_pass_in_firefox(tmp_path: Path, lesson_page: Path) -> None:
     if missing := missing_packages():
         pytest.skip(f"apt-get install {' '.join(missing)}")
     with firefox_page(tmp_path / "profile") as page:
-        page.goto(lesson.as_uri())
-        check(page, hooked(autoencoder(3), pictures(3)))
+        page.goto(lesson_page.as_uri())
+        assert_values(page, hook_values(autoencoder(3), pictures(3)))
         run_pictures(page)
         for name in ("fashion", "unet", "comparison", "resnet18"):
             path = tmp_path / f"{name}.html"
-            expected = exported(name, path)
+            expected = export_network(name, path)
             page.goto(path.as_uri())
-            check(page, expected, DEEP.get(name, 1e-4))
+            assert_values(page, expected, DEEP_TOLERANCE.get(name, 1e-4))
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16"])
@@ -295,9 +301,9 @@ def test_a_page_is_as_large_as_what_it_holds(tmp_path: Path, precision: Any) -> 
     model, x = UNet().eval(), np.random.default_rng(0).random((1, 3, 64, 64), np.float32)
     path = nbglcnn.export_html(model, x, tmp_path / "page.html", precision=precision)
     plan = nbglcnn.compile(model, x, precision=precision)
-    exported, [file, given, samples] = held_by(path)
+    exported, [file, given, samples] = read_export(path)
     packed = sum(len(zlib.compress(data)) for data in (plan.to_bytes(), x.tobytes(), samples))
-    expected = SCRIPT.stat().st_size + packed * 4 / 3 + len(json.dumps(exported["samples"]))
+    expected = PAGE_SCRIPT.stat().st_size + packed * 4 / 3 + len(json.dumps(exported["samples"]))
     assert abs(path.stat().st_size - expected) < 0.02 * expected
     assert file == plan.to_bytes() and np.array_equal(np.frombuffer(given, np.float32), x.ravel())
 
@@ -314,16 +320,16 @@ def test_half_precision_halves_the_weights(tmp_path: Path) -> None:
 
 
 def test_a_page_in_half_precision_is_right_to_three_digits(
-    offline: Callable[..., Page], tmp_path: Path
+    open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
     model, x = autoencoder(3), pictures(3)
     path = nbglcnn.export_html(model, x, tmp_path / "page.html", precision="float16")
-    check(offline(path), hooked(model, x), rtol=2e-2)
+    assert_values(open_offline(path), hook_values(model, x), rtol=2e-2)
 
 
-def test_all_views_are_in_the_page(offline: Callable[..., Page], lesson: Path) -> None:
-    page = offline(lesson)
-    page.evaluate(KEYS)
+def test_all_views_are_in_the_page(open_offline: Callable[..., Page], lesson_page: Path) -> None:
+    page = open_offline(lesson_page)
+    page.evaluate(READ_KEYS)
     page.get_by_role("tab", name="Profile").click()
     expect(page.locator(".nbg-profile")).to_be_visible()
     for name, seen in (
@@ -339,12 +345,12 @@ def test_all_views_are_in_the_page(offline: Callable[..., Page], lesson: Path) -
 
 
 def test_a_page_is_bent_by_clicks_as_in_the_notebook(
-    offline: Callable[..., Page], lesson: Path
+    open_offline: Callable[..., Page], lesson_page: Path
 ) -> None:
-    page = offline(lesson)
+    page = open_offline(lesson_page)
     page.evaluate("async () => (await window.nbglcnn).show({ name: 'bend', layer: 'encoder.1' })")
     model, x = autoencoder(3), pictures(3)
-    before = hooked(model, x)
+    before = hook_values(model, x)
 
     def holds(factors: dict[int, float]) -> None:
         """What encoder.1 gives is times these by their channels, and all behind it follows."""
@@ -355,7 +361,7 @@ def test_a_page_is_bent_by_clicks_as_in_the_notebook(
             behind = model.encoder[2:](torch.from_numpy(bent))
             output = model.decoder(behind).numpy()
         expected = {"encoder.1": bent, "encoder.4": behind.numpy(), "output": output}
-        eventually(page, lambda: check(page, expected))
+        retry_until_passes(page, lambda: assert_values(page, expected))
 
     for channel in (1, 6):
         page.locator(f"[data-pick='{channel}']").click()
@@ -391,9 +397,9 @@ def test_a_page_is_bent_by_clicks_as_in_the_notebook(
     holds({1: -2.5, 6: -2.5})
 
 
-def test_a_lesson_turns_the_viewer(offline: Callable[..., Page], lesson: Path) -> None:
-    page = offline(lesson)
-    page.evaluate(KEYS)
+def test_a_lesson_turns_the_viewer(open_offline: Callable[..., Page], lesson_page: Path) -> None:
+    page = open_offline(lesson_page)
+    page.evaluate(READ_KEYS)
     back, next_ = (page.get_by_role("button", name=name, exact=True) for name in ("Back", "Next"))
     expect(page.get_by_role("heading", name="The picture")).to_be_visible()
     expect(back).to_be_disabled()
@@ -410,27 +416,29 @@ def test_a_lesson_turns_the_viewer(offline: Callable[..., Page], lesson: Path) -
     page.get_by_role("link", name="1", exact=True).click()
     expect(page.get_by_role("heading", name="The picture")).to_be_visible()
     # An address with a step opens there.
-    page.goto(f"{lesson.as_uri()}#3")
+    page.goto(f"{lesson_page.as_uri()}#3")
     page.reload()
-    page.evaluate(KEYS)
+    page.evaluate(READ_KEYS)
     expect(page.locator(".nbg-explain")).to_contain_text("y 3, x 4")
 
 
-def test_the_page_begins_as_its_viewer_was(offline: Callable[..., Page], tmp_path: Path) -> None:
+def test_the_page_begins_as_its_viewer_was(
+    open_offline: Callable[..., Page], tmp_path: Path
+) -> None:
     viewer = nbglcnn.Viewer(autoencoder(3), pictures(3))
     viewer.colormap, viewer.example = "viridis", 1
     viewer.show("encoder.1", [4])
-    page = offline(viewer.to_html(tmp_path / "page.html"))
+    page = open_offline(viewer.to_html(tmp_path / "page.html"))
     viewer.close()
-    page.evaluate(KEYS)
-    assert page.evaluate(SHOWN) == "encoder.1"
+    page.evaluate(READ_KEYS)
+    assert page.evaluate(SHOWN_LAYER) == "encoder.1"
     expect(page.get_by_label("Example", exact=True)).to_have_value("1")
     expect(page.locator("main h1")).to_have_count(0)
     assert page.title() == "Sequential"
 
 
 def test_a_viewers_weights_of_now_are_in_its_page(
-    offline: Callable[..., Page], tmp_path: Path
+    open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
     model = autoencoder(3)
     viewer = nbglcnn.Viewer(model, pictures(3))
@@ -440,21 +448,23 @@ def test_a_viewers_weights_of_now_are_in_its_page(
     path = viewer.to_html(tmp_path / "page.html")
     viewer.close()
     model.load_state_dict(state)
-    check(offline(path), hooked(model, pictures(5)))
+    assert_values(open_offline(path), hook_values(model, pictures(5)))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_follows_the_readers_theme(
-    offline: Callable[..., Page], lesson: Path, scheme: str
+    open_offline: Callable[..., Page], lesson_page: Path, scheme: str
 ) -> None:
-    page = offline(lesson, color_scheme=scheme)
-    page.evaluate(KEYS)
+    page = open_offline(lesson_page, color_scheme=scheme)
+    page.evaluate(READ_KEYS)
     assert page.locator(".nbglcnn").get_attribute("data-theme") == scheme
     shot = np.array(Image.open(io.BytesIO(page.screenshot())).convert("L"))
     assert (shot[5, 5] > 200) == (scheme == "light")
 
 
-def test_names_and_texts_with_markup_are_text(offline: Callable[..., Page], tmp_path: Path) -> None:
+def test_names_and_texts_with_markup_are_text(
+    open_offline: Callable[..., Page], tmp_path: Path
+) -> None:
     evil = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>"
 
     class Net(nn.Module):
@@ -476,8 +486,8 @@ def test_names_and_texts_with_markup_are_text(offline: Callable[..., Page], tmp_
         steps=[{"text": evil}],
         classes=[evil, "b"],
     )
-    page = offline(path)
-    keys = page.evaluate(KEYS)
+    page = open_offline(path)
+    keys = page.evaluate(READ_KEYS)
     assert any("<script>" in key for key in keys)
     page.wait_for_timeout(300)
     assert page.evaluate("window.pwned") is None
@@ -487,10 +497,12 @@ def test_names_and_texts_with_markup_are_text(offline: Callable[..., Page], tmp_
     assert page.locator("main img").count() == 0
 
 
-def test_the_policy_stops_scripts_and_requests(new_page: Callable[..., Page], lesson: Path) -> None:
+def test_the_policy_stops_scripts_and_requests(
+    new_page: Callable[..., Page], lesson_page: Path
+) -> None:
     page = new_page("llvmpipe", offline=True)
-    page.goto(lesson.as_uri())
-    page.evaluate(KEYS)
+    page.goto(lesson_page.as_uri())
+    page.evaluate(READ_KEYS)
     blocked = page.evaluate(
         """async () => {
           const blocked = [];
@@ -512,33 +524,34 @@ def test_the_policy_stops_scripts_and_requests(new_page: Callable[..., Page], le
     assert set(blocked[1:]) >= {"connect-src", "img-src", "script-src-elem", "script-src"}
 
 
-def test_the_page_works_in_a_frame(offline: Callable[..., Page], lesson: Path) -> None:
-    frame = lesson.with_name("around.html")
+def test_the_page_works_in_a_frame(open_offline: Callable[..., Page], lesson_page: Path) -> None:
+    frame = lesson_page.with_name("around.html")
     frame.write_text(
-        f'<!doctype html><iframe src="{html.escape(lesson.name)}" width=900 height=600></iframe>'
+        f'<!doctype html><iframe src="{html.escape(lesson_page.name)}" width=900 '
+        "height=600></iframe>"
     )
-    page = offline(frame)
+    page = open_offline(frame)
     inner = page.frames[1]
-    found = np.frombuffer(base64.b64decode(inner.evaluate(READ, "encoder.0")), np.float32)
-    expected = hooked(autoencoder(3), pictures(3))["encoder.0"]
+    found = np.frombuffer(base64.b64decode(inner.evaluate(READ_VALUE, "encoder.0")), np.float32)
+    expected = hook_values(autoencoder(3), pictures(3))["encoder.0"]
     assert_equal(found.reshape(expected.shape), expected, rtol=1e-4)
 
 
 def test_a_page_without_webgl_shows_pythons_picture(
-    new_page: Callable[..., Page], lesson: Path
+    new_page: Callable[..., Page], lesson_page: Path
 ) -> None:
     page = new_page("llvmpipe", offline=True)
     page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null;"
                          "OffscreenCanvas.prototype.getContext = () => null;")  # fmt: skip
-    page.goto(lesson.as_uri())
+    page.goto(lesson_page.as_uri())
     expect(page.locator(".nbg-message")).to_contain_text("no WebGL 2")
     expect(page.locator(".nbg-snapshot img")).to_be_visible()
     expect(page.locator(".nbg-message")).not_to_contain_text("viewer.activations")
 
 
-def test_a_damaged_page_says_so(new_page: Callable[..., Page], lesson: Path) -> None:
-    broken = lesson.with_name("broken.html")
-    text = lesson.read_text("utf-8")
+def test_a_damaged_page_says_so(new_page: Callable[..., Page], lesson_page: Path) -> None:
+    broken = lesson_page.with_name("broken.html")
+    text = lesson_page.read_text("utf-8")
     at = text.index('data-nbglcnn="deflate">') + 40_000
     broken.write_text(text[:at] + ("B" if text[at] != "B" else "C") + text[at + 1 :], "utf-8")
     page = new_page("llvmpipe", offline=True)
@@ -547,23 +560,25 @@ def test_a_damaged_page_says_so(new_page: Callable[..., Page], lesson: Path) -> 
 
 
 def test_a_browser_that_cannot_unpack_the_page_says_so(
-    new_page: Callable[..., Page], lesson: Path
+    new_page: Callable[..., Page], lesson_page: Path
 ) -> None:
     page = new_page("llvmpipe", offline=True)
     page.add_init_script("delete globalThis.DecompressionStream")
-    page.goto(lesson.as_uri())
+    page.goto(lesson_page.as_uri())
     expect(page.locator(".nbg-message")).to_contain_text("it takes Chrome 80, Firefox 113")
 
 
-def test_a_lost_context_comes_back_in_a_page(new_page: Callable[..., Page], lesson: Path) -> None:
+def test_a_lost_context_comes_back_in_a_page(
+    new_page: Callable[..., Page], lesson_page: Path
+) -> None:
     page = new_page("swiftshader", offline=True)
     page.add_init_script(
         "const get = OffscreenCanvas.prototype.getContext;"
         "OffscreenCanvas.prototype.getContext = function (...a) {"
         " return (window.gl = get.apply(this, a)); };"
     )
-    page.goto(lesson.as_uri())
-    page.evaluate(KEYS)
+    page.goto(lesson_page.as_uri())
+    page.evaluate(READ_KEYS)
     page.evaluate(
         """async () => {
           const lose = window.gl.getExtension('WEBGL_lose_context');
@@ -573,10 +588,10 @@ def test_a_lost_context_comes_back_in_a_page(new_page: Callable[..., Page], less
         }"""
     )
     expect(page.locator(".nbg-phase-ready")).to_be_visible()
-    check(page, hooked(autoencoder(3), pictures(3)))
+    assert_values(page, hook_values(autoencoder(3), pictures(3)))
 
 
-def reached(*entries: Path) -> set[str]:
+def reachable_files(*entries: Path) -> set[str]:
     """The files of js/src that these need, themselves too."""
     found: set[Path] = set()
     pending = list(entries)
@@ -591,22 +606,26 @@ def reached(*entries: Path) -> set[str]:
 
 
 def test_a_page_has_the_notebooks_engine_and_views_and_no_other() -> None:
-    notebook = reached(SOURCES / "widget.ts")
-    page = reached(SOURCES / "page.ts")
+    notebook = reachable_files(SOURCES / "widget.ts")
+    page = reachable_files(SOURCES / "page.ts")
     assert {"engine/engine.ts", "views/app.tsx", "webgl/session.ts"} <= page & notebook
     own = {file for file in page - notebook if not file.startswith(("page.ts", "page/"))}
-    assert own == {"arrays.ts"}  # which runtime.js has too
+    assert own == {"named_arrays.ts"}  # which runtime.js has too
     assert not {file for file in page if file.startswith("comm/")}, "Python's client is not in it"
 
 
 def test_markdown_is_structure_and_text() -> None:
-    assert markdown("# A\n\n*b* `c<d`") == "<h1>A</h1>\n<p><em>b</em> <code>c&lt;d</code></p>"
-    assert markdown("<b>x</b>") == "<p>&lt;b&gt;x&lt;/b&gt;</p>"
-    assert markdown("![alt](https://a.b/c.png)") == "<p>alt</p>"
-    assert 'src="data:image/png;base64,AA"' in markdown("![alt](data:image/png;base64,AA)")
-    assert "javascript:" not in re.sub(r"<p>.*?</p>", "", markdown("[x](javascript:alert(1))"))
-    assert 'href="javascript' not in markdown("[x](javascript:alert(1))")
-    assert "<table>" in markdown("|a|b|\n|-|-|\n|1|2|")
+    assert (
+        render_markdown("# A\n\n*b* `c<d`") == "<h1>A</h1>\n<p><em>b</em> <code>c&lt;d</code></p>"
+    )
+    assert render_markdown("<b>x</b>") == "<p>&lt;b&gt;x&lt;/b&gt;</p>"
+    assert render_markdown("![alt](https://a.b/c.png)") == "<p>alt</p>"
+    assert 'src="data:image/png;base64,AA"' in render_markdown("![alt](data:image/png;base64,AA)")
+    assert "javascript:" not in re.sub(
+        r"<p>.*?</p>", "", render_markdown("[x](javascript:alert(1))")
+    )
+    assert 'href="javascript' not in render_markdown("[x](javascript:alert(1))")
+    assert "<table>" in render_markdown("|a|b|\n|-|-|\n|1|2|")
 
 
 @pytest.mark.parametrize(
@@ -629,8 +648,8 @@ def test_a_step_that_is_none_is_refused(tmp_path: Path, step: Any, words: str) -
     assert not list(tmp_path.iterdir())
 
 
-def test_a_page_says_what_policy_it_has(lesson: Path) -> None:
-    text = lesson.read_text("utf-8")
+def test_a_page_says_what_policy_it_has(lesson_page: Path) -> None:
+    text = lesson_page.read_text("utf-8")
     script = re.findall(r"<script>(.*)</script>", text, re.DOTALL)[-1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = re.findall(r'Security-Policy" content="([^"]*)"', text)[0]

@@ -14,23 +14,23 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from accessibility import AXE, RULES, RUN
+from accessibility import AXE_SCRIPT, RULES, RUN_AXE
 from firefox import FirefoxPage, firefox_page, missing_packages
-from legible import assert_found, unreadable
 from nbglcnn import InputError, Viewer
-from taught import CAMERA, pictures
+from readability import assert_detected, faults_by_width
+from teaching_data import FAKE_CAMERA, bar_pictures
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
-from eventually import frames
 from fashion_autoencoder import load_autoencoder
+from polling import wait_frames
 
 CLICK = """(selector) => {
   const found = [...document.querySelectorAll(selector)];
   found[0].scrollIntoView({ block: 'center' });
   found[0].click();
 }"""
-HOLD = "[data-class='{}'] .nbg-collect"
-PLACE = """(selector) => {
+COLLECT_BUTTON = "[data-class='{}'] .nbg-collect"
+SCROLL_INTO_VIEW = """(selector) => {
   const found = document.querySelector(selector);
   found.scrollIntoView({ block: 'center' });
   const { left, top, width, height } = found.getBoundingClientRect();
@@ -38,7 +38,7 @@ PLACE = """(selector) => {
 }"""
 COUNT = "Number(document.querySelector(\"[data-class='{}'] [data-count]\").dataset.count)"
 VERDICT = "document.querySelector('[data-verdict]')?.dataset.verdict === '{}'"
-CHANCES = """async () => {
+PROBABILITIES = """async () => {
   const page = await window.nbglcnn;
   const value = [...await page.read('encoder.6')];
   await new Promise((done) => setTimeout(done, 500));
@@ -48,55 +48,57 @@ CHANCES = """async () => {
 
 
 @pytest.fixture
-def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
     """`exported_page` in a window of this size."""
     return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
-def wait(page: Page | FirefoxPage, words: str) -> None:
+def wait_for_condition(page: Page | FirefoxPage, words: str) -> None:
     page.wait_for_function(f"() => {words}", timeout=60_000)
 
 
 def teach_by_camera(page: Page | FirefoxPage) -> None:
     """The camera teaches two classes, and they are told apart."""
-    page.evaluate(CAMERA)
+    page.evaluate(FAKE_CAMERA)
     page.evaluate("async () => { await window.nbglcnn; }")
     page.evaluate(CLICK, ".nbg-chosen-source")
-    wait(page, "document.querySelector('[data-kind=webcam]')")
+    wait_for_condition(page, "document.querySelector('[data-kind=webcam]')")
     page.evaluate(CLICK, "[data-kind=webcam]")
     words = "one.innerText === 'Start the camera'"
     start = f"[...document.querySelectorAll('button')].find((one) => {words})"
-    wait(page, start)
+    wait_for_condition(page, start)
     page.evaluate(f"() => {start}.click()")
-    wait(page, "/[1-9][0-9]* pictures.s/.test(document.querySelector('.nbglcnn').innerText)")
+    wait_for_condition(
+        page, "/[1-9][0-9]* pictures.s/.test(document.querySelector('.nbglcnn').innerText)"
+    )
     page.evaluate(CLICK, ".nbg-drawer-close")
     for kind in ("cup", "hand"):
         page.evaluate("(kind) => { camera.shows = kind; }", kind)
-        frames(page, 90)
-        x, y = page.evaluate(PLACE, HOLD.format(kind))
+        wait_frames(page, 90)
+        x, y = page.evaluate(SCROLL_INTO_VIEW, COLLECT_BUTTON.format(kind))
         page.mouse.move(x, y)
         page.mouse.down()
         try:
-            wait(page, f"{COUNT.format(kind)} >= 8")
+            wait_for_condition(page, f"{COUNT.format(kind)} >= 8")
         finally:
             page.mouse.up()
-    wait(page, VERDICT.format("hand"))
+    wait_for_condition(page, VERDICT.format("hand"))
     for kind in ("cup", "hand"):
         page.evaluate("(kind) => { camera.shows = kind; }", kind)
-        wait(page, VERDICT.format(kind))
+        wait_for_condition(page, VERDICT.format(kind))
 
 
 def test_the_camera_teaches_two_classes_in_a_page(
-    offline: Callable[[Path], Page], tmp_path: Path
+    open_offline: Callable[[Path], Page], tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
     nbglcnn.export_html(load_autoencoder(), torch.zeros(1, 1, 28, 28), path, teach=["cup", "hand"])
-    page = offline(path)
+    page = open_offline(path)
     teach_by_camera(page)
     expect(page.locator(".nbg-teach")).to_contain_text("Pictures never leave this page.")
     page.get_by_role("button", name="Pause the source").click()
-    frames(page, 60)
-    now = page.evaluate(CHANCES)
+    wait_frames(page, 60)
+    now = page.evaluate(PROBABILITIES)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save to a file").click()
     file = tmp_path / "taught.safetensors"
@@ -118,25 +120,25 @@ def test_the_camera_teaches_two_classes_in_a_page(
 
 
 def test_what_a_viewer_has_taught_goes_along(
-    offline: Callable[[Path], Page], tmp_path: Path
+    open_offline: Callable[[Path], Page], tmp_path: Path
 ) -> None:
     viewer = Viewer(load_autoencoder(), torch.zeros(1, 1, 28, 28))
     with pytest.raises(InputError, match="nothing is taught here"):
         viewer.to_html(tmp_path / "page.html", teach=True)
-    teaching = viewer.teach(examples={n: pictures(n, 5) for n in ("cup", "hand")})
+    teaching = viewer.teach(examples={n: bar_pictures(n, 5) for n in ("cup", "hand")})
     teaching.train()
-    viewer.input = pictures("hand", 1, seed=4)[:, None].astype(np.float32) / 255
+    viewer.input = bar_pictures("hand", 1, seed=4)[:, None].astype(np.float32) / 255
     plain = viewer.to_html(tmp_path / "plain.html")
     path = viewer.to_html(tmp_path / "page.html", teach=True)
-    page = offline(path)
+    page = open_offline(path)
     expect(page.get_by_role("tab", name="Teach")).to_have_attribute("aria-selected", "true")
     expect(page.locator("canvas[data-example=here]")).to_have_count(10)
     expect(page.locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
-    now = page.evaluate(CHANCES)
+    now = page.evaluate(PROBABILITIES)
     np.testing.assert_allclose(now["chances"], list(teaching.probabilities.values()), atol=1e-5)
     page.get_by_role("button", name="Train").click()
     expect(page.locator("[data-busy='']")).to_contain_text("It has learned from 10 examples")
-    again = page.evaluate(CHANCES)
+    again = page.evaluate(PROBABILITIES)
     np.testing.assert_allclose(again["chances"], now["chances"], atol=1e-5)
     file = teaching.save(tmp_path / "saved.safetensors")
     page.get_by_role("button", name="Remove class cup").click()
@@ -146,22 +148,22 @@ def test_what_a_viewer_has_taught_goes_along(
     page.locator("input[accept='.safetensors']").set_input_files(path)
     expect(page.get_by_role("alert")).to_contain_text("no file of a teaching")
     # A page that teaches nothing has no tab for it.
-    other = offline(plain)
+    other = open_offline(plain)
     other.evaluate("async () => { await window.nbglcnn; }")
     expect(other.get_by_role("tab", name="Teach")).to_have_count(0)
 
 
 def test_a_large_value_is_averaged_in_the_page_too(
-    offline: Callable[[Path], Page], tmp_path: Path
+    open_offline: Callable[[Path], Page], tmp_path: Path
 ) -> None:
     torch.manual_seed(5)
     model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 1)).eval()
     viewer = Viewer(model, torch.zeros(1, 1, 28, 28))
-    teaching = viewer.teach(examples={n: pictures(n, 5) for n in ("cup", "hand")}, cut="1")
+    teaching = viewer.teach(examples={n: bar_pictures(n, 5) for n in ("cup", "hand")}, cut="1")
     assert teaching.averaged
     teaching.train()
-    viewer.input = pictures("hand", 1, seed=4)[:, None].astype(np.float32) / 255
-    page = offline(viewer.to_html(tmp_path / "page.html", teach=True))
+    viewer.input = bar_pictures("hand", 1, seed=4)[:, None].astype(np.float32) / 255
+    page = open_offline(viewer.to_html(tmp_path / "page.html", teach=True))
     expect(page.locator("[data-probability]")).to_have_count(2)
     shown = page.locator("[data-probability]").evaluate_all(
         "(bars) => bars.map((bar) => Number(bar.dataset.probability))"
@@ -198,37 +200,37 @@ def test_the_camera_teaches_two_classes_in_firefox(tmp_path: Path) -> None:
         page.evaluate("() => document.querySelector('.nbg-teach').scrollIntoView()")
 
 
-NAME = "a hand that waves from right to left"
+LONG_CLASS_NAME = "a hand that waves from right to left"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_tab_breaks_no_serious_rule_of_accessibility_and_can_be_read(
-    offline: Callable[[Path], Page],
+    open_offline: Callable[[Path], Page],
     tmp_path: Path,
-    swept_widths: Callable[..., tuple[int, ...]],
+    sweep_widths: Callable[..., tuple[int, ...]],
     theme: str,
 ) -> None:
     viewer = Viewer(load_autoencoder(), torch.zeros(1, 1, 28, 28))
-    teaching = viewer.teach(examples={n: pictures(n[:3], 5) for n in ("cup", NAME)})
+    teaching = viewer.teach(examples={n: bar_pictures(n[:3], 5) for n in ("cup", LONG_CLASS_NAME)})
     teaching.train()
-    page = offline(viewer.to_html(tmp_path / "page.html", teach=True))
+    page = open_offline(viewer.to_html(tmp_path / "page.html", teach=True))
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     expect(page.locator("[data-verdict]")).to_be_visible()
     page.get_by_role("button", name="Add class").click()  # one that has nothing yet
     page.get_by_label("Name of the class cup").fill("")
-    page.evaluate(AXE.read_text("utf-8"))
+    page.evaluate(AXE_SCRIPT.read_text("utf-8"))
     for width in (1200, 420):
         page.set_viewport_size({"width": width, "height": 1000})
         page.wait_for_timeout(300)
-        assert page.evaluate(RUN, RULES[theme]) == []
+        assert page.evaluate(RUN_AXE, RULES[theme]) == []
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    widths = swept_widths(*((620, 1120) if theme == "light" else (848,)))
-    assert unreadable(page, widths) == {}
+    widths = sweep_widths(*((620, 1120) if theme == "light" else (848,)))
+    assert faults_by_width(page, widths) == {}
     page.locator(".nbg-chosen-source").click()
     page.locator("[data-kind=drawing]").click()
-    assert unreadable(page, widths) == {}, "with the drawer above"
+    assert faults_by_width(page, widths) == {}, "with the drawer above"
     if theme == "light":
-        assert_found(
+        assert_detected(
             page,
             {
                 ".nbg-taught-name > input { width: 150px }": "cut off",

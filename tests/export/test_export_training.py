@@ -19,14 +19,14 @@ from torch import nn
 from torch.nn import functional as F
 
 import nbglcnn
-from equal import assert_equal
-from eventually import eventually
+from assertions import assert_equal
 from nbglcnn.errors import InputError
 from nbglcnn.features.edits.records import Edit, to_dict
-from nbglcnn.features.export.export import SCRIPT
-from onnx_models import randn, small
-from page import NO_FLOAT32
-from trainings import by_torch
+from nbglcnn.features.export.export import PAGE_SCRIPT
+from onnx_models import randn, small_model
+from polling import retry_until_passes
+from training_checks import train_in_torch
+from webgl_page import NO_FLOAT32
 
 SEED = 7
 # What an array is in a page: base64 of its bytes.
@@ -34,15 +34,15 @@ BASE64 = """(data) => {
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }"""
-HIDE = """(hidden) => {
+SET_PAGE_HIDDEN = """(hidden) => {
   Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
   document.dispatchEvent(new Event('visibilitychange'));
 }"""
-KEEP_GL = """
+KEEP_GL_CONTEXT = """
 const get = OffscreenCanvas.prototype.getContext;
 OffscreenCanvas.prototype.getContext = function (...a) { return (window.gl = get.apply(this, a)); };
 """
-LOSE = """async () => {
+LOSE_CONTEXT = """async () => {
   const lose = window.gl.getExtension('WEBGL_lose_context');
   lose.loseContext();
   await new Promise((done) => setTimeout(done, 300));
@@ -70,13 +70,13 @@ def examples() -> tuple[np.ndarray, np.ndarray]:
 X, Y = examples()
 FLOATS = X.astype(np.float32) / 255
 SGD = nbglcnn.SGD(0.05, momentum=0.9)
-TRAIN: dict[str, Any] = {
+TRAIN_OPTIONS: dict[str, Any] = {
     "data": (X, Y), "loss": "cross_entropy", "optimizer": SGD, "batch_size": 16,
     "shuffle": False, "held_out": 0.2,
 }  # fmt: skip
 
 
-def reset(model: nn.Module) -> nn.Module:
+def reinitialized(model: nn.Module) -> nn.Module:
     """A copy whose modules have drawn their weights anew."""
     copied = copy.deepcopy(model)
     torch.manual_seed(SEED)
@@ -87,25 +87,25 @@ def reset(model: nn.Module) -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+def exported_pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """Pages of the same network and data, by the weights that they begin with."""
     folder = tmp_path_factory.mktemp("trains")
     found = {}
     for weights in ("given", "random"):
-        train = {**TRAIN, "weights": weights, "seed": SEED}
+        train = {**TRAIN_OPTIONS, "weights": weights, "seed": SEED}
         path = folder / f"{weights}.html"
         found[weights] = nbglcnn.export_html(network(), FLOATS[:2], path, train=train)
     return found
 
 
 @pytest.fixture
-def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
     """`exported_page` in a window of this size."""
     return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
-def told(page: Page, words: str) -> Any:
-    """What an expression gives of the page's promise `page`, or why it can't be."""
+def evaluate_json(page: Page, words: str) -> Any:
+    """What an expression gives of the page's promise `webgl_page`, or why it can't be."""
     return page.evaluate(
         f"""async () => {{
           const page = await window.nbglcnn;
@@ -114,58 +114,61 @@ def told(page: Page, words: str) -> Any:
     )
 
 
-def array(page: Page, words: str) -> np.ndarray:
+def evaluate_array(page: Page, words: str) -> np.ndarray:
     """The same, of an array of float32."""
-    text = told(page, f"(async () => ({BASE64})(await {words}))()")
+    text = evaluate_json(page, f"(async () => ({BASE64})(await {words}))()")
     return np.frombuffer(base64.b64decode(text), np.float32)
 
 
-def weights_of(page: Page, path: Path) -> dict[str, torch.Tensor]:
+def download_weights(page: Page, path: Path) -> dict[str, torch.Tensor]:
     """The file of weights that a page gives, as PyTorch loads it."""
-    text = told(page, f"(async () => ({BASE64})(await page.weights()))()")
+    text = evaluate_json(page, f"(async () => ({BASE64})(await page.weights()))()")
     path.write_bytes(base64.b64decode(text))
     return safetensors.torch.load_file(path)
 
 
-def until(page: Page, enough: Callable[[int], bool]) -> None:
+def wait_for_steps(page: Page, enough: Callable[[int], bool]) -> None:
     """Wait for a number of steps."""
     end = time.monotonic() + 20
-    while not enough(told(page, "page.losses.length")):
+    while not enough(evaluate_json(page, "page.losses.length")):
         assert time.monotonic() < end
         page.wait_for_timeout(50)
 
 
-def opened(page: Page) -> None:
+def open_training_tab(page: Page) -> None:
     """Turn it to the Train tab, whose first state is there."""
-    told(page, "page.show({ name: 'train' })")
+    evaluate_json(page, "page.show({ name: 'train' })")
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
 
 
 @pytest.mark.parametrize("weights", ["given", "random"])
 def test_twelve_steps_are_pytorchs_and_the_weights_load_there(
-    offline: Callable[..., Page], written: Mapping[str, Path], tmp_path: Path, weights: str
+    open_offline: Callable[..., Page],
+    exported_pages: Mapping[str, Path],
+    tmp_path: Path,
+    weights: str,
 ) -> None:
-    page = offline(written[weights])
-    begun = network() if weights == "given" else reset(network())
-    assert told(page, "page.losses.length") == 0
-    assert_equal(array(page, "page.read('5.weight')").reshape(10, 392),
+    page = open_offline(exported_pages[weights])
+    begun = network() if weights == "given" else reinitialized(network())
+    assert evaluate_json(page, "page.losses.length") == 0
+    assert_equal(evaluate_array(page, "page.read('5.weight')").reshape(10, 392),
                  begun[5].weight.detach().numpy(), rtol=0)  # fmt: skip
-    assert told(page, "page.step(12)") is None
-    right = by_torch(
+    assert evaluate_json(page, "page.step(12)") is None
+    right = train_in_torch(
         begun, torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=12, size=16,
     )  # fmt: skip
-    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=1e-4)
-    state = weights_of(page, tmp_path / "page.safetensors")
+    np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=1e-4)
+    state = download_weights(page, tmp_path / "page.safetensors")
     for name, tensor in right.model.state_dict().items():
         if "num_batches" not in name:
             np.testing.assert_allclose(state[name], tensor, atol=2e-4, err_msg=name)
     model = network()
     model.load_state_dict(state)
-    assert_equal(array(page, "page.read('5.weight')").reshape(10, 392), state["5.weight"].numpy(),
-                 rtol=0)  # fmt: skip
+    assert_equal(evaluate_array(page, "page.read('5.weight')").reshape(10, 392),
+                 state["5.weight"].numpy(), rtol=0)  # fmt: skip
     text = base64.b64encode(FLOATS[10:12].tobytes()).decode()
-    output = array(
+    output = evaluate_array(
         page,
         f"page.run(new Float32Array(Uint8Array.from(atob('{text}'), "
         "(c) => c.charCodeAt(0)).buffer))",
@@ -173,14 +176,14 @@ def test_twelve_steps_are_pytorchs_and_the_weights_load_there(
     with torch.no_grad():
         expected = model(torch.from_numpy(FLOATS[10:12])).numpy()
     assert np.abs(output.reshape(2, 10) - expected).max() <= 1e-5 * np.abs(expected).max()
-    told(page, "page.step(1)")  # and the input that was run changes nothing of that
-    assert told(page, "page.losses.length") == 13
+    evaluate_json(page, "page.step(1)")  # and the input that was run changes nothing of that
+    assert evaluate_json(page, "page.losses.length") == 13
 
 
 def test_what_the_reader_bends_is_learned_from(
-    offline: Callable[..., Page], written: Mapping[str, Path]
+    open_offline: Callable[..., Page], exported_pages: Mapping[str, Path]
 ) -> None:
-    page = offline(written["given"])
+    page = open_offline(exported_pages["given"])
     factors: list[float] = []
 
     def prepared(model: nn.Module) -> None:
@@ -194,19 +197,19 @@ def test_what_the_reader_bends_is_learned_from(
         model.train()
         model[2].register_forward_hook(bent)
 
-    right = by_torch(
+    right = train_in_torch(
         network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=8, size=16, prepared=prepared,
     )  # fmt: skip
-    told(page, "page.step(3)")
+    evaluate_json(page, "page.step(3)")
     edit = Edit(layer="2", name="less", transform="multiply", parameters=(0.25,), channels=(1, 6))
     page.get_by_role("tab", name="Train").click()
     ticks = page.locator(".nbg-chart-mark")
     expect(ticks).to_have_count(0)
-    assert told(page, f"page.edit({json.dumps(to_dict([edit]))})") is None
+    assert evaluate_json(page, f"page.edit({json.dumps(to_dict([edit]))})") is None
     expect(ticks).to_have_count(2)  # on each of two curves
-    told(page, "page.step(5)")
-    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=2e-4)
+    evaluate_json(page, "page.step(5)")
+    np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=2e-4)
 
 
 def test_drawing_weights_changes_neither_the_model_nor_the_process(tmp_path: Path) -> None:
@@ -215,7 +218,7 @@ def test_drawing_weights_changes_neither_the_model_nor_the_process(tmp_path: Pat
     torch.manual_seed(11)
     state = torch.get_rng_state()
     viewer = nbglcnn.Viewer(model, FLOATS[:2])
-    train = {**TRAIN, "weights": "random", "seed": SEED}
+    train = {**TRAIN_OPTIONS, "weights": "random", "seed": SEED}
     viewer.to_html(tmp_path / "page.html", train=train)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
@@ -225,36 +228,36 @@ def test_drawing_weights_changes_neither_the_model_nor_the_process(tmp_path: Pat
 
 
 def test_it_runs_pauses_steps_and_begins_again(
-    offline: Callable[..., Page], written: Mapping[str, Path]
+    open_offline: Callable[..., Page], exported_pages: Mapping[str, Path]
 ) -> None:
-    page = offline(written["given"])
+    page = open_offline(exported_pages["given"])
     tab = page.locator(".nbg-train")
     page.get_by_role("tab", name="Train").click()
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
     expect(tab.locator("[data-now]")).to_contain_text("step 0")
-    before = array(page, "page.read('5.weight')")
+    before = evaluate_array(page, "page.read('5.weight')")
     tab.get_by_role("button", name="Run", exact=True).click()
-    until(page, lambda n: n > 5)
-    now = array(page, "page.read('5.weight')")
+    wait_for_steps(page, lambda n: n > 5)
+    now = evaluate_array(page, "page.read('5.weight')")
     assert np.abs(now - before).max() > 1e-3
     tab.get_by_role("button", name="Pause").click()
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
-    count = told(page, "page.losses.length")
+    count = evaluate_json(page, "page.losses.length")
     tab.get_by_role("button", name="Step").click()
-    until(page, lambda n: n == count + 1)
+    wait_for_steps(page, lambda n: n == count + 1)
     expect(tab.get_by_role("button", name="Resume")).to_be_enabled()
     # Without a rate nothing is learned.
     rate = tab.get_by_role("textbox", name="Learning rate")
     rate.fill("0")
     rate.press("Enter")
-    still = array(page, "page.read('5.weight')")
-    told(page, "page.step(2)")
-    assert_equal(array(page, "page.read('5.weight')"), still, rtol=0)
+    still = evaluate_array(page, "page.read('5.weight')")
+    evaluate_json(page, "page.step(2)")
+    assert_equal(evaluate_array(page, "page.read('5.weight')"), still, rtol=0)
     tab.get_by_role("button", name="Reset").click()
     expect(tab.locator("[data-now]")).to_contain_text("step 0")
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
-    assert_equal(array(page, "page.read('5.weight')"), before, rtol=0)
-    assert told(page, "page.losses.length") == 0
+    assert_equal(evaluate_array(page, "page.read('5.weight')"), before, rtol=0)
+    assert evaluate_json(page, "page.losses.length") == 0
     # What needs Python isn't offered, and what is said of it is right.
     tab.locator(".nbg-train-settings > button").click()
     settings = tab.locator(".nbg-train-popover")
@@ -266,20 +269,20 @@ def test_it_runs_pauses_steps_and_begins_again(
 
 
 def test_a_checkpoint_is_looked_at_and_gone_back_to(
-    offline: Callable[..., Page], written: Mapping[str, Path], tmp_path: Path
+    open_offline: Callable[..., Page], exported_pages: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    page = offline(written["given"])
-    first = array(page, "page.read('5.weight')")
-    shown = array(page, "page.read('output')")
-    told(page, "page.step(8)")
-    losses = array(page, "page.losses")
-    opened(page)
-    assert np.abs(array(page, "page.read('output')") - shown).max() > 1e-2
+    page = open_offline(exported_pages["given"])
+    first = evaluate_array(page, "page.read('5.weight')")
+    shown = evaluate_array(page, "page.read('output')")
+    evaluate_json(page, "page.step(8)")
+    losses = evaluate_array(page, "page.losses")
+    open_training_tab(page)
+    assert np.abs(evaluate_array(page, "page.read('output')") - shown).max() > 1e-2
     row = page.locator(".nbg-checkpoints [role=option]")
     row.first.click()
     expect(page.get_by_text("all views show step 0")).to_be_visible()
-    assert_equal(array(page, "page.read('5.weight')"), first, rtol=0)
-    assert_equal(array(page, "page.read('output')"), shown, rtol=1e-5)
+    assert_equal(evaluate_array(page, "page.read('5.weight')"), first, rtol=0)
+    assert_equal(evaluate_array(page, "page.read('output')"), shown, rtol=1e-5)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save weights").click()
     assert download.value.suggested_filename.endswith("step-0.safetensors")
@@ -288,106 +291,112 @@ def test_a_checkpoint_is_looked_at_and_gone_back_to(
     assert torch.equal(state["5.weight"], network()[5].weight)
     page.get_by_role("button", name="Go back to this one").click()
     expect(page.get_by_text("branch 1").first).to_be_visible()
-    told(page, "page.step(8)")
-    np.testing.assert_allclose(array(page, "page.losses"), losses, rtol=1e-6)
+    evaluate_json(page, "page.step(8)")
+    np.testing.assert_allclose(evaluate_array(page, "page.losses"), losses, rtol=1e-6)
 
 
 def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
-    offline: Callable[..., Page], written: Mapping[str, Path]
+    open_offline: Callable[..., Page], exported_pages: Mapping[str, Path]
 ) -> None:
-    page = offline(written["given"], script=KEEP_GL)
-    opened(page)
-    told(page, "page.step(3)")
+    page = open_offline(exported_pages["given"], script=KEEP_GL_CONTEXT)
+    open_training_tab(page)
+    evaluate_json(page, "page.step(3)")
     # Also while it pauses.
-    learned, output = (array(page, f"page.read('{key}')") for key in ("5.weight", "output"))
-    page.evaluate(LOSE)
+    learned, output = (
+        evaluate_array(page, f"page.read('{key}')") for key in ("5.weight", "output")
+    )
+    page.evaluate(LOSE_CONTEXT)
     expect(page.locator(".nbg-train-now")).to_contain_text("training goes on from step 3")
     expect(page.locator(".nbg-phase-ready")).to_be_visible()
-    assert_equal(array(page, "page.read('5.weight')"), learned, rtol=0)
-    eventually(page, lambda: assert_equal(array(page, "page.read('output')"), output, rtol=1e-6))
-    told(page, "page.train()")
-    until(page, lambda n: n > 6)
-    page.evaluate(HIDE, True)
+    assert_equal(evaluate_array(page, "page.read('5.weight')"), learned, rtol=0)
+    retry_until_passes(
+        page, lambda: assert_equal(evaluate_array(page, "page.read('output')"), output, rtol=1e-6)
+    )
+    evaluate_json(page, "page.train()")
+    wait_for_steps(page, lambda n: n > 6)
+    page.evaluate(SET_PAGE_HIDDEN, True)
     expect(page.locator(".nbg-train[data-phase=hidden]")).to_be_visible()
-    count = told(page, "page.losses.length")
+    count = evaluate_json(page, "page.losses.length")
     page.wait_for_timeout(300)
-    assert told(page, "page.losses.length") <= count + 1  # those of the step under way
-    page.evaluate(HIDE, False)
+    assert evaluate_json(page, "page.losses.length") <= count + 1  # those of the step under way
+    page.evaluate(SET_PAGE_HIDDEN, False)
     expect(page.locator(".nbg-train[data-phase=running]")).to_be_visible()
-    page.evaluate(LOSE)
+    page.evaluate(LOSE_CONTEXT)
     # The first loss was at step 3 too; none is lost where the last step has just been kept.
     again = re.compile(r"goes on from step (?:(?!3\b)\d+|3; the (?:step|\d+ steps) behind)")
     expect(page.locator(".nbg-train-now")).to_contain_text(again)
-    count = told(page, "page.losses.length")
-    until(page, lambda n: n > count + 3)
-    told(page, "page.pause()")
-    right = by_torch(
+    count = evaluate_json(page, "page.losses.length")
+    wait_for_steps(page, lambda n: n > count + 3)
+    evaluate_json(page, "page.pause()")
+    right = train_in_torch(
         network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9),
-        steps=told(page, "page.losses.length"), size=16,
+        steps=evaluate_json(page, "page.losses.length"), size=16,
     )  # fmt: skip
-    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=1e-3)
+    np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=1e-3)
 
 
-def test_it_ends_where_it_was_told_to(offline: Callable[..., Page], tmp_path: Path) -> None:
-    train = {**TRAIN, "steps": 4, "optimizer": nbglcnn.Adam(lambda step: 0.01 / (step + 1))}
+def test_it_ends_where_it_was_told_to(open_offline: Callable[..., Page], tmp_path: Path) -> None:
+    train = {**TRAIN_OPTIONS, "steps": 4, "optimizer": nbglcnn.Adam(lambda step: 0.01 / (step + 1))}
     lesson = [{"text": "## It learns", "view": {"name": "train"}}]
     path = tmp_path / "a.html"
     nbglcnn.export_html(network(), FLOATS[:2], path, steps=lesson, train=train)
-    page = offline(path, script=KEEP_GL)
+    page = open_offline(path, script=KEEP_GL_CONTEXT)
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
-    assert not [key for key in told(page, "page.keys") if "train" in key or "evaluate" in key]
-    told(page, "page.train()")
+    assert not [
+        key for key in evaluate_json(page, "page.keys") if "train" in key or "evaluate" in key
+    ]
+    evaluate_json(page, "page.train()")
     expect(page.locator(".nbg-train[data-phase=stopped]")).to_be_visible()
-    assert told(page, "page.losses.length") == 4
-    learned = array(page, "page.read('5.weight')")
-    page.evaluate(LOSE)
+    assert evaluate_json(page, "page.losses.length") == 4
+    learned = evaluate_array(page, "page.read('5.weight')")
+    page.evaluate(LOSE_CONTEXT)
     expect(page.locator(".nbg-train-now")).to_contain_text("the weights are those of step 4")
-    assert_equal(array(page, "page.read('5.weight')"), learned, rtol=0)
+    assert_equal(evaluate_array(page, "page.read('5.weight')"), learned, rtol=0)
     expect(page.locator(".nbg-train-now")).to_contain_text("Stopped; Reset begins again.")
-    assert "reset() begins again" in told(page, "page.step(1)")
+    assert "reset() begins again" in evaluate_json(page, "page.step(1)")
     page.get_by_role("button", name="Reset").click()
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
-    assert told(page, "page.step(2)") is None
-    right = by_torch(
+    assert evaluate_json(page, "page.step(2)") is None
+    right = train_in_torch(
         network(), torch.from_numpy(FLOATS[:48]), torch.from_numpy(Y[:48]), F.cross_entropy,
         lambda p: torch.optim.Adam(p, 0.01), steps=2, size=16, rate=lambda step: 0.01 / (step + 1),
     )  # fmt: skip
-    np.testing.assert_allclose(array(page, "page.losses"), right.losses, rtol=1e-4)
+    np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=1e-4)
 
 
-NOW = """() => [...document.querySelectorAll('.nbg-checkpoint-now canvas')].map(
+CURRENT_PICTURES = """() => [...document.querySelectorAll('.nbg-checkpoint-now canvas')].map(
   (canvas) => canvas.toDataURL())"""
-LAST = """() => [...document.querySelectorAll(
+LAST_CHECKPOINT_PICTURES = """() => [...document.querySelectorAll(
   '.nbg-checkpoint-rows > :last-child canvas')].map((canvas) => canvas.toDataURL())"""
 
 
 @pytest.mark.parametrize("how", ["train", "step"])
 def test_what_was_out_of_sight_while_it_trained_shows_the_last_step(
-    offline: Callable[..., Page], tmp_path: Path, how: str
+    open_offline: Callable[..., Page], tmp_path: Path, how: str
 ) -> None:
-    train = {**TRAIN, **({"steps": 6} if how == "train" else {})}
+    train = {**TRAIN_OPTIONS, **({"steps": 6} if how == "train" else {})}
     path = tmp_path / "a.html"
     nbglcnn.export_html(network(), FLOATS[:2], path, train=train)
-    page = offline(path)
-    opened(page)
-    told(page, "page.step(1)")
+    page = open_offline(path)
+    open_training_tab(page)
+    evaluate_json(page, "page.step(1)")
     page.get_by_label("Layer of the checkpoints").select_option(index=0)
-    first = page.evaluate(NOW)
+    first = page.evaluate(CURRENT_PICTURES)
     page.evaluate("() => { document.body.style.paddingTop = '9000px'; scrollTo(0, 0); }")
     page.wait_for_function(
         "() => document.querySelector('.nbglcnn').getBoundingClientRect().y > 5e3"
     )
-    told(page, "page.train()" if how == "train" else "page.step(5)")
+    evaluate_json(page, "page.train()" if how == "train" else "page.step(5)")
     phase = "stopped" if how == "train" else "paused"
     expect(page.locator(f".nbg-train[data-phase={phase}]")).to_have_count(1)
-    assert told(page, "page.losses.length") == 6
-    learned = array(page, "page.read('0.weight')")
+    assert evaluate_json(page, "page.losses.length") == 6
+    learned = evaluate_array(page, "page.read('0.weight')")
     page.evaluate("() => { document.body.style.paddingTop = '0'; }")
     page.locator(".nbg-checkpoint-now").scroll_into_view_if_needed()
-    last = page.evaluate(LAST)
-    eventually(page, lambda: _same(page.evaluate(NOW), last))
-    assert len(last) > 1 and page.evaluate(NOW) != first
+    last = page.evaluate(LAST_CHECKPOINT_PICTURES)
+    retry_until_passes(page, lambda: _assert_same(page.evaluate(CURRENT_PICTURES), last))
+    assert len(last) > 1 and page.evaluate(CURRENT_PICTURES) != first
     expect(page.locator(".nbg-checkpoint-now .nbg-answer")).not_to_have_count(0)
     # Its gradients too, and how far the last step went.
     captions = page.locator(".nbg-learning figcaption").all_inner_texts()
@@ -397,36 +406,36 @@ def test_what_was_out_of_sight_while_it_trained_shows_the_last_step(
     assert np.isfinite(learned).all()
 
 
-def _same(a: list[str], b: list[str]) -> None:
+def _assert_same(a: list[str], b: list[str]) -> None:
     assert a == b
 
 
 def test_a_device_of_16_bits_says_why_it_cannot_train_and_shows_the_rest(
-    offline: Callable[..., Page], written: Mapping[str, Path]
+    open_offline: Callable[..., Page], exported_pages: Mapping[str, Path]
 ) -> None:
-    page = offline(written["given"], script=f"({NO_FLOAT32})();")
+    page = open_offline(exported_pages["given"], script=f"({NO_FLOAT32})();")
     with torch.no_grad():
         expected = network()(torch.from_numpy(FLOATS[:2])).numpy()
-    assert_equal(array(page, "page.read('output')").reshape(2, 10), expected, rtol=2e-2)
+    assert_equal(evaluate_array(page, "page.read('output')").reshape(2, 10), expected, rtol=2e-2)
     page.get_by_role("tab", name="Train").click()
     expect(page.locator(".nbg-train")).to_contain_text("This device draws 16-bit floats only")
     expect(page.locator(".nbg-train-controls")).to_have_count(0)
-    assert "16-bit floats" in told(page, "page.train()")
+    assert "16-bit floats" in evaluate_json(page, "page.train()")
     page.get_by_role("tab", name="Network").click()
     expect(page.locator(".nbg-picture").first).to_be_visible()
 
 
 def test_a_page_without_training_has_nothing_of_it(
-    offline: Callable[..., Page], tmp_path: Path
+    open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
     path = nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "page.html")
     text = path.read_text("utf-8")
-    assert SCRIPT.read_text("utf-8").strip() in text
+    assert PAGE_SCRIPT.read_text("utf-8").strip() in text
     # The Plan, the input, and samples of the layers.
     assert text.count('<script type="application/octet-stream"') == 3
-    page = offline(path)
-    assert "without train=" in told(page, "page.train()")
-    assert "there is no view train" in told(page, "page.show({ name: 'train' })")
+    page = open_offline(path)
+    assert "without train=" in evaluate_json(page, "page.train()")
+    assert "there is no view train" in evaluate_json(page, "page.show({ name: 'train' })")
     tabs = page.locator(".nbg-tabs [role=tab]")
     expect(tabs).to_have_text(["Network", "Layer", "Profile"])
     expect(page.locator(".nbg-train-controls")).to_have_count(0)
@@ -434,7 +443,7 @@ def test_a_page_without_training_has_nothing_of_it(
         nbglcnn.export_html(network(), FLOATS[:2], path, steps=[{"view": {"name": "train"}}])
 
 
-class Partly(nn.Module):
+class PartlyTrained(nn.Module):
     """Has parameters that no forward reads, and some that are folded where they don't change."""
 
     def __init__(self) -> None:
@@ -448,39 +457,41 @@ class Partly(nn.Module):
         return self.line(maps) + (self.one @ self.other).sum()
 
 
-def test_the_file_has_all_of_the_state_dict(offline: Callable[..., Page], tmp_path: Path) -> None:
+def test_the_file_has_all_of_the_state_dict(
+    open_offline: Callable[..., Page], tmp_path: Path
+) -> None:
     torch.manual_seed(5)
-    model = Partly().eval()
-    train = {**TRAIN, "parameters": ["line"]}
-    page = offline(nbglcnn.export_html(model, FLOATS[:2], tmp_path / "a.html", train=train))
-    told(page, "page.step(3)")
-    state = weights_of(page, tmp_path / "a.safetensors")
+    model = PartlyTrained().eval()
+    train = {**TRAIN_OPTIONS, "parameters": ["line"]}
+    page = open_offline(nbglcnn.export_html(model, FLOATS[:2], tmp_path / "a.html", train=train))
+    evaluate_json(page, "page.step(3)")
+    state = download_weights(page, tmp_path / "a.safetensors")
     own = model.state_dict()
     assert state.keys() == own.keys()
-    other = Partly().eval()
+    other = PartlyTrained().eval()
     other.load_state_dict(state)
     for name in own:
         assert torch.equal(state[name], own[name]) is not name.startswith(("line", "norm.running"))
     with torch.no_grad():
         expected = other(torch.from_numpy(FLOATS[:2])).numpy()
-    found = array(page, "page.read('output')").reshape(2, 10)
+    found = evaluate_array(page, "page.read('output')").reshape(2, 10)
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
 def test_a_viewer_writes_the_training_that_it_was_given(
-    offline: Callable[..., Page], tmp_path: Path
+    open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
     viewer = nbglcnn.Viewer(network(), FLOATS[:2])
     with pytest.raises(InputError, match=r"train=True: this Viewer was not trained by"):
         viewer.to_html(tmp_path / "page.html", train=True)
     viewer.train((X, Y), "cross_entropy", SGD, 16, steps=2, shuffle=False)
     now = viewer.state_dict()["5.weight"].numpy()
-    page = offline(viewer.to_html(tmp_path / "page.html", train=True))
-    assert_equal(array(page, "page.read('5.weight')").reshape(10, 392), now, rtol=0)
-    told(page, "page.train()")
+    page = open_offline(viewer.to_html(tmp_path / "page.html", train=True))
+    assert_equal(evaluate_array(page, "page.read('5.weight')").reshape(10, 392), now, rtol=0)
+    evaluate_json(page, "page.train()")
     opened_text = page.locator(".nbg-tabs [role=tab]")
     expect(opened_text).to_have_text(["Network", "Layer", "Train", "Profile"])
-    until(page, lambda n: n == 2)
+    wait_for_steps(page, lambda n: n == 2)
     viewer.close()
 
 
@@ -515,7 +526,7 @@ class Bare(nn.Module):
 def test_what_cannot_be_trained_is_refused(
     tmp_path: Path, train: Any, options: dict[str, Any], words: str
 ) -> None:
-    asked = {**TRAIN, **train}
+    asked = {**TRAIN_OPTIONS, **train}
     with pytest.raises(InputError) as found:
         nbglcnn.export_html(network(), FLOATS[:2], tmp_path / "a.html", train=asked, **options)
     assert words in str(found.value)
@@ -539,10 +550,10 @@ def test_weights_that_nothing_draws_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"computes its weights from others"):
         nbglcnn.export_html(nn.Sequential(normed).eval(), FLOATS[:2], tmp_path / "a.html",
                             train=train)  # fmt: skip
-    file, x = small(), randn(1, 2, 4, 5)
+    file, x = small_model(), randn(1, 2, 4, 5)
     with pytest.raises(InputError, match=r"an ONNX model doesn't say how its weights are drawn"):
         nbglcnn.export_html(file, x, tmp_path / "page.html", train={**train, "data": x})
-    comparison = nbglcnn.compare(network(), reset(network()), FLOATS[:2])
+    comparison = nbglcnn.compare(network(), reinitialized(network()), FLOATS[:2])
     with pytest.raises(InputError, match="a comparison can't be trained"):
-        comparison.to_html(tmp_path / "page.html", train=TRAIN)
+        comparison.to_html(tmp_path / "page.html", train=TRAIN_OPTIONS)
     comparison.close()

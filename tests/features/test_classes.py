@@ -12,8 +12,15 @@ from torch import nn
 from traitlets import TraitError
 
 import nbglcnn
-from nbglcnn import InputError, Viewer, classes
-from nbglcnn.classes import LONGEST, MOST_TEXT, cleaned, fitted, listed, names_in
+from nbglcnn import InputError, Viewer, class_names
+from nbglcnn.class_names import (
+    MAX_NAME_LENGTH,
+    MAX_TEXT_LENGTH,
+    clean_name,
+    fit_to_outputs,
+    parse_names,
+    to_class_names,
+)
 from onnx_models import model_of, node, randn
 
 NAMES = ("cat", "dog", "bird")
@@ -43,7 +50,7 @@ class Weights(enum.Enum):
     ids=lambda given: type(given).__name__,
 )
 def test_names_are_a_list_a_dict_by_index_or_weights(given: Any) -> None:
-    assert listed(given) == NAMES
+    assert to_class_names(given) == NAMES
 
 
 @pytest.mark.parametrize(
@@ -65,29 +72,35 @@ def test_names_are_a_list_a_dict_by_index_or_weights(given: Any) -> None:
 )
 def test_what_is_no_list_of_names_is_named_with_what_would_be(given: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        listed(given)
+        to_class_names(given)
 
 
 def test_a_name_is_one_short_line_of_plain_text() -> None:
-    assert cleaned("a\n\t b\r\nc") == "a b c"
-    assert cleaned("\u202eevil\u2066 \x00\x1b[31mred\ud800") == "evil [31mred"
-    assert cleaned("<b>bold</b>") == "<b>bold</b>"  # text is text wherever it is shown
-    assert cleaned("x" * 10**6) == "x" * (LONGEST - 1) + "…"
-    assert cleaned("Löwe, 狮子 🦁") == "Löwe, 狮子 🦁"
-    assert listed(["a\nb"]) == ("a b",)
+    assert clean_name("a\n\t b\r\nc") == "a b c"
+    assert clean_name("\u202eevil\u2066 \x00\x1b[31mred\ud800") == "evil [31mred"
+    assert clean_name("<b>bold</b>") == "<b>bold</b>"  # text is text wherever it is shown
+    assert clean_name("x" * 10**6) == "x" * (MAX_NAME_LENGTH - 1) + "…"
+    assert clean_name("Löwe, 狮子 🦁") == "Löwe, 狮子 🦁"
+    assert to_class_names(["a\nb"]) == ("a b",)
 
 
 def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
-    assert fitted(NAMES, {"output": 3}) == NAMES
-    assert fitted(NAMES, {"output[0]": 5, "output[1]": 3}) == NAMES
-    assert fitted(("cat", "", "bird"), {"output": 5}, some=True) == ("cat", "", "bird", "", "")
+    assert fit_to_outputs(NAMES, {"output": 3}) == NAMES
+    assert fit_to_outputs(NAMES, {"output[0]": 5, "output[1]": 3}) == NAMES
+    assert fit_to_outputs(("cat", "", "bird"), {"output": 5}, allow_partial=True) == (
+        "cat",
+        "",
+        "bird",
+        "",
+        "",
+    )
     for names, some, words in (
         (NAMES, False, r"3 names, but output has 1,000: give one name for each value.*dict"),
         (("cat",), False, "1 name, but output has 1,000"),
         (("",) * 1000 + ("x",), True, "a name for 1,000, but output has 1,000:.*counted from 0"),
     ):
         with pytest.raises(InputError, match=words):
-            fitted(names, {"output": 1000}, some=some)
+            fit_to_outputs(names, {"output": 1000}, allow_partial=some)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +115,14 @@ def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
     ],
 )
 def test_a_files_names_are_json_or_a_python_literal(text: str) -> None:
-    assert names_in(text) == NAMES
+    assert parse_names(text) == NAMES
 
 
 def test_quotes_in_a_files_names_stay() -> None:
     names = ("don't", 'a "b"', "c\\d", "e, 1: 'f'", "jack-o'-lantern", "Löwe")
-    assert names_in(str(dict(enumerate(names)))) == names
-    assert names_in(json.dumps(names)) == names
-    assert names_in(r"{0: 'L\xf6we', 1: 'a\tb', 2: '\U0001f981', 3: '\Uffffffff'}") == (
+    assert parse_names(str(dict(enumerate(names)))) == names
+    assert parse_names(json.dumps(names)) == names
+    assert parse_names(r"{0: 'L\xf6we', 1: 'a\tb', 2: '\U0001f981', 3: '\Uffffffff'}") == (
         "Löwe",
         "a b",
         "🦁",
@@ -133,7 +146,7 @@ def test_quotes_in_a_files_names_stay() -> None:
         "(" * 10**6,
         "{0: " * 10**5,
         "[" + "-" * 10**6 + "1]",
-        '["' + "a" * (MOST_TEXT + 1) + '"]',
+        '["' + "a" * (MAX_TEXT_LENGTH + 1) + '"]',
         "{0: '" + "\\" * 10**6,
         "[9" + "9" * 10**5 + "]",
         "{99999999: 'a'}",
@@ -141,7 +154,7 @@ def test_quotes_in_a_files_names_stay() -> None:
     ids=lambda text: f"{text[:12]}… {len(text)}",
 )
 def test_what_a_file_says_otherwise_is_ignored(text: str) -> None:
-    assert names_in(text) == ()
+    assert parse_names(text) == ()
 
 
 def classifier(count: int = 3, **metadata: str) -> onnx.ModelProto:
@@ -192,10 +205,10 @@ def test_classes_can_be_set_later_and_what_does_not_fit_changes_nothing(viewer: 
         with pytest.raises(TraitError, match="classes"):
             viewer.classes = wrong
     assert viewer.classes == viewer.network.classes == NAMES
-    offered = viewer.network.offer()
+    offered = viewer.network.build_manifest()
     assert json.loads(bytes(offered.blobs[offered.classes])) == list(NAMES)
     viewer.classes = ()
-    assert viewer.network.offer().classes == ""
+    assert viewer.network.build_manifest().classes == ""
 
 
 def test_pages_get_the_names_and_no_trait_of_a_saved_notebook_has_them(viewer: Viewer) -> None:
@@ -229,24 +242,24 @@ def test_a_comparison_takes_names_or_has_those_of_either() -> None:
 
 
 def test_a_name_has_a_hundred_letters_at_most() -> None:
-    assert LONGEST == 100
-    assert cleaned("x" * LONGEST) == "x" * LONGEST
-    assert cleaned("x" * (LONGEST + 1)) == "x" * (LONGEST - 1) + "…"
+    assert MAX_NAME_LENGTH == 100
+    assert clean_name("x" * MAX_NAME_LENGTH) == "x" * MAX_NAME_LENGTH
+    assert clean_name("x" * (MAX_NAME_LENGTH + 1)) == "x" * (MAX_NAME_LENGTH - 1) + "…"
 
 
 def test_a_list_or_an_index_has_its_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert classes.MOST == 2**20
-    monkeypatch.setattr(classes, "MOST", 3)
-    assert listed(["a"] * 3) == ("a",) * 3
-    assert listed({2: "c", "1": "b"}) == ("", "b", "c")
+    assert class_names.MAX_NAMES == 2**20
+    monkeypatch.setattr(class_names, "MAX_NAMES", 3)
+    assert to_class_names(["a"] * 3) == ("a",) * 3
+    assert to_class_names({2: "c", "1": "b"}) == ("", "b", "c")
     for wrong in (["a"] * 4, {3: "d"}, {"3": "d"}, {-1: "d"}):
         with pytest.raises(InputError):
-            listed(wrong)
+            to_class_names(wrong)
 
 
 def test_names_of_a_dict_may_be_fewer_than_the_outputs_and_no_more() -> None:
-    assert fitted(("a",), {"one": 1, "two": 2}, some=True) == ("a",)
-    assert fitted(("a", "b"), {"one": 1, "two": 3}, some=True) == ("a", "b", "")
+    assert fit_to_outputs(("a",), {"one": 1, "two": 2}, allow_partial=True) == ("a",)
+    assert fit_to_outputs(("a", "b"), {"one": 1, "two": 3}, allow_partial=True) == ("a", "b", "")
     for some in (False, True):
         with pytest.raises(InputError):
-            fitted(("a", "b", "c"), {"one": 1, "two": 2}, some=some)
+            fit_to_outputs(("a", "b", "c"), {"one": 1, "two": 2}, allow_partial=some)

@@ -30,13 +30,13 @@ def bend(viewer: Viewer) -> None:
     assert viewer.undo()
 
 
-def feed(viewer: Viewer) -> None:
+def use_noise(viewer: Viewer) -> None:
     viewer.input = Noise(seed=3)
     assert viewer.input.shape == X.shape
     viewer.input = X
 
 
-def cut(viewer: Viewer) -> None:
+def use_latent(viewer: Viewer) -> None:
     before = viewer.output
     viewer.input = Latent("2")
     viewer.source = viewer.source.with_code(2 * viewer.source.code)
@@ -67,29 +67,29 @@ def teach(viewer: Viewer) -> None:
     teaching.stop()
 
 
-DOES: dict[str, Callable[[Viewer], None]] = {
+FEATURE_ACTIONS: dict[str, Callable[[Viewer], None]] = {
     "edits": bend,
-    "sources": feed,
-    "latent": cut,
+    "sources": use_noise,
+    "latent": use_latent,
     "training": train,
     "mirror": mirror,
     "teaching": teach,
 }
 # What a feature uses of others, by their names.
-USES = {"latent": {"sources"}, "mirror": {"training"}, "teaching": {"sources"}}
+FEATURE_DEPENDENCIES = {"latent": {"sources"}, "mirror": {"training"}, "teaching": {"sources"}}
 
 
-NAMES = {host.__module__.split(".")[-2]: host for host in FEATURES}  # by their folders
+FEATURE_HOSTS = {host.__module__.split(".")[-2]: host for host in FEATURES}  # by their folders
 
 
 def test_the_list_has_every_feature_that_is_tested_here() -> None:
-    assert NAMES.keys() == DOES.keys()
+    assert FEATURE_HOSTS.keys() == FEATURE_ACTIONS.keys()
 
 
-@pytest.mark.parametrize("without", DOES)
+@pytest.mark.parametrize("without", FEATURE_ACTIONS)
 def test_a_viewer_without_a_feature_has_all_others(without: str) -> None:
     class Less(Viewer):
-        _features = tuple(make for name, make in NAMES.items() if name != without)
+        _features = tuple(make for name, make in FEATURE_HOSTS.items() if name != without)
 
     model = network()
     viewer = Less(model, X)
@@ -97,11 +97,11 @@ def test_a_viewer_without_a_feature_has_all_others(without: str) -> None:
         expected = model(torch.from_numpy(X)).numpy()
     np.testing.assert_allclose(viewer.output, expected, rtol=1e-5, atol=1e-6)
     assert viewer.verify().ok
-    for name, does in DOES.items():
-        if name != without and without not in USES.get(name, ()):
+    for name, does in FEATURE_ACTIONS.items():
+        if name != without and without not in FEATURE_DEPENDENCIES.get(name, ()):
             does(viewer)
     with pytest.raises(InputError, match="without"):
-        DOES[without](viewer)
+        FEATURE_ACTIONS[without](viewer)
     viewer.show("0")
     assert viewer.picture("0").size and "nbglcnn" in viewer.report()
     viewer.close()

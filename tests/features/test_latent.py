@@ -28,7 +28,7 @@ RANDOM = np.random.default_rng(4)
 
 
 @pytest.fixture(scope="module")
-def fashion() -> SimpleNamespace:
+def fashion_case() -> SimpleNamespace:
     model, (images, labels) = load_autoencoder(), load_images()
     network = Network(model, images[:1], observe="all", precision="float32")
     with torch.inference_mode():
@@ -37,38 +37,42 @@ def fashion() -> SimpleNamespace:
 
 
 @pytest.fixture
-def network(fashion: SimpleNamespace) -> Network:
-    fashion.network.cut(None)
-    fashion.network.edit((), {})
-    return fashion.network
+def network(fashion_case: SimpleNamespace) -> Network:
+    fashion_case.network.set_latent_injection(None)
+    fashion_case.network.set_edits((), {})
+    return fashion_case.network
 
 
-def decoded(model: nn.Module, code: np.ndarray) -> np.ndarray:
+def decode(model: nn.Module, code: np.ndarray) -> np.ndarray:
     with torch.inference_mode():
         return model.decoder(torch.from_numpy(code.reshape(-1, 16, 1, 1))).numpy()
 
 
 def test_codes_are_those_of_pytorch_and_a_code_begins_where_the_input_is(
-    fashion: SimpleNamespace, network: Network
+    fashion_case: SimpleNamespace, network: Network
 ) -> None:
-    found, _ = latents.opened(network, Latent("encoder.6", fashion.images))
-    np.testing.assert_allclose(found.codes, fashion.codes, rtol=1e-4, atol=2e-5)
-    np.testing.assert_allclose(found.code, fashion.codes[0], rtol=1e-4, atol=2e-5)
+    found, _ = latents.open_latent(network, Latent("encoder.6", fashion_case.images))
+    np.testing.assert_allclose(found.codes, fashion_case.codes, rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(found.code, fashion_case.codes[0], rtol=1e-4, atol=2e-5)
     assert found.items.tolist() == list(range(32))
     # Bytes and tensors are the same pictures; a map of its own is as good as a channel.
-    pixels = (fashion.images[:3, 0] * 255).round().astype(np.uint8)
-    for data in (pixels, torch.from_numpy(pixels[:, None]), torch.from_numpy(fashion.images[:3])):
-        again = latents.opened(network, Latent("encoder.6", data))[0].codes
-        np.testing.assert_allclose(again, fashion.codes[:3], rtol=1e-3, atol=1e-3)
+    pixels = (fashion_case.images[:3, 0] * 255).round().astype(np.uint8)
+    for data in (
+        pixels,
+        torch.from_numpy(pixels[:, None]),
+        torch.from_numpy(fashion_case.images[:3]),
+    ):
+        again = latents.open_latent(network, Latent("encoder.6", data))[0].codes
+        np.testing.assert_allclose(again, fashion_case.codes[:3], rtol=1e-3, atol=1e-3)
     found.codes[:] = 0  # a copy
     assert found.codes.any()
 
 
 def test_principal_directions_are_eigenvectors_of_the_covariance(
-    fashion: SimpleNamespace,
+    fashion_case: SimpleNamespace,
 ) -> None:
-    codes = fashion.codes
-    known = sources.known_of(codes, np.arange(32), 32)
+    codes = fashion_case.codes
+    known = sources.analyze_codes(codes, np.arange(32), 32)
     covariance = np.cov(codes.T.astype(np.float64))
     values, vectors = np.linalg.eigh(covariance)
     for k in range(2):
@@ -88,7 +92,7 @@ def test_few_codes_have_as_many_directions_as_they_have(shape: tuple[int, int]) 
     codes = RANDOM.standard_normal(shape).astype(np.float32)
     if shape == (4, 3):
         codes[:] = codes[0]  # all the same
-    known = sources.known_of(codes, np.arange(shape[0]), shape[0])
+    known = sources.analyze_codes(codes, np.arange(shape[0]), shape[0])
     lengths = np.linalg.norm(known.directions, axis=1)
     count = 0 if shape == (4, 3) else min(2, shape[0] - 1, shape[1])
     np.testing.assert_allclose(lengths, [1.0] * count + [0.0] * (2 - count), atol=1e-6)
@@ -96,26 +100,32 @@ def test_few_codes_have_as_many_directions_as_they_have(shape: tuple[int, int]) 
 
 
 def test_of_many_items_some_are_taken_evenly_and_never_too_many_bytes() -> None:
-    assert sources.spread(2000, 16).tolist() == list(range(2000))
-    some = sources.spread(60_000, 16)
+    assert sources.sample_items(2000, 16).tolist() == list(range(2000))
+    some = sources.sample_items(60_000, 16)
     assert len(some) == 2000 == len(set(some.tolist()))
     assert set(np.diff(some)) == {30}
-    assert len(sources.spread(60_000, 4096)) * 4096 * 4 <= sources.MOST_BYTES
+    assert len(sources.sample_items(60_000, 4096)) * 4096 * 4 <= sources.MAX_CODES_BYTES
 
 
 def test_what_pages_are_given_is_all_that_is_known(
-    fashion: SimpleNamespace, network: Network
+    fashion_case: SimpleNamespace, network: Network
 ) -> None:
-    latent = Latent("encoder.6", fashion.images, fashion.labels, [*"abcdefghij"], fashion.codes[3])
-    latent, blobs = latents.opened(network, latent)
-    source = msgspec.structs.replace(latent.wire("encoder.6"), **blobs.fields())
+    latent = Latent(
+        "encoder.6",
+        fashion_case.images,
+        fashion_case.labels,
+        [*"abcdefghij"],
+        fashion_case.codes[3],
+    )
+    latent, blobs = latents.open_latent(network, latent)
+    source = msgspec.structs.replace(latent.to_record("encoder.6"), **blobs.record_fields())
     assert (source.kind, source.input, source.count) == ("latent", "encoder.6", 32)
-    np.testing.assert_array_equal(np.float32(source.code), fashion.codes[3])
-    assert [*blobs.names()] == [source.data, source.labels, source.classes]
-    parts = [bytes(blobs.blob(name) or b"") for name in blobs.names()]
+    np.testing.assert_array_equal(np.float32(source.code), fashion_case.codes[3])
+    assert [*blobs.blob_names()] == [source.data, source.labels, source.classes]
+    parts = [bytes(blobs.blob(name) or b"") for name in blobs.blob_names()]
     assert sum(map(len, parts)) == blobs.nbytes
     data = parts[0]
-    assert json.loads(parts[1]) == fashion.labels.tolist()
+    assert json.loads(parts[1]) == fashion_case.labels.tolist()
     assert json.loads(parts[2]) == [*"abcdefghij"]
     assert blobs.blob("another") is None
     size = int.from_bytes(data[:4], "little")
@@ -127,73 +137,75 @@ def test_what_pages_are_given_is_all_that_is_known(
     np.testing.assert_array_equal(numbers[2:4], latent.known.directions)
     np.testing.assert_array_equal(numbers[4:], latent.codes)
     pictures = np.frombuffer(data[4 + size + numbers.nbytes :], np.uint8).reshape(32, 28, 28)
-    np.testing.assert_allclose(pictures, fashion.images[:, 0] * 255, atol=0.51)
+    np.testing.assert_allclose(pictures, fashion_case.images[:, 0] * 255, atol=0.51)
 
 
 def test_each_point_has_the_label_of_its_own_item() -> None:
     codes = RANDOM.standard_normal((3, 4)).astype(np.float32)
-    known = sources.known_of(codes, np.array([0, 30, 60]), 90)
+    known = sources.analyze_codes(codes, np.array([0, 30, 60]), 90)
     blobs = sources.CodeBlobs(known, labels=range(90))
-    assert json.loads(bytes(blobs.blob(blobs.fields()["labels"]) or b"")) == [0, 30, 60]
+    assert json.loads(bytes(blobs.blob(blobs.record_fields()["labels"]) or b"")) == [0, 30, 60]
 
 
 def test_small_pictures_are_no_larger_than_28_and_in_their_own_range() -> None:
     large = RANDOM.random((2, 3, 56, 40)).astype(np.float32)
-    found = sources.small_pictures(large)
+    found = sources.make_thumbnails(large)
     assert found is not None and found.shape == (2, 28, 20, 3)
     whole = Image.fromarray((large[1].transpose(1, 2, 0) * 255 + 0.5).astype(np.uint8))
     np.testing.assert_array_equal(found[1], whole.resize((20, 28), Image.Resampling.BOX))
     signed = np.array([[-2.0, 0.0], [2.0, 1.0]], np.float32)[None, None]
-    assert sources.small_pictures(signed).tolist() == [[[0, 128], [255, 191]]]
-    assert sources.small_pictures(np.zeros((3, 9), np.float32)) is None
+    assert sources.make_thumbnails(signed).tolist() == [[[0, 128], [255, 191]]]
+    assert sources.make_thumbnails(np.zeros((3, 9), np.float32)) is None
 
 
-def test_the_decoder_of_a_code_is_pytorchs(fashion: SimpleNamespace, network: Network) -> None:
-    for code in (fashion.codes[5], 3 * RANDOM.standard_normal(16).astype(np.float32)):
+def test_the_decoder_of_a_code_is_pytorchs(fashion_case: SimpleNamespace, network: Network) -> None:
+    for code in (fashion_case.codes[5], 3 * RANDOM.standard_normal(16).astype(np.float32)):
         inject_code(network, "encoder.6", code)
-        [found] = network.computed(["output"])
-        np.testing.assert_allclose(found, decoded(fashion.model, code), **TOLERANCE)
-    np.testing.assert_array_equal(network.computed(["encoder.6"])[0].reshape(-1), code)
-    assert network.skipped == {f"encoder.{k}" for k in range(6)}
-    network.cut(None)
-    [found] = network.computed(["output"])
-    np.testing.assert_allclose(found, decoded(fashion.model, fashion.codes[0]), **TOLERANCE)
+        [found] = network.compute_values(["output"])
+        np.testing.assert_allclose(found, decode(fashion_case.model, code), **TOLERANCE)
+    np.testing.assert_array_equal(network.compute_values(["encoder.6"])[0].reshape(-1), code)
+    assert network.skipped_keys == {f"encoder.{k}" for k in range(6)}
+    network.set_latent_injection(None)
+    [found] = network.compute_values(["output"])
+    np.testing.assert_allclose(
+        found, decode(fashion_case.model, fashion_case.codes[0]), **TOLERANCE
+    )
 
 
 def test_bends_and_the_framework_alone_have_the_code_too(
-    fashion: SimpleNamespace, network: Network, monkeypatch: pytest.MonkeyPatch
+    fashion_case: SimpleNamespace, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = fashion.codes[7]
+    code = fashion_case.codes[7]
     bend = Edit(layer="encoder.6", name="add", transform="add", parameters=(0.5,))
 
     def check(one: Network) -> None:
-        [found] = one.computed(["output"])
-        np.testing.assert_allclose(found, decoded(fashion.model, code + 0.5), **TOLERANCE)
-        [before] = one.computed(["encoder.6"], unbent=True)
+        [found] = one.compute_values(["output"])
+        np.testing.assert_allclose(found, decode(fashion_case.model, code + 0.5), **TOLERANCE)
+        [before] = one.compute_values(["encoder.6"], before_edits=True)
         np.testing.assert_array_equal(before.reshape(-1), code)
 
-    network.edit([bend], {})
+    network.set_edits([bend], {})
     inject_code(network, "encoder.6", code)
     check(network)
 
     def none(*_: object) -> None:
         raise OpenGLUnavailable("there is none")
 
-    monkeypatch.setattr("nbglcnn.local.Session", none)
+    monkeypatch.setattr("nbglcnn.local_backend.Session", none)
     monkeypatch.setattr("nbglcnn.features.latent.host.Session", none)
-    other = Network(fashion.model, fashion.images[:2], observe="all", precision="float32")
-    assert other.source.startswith("reference")
-    opened, _ = latents.opened(other, Latent("encoder.6", fashion.images[:5]))
-    np.testing.assert_allclose(opened.codes, fashion.codes[:5], **TOLERANCE)
-    one = Network(fashion.model, fashion.images[:1], observe="all", precision="float32")
-    one.edit([bend], {})
+    other = Network(fashion_case.model, fashion_case.images[:2], observe="all", precision="float32")
+    assert other.backend_name.startswith("reference")
+    opened, _ = latents.open_latent(other, Latent("encoder.6", fashion_case.images[:5]))
+    np.testing.assert_allclose(opened.codes, fashion_case.codes[:5], **TOLERANCE)
+    one = Network(fashion_case.model, fashion_case.images[:1], observe="all", precision="float32")
+    one.set_edits([bend], {})
     inject_code(one, "encoder.6", code)
     check(one)
     with pytest.raises(KeyError, match="a latent stands in the place"):
-        one.check_computed(["output", "encoder.2"])
+        one.check_not_skipped(["output", "encoder.2"])
 
 
-class Sides(nn.Module):
+class UnsuitableLayers(nn.Module):
     """Layers that no latent can be: too large, leading nowhere, of whole numbers."""
 
     def __init__(self) -> None:
@@ -211,9 +223,9 @@ class Sides(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def sides() -> Plan:
+def unsuitable_plan() -> Plan:
     torch.manual_seed(0)
-    return nbglcnn.compile(Sides().eval(), torch.randn(1, 1, 24, 24))
+    return nbglcnn.compile(UnsuitableLayers().eval(), torch.randn(1, 1, 24, 24))
 
 
 @pytest.mark.parametrize(
@@ -226,15 +238,15 @@ def sides() -> Plan:
     ],
 )
 def test_a_layer_that_cannot_be_cut_at_is_refused_with_what_to_do(
-    sides: Plan, layer: str, error: type[Exception], words: str
+    unsuitable_plan: Plan, layer: str, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        sources.checked_layer(sides, layer)
-    assert sources.checked_layer(sides, "pool").key == "pool"
-    integers = [value.key for value in sides.values if value.dtype != "float32"]
+        sources.validate_layer(unsuitable_plan, layer)
+    assert sources.validate_layer(unsuitable_plan, "pool").key == "pool"
+    integers = [value.key for value in unsuitable_plan.values if value.dtype != "float32"]
     for key in integers:
         with pytest.raises(InputError, match="only float32 values can be edited"):
-            sources.checked_layer(sides, key)
+            sources.validate_layer(unsuitable_plan, key)
 
 
 @pytest.mark.parametrize(
@@ -251,51 +263,51 @@ def test_a_latent_of_nonsense_is_refused_at_once(arguments: dict, words: str) ->
 
 
 def test_codes_and_data_that_do_not_fit_are_refused_and_change_nothing(
-    fashion: SimpleNamespace, network: Network
+    fashion_case: SimpleNamespace, network: Network
 ) -> None:
     nan = np.where(np.arange(16) == 3, np.nan, 0)
     for code, words in ((np.zeros(15), "has 16 numbers here, not 15"), (nan, "number 3 .* is nan")):
         for attempt in (
-            lambda code=code: latents.opened(network, Latent("encoder.6", code=code)),
+            lambda code=code: latents.open_latent(network, Latent("encoder.6", code=code)),
             lambda code=code: inject_code(network, "encoder.6", code),
         ):
             with pytest.raises(InputError, match=words):
                 attempt()
-    assert network.latent is None and not network.skipped
-    images = fashion.images.copy()
+    assert network.latent is None and not network.skipped_keys
+    images = fashion_case.images.copy()
     images[4] = np.inf
     with pytest.raises(InputError, match="the code of item 4 of the data is not finite"):
-        latents.opened(network, Latent("encoder.6", images))
+        latents.open_latent(network, Latent("encoder.6", images))
     with pytest.raises(InputError, match="2 labels"):
-        latents.opened(network, Latent("encoder.6", fashion.images, [1, 2]))
+        latents.open_latent(network, Latent("encoder.6", fashion_case.images, [1, 2]))
     with pytest.raises(InputError, match="9"):
-        latents.opened(network, Latent("encoder.6", np.zeros((3, 1, 9, 9), np.float32)))
+        latents.open_latent(network, Latent("encoder.6", np.zeros((3, 1, 9, 9), np.float32)))
 
 
 def test_codes_are_known_once_it_is_open_and_stay_when_the_code_moves(
-    fashion: SimpleNamespace, network: Network
+    fashion_case: SimpleNamespace, network: Network
 ) -> None:
-    given = Latent("encoder.6", fashion.images[:4])
+    given = Latent("encoder.6", fashion_case.images[:4])
     with pytest.raises(InputError, match="are known once it is a Viewer's source"):
         _ = given.codes
     with pytest.raises(InputError, match="was given no data"):
         _ = Latent("encoder.6").codes
-    opened, blobs = latents.opened(network, given)
+    opened, blobs = latents.open_latent(network, given)
     assert repr(opened) == "Latent('encoder.6', 16 numbers, codes of 4 items)"
     there = opened.with_code(np.arange(16).reshape(4, 4))
-    moved, same = latents.opened(network, there, (opened, blobs))
+    moved, same = latents.open_latent(network, there, (opened, blobs))
     assert moved.known is opened.known and same is blobs
     assert moved.code.tolist() == list(range(16)) != opened.code.tolist()
-    wire = moved.wire("encoder.6")
+    wire = moved.to_record("encoder.6")
     other = msgspec.structs.replace(wire, code=(0.5,) * 16)
-    assert moved.followed(other).code.tolist() == [0.5] * 16
+    assert moved.updated_from(other).code.tolist() == [0.5] * 16
     for wrong in ({"code": (1.0, 2.0)}, {"code": (math.nan,) * 16}, {"input": "encoder.0"}):
         with pytest.raises(InputError, match=r"16 numbers here|finite numbers|another layer"):
-            moved.followed(msgspec.structs.replace(wire, **wrong))
+            moved.updated_from(msgspec.structs.replace(wire, **wrong))
 
 
 def test_codes_of_two_thousand_items_and_of_16_mib_are_computed_and_no_more() -> None:
-    assert (sources.MOST_ITEMS, sources.MOST_BYTES) == (2000, 2**24)
+    assert (sources.MAX_ENCODED_ITEMS, sources.MAX_CODES_BYTES) == (2000, 2**24)
     for total, numbers, most in (
         (2000, 16, 2000),
         (2001, 16, 2000),
@@ -304,7 +316,7 @@ def test_codes_of_two_thousand_items_and_of_16_mib_are_computed_and_no_more() ->
         (5, 2**30, 2),
         (1, 2**30, 1),
     ):
-        found = sources.spread(total, numbers)
+        found = sources.sample_items(total, numbers)
         assert len(found) == min(total, most)
         assert found[0] == 0 and (np.diff(found) > 0).all() and found[-1] < total
 
@@ -314,11 +326,11 @@ def test_a_code_of_4096_numbers_is_taken_and_a_larger_one_not() -> None:
         model = nn.Sequential(nn.Conv2d(1, channels, 1), nn.ReLU(), nn.Conv2d(channels, 1, 1))
         return nbglcnn.compile(model.eval(), torch.zeros(2, 1, 8, 8))
 
-    assert sources.MOST_CODES == 4096
+    assert sources.MAX_CODE_SIZE == 4096
     plan = cut(64)
-    assert sources.numbers_of(plan, sources.checked_layer(plan, "1")) == 4096
+    assert sources.code_size(plan, sources.validate_layer(plan, "1")) == 4096
     with pytest.raises(InputError, match=r"4,160 numbers, and a code has at most 4,096"):
-        sources.checked_layer(cut(65), "1")
+        sources.validate_layer(cut(65), "1")
 
 
 @pytest.mark.parametrize(
@@ -328,7 +340,7 @@ def test_a_code_of_4096_numbers_is_taken_and_a_larger_one_not() -> None:
 def test_small_pictures_have_28_pixels_a_side_at_most(
     height: int, width: int, size: tuple[int, int]
 ) -> None:
-    found = sources.small_pictures(np.full((2, 3, height, width), 0.5, np.float32))
+    found = sources.make_thumbnails(np.full((2, 3, height, width), 0.5, np.float32))
     assert found is not None and found.shape == (2, *size, 3)
     assert set(np.unique(found)) == {128}
 
@@ -336,9 +348,9 @@ def test_small_pictures_have_28_pixels_a_side_at_most(
 def test_small_pictures_beyond_0_to_1_go_from_their_least_to_their_greatest() -> None:
     one = np.zeros((1, 3, 2, 2), np.float32)
     one[0, 0, 0, 0], one[0, 2, 1, 1] = -1, 3
-    found = sources.small_pictures(one)
+    found = sources.make_thumbnails(one)
     assert found is not None
     assert (found[0, 0, 0, 0], found[0, 1, 1, 2], found[0, 0, 1, 1]) == (0, 255, 64)
-    within = sources.small_pictures(np.full((1, 1, 2, 2), 1, np.float32))
+    within = sources.make_thumbnails(np.full((1, 1, 2, 2), 1, np.float32))
     assert within is not None and within.shape == (1, 2, 2) and within.max() == 255
-    assert sources.small_pictures(np.zeros((1, 2, 2, 2), np.float32)) is None
+    assert sources.make_thumbnails(np.zeros((1, 2, 2, 2), np.float32)) is None

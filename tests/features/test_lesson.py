@@ -9,13 +9,13 @@ from torch import nn
 
 from nbglcnn import InputError, Viewer
 from nbglcnn.features.teaching import Lesson
-from nbglcnn.features.teaching.head import Head, held_out
+from nbglcnn.features.teaching.head import Head, held_out_mask
 from nbglcnn.features.teaching.records import (
-    HELD_OUT,
-    MOST_CLASSES,
-    MOST_EXAMPLES,
-    MOST_FEATURES,
-    MOST_NAME,
+    HELD_OUT_EVERY,
+    MAX_CLASSES,
+    MAX_EXAMPLES,
+    MAX_FEATURES,
+    MAX_NAME_LENGTH,
     Change,
     TaughtHead,
     TaughtNetwork,
@@ -25,120 +25,120 @@ SHAPE, COUNT = (3, 2, 1), 2
 NETWORK = TaughtNetwork("w")
 
 
-def data_of(number: int = 0, features: Any = (1, 2)) -> bytes:
+def example_data(number: int = 0, features: Any = (1, 2)) -> bytes:
     """An example's, as a page sends it."""
     picture = np.arange(6, dtype=np.uint8) + number % 200
     return np.array(features, np.float32).tobytes() + picture.tobytes()
 
 
-def lesson(*counts: int) -> Lesson:
+def make_lesson(*counts: int) -> Lesson:
     """One with so many examples of each class."""
     found = Lesson(SHAPE, COUNT)
     for k, count in enumerate(counts):
         found.add_class(f"class {k}", f"c{k}")
         for number in range(count):
             change = Change("example", f"e{k}.{number}", of=f"c{k}", network=NETWORK)
-            assert found.apply(change, data_of(number, (k, -number)))
+            assert found.apply_change(change, example_data(number, (k, -number)))
     return found
 
 
-def head(found: Lesson) -> Head:
+def make_head(found: Lesson) -> Head:
     return Head("h", tuple(found.classes), np.ones((len(found.classes), COUNT), np.float32),
                 np.zeros(len(found.classes), np.float32))  # fmt: skip
 
 
 def test_twenty_classes_are_possible_and_no_more() -> None:
-    found = lesson(*[0] * (MOST_CLASSES - 1))
-    found.apply(Change("class", "last", text="last"), b"")
-    assert len(found.classes) == MOST_CLASSES == 20
+    found = make_lesson(*[0] * (MAX_CLASSES - 1))
+    found.apply_change(Change("class", "last", text="last"), b"")
+    assert len(found.classes) == MAX_CLASSES == 20
     for add in (
         lambda: found.add_class("more"),
-        lambda: found.apply(Change("class", "more", text="more"), b""),
+        lambda: found.apply_change(Change("class", "more", text="more"), b""),
     ):
         with pytest.raises(InputError, match="20 classes, and that is the most"):
             add()
-    found.apply(Change("class", "last", text="renamed"), b"")
-    found.remove("last")
+    found.apply_change(Change("class", "last", text="renamed"), b"")
+    found.remove_class("last")
     found.add_class("more")
-    assert len(found.classes) == MOST_CLASSES and "last" not in found.classes
+    assert len(found.classes) == MAX_CLASSES and "last" not in found.classes
 
 
 def test_two_thousand_examples_are_possible_and_no_more() -> None:
-    found = lesson(1, MOST_EXAMPLES - 1)
-    assert len(found.examples) == MOST_EXAMPLES == 2000
-    found.check_room(0)
+    found = make_lesson(1, MAX_EXAMPLES - 1)
+    assert len(found.examples) == MAX_EXAMPLES == 2000
+    found.check_capacity(0)
     more = Change("example", "more", of="c0", network=NETWORK)
     with pytest.raises(InputError, match="at most 2000"):
-        found.apply(more, data_of())
-    assert found.apply(Change("forget", "e0.0"), b"")
-    assert found.apply(more, data_of())
+        found.apply_change(more, example_data())
+    assert found.apply_change(Change("forget", "e0.0"), b"")
+    assert found.apply_change(more, example_data())
     with pytest.raises(InputError):
-        found.check_room(1)
+        found.check_capacity(1)
 
 
 def test_a_file_with_more_examples_than_are_possible_changes_nothing() -> None:
-    full = lesson(MOST_EXAMPLES)
+    full = make_lesson(MAX_EXAMPLES)
     file = full.to_file("conv", averaged=False)
-    full.examples["more"] = full.example("more", "c0", data_of(), NETWORK)
+    full.examples["more"] = full.example_from_data("more", "c0", example_data(), NETWORK)
     over = full.to_file("conv", averaged=False)
-    found = lesson(1)
+    found = make_lesson(1)
     with pytest.raises(InputError, match=r"can't be taken.*at most 2000"):
         found.from_file(over)
     assert len(found.examples) == 1
     found.from_file(file)
-    assert len(found.examples) == MOST_EXAMPLES
+    assert len(found.examples) == MAX_EXAMPLES
 
 
 def test_a_class_is_called_by_1_to_60_letters_and_no_two_alike() -> None:
-    found = lesson(1, 1)
-    assert found.classes[found.add_class(f"  {'a' * MOST_NAME} ")] == "a" * MOST_NAME
-    for name in ("", "  ", "b" * (MOST_NAME + 1), 3, None):
+    found = make_lesson(1, 1)
+    assert found.classes[found.add_class(f"  {'a' * MAX_NAME_LENGTH} ")] == "a" * MAX_NAME_LENGTH
+    for name in ("", "  ", "b" * (MAX_NAME_LENGTH + 1), 3, None):
         with pytest.raises(InputError, match="1 to 60 letters"):
             found.add_class(name)
     with pytest.raises(InputError, match="already"):
-        found.apply(Change("class", "c0", text=" class 1 "), b"")
-    assert found.apply(Change("class", "c0", text="class 0"), b""), "its own name"
+        found.apply_change(Change("class", "c0", text=" class 1 "), b"")
+    assert found.apply_change(Change("class", "c0", text="class 0"), b""), "its own name"
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_class_takes_its_examples_and_the_head_that_knows_it_along(place: int) -> None:
-    found = lesson(2, 3, 1)
-    found.head = head(found)
-    assert found.apply(Change("remove", f"c{place}"), b"")
+    found = make_lesson(2, 3, 1)
+    found.head = make_head(found)
+    assert found.apply_change(Change("remove", f"c{place}"), b"")
     assert found.head is None and len(found.classes) == 2
-    assert [one.of for one in found.examples.values()] == [
+    assert [one.class_id for one in found.examples.values()] == [
         f"c{k}" for k, count in enumerate((2, 3, 1)) for _ in range(count) if k != place
     ]
 
 
 def test_a_head_stays_where_a_later_class_goes() -> None:
-    found = lesson(1, 1)
-    found.head = own = head(found)
+    found = make_lesson(1, 1)
+    found.head = own = make_head(found)
     found.add_class("later", "c2")
-    found.remove("c2")
-    found.remove("none")
+    found.remove_class("c2")
+    found.remove_class("none")
     assert found.head is own
 
 
 def test_a_head_of_classes_that_are_there_is_taken() -> None:
-    found = lesson(1, 1, 1)
+    found = make_lesson(1, 1, 1)
     numbers = np.arange(6, dtype=np.float32)
     change = Change("head", "h", head=TaughtHead("h", ("c2", "c0"), right=1, count=2))
-    assert found.apply(change, numbers.tobytes())
+    assert found.apply_change(change, numbers.tobytes())
     assert found.head is not None
     np.testing.assert_array_equal(found.head.weight, numbers[:4].reshape(2, 2))
     np.testing.assert_array_equal(found.head.bias, numbers[4:])
     assert found.blob("h") == numbers.tobytes()
     with pytest.raises(InputError, match="6 numbers of float32"):
-        found.apply(change, numbers[:5].tobytes())
-    found.remove("c1")
+        found.apply_change(change, numbers[:5].tobytes())
+    found.remove_class("c1")
     assert found.head is not None
     gone = Change("head", "i", head=TaughtHead("i", ("c1", "c0"), 0, 0))
-    assert not found.apply(gone, numbers.tobytes())
+    assert not found.apply_change(gone, numbers.tobytes())
 
 
 def test_changes_of_what_is_not_there_mean_nothing() -> None:
-    found = lesson(1)
+    found = make_lesson(1)
     for change in (
         Change("example", "e", of="none", network=NETWORK),
         Change("example", "e", of="c0"),
@@ -147,32 +147,32 @@ def test_changes_of_what_is_not_there_mean_nothing() -> None:
         Change("forget", "none"),
         Change("head", "h"),
     ):
-        assert not found.apply(change, data_of())
+        assert not found.apply_change(change, example_data())
     assert len(found.examples) == 1
 
 
 def test_data_of_another_size_or_numbers_that_are_not_finite_are_refused() -> None:
-    found = lesson(1)
+    found = make_lesson(1)
     change = Change("example", "e", of="c0", network=NETWORK)
-    for data in (data_of()[:-1], data_of() + b"0", b"", data_of(features=(1, 2, 3))):
+    for data in (example_data()[:-1], example_data() + b"0", b"", example_data(features=(1, 2, 3))):
         with pytest.raises(InputError):
-            found.apply(change, data)
+            found.apply_change(change, data)
     for number in (np.nan, np.inf, -np.inf):
         with pytest.raises(InputError, match="not finite"):
-            found.apply(change, data_of(features=(1, number)))
+            found.apply_change(change, example_data(features=(1, number)))
     other = TaughtNetwork("v", "[]")
     features = np.array([5, 6], np.float32)
-    assert found.apply(Change("features", "e0.0", network=other), features.tobytes())
+    assert found.apply_change(Change("features", "e0.0", network=other), features.tobytes())
     [own] = found.examples.values()
-    assert own.network == other and own.features.tolist() == [5, 6]
+    assert own.version == other and own.features.tolist() == [5, 6]
     np.testing.assert_array_equal(own.picture.reshape(-1), np.arange(6))
 
 
 def test_a_listing_has_each_network_once_and_the_order_of_examples() -> None:
-    found = lesson(2, 1)
+    found = make_lesson(2, 1)
     other = TaughtNetwork("v")
-    found.apply(Change("features", "e0.1", network=other), np.zeros(2, np.float32).tobytes())
-    listing = found.listing(7, {"page": 3})
+    found.apply_change(Change("features", "e0.1", network=other), np.zeros(2, np.float32).tobytes())
+    listing = found.snapshot(7, {"page": 3})
     assert listing.networks == (NETWORK, other)
     assert [(one.id, one.of, one.network) for one in listing.examples] == [
         ("e0.0", "c0", 0),
@@ -187,12 +187,12 @@ def test_a_listing_has_each_network_once_and_the_order_of_examples() -> None:
 def test_a_class_of_five_gives_one_to_hold_out_and_one_of_four_none() -> None:
     def held(*counts: int) -> list[int]:
         labels = np.repeat(np.arange(len(counts)), counts)
-        return [int(place) for place in np.flatnonzero(held_out(labels))]
+        return [int(place) for place in np.flatnonzero(held_out_mask(labels))]
 
-    assert held(HELD_OUT, HELD_OUT) == [4, 9]
-    assert held(HELD_OUT, 2 * HELD_OUT - 1) == [4, 13]
-    assert held(HELD_OUT, 2 * HELD_OUT) == [4, 13, 14]
-    assert held(2 * HELD_OUT, HELD_OUT - 1) == []
+    assert held(HELD_OUT_EVERY, HELD_OUT_EVERY) == [4, 9]
+    assert held(HELD_OUT_EVERY, 2 * HELD_OUT_EVERY - 1) == [4, 13]
+    assert held(HELD_OUT_EVERY, 2 * HELD_OUT_EVERY) == [4, 13, 14]
+    assert held(2 * HELD_OUT_EVERY, HELD_OUT_EVERY - 1) == []
 
 
 def test_a_value_of_4096_numbers_is_taken_whole_and_a_larger_one_averaged() -> None:
@@ -201,13 +201,13 @@ def test_a_value_of_4096_numbers_is_taken_whole_and_a_larger_one_averaged() -> N
         viewer = Viewer(model, torch.rand(1, 1, side, side))
         return viewer.teach(["a", "b"], cut="1")
 
-    assert MOST_FEATURES == 4096
+    assert MAX_FEATURES == 4096
     whole = taught(4, 32)
-    assert (whole.averaged, whole._lesson.count) == (False, MOST_FEATURES)
+    assert (whole.averaged, whole._lesson.feature_count) == (False, MAX_FEATURES)
     averaged = taught(5, 32)
-    assert (averaged.averaged, averaged._lesson.count) == (True, 5)
+    assert (averaged.averaged, averaged._lesson.feature_count) == (True, 5)
     with pytest.raises(InputError, match=r"4,097 numbers for a picture.*at most 4,096"):
-        taught(MOST_FEATURES + 1, 1)
+        taught(MAX_FEATURES + 1, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])

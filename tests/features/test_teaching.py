@@ -18,9 +18,9 @@ import nbglcnn
 from bundle import node_path
 from nbglcnn import InputError, Viewer
 from nbglcnn.features.teaching import Lesson, fit
-from nbglcnn.features.teaching.head import held_out
-from nbglcnn.features.teaching.records import PENALTY, Change, TaughtNetwork
-from taught import pictures
+from nbglcnn.features.teaching.head import held_out_mask
+from nbglcnn.features.teaching.records import WEIGHT_PENALTY, Change, TaughtNetwork
+from teaching_data import bar_pictures
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "notebooks"))
@@ -28,29 +28,31 @@ from fashion_autoencoder import load_autoencoder  # noqa: E402
 from fashion_classifier import load_classifier  # noqa: E402
 
 # The page's own solver, on the numbers of a file.
-IN_NODE = """
+FIT_IN_NODE = """
 import { readFileSync } from 'node:fs';
-import { fit, heldOut, probabilities } from './src/features/teaching/head.ts';
+import { fitHead, heldOutMask, probabilities } from './src/features/teaching/head.ts';
 const given = JSON.parse(readFileSync(process.argv[1], 'utf8'));
 const features = given.features.map((row) => Float32Array.from(row));
 let breaths = 0;
-const found = await fit(features, given.labels, given.classes, () => {
+const found = await fitHead(features, given.labels, given.classes, () => {
   breaths += 1;
   return breaths % 50 === 0 ? Promise.resolve() : undefined;
 });
 const chances = features.map((row) => [...probabilities(found, row)]);
 const { weight, bias } = found;
-const held = heldOut(given.labels);
+const held = heldOutMask(given.labels);
 console.log(JSON.stringify({ weight: [...weight], bias: [...bias], chances, held, breaths }));
 """
 
 
-def in_page(folder: Path, features: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, Any]:
+def fit_in_node(
+    folder: Path, features: np.ndarray, labels: np.ndarray, classes: int
+) -> dict[str, Any]:
     file = folder / "given.json"
     given = {"features": features.tolist(), "labels": labels.tolist(), "classes": classes}
     file.write_text(json.dumps(given))
     done = subprocess.run(
-        ["node", "--input-type=module", "-e", IN_NODE, str(file)],
+        ["node", "--input-type=module", "-e", FIT_IN_NODE, str(file)],
         cwd=ROOT / "js",
         env={**os.environ, "PATH": node_path()},
         capture_output=True,
@@ -61,7 +63,9 @@ def in_page(folder: Path, features: np.ndarray, labels: np.ndarray, classes: int
     return found
 
 
-def drawn(count: int, features: int, classes: int, apart: float) -> tuple[np.ndarray, np.ndarray]:
+def random_features(
+    count: int, features: int, classes: int, apart: float
+) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(count + features)
     labels = random.integers(0, classes, count)
     labels[:classes] = np.arange(classes)
@@ -87,9 +91,9 @@ def test_the_page_and_pytorch_find_the_same_head(
     tmp_path: Path, case: tuple[int, int, int, float]
 ) -> None:
     count, size, classes, apart = case
-    features, labels = drawn(count, size, classes, apart)
+    features, labels = random_features(count, size, classes, apart)
     weight, bias = fit(features, labels, classes)
-    found = in_page(tmp_path, features, labels, classes)
+    found = fit_in_node(tmp_path, features, labels, classes)
     own = np.reshape(found["weight"], weight.shape)
     # Each weight beside what its feature makes of it.
     scale = np.abs(features).max(0) + 1e-12
@@ -99,11 +103,11 @@ def test_the_page_and_pytorch_find_the_same_head(
     logits = features.astype(np.float64) @ weight.T.astype(np.float64) + bias
     right = torch.softmax(torch.from_numpy(logits), 1).numpy()
     np.testing.assert_allclose(found["chances"], right, atol=1e-5)
-    assert found["held"] == held_out(labels).tolist()
+    assert found["held"] == held_out_mask(labels).tolist()
 
 
 def test_the_head_is_the_least_of_what_is_said() -> None:
-    features, labels = drawn(60, 12, 3, 0.3)
+    features, labels = random_features(60, 12, 3, 0.3)
     weight, bias = fit(features, labels, 3)
     x = features.astype(np.float64)
     share = 1 / (3 * np.bincount(labels)[labels])
@@ -114,14 +118,14 @@ def test_the_head_is_the_least_of_what_is_said() -> None:
     w = torch.from_numpy(weight / scale).requires_grad_()
     b = torch.from_numpy(bias + weight.astype(np.float64) @ mean).requires_grad_()
     errors = nn.functional.cross_entropy(u @ w.T + b, torch.from_numpy(labels), reduction="none")
-    loss = torch.from_numpy(share) @ errors + PENALTY / 2 * (w**2).sum()
+    loss = torch.from_numpy(share) @ errors + WEIGHT_PENALTY / 2 * (w**2).sum()
     loss.backward()
     assert w.grad is not None and b.grad is not None
     assert max(w.grad.abs().max(), b.grad.abs().max()) < 1e-6
 
 
 def test_more_examples_of_a_class_count_no_more() -> None:
-    features, labels = drawn(20, 6, 2, 0.4)
+    features, labels = random_features(20, 6, 2, 0.4)
     again = np.flatnonzero(labels == 1)
     more = np.concatenate([features, features[again], features[again]])
     once = fit(features, labels, 2)
@@ -132,8 +136,8 @@ def test_more_examples_of_a_class_count_no_more() -> None:
 
 def test_the_last_fifth_of_each_class_is_held_out() -> None:
     labels = np.array([0, 1] * 10 + [0])
-    assert np.flatnonzero(held_out(labels)).tolist() == [17, 18, 19, 20]
-    assert not held_out(np.array([0] * 10 + [1] * 4)).any(), "a class has too few"
+    assert np.flatnonzero(held_out_mask(labels)).tolist() == [17, 18, 19, 20]
+    assert not held_out_mask(np.array([0] * 10 + [1] * 4)).any(), "a class has too few"
 
 
 @pytest.fixture
@@ -149,19 +153,19 @@ def test_without_a_page_pictures_are_added_trained_and_told_apart(viewer: Viewer
         "collecting",
         {"cup": 0},
     )
-    teaching.add("cup", pictures("cup", 12))
-    teaching.add("hand", pictures("hand", 7))
+    teaching.add("cup", bar_pictures("cup", 12))
+    teaching.add("hand", bar_pictures("hand", 7))
     assert teaching.counts == {"cup": 12, "hand": 7}
-    np.testing.assert_array_equal(teaching.examples["hand"][..., 0], pictures("hand", 7))
+    np.testing.assert_array_equal(teaching.examples["hand"][..., 0], bar_pictures("hand", 7))
     with torch.no_grad():
-        shown = torch.from_numpy(pictures("cup", 12))[:, None] / 255
+        shown = torch.from_numpy(bar_pictures("cup", 12))[:, None] / 255
         right = load_autoencoder().encoder(shown).flatten(1).numpy()
     np.testing.assert_allclose(teaching.features["cup"], right, atol=1e-4)
     head = teaching.train()
     assert (teaching.state, teaching.head_classes) == ("ready", ("cup", "hand"))
     assert (teaching.accuracy, teaching.held_out_accuracy) == (1.0, 1.0)
     for name, kind in enumerate(("cup", "hand")):
-        viewer.input = pictures(kind, 1, seed=9)[:, None].astype(np.float32) / 255
+        viewer.input = bar_pictures(kind, 1, seed=9)[:, None].astype(np.float32) / 255
         value = torch.from_numpy(viewer.activations[teaching.cut])
         chances = torch.softmax(head(value), 1)[0]
         assert int(chances.argmax()) == name
@@ -170,7 +174,7 @@ def test_without_a_page_pictures_are_added_trained_and_told_apart(viewer: Viewer
 
 
 def test_classes_and_examples_are_renamed_and_removed(viewer: Viewer) -> None:
-    examples = {name: pictures(name, 4) for name in ("cup", "hand")}
+    examples = {name: bar_pictures(name, 4) for name in ("cup", "hand")}
     teaching = viewer.teach(examples=examples)
     teaching.train()
     told: list[str] = []
@@ -189,7 +193,7 @@ def test_classes_and_examples_are_renamed_and_removed(viewer: Viewer) -> None:
 
 
 def test_what_was_taught_is_given_back(viewer: Viewer, tmp_path: Path) -> None:
-    examples = {name: pictures(name, 6) for name in ("cup", "hand")}
+    examples = {name: bar_pictures(name, 6) for name in ("cup", "hand")}
     teaching = viewer.teach(examples=examples)
     head = teaching.train()
     path = teaching.save(tmp_path / "taught.safetensors")
@@ -211,13 +215,13 @@ def test_what_was_taught_is_given_back(viewer: Viewer, tmp_path: Path) -> None:
 
 
 def test_a_saved_head_knows_the_classes_that_it_was_trained_for() -> None:
-    features, labels = drawn(12, 4, 2, 1.0)
+    features, labels = random_features(12, 4, 2, 1.0)
     lesson = Lesson((1, 2, 3), 4)
     keys = [lesson.add_class(name) for name in ("cup", "hand")]
     for number, (row, label) in enumerate(zip(features, labels, strict=True)):
         data = row.tobytes() + bytes(range(6))
         key = f"example {number}"
-        lesson.examples[key] = lesson.example(key, keys[label], data, TaughtNetwork("w"))
+        lesson.examples[key] = lesson.example_from_data(key, keys[label], data, TaughtNetwork("w"))
     head = lesson.train()
     lesson.add_class("other")
     read = Lesson((1, 2, 3), 4)
@@ -233,18 +237,18 @@ def test_features_of_a_page_come_with_the_network_that_computed_them() -> None:
     of = lesson.add_class("cup")
     key, before, after = "example", TaughtNetwork("before"), TaughtNetwork("after")
     data = np.float32([1, 2]).tobytes() + bytes(range(6))
-    lesson.examples[key] = lesson.example(key, of, data, before)
+    lesson.examples[key] = lesson.example_from_data(key, of, data, before)
     change = Change("features", key, network=after)
-    assert lesson.apply(change, np.float32([3, 4]).tobytes())
+    assert lesson.apply_change(change, np.float32([3, 4]).tobytes())
     found = lesson.examples[key]
-    assert (found.network, found.features.tolist()) == (after, [3, 4])
+    assert (found.version, found.features.tolist()) == (after, [3, 4])
     np.testing.assert_array_equal(found.picture, np.arange(6).reshape(1, 2, 3))
 
 
 def test_other_weights_or_bends_make_features_stale_until_they_are_computed_again(
     viewer: Viewer,
 ) -> None:
-    teaching = viewer.teach(examples={name: pictures(name, 5) for name in ("cup", "hand")})
+    teaching = viewer.teach(examples={name: bar_pictures(name, 5) for name in ("cup", "hand")})
     teaching.train()
     before = teaching.features["cup"]
     bend = viewer.bend("encoder.6", nbglcnn.transforms.multiply(3.0))
@@ -267,7 +271,7 @@ def test_other_weights_or_bends_make_features_stale_until_they_are_computed_agai
     model = load_autoencoder()
     model.load_state_dict(state)
     with torch.no_grad():
-        shown = torch.from_numpy(pictures("cup", 5))[:, None] / 255
+        shown = torch.from_numpy(bar_pictures("cup", 5))[:, None] / 255
         right = model.encoder(shown).flatten(1).numpy()
     np.testing.assert_allclose(teaching.features["cup"], right, atol=1e-4)
 
@@ -310,7 +314,7 @@ def test_a_large_value_is_averaged_over_its_places() -> None:
 def test_a_batch_becomes_one_example() -> None:
     viewer = Viewer(load_autoencoder(), torch.zeros(3, 1, 28, 28))
     with pytest.warns(UserWarning, match="one example"):
-        teaching = viewer.teach(examples={"cup": pictures("cup", 3)})
+        teaching = viewer.teach(examples={"cup": bar_pictures("cup", 3)})
     assert teaching.features["cup"].shape == (3, 16)
 
 
@@ -329,7 +333,7 @@ def test_what_cannot_be_is_said(viewer: Viewer, tmp_path: Path) -> None:
     teaching = viewer.teach(["cup"])
     with pytest.raises(InputError, match="at least two classes apart, and there is one, 'cup'"):
         teaching.train()
-    teaching.add("hand", pictures("hand", 2))
+    teaching.add("hand", bar_pictures("hand", 2))
     with pytest.raises(InputError, match="'cup' has no examples"):
         teaching.train()
     with pytest.raises(KeyError, match="no class 'hat'"):
@@ -348,12 +352,12 @@ def test_what_cannot_be_is_said(viewer: Viewer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no safetensors file"):
         teaching.load(tmp_path / "none")
     with pytest.raises(InputError, match=r"viewer\.teaching\.stop\(\)"):
-        viewer.train(pictures("cup", 8)[:, None], "mse", steps=1)
+        viewer.train(bar_pictures("cup", 8)[:, None], "mse", steps=1)
     teaching.stop()
     assert viewer.view["name"] == "network" and teaching.state == "stopped"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        viewer.train(pictures("cup", 8)[:, None], "mse", steps=1)
+        viewer.train(bar_pictures("cup", 8)[:, None], "mse", steps=1)
 
 
 def test_a_network_without_pictures_cannot_be_taught() -> None:

@@ -16,7 +16,7 @@ from nbglcnn.errors import UnsupportedModel
 X = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
 
 
-class Reversing(torch.autograd.Function):
+class GradientReversal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         return x.clone()
@@ -40,7 +40,7 @@ class Stopping(torch.autograd.Function):
         return None
 
 
-class Net(nn.Module):
+class OverrideNet(nn.Module):
     """A linear layer, then `between`, which stands for what a model's own code does there."""
 
     def __init__(self, between: Callable[[Tensor], Tensor]) -> None:
@@ -53,12 +53,12 @@ class Net(nn.Module):
         return self.last(self.between(self.first(x)))
 
 
-def not_followed(x: Tensor) -> Tensor:
+def under_no_grad(x: Tensor) -> Tensor:
     with torch.no_grad():
         return x * 2
 
 
-def disabled(x: Tensor) -> Tensor:
+def with_grad_disabled(x: Tensor) -> Tensor:
     torch.set_grad_enabled(False)
     x = x * 2
     torch.set_grad_enabled(True)
@@ -66,11 +66,11 @@ def disabled(x: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def inferred(x: Tensor) -> Tensor:
+def in_inference_mode(x: Tensor) -> Tensor:
     return x * 2
 
 
-def written_unseen(x: Tensor) -> Tensor:
+def written_under_no_grad(x: Tensor) -> Tensor:
     x = x * 1
     with torch.no_grad():
         x.mul_(2)
@@ -85,40 +85,41 @@ def detached_in_place(x: Tensor) -> Tensor:
     return x + x.clone().detach_()
 
 
-def by_data(x: Tensor) -> Tensor:
+def through_data(x: Tensor) -> Tensor:
     return x + x.data
 
 
-def copied(x: Tensor) -> Tensor:
+def through_copy(x: Tensor) -> Tensor:
     return x + torch.tensor(x)
 
 
-def hooked(x: Tensor) -> Tensor:
+def with_tensor_hook(x: Tensor) -> Tensor:
     x = x * 1
     if x.requires_grad:
         x.register_hook(lambda dy: dy * 3)
     return x
 
 
-def counted(x: Tensor) -> Tensor:
+def through_bincount(x: Tensor) -> Tensor:
     return x * torch.bincount(torch.arange(4), weights=x.mean(0)).to(x.dtype)
 
 
-CHANGING = {
-    not_followed: "torch.no_grad", disabled: "torch.no_grad", inferred: "torch.no_grad",
-    written_unseen: "torch.no_grad", straight_through: "detach()",
-    detached_in_place: "detach_()", by_data: ".data", copied: "torch.tensor(…)",
-    hooked: "register_hook(…)", Reversing.apply: "the autograd.Function Reversing",
+GRADIENT_OVERRIDES = {
+    under_no_grad: "torch.no_grad", with_grad_disabled: "torch.no_grad",
+    in_inference_mode: "torch.no_grad",
+    written_under_no_grad: "torch.no_grad", straight_through: "detach()",
+    detached_in_place: "detach_()", through_data: ".data", through_copy: "torch.tensor(…)",
+    with_tensor_hook: "register_hook(…)", GradientReversal.apply: "the autograd.Function GradientReversal",
     Stopping.apply: "the autograd.Function Stopping",
 }  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct")
-@pytest.mark.parametrize("between", CHANGING, ids=lambda one: one.__qualname__)
+@pytest.mark.parametrize("between", GRADIENT_OVERRIDES, ids=lambda one: one.__qualname__)
 def test_code_that_changes_gradients_is_refused_with_its_line(between: Any) -> None:
-    model = Net(between).eval()
+    model = OverrideNet(between).eval()
     line = r" in forward at line \d+ of test_gradient_overrides.py: `.+`: it changes gradients"
-    said = re.escape(f"'the model itself' calls {CHANGING[between]}") + line
+    said = re.escape(f"'the model itself' calls {GRADIENT_OVERRIDES[between]}") + line
     for wrt in ("input", "first.weight", "first"):
         with pytest.raises(UnsupportedModel, match=said):
             nbglcnn.gradient(model, X, wrt=wrt)
@@ -127,10 +128,11 @@ def test_code_that_changes_gradients_is_refused_with_its_line(between: Any) -> N
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct")
-@pytest.mark.parametrize("between", [one for one in CHANGING if one is not inferred],
+@pytest.mark.parametrize("between",
+                         [one for one in GRADIENT_OVERRIDES if one is not in_inference_mode],
                          ids=lambda one: one.__qualname__)  # fmt: skip
 def test_a_gradient_behind_such_code_is_pytorchs(between: Any) -> None:
-    model = Net(between).eval()
+    model = OverrideNet(between).eval()
     model(X).sum().backward()
     found = nbglcnn.gradient(model, X, wrt=("last.weight", "last.bias"))
     for name in found:
@@ -148,7 +150,7 @@ def test_a_gradient_behind_such_code_is_pytorchs(between: Any) -> None:
         result.gradients["x"]
 
 
-class Harmless(nn.Module):
+class HarmlessOverrides(nn.Module):
     """What ends no gradient that anything depends on."""
 
     def __init__(self) -> None:
@@ -200,7 +202,7 @@ def test_an_embedding_module_that_counts_its_rows_is_refused_by_name() -> None:
 
 
 def test_code_that_ends_no_gradient_is_not_refused() -> None:
-    model, x = Harmless().eval(), X.clone().requires_grad_()
+    model, x = HarmlessOverrides().eval(), X.clone().requires_grad_()
     model(x).sum().backward()
     found = nbglcnn.gradient(model, X, wrt=("input", "linear.weight"))
     assert x.grad is not None and model.linear.weight.grad is not None
@@ -208,7 +210,7 @@ def test_code_that_ends_no_gradient_is_not_refused() -> None:
     np.testing.assert_allclose(found["linear.weight"], model.linear.weight.grad.numpy(), atol=1e-5)
 
 
-def refusal(model: nn.Module, wrt: str, *, trained: bool = True) -> None:
+def assert_refused(model: nn.Module, wrt: str, *, trained: bool = True) -> None:
     """Refused by name, in a gradient and in training."""
     message = "has a backward hook.*: it changes gradients"
     with pytest.raises(UnsupportedModel, match=message):
@@ -222,20 +224,20 @@ def test_backward_hooks_are_refused() -> None:
     def tripled(_: nn.Module, __: Any, given: Any) -> Any:
         return tuple(3 * one for one in given)
 
-    model = Net(torch.relu).eval()
+    model = OverrideNet(torch.relu).eval()
     handle = model.first.register_full_backward_hook(lambda module, dx, dy: tripled(module, dy, dx))
-    refusal(model, "input")
+    assert_refused(model, "input")
     handle.remove()
     handle = model.last.register_full_backward_pre_hook(lambda module, dy: tripled(module, dy, dy))
-    refusal(model, "first")
+    assert_refused(model, "first")
     handle.remove()
     handle = torch.nn.modules.module.register_module_full_backward_hook(
         lambda module, dx, dy: tripled(module, dy, dx)
     )
-    refusal(model, "input")
+    assert_refused(model, "input")
     handle.remove()
     handle = model.first.weight.register_hook(lambda dy: 3 * dy)
-    refusal(model, "first.weight")
+    assert_refused(model, "first.weight")
     model(given := X.clone().requires_grad_()).sum().backward()
     assert given.grad is not None
     np.testing.assert_allclose(nbglcnn.gradient(model, X)["input"], given.grad.numpy(), atol=1e-5)

@@ -9,13 +9,13 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 import nbglcnn
-from gradients import assert_gradients
+from gradient_checks import assert_gradients
 from nbglcnn.errors import InputError, UnsupportedOperator
-from nbglcnn.gradients.autodiff import differentiate, writer
+from nbglcnn.gradients.autodiff import differentiate, make_gradient_builder
 from nbglcnn.load import load
 
 
-def small() -> nn.Sequential:
+def small_cnn() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, 2, 1),
@@ -30,11 +30,11 @@ def small() -> nn.Sequential:
 
 
 def test_a_networks_inputs_and_parameters() -> None:
-    assert_gradients(small(), torch.randn(2, 3, 5, 7))
+    assert_gradients(small_cnn(), torch.randn(2, 3, 5, 7))
 
 
 def test_layers_and_a_chosen_element() -> None:
-    model, x = small(), torch.randn(2, 3, 5, 7)
+    model, x = small_cnn(), torch.randn(2, 3, 5, 7)
     found = nbglcnn.gradient(model, x, index=(1, 3), wrt=("input", "0", "2"))
     given = x.clone().requires_grad_()
     first = model[0](given)
@@ -45,7 +45,7 @@ def test_layers_and_a_chosen_element() -> None:
     assert not found["input"][0].any()
 
 
-class Twice(nn.Module):
+class UsedTwice(nn.Module):
     """A value that is used three times, and a parameter that is used twice."""
 
     def __init__(self) -> None:
@@ -67,18 +67,18 @@ def test_an_element_that_is_named_twice_counts_twice() -> None:
 
 
 def test_what_is_used_more_than_once_has_the_sum() -> None:
-    assert_gradients(Twice(), torch.randn(1, 3, 5, 6))
+    assert_gradients(UsedTwice(), torch.randn(1, 3, 5, 6))
 
 
 def test_what_nothing_depends_on_has_zeros() -> None:
-    model = small()
+    model = small_cnn()
     found = nbglcnn.gradient(model, torch.randn(1, 3, 5, 7), of="0", wrt=("2", "7.weight"))
     assert found["2"].shape == (1, 6, 3, 4) and not found["2"].any()
     assert found["7.weight"].shape == (7, 240) and not found["7.weight"].any()
 
 
 def test_what_cannot_be_asked_is_said() -> None:
-    model, x = small(), torch.randn(1, 3, 5, 7)
+    model, x = small_cnn(), torch.randn(1, 3, 5, 7)
     with pytest.raises(KeyError, match="'encoder' is not a value of this network"):
         nbglcnn.gradient(model, x, wrt="encoder")
     with pytest.raises(InputError, match=re.escape("index=(0, 9) does not fit output")):
@@ -139,8 +139,8 @@ def test_what_has_no_gradient_is_named_before_anything_runs() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     x = np.float32([[1, 5, 2], [0, 3, 3]])
     loaded, _ = load(model, x)
-    rules = writer(loaded)
-    seeds = {"sum": rules.filled((2, 3), 1)}
+    rules = make_gradient_builder(loaded)
+    seeds = {"sum": rules.full((2, 3), 1)}
     with pytest.raises(UnsupportedOperator, match=r"^one hot: Hardmax has no gradient: it jumps"):
         differentiate(rules, loaded, seeds, ["x"])
     assert not rules.nodes  # nothing is half done, and nothing was lowered
@@ -154,7 +154,7 @@ def test_what_has_no_gradient_is_named_before_anything_runs() -> None:
 
 def test_layers_on_each_others_way_have_each_its_whole_gradient() -> None:
     """What is summed is among them; a value that two layers use has the sum of both."""
-    model, x = Twice().eval(), torch.randn(1, 3, 5, 6)
+    model, x = UsedTwice().eval(), torch.randn(1, 3, 5, 6)
     given = x.clone().requires_grad_()
     first = model.conv(given)
     second = model.conv(first)

@@ -10,16 +10,18 @@ from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.parametrize import register_parametrization
 
 import nbglcnn
-from gradients import TOLERANCE, assert_gradients
-from nbglcnn.ops import RECORDS
+from gradient_checks import TOLERANCE, assert_gradients
+from nbglcnn.ops import OPERATOR_RECORDS
 
 
-def needs(op: str) -> pytest.MarkDecorator:
+def requires_rule(op: str) -> pytest.MarkDecorator:
     """Of a test through an operator that may have no rule yet."""
-    return pytest.mark.skipif(isinstance(RECORDS[op].gradient, str), reason=f"{op} has no gradient")
+    return pytest.mark.skipif(
+        isinstance(OPERATOR_RECORDS[op].gradient, str), reason=f"{op} has no gradient"
+    )
 
 
-class Together(nn.Module):
+class WeightedModules(nn.Module):
     """Modules of an input each in one Plan: the sum of their outputs, each times a number."""
 
     def __init__(self, parts: list[nn.Module], inputs: list[Tensor]) -> None:
@@ -35,14 +37,14 @@ class Together(nn.Module):
         return total
 
 
-def assert_all(*forms: tuple[nn.Module, tuple[int, ...]]) -> None:
+def assert_all_gradients(*forms: tuple[nn.Module, tuple[int, ...]]) -> None:
     parts, shapes = zip(*forms, strict=True)
     inputs = [torch.randn(shape) for shape in shapes]
-    assert_gradients(Together([*parts], inputs), *inputs)
+    assert_gradients(WeightedModules([*parts], inputs), *inputs)
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
+def seed_torch() -> None:
     torch.manual_seed(0)
 
 
@@ -50,11 +52,11 @@ def conv(*args, **options):
     return nn.Conv2d(*args, **options)
 
 
-def back(*args, **options):
+def conv_transpose(*args, **options):
     return nn.ConvTranspose2d(*args, **options)
 
 
-FORMS = {
+CONVOLUTIONS = {
     "of maps": [
         (conv(5, 7, 1), (1, 5, 7, 5)),
         (conv(1, 1, 3), (2, 1, 5, 9)),
@@ -90,28 +92,28 @@ FORMS = {
     "of a channel each": [
         (conv(6, 6, 3, padding=1, groups=6), (2, 6, 7, 5)),
         (conv(5, 5, 3, 2, 2, 2, groups=5), (5, 5, 12, 13)),
-        (back(5, 5, 4, 2, 1, groups=5), (1, 5, 4, 3)),
+        (conv_transpose(5, 5, 4, 2, 1, groups=5), (1, 5, 4, 3)),
     ],
     "transposed": [
-        (back(6, 5, 4, 2, 1), (5, 6, 7, 5)),
-        (back(8, 5, 4, 2, 1), (1, 8, 1, 1)),
-        (back(16, 9, 7), (3, 16, 1, 1)),
-        (back(3, 5, 3, padding=1), (1, 3, 6, 7)),
-        (back(3, 5, 3, 3, 1, 2), (2, 3, 5, 4)),
-        (back(4, 4, (3, 2), (2, 1), (1, 0), (1, 0), dilation=(1, 2)), (1, 4, 5, 6)),
-        (back(3, 4, 2, 3), (1, 3, 4, 5)),
-        (back(3, 4, 3, 2, 1, output_padding=2, dilation=3), (2, 3, 5, 5)),
-        (back(3, 4, 3, (1, 2), 1, output_padding=(1, 2), dilation=3), (2, 3, 5, 5)),
+        (conv_transpose(6, 5, 4, 2, 1), (5, 6, 7, 5)),
+        (conv_transpose(8, 5, 4, 2, 1), (1, 8, 1, 1)),
+        (conv_transpose(16, 9, 7), (3, 16, 1, 1)),
+        (conv_transpose(3, 5, 3, padding=1), (1, 3, 6, 7)),
+        (conv_transpose(3, 5, 3, 3, 1, 2), (2, 3, 5, 4)),
+        (conv_transpose(4, 4, (3, 2), (2, 1), (1, 0), (1, 0), dilation=(1, 2)), (1, 4, 5, 6)),
+        (conv_transpose(3, 4, 2, 3), (1, 3, 4, 5)),
+        (conv_transpose(3, 4, 3, 2, 1, output_padding=2, dilation=3), (2, 3, 5, 5)),
+        (conv_transpose(3, 4, 3, (1, 2), 1, output_padding=(1, 2), dilation=3), (2, 3, 5, 5)),
     ],
     "of what a transposed one gives, whose phases lie apart": [
-        (nn.Sequential(back(3, 4, 4, 2, 1), conv(4, 5, 3, padding=1)), (2, 3, 5, 6)),
-        (nn.Sequential(back(3, 4, 5, 3, 1), conv(4, 4, 3, 2, groups=4)), (1, 3, 6, 5)),
-        (nn.Sequential(back(3, 4, 4, 2, 1), back(4, 3, 5, 3, 2)), (2, 3, 4, 5)),
+        (nn.Sequential(conv_transpose(3, 4, 4, 2, 1), conv(4, 5, 3, padding=1)), (2, 3, 5, 6)),
+        (nn.Sequential(conv_transpose(3, 4, 5, 3, 1), conv(4, 4, 3, 2, groups=4)), (1, 3, 6, 5)),
+        (nn.Sequential(conv_transpose(3, 4, 4, 2, 1), conv_transpose(4, 3, 5, 3, 2)), (2, 3, 4, 5)),
     ],
     "transposed in groups": [
-        (back(8, 16, 4, 2, 1, groups=2), (1, 8, 5, 6)),
-        (back(6, 4, 3, 2, groups=2), (3, 6, 4, 5)),
-        (back(3, 6, 3, 2, groups=3, bias=False), (1, 3, 4, 5)),
+        (conv_transpose(8, 16, 4, 2, 1, groups=2), (1, 8, 5, 6)),
+        (conv_transpose(6, 4, 3, 2, groups=2), (3, 6, 4, 5)),
+        (conv_transpose(3, 6, 3, 2, groups=3, bias=False), (1, 3, 4, 5)),
     ],
     "of lines": [
         (nn.Conv1d(3, 5, 5, stride=2, padding=2), (5, 3, 33)),
@@ -144,14 +146,14 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("forms", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("forms", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
 def test_convolutions(forms) -> None:
-    assert_all(*forms)
+    assert_all_gradients(*forms)
 
 
-@needs("Pad")
+@requires_rule("Pad")
 def test_same_padding_of_even_kernels() -> None:
-    assert_all(
+    assert_all_gradients(
         (conv(3, 4, 4, padding="same"), (1, 3, 9, 8)),
         (conv(3, 4, (2, 4), padding="same", dilation=3), (2, 3, 9, 8)),
         (conv(3, 4, 3, padding=1, padding_mode="reflect"), (1, 3, 6, 7)),
@@ -159,7 +161,7 @@ def test_same_padding_of_even_kernels() -> None:
 
 
 def test_maps_whose_sums_go_in_strips_of_rows_and_columns() -> None:
-    assert_all(
+    assert_all_gradients(
         (conv(3, 2, 3, padding=1), (2, 3, 90, 70)),
         (conv(6, 6, 3, 2, groups=6), (5, 6, 67, 61)),
         (conv(4, 6, 3, groups=2), (1, 4, 80, 60)),
@@ -167,7 +169,7 @@ def test_maps_whose_sums_go_in_strips_of_rows_and_columns() -> None:
     )
 
 
-class Padded(nn.Module):
+class PaddedConv(nn.Module):
     """An ONNX node of the window's attributes, as torch has it: padding of its own, cut edges."""
 
     def __init__(self, op, weight, *, pads, group=1, strides=(1, 1), dilations=(1, 1), output=None):
@@ -216,7 +218,7 @@ WINDOWS = {
 def test_windows_that_only_onnx_has(name) -> None:
     op, shape, weights, attributes, pads = WINDOWS[name]
     x, weight = torch.randn(shape), torch.randn(weights)
-    model = Padded(op, weight, pads=pads, strides=attributes.get("strides", (1, 1))).double()
+    model = PaddedConv(op, weight, pads=pads, strides=attributes.get("strides", (1, 1))).double()
     given = x.double().requires_grad_()
     y = model(given)
     factors = torch.randn(y.shape)
@@ -242,7 +244,7 @@ def test_windows_that_only_onnx_has(name) -> None:
         np.testing.assert_allclose(found[key], right.numpy(), atol=TOLERANCE * largest, rtol=0)
 
 
-class Product(nn.Module):
+class MatrixProduct(nn.Module):
     """The product with a matrix of its own, on the right or on the left."""
 
     def __init__(self, *shape: int, left: bool = False) -> None:
@@ -262,34 +264,34 @@ MATRICES = {
         (nn.Sequential(nn.Flatten(), nn.Linear(42, 5)), (5, 3, 2, 7)),
     ],
     "two matrices": [
-        (Product(5, 3), (7, 5)),
-        (Product(7, 5, left=True), (5, 3)),
-        (Product(5, 1), (1, 5)),
+        (MatrixProduct(5, 3), (7, 5)),
+        (MatrixProduct(7, 5, left=True), (5, 3)),
+        (MatrixProduct(5, 1), (1, 5)),
     ],
     "vectors": [
-        (Product(5), (7, 5)),
-        (Product(5), (5,)),
-        (Product(5, 3), (5,)),
-        (Product(5, left=True), (5, 6)),
-        (Product(5), (2, 3, 5)),
-        (Product(2, 5, 3), (5,)),
+        (MatrixProduct(5), (7, 5)),
+        (MatrixProduct(5), (5,)),
+        (MatrixProduct(5, 3), (5,)),
+        (MatrixProduct(5, left=True), (5, 6)),
+        (MatrixProduct(5), (2, 3, 5)),
+        (MatrixProduct(2, 5, 3), (5,)),
     ],
     "batches": [
-        (Product(2, 5, 3), (2, 4, 5)),
-        (Product(5, 3), (2, 4, 5)),
-        (Product(2, 1, 5, 3), (3, 4, 5)),
-        (Product(3, 1, 4, 5, left=True), (2, 5, 6)),
-        (Product(1, 5, 3), (2, 1, 4, 5)),
+        (MatrixProduct(2, 5, 3), (2, 4, 5)),
+        (MatrixProduct(5, 3), (2, 4, 5)),
+        (MatrixProduct(2, 1, 5, 3), (3, 4, 5)),
+        (MatrixProduct(3, 1, 4, 5, left=True), (2, 5, 6)),
+        (MatrixProduct(1, 5, 3), (2, 1, 4, 5)),
     ],
 }
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_matrix_products(name) -> None:
-    assert_all(*MATRICES[name])
+    assert_all_gradients(*MATRICES[name])
 
 
-class Square(nn.Module):
+class SelfProduct(nn.Module):
     """The product of a value with itself."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -297,7 +299,7 @@ class Square(nn.Module):
 
 
 def test_a_matrix_times_itself() -> None:
-    assert_all((Square(), (5, 5)), (Square(), (2, 3, 3)), (Square(), (7,)))
+    assert_all_gradients((SelfProduct(), (5, 5)), (SelfProduct(), (2, 3, 3)), (SelfProduct(), (7,)))
 
 
 @pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
@@ -330,12 +332,12 @@ def test_gemm_with_factors_and_either_matrix_turned(turned) -> None:
         np.testing.assert_allclose(found[key], right, atol=TOLERANCE * abs(right).max(), rtol=0)
 
 
-class Tied(nn.Module):
+class TiedAutoencoder(nn.Module):
     """An autoencoder whose decoder has the encoder's filters."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder, self.decoder = conv(3, 8, 4, 2, 1), back(8, 3, 4, 2, 1)
+        self.encoder, self.decoder = conv(3, 8, 4, 2, 1), conv_transpose(8, 3, 4, 2, 1)
         self.decoder.weight = self.encoder.weight
 
     def forward(self, x: Tensor) -> Tensor:
@@ -343,10 +345,10 @@ class Tied(nn.Module):
 
 
 def test_tied_filters_have_the_sum_of_both_uses() -> None:
-    assert_gradients(Tied(), torch.randn(2, 3, 8, 6))
+    assert_gradients(TiedAutoencoder(), torch.randn(2, 3, 8, 6))
 
 
-class Scaled(nn.Module):
+class ScaledFilter(nn.Module):
     """A filter that is computed of another: each output channel times a number of its own."""
 
     def __init__(self, channels: int) -> None:
@@ -357,22 +359,24 @@ class Scaled(nn.Module):
         return weight * self.factor.reshape(-1, *[1] * (weight.dim() - 1))
 
 
-def parametrized(scaled) -> nn.Module:
+def parametrized_convs(scaled) -> nn.Module:
     return nn.Sequential(
-        scaled(conv(3, 5, 3), 5), nn.ReLU(), scaled(back(5, 4, 2, 2), 5), nn.Flatten(),
+        scaled(conv(3, 5, 3), 5), nn.ReLU(), scaled(conv_transpose(5, 4, 2, 2), 5), nn.Flatten(),
         scaled(nn.Linear(4 * 6 * 8, 3), 3),
     )  # fmt: skip
 
 
 def test_what_a_filter_was_computed_of() -> None:
-    model = parametrized(lambda part, n: register_parametrization(part, "weight", Scaled(n)))
+    model = parametrized_convs(
+        lambda part, n: register_parametrization(part, "weight", ScaledFilter(n))
+    )
     found = assert_gradients(model, torch.randn(2, 3, 5, 6))
     assert found["model.0.parametrizations.weight.0.factor"].any()
 
 
-@needs("ReduceL2")
+@requires_rule("ReduceL2")
 def test_filters_of_weight_norm() -> None:
-    model = parametrized(lambda part, _: weight_norm(part))
+    model = parametrized_convs(lambda part, _: weight_norm(part))
     with torch.no_grad():
         for name, one in model.named_parameters():
             if "original0" in name:

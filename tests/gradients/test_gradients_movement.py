@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import nbglcnn
-from gradients import assert_gradients
+from gradient_checks import assert_gradients
 from nbglcnn.errors import ModelError
 
 CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...]]] = {
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-class Function(nn.Module):
+class FunctionModule(nn.Module):
     def __init__(self, function: Callable[..., Tensor], two: bool) -> None:
         super().__init__()
         self.function, self.two = function, two
@@ -72,10 +72,10 @@ def test_elements_that_move(name: str) -> None:
     function, shape = CASES[name]
     torch.manual_seed(4)
     two = function.__code__.co_argcount == 2
-    assert_gradients(Function(function, two), torch.randn(shape), torch.randn(shape))
+    assert_gradients(FunctionModule(function, two), torch.randn(shape), torch.randn(shape))
 
 
-class Embedded(nn.Module):
+class EmbeddingLookup(nn.Module):
     """Rows of a table that are chosen while the network runs."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Embedded(nn.Module):
 
 def test_rows_that_an_input_chooses() -> None:
     torch.manual_seed(4)
-    assert_gradients(Embedded(), torch.tensor([[1, 3, 3], [0, 6, 1]]), torch.randn(2, 3, 5))
+    assert_gradients(EmbeddingLookup(), torch.tensor([[1, 3, 3], [0, 6, 1]]), torch.randn(2, 3, 5))
 
 
 class Attention(nn.Module):
@@ -155,7 +155,7 @@ PLACES = torch.tensor([[0, 1], [1, 1], [3, 4]])
 def test_indices_may_have_more_axes_than_what_they_pick_from(
     pick: Callable[..., Tensor],
 ) -> None:
-    assert_gradients(Function(pick, two=False), torch.randn(5), torch.randn(5))
+    assert_gradients(FunctionModule(pick, two=False), torch.randn(5), torch.randn(5))
 
 
 IDS = torch.tensor([[0, 2, 1], [2, 2, 3]])
@@ -180,7 +180,7 @@ def test_a_padding_row_of_computed_weights_has_no_gradient() -> None:
     def looked_up(x: Tensor) -> Tensor:
         return F.embedding(IDS, x.tanh(), padding_idx=2) + F.embedding(IDS, x)
 
-    assert_gradients(Function(looked_up, two=False), torch.randn(4, 3), torch.randn(4, 3))
+    assert_gradients(FunctionModule(looked_up, two=False), torch.randn(4, 3), torch.randn(4, 3))
 
 
 def test_a_file_cannot_have_a_padding_row() -> None:

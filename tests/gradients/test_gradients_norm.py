@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import nbglcnn
-from gradients import assert_gradients
+from gradient_checks import assert_gradients
 
 
-def generic(module: nn.Module) -> nn.Module:
+def with_random_statistics(module: nn.Module) -> nn.Module:
     """With parameters and statistics that aren't trivial."""
     generator = torch.Generator().manual_seed(3)
     for name, one in [*module.named_parameters(), *module.named_buffers()]:
@@ -42,15 +42,15 @@ NORMS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 def test_normalizations(name: str) -> None:
     make, shape = NORMS[name]
     torch.manual_seed(1)
-    assert_gradients(generic(make()), torch.randn(shape) * 2 + 1)
+    assert_gradients(with_random_statistics(make()), torch.randn(shape) * 2 + 1)
 
 
 def test_a_large_mean_costs_no_digits() -> None:
     torch.manual_seed(1)
-    assert_gradients(generic(nn.GroupNorm(2, 4)), torch.randn(2, 4, 5, 5) + 100)
+    assert_gradients(with_random_statistics(nn.GroupNorm(2, 4)), torch.randn(2, 4, 5, 5) + 100)
 
 
-def by_node(
+def node_model(
     op: str, arrays: dict[str, np.ndarray], *more: str, **attributes: object
 ) -> onnx.ModelProto:
     """A network of one ONNX node, whose output is multiplied by `factors`."""
@@ -71,7 +71,7 @@ def by_node(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def beside(
+def assert_gradients_equal(
     model: onnx.ModelProto, arrays: dict[str, np.ndarray], right: Callable[..., Tensor]
 ) -> None:
     """The gradients of all inputs but the factors are those of a function of torch."""
@@ -85,7 +85,7 @@ def beside(
         np.testing.assert_allclose(found[name], truth, atol=1e-5 * np.abs(truth).max())
 
 
-def random(*shape: int, seed: int = 0) -> np.ndarray:
+def random_array(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
@@ -93,24 +93,24 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
 def test_batch_statistics(shape: tuple[int, ...]) -> None:
     channels = shape[1]
     arrays = {
-        "x": random(*shape) + 3, "scale": random(channels, seed=1),
-        "bias": random(channels, seed=2),
+        "x": random_array(*shape) + 3, "scale": random_array(channels, seed=1),
+        "bias": random_array(channels, seed=2),
         "mean": np.zeros(channels, np.float32), "var": np.ones(channels, np.float32),
-        "factors": random(*shape, seed=3),
+        "factors": random_array(*shape, seed=3),
     }  # fmt: skip
-    model = by_node("BatchNormalization", arrays, "mean_now", "var_now", training_mode=1)
+    model = node_model("BatchNormalization", arrays, "mean_now", "var_now", training_mode=1)
 
     def right(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         return F.batch_norm(x, None, None, scale, bias, training=True) + 0 * (mean + var).sum()
 
-    beside(model, arrays, right)
+    assert_gradients_equal(model, arrays, right)
 
 
 @pytest.mark.parametrize(("p", "axis"), [(1, 1), (2, -1), (2, 0)])
 def test_lengths(p: int, axis: int) -> None:
-    arrays = {"x": random(3, 5, 4), "factors": random(3, 5, 4, seed=1)}
-    model = by_node("LpNormalization", arrays, p=p, axis=axis)
-    beside(model, arrays, lambda x: x / x.norm(p=p, dim=axis, keepdim=True))
+    arrays = {"x": random_array(3, 5, 4), "factors": random_array(3, 5, 4, seed=1)}
+    model = node_model("LpNormalization", arrays, p=p, axis=axis)
+    assert_gradients_equal(model, arrays, lambda x: x / x.norm(p=p, dim=axis, keepdim=True))
 
 
 @pytest.mark.parametrize("size", [3, 4])
@@ -120,13 +120,13 @@ def test_neighbouring_channels(size: int) -> None:
 
 
 def test_mean_and_variance() -> None:
-    arrays = {"x": random(2, 3, 5, 4), "factors": random(2, 3, 5, 4, seed=1)}
+    arrays = {"x": random_array(2, 3, 5, 4), "factors": random_array(2, 3, 5, 4, seed=1)}
 
     def right(x: Tensor) -> Tensor:
         apart = x - x.mean((0, 2, 3), keepdim=True)
         return apart / ((apart * apart).mean((0, 2, 3), keepdim=True).sqrt() + 1e-9)
 
-    beside(by_node("MeanVarianceNormalization", arrays), arrays, right)
+    assert_gradients_equal(node_model("MeanVarianceNormalization", arrays), arrays, right)
 
 
 POOLS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

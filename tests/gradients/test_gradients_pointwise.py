@@ -7,49 +7,49 @@ from onnx import TensorProto, helper
 from torch import Tensor, nn
 
 import nbglcnn
-from gradients import assert_gradients
+from gradient_checks import assert_gradients
 from nbglcnn.errors import UnsupportedOperator
 from operator_gradients import (
     RNG,
-    Row,
-    along,
-    assert_rows,
-    between,
-    floats,
-    ints,
+    GradientCase,
+    assert_operator_gradients,
+    float_vector,
+    int_vector,
+    uniform,
+    with_arguments,
 )
 from pointwise_gradients import (
     ACTIVATIONS,
     BINARY,
-    FLAT,
     FUNCTIONS,
-    PARTS,
-    RANKED,
-    SEVERAL,
-    pairs,
-    reductions,
-    shares,
+    REDUCTIONS,
+    TOPK_CASES,
+    VARIADIC,
+    ZERO_GRADIENT,
+    binary_cases,
+    reduction_cases,
+    softmax_cases,
 )
 
-STATE = RNG.bit_generator.state
+RNG_STATE = RNG.bit_generator.state
 
 
 @pytest.fixture(autouse=True)
-def same_numbers() -> None:
+def reset_rng() -> None:
     """Whichever tests run."""
-    RNG.bit_generator.state = STATE
+    RNG.bit_generator.state = RNG_STATE
 
 
 @pytest.mark.parametrize("rows", [ACTIVATIONS, FUNCTIONS], ids=["activations", "functions"])
-def test_functions_of_one_number(rows: list[Row]) -> None:
-    assert_rows(rows)
+def test_functions_of_one_number(rows: list[GradientCase]) -> None:
+    assert_operator_gradients(rows)
 
 
 def test_flat_functions_pass_nothing() -> None:
-    assert_rows(FLAT)
+    assert_operator_gradients(ZERO_GRADIENT)
 
 
-class Bounded(nn.Module):
+class BoundedActivations(nn.Module):
     """Modules that pass nothing at their bounds; a convolution applies one as it stores."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Bounded(nn.Module):
 def test_relu6_and_hardtanh_pass_nothing_at_their_bounds() -> None:
     torch.manual_seed(0)
     y = torch.tensor([[[-0.5, 0.75, 0.6, 0.0, -1.0, 6.0, 6.5]]])
-    found = assert_gradients(Bounded(), 3 * torch.randn(1, 2, 7), y)
+    found = assert_gradients(BoundedActivations(), 3 * torch.randn(1, 2, 7), y)
     assert not found["inputs[1]"][0, 0, 5] and found["inputs[1]"][0, 0, 2]
 
 
@@ -84,52 +84,59 @@ class Modulo(nn.Module):
 
 @pytest.mark.parametrize("op", BINARY)
 def test_functions_of_two_tensors_however_they_are_broadcast(op: str) -> None:
-    assert_rows(pairs(op))
+    assert_operator_gradients(binary_cases(op))
 
 
 def test_functions_of_several_tensors() -> None:
-    assert_rows(SEVERAL)
+    assert_operator_gradients(VARIADIC)
 
 
 def test_a_modulus_with_the_divisors_sign() -> None:
-    assert_gradients(Modulo(), torch.tensor(between(-9, 9)), torch.tensor(between(-2, -0.5, 5, 1)))
+    assert_gradients(Modulo(), torch.tensor(uniform(-9, 9)), torch.tensor(uniform(-2, -0.5, 5, 1)))
 
 
-@pytest.mark.parametrize("op", PARTS)
+@pytest.mark.parametrize("op", REDUCTIONS)
 def test_reductions_over_any_axes(op: str) -> None:
-    assert_rows(reductions(op))
+    assert_operator_gradients(reduction_cases(op))
 
 
-ZEROS = floats(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(4, 3)  # none, one, two, three a row
-FEW = RNG.integers(0, 3, (4, 3)).astype(np.float32)
+ZEROS = float_vector(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(
+    4, 3
+)  # none, one, two, three a row
+TIED_VALUES = RNG.integers(0, 3, (4, 3)).astype(np.float32)
 
 
-ODD = [
-    Row("ReduceProd", along(torch.prod, 1), [ZEROS, ints(1)], {"keepdims": 0}),
-    Row("ReduceProd", torch.prod, [ZEROS], {"keepdims": 0}),
-    Row("ReduceMax", along(torch.amax, 1), [FEW, ints(1)], {"keepdims": 0}),
-    Row("ReduceMin", along(torch.amin, (0, 1)), [FEW], {"keepdims": 0}),
-    Row("ReduceL1", along(PARTS["ReduceL1"], 1, False), [ZEROS, ints(1)], {"keepdims": 0}),
-    Row("ReduceL2", along(PARTS["ReduceL2"], 1, False), [ZEROS, ints(1)], {"keepdims": 0}),
-    Row("ReduceLogSumExp", along(torch.logsumexp, 1), [100 * ZEROS, ints(1)], {"keepdims": 0}),
+SPECIAL_CASES = [
+    GradientCase("ReduceProd", with_arguments(torch.prod, 1), [ZEROS, int_vector(1)],
+                 {"keepdims": 0}),
+    GradientCase("ReduceProd", torch.prod, [ZEROS], {"keepdims": 0}),
+    GradientCase("ReduceMax", with_arguments(torch.amax, 1), [TIED_VALUES, int_vector(1)],
+                 {"keepdims": 0}),
+    GradientCase("ReduceMin", with_arguments(torch.amin, (0, 1)), [TIED_VALUES], {"keepdims": 0}),
+    GradientCase("ReduceL1", with_arguments(REDUCTIONS["ReduceL1"], 1, False),
+                 [ZEROS, int_vector(1)], {"keepdims": 0}),
+    GradientCase("ReduceL2", with_arguments(REDUCTIONS["ReduceL2"], 1, False),
+                 [ZEROS, int_vector(1)], {"keepdims": 0}),
+    GradientCase("ReduceLogSumExp", with_arguments(torch.logsumexp, 1),
+                 [100 * ZEROS, int_vector(1)], {"keepdims": 0}),
 ]  # fmt: skip
 
 
 def test_reductions_with_zeros_and_of_equal_elements() -> None:
-    assert_rows(ODD)
+    assert_operator_gradients(SPECIAL_CASES)
 
 
 @pytest.mark.parametrize(("scale", "tolerance"), [(1, 1e-5), (10, 1e-4)])
 def test_softmax_along_any_axis(scale: float, tolerance: float) -> None:
     # Where one share is nearly 1 all gradients are small, as digits cancel, in PyTorch too.
-    assert_rows(shares(scale), tolerance)
+    assert_operator_gradients(softmax_cases(scale), tolerance)
 
 
 def test_the_largest_elements_pass_to_their_places() -> None:
-    assert_rows(RANKED)
+    assert_operator_gradients(TOPK_CASES)
 
 
-class Halved(nn.Module):
+class HalfPrecision(nn.Module):
     """Numbers of half precision, as which PyTorch passes the gradient, too."""
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -137,11 +144,11 @@ class Halved(nn.Module):
 
 
 def test_a_loss_of_digits_passes_the_gradient() -> None:
-    x, y = torch.tensor(between(-3, 3)), torch.tensor(between(-3, 3, 5, 1))
-    assert_gradients(Halved(), x, y, tolerance=1e-3)
+    x, y = torch.tensor(uniform(-3, 3)), torch.tensor(uniform(-3, 3, 5, 1))
+    assert_gradients(HalfPrecision(), x, y, tolerance=1e-3)
 
 
-class Steps(nn.Module):
+class StepFunctions(nn.Module):
     """Types of numbers, truths and places beside what has a slope."""
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -150,14 +157,18 @@ class Steps(nn.Module):
 
 
 def test_types_pass_gradients_and_truths_and_places_have_none() -> None:
-    assert_gradients(Steps(), torch.tensor(between(-3, 3)), torch.tensor(between(-3, 3, 5, 1)))
+    assert_gradients(
+        StepFunctions(), torch.tensor(uniform(-3, 3)), torch.tensor(uniform(-3, 3, 5, 1))
+    )
 
 
 def test_reductions_of_nothing_pass_nothing() -> None:
     nothing = np.zeros((2, 0, 3), np.float32)
-    assert_rows([
-        Row("ReduceProd", along(torch.prod, 1), [nothing, ints(1)], {"keepdims": 0}),
-        Row("ReduceSum", along(torch.sum, 1), [nothing, ints(1)], {"keepdims": 0}),
+    assert_operator_gradients([
+        GradientCase("ReduceProd", with_arguments(torch.prod, 1), [nothing, int_vector(1)],
+                     {"keepdims": 0}),
+        GradientCase("ReduceSum", with_arguments(torch.sum, 1), [nothing, int_vector(1)],
+                     {"keepdims": 0}),
     ])  # fmt: skip
 
 
@@ -169,4 +180,4 @@ def test_what_has_no_slope_says_why() -> None:
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     with pytest.raises(UnsupportedOperator, match=r"one hot.*Hardmax has no gradient: it jumps"):
-        nbglcnn.gradient(model, between(-1, 1, 2, 3), of="y", wrt="x")
+        nbglcnn.gradient(model, uniform(-1, 1, 2, 3), of="y", wrt="x")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gradients import assert_gradients
+from gradient_checks import assert_gradients
 
 CASES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "nearest": (partial(F.interpolate, scale_factor=2), (2, 3, 3, 5)),
@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-class Function(nn.Module):
+class FunctionModule(nn.Module):
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.function = function
@@ -39,4 +39,4 @@ class Function(nn.Module):
 def test_maps_of_another_size(name: str) -> None:
     function, shape = CASES[name]
     torch.manual_seed(5)
-    assert_gradients(Function(function), torch.randn(shape))
+    assert_gradients(FunctionModule(function), torch.randn(shape))

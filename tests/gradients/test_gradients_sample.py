@@ -4,43 +4,50 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from cases.pool import Unpooled
+from cases.pool import UnpoolAutoencoder
 from cases.sample import Warp, boxes
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import nbglcnn
-from gradients import assert_gradients
+from gradient_checks import assert_gradients
 from nbglcnn.errors import UnsupportedOperator
-from operator_gradients import RNG, Row, assert_rows, between, ints
-from sampling_gradients import NAMES, REGIONS, UNPOOLED, WINDOWS, mixed, sampled
+from operator_gradients import RNG, GradientCase, assert_operator_gradients, int_vector, uniform
+from sampling_gradients import (
+    COL2IM_CASES,
+    MAX_UNPOOL_CASES,
+    ROI_ALIGN_CASES,
+    TORCH_MODES,
+    grid_sample_case,
+    grid_sample_cases,
+)
 
-STATE = RNG.bit_generator.state
+RNG_STATE = RNG.bit_generator.state
 PADDINGS = ("zeros", "border", "reflection")
 
 
 @pytest.fixture(autouse=True)
-def same_numbers() -> None:
+def reset_rng() -> None:
     """Whichever tests run."""
-    RNG.bit_generator.state = STATE
+    RNG.bit_generator.state = RNG_STATE
 
 
-@pytest.mark.parametrize("mode", NAMES)
+@pytest.mark.parametrize("mode", TORCH_MODES)
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_maps_sampled_within_and_far_beyond(mode: str, padding: str) -> None:
-    assert_rows(mixed(mode, padding))
+    assert_operator_gradients(grid_sample_cases(mode, padding))
 
 
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 def test_volumes_sampled_within_and_far_beyond(mode: str) -> None:
-    assert_rows([
-        sampled(mode, padding, padding == "border", between(-1, 1, 2, 3, 2, 4, 3),
-                between(-1.7, 1.7, 2, 2, 3, 5, 3))
+    assert_operator_gradients([
+        grid_sample_case(mode, padding, padding == "border", uniform(-1, 1, 2, 3, 2, 4, 3),
+                         uniform(-1.7, 1.7, 2, 2, 3, 5, 3))
         for padding in PADDINGS
     ])  # fmt: skip
 
 
-def cubic(x: Tensor, grid: Tensor) -> Tensor:
+def cubic_volume_sample(x: Tensor, grid: Tensor) -> Tensor:
     """Volumes sampled by a matrix of shares along each axis, zeros outside; torch has no such."""
     shares = []
     for axis, size in enumerate(x.shape[:1:-1]):
@@ -52,22 +59,31 @@ def cubic(x: Tensor, grid: Tensor) -> Tensor:
 
 
 def test_volumes_sampled_by_cubic_mixtures() -> None:
-    grid = between(-1.5, 1.5, 2, 2, 3, 5, 3)
-    assert_rows(
-        [Row("GridSample", cubic, [between(-1, 1, 2, 3, 3, 4, 5), grid], {"mode": "cubic"})]
+    grid = uniform(-1.5, 1.5, 2, 2, 3, 5, 3)
+    assert_operator_gradients(
+        [
+            GradientCase(
+                "GridSample",
+                cubic_volume_sample,
+                [uniform(-1, 1, 2, 3, 3, 4, 5), grid],
+                {"mode": "cubic"},
+            )
+        ]
     )
 
 
 def test_samples_just_on_pixels_and_on_the_edge() -> None:
     line = torch.linspace(-1, 1, 5)
     grid = torch.stack(torch.meshgrid(line, 1.5 * line, indexing="xy"), -1)[None].numpy()
-    x = between(-1, 1, 1, 3, 5, 5)
-    assert_rows([sampled("linear", padding, 1, x, grid) for padding in PADDINGS])
+    x = uniform(-1, 1, 1, 3, 5, 5)
+    assert_operator_gradients(
+        [grid_sample_case("linear", padding, 1, x, grid) for padding in PADDINGS]
+    )
 
 
 def test_more_samples_than_a_pass_looks_at() -> None:
-    x, grid = between(-1, 1, 1, 3, 5, 7), between(-1.2, 1.2, 1, 97, 101, 2)
-    assert_rows([sampled("linear", "border", 0, x, grid)])
+    x, grid = uniform(-1, 1, 1, 3, 5, 7), uniform(-1.2, 1.2, 1, 97, 101, 2)
+    assert_operator_gradients([grid_sample_case("linear", "border", 0, x, grid)])
 
 
 def test_a_spatial_transformer() -> None:
@@ -80,7 +96,7 @@ def test_a_spatial_transformer() -> None:
 
 
 def test_maps_of_boxes_have_gradients_and_boxes_none() -> None:
-    assert_rows(REGIONS)
+    assert_operator_gradients(ROI_ALIGN_CASES)
 
 
 def test_the_largest_share_of_a_bin_has_no_gradient() -> None:
@@ -96,18 +112,20 @@ def test_the_largest_share_of_a_bin_has_no_gradient() -> None:
     model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=10)
     said = "^boxes: RoiAlign with mode='max' has no gradient; avg has"
     with pytest.raises(UnsupportedOperator, match=said):
-        nbglcnn.gradient(model, between(-1, 1, 1, 1, 4, 4), "y", wrt="x")
+        nbglcnn.gradient(model, uniform(-1, 1, 1, 1, 4, 4), "y", wrt="x")
 
 
 def test_windows_that_are_added_where_they_came_from() -> None:
-    assert_rows(WINDOWS)
+    assert_operator_gradients(COL2IM_CASES)
 
 
 def test_windows_that_leave_a_rest_of_the_image() -> None:
     right = lambda x: F.fold(x, (7, 8), 3, stride=3, padding=1)  # noqa: E731
-    x = between(-1, 1, 1, 18, 9)
+    x = uniform(-1, 1, 1, 18, 9)
     attributes = {"strides": (3, 3), "pads": (1, 1, 1, 1)}
-    assert_rows([Row("Col2Im", right, [x, ints(7, 8), ints(3, 3)], attributes)])
+    assert_operator_gradients(
+        [GradientCase("Col2Im", right, [x, int_vector(7, 8), int_vector(3, 3)], attributes)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,8 +136,8 @@ def test_largest_elements_that_are_put_back(
     axes: int, window: int | tuple[int, ...], shape: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
-    assert_gradients(Unpooled(axes, window), torch.randn(shape))
+    assert_gradients(UnpoolAutoencoder(axes, window), torch.randn(shape))
 
 
 def test_elements_that_are_put_to_any_place() -> None:
-    assert_rows(UNPOOLED)
+    assert_operator_gradients(MAX_UNPOOL_CASES)

@@ -5,35 +5,41 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradients import assert_gradients
-from operator_gradients import RNG, Row, assert_rows
-from scatter_gradients import REDUCTIONS, elements, scattered, slices, uneven
+from gradient_checks import assert_gradients
+from operator_gradients import RNG, GradientCase, assert_operator_gradients
+from scatter_gradients import (
+    REDUCTIONS,
+    scatter_cases,
+    scatter_elements_case,
+    scatter_nd_case,
+    uniform_values,
+)
 
-STATE = RNG.bit_generator.state
+RNG_STATE = RNG.bit_generator.state
 
 
 @pytest.fixture(autouse=True)
-def same_numbers() -> None:
+def reset_rng() -> None:
     """Whichever tests run."""
-    RNG.bit_generator.state = STATE
+    RNG.bit_generator.state = RNG_STATE
 
 
-def few(*shape: int) -> np.ndarray:
+def tied_values(*shape: int) -> np.ndarray:
     """Whole numbers, so that some are equal and some are 0."""
     return RNG.integers(-2, 3, shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_updates_of_places(reduction: str) -> None:
-    assert_rows(scattered(reduction))
+    assert_operator_gradients(scatter_cases(reduction))
 
 
 @pytest.mark.parametrize("reduction", ["mul", "max", "min"])
 def test_updates_that_are_equal_or_zero(reduction: str) -> None:
-    assert_rows([
-        elements(reduction, (5, 7), 1, 6, few),
-        elements(reduction, (4,), 0, 9, few),
-        slices(reduction, (2, 3, 4), 2, (3, 3), few),
+    assert_operator_gradients([
+        scatter_elements_case(reduction, (5, 7), 1, 6, tied_values),
+        scatter_elements_case(reduction, (4,), 0, 9, tied_values),
+        scatter_nd_case(reduction, (2, 3, 4), 2, (3, 3), tied_values),
     ])  # fmt: skip
 
 
@@ -44,10 +50,19 @@ def test_of_updates_that_one_place_had_each_has_its_gradient() -> None:
     def right(x: Tensor, updates: Tensor) -> Tensor:
         return x.scatter(1, torch.tensor(places), updates)
 
-    assert_rows([Row("ScatterElements", right, [uneven(2, 5), places, uneven(2, 3)], {"axis": 1})])
+    assert_operator_gradients(
+        [
+            GradientCase(
+                "ScatterElements",
+                right,
+                [uniform_values(2, 5), places, uniform_values(2, 3)],
+                {"axis": 1},
+            )
+        ]
+    )
 
 
-class Reduced(nn.Module):
+class ScatterReduce(nn.Module):
     def __init__(self, reduce: str, include_self: bool) -> None:
         super().__init__()
         self.how = {"reduce": reduce, "include_self": include_self}
@@ -62,4 +77,4 @@ def test_reductions_of_a_module_with_and_without_what_was_there(
     reduce: str, include_self: bool
 ) -> None:
     torch.manual_seed(3)
-    assert_gradients(Reduced(reduce, include_self), torch.randn(2, 5), torch.randn(2, 4))
+    assert_gradients(ScatterReduce(reduce, include_self), torch.randn(2, 5), torch.randn(2, 4))

@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Session, UnsupportedModel, Viewer, compile
 from nbglcnn.load import load
-from nbglcnn.python_fallback import load_mixed
+from nbglcnn.python_fallback import load_with_fallback
 
 X = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
 Function = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
 
-class Block(nn.Module):
+class FunctionThenConv(nn.Module):
     def __init__(self, function: Function) -> None:
         super().__init__()
         self.function = function
@@ -29,26 +29,26 @@ class Block(nn.Module):
         return self.conv(self.function(self, x))
 
 
-class Deciding(Block):
+class Deciding(FunctionThenConv):
     """Cannot be traced, so that a Viewer has Python compute it."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x) if x.sum() > 1e9 else self.function(self, x)
 
 
-class Always(nn.Dropout):
+class AlwaysTraining(nn.Dropout):
     def train(self, mode: bool = True) -> Any:
         return super().train(True)
 
 
-def scripted(x: torch.Tensor) -> torch.Tensor:
+def scripted_dropout(x: torch.Tensor) -> torch.Tensor:
     return F.dropout(x, 0.5, True)
 
 
-SCRIPTED = torch.jit.script(scripted)
+SCRIPTED_DROPOUT = torch.jit.script(scripted_dropout)
 
 # A function, what the message calls it, and what it says to write.
-LEFT_ON: dict[str, tuple[Function, str, str]] = {
+ACTIVE_DROPOUTS: dict[str, tuple[Function, str, str]] = {
     "dropout": (lambda m, x: F.dropout(x, 0.5), "dropout", "F.dropout"),
     "in place": (lambda m, x: F.dropout(x * 1, 0.5, inplace=True), "dropout", "F.dropout"),
     "everything": (lambda m, x: F.dropout(x, 1.0), "dropout", "F.dropout"),
@@ -65,7 +65,7 @@ LEFT_ON: dict[str, tuple[Function, str, str]] = {
     "operator": (lambda m, x: torch.native_dropout(x, 0.5, True)[0], "native_dropout", "F.dropout"),
     "made in forward": (lambda m, x: nn.Dropout(0.5)(x), "dropout", "nn.Dropout in __init__"),
     "made in 2d": (lambda m, x: nn.Dropout2d(0.5)(x), "dropout2d", "nn.Dropout2d in __init__"),
-    "without eval": (lambda m, x: Always(0.5)(x), "dropout", "F.dropout"),
+    "without eval": (lambda m, x: AlwaysTraining(0.5)(x), "dropout", "F.dropout"),
     "attention": (
         lambda m, x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5),
         "scaled_dot_product_attention",
@@ -73,17 +73,17 @@ LEFT_ON: dict[str, tuple[Function, str, str]] = {
     ),
     "rrelu": (lambda m, x: F.rrelu(x, training=True), "rrelu", "F.rrelu"),
     "rrelu, positive": (lambda m, x: F.rrelu(x.abs(), training=True), "rrelu", "F.rrelu"),
-    "TorchScript": (lambda m, x: SCRIPTED(x), "dropout", "F.dropout"),
+    "TorchScript": (lambda m, x: SCRIPTED_DROPOUT(x), "dropout", "F.dropout"),
 }
 
 
-@pytest.mark.parametrize("door", [load, load_mixed])
-@pytest.mark.parametrize("kind", LEFT_ON)
+@pytest.mark.parametrize("door", [load, load_with_fallback])
+@pytest.mark.parametrize("kind", ACTIVE_DROPOUTS)
 def test_a_dropout_that_eval_leaves_on_is_refused_with_its_line(
     kind: str, door: Callable[..., Any]
 ) -> None:
-    function, name, write = LEFT_ON[kind]
-    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(function)).eval()
+    function, name, write = ACTIVE_DROPOUTS[kind]
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), FunctionThenConv(function)).eval()
     before = torch.get_rng_state()
     with pytest.raises(UnsupportedModel) as error:
         door(model, X)
@@ -96,16 +96,16 @@ def test_a_dropout_that_eval_leaves_on_is_refused_with_its_line(
     assert torch.equal(torch.get_rng_state(), before)
 
 
-GLOBAL = nn.Dropout(0.5)
-AROUND = nn.Dropout2d(0.5)
+GLOBAL_DROPOUT = nn.Dropout(0.5)
+CLOSURE_DROPOUT = nn.Dropout2d(0.5)
 
 
-class Global(nn.Module):
+class UsesGlobal(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return GLOBAL(x)
+        return GLOBAL_DROPOUT(x)
 
 
-def around(drop: nn.Module) -> nn.Module:
+def uses_closure(drop: nn.Module) -> nn.Module:
     class Around(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return drop(x)
@@ -113,7 +113,7 @@ def around(drop: nn.Module) -> nn.Module:
     return Around()
 
 
-class Held(nn.Module):
+class UsesContainer(nn.Module):
     def __init__(self, drops: Any, key: Any) -> None:
         super().__init__()
         self.drops, self.key = drops, key
@@ -122,40 +122,40 @@ class Held(nn.Module):
         return self.drops[self.key](x)
 
 
-UNREACHED: dict[str, tuple[Callable[[], nn.Module], str]] = {
+UNREGISTERED_DROPOUTS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "list": (
-        lambda: Held([nn.Identity(), nn.Dropout(0.5)], 1),
+        lambda: UsesContainer([nn.Identity(), nn.Dropout(0.5)], 1),
         "it does not reach 1.drops[1] (Dropout), which is in a plain list. Write self.drops = "
         "nn.ModuleList(…)",
     ),
     "dict": (
-        lambda: Held({"a": nn.Sequential(nn.Dropout2d(0.5))}, "a"),
+        lambda: UsesContainer({"a": nn.Sequential(nn.Dropout2d(0.5))}, "a"),
         "it does not reach 1.drops['a'] (Sequential), which is in a plain dict. Write self.drops = "
         "nn.ModuleDict(…)",
     ),
     "global": (
-        Global,
-        "it does not reach GLOBAL (Dropout), a global of test_active_dropout.py. Make it an "
-        "attribute of the module in __init__, or call GLOBAL.eval()",
+        UsesGlobal,
+        "it does not reach GLOBAL_DROPOUT (Dropout), a global of test_active_dropout.py. Make it an "
+        "attribute of the module in __init__, or call GLOBAL_DROPOUT.eval()",
     ),
     "closure": (
-        lambda: around(AROUND),
+        lambda: uses_closure(CLOSURE_DROPOUT),
         "it does not reach drop (Dropout2d), a variable around forward. Make it an attribute of "
         "the module in __init__, or call drop.eval()",
     ),
 }
 
 
-@pytest.mark.parametrize("kind", UNREACHED)
+@pytest.mark.parametrize("kind", UNREGISTERED_DROPOUTS)
 def test_a_dropout_that_eval_does_not_reach_is_named_with_its_place(kind: str) -> None:
-    make, words = UNREACHED[kind]
+    make, words = UNREGISTERED_DROPOUTS[kind]
     with pytest.raises(UnsupportedModel) as error:
         load(nn.Sequential(nn.Conv2d(4, 4, 1), make()).eval(), X)
     assert str(error.value).endswith(words)
 
 
 # What forward does with a dropout's result before it returns the block's own.
-UNUSED: dict[str, Function] = {
+UNUSED_DROPOUTS: dict[str, Function] = {
     "dropout": lambda m, x: (F.dropout(x), x)[1],
     "rrelu": lambda m, x: (F.rrelu(x, training=True), x)[1],
     "attention": lambda m, x: (F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), x)[1],
@@ -164,32 +164,36 @@ UNUSED: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("kind", UNUSED)
+@pytest.mark.parametrize("kind", UNUSED_DROPOUTS)
 def test_a_dropout_whose_result_is_not_used_changes_nothing(kind: str) -> None:
-    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(UNUSED[kind])).eval()
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), FunctionThenConv(UNUSED_DROPOUTS[kind])).eval()
     with Session(compile(model, X)) as session, torch.no_grad():
         assert_equal(session.run(X.numpy())["output"], model(X).numpy())
 
 
-def into(x: torch.Tensor, write: Callable[[torch.Tensor, torch.Tensor], object]) -> torch.Tensor:
+def write_in_place(
+    x: torch.Tensor, write: Callable[[torch.Tensor, torch.Tensor], object]
+) -> torch.Tensor:
     y = x.clone()
     write(y, F.dropout(x))
     return y
 
 
-USED: dict[str, Function] = {
+USED_DROPOUTS: dict[str, Function] = {
     "a layer": lambda m, x: (m.conv(F.dropout(x)), x)[1],
-    "in place": lambda m, x: into(x, lambda y, dropped: y.add_(dropped)),
-    "of a view": lambda m, x: into(x, lambda y, dropped: y.view(-1).add_(dropped.view(-1))),
-    "an item": lambda m, x: into(x, lambda y, dropped: y.__setitem__(0, dropped[0])),
-    "out": lambda m, x: into(x, lambda y, dropped: torch.add(x, dropped, out=y)),
+    "in place": lambda m, x: write_in_place(x, lambda y, dropped: y.add_(dropped)),
+    "of a view": lambda m, x: write_in_place(
+        x, lambda y, dropped: y.view(-1).add_(dropped.view(-1))
+    ),
+    "an item": lambda m, x: write_in_place(x, lambda y, dropped: y.__setitem__(0, dropped[0])),
+    "out": lambda m, x: write_in_place(x, lambda y, dropped: torch.add(x, dropped, out=y)),
     "a number": lambda m, x: x * F.dropout(x).mean().item(),
 }
 
 
-@pytest.mark.parametrize("kind", USED)
+@pytest.mark.parametrize("kind", USED_DROPOUTS)
 def test_a_dropout_whose_result_is_used_in_any_way_is_refused(kind: str) -> None:
-    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(USED[kind])).eval()
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), FunctionThenConv(USED_DROPOUTS[kind])).eval()
     with pytest.raises(UnsupportedModel, match="dropout draws a mask at random in each call"):
         load(model, X)
 
@@ -207,10 +211,10 @@ def test_python_computes_no_layer_that_drops_at_random() -> None:
 def test_python_computes_no_layer_that_reads_a_number_of_what_was_dropped() -> None:
     block = Deciding(lambda m, x: x * F.dropout(x).mean().item())
     with pytest.raises(UnsupportedModel, match="dropout draws a mask"):
-        load_mixed(nn.Sequential(nn.Conv2d(4, 4, 1), block).eval(), X)
+        load_with_fallback(nn.Sequential(nn.Conv2d(4, 4, 1), block).eval(), X)
 
 
-OFF: dict[str, Function] = {
+INACTIVE_DROPOUTS: dict[str, Function] = {
     "self.training": lambda m, x: F.dropout(x, 0.5, m.training),
     "p=0": lambda m, x: F.dropout(x, 0.0),
     "attention": lambda m, x: F.scaled_dot_product_attention(
@@ -220,9 +224,9 @@ OFF: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("kind", OFF)
+@pytest.mark.parametrize("kind", INACTIVE_DROPOUTS)
 def test_a_dropout_that_eval_switches_off_changes_nothing(kind: str) -> None:
-    model = nn.Sequential(nn.Conv2d(4, 4, 1), Block(OFF[kind])).eval()
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), FunctionThenConv(INACTIVE_DROPOUTS[kind])).eval()
     with Session(compile(model, X)) as session, torch.no_grad():
         assert_equal(session.run(X.numpy())["output"], model(X).numpy())
 

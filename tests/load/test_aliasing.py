@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 import nbglcnn
-from changed import behind, evaluated, outputs_by_hook, outputs_of
-from equal import assert_all_equal, assert_equal
-from nbglcnn.graph import Graph, inside, returns
-from nbglcnn.load import Joined, Side, load, model_of, with_parameters
+from assertions import assert_all_equal, assert_equal
+from hook_changes import change_after_key, evaluate_outputs, outputs_by_hook, run_model
+from nbglcnn.graph import Graph, is_inside_call, return_order
+from nbglcnn.load import ComparisonModel, ComparisonSide, load, model_of, with_parameters
 from nbglcnn.lowering.lower import lower
-from nbglcnn.python_fallback import load_mixed
-from nbglcnn.reference import reference
+from nbglcnn.python_fallback import load_with_fallback
+from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
-from onnx_models import small
+from onnx_models import small_model
 
 SHAPE = (1, 3, 2, 3)
 
@@ -28,8 +28,8 @@ def assert_hooks_act_alike(model: nn.Module, *keys: str) -> Graph:
     model.eval()
     x = torch.rand(SHAPE) - 0.5
     graph, arrays = load(model, x)
-    plain = outputs_of(model, (x,))
-    for one, expected in zip(evaluated(graph, arrays), plain, strict=True):
+    plain = run_model(model, (x,))
+    for one, expected in zip(evaluate_outputs(graph, arrays), plain, strict=True):
         assert_equal(one, expected)
     tried = set()
     for key in graph.keys:
@@ -37,7 +37,7 @@ def assert_hooks_act_alike(model: nn.Module, *keys: str) -> Graph:
         if wanted is None:
             continue
         tried.add(key.name)
-        given = evaluated(behind(graph, key), arrays)
+        given = evaluate_outputs(change_after_key(graph, key), arrays)
         for one, expected in zip(given, wanted, strict=True):
             assert_equal(one, expected, name=f"{key.name} changed")
     assert tried.issuperset(keys), tried
@@ -48,7 +48,7 @@ def operators(graph: Graph) -> list[str]:
     return [node.op for node in graph.nodes]
 
 
-class Skip(nn.Module):
+class SkipAround(nn.Module):
     """What passes on is read by one of two."""
 
     def __init__(self, passes: nn.Module) -> None:
@@ -65,12 +65,12 @@ class Contiguous(nn.Module):
         return x.contiguous()
 
 
-class Copies(nn.Module):
+class CopiesInput(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([x.clone()]).float()
 
 
-class Looks(nn.Module):
+class PassthroughWithHead(nn.Module):
     """Gives back what it gets, and what it computes of it."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Looks(nn.Module):
         return x, self.head(x)
 
 
-PASSES = {
+PASSTHROUGH_MODULES = {
     "Dropout": nn.Dropout(),
     "Dropout2d": nn.Dropout2d(),
     "AlphaDropout": nn.AlphaDropout(),
@@ -90,27 +90,27 @@ PASSES = {
     "Sequential of nothing": nn.Sequential(),
     "Sequential of such": nn.Sequential(nn.Identity(), nn.Sequential(nn.Dropout(), nn.Identity())),
     "contiguous()": Contiguous(),
-    "copies": Copies(),
+    "copies": CopiesInput(),
 }
 
 
-@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("name", PASSTHROUGH_MODULES)
 def test_a_skip_from_before_a_module_that_computes_nothing_stays_before_it(name: str) -> None:
-    graph = assert_hooks_act_alike(Skip(PASSES[name]), "x", "passes", "conv")
+    graph = assert_hooks_act_alike(SkipAround(PASSTHROUGH_MODULES[name]), "x", "passes", "conv")
     assert operators(graph) == ["Relu", "Identity", "Conv", "Add"]
     assert graph.key("passes").value != graph.key("relu").value
     assert [key.name for key in graph.keys if key.call is None] == ["x", "relu", "add"]
 
 
-@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("name", PASSTHROUGH_MODULES)
 def test_where_all_read_behind_it_the_value_is_the_same(name: str) -> None:
-    model = nn.Sequential(nn.Conv2d(3, 3, 1), PASSES[name], nn.ReLU())
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), PASSTHROUGH_MODULES[name], nn.ReLU())
     graph = assert_hooks_act_alike(model, "0", "1", "2")
     assert operators(graph) == ["Conv", "Relu"]
     assert graph.key("0").value == graph.key("1").value
 
 
-class Returned(nn.Module):
+class ReturnsPassthrough(nn.Module):
     def __init__(self, *, before: bool) -> None:
         super().__init__()
         self.drop, self.before = nn.Dropout(), before
@@ -122,11 +122,11 @@ class Returned(nn.Module):
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_value_that_is_returned_is_so_before_or_behind(before: bool) -> None:
-    graph = assert_hooks_act_alike(Returned(before=before), "drop")
+    graph = assert_hooks_act_alike(ReturnsPassthrough(before=before), "drop")
     assert len(set(graph.outputs)) == 1 + before
 
 
-class Unused(nn.Module):
+class UnusedTap(nn.Module):
     """A module that looks on: nobody reads what it gives."""
 
     def __init__(self) -> None:
@@ -138,30 +138,30 @@ class Unused(nn.Module):
         return self.conv(x)
 
 
-class Twice(nn.Module):
+class SameTensorTwice(nn.Module):
     """One tensor under two names of an output, each read by somebody."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.pair, self.conv = Pair(), nn.Conv2d(3, 3, 1)
+        self.pair, self.conv = AliasedOutputs(), nn.Conv2d(3, 3, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         given = self.pair(x)
         return self.conv(given["last"]) - given["all"][0]
 
 
-class Pair(nn.Module):
+class AliasedOutputs(nn.Module):
     def forward(self, x: Tensor) -> dict[str, Any]:
         y = x * 3
         return {"last": y, "all": [y, x]}
 
 
-class Nested(nn.Module):
+class NestedAliases(nn.Module):
     """A module reads a value that another one, around it, returns; and is called twice."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks, self.drop = Looks(), nn.Dropout()
+        self.looks, self.drop = PassthroughWithHead(), nn.Dropout()
 
     def forward(self, x: Tensor) -> Tensor:
         y, a = self.looks(x)
@@ -169,12 +169,12 @@ class Nested(nn.Module):
         return y * a + z * b + x
 
 
-class Stored(nn.Module):
+class StoredTensor(nn.Module):
     """A module gives back what another one has kept, whatever it gets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.keeps, self.gives = Keeps(), Gives()
+        self.keeps, self.gives = KeepsTensor(), ReturnsStored()
         self.conv = nn.Conv2d(3, 3, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -182,35 +182,45 @@ class Stored(nn.Module):
         return self.gives(y, self.keeps) + y + x
 
 
-class Keeps(nn.Module):
+class KeepsTensor(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.kept = x
         return x
 
 
-class Gives(nn.Module):
-    def forward(self, x: Tensor, keeps: Keeps) -> Tensor:
+class ReturnsStored(nn.Module):
+    def forward(self, x: Tensor, keeps: KeepsTensor) -> Tensor:
         return keeps.kept
 
 
-class Same(nn.Module):
+class ReturnsInputTwice(nn.Module):
     """Gives twice what it gets, after it was read."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x, x
 
 
-class Doubled(nn.Module):
+class DuplicatedOutput(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.same, self.conv = Same(), nn.Conv2d(3, 3, 1)
+        self.same, self.conv = ReturnsInputTwice(), nn.Conv2d(3, 3, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         a, b = self.same(x.sigmoid())
         return self.conv(a) - b
 
 
-@pytest.mark.parametrize("kind", [Unused, Twice, Doubled, Nested, Stored, Looks])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        UnusedTap,
+        SameTensorTwice,
+        DuplicatedOutput,
+        NestedAliases,
+        StoredTensor,
+        PassthroughWithHead,
+    ],
+)
 def test_hooks_act_alike_in(kind: type[nn.Module]) -> None:
     assert_hooks_act_alike(kind())
 
@@ -230,21 +240,21 @@ def test_what_is_written_into_what_was_passed_on_is_written_into_both() -> None:
     x = torch.randn(SHAPE)
     model = Writes().eval()
     graph, arrays = load(model, x)
-    [given] = evaluated(graph, arrays)
-    assert_equal(given, outputs_of(model, (x,))[0])
+    [given] = evaluate_outputs(graph, arrays)
+    assert_equal(given, run_model(model, (x,))[0])
 
 
-class Multiplies(nn.Module):
+class MultipliesInPlace(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.mul_(2)
 
 
-class WritesPart(nn.Module):
+class WritesSlice(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x[:, :1].mul_(2)
 
 
-class Keeps(nn.Module):
+class KeepsTensor(nn.Module):
     """Keeps what it gives, as a skip connection does; other code reads it."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -252,7 +262,7 @@ class Keeps(nn.Module):
         return self.kept
 
 
-class InBuffer(nn.Module):
+class WritesBuffer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("kept", torch.ones(SHAPE))
@@ -262,7 +272,7 @@ class InBuffer(nn.Module):
         return self.kept
 
 
-class Beside(nn.Module):
+class ReadsBeforeAndAfter(nn.Module):
     """Reads what a module has written into, or kept, and what it gives."""
 
     def __init__(self, act: nn.Module) -> None:
@@ -277,19 +287,19 @@ class Beside(nn.Module):
         return self.head(before) - 3 * after
 
 
-WRITES: dict[str, Callable[[], nn.Module]] = {
+IN_PLACE_MODULES: dict[str, Callable[[], nn.Module]] = {
     "ReLU": lambda: nn.ReLU(inplace=True),
     "Hardswish": lambda: nn.Hardswish(inplace=True),
-    "a product": Multiplies,
-    "a part": WritesPart,
-    "what is kept": Keeps,
-    "a buffer": InBuffer,
+    "a product": MultipliesInPlace,
+    "a part": WritesSlice,
+    "what is kept": KeepsTensor,
+    "a buffer": WritesBuffer,
 }
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", IN_PLACE_MODULES)
 def test_what_a_module_gives_is_apart_from_what_it_writes_into_or_keeps(name: str) -> None:
-    model, x = Beside(WRITES[name]()), torch.rand(SHAPE) - 0.5
+    model, x = ReadsBeforeAndAfter(IN_PLACE_MODULES[name]()), torch.rand(SHAPE) - 0.5
     graph = assert_hooks_act_alike(model, "conv", "act", "head")
     with Session(lower(graph)) as session:
         session.bend("act", nbglcnn.transforms.multiply(-3))
@@ -315,7 +325,7 @@ def test_an_attribute_of_what_a_module_gives_is_there_where_it_is_read() -> None
 
     x = torch.rand(SHAPE)
     graph, arrays = load(Reads().eval(), x)
-    [given] = evaluated(graph, arrays)
+    [given] = evaluate_outputs(graph, arrays)
     assert_equal(given, (6 * x).numpy())
 
 
@@ -352,11 +362,11 @@ def test_a_list_that_a_module_adds_to_and_returns_is_still_its_callers() -> None
 
     x = torch.randn(SHAPE)
     graph, arrays = load(Lists().eval(), x)
-    assert_equal(evaluated(graph, arrays)[0], outputs_of(Lists(), (x,))[0])
+    assert_equal(evaluate_outputs(graph, arrays)[0], run_model(Lists(), (x,))[0])
 
 
 def test_a_model_is_left_as_it_was() -> None:
-    model = Skip(nn.Identity()).eval()
+    model = SkipAround(nn.Identity()).eval()
     load(model, torch.rand(SHAPE))
     for module in model.modules():
         assert not module._forward_hooks
@@ -366,13 +376,13 @@ def test_a_model_is_left_as_it_was() -> None:
 
 @pytest.mark.parametrize("observe", ["all", "outputs", ["conv"], ["passes"]])
 def test_telling_readers_apart_costs_no_pass_and_no_texture(observe: Any) -> None:
-    class Plain(Skip):
+    class Plain(SkipAround):
         def forward(self, x: Tensor) -> Tensor:
             h = torch.relu(x)
             return self.conv(h) + h
 
     x = torch.randn(SHAPE)
-    model = Skip(nn.Dropout()).eval()
+    model = SkipAround(nn.Dropout()).eval()
     graph, arrays = load(model, x)
     plan = lower(graph, observe=observe)
     kept = ["relu"] if observe == ["passes"] else observe
@@ -380,11 +390,11 @@ def test_telling_readers_apart_costs_no_pass_and_no_texture(observe: Any) -> Non
     assert len(plan.header.passes) == len(plain.header.passes)
     assert len(plan.header.textures) == len(plain.header.textures)
     with Session(plan) as session:
-        assert_all_equal(session.run(*arrays), reference(model, graph, arrays))
+        assert_all_equal(session.run(*arrays), compute_reference(model, graph, arrays))
 
 
 def test_the_layer_table_says_what_reads_behind_the_module() -> None:
-    plan = lower(load(Skip(nn.Dropout()).eval(), torch.rand(SHAPE))[0])
+    plan = lower(load(SkipAround(nn.Dropout()).eval(), torch.rand(SHAPE))[0])
     rows = {row.name: row for row in plan.header.layers}
     assert list(rows) == ["relu", "passes", "conv", "add"]
     assert (rows["passes"].role, rows["passes"].type) == ("alias", "Dropout")
@@ -394,19 +404,19 @@ def test_the_layer_table_says_what_reads_behind_the_module() -> None:
 
 
 def test_new_weights_reach_what_reads_behind_the_module() -> None:
-    model, other = Skip(nn.Dropout()).eval(), Skip(nn.Dropout()).eval()
+    model, other = SkipAround(nn.Dropout()).eval(), SkipAround(nn.Dropout()).eval()
     x = torch.randn(SHAPE)
     graph, arrays = load(model, x)
     weights = {name: tensor.numpy() for name, tensor in other.state_dict().items()}
     graph = with_parameters(graph, weights)
-    assert_equal(evaluated(graph, arrays)[0], outputs_of(other, (x,))[0])
+    assert_equal(evaluate_outputs(graph, arrays)[0], run_model(other, (x,))[0])
 
 
 def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
     x = torch.randn(SHAPE)
-    model, other = Skip(nn.Dropout()).eval(), Nested().eval()
-    sides = (Side(model_of(one), *load(one, x)) for one in (model, other))
-    joined = Joined(*sides, one_input=False, one_model=False)
+    model, other = SkipAround(nn.Dropout()).eval(), NestedAliases().eval()
+    sides = (ComparisonSide(model_of(one), *load(one, x)) for one in (model, other))
+    joined = ComparisonModel(*sides, shared_input=False, shared_weights=False)
     graph, arrays = load(joined)
     for prefix, own in (("A.", model), ("B.", other)):
         for key in graph.keys:
@@ -418,22 +428,24 @@ def test_two_networks_in_one_graph_keep_their_readers_apart() -> None:
             if wanted is None:
                 continue
             at = "AB".index(prefix[0])
-            assert_equal(evaluated(behind(graph, key), arrays)[at], wanted[0], name=key.name)
+            assert_equal(
+                evaluate_outputs(change_after_key(graph, key), arrays)[at], wanted[0], name=key.name
+            )
 
 
 def test_a_difference_is_that_of_changed_outputs() -> None:
     x = torch.randn(SHAPE)
-    model = Skip(nn.Dropout()).eval()
-    sides = (Side(model_of(model), *load(model, x)) for _ in "AB")
-    graph, _ = load(Joined(*sides, one_input=True, one_model=True))
+    model = SkipAround(nn.Dropout()).eval()
+    sides = (ComparisonSide(model_of(model), *load(model, x)) for _ in "AB")
+    graph, _ = load(ComparisonModel(*sides, shared_input=True, shared_weights=True))
     read = [n for n in graph.nodes if graph.key("A.output").value in n.inputs]
     assert read
-    assert not any(inside(graph, node, graph.key("A.output")) for node in read)
+    assert not any(is_inside_call(graph, node, graph.key("A.output")) for node in read)
     adds = [node for node in graph.nodes if node.op == "Add"]
-    assert [inside(graph, node, graph.key("A.output")) for node in adds] == [True, False]
+    assert [is_inside_call(graph, node, graph.key("A.output")) for node in adds] == [True, False]
 
 
-class Around(nn.Module):
+class CallsForeignModule(nn.Module):
     """Calls a module that lies elsewhere, and one of its own twice."""
 
     def __init__(self, elsewhere: nn.Module) -> None:
@@ -444,20 +456,20 @@ class Around(nn.Module):
         return self.inner(self.elsewhere(self.inner(x).sigmoid())) * 2
 
 
-class Calls(nn.Module):
+class NestedCalls(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Conv2d(3, 3, 1)
-        self.around = Around(self.first)
+        self.around = CallsForeignModule(self.first)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.around(self.around(self.first(x)).relu())
 
 
 def test_a_node_is_inside_the_calls_around_it_and_no_others() -> None:
-    graph, _ = load(Calls().eval(), torch.rand(SHAPE))
+    graph, _ = load(NestedCalls().eval(), torch.rand(SHAPE))
     found = {
-        key.name: "".join(".#"[inside(graph, node, key)] for node in graph.nodes)
+        key.name: "".join(".#"[is_inside_call(graph, node, key)] for node in graph.nodes)
         for key in graph.keys
     }
     assert operators(graph) == [
@@ -499,18 +511,18 @@ def test_keys_of_one_value_are_in_order_of_the_hooks_on_their_modules() -> None:
     hooked, told = told, []
     graph, _ = load(model, x)
     assert len({key.value for key in graph.keys if key.kind != "input"}) == 1
-    turn = returns(graph)
+    turn = return_order(graph)
     keys = sorted(graph.keys, key=lambda key: turn[key.call])
     assert [key.name for key in keys] == ["input", *hooked]
 
 
 def test_nothing_is_inside_a_value_of_a_file() -> None:
     """A file has no calls: who reads a value reads it from the operator that gives it."""
-    graph, _ = load(small())
-    assert not any(inside(graph, node, key) for node in graph.nodes for key in graph.keys)
+    graph, _ = load(small_model())
+    assert not any(is_inside_call(graph, node, key) for node in graph.nodes for key in graph.keys)
 
 
-class Left(nn.Module):
+class PythonFallbackNet(nn.Module):
     """Has a layer that Python computes, behind and before modules that compute nothing."""
 
     def __init__(self) -> None:
@@ -525,8 +537,8 @@ class Left(nn.Module):
 
 
 def test_what_python_computes_reads_behind_a_module_and_is_read_before_one() -> None:
-    graph, _ = load_mixed(Left().eval(), torch.rand(SHAPE))
-    [gru] = [node for node in graph.nodes if node.python is not None]
+    graph, _ = load_with_fallback(PythonFallbackNet().eval(), torch.rand(SHAPE))
+    [gru] = [node for node in graph.nodes if node.python_fallback is not None]
     assert gru.inputs[0] == graph.key("drop").value != graph.key("relu").value
     assert gru.outputs[0] == graph.key("gru[0]").value != graph.key("passes").value
     before, after = ([n.op for n in graph.nodes if graph.key(name).value in n.inputs]
@@ -534,16 +546,16 @@ def test_what_python_computes_reads_behind_a_module_and_is_read_before_one() -> 
     assert (before, after) == (["Identity", "Add"], ["MatMul"])
 
 
-class Program(nn.Module):
+class RandomProgram(nn.Module):
     """Random modules and operators over tensors of one shape; gives one of these or two."""
 
     def __init__(self, random: random.Random, depth: int = 2) -> None:
         super().__init__()
         kinds = [
             *(lambda: nn.Conv2d(3, 3, 1), nn.ReLU, nn.Identity, nn.Identity, nn.Dropout),
-            *(lambda: nn.Flatten(3), Contiguous, Copies),
+            *(lambda: nn.Flatten(3), Contiguous, CopiesInput),
             lambda: nn.Sequential(nn.Dropout(), nn.Identity()),
-            *([lambda: Program(random, depth - 1)] * (3 if depth else 0)),
+            *([lambda: RandomProgram(random, depth - 1)] * (3 if depth else 0)),
         ]
         self.own = nn.ModuleList(random.choice(kinds)() for _ in range(4))
         self.steps = [
@@ -571,4 +583,4 @@ class Program(nn.Module):
 @pytest.mark.parametrize("seed", range(12))
 def test_hooks_act_alike_in_random_modules(seed: int) -> None:
     torch.manual_seed(seed)
-    assert_hooks_act_alike(Program(random.Random(seed)))
+    assert_hooks_act_alike(RandomProgram(random.Random(seed)))

@@ -8,16 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Session, compile
 from nbglcnn.load.torch.translate import translation as translate
-from nbglcnn.load.torch.translate.aten_forms import FORMS
+from nbglcnn.load.torch.translate.aten_translations import TRANSLATIONS
 
 X = np.random.default_rng(5).standard_normal((3, 6, 11, 9)).astype(np.float32)
 Case = Callable[[torch.Tensor], object] | nn.Module
 
 
-class Applied(nn.Module):
+class FunctionModule(nn.Module):
     def __init__(self, function: Callable[[torch.Tensor], object]) -> None:
         super().__init__()
         self.function = function
@@ -26,14 +26,14 @@ class Applied(nn.Module):
         return self.function(x)
 
 
-def norm(**options: bool) -> nn.Module:
+def make_batch_norm(**options: bool) -> nn.Module:
     made = nn.BatchNorm2d(6, eps=1e-2, **options)
     made.running_mean = torch.linspace(-1, 1, 6)
     made.running_var = torch.linspace(0.2, 3, 6)
     return made
 
 
-OWN: dict[str, Case] = {
+OWN_TRANSLATIONS: dict[str, Case] = {
     "conv": nn.Conv2d(6, 4, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2),
     "conv without bias": nn.Conv2d(6, 4, 3, bias=False),
     "conv of one dimension": lambda x: F.conv1d(x.flatten(2), torch.ones(2, 6, 3), padding=1),
@@ -44,8 +44,8 @@ OWN: dict[str, Case] = {
     "linear over tokens": nn.Linear(9, 5),
     "linear without bias": nn.Linear(9, 5, bias=False),
     "matmul": lambda x: x @ x.transpose(-1, 2),
-    "norm": norm(),
-    "norm without weights": norm(affine=False),
+    "norm": make_batch_norm(),
+    "norm without weights": make_batch_norm(affine=False),
     "layer norm": nn.LayerNorm((11, 9), eps=1e-3),
     "layer norm without bias": nn.LayerNorm(9, bias=False),
     "functions": lambda x: torch.sqrt(torch.exp(-torch.abs(torch.tanh(torch.relu(x) - 0.1)))),
@@ -72,7 +72,7 @@ OWN: dict[str, Case] = {
     "names": lambda x: F.dropout(x.clone().contiguous(), 0.5, False) * 2,
 }
 # Their arguments have no form of ours.
-OTHERS: dict[str, Case] = {
+ONNXSCRIPT_TRANSLATIONS: dict[str, Case] = {
     "one example": lambda x: F.conv2d(x[0], torch.ones(2, 6, 3, 3)),
     "pools of one example": lambda x: (F.max_pool2d(x[0], 2), F.avg_pool2d(x[0], 2)),
     "vectors": lambda x: x.flatten(1) @ torch.ones(594),
@@ -85,8 +85,8 @@ OTHERS: dict[str, Case] = {
 }
 
 
-def compare(case: Case) -> None:
-    model = (case if isinstance(case, nn.Module) else Applied(case)).eval()
+def assert_equals_torch(case: Case) -> None:
+    model = (case if isinstance(case, nn.Module) else FunctionModule(case)).eval()
     with torch.no_grad():
         wanted = model(torch.from_numpy(X))
     with Session(compile(model, X)) as session:
@@ -96,21 +96,21 @@ def compare(case: Case) -> None:
         assert_equal(found[name], one.numpy(), name=name)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", OWN_TRANSLATIONS)
 def test_a_form_gives_pytorchs_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     used = {"flip", "slice", "select", "ones"}  # of other operators
-    translated = translate._Onnxscript.translated
+    translated = translate._OnnxscriptTranslator.translate_node
 
     def some(self: object, node: torch.fx.Node, values: object) -> object:
-        assert node.target not in FORMS, f"{node.target} is left to onnxscript"
+        assert node.target not in TRANSLATIONS, f"{node.target} is left to onnxscript"
         assert node.target._schema.name.removeprefix("aten::") in used
         return translated(self, node, values)
 
-    monkeypatch.setattr(translate._Onnxscript, "translated", some)
+    monkeypatch.setattr(translate._OnnxscriptTranslator, "translate_node", some)
     torch.manual_seed(0)
-    compare(OWN[name])
+    assert_equals_torch(OWN_TRANSLATIONS[name])
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", ONNXSCRIPT_TRANSLATIONS)
 def test_what_has_no_form_is_left_to_onnxscript(name: str) -> None:
-    compare(OTHERS[name])
+    assert_equals_torch(ONNXSCRIPT_TRANSLATIONS[name])

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Session, compile, verify
 from nbglcnn.errors import UnsupportedModel
 
@@ -21,7 +21,7 @@ class MadeInForward(nn.Module):
         return nn.BatchNorm2d(3)(x)  # type: ignore[no-any-return]
 
 
-class Statistics(nn.Module):
+class RunningStatistics(nn.Module):
     """Running statistics that are far from the batch's."""
 
     def __init__(self) -> None:
@@ -32,26 +32,26 @@ class Statistics(nn.Module):
         self.bias = nn.Parameter(torch.tensor([1.0, 0, -1]))
 
 
-class Functional(Statistics):
+class FunctionalBatchNorm(RunningStatistics):
     def forward(self, x: Tensor) -> Tensor:
         return F.batch_norm(x, self.mean, self.variance, self.weight, self.bias, training=True)
 
 
-class OfClones(Statistics):
+class ClonedStatistics(RunningStatistics):
     def forward(self, x: Tensor) -> Tensor:
         statistics = self.mean.clone(), self.variance.clone()
         y = F.batch_norm(x, *statistics, self.weight, training=True, momentum=0.3, eps=0.1)
         return y + F.batch_norm(x, self.mean, self.variance)
 
 
-class Native(nn.Module):
+class NativeBatchNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.native_batch_norm(
             x, None, None, torch.zeros(3), torch.ones(3), True, 0.1, 1e-5
         )[0]
 
 
-class PutInTraining(nn.Module):
+class SetToTraining(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm = nn.BatchNorm2d(3)
@@ -60,7 +60,7 @@ class PutInTraining(nn.Module):
         return self.norm.train()(x)  # type: ignore[no-any-return]
 
 
-class Instances(Statistics):
+class InstanceNorms(RunningStatistics):
     """By running statistics, then by each picture's own."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,7 +69,14 @@ class Instances(Statistics):
         return y + F.instance_norm(x)
 
 
-MODELS = [MadeInForward, Functional, OfClones, Native, PutInTraining, Instances]
+MODELS = [
+    MadeInForward,
+    FunctionalBatchNorm,
+    ClonedStatistics,
+    NativeBatchNorm,
+    SetToTraining,
+    InstanceNorms,
+]
 
 
 @pytest.mark.parametrize("made", MODELS)
@@ -81,13 +88,13 @@ def test_the_statistics_are_those_that_pytorch_takes(made: type[nn.Module]) -> N
     with Session(compile(model, X)) as session:
         assert_equal(session.run(X.numpy())["output"], right.detach().numpy())
         assert verify(session, model, X).ok
-    weighted = nn.Sequential(model, Times(torch.arange(right.numel()).reshape(right.shape)))
+    weighted = nn.Sequential(model, TimesBuffer(torch.arange(right.numel()).reshape(right.shape)))
     found = nbglcnn.gradient(weighted.eval(), X)["input"]
     assert x.grad is not None
     np.testing.assert_allclose(found, x.grad.numpy(), atol=1e-5 * float(x.grad.abs().max()))
 
 
-class Times(nn.Module):
+class TimesBuffer(nn.Module):
     def __init__(self, factors: Tensor) -> None:
         super().__init__()
         self.register_buffer("factors", factors)
@@ -97,7 +104,7 @@ class Times(nn.Module):
 
 
 def test_statistics_that_are_read_again_are_those_behind_their_change() -> None:
-    class Both(PutInTraining):
+    class Both(SetToTraining):
         def forward(self, x: Tensor) -> Tensor:
             y = self.norm.train()(x)
             return self.norm.eval()(y)  # type: ignore[no-any-return]
@@ -109,6 +116,6 @@ def test_statistics_that_are_read_again_are_those_behind_their_change() -> None:
 
 
 def test_a_batchnorm_that_forward_puts_in_training_mode_is_not_trained() -> None:
-    model = nn.Sequential(nn.Conv2d(3, 3, 1), PutInTraining())
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), SetToTraining())
     with pytest.raises(UnsupportedModel, match=r"1\.norm: forward itself puts this BatchNorm"):
         nbglcnn.train(model, (X, X), batch_size=4, steps=1, progress=False)

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Session, UnsupportedModel
 from nbglcnn.load import load
 
-Choice = Callable[["Chooses", Tensor], object]
+Choice = Callable[["ConditionalNet", Tensor], object]
 
 
-class Chooses(nn.Module):
+class ConditionalNet(nn.Module):
     """Multiplies by what is chosen; it has buffers, two of the same numbers, and an attribute."""
 
     def __init__(self, *choices: Choice) -> None:
@@ -36,7 +36,7 @@ class Chooses(nn.Module):
         return x * found
 
 
-class Alone(nn.Module):
+class ForwardOnly(nn.Module):
     """Nothing but forward."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -44,124 +44,141 @@ class Alone(nn.Module):
         return x * 2 if w[1] < 0.3 else x
 
 
-def element(m: Chooses, x: Tensor) -> object:
+def element(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     t[0] = x.sum()
     return t[0] > 3
 
 
-def view(m: Chooses, x: Tensor) -> object:
+def view(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     v = t[0:1]
     v += x.sum()
     return t[0] > 3
 
 
-def view_of_a_view(m: Chooses, x: Tensor) -> object:
+def view_of_a_view(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     t.unsqueeze(0)[:, 1:].copy_(x[:, 1:])
     return t[2] > 3
 
 
-def base(m: Chooses, x: Tensor) -> object:
+def write_to_base(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     v = t[1:]
     t.mul_(x[0])
     return v[0] > 3
 
 
-def out(m: Chooses, x: Tensor) -> object:
+def through_out_argument(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     torch.add(m.numbers, x[0], out=t)
     return t[0] > 3
 
 
-def places(m: Chooses, x: Tensor) -> object:
+def through_index_put(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     t.index_put_((torch.tensor([0]),), x.sum())
     return t[0] > 3
 
 
-def detached(m: Chooses, x: Tensor) -> object:
+def through_detach(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     t.detach().add_(x[0])
     return t[0] > 3
 
 
-def data(m: Chooses, x: Tensor) -> object:
+def through_data(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     t.data = x[0] + 1
     return t[0] > 3
 
 
-def buffer(m: Chooses, x: Tensor) -> object:
+def buffer(m: ConditionalNet, x: Tensor) -> object:
     m.numbers = x[0] + 1
     return m.numbers[0] > 3
 
 
-def buffer_in_place(m: Chooses, x: Tensor) -> object:
+def buffer_in_place(m: ConditionalNet, x: Tensor) -> object:
     m.part += x.sum()
     return m.numbers[1] > 3
 
 
-def attribute(m: Chooses, x: Tensor) -> object:
+def attribute(m: ConditionalNet, x: Tensor) -> object:
     m.plain[0] = x.sum()
     return m.plain[0] > 3
 
 
-def view_of_an_attribute(m: Chooses, x: Tensor) -> object:
+def view_of_an_attribute(m: ConditionalNet, x: Tensor) -> object:
     v, _ = torch.broadcast_tensors(m.plain, x[0])
     v.add_(x.sum())
     return m.plain[0] > 3
 
 
-def unseen(m: Chooses, x: Tensor) -> object:
+def bypassing_torch_function(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     with torch._C.DisableTorchFunction():
         t.add_(x.sum())
     return t[0] > 3
 
 
-def inference(m: Chooses, x: Tensor) -> object:
+def write_in_inference_mode(m: ConditionalNet, x: Tensor) -> object:
     with torch.inference_mode():
         t = m.numbers * 2
         t[0:1].add_(x.sum())
         return t[0] > 3
 
 
-def made(m: Chooses, x: Tensor) -> object:
+def new_tensor(m: ConditionalNet, x: Tensor) -> object:
     t = x.new_zeros(3)
     t[1:] += x[0, 1:]
     return t[2] > 3
 
 
-def random(m: Chooses, x: Tensor) -> object:
+def random_integers(m: ConditionalNet, x: Tensor) -> object:
     return torch.randint(9, (3,))[0] >= 0
 
 
-def random_of_a_buffer(m: Chooses, x: Tensor) -> object:
+def random_of_a_buffer(m: ConditionalNet, x: Tensor) -> object:
     return torch.bernoulli(m.numbers / 2)[1] >= 0
 
 
-def anything(m: Chooses, x: Tensor) -> object:
+def uninitialized(m: ConditionalNet, x: Tensor) -> object:
     return torch.empty(3, dtype=torch.uint8)[0] >= 0
 
 
 @pytest.mark.parametrize(
     "choice",
     [
-        *(element, view, view_of_a_view, base, out, places, detached, data, buffer),
-        *(buffer_in_place, attribute, view_of_an_attribute, unseen, inference, made),
-        *(random, random_of_a_buffer, anything),
+        *(
+            element,
+            view,
+            view_of_a_view,
+            write_to_base,
+            through_out_argument,
+            through_index_put,
+            through_detach,
+            through_data,
+            buffer,
+        ),
+        *(
+            buffer_in_place,
+            attribute,
+            view_of_an_attribute,
+            bypassing_torch_function,
+            write_in_inference_mode,
+            new_tensor,
+        ),
+        *(random_integers, random_of_a_buffer, uninitialized),
     ],
     ids=lambda choice: choice.__name__,
 )
 def test_no_old_number_is_read_of_what_the_input_was_written_to(choice: Choice) -> None:
     with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
-        load(Chooses(choice).eval(), torch.full((1, 3), 2.0))
+        load(ConditionalNet(choice).eval(), torch.full((1, 3), 2.0))
 
 
-def written(m: Chooses, x: Tensor) -> object:
+def write_to_clone(m: ConditionalNet, x: Tensor) -> object:
     t = m.numbers.clone()
     v = t[0:2]
     t[0] = 5
@@ -172,7 +189,7 @@ def written(m: Chooses, x: Tensor) -> object:
     return t.tolist() == [7, 3, 9] and v[0] == 7 and v.sum().item() == 10
 
 
-def written_to_buffers(m: Chooses, x: Tensor) -> object:
+def write_to_buffers(m: ConditionalNet, x: Tensor) -> object:
     before = m.alone
     m.alone[0] += 1
     m.alone = m.alone * 2
@@ -182,7 +199,7 @@ def written_to_buffers(m: Chooses, x: Tensor) -> object:
     return found
 
 
-def written_to_an_attribute(m: Chooses, x: Tensor) -> object:
+def write_to_attribute(m: ConditionalNet, x: Tensor) -> object:
     t = m.plain
     m.plain = m.plain + 1
     found = m.plain[0] == 1 and t[0] == 0
@@ -190,14 +207,14 @@ def written_to_an_attribute(m: Chooses, x: Tensor) -> object:
     return found
 
 
-def in_inference_mode(m: Chooses, x: Tensor) -> object:
+def read_in_inference_mode(m: ConditionalNet, x: Tensor) -> object:
     with torch.inference_mode():
         t = m.numbers + 1
         t[0] = 5
         return t.sum() == 10
 
 
-def factories(m: Chooses, x: Tensor) -> object:
+def factories(m: ConditionalNet, x: Tensor) -> object:
     n = x.shape[1]
     return (
         torch.arange(n)[2] == 2
@@ -210,7 +227,7 @@ def factories(m: Chooses, x: Tensor) -> object:
     )
 
 
-def of_shapes_alone(m: Chooses, x: Tensor) -> object:
+def from_shapes(m: ConditionalNet, x: Tensor) -> object:
     t = x.new_zeros(4, 3)
     for k, row in enumerate(t):
         row.copy_(torch.arange(3).to(x) - k)
@@ -223,35 +240,35 @@ def of_shapes_alone(m: Chooses, x: Tensor) -> object:
     )
 
 
-def several(m: Chooses, x: Tensor) -> object:
+def several_outputs(m: ConditionalNet, x: Tensor) -> object:
     low, high = m.numbers.chunk(2)
     largest, at = m.numbers.max(0)
     return [int(k) for k in m.numbers] == [0, 1, 2] and low[1] + high[0] + at == 2 + largest - 1 + 2
 
 
-def compared(m: Chooses, x: Tensor) -> object:
+def compare_tensors(m: ConditionalNet, x: Tensor) -> object:
     return torch.equal(m.numbers[1:], m.part) and 2 in m.numbers and m.weight[1] == 1
 
 
-RIGHT = (
-    *(written, written_to_an_attribute, in_inference_mode, factories, of_shapes_alone),
-    *(several, compared, written_to_buffers),
+CONSTANT_CHOICES = (
+    *(write_to_clone, write_to_attribute, read_in_inference_mode, factories, from_shapes),
+    *(several_outputs, compare_tensors, write_to_buffers),
 )
 
 
 def test_what_follows_from_constants_alone_is_read_as_it_is_at_the_time() -> None:
-    model, x = Chooses(*RIGHT).eval(), torch.rand(1, 3)
-    expected = Chooses(*RIGHT).eval()(x).detach()
-    assert_equal(expected.numpy(), x.numpy() * (2 ** len(RIGHT) - 1))  # all are true
+    model, x = ConditionalNet(*CONSTANT_CHOICES).eval(), torch.rand(1, 3)
+    expected = ConditionalNet(*CONSTANT_CHOICES).eval()(x).detach()
+    assert_equal(expected.numpy(), x.numpy() * (2 ** len(CONSTANT_CHOICES) - 1))  # all are true
     graph, arrays = load(model, x)
-    assert graph.settings == {"numbers", "part", "alone", "weight"}
+    assert graph.constant_reads == {"numbers", "part", "alone", "weight"}
     with Session(nbglcnn.compile(model, x)) as session:
         assert_equal(session.run(*arrays)["output"], expected.numpy())
     assert model.numbers.tolist() == model.plain.tolist() == [0, 1, 2]
 
 
 def test_a_module_without_buffers_and_parameters_may_read_what_it_makes() -> None:
-    graph, _ = load(Alone().eval(), torch.rand(1, 3))
+    graph, _ = load(ForwardOnly().eval(), torch.rand(1, 3))
     assert [node.op for node in graph.nodes] == ["Mul"]
 
 
@@ -264,8 +281,8 @@ def test_a_module_without_buffers_and_parameters_may_read_what_it_makes() -> Non
     ],
 )
 def test_numbers_of_large_constants_are_read_too(choice: Choice) -> None:
-    model, x = Chooses(choice).eval(), torch.rand(1, 3)
+    model, x = ConditionalNet(choice).eval(), torch.rand(1, 3)
     graph, arrays = load(model, x)
-    assert graph.settings <= {"many"}
+    assert graph.constant_reads <= {"many"}
     with Session(nbglcnn.compile(model, x)) as session:
         assert_equal(session.run(*arrays)["output"], model(x).detach().numpy())

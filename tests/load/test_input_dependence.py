@@ -8,15 +8,15 @@ import torch
 from torch import nn
 
 import nbglcnn
-from asserting import catches, catches_of_weight, demands
-from equal import assert_equal
+from asserting_models import catch_input_assert, catch_weight_assert, require_positive
+from assertions import assert_equal
 from nbglcnn import InputError, Session, UnsupportedModel, Viewer, compile
 
 X = torch.tensor([[1.0, 2.0]])
 Forward = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
 
-class Applied(nn.Module):
+class FunctionModule(nn.Module):
     """Calls a function, and has k as a buffer."""
 
     def __init__(self, function: Forward, k: object = 1.0) -> None:
@@ -28,7 +28,7 @@ class Applied(nn.Module):
         return self.function(self, x)
 
 
-def check(model: nn.Module, x: torch.Tensor = X) -> None:
+def assert_equals_torch(model: nn.Module, x: torch.Tensor = X) -> None:
     """The output is PyTorch's."""
     with torch.no_grad():
         wanted = model.eval()(x).numpy()
@@ -36,7 +36,7 @@ def check(model: nn.Module, x: torch.Tensor = X) -> None:
         assert_equal(session.run(x)["output"], wanted)
 
 
-DECIDING: Mapping[str, tuple[Forward, object, object]] = {
+WEIGHT_DEPENDENT: Mapping[str, tuple[Forward, object, object]] = {
     "nonzero": (lambda m, x: x * (m.k > 0).nonzero().shape[0], [1.0, -1.0], [1.0, 1.0]),
     "mask": (lambda m, x: x * m.k[m.k > 0].numel(), [1.0, -1.0], [1.0, 1.0]),
     "unique": (lambda m, x: x * len(torch.unique(m.k)), [1.0, -1.0], [1.0, 1.0]),
@@ -46,11 +46,11 @@ DECIDING: Mapping[str, tuple[Forward, object, object]] = {
 }
 
 
-@pytest.mark.parametrize("name", DECIDING)
+@pytest.mark.parametrize("name", WEIGHT_DEPENDENT)
 def test_new_numbers_of_a_weight_that_decided_something_are_refused(name: str) -> None:
-    function, first, second = DECIDING[name]
-    model = Applied(function, first)
-    check(model)
+    function, first, second = WEIGHT_DEPENDENT[name]
+    model = FunctionModule(function, first)
+    assert_equals_torch(model)
     viewer = Viewer(model, X)
     viewer.load_state_dict({"k": torch.as_tensor(first)})
     with pytest.raises(InputError, match="k: its numbers decided what is computed"):
@@ -59,26 +59,26 @@ def test_new_numbers_of_a_weight_that_decided_something_are_refused(name: str) -
 
 
 def test_a_weight_that_is_indexed_by_places_takes_new_numbers() -> None:
-    model = Applied(lambda m, x: x * m.k[torch.tensor([1])], [1.0, 2.0])
+    model = FunctionModule(lambda m, x: x * m.k[torch.tensor([1])], [1.0, 2.0])
     viewer = Viewer(model, X)
     viewer.load_state_dict({"k": torch.tensor([3.0, 4.0])})
     assert_equal(viewer.output, X.numpy() * 4)
     viewer.close()
 
 
-TEXTS: Mapping[str, Forward] = {
+INPUT_TEXTS: Mapping[str, Forward] = {
     "format": lambda m, x: x * float(f"{x.mean():.3f}"),
     "str of an item": lambda m, x: x * (2 if str(x.mean().item()).startswith("-") else 3),
     "repr": lambda m, x: x * len(repr(x[0, 0] * 1e3)),
-    "an assert that is caught": catches,
+    "an assert that is caught": catch_input_assert,
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", INPUT_TEXTS)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_a_text_or_an_assert_decides_is_refused(name: str, sign: int) -> None:
     with pytest.raises(UnsupportedModel, match=r"text of the input's numbers"):
-        compile(Applied(TEXTS[name]).eval(), X * sign)
+        compile(FunctionModule(INPUT_TEXTS[name]).eval(), X * sign)
 
 
 def test_texts_and_asserts_that_decide_nothing_stay() -> None:
@@ -86,15 +86,15 @@ def test_texts_and_asserts_that_decide_nothing_stay() -> None:
 
     def forward(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
         seen.append(f"mean {x.mean():.2f}, {x.sum().item()}")
-        return demands(m, x)
+        return require_positive(m, x)
 
-    check(Applied(forward))
+    assert_equals_torch(FunctionModule(forward))
     assert seen[0] == "mean 1.50, 3.0"
 
 
 def test_an_assert_of_a_weight_is_as_the_weight_is() -> None:
-    check(Applied(catches_of_weight, -1.0))
-    check(Applied(catches_of_weight, 1.0))
+    assert_equals_torch(FunctionModule(catch_weight_assert, -1.0))
+    assert_equals_torch(FunctionModule(catch_weight_assert, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_assert_of_a_weight_is_as_the_weight_is() -> None:
 )
 def test_an_item_that_is_asked_for_more_than_its_number_is_refused(forward: Forward) -> None:
     with pytest.raises(UnsupportedModel, match=r"while it is recorded.*x\.item\(\)"):
-        compile(Applied(forward).eval(), X)
+        compile(FunctionModule(forward).eval(), X)
 
 
 def test_forward_sees_which_parameters_need_gradients() -> None:
@@ -122,12 +122,12 @@ def test_forward_sees_which_parameters_need_gradients() -> None:
                 5 if self.frozen.requires_grad else 7
             )
 
-    check(Asks())
+    assert_equals_torch(Asks())
 
 
 def test_no_gradient_passes_an_item() -> None:
-    model = Applied(lambda m, x: x * x.sum().item()).eval()
-    check(model)
+    model = FunctionModule(lambda m, x: x * x.sum().item()).eval()
+    assert_equals_torch(model)
     with pytest.raises(UnsupportedModel, match=r"calls x\.item\(\)"):
         nbglcnn.gradient(model, X, wrt=("x",))
 
@@ -144,40 +144,40 @@ def test_a_call_of_the_models_own_is_refused() -> None:
         compile(Doubled().eval(), X)
 
 
-class Tripled(Applied):
+class TriplesOnLoad(FunctionModule):
     def _load_from_state_dict(self, state: dict, prefix: str, *rest: object) -> None:
         super()._load_from_state_dict({n: v * 3 for n, v in state.items()}, prefix, *rest)
 
 
-def double(module: Applied, _: object) -> None:
+def double_on_load(module: FunctionModule, _: object) -> None:
     module.k.mul_(2)
 
 
-def hooked(when: str) -> nn.Module:
-    model = Applied(lambda m, x: x * m.k)
+def with_load_hook(when: str) -> nn.Module:
+    model = FunctionModule(lambda m, x: x * m.k)
     if when == "before":
         model.register_load_state_dict_pre_hook(
             lambda module, state, *_: state.update({n: v * 2 for n, v in state.items()})
         )
     else:
-        model.register_load_state_dict_post_hook(double)
+        model.register_load_state_dict_post_hook(double_on_load)
     return model
 
 
-LOADING = {
-    "its own": lambda: Tripled(lambda m, x: x * m.k),
-    "a hook before": lambda: hooked("before"),
-    "a hook behind": lambda: hooked("behind"),
+CUSTOM_LOADERS = {
+    "its own": lambda: TriplesOnLoad(lambda m, x: x * m.k),
+    "a hook before": lambda: with_load_hook("before"),
+    "a hook behind": lambda: with_load_hook("behind"),
 }
 
 
-@pytest.mark.parametrize("name", LOADING)
+@pytest.mark.parametrize("name", CUSTOM_LOADERS)
 def test_weights_are_loaded_by_the_models_own_code(name: str) -> None:
-    model, state = LOADING[name]().eval(), {"k": torch.tensor(5.0)}
+    model, state = CUSTOM_LOADERS[name]().eval(), {"k": torch.tensor(5.0)}
     viewer = Viewer(model, X)
     comparison = nbglcnn.compare(model, state, X)
     viewer.load_state_dict(state)
-    other = LOADING[name]()
+    other = CUSTOM_LOADERS[name]()
     other.load_state_dict({"k": torch.tensor(5.0)})
     assert_equal(viewer.output, other(X).numpy())
     assert_equal(comparison.activations["B.output"], other(X).numpy())
@@ -207,7 +207,7 @@ def test_a_state_that_is_more_than_numbers_is_refused() -> None:
     viewer.close()
 
 
-def written(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def written_in_place(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     y = x * 1
     y[0] = 0
     return y
@@ -216,7 +216,7 @@ def written(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("forward", "reason"),
     [
-        (written, "computes across the examples of a batch"),
+        (written_in_place, "computes across the examples of a batch"),
         (lambda m, x: torch.arange(len(x)) * 1.0, "or by their number"),
         (lambda m, x: (x * 2, torch.zeros(1, 3)), "no axis of examples"),
     ],
@@ -226,7 +226,7 @@ def test_an_output_without_examples_is_not_put_together_from_pieces(
     forward: Forward, reason: str
 ) -> None:
     with (
-        Session(compile(Applied(forward).eval(), X)) as session,
+        Session(compile(FunctionModule(forward).eval(), X)) as session,
         pytest.raises(InputError, match=reason),
     ):
         session.run(np.ones((3, 2), np.float32))

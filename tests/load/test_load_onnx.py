@@ -15,12 +15,12 @@ import nbglcnn
 from nbglcnn import Session, compile
 from nbglcnn.errors import InputError, ModelError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load import arrays_for, load, with_parameters
-from nbglcnn.reference import engine, reference
-from onnx_models import FLOAT, model_of, node, randn, small, values
+from nbglcnn.load import convert_inputs, load, with_parameters
+from nbglcnn.reference import compute_reference, engine_name
+from onnx_models import FLOAT, compute_values, model_of, node, randn, small_model
 
 
-def check(model: onnx.ModelProto, x: Any) -> tuple[Graph, dict[str, Array]]:
+def assert_equals_runtime(model: onnx.ModelProto, x: Any) -> tuple[Graph, dict[str, Array]]:
     """Load, and compare outputs and declared shapes with ONNX Runtime on the model itself."""
     graph, arrays = load(model, x)
     options = onnxruntime.SessionOptions()
@@ -28,7 +28,7 @@ def check(model: onnx.ModelProto, x: Any) -> tuple[Graph, dict[str, Array]]:
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     names = [i.name for i in session.get_inputs()]
     truth = session.run(None, dict(zip(names, arrays, strict=True)))
-    found = values(graph, arrays)
+    found = compute_values(graph, arrays)
     for output, expected in zip(session.get_outputs(), truth, strict=True):
         assert found[output.name].shape == expected.shape
         assert_allclose(found[output.name], expected, rtol=1e-4, atol=1e-5)
@@ -38,7 +38,7 @@ def check(model: onnx.ModelProto, x: Any) -> tuple[Graph, dict[str, Array]]:
 
 
 def test_keys_are_the_values_own_names() -> None:
-    graph, _ = check(small(), randn(1, 2, 4, 5))
+    graph, _ = assert_equals_runtime(small_model(), randn(1, 2, 4, 5))
     assert [(k.name, k.kind) for k in graph.keys] == [
         *(("x", "input"), ("c", "layer"), ("r", "layer"), ("d", "layer"), ("i", "layer")),
         ("y", "output"),
@@ -85,9 +85,9 @@ def test_an_input_with_its_channels_last_is_told_how_to_turn_it(
 
 def test_path_bytes_and_proto_give_the_same(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
-    onnx.save(small(), path)
+    onnx.save(small_model(), path)
     x = randn(1, 2, 4, 5)
-    graphs = [load(m, x)[0] for m in (small(), path.read_bytes(), path, str(path))]
+    graphs = [load(m, x)[0] for m in (small_model(), path.read_bytes(), path, str(path))]
     assert [g.name for g in graphs] == ["g", "model", "net", "net"]
     for graph in graphs:
         assert graph.keys == graphs[0].keys
@@ -95,10 +95,10 @@ def test_path_bytes_and_proto_give_the_same(tmp_path: Path) -> None:
 
 
 def test_static_shapes_need_no_example() -> None:
-    _, arrays = load(small())
+    _, arrays = load(small_model())
     assert arrays[0].shape == (1, 2, 4, 5)
     assert 0 <= arrays[0].min() < arrays[0].max() < 1
-    assert_array_equal(load(small())[1][0], arrays[0])
+    assert_array_equal(load(small_model())[1][0], arrays[0])
 
 
 def test_dynamic_dimensions_are_bound_by_the_example() -> None:
@@ -112,7 +112,7 @@ def test_dynamic_dimensions_are_bound_by_the_example() -> None:
     ]
     constants = {"two": np.int64(2), "zero": np.int64([0]), "front": np.int64([2, 3])}
     model = model_of(nodes, {"x": ("N", 3, "H", None)}, ["y"], constants=constants)
-    graph, found = check(model, randn(2, 3, 4, 5))
+    graph, found = assert_equals_runtime(model, randn(2, 3, 4, 5))
     assert found["y"].shape == (2, 3, 8, 8)
     assert [n.op for n in graph.nodes] == ["Resize"]
     assert [k.name for k in graph.keys] == ["x", "y"]
@@ -134,7 +134,9 @@ def test_weights_in_constant_nodes_and_initializers_among_the_inputs() -> None:
     ]
     constants = {"dims": np.int64([3]), "low": np.float32(0.1)}
     inputs = {"x": (2, 4), "low": ()}
-    graph, _ = check(model_of(nodes, inputs, ["y"], constants=constants), randn(2, 4))
+    graph, _ = assert_equals_runtime(
+        model_of(nodes, inputs, ["y"], constants=constants), randn(2, 4)
+    )
     assert list(graph.inputs) == ["x"]
     assert list(graph.parameters) == ["k"]  # neither the bound of Clip nor a computed constant
 
@@ -146,15 +148,15 @@ def test_with_parameters_and_reference_of_an_onnx_model() -> None:
         node("Relu", ["m"], ["y"]),
     ]
     model = model_of(nodes, {"x": (2, 4)}, ["y"], constants={"w": randn(3, 4)})
-    graph, found = check(model, randn(2, 4))
-    assert [n.op for n in graph.folded] == ["Transpose"]
+    graph, found = assert_equals_runtime(model, randn(2, 4))
+    assert [n.op for n in graph.folded_nodes] == ["Transpose"]
     changed = with_parameters(graph, {"w": -randn(3, 4)})
-    arrays = arrays_for(changed, randn(2, 4))
-    assert_allclose(values(changed, arrays)["m"], -found["m"], rtol=1e-6)
-    truth = reference(model, changed, arrays)
+    arrays = convert_inputs(changed, randn(2, 4))
+    assert_allclose(compute_values(changed, arrays)["m"], -found["m"], rtol=1e-6)
+    truth = compute_reference(model, changed, arrays)
     assert list(truth) == [k.name for k in changed.keys]
     assert_allclose(truth["m"], -found["m"], rtol=1e-5)
-    assert engine(model).startswith("ONNX Runtime 1.")
+    assert engine_name(model).startswith("ONNX Runtime 1.")
 
 
 def test_half_and_double_weights_are_computed_in_float32() -> None:
@@ -172,13 +174,13 @@ def test_half_and_double_weights_are_computed_in_float32() -> None:
         assert len(graph.notes) == 2
         assert [n.op for n in graph.nodes] == ["MatMul"]
         expected = randn(2, 4) @ randn(4, 3).astype(dtype).astype(np.float32)
-        assert_allclose(reference(model, graph, arrays)["y"], expected, rtol=1e-5)
+        assert_allclose(compute_reference(model, graph, arrays)["y"], expected, rtol=1e-5)
 
 
 # Operator sets
 
 IMAGE = {"x": (1, 2, 3, 4)}
-OLD: list[tuple[str, int, dict[str, Any], list[Any], dict[str, Any]]] = [
+OLD_OPERATORS: list[tuple[str, int, dict[str, Any], list[Any], dict[str, Any]]] = [
     ("Clip", 10, {"min": -0.5, "max": 0.5}, [], {}),
     ("Clip", 6, {"min": 0.0}, [], {}),
     ("Clip", 11, {}, ["low", "high"], {"low": np.float32(-0.5), "high": np.float32(0.5)}),
@@ -234,7 +236,9 @@ OLD: list[tuple[str, int, dict[str, Any], list[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("op", "opset", "attributes", "more", "constants"), OLD, ids=[f"{o[0]}-{o[1]}" for o in OLD]
+    ("op", "opset", "attributes", "more", "constants"),
+    OLD_OPERATORS,
+    ids=[f"{o[0]}-{o[1]}" for o in OLD_OPERATORS],
 )
 def test_older_operator_sets_mean_what_they_did(
     op: str, opset: int, attributes: dict[str, Any], more: list[str], constants: dict[str, Any]
@@ -242,7 +246,7 @@ def test_older_operator_sets_mean_what_they_did(
     outputs = ["y", "indices"] if op == "TopK" else ["y"]
     one = node(op, ["x", *more], outputs, **attributes)
     x = randn(1, 2, 3, 4)
-    check(model_of([one], IMAGE, outputs, opset=opset, constants=constants), x)
+    assert_equals_runtime(model_of([one], IMAGE, outputs, opset=opset, constants=constants), x)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 12])
@@ -253,7 +257,7 @@ def test_split_of_older_operator_sets(opset: int, outputs: int) -> None:
     model = model_of(
         [node("Split", ["x"], names, **attributes)], {"x": (1, 1, 1, 6)}, names, opset=opset
     )
-    check(model, randn(1, 1, 1, 6))
+    assert_equals_runtime(model, randn(1, 1, 1, 6))
 
 
 def test_operator_set_6_broadcasts_along_an_axis() -> None:
@@ -262,21 +266,21 @@ def test_operator_set_6_broadcasts_along_an_axis() -> None:
         model_of([one], IMAGE, ["y"], opset=6, constants={"b": randn(2)}), randn(1, 2, 3, 4)
     )
     expected = randn(1, 2, 3, 4) + randn(2)[:, None, None]
-    assert_allclose(values(graph, arrays)["y"], expected, rtol=1e-6)
+    assert_allclose(compute_values(graph, arrays)["y"], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("opset", [11, 13, 17, 18, 20, 21, 23, onnx.defs.onnx_opset_version()])
 def test_operator_sets_up_to_the_newest(opset: int) -> None:
-    model = small()
+    model = small_model()
     model.opset_import[0].version = opset
     graph, arrays = load(model)
-    expected = values(load(small())[0], arrays)
-    assert_allclose(values(graph, arrays)["y"], expected["y"], rtol=1e-6)
+    expected = compute_values(load(small_model())[0], arrays)
+    assert_allclose(compute_values(graph, arrays)["y"], expected["y"], rtol=1e-6)
 
 
 def test_operator_sets_outside_what_is_known() -> None:
     for opset in (1, 5, onnx.defs.onnx_opset_version() + 1, 2**40):
-        model = small()
+        model = small_model()
         model.opset_import[0].version = opset
         with pytest.raises(UnsupportedModel, match=f"operator set {opset}"):
             load(model)
@@ -286,10 +290,10 @@ def test_group_normalization_of_18_has_a_scale_for_each_group() -> None:
     one = node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)
     constants = {"s": randn(2), "b": randn(2)}
     model = model_of([one], {"x": (1, 4, 3, 3)}, ["y"], opset=18, constants=constants)
-    graph, found = check(model, randn(1, 4, 3, 3))
+    graph, found = assert_equals_runtime(model, randn(1, 4, 3, 3))
     assert [n.op for n in graph.nodes] == ["GroupNormalization"]
     changed = with_parameters(graph, {"s": 2 * randn(2), "b": 2 * randn(2)})
-    doubled = values(changed, arrays_for(changed, randn(1, 4, 3, 3)))
+    doubled = compute_values(changed, convert_inputs(changed, randn(1, 4, 3, 3)))
     assert_allclose(doubled["y"], 2 * found["y"], rtol=1e-4, atol=1e-5)
 
 
@@ -318,7 +322,7 @@ def test_function_bodies_are_written_out() -> None:
     )
     calls = [node("twice", ["x"], ["t"], domain="own"), node("twice", ["t"], ["y"], domain="own")]
     model = model_of(calls, {"x": (3,)}, ["y"], functions=[inner, outer])
-    graph, _ = check(model, np.float32([-1, 0, 2]))
+    graph, _ = assert_equals_runtime(model, np.float32([-1, 0, 2]))
     assert [n.op for n in graph.nodes] == ["Mul", "LeakyRelu"] * 4
 
 
@@ -354,7 +358,7 @@ def test_pieces_of_a_split_tensor_become_slices() -> None:
     ]
     constants = {"two": np.int64(2), "last": np.int64(-1)}
     model = model_of(nodes, {"x": (1, 5, 3)}, ["a", "c"], constants=constants)
-    _, found = check(model, randn(1, 5, 3))
+    _, found = assert_equals_runtime(model, randn(1, 5, 3))
     assert found["a"].shape == (1, 1, 3)
     assert found["c"].shape == (1, 5)
 
@@ -367,11 +371,11 @@ def test_values_of_other_ranks_and_types() -> None:
         node("ReduceSum", ["w"], ["s"], keepdims=0),
     ]
     model = model_of(nodes, {"x": (2, 3)}, ["i", "g", "s"], constants={"zero": np.float32(0)})
-    graph, _ = check(model, randn(2, 3))
+    graph, _ = assert_equals_runtime(model, randn(2, 3))
     assert [graph.values[v].dtype for v in graph.outputs] == [np.int64, np.bool_, np.float32]
     assert graph.shape("s") == ()
     empty = model_of([node("Concat", ["x", "x"], ["y"], axis=0)], {"x": (0, 3)}, ["y"])
-    assert check(empty, np.zeros((0, 3), np.float32))[1]["y"].shape == (0, 3)
+    assert assert_equals_runtime(empty, np.zeros((0, 3), np.float32))[1]["y"].shape == (0, 3)
 
 
 def test_an_unused_branch_is_left_out_and_order_may_be_any() -> None:

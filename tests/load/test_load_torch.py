@@ -17,28 +17,28 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 import nbglcnn
-from asserting import Asserted
+from asserting_models import AssertingModule
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.inputs.arguments import as_arrays
-from nbglcnn.load import arrays_for, load, with_parameters
-from nbglcnn.load.names import Call, place, torch_keys
+from nbglcnn.inputs.arguments import to_input_arrays
+from nbglcnn.load import convert_inputs, load, with_parameters
+from nbglcnn.load.module_keys import ModuleCall, assign_calls, torch_keys
 from nbglcnn.load.passes.evaluate import run_graph
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import reference
+from nbglcnn.reference import compute_reference
 
 
-def tensors(value: Any, suffix: str = "") -> list[tuple[str, torch.Tensor]]:
+def named_tensors(value: Any, suffix: str = "") -> list[tuple[str, torch.Tensor]]:
     if isinstance(value, torch.Tensor):
         return [(suffix, value)]
     items: list[tuple[str, torch.Tensor]] = []
     pairs = value.items() if isinstance(value, Mapping) else enumerate(value or [])
     for name, item in pairs:
-        items += tensors(item, f"{suffix}[{name!r}]")
+        items += named_tensors(item, f"{suffix}[{name!r}]")
     return items
 
 
-def hooks(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
+def hook_values(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
     """What forward hooks see, in call order, containers first: written apart from the loader."""
     order: list[str] = []
     seen: dict[str, list[tuple[str, Array]]] = {}
@@ -56,7 +56,7 @@ def hooks(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
 
     def after(_: nn.Module, __: Any, output: Any) -> None:
         name = open_calls.pop()
-        seen[name] = [(name + s, t.detach().clone().numpy()) for s, t in tensors(output)]
+        seen[name] = [(name + s, t.detach().clone().numpy()) for s, t in named_tensors(output)]
 
     copied = copy.deepcopy(model)
     for path, module in copied.named_modules():
@@ -66,23 +66,23 @@ def hooks(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
     with torch.no_grad():
         result = copied(*[torch.from_numpy(a.copy()) for a in inputs])
     found = {name: array for call in order for name, array in seen[call]}
-    return found | {f"output{s}": t.numpy() for s, t in tensors(result)}
+    return found | {f"output{s}": t.numpy() for s, t in named_tensors(result)}
 
 
-def values(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
+def compute_values(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
     """Every key of the Graph computed from its own nodes."""
     known = dict(zip(graph.inputs, inputs, strict=True))
     computed = run_graph(graph, known, [key.value for key in graph.keys])
     return {key.name: computed[key.value] for key in graph.keys}
 
 
-def check(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]]:
+def load_and_compare(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     """Load, and compare keys, order, shapes and numbers with the hooks'."""
     graph, arrays = load(model, x)
     truth, found, given = (
-        hooks(model, arrays),
-        values(graph, arrays),
-        reference(model, graph, arrays),
+        hook_values(model, arrays),
+        compute_values(graph, arrays),
+        compute_reference(model, graph, arrays),
     )
     modules = [k.name for k in graph.keys if k.module_type and k.kind != "output"]
     ends = [k.name for k in graph.keys if k.kind == "output"]
@@ -104,7 +104,7 @@ def randn(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-def scrambled(model: nn.Module) -> nn.Module:
+def randomize_weights(model: nn.Module) -> nn.Module:
     """The model with all numbers random, so that no two parameters are equal."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -140,7 +140,7 @@ class Residual(nn.Module):
         return F.relu(y, inplace=True)
 
 
-class Twice(nn.Module):
+class CallsTwice(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.block = Residual(3)
@@ -155,7 +155,7 @@ class Twice(nn.Module):
 
 
 def test_sequential_autoencoder() -> None:
-    graph, _ = check(scrambled(autoencoder()), randn(2, 1, 10, 14))
+    graph, _ = load_and_compare(randomize_weights(autoencoder()), randn(2, 1, 10, 14))
     assert [k.name for k in graph.keys] == [
         *("input", "0", "0.0", "0.1", "0.2", "1", "1.0", "1.1", "output")
     ]
@@ -165,7 +165,7 @@ def test_sequential_autoencoder() -> None:
 
 
 def test_nested_containers_reused_with_functional_operators_in_place() -> None:
-    graph, _ = check(scrambled(Twice()), randn(2, 3, 8, 6))
+    graph, _ = load_and_compare(randomize_weights(CallsTwice()), randn(2, 3, 8, 6))
     names = [k.name for k in graph.keys]
     assert names == [
         *("x", "sigmoid"),
@@ -179,17 +179,19 @@ def test_nested_containers_reused_with_functional_operators_in_place() -> None:
     assert kinds["block"] == ("module", "Residual")
     assert kinds["block.act:1"] == ("layer", "ReLU")
     assert kinds["block: add"] == ("layer", "")
-    assert kinds["output"] == ("output", "Twice")
+    assert kinds["output"] == ("output", "CallsTwice")
     calls = {n.outputs[0]: n.call for n in graph.nodes}
     assert calls["add_1"] == "block:1"
     assert calls["sigmoid"] == ""
 
 
 def test_the_models_output_is_called_output_whatever_a_value_in_between_is_called() -> None:
-    root = Call("", 0, False, "Net", "", [("", 0), ("[1]", 1)], end=3)
+    root = ModuleCall("", 0, False, "Net", "", [("", 0), ("[1]", 1)], end_index=3)
     names = ("output", "y", "output[1]")
     nodes = [(k, Node(str(k), "Relu", ("x",), (name,))) for k, name in enumerate(names)]
-    keys = torch_keys({"x": "x"}, root, ["y", "z"], place(root, nodes), lambda _, __, value: value)
+    keys = torch_keys(
+        {"x": "x"}, root, ["y", "z"], assign_calls(root, nodes), lambda _, __, value: value
+    )
     assert {key.name: key.value for key in keys} == {
         **{"x": "x", "output:1": "output", "y": "y", "output[1]:1": "output[1]"},
         **{"output": "y", "output[1]": "z"},
@@ -197,12 +199,12 @@ def test_the_models_output_is_called_output_whatever_a_value_in_between_is_calle
 
 
 def test_in_place_activation_leaves_the_value_before_it() -> None:
-    model = scrambled(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True)))
-    graph, arrays = check(model, randn(1, 3, 5, 5))
-    assert (values(graph, arrays)["0"] < 0).any()
+    model = randomize_weights(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True)))
+    graph, arrays = load_and_compare(model, randn(1, 3, 5, 5))
+    assert (compute_values(graph, arrays)["0"] < 0).any()
 
 
-class Shared(nn.Module):
+class SharedModules(nn.Module):
     """One module under two names, and one weight in two modules."""
 
     def __init__(self) -> None:
@@ -216,8 +218,8 @@ class Shared(nn.Module):
 
 
 def test_tied_weights_are_two_names_for_one_value() -> None:
-    model = scrambled(Shared())
-    graph, _ = check(model, randn(1, 3, 4, 4))
+    model = randomize_weights(SharedModules())
+    graph, _ = load_and_compare(model, randn(1, 3, 4, 4))
     assert [k.name for k in graph.keys] == ["x", "a", "a:1", "c", "output"]
     assert set(graph.parameters) == set(model.state_dict())
     assert graph.parameters["a.weight"] == graph.parameters["b.weight"]
@@ -229,10 +231,10 @@ def test_tied_weights_are_two_names_for_one_value() -> None:
         with_parameters(graph, state)
 
 
-class Heads(nn.Module):
+class NestedHeads(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.pick = Pick()
+        self.pick = DictOutput()
 
     def forward(self, image: torch.Tensor, scale: torch.Tensor) -> dict[str, Any]:
         parts = self.pick(image, scale)
@@ -240,7 +242,7 @@ class Heads(nn.Module):
         return {"mean": mean, "pair": (rest[0] + 1, rest[1]), "none": None}
 
 
-class Pick(nn.Module):
+class DictOutput(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.split = nn.Conv2d(2, 4, 1)
@@ -251,7 +253,9 @@ class Pick(nn.Module):
 
 
 def test_tuples_and_dicts_and_several_inputs() -> None:
-    graph, _ = check(scrambled(Heads()), (randn(2, 2, 3, 3), randn(2, 1, 1, 1)))
+    graph, _ = load_and_compare(
+        randomize_weights(NestedHeads()), (randn(2, 2, 3, 3), randn(2, 1, 1, 1))
+    )
     names = [k.name for k in graph.keys if k.kind != "layer" or k.module_type]
     assert names == [
         *("image", "scale", "pick['mean']", "pick['rest'][0]", "pick['rest'][1]", "pick.split"),
@@ -261,7 +265,7 @@ def test_tuples_and_dicts_and_several_inputs() -> None:
     assert len(graph.outputs) == 3
 
 
-class Names(nn.Module):
+class OddNames(nn.Module):
     """Submodules named like attributes, inputs and outputs."""
 
     def __init__(self) -> None:
@@ -282,8 +286,8 @@ class Names(nn.Module):
 
 
 def test_names_that_clash_with_others() -> None:
-    model = scrambled(Names())
-    graph, _ = check(model, randn(1, 2, 3, 3))
+    model = randomize_weights(OddNames())
+    graph, _ = load_and_compare(model, randn(1, 2, 3, 3))
     names = [k.name for k in graph.keys]
     assert names[:3] == ["x:1", "code", "input"]
     assert names[-1] == "output"
@@ -291,7 +295,7 @@ def test_names_that_clash_with_others() -> None:
     assert set(graph.parameters) == set(model.state_dict())
 
 
-class Output(nn.Module):
+class OutputNamed(nn.Module):
     """A module `output` with a child, called twice on an input `output`."""
 
     def __init__(self) -> None:
@@ -303,13 +307,13 @@ class Output(nn.Module):
 
 
 def test_the_networks_output_keeps_its_name_from_a_module_and_an_input() -> None:
-    model, x = scrambled(Output()), randn(2, 3)
-    graph, arrays = check(model, x)
+    model, x = randomize_weights(OutputNamed()), randn(2, 3)
+    graph, arrays = load_and_compare(model, x)
     assert [key.name for key in graph.keys] == [
         *("output:1", "output:module", "output.0", "output.1"),
         *("output:module:1", "output.0:1", "output.1:1", "mul", "output"),
     ]
-    found = values(graph, arrays)
+    found = compute_values(graph, arrays)
     with torch.no_grad():
         once = model.output(torch.as_tensor(x))
         assert_allclose(found["output:module"], once, rtol=1e-5, atol=1e-6)
@@ -320,7 +324,7 @@ def test_the_networks_output_keeps_its_name_from_a_module_and_an_input() -> None
 
 @pytest.mark.parametrize("shape", [(1, 8, 6, 3), (8, 6, 3)])
 def test_a_picture_with_its_channels_last_is_told_how_to_turn_it(shape: tuple[int, ...]) -> None:
-    model, x = scrambled(nn.Sequential(nn.Conv2d(3, 2, 3))), np.zeros(shape, np.float32)
+    model, x = randomize_weights(nn.Sequential(nn.Conv2d(3, 2, 3))), np.zeros(shape, np.float32)
     with pytest.raises(InputError, match="takes 3 channels; channels first: ") as error:
         load(model, x)
     turned = eval(str(error.value).split("channels first: ")[1].split(", for")[0], {"x": x})
@@ -336,11 +340,11 @@ def test_a_picture_with_its_channels_last_is_told_how_to_turn_it(shape: tuple[in
 def test_a_submodule_of_the_root_may_have_any_name(name: str) -> None:
     model = nn.Sequential()
     model.add_module(name, nn.Linear(3, 2))
-    graph, _ = check(scrambled(model), randn(4, 3))
+    graph, _ = load_and_compare(randomize_weights(model), randn(4, 3))
     assert set(graph.parameters) == {f"{name}.weight", f"{name}.bias"}
 
 
-class Halving(nn.Module):
+class ShadowsMethod(nn.Module):
     """Has a tensor under the name of a method that each module has."""
 
     def __init__(self, name: str, *, mask: bool) -> None:
@@ -360,20 +364,20 @@ class Halving(nn.Module):
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("name", ["half", "float", "cpu", "to", "type", "register_buffer"])
 def test_a_tensor_may_be_called_as_a_method_of_modules(name: str, mask: bool) -> None:
-    graph, _ = check(Halving(name, mask=mask).eval(), randn(4, 3))
+    graph, _ = load_and_compare(ShadowsMethod(name, mask=mask).eval(), randn(4, 3))
     assert set(graph.parameters) == {"linear.weight", "linear.bias"}
 
 
 def test_a_fresh_batch_norm_keeps_four_tensors_and_is_not_folded() -> None:
     model = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.BatchNorm2d(3)).eval()
-    graph, _ = check(model, randn(1, 2, 4, 4))
+    graph, _ = load_and_compare(model, randn(1, 2, 4, 4))
     norm = graph.nodes[-1]
     assert norm.op == "BatchNormalization"
     assert list(norm.inputs[1:]) == ["1.weight", "1.bias", "1.running_mean", "1.running_var"]
     assert_array_equal(graph.constant("0.weight"), model[0].weight.detach())
 
 
-class Derived(nn.Module):
+class DerivedWeights(nn.Module):
     """Weights computed from parameters: what is folded must be computed again for new ones."""
 
     def __init__(self) -> None:
@@ -390,24 +394,26 @@ class Derived(nn.Module):
 
 
 def test_with_parameters_computes_what_was_folded_again() -> None:
-    model = scrambled(Derived())
-    graph, arrays = check(model, randn(2, 2, 5, 6))
-    assert graph.folded
+    model = randomize_weights(DerivedWeights())
+    graph, arrays = load_and_compare(model, randn(2, 2, 5, 6))
+    assert graph.folded_nodes
     other = copy.deepcopy(model)
     with torch.no_grad():
         for tensor in other.state_dict().values():
             if tensor.is_floating_point():
                 tensor.mul_(1.5).add_(0.1)
     changed = with_parameters(graph, other.state_dict())
-    found, truth = values(changed, arrays), hooks(other, arrays)
+    found, truth = compute_values(changed, arrays), hook_values(other, arrays)
     assert_allclose(found["output"], truth["output"], rtol=1e-4, atol=1e-5)
-    assert not np.allclose(found["output"], values(graph, arrays)["output"])
+    assert not np.allclose(found["output"], compute_values(graph, arrays)["output"])
     as_numpy = {n: t.numpy() for n, t in other.state_dict().items()}
-    assert_array_equal(values(with_parameters(graph, as_numpy), arrays)["output"], found["output"])
-    assert_array_equal(reference(model, changed, arrays)["conv"], truth["conv"])
+    assert_array_equal(
+        compute_values(with_parameters(graph, as_numpy), arrays)["output"], found["output"]
+    )
+    assert_array_equal(compute_reference(model, changed, arrays)["conv"], truth["conv"])
 
 
-class Altered(nn.Module):
+class AltersOutput(nn.Module):
     """Alters a module's value after a hook has seen it, and adds what no hook sees."""
 
     def __init__(self) -> None:
@@ -421,14 +427,14 @@ class Altered(nn.Module):
 
 
 def test_a_few_values_are_what_they_are_among_all() -> None:
-    model = scrambled(Altered())
+    model = randomize_weights(AltersOutput())
     graph, arrays = load(model, randn(1, 2, 5, 6))
-    truth = reference(model, graph, arrays)
-    for name, array in hooks(model, arrays).items():
+    truth = compute_reference(model, graph, arrays)
+    for name, array in hook_values(model, arrays).items():
         assert_array_equal(truth[name], array)
     assert any(key.kind == "layer" and not key.module_type for key in graph.keys)
     for name in truth:
-        found = reference(model, graph, arrays, {name})
+        found = compute_reference(model, graph, arrays, {name})
         assert list(found) == [name]
         assert_array_equal(found[name], truth[name])
 
@@ -481,10 +487,10 @@ class Sampler(nn.Module):
 def test_a_module_that_asks_whether_it_trains_counts_too() -> None:
     with pytest.raises(UnsupportedModel, match="Sampler"):
         load(Sampler(), randn(1, 2))
-    check(Sampler().eval(), randn(1, 2))
+    load_and_compare(Sampler().eval(), randn(1, 2))
 
 
-class Draws(nn.Module):
+class CountsAndDropout(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("calls", torch.zeros(()))
@@ -496,7 +502,7 @@ class Draws(nn.Module):
 
 
 def test_the_users_model_is_untouched() -> None:
-    model = Draws().eval()
+    model = CountsAndDropout().eval()
     model.conv.train()
     model.conv.bias.requires_grad_(False)
     model.conv.register_forward_hook(lambda *_: None)
@@ -538,14 +544,14 @@ def test_hooks_of_the_user_that_only_look_are_not_called_with_fakes() -> None:
     model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU()).eval()
     seen: list[Any] = []
     model[0].register_forward_hook(lambda _, __, y: seen.append(y.detach().numpy()))
-    check(model, randn(1, 1, 2, 2))
+    load_and_compare(model, randn(1, 1, 2, 2))
     assert all(isinstance(array, np.ndarray) for array in seen)
 
 
 def test_hooks_of_the_user_that_change_the_output_count() -> None:
     model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU()).eval()
     model[0].register_forward_hook(lambda _, __, y: y * 2)
-    check(model, randn(1, 1, 2, 2))
+    load_and_compare(model, randn(1, 1, 2, 2))
 
 
 def test_a_model_on_another_device_is_refused() -> None:
@@ -560,7 +566,7 @@ def test_half_and_double_weights_are_computed_in_float32() -> None:
         assert str(dtype).removeprefix("torch.") in graph.notes[0]
         assert graph.constant("weight").dtype == np.float32
         truth = model.float()(torch.from_numpy(arrays[0])).detach()
-        assert_allclose(values(graph, arrays)["output"], truth, rtol=1e-5, atol=1e-6)
+        assert_allclose(compute_values(graph, arrays)["output"], truth, rtol=1e-5, atol=1e-6)
 
 
 def test_nan_weights_are_allowed() -> None:
@@ -572,23 +578,23 @@ def test_nan_weights_are_allowed() -> None:
     assert np.isnan(graph.constant("weight")[0]).all()
 
 
-class Depends(nn.Module):
+class InputDependent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.inner = Branch()
+        self.inner = BranchOnMean()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.inner(x)
 
 
-class Branch(nn.Module):
+class BranchOnMean(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.mean() > 0 else x
 
 
 def test_control_flow_that_depends_on_numbers_is_explained() -> None:
     with pytest.raises(UnsupportedModel) as error:
-        load(Depends().eval(), randn(1, 2))
+        load(InputDependent().eval(), randn(1, 2))
     text = str(error.value)
     assert len(text) < 600
     assert "depends on the input's numbers" in text
@@ -597,7 +603,7 @@ def test_control_flow_that_depends_on_numbers_is_explained() -> None:
     assert error.value.__cause__ is not None
 
 
-class Settles(nn.Module):
+class WhileLoop(nn.Module):
     """Repeats a step until nothing changes any more, as kornia's Canny does."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -607,7 +613,7 @@ class Settles(nn.Module):
         return torch.while_loop(changes, lambda x: (x / 2,), (x,))[0]
 
 
-class Chooses(nn.Module):
+class CondOperator(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
 
@@ -615,8 +621,8 @@ class Chooses(nn.Module):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (Settles, r"while_loop: how it runs depends on the input's numbers.*in a Python `for`"),
-        (Chooses, r"cond: how it runs depends on the input's numbers.*with torch\.where"),
+        (WhileLoop, r"while_loop: how it runs depends on the input's numbers.*in a Python `for`"),
+        (CondOperator, r"cond: how it runs depends on the input's numbers.*with torch\.where"),
     ],
 )
 def test_loops_and_branches_of_pytorchs_own_name_their_module_and_line(
@@ -646,58 +652,60 @@ def test_an_input_that_the_model_cannot_take_is_an_input_error() -> None:
     with pytest.raises(InputError, match="needs an example input"):
         load(autoencoder())
     with pytest.raises(InputError, match="'scale'"):
-        load(Heads().eval(), randn(1, 2, 3, 3))
+        load(NestedHeads().eval(), randn(1, 2, 3, 3))
     with pytest.raises(InputError, match="takes 1 input"):
         load(autoencoder(), (randn(1, 1, 8, 8), randn(1)))
 
 
-class Counted(nn.Module):
+class CountsCalls(nn.Module):
     """Counts its calls, of all copies."""
 
     calls = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        Counted.calls += 1
+        CountsCalls.calls += 1
         return x
 
 
 def test_a_value_that_no_texture_holds_is_refused_by_the_first_run() -> None:
-    Counted.calls = 0
-    model = nn.Sequential(Counted(), nn.ReLU(), nn.Upsample(scale_factor=2**7), nn.ReLU()).eval()
+    CountsCalls.calls = 0
+    model = nn.Sequential(
+        CountsCalls(), nn.ReLU(), nn.Upsample(scale_factor=2**7), nn.ReLU()
+    ).eval()
     words = r"^2 \(Upsample\): its output of shape \[1, 17, 4096, 4096\] needs 1,140,850,688 bytes"
     with pytest.raises(UnsupportedModel, match=words):
         load(model, np.zeros((1, 17, 32, 32), np.float32))
-    assert Counted.calls == 1  # neither again nor by the exporter
+    assert CountsCalls.calls == 1  # neither again nor by the exporter
 
 
-class Noisy(nn.Module):
+class BernoulliNoise(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + torch.bernoulli(x)
 
 
 @pytest.mark.filterwarnings("ignore:the outputs of two equal calls")
 def test_random_choices_inside_a_model_are_refused_with_advice() -> None:
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Sigmoid(), Noisy()).eval()
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Sigmoid(), BernoulliNoise()).eval()
     graph, _ = load(model, randn(1, 1, 5, 5))
-    with pytest.raises(UnsupportedOperator, match=r"2 .Noisy.: .*give them as an input"):
+    with pytest.raises(UnsupportedOperator, match=r"2 .BernoulliNoise.: .*give them as an input"):
         lower(graph)
 
 
-class Star(nn.Module):
+class StarArguments(nn.Module):
     def forward(self, *images: torch.Tensor) -> torch.Tensor:
         return images[0] + images[1]
 
 
-class Keyword(nn.Module):
+class KeywordOnly(nn.Module):
     def forward(self, x: torch.Tensor, *, gain: torch.Tensor) -> torch.Tensor:
         return x * gain
 
 
 def test_star_arguments_and_keywords() -> None:
-    graph, _ = check(Star().eval(), (randn(1, 2), randn(1, 2)))
+    graph, _ = load_and_compare(StarArguments().eval(), (randn(1, 2), randn(1, 2)))
     assert [k.name for k in graph.keys] == ["images[0]", "images[1]", "add", "output"]
     with pytest.raises(UnsupportedModel, match="keyword 'gain'"):
-        load(Keyword().eval(), randn(1, 2))
+        load(KeywordOnly().eval(), randn(1, 2))
 
 
 def test_wrappers_are_opened_and_torchscript_is_refused() -> None:
@@ -730,7 +738,7 @@ def test_a_pool_with_ceil_mode_has_pytorchs_width() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return F.relu(F.max_pool2d(x, 3, 3, 1, ceil_mode=True)) + 1
 
-    check(Functional().eval(), randn(1, 2, 58, 56))
+    load_and_compare(Functional().eval(), randn(1, 2, 58, 56))
 
 
 def test_pictures_become_batches_of_the_models_channels() -> None:
@@ -738,7 +746,7 @@ def test_pictures_become_batches_of_the_models_channels() -> None:
 
     pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
     picture = Image.fromarray(pixels)
-    (array,) = as_arrays(picture)
+    (array,) = to_input_arrays(picture)
     assert array.dtype == np.float32
     assert_allclose(array, pixels.transpose(2, 0, 1)[None] / 255)
     _, (array,) = load(autoencoder(), [picture.resize((8, 12)), picture.resize((8, 12))])
@@ -746,40 +754,40 @@ def test_pictures_become_batches_of_the_models_channels() -> None:
     _, (array,) = load(nn.Conv2d(3, 1, 1).eval(), picture.convert("L"))
     assert array.shape == (1, 3, 4, 5)
     graph, _ = load(nn.Conv2d(3, 1, 1).eval(), randn(1, 3, 4, 5))
-    assert arrays_for(graph, picture.convert("RGBA"))[0].shape == (1, 3, 4, 5)
+    assert convert_inputs(graph, picture.convert("RGBA"))[0].shape == (1, 3, 4, 5)
     with pytest.raises(InputError, match=r"input: shape \(1, 3, 5, 4\) was given"):
-        arrays_for(graph, picture.rotate(90, expand=True))
+        convert_inputs(graph, picture.rotate(90, expand=True))
     with pytest.raises(InputError, match="one shape"):
-        as_arrays([picture, picture.resize((2, 2))])
+        to_input_arrays([picture, picture.resize((2, 2))])
     deep = Image.fromarray(np.array([[0, 65535]], np.uint16))
-    assert_allclose(as_arrays(deep)[0], [[[[0, 1]]]])
+    assert_allclose(to_input_arrays(deep)[0], [[[[0, 1]]]])
 
 
 def test_arrays_and_tensors_are_copied_and_checked() -> None:
     x = np.zeros((1, 2))
-    (array,) = as_arrays(x)
+    (array,) = to_input_arrays(x)
     assert array.dtype == np.float32
     tensor = torch.zeros(1, 2, requires_grad=True)
-    (array,) = as_arrays(tensor)
+    (array,) = to_input_arrays(tensor)
     with torch.no_grad():
         tensor.add_(1)
     assert array.max() == 0
     with pytest.raises(InputError, match=r"uint8.*astype\('float32'\) / 255"):
-        as_arrays(np.zeros((1, 2), np.uint8))
+        to_input_arrays(np.zeros((1, 2), np.uint8))
     with pytest.raises(InputError, match="dtype complex64"):
-        as_arrays(np.zeros((1, 2), np.complex64))
+        to_input_arrays(np.zeros((1, 2), np.complex64))
     with pytest.raises(InputError, match="on meta"):
-        as_arrays(torch.zeros(1, device="meta"))
+        to_input_arrays(torch.zeros(1, device="meta"))
     for wrong in (None, "picture.png", [], [[1, 2], [3]], {"x": 1}, io.BytesIO()):
         with pytest.raises(InputError):
-            as_arrays(wrong)
+            to_input_arrays(wrong)
     graph, _ = load(nn.Linear(2, 2).eval(), x)
     with pytest.raises(InputError, match=r"shape \(2,\) was given; it is \(1, 2\); add the batch"):
-        arrays_for(graph, np.zeros(2))
+        convert_inputs(graph, np.zeros(2))
     with pytest.raises(InputError, match="dtype int64"):
-        arrays_for(graph, np.zeros((1, 2), np.int64))
+        convert_inputs(graph, np.zeros((1, 2), np.int64))
     with pytest.raises(InputError, match="2 inputs were given; the model takes 1"):
-        arrays_for(graph, (x, x))
+        convert_inputs(graph, (x, x))
 
 
 class Median(nn.Module):
@@ -796,7 +804,7 @@ class Distances(nn.Module):
         return torch.cdist(x, x.flip(1) + 0.5, self.p)
 
 
-class Stretched(nn.Module):
+class MinMaxScaled(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         low = x.amin()
         return (x - low) / (x.amax(keepdim=True) - low)
@@ -811,7 +819,7 @@ class Clamped(nn.Module):
 
 def test_an_assert_that_fails_and_a_choice_are_still_refused() -> None:
     with pytest.raises(InputError, match="AssertionError: small"):
-        load(Asserted(), torch.full((2, 3), 200.0))
+        load(AssertingModule(), torch.full((2, 3), 200.0))
 
     class Chosen(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -846,16 +854,16 @@ class Attention(nn.Module):
         (nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)), (2, 3, 4, 4)),
         (nn.Sequential(nn.GRU(3, 4)), (5, 2, 3)),
         (Median(), (2, 5)),
-        (Stretched(), (2, 3, 4)),
+        (MinMaxScaled(), (2, 3, 4)),
         (Clamped(), (2, 3, 4)),
-        (Asserted(), (2, 3, 4)),
+        (AssertingModule(), (2, 3, 4)),
         *((Distances(p), (2, 6, 3)) for p in (0.0, 1.0, 2.0, 3.0, float("inf"))),
         (Attention(), (1, 4, 3, 5)),
     ],
     ids=lambda value: type(value[0] if isinstance(value, nn.Sequential) else value).__name__,
 )
 def test_what_the_exporter_drops_or_cannot_write(model: nn.Module, shape: tuple[int, ...]) -> None:
-    graph, _ = check(scrambled(model), randn(*shape))
+    graph, _ = load_and_compare(randomize_weights(model), randn(*shape))
     operators = {n.op for n in graph.nodes}
     assert not operators & {"SplitToSequence", "SequenceAt", "Identity", "CastLike", "Shape"}
 
@@ -874,7 +882,7 @@ class Result:
     count: int
 
 
-class Odd(nn.Module):
+class OddOutputs(nn.Module):
     """Changes its input in place, ignores another, and gives one back as it came."""
 
     def forward(
@@ -886,17 +894,17 @@ class Odd(nn.Module):
 
 def test_inputs_that_are_changed_unused_or_returned() -> None:
     x = randn(1, 3) + 1
-    graph, arrays = load(Odd().eval(), (x, randn(2), randn(4)))
+    graph, arrays = load(OddOutputs().eval(), (x, randn(2), randn(4)))
     assert_array_equal(arrays[0], x)
     assert [k.name for k in graph.keys] == [
         *("x", "unused", "same", "mul", "mean.mean", "mean", "output[0].mean", "output[1]")
     ]
-    found = values(graph, arrays)
+    found = compute_values(graph, arrays)
     assert_allclose(found["output[0].mean"], 2 * x.mean(), rtol=1e-6)
     assert_array_equal(found["output[1]"], randn(4))
-    truth = reference(Odd().eval(), graph, arrays)
+    truth = compute_reference(OddOutputs().eval(), graph, arrays)
     assert_array_equal(truth["x"], x)
-    graph, _ = check(nn.Identity().eval(), randn(1, 2))
+    graph, _ = load_and_compare(nn.Identity().eval(), randn(1, 2))
     assert not graph.nodes
     assert [(k.name, k.value) for k in graph.keys] == [("input", "input"), ("output", "input")]
 
@@ -906,7 +914,7 @@ class Silent(nn.Module):
         return "nothing"
 
 
-class Function(nn.Module):
+class FunctionModule(nn.Module):
     """One function of its input."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -938,7 +946,7 @@ def test_what_the_exporter_would_compute_wrongly_is_refused(
     function: Callable[[Any], Any], shape: tuple[int, ...], words: str
 ) -> None:
     with pytest.raises(UnsupportedOperator, match=words):
-        load(Function(function).eval(), np.zeros(shape, np.float32))
+        load(FunctionModule(function).eval(), np.zeros(shape, np.float32))
 
 
 def test_a_model_that_gives_no_tensor_is_refused() -> None:
@@ -961,7 +969,7 @@ def test_an_operator_that_was_registered_after_an_export_is_taken_apart() -> Non
     assert {node.op for node in graph.nodes} == {"Mul", "Add", "Relu"}
 
 
-class Recalled(nn.Module):
+class SharedBuffers(nn.Module):
     """A convolution that is called twice, spectral norm with its two vectors, and a mask."""
 
     def __init__(self) -> None:
@@ -978,7 +986,7 @@ class Recalled(nn.Module):
 @pytest.mark.parametrize(
     ("model", "shape"),
     [
-        (Recalled(), (1, 3, 8, 8)),
+        (SharedBuffers(), (1, 3, 8, 8)),
         (nn.MultiheadAttention(8, 2, batch_first=True), [(1, 5, 8), (1, 7, 8), (1, 7, 8)]),
         (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (1, 5, 8)),
     ],
@@ -990,7 +998,7 @@ def test_the_layers_count_each_trained_number_once(model: nn.Module, shape: Any)
     layers = nbglcnn.compile(model.eval(), x, observe="all").layers
     counted = sum(layer.parameters - layer.shared for layer in layers)
     assert counted == sum(p.numel() for p in model.parameters())
-    if isinstance(model, Recalled):
+    if isinstance(model, SharedBuffers):
         assert [layers[name].parameters for name in ("twice", "twice:1", "normed")] == [84, 84, 112]
         assert [layers[name].shared for name in ("twice", "twice:1", "normed")] == [0, 84, 0]
 

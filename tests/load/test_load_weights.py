@@ -10,17 +10,17 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Viewer, compare
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Graph
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.lower import lower, repack
-from nbglcnn.reference import reference
+from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 
 
-def follows(model: nn.Module, x: torch.Tensor) -> Graph:
+def assert_follows_weights(model: nn.Module, x: torch.Tensor) -> Graph:
     """All layers are right, and right again with other weights."""
     graph, arrays = load(model.eval(), x)
     torch.manual_seed(1)
@@ -31,12 +31,12 @@ def follows(model: nn.Module, x: torch.Tensor) -> Graph:
     for changed in (graph, with_parameters(graph, state)):
         with Session(lower(changed)) as session:
             found = session.run(*arrays)
-        for key, value in reference(model, changed, arrays).items():
+        for key, value in compute_reference(model, changed, arrays).items():
             assert_equal(found[key], value, name=key)
     return graph
 
 
-class Picked(nn.Module):
+class IndexedParameter(nn.Module):
     """400 kB that follow from a parameter of 2 kB."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Picked(nn.Module):
         return x + self.p[:, self.idx]
 
 
-class Positions(nn.Module):
+class RelativePositions(nn.Module):
     """A bias for each pair of places, made by layers out of a table of relative positions."""
 
     def __init__(self, size: int, hidden: int) -> None:
@@ -60,7 +60,7 @@ class Positions(nn.Module):
         return x + 16 * torch.sigmoid(self.mlp(self.table)).permute(2, 0, 1)
 
 
-class Dropped(Positions):
+class PositionsWithDropout(RelativePositions):
     """A layer between that only hands on what was made of weights, as timm's RelPosMlp has it."""
 
     def __init__(self) -> None:
@@ -70,10 +70,10 @@ class Dropped(Positions):
 
 def test_a_layer_may_hand_on_what_follows_from_weights_alone() -> None:
     torch.manual_seed(0)
-    follows(Dropped(), torch.rand(1, 8, 6, 6))
+    assert_follows_weights(PositionsWithDropout(), torch.rand(1, 8, 6, 6))
 
 
-class Sampled(nn.Module):
+class ConvolvedBuffer(nn.Module):
     """A convolution of a buffer, too much work to be folded."""
 
     def __init__(self) -> None:
@@ -87,16 +87,16 @@ class Sampled(nn.Module):
 
 def test_constants_that_follow_from_weights_may_be_large() -> None:
     torch.manual_seed(0)
-    follows(Picked(), torch.rand(1, 8, 110, 120))
-    follows(Positions(100, 64), torch.rand(1, 8, 100, 100))
+    assert_follows_weights(IndexedParameter(), torch.rand(1, 8, 110, 120))
+    assert_follows_weights(RelativePositions(100, 64), torch.rand(1, 8, 100, 100))
 
 
 def test_what_would_take_long_to_fold_is_computed_by_the_gpu() -> None:
     torch.manual_seed(0)
-    graph = follows(Sampled(), torch.rand(1, 4, 180, 180))
+    graph = assert_follows_weights(ConvolvedBuffer(), torch.rand(1, 4, 180, 180))
     assert "Conv" in [node.op for node in graph.nodes]
     # 130 MB of hidden numbers for 320 kB of weights
-    follows(Positions(180, 512), torch.rand(1, 8, 180, 180))
+    assert_follows_weights(RelativePositions(180, 512), torch.rand(1, 8, 180, 180))
 
 
 @pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
@@ -106,10 +106,10 @@ def test_orthogonal_weights_follow_the_parameters_that_they_are_made_of(kind: st
         parametrizations.orthogonal(nn.Linear(a, b), orthogonal_map=kind)
         for a, b in ((5, 3), (3, 6))
     )
-    follows(nn.Sequential(flat, nn.ReLU(), tall), torch.rand(2, 5))
+    assert_follows_weights(nn.Sequential(flat, nn.ReLU(), tall), torch.rand(2, 5))
 
 
-class Algebra(nn.Module):
+class MatrixInverse(nn.Module):
     def __init__(self, *, of_input: bool) -> None:
         super().__init__()
         self.w, self.of_input = nn.Parameter(torch.randn(2, 4, 4)), of_input
@@ -123,12 +123,12 @@ class Algebra(nn.Module):
 
 def test_linear_algebra_of_weights_is_folded_and_that_of_inputs_refused() -> None:
     torch.manual_seed(0)
-    follows(Algebra(of_input=False), torch.rand(2, 4, 4))
+    assert_follows_weights(MatrixInverse(of_input=False), torch.rand(2, 4, 4))
     with pytest.raises(UnsupportedOperator, match="numbers that depend on the input; only that of"):
-        load(Algebra(of_input=True).eval(), torch.rand(2, 4, 4))
+        load(MatrixInverse(of_input=True).eval(), torch.rand(2, 4, 4))
 
 
-class Settings(nn.Module):
+class ReadsBuffers(nn.Module):
     """An `if`, a loop and a size that are read from buffers."""
 
     def __init__(self) -> None:
@@ -150,10 +150,10 @@ class Settings(nn.Module):
 
 
 def test_what_python_reads_of_a_buffer_decides_what_is_computed() -> None:
-    model = Settings().eval()
+    model = ReadsBuffers().eval()
     x = torch.rand(1, 3, 4, 5)
     graph, arrays = load(model, x)
-    assert graph.settings == {"flag", "steps", "limits"}
+    assert graph.constant_reads == {"flag", "steps", "limits"}
     assert [node.op for node in graph.nodes].count("Sin") == 2
     with Session(lower(graph)) as session:
         found = session.run(*arrays)["output"]
@@ -161,7 +161,7 @@ def test_what_python_reads_of_a_buffer_decides_what_is_computed() -> None:
 
 
 def test_new_weights_may_not_alter_a_buffer_that_decided() -> None:
-    model = Settings().eval()
+    model = ReadsBuffers().eval()
     graph, _ = load(model, torch.rand(1, 3, 4, 5))
     state = {n: t.numpy() for n, t in model.state_dict().items()}
     with_parameters(graph, {**state, "conv.bias": np.ones(4, np.float32)})
@@ -169,7 +169,7 @@ def test_new_weights_may_not_alter_a_buffer_that_decided() -> None:
         with_parameters(graph, {**state, "steps": np.int64(2)})
 
 
-class Reads(nn.Module):
+class ReadsParameter(nn.Module):
     """A power that is read of a parameter, as `k.item()`."""
 
     def __init__(self) -> None:
@@ -182,10 +182,10 @@ class Reads(nn.Module):
 
 
 def test_a_number_that_python_reads_of_a_parameter_is_that_of_the_parameter() -> None:
-    model = Reads().eval()
+    model = ReadsParameter().eval()
     x = torch.rand(1, 3, 4, 5)
     graph, arrays = load(model, x)
-    assert graph.settings == {"k"}
+    assert graph.constant_reads == {"k"}
     with Session(lower(graph)) as session:
         found = session.run(*arrays)["output"]
     assert_equal(found, model(x).detach().numpy())
@@ -194,7 +194,7 @@ def test_a_number_that_python_reads_of_a_parameter_is_that_of_the_parameter() ->
         with_parameters(graph, {**state, "k": np.ones(1, np.float32)})
 
 
-class Merged(nn.Module):
+class WritesWeights(nn.Module):
     """Writes one convolution's weights from two others' in each call, as SPAN's do."""
 
     def __init__(self) -> None:
@@ -215,13 +215,13 @@ class Merged(nn.Module):
 
 def test_weights_that_forward_writes_follow_those_that_it_computes_them_from() -> None:
     torch.manual_seed(0)
-    model = Merged()
-    graph = follows(model, torch.rand(1, 3, 6, 5))
+    model = WritesWeights()
+    graph = assert_follows_weights(model, torch.rand(1, 3, 6, 5))
     assert [node.op for node in graph.nodes] == ["Conv", "Mul"]
     assert list(graph.parameters) == list(model.state_dict())
 
 
-class Counting(nn.Module):
+class SumsIntoBuffer(nn.Module):
     """What is read of a buffer after the input was added to it does depend on the input."""
 
     def __init__(self) -> None:
@@ -236,10 +236,10 @@ class Counting(nn.Module):
 
 def test_a_buffer_that_the_input_was_added_to_is_not_read() -> None:
     with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
-        load(Counting().eval(), torch.rand(2, 3))
+        load(SumsIntoBuffer().eval(), torch.rand(2, 3))
 
 
-def nested(model: nn.Module) -> dict[str, tuple[object, str]]:
+def invalid_state_dicts(model: nn.Module) -> dict[str, tuple[object, str]]:
     """What is given for a state_dict, and what the error has to name."""
     state = model.state_dict()
     parallel = {f"module.{name}": value for name, value in state.items()}
@@ -262,10 +262,10 @@ def nested(model: nn.Module) -> dict[str, tuple[object, str]]:
     }
 
 
-@pytest.mark.parametrize("given", list(nested(nn.Linear(1, 1))))
+@pytest.mark.parametrize("given", list(invalid_state_dicts(nn.Linear(1, 1))))
 def test_what_holds_the_weights_deeper_or_under_other_names_is_told_the_remedy(given: str) -> None:
     model, x = nn.Sequential(nn.Linear(2, 2)).eval(), torch.ones(1, 2)
-    checkpoint, words = nested(model)[given]
+    checkpoint, words = invalid_state_dicts(model)[given]
     graph, _ = load(model, x)
     with pytest.raises(InputError) as error:
         with_parameters(graph, checkpoint)
@@ -279,15 +279,15 @@ def test_what_holds_the_weights_deeper_or_under_other_names_is_told_the_remedy(g
         assert set(with_parameters(graph, found).parameters) == set(model.state_dict())
 
 
-def compiled(model: nn.Module) -> nn.Module:
+def compile_module(model: nn.Module) -> nn.Module:
     return torch.compile(model, backend="eager")  # type: ignore[return-value]
 
 
 WRAPPERS: dict[str, Callable[[nn.Module], nn.Module]] = {
-    "compile": compiled,
+    "compile": compile_module,
     "DataParallel": nn.DataParallel,
-    "both": lambda model: nn.DataParallel(compiled(model)),
-    "a compiled part": lambda model: nn.Sequential(compiled(model[0]), *model[1:]),
+    "both": lambda model: nn.DataParallel(compile_module(model)),
+    "a compiled part": lambda model: nn.Sequential(compile_module(model[0]), *model[1:]),
 }
 
 
@@ -346,7 +346,7 @@ def test_weights_of_another_kind_name_the_remedy(kind, change, remedy) -> None:
     )
 
 
-class Indexed(nn.Module):
+class IndexBuffer(nn.Module):
     """An index in a buffer, and what is done with it."""
 
     def __init__(self, use: Callable[..., torch.Tensor], index: list[int]) -> None:
@@ -358,7 +358,7 @@ class Indexed(nn.Module):
         return self.use(x, self.index)
 
 
-INDEXED: dict[str, Callable[..., torch.Tensor]] = {
+INDEX_USES: dict[str, Callable[..., torch.Tensor]] = {
     "index_select": lambda x, i: x.index_select(1, i),
     "embedding": lambda x, i: F.embedding(i, x[0, 0]),
     "two axes": lambda x, i: x[:, i, i],
@@ -370,7 +370,7 @@ INDEXED: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def with_new_weights(model: nn.Module, new: nn.Module, x: torch.Tensor, observe="all"):
+def output_with_new_weights(model: nn.Module, new: nn.Module, x: torch.Tensor, observe="all"):
     """The output of a Plan for `model` once it has the weights of `new`."""
     graph, arrays = load(model.eval(), x)
     plan = lower(graph, observe=observe)
@@ -381,17 +381,17 @@ def with_new_weights(model: nn.Module, new: nn.Module, x: torch.Tensor, observe=
 
 
 @pytest.mark.parametrize("observe", ["all", "outputs"])
-@pytest.mark.parametrize("name", INDEXED)
+@pytest.mark.parametrize("name", INDEX_USES)
 def test_another_index_in_a_buffer_chooses_other_elements(name: str, observe: str) -> None:
     x = torch.randn(2, 3, 4, 4)
     for index in ([2, 1, 0], [2, 0, 1]):
-        new = Indexed(INDEXED[name], index).eval()
-        found = with_new_weights(Indexed(INDEXED[name], [0, 1, 2]), new, x, observe)
+        new = IndexBuffer(INDEX_USES[name], index).eval()
+        found = output_with_new_weights(IndexBuffer(INDEX_USES[name], [0, 1, 2]), new, x, observe)
         assert_equal(found, new(x).numpy(), name=name)
 
 
 @pytest.mark.parametrize("name", ["index_add", "index_put"])
 def test_another_index_in_a_buffer_may_add_to_a_slice_twice(name: str) -> None:
-    x, new = torch.randn(2, 3, 4, 4), Indexed(INDEXED[name], [2, 2, 0]).eval()
-    found = with_new_weights(Indexed(INDEXED[name], [0, 1, 2]), new, x)
+    x, new = torch.randn(2, 3, 4, 4), IndexBuffer(INDEX_USES[name], [2, 2, 0]).eval()
+    found = output_with_new_weights(IndexBuffer(INDEX_USES[name], [0, 1, 2]), new, x)
     assert_equal(found, new(x).numpy(), name=name)

@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
@@ -30,7 +30,7 @@ def model(nodes, constants, *, shape=SHAPE, outputs=("y",), microsoft=False) -> 
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def equals_onnx_runtime(proto: onnx.ModelProto, *, shape=SHAPE) -> None:
+def assert_equals_runtime(proto: onnx.ModelProto, *, shape=SHAPE) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     runtime = onnxruntime.InferenceSession(
         proto.SerializeToString(), providers=["CPUExecutionProvider"]
@@ -50,7 +50,7 @@ def graph_of(nodes, output, **constants) -> onnx.GraphProto:
     return helper.make_graph(nodes, "branch", [], [value], tensors)
 
 
-def branching(condition: list[onnx.NodeProto]) -> onnx.ModelProto:
+def branching_model(condition: list[onnx.NodeProto]) -> onnx.ModelProto:
     """As exporters write squeeze: an If on a size, whose other branch would not even fit."""
     taken = graph_of([helper.make_node("Mul", ["x", "two"], ["z"])], "z", two=np.float32(2))
     wrong = graph_of([helper.make_node("Squeeze", ["x", "axes"], ["z"])], "z", axes=np.int64([3]))
@@ -64,12 +64,12 @@ def branching(condition: list[onnx.NodeProto]) -> onnx.ModelProto:
     return model(nodes, {"one": np.int64(1), "three": np.int64(3), "zero": np.float32(0)})
 
 
-SIZE = [
+SIZE_CONDITION = [
     helper.make_node("Shape", ["x"], ["shape"]),
     helper.make_node("Gather", ["shape", "three"], ["size"]),
     helper.make_node("Equal", ["size", "one"], ["condition"]),
 ]
-NUMBERS = [
+INPUT_CONDITION = [
     helper.make_node("ReduceMax", ["x"], ["max"], keepdims=0),
     helper.make_node("Greater", ["max", "zero"], ["condition"]),
 ]
@@ -77,7 +77,7 @@ NUMBERS = [
 
 def test_of_an_if_whose_condition_is_known_only_the_branch_that_is_taken_is_read() -> None:
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
-    graph, arrays = load(branching(SIZE), x)
+    graph, arrays = load(branching_model(SIZE_CONDITION), x)
     assert [node.op for node in graph.nodes] == ["Mul", "Neg", "Relu"]
     with Session(lower(graph)) as session:
         assert_equal(session.run(*arrays)["y"], np.maximum(-2 * x, 0))
@@ -86,10 +86,10 @@ def test_of_an_if_whose_condition_is_known_only_the_branch_that_is_taken_is_read
 def test_an_if_that_depends_on_the_inputs_numbers_is_refused() -> None:
     words = "'condition' depends on the numbers of the input 'x'"
     with pytest.raises(UnsupportedOperator, match=words):
-        load(branching(NUMBERS), np.ones(SHAPE, np.float32))
+        load(branching_model(INPUT_CONDITION), np.ones(SHAPE, np.float32))
 
 
-def quantized(*, per_channel: bool, zero) -> onnx.ModelProto:
+def quantized_model(*, per_channel: bool, zero) -> onnx.ModelProto:
     """Rounded input, rounded weights, a convolution, its result rounded."""
     random = np.random.default_rng(1)
     scales = np.float32([0.02, 0.03, 0.05, 0.01]) if per_channel else np.float32(0.03)
@@ -115,7 +115,7 @@ def quantized(*, per_channel: bool, zero) -> onnx.ModelProto:
 @pytest.mark.parametrize("zero", [np.uint8(128), np.int8(-5), np.int16(100)])
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_quantized_pairs_round_as_onnx_runtime_does(zero, per_channel: bool) -> None:
-    proto = quantized(per_channel=per_channel, zero=zero)
+    proto = quantized_model(per_channel=per_channel, zero=zero)
     # Optimized, it would compute the convolution in integers and round otherwise.
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     options = onnxruntime.SessionOptions()
@@ -134,7 +134,7 @@ def test_what_saturates_in_quantization_stays_at_the_types_bounds() -> None:
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1),
     ]
     constants = {"s": np.float32([1e-3, 0.5, 2e-2]), "z": np.int8([0, 120, -3])}
-    equals_onnx_runtime(model(nodes, constants))
+    assert_equals_runtime(model(nodes, constants))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_fused_convolutions_of_onnx_runtime(activation: str, params: list, added
         **({"activation_params": params} if params else {}),
     )
     nodes = [helper.make_node("Conv", ["x", "v"], ["z"]), fused]
-    equals_onnx_runtime(model(nodes, constants, outputs=("y", "z"), microsoft=True))
+    assert_equals_runtime(model(nodes, constants, outputs=("y", "z"), microsoft=True))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_fused_products_of_onnx_runtime(activation: str, numbers: dict[str, floa
         **{"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0},
         **{f"activation_{name}": number for name, number in numbers.items()},
     )
-    equals_onnx_runtime(model([fused], constants, shape=(4, 6), microsoft=True), shape=(4, 6))
+    assert_equals_runtime(model([fused], constants, shape=(4, 6), microsoft=True), shape=(4, 6))
 
 
 def test_gelus_of_onnx_runtime() -> None:
@@ -196,7 +196,7 @@ def test_gelus_of_onnx_runtime() -> None:
         helper.make_node("BiasGelu", ["b", "v"], ["y"], domain="com.microsoft"),
     ]
     constants = {"v": np.float32([0.1, 0.2, -0.3, 0.4, -1])}
-    equals_onnx_runtime(model(nodes, constants, microsoft=True))
+    assert_equals_runtime(model(nodes, constants, microsoft=True))
 
 
 def test_operators_of_other_vendors_are_refused_by_name() -> None:

@@ -10,18 +10,18 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import reference
+from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 # What ONNX Runtime knows of; for what is newer, onnx's own slow one.
-NEWEST_OF_RUNTIME = 24
+MAX_RUNTIME_OPSET = 24
 
 
-class Writer:
+class NodeWriter:
     """Writes nodes as a given operator set has them; each call gives its output's name."""
 
     def __init__(self, opset: int) -> None:
@@ -47,7 +47,9 @@ class Writer:
         tensor = numpy_helper.from_array(data.astype(np.float32))
         return self("Constant", to=f"weight{len(self.nodes)}", value=tensor)
 
-    def moved(self, op: str, since: int, value: str, to: str = "", /, **ints: Any) -> str:
+    def attributes_or_inputs(
+        self, op: str, since: int, value: str, to: str = "", /, **ints: Any
+    ) -> str:
         """An operator whose attributes became inputs."""
         if self.opset < since:
             return self(op, value, to=to, **ints)
@@ -84,7 +86,7 @@ class Writer:
         self.nodes.append(helper.make_node("Split", inputs, names, **attributes))
         return names
 
-    def enlarged(self, value: str, factor: float, mode: str) -> str:
+    def upsample(self, value: str, factor: float, mode: str) -> str:
         scales = [1.0, 1.0, factor, factor]
         if self.opset < 9:
             return self("Upsample", value, scales=scales, mode=mode)
@@ -94,7 +96,7 @@ class Writer:
         roi = "" if self.opset > 12 else self.constant([])
         return self("Resize", value, roi, scale, mode=mode)
 
-    def padded(self, value: str, pads: list[int], mode: str, filling: float = 0.0) -> str:
+    def pad(self, value: str, pads: list[int], mode: str, filling: float = 0.0) -> str:
         if self.opset < 11:
             return self("Pad", value, pads=pads, mode=mode, value=filling)
         return self("Pad", value, self.constant(pads, np.int64), self.constant(filling), mode=mode)
@@ -114,7 +116,7 @@ class Writer:
 
 def classifier(opset: int) -> Any:
     """Paddle's way: weights in Constant nodes, hard-swish decomposed, shapes computed, any size."""
-    w = Writer(opset)
+    w = NodeWriter(opset)
     x = w("Conv", "x", w.weight(9, 3, 3, 3), w.weight(9), pads=[1] * 4, strides=[2, 2])
     statistics = [w.constant(w.rng.uniform(0.5, 1.5, 9)) for _ in range(4)]
     x = w("BatchNormalization", x, *statistics, epsilon=1e-3)
@@ -134,20 +136,20 @@ def classifier(opset: int) -> Any:
 
 def decoder(opset: int) -> Any:
     """Two inputs, pictures and numbers; kernels stored twice; three outputs, one of integers."""
-    w = Writer(opset)
+    w = NodeWriter(opset)
     kernel = w.rng.standard_normal((6, 6, 3, 3)) / 8
     x = w("Conv", "x", w.constant(kernel), pads=[1] * 4)
     x = w("InstanceNormalization", x, w.constant(np.ones(6)), w.constant(np.zeros(6)))
     x = w("LeakyRelu", x, alpha=0.2)
-    style = w.moved("Unsqueeze", 13, w("Tanh", "z"), axes=[2, 3])
+    style = w.attributes_or_inputs("Unsqueeze", 13, w("Tanh", "z"), axes=[2, 3])
     x = w("Mul", x, style)
-    x = w("Conv", w.padded(x, [0, 0, 1, 1, 0, 0, 1, 1], "reflect"), w.constant(kernel))
-    x = w("Dropout", w.enlarged(x, 2.0, "nearest"))
+    x = w("Conv", w.pad(x, [0, 0, 1, 1, 0, 0, 1, 1], "reflect"), w.constant(kernel))
+    x = w("Dropout", w.upsample(x, 2.0, "nearest"))
     a, b = w.split(x, 1, [2, 4])
     b = w("ConvTranspose", b, w.weight(4, 3, 2, 2), strides=[2, 2])
-    a = w("Elu", w.enlarged(a, 2.0, "nearest"))
+    a = w("Elu", w.upsample(a, 2.0, "nearest"))
     x = w("Concat", a, b, w.slice(b, 1, -1, 2**31 - 1), axis=1)
-    x = w("DepthToSpace", w.padded(x, [0, 0, 0, 0, 0, 2, 0, 0], "constant", 0.25), blocksize=2)
+    x = w("DepthToSpace", w.pad(x, [0, 0, 0, 0, 0, 2, 0, 0], "constant", 0.25), blocksize=2)
     w("Sigmoid", x, to="picture")
     mean = w.reduce("ReduceMean", x, [2, 3], 0)
     most = w.reduce("ReduceMax", x, [2, 3], 0)
@@ -162,12 +164,12 @@ def shapes(opset: int) -> Any:
 
     No Relu or ReduceMin here: ONNX Runtime's lose a NaN, numpy's, PyTorch's and ours keep it.
     """
-    w = Writer(opset)
-    wide = w.moved("Unsqueeze", 13, "x", axes=[1, 4])
+    w = NodeWriter(opset)
+    wide = w.attributes_or_inputs("Unsqueeze", 13, "x", axes=[1, 4])
     turned = w("Transpose", wide, perm=[5, 1, 3, 0, 4, 2])
     wide = w("Mul", turned, w.constant(2.0), to="rank6")
-    five = w.moved("Squeeze", 13, wide, "rank5", axes=[1])
-    four = w.moved("Squeeze", 13, w("Neg", five), "rank4", axes=[3])
+    five = w.attributes_or_inputs("Squeeze", 13, wide, "rank5", axes=[1])
+    four = w.attributes_or_inputs("Squeeze", 13, w("Neg", five), "rank4", axes=[3])
     three = w.reduce("ReduceMean", four, [1], 0, "rank3")
     two = w("Flatten", w("Abs", three), to="rank2", axis=2)
     one = w("Reshape", two, w.constant([-1], np.int64), to="rank1")
@@ -184,7 +186,7 @@ def shapes(opset: int) -> Any:
 
 def functions(opset: int) -> Any:
     """Operators that ONNX itself defines by others, those that the set has."""
-    w = Writer(opset)
+    w = NodeWriter(opset)
     x = "x"
     scale, bias = (w.constant(w.rng.uniform(0.5, 1, 4)) for _ in range(2))
     if opset >= 9:
@@ -220,10 +222,12 @@ NETWORKS: dict[str, tuple[Callable[[int], Any], tuple[tuple[int, ...], ...]]] = 
 }
 
 
-def truth(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def reference_outputs(
+    model: onnx.ModelProto, arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """The outputs, by another engine from the file as it is."""
     names = [output.name for output in model.graph.output]
-    if model.opset_import[0].version > NEWEST_OF_RUNTIME:
+    if model.opset_import[0].version > MAX_RUNTIME_OPSET:
         return dict(zip(names, ReferenceEvaluator(model).run(None, arrays), strict=True))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -231,14 +235,14 @@ def truth(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> dict[str, np
     return dict(zip(names, session.run(None, arrays), strict=True))
 
 
-def definitions(model: onnx.ModelProto) -> list[tuple[str, int]]:
+def operator_definitions(model: onnx.ModelProto) -> list[tuple[str, int]]:
     """The model's operators, each with the operator set that defines it as the model means it."""
     opset = model.opset_import[0].version
     schemas = [onnx.defs.get_schema(node.op_type, opset) for node in model.graph.node]
     return [(schema.name, schema.since_version) for schema in schemas]
 
 
-def sets() -> Iterator[Any]:
+def networks_by_opset() -> Iterator[Any]:
     """Each network and set; where no definition has changed since the set before, in `make sweep`.
 
     The newest set is always there.
@@ -246,7 +250,7 @@ def sets() -> Iterator[Any]:
     for name, (make, _) in NETWORKS.items():
         before = None
         for opset in OPSETS:
-            found = definitions(make(opset))
+            found = operator_definitions(make(opset))
             same = found == before and opset != OPSETS[-1]
             yield pytest.param(
                 name, opset, id=f"{name}-{opset}", marks=[pytest.mark.sweep] if same else []
@@ -254,7 +258,7 @@ def sets() -> Iterator[Any]:
             before = found
 
 
-@pytest.mark.parametrize(("name", "opset"), sets())
+@pytest.mark.parametrize(("name", "opset"), networks_by_opset())
 def test_a_network_means_the_same_in_every_operator_set(name: str, opset: int) -> None:
     make, sizes = NETWORKS[name]
     model = make(opset)
@@ -263,8 +267,8 @@ def test_a_network_means_the_same_in_every_operator_set(name: str, opset: int) -
     if name == "shapes":
         inputs[0][0, 0, 1:3] = [[np.inf, 0, -np.inf], [1, np.nan, -2]]
     graph, arrays = load(model, tuple(inputs))
-    expected = truth(model, dict(zip(graph.inputs, arrays, strict=True)))
-    every = reference(model, graph, arrays)
+    expected = reference_outputs(model, dict(zip(graph.inputs, arrays, strict=True)))
+    every = compute_reference(model, graph, arrays)
     for observe in ("all", "outputs"):
         with Session(lower(graph, observe=observe)) as session:
             values = session.run(*arrays)

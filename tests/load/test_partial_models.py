@@ -9,7 +9,7 @@ import nbglcnn
 from nbglcnn import Session, UnsupportedModel, UnsupportedOperator, backend
 from onnx_models import model_of, node
 
-SR = """<ir_version: 8, opset_import: ["" : 17]>
+SAMPLE_RATE_MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1,3] x, int64 sr) => (y) {
   rate = Constant<value=int64{16000}>()
   r = Relu(x)
@@ -23,7 +23,7 @@ g (float[1,3] x, int64 sr) => (y) {
 X = np.float32([[1, -2, 3]])
 
 
-def rows(model: onnx.ModelProto) -> dict[str, tuple[str, bool, str]]:
+def check_rows(model: onnx.ModelProto) -> dict[str, tuple[str, bool, str]]:
     return {r.layer: (r.operator, r.ok, r.reason) for r in nbglcnn.check(model).rows}
 
 
@@ -49,7 +49,7 @@ def test_class_names_that_nobody_reads_refuse_nothing() -> None:
 
 
 def test_an_if_is_named_with_the_input_that_it_looks_at_and_runs_as_it_advises() -> None:
-    model = parser.parse_model(SR)
+    model = parser.parse_model(SAMPLE_RATE_MODEL)
     with pytest.raises(UnsupportedOperator) as caught:
         nbglcnn.compile(model)
     words = str(caught.value)
@@ -57,7 +57,7 @@ def test_an_if_is_named_with_the_input_that_it_looks_at_and_runs_as_it_advises()
     assert "the numbers of the input 'sr' is not" in words
     advice = words[words.index("model.graph") :]
     for rate, expected in ((16000, [[3, -2, 9]]), (8000, [[0, -2, 0]])):
-        model = parser.parse_model(SR)
+        model = parser.parse_model(SAMPLE_RATE_MODEL)
         array = np.array(rate)
         eval(advice, {"model": model, "onnx": onnx, "array": array})
         with Session(nbglcnn.compile(model)) as session:
@@ -65,7 +65,7 @@ def test_an_if_is_named_with_the_input_that_it_looks_at_and_runs_as_it_advises()
 
 
 def test_check_has_a_row_for_each_layer_around_an_if() -> None:
-    found = rows(parser.parse_model(SR))
+    found = check_rows(parser.parse_model(SAMPLE_RATE_MODEL))
     assert list(found) == ["r", "is", "t", "y", "ta", "tb"]
     assert found["r"] == ("ReLU", True, "")
     assert found["t"][0] == "If" and "the input 'sr'" in found["t"][2]
@@ -73,15 +73,15 @@ def test_check_has_a_row_for_each_layer_around_an_if() -> None:
     assert found["tb"][2] == "cannot be told: in a branch of an If that cannot run"
 
 
-LOOP = """times = Constant<value=int64{3}>()
+LOOP_NODES = """times = Constant<value=int64{3}>()
   c = Constant<value=bool{1}>()
   odd = Loop(times, c, r)<body = b (int64 i, bool ci, float[1,3] h) => (bool co, float[1,3] ho)
     {co = Identity(ci)
      ho = Sigmoid(h)}>"""
-REFUSED = {
+REFUSED_NODES = {
     "QLinearAdd": ("odd = com.microsoft.QLinearAdd(r, r, r)", "'com.microsoft'; ONNX's own are"),
     "DynamicQuantizeLSTM": ("odd = com.microsoft.DynamicQuantizeLSTM(r, r)", "QuickGelu"),
-    "Loop": (LOOP, "control flow"),
+    "Loop": (LOOP_NODES, "control flow"),
     "Unique": ("odd = Unique(r)", "cannot be told before it runs"),
     "ConcatFromSequence": (
         "s = SplitToSequence<axis=1>(r)\n  odd = ConcatFromSequence<axis=1>(s)",
@@ -91,24 +91,24 @@ REFUSED = {
 
 
 IN_PYTHON = ("Unique", "ConcatFromSequence")  # ONNX Runtime computes them, and the rest runs
-AFTER = (True, "")
-NOT_TOLD = (False, "cannot be told: its input 'odd' comes from what cannot run")
+OK_ROW = (True, "")
+UNKNOWN_ROW = (False, "cannot be told: its input 'odd' comes from what cannot run")
 
 
-@pytest.mark.parametrize("op", REFUSED)
+@pytest.mark.parametrize("op", REFUSED_NODES)
 def test_check_has_a_row_for_each_layer_around_what_cannot_be_read(op: str) -> None:
-    text, reason = REFUSED[op]
+    text, reason = REFUSED_NODES[op]
     imports = '"" : 17, "com.microsoft" : 1'
     model = parser.parse_model(
         f"<ir_version: 8, opset_import: [{imports}]>\n"
         f"g (float[1,3] x) => (y) {{\n  r = Relu(x)\n  {text}\n  n = Neg(r)\n  y = Add(odd, n)\n}}"
     )
-    found = rows(model)
+    found = check_rows(model)
     assert found["r"][:2] == ("ReLU", True)
     assert found["n"][:2] == ("Neg", True)
     assert found["odd"][:2] == (op, False)
     assert reason in found["odd"][2]
-    assert found["y"] == ("Add", *(AFTER if op in IN_PYTHON else NOT_TOLD))
+    assert found["y"] == ("Add", *(OK_ROW if op in IN_PYTHON else UNKNOWN_ROW))
     assert list(found) == ["r", "odd", "n", "y"]
 
 

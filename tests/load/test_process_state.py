@@ -18,39 +18,39 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 import control_flow
-from control_flow import Depends, X, small
+from control_flow import EXAMPLE, InputDependent, small_cnn
 from nbglcnn import Viewer
 from nbglcnn.errors import NbglcnnError
 from nbglcnn.load import load
-from nbglcnn.load.torch.isolation.process_state import unwound
+from nbglcnn.load.torch.isolation.process_state import restore_on_error
 from nbglcnn.load.torch.translate import onnxscript_table as tables
 from nbglcnn.load.torch.translate import translation as translate
 from recorded_runs import is_recorded
 
 
 def test_threads_load_side_by_side() -> None:
-    load(small(), X)  # the first one imports, and sympy brings a warnings filter
+    load(small_cnn(), EXAMPLE)  # the first one imports, and sympy brings a warnings filter
     before = warnings.filters, list(warnings.filters), sys.stdout, sys.stderr
     with ThreadPoolExecutor(4) as pool:
-        loads = [pool.submit(load, small(), X) for _ in range(4)]
+        loads = [pool.submit(load, small_cnn(), EXAMPLE) for _ in range(4)]
     assert [len(one.result()[0].nodes) for one in loads] == [3] * 4
-    load(small(), X)
+    load(small_cnn(), EXAMPLE)
     assert before == (warnings.filters, list(warnings.filters), sys.stdout, sys.stderr)
 
 
 def test_viewers_are_made_in_two_threads_and_after_them() -> None:
-    models = [small() for _ in range(3)]
+    models = [small_cnn() for _ in range(3)]
     at_once = threading.Barrier(2)
 
     def made(model: nn.Module) -> Viewer:
         at_once.wait(60)
-        return Viewer(model, X)
+        return Viewer(model, EXAMPLE)
 
     with ThreadPoolExecutor(2) as pool:
         viewers = list(pool.map(made, models[:2]))
-    for viewer, model in zip([*viewers, Viewer(models[2], X)], models, strict=True):
+    for viewer, model in zip([*viewers, Viewer(models[2], EXAMPLE)], models, strict=True):
         with torch.no_grad():
-            expected = model(torch.from_numpy(X)).numpy()
+            expected = model(torch.from_numpy(EXAMPLE)).numpy()
         assert_allclose(viewer.activations["2"], expected, rtol=1e-5, atol=1e-6)
         viewer.close()
 
@@ -63,12 +63,12 @@ def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
         raise AttributeError("a name that another torch or onnxscript doesn't have")
 
     graphs, unread = [], []
-    for put_off in (tables._put_off, renamed):
-        translate.registry.cache_clear()
-        monkeypatch.setattr(tables, "_put_off", put_off)
-        graphs.append(load(small(), X)[0])
-        unread.append(len(translate.registry()[1]))
-    translate.registry.cache_clear()
+    for put_off in (tables._defer_parsing, renamed):
+        translate.onnxscript_registry.cache_clear()
+        monkeypatch.setattr(tables, "_defer_parsing", put_off)
+        graphs.append(load(small_cnn(), EXAMPLE)[0])
+        unread.append(len(translate.onnxscript_registry()[1]))
+    translate.onnxscript_registry.cache_clear()
     assert unread[0] > 300 and unread[1] == 0
     assert (
         [n.op for n in graphs[0].nodes]
@@ -77,14 +77,14 @@ def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
     )
 
 
-class Meets(nn.Module):
+class WaitsForThread(nn.Module):
     """While it is recorded it lets another thread do its work."""
 
     def __init__(self, others: threading.Event, done: threading.Event) -> None:
         super().__init__()
         self.meet = lambda: (others.set(), done.wait(30))
 
-    def __deepcopy__(self, _: object) -> "Meets":
+    def __deepcopy__(self, _: object) -> "WaitsForThread":
         return self
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -104,7 +104,7 @@ def test_what_another_thread_prints_warns_logs_and_draws_while_one_loads_arrives
     torch.manual_seed(7)
     with warnings.catch_warnings(record=True) as caught, ThreadPoolExecutor(1) as pool:
         warnings.simplefilter("always")
-        loading = pool.submit(load, Meets(started, done).eval(), X)
+        loading = pool.submit(load, WaitsForThread(started, done).eval(), EXAMPLE)
         assert started.wait(60)
         sys.stdout.write("printed meanwhile\n")
         sys.stderr.write("printed as an error\n")
@@ -127,10 +127,10 @@ def test_the_exporter_says_nothing_where_it_works_and_where_it_fails() -> None:
     program = """
         import numpy, torch
         from nbglcnn.load import load
-        from control_flow import Depends, X, small
-        load(small(), X)
+        from control_flow import EXAMPLE, InputDependent, small_cnn
+        load(small_cnn(), EXAMPLE)
         try:
-            load(Depends().eval(), X)
+            load(InputDependent().eval(), EXAMPLE)
         except Exception as error:
             print(type(error).__name__)
     """
@@ -144,7 +144,7 @@ def test_the_exporter_says_nothing_where_it_works_and_where_it_fails() -> None:
     assert (run.stdout, run.stderr) == ("UnsupportedModel\n", "")
 
 
-def modes() -> tuple[object, ...]:
+def torch_modes() -> tuple[object, ...]:
     """What a broken export could leave in PyTorch."""
     from torch import _C
     from torch._ops import _len_torch_dispatch_stack_pre_dispatch
@@ -162,11 +162,11 @@ def modes() -> tuple[object, ...]:
 
 
 def test_a_failed_export_leaves_nothing_behind() -> None:
-    load(small(), X)  # the first one imports, and sympy brings a warnings filter
-    before = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+    load(small_cnn(), EXAMPLE)  # the first one imports, and sympy brings a warnings filter
+    before = torch_modes(), list(warnings.filters), torch.get_rng_state().tolist()
     with pytest.raises(NbglcnnError, match="depends on the input's numbers"):
-        load(Depends().eval(), X)
-    assert before == (modes(), list(warnings.filters), torch.get_rng_state().tolist())
+        load(InputDependent().eval(), EXAMPLE)
+    assert before == (torch_modes(), list(warnings.filters), torch.get_rng_state().tolist())
 
 
 def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended_and_nothing_else() -> None:
@@ -178,23 +178,23 @@ def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended_and_nothin
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore
             return func(*args, **(kwargs or {}))
 
-    outside = modes()
+    outside = torch_modes()
     with Plain() as mine:
-        before = modes()
-        with pytest.raises(KeyboardInterrupt), unwound():
+        before = torch_modes()
+        with pytest.raises(KeyboardInterrupt), restore_on_error():
             for begun in (FakeTensorMode(), Plain(), BaseTorchFunctionMode()):
                 begun.__enter__()
             torch.set_grad_enabled(False)
             torch.compiler._is_exporting_flag = True
             torch._C._dispatch_tls_set_dispatch_key_included("PreDispatch", True)
-            assert len([a for a, b in zip(before, modes(), strict=True) if a != b]) == 6
+            assert len([a for a, b in zip(before, torch_modes(), strict=True) if a != b]) == 6
             raise KeyboardInterrupt
-        assert modes() == before
+        assert torch_modes() == before
         assert _get_current_dispatch_mode() is mine
-    assert modes() == outside
+    assert torch_modes() == outside
 
 
-def interrupted(model: nn.Module, after: int) -> int:
+def load_interrupted(model: nn.Module, after: int) -> int:
     """Load with an interrupt at this call of a function; how many calls there were till then."""
     count = 0
 
@@ -208,7 +208,7 @@ def interrupted(model: nn.Module, after: int) -> int:
 
     sys.setprofile(interrupt)
     try:
-        load(model, X)
+        load(model, EXAMPLE)
     except KeyboardInterrupt:
         pass
     finally:
@@ -217,20 +217,20 @@ def interrupted(model: nn.Module, after: int) -> int:
 
 
 def test_an_interrupt_anywhere_leaves_nothing_behind(request: pytest.FixtureRequest) -> None:
-    model = small()
-    load(model, X)
+    model = small_cnn()
+    load(model, EXAMPLE)
 
     def state() -> object:
-        now = modes(), list(warnings.filters), torch.get_rng_state().tolist()
+        now = torch_modes(), list(warnings.filters), torch.get_rng_state().tolist()
         return *now, gc.isenabled()
 
     before = state()
-    calls = interrupted(model, -1)
+    calls = load_interrupted(model, -1)
     assert calls > 1_000
     generator = random.Random(0)
     for _ in range(200 if request.config.getoption("--sweep", False) else 6):
         at = generator.randrange(calls)
-        interrupted(model, at)
+        load_interrupted(model, at)
         assert state() == before, f"interrupted at call {at}"
-    graph, _ = load(model, X)
+    graph, _ = load(model, EXAMPLE)
     assert len(graph.nodes) == 3

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import (
     InputError,
     Plan,
@@ -56,7 +56,7 @@ class Rsample(VAE):
         return Normal(mu, std).rsample()
 
 
-class Fixed(VAE):
+class FixedNoiseVAE(VAE):
     """The same network, with the numbers in the place of what is drawn: the reference."""
 
     eps: Tensor
@@ -65,7 +65,7 @@ class Fixed(VAE):
         return mu + std * self.eps
 
 
-def filled(model: nn.Module) -> Any:
+def with_random_weights(model: nn.Module) -> Any:
     torch.manual_seed(3)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
@@ -76,14 +76,14 @@ def images(count: int = 2, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).random((count, 1, 8, 10), np.float32)
 
 
-def seeded(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+def seeded_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     generator = np.random.default_rng(0)
     return [generator.standard_normal(shape, np.float32) for shape in shapes]
 
 
 def expected(model: VAE, x: np.ndarray, eps: np.ndarray) -> dict[str, np.ndarray]:
     """What hooks see when these numbers stand in the place of what is drawn."""
-    fixed = Fixed()
+    fixed = FixedNoiseVAE()
     fixed.load_state_dict(model.state_dict())
     fixed.eps = torch.from_numpy(eps.copy())
     found: dict[str, np.ndarray] = {"x": x, "noise": eps}
@@ -99,10 +99,10 @@ def expected(model: VAE, x: np.ndarray, eps: np.ndarray) -> dict[str, np.ndarray
 
 @pytest.mark.parametrize("kind", [VAE, Rsample])
 def test_every_layer_of_a_vae_is_pytorchs_with_the_same_noise(kind: type[VAE]) -> None:
-    model, x = filled(kind()), images()
+    model, x = with_random_weights(kind()), images()
     before = copy.deepcopy(model.state_dict())
     with Session(nbglcnn.compile(model, x)) as session:
-        [own] = seeded((2, LATENT))
+        [own] = seeded_arrays((2, LATENT))
         for noise in (own, own[::-1] * 2):
             found = session.run(x) if noise is own else session.run(x, noise)
             for key, value in expected(model, x, noise).items():
@@ -114,12 +114,12 @@ def test_every_layer_of_a_vae_is_pytorchs_with_the_same_noise(kind: type[VAE]) -
 
 
 def test_a_viewer_shows_the_same_numbers_each_time_and_leaves_pytorchs_generator_alone() -> None:
-    model, x = filled(VAE()), images()
+    model, x = with_random_weights(VAE()), images()
     state = torch.get_rng_state()
     viewers = [Viewer(model, x), Viewer(model, x)]
     for viewer in viewers:
         assert viewer.verify().ok
-        assert_equal(viewer.activations["noise"], seeded((2, LATENT))[0])
+        assert_equal(viewer.activations["noise"], seeded_arrays((2, LATENT))[0])
     np.testing.assert_array_equal(*(viewer.output[0] for viewer in viewers))
     assert torch.equal(torch.get_rng_state(), state)
     with Session(Plan.from_bytes(nbglcnn.compile(model, x).to_bytes())) as session:
@@ -129,7 +129,11 @@ def test_a_viewer_shows_the_same_numbers_each_time_and_leaves_pytorchs_generator
 
 
 def test_an_input_of_a_viewer_keeps_the_noise_unless_it_has_some() -> None:
-    model, (x, other), [own] = filled(VAE()), (images(), images(seed=2)), seeded((2, LATENT))
+    model, (x, other), [own] = (
+        with_random_weights(VAE()),
+        (images(), images(seed=2)),
+        seeded_arrays((2, LATENT)),
+    )
     viewer = Viewer(model, x)
     given = viewer.input
     assert isinstance(given, tuple) and len(given) == 2
@@ -156,7 +160,7 @@ def test_an_input_of_a_viewer_keeps_the_noise_unless_it_has_some() -> None:
     viewer.close()
 
 
-class Several(nn.Module):
+class DrawsManyWays(nn.Module):
     """Takes an input called noise, and draws in every way."""
 
     def __init__(self) -> None:
@@ -171,7 +175,10 @@ class Several(nn.Module):
 
 
 def test_each_call_is_an_input_in_the_order_of_the_calls() -> None:
-    model, (x, own) = filled(Several()), np.random.default_rng(5).random((2, 1, 2, 4, 5), "f4")
+    model, (x, own) = (
+        with_random_weights(DrawsManyWays()),
+        np.random.default_rng(5).random((2, 1, 2, 4, 5), "f4"),
+    )
     plan = nbglcnn.compile(model, (x, own))
     names = ["noise_1", "noise_2", "noise_3", "noise_4", "noise_5", "noise_6"]
     assert [one.key for one in plan.inputs] == ["x", "noise", *names]
@@ -195,13 +202,13 @@ def test_each_call_is_an_input_in_the_order_of_the_calls() -> None:
 
 
 def test_noise_may_be_given_with_the_example_by_place_or_by_name() -> None:
-    model, x, own = filled(VAE()), images(), np.full((2, LATENT), 0.25, np.float32)
+    model, x, own = with_random_weights(VAE()), images(), np.full((2, LATENT), 0.25, np.float32)
     for given in ((x, own), {"noise": own, "x": x}, {"x": torch.from_numpy(x), "noise": own}):
         graph, arrays = load(model, given)
         np.testing.assert_array_equal(arrays[1], own)
         # What a Plan begins with is seeded all the same.
         [constant] = graph.noise.values()
-        np.testing.assert_array_equal(graph.values[constant].data, seeded((2, LATENT))[0])
+        np.testing.assert_array_equal(graph.values[constant].data, seeded_arrays((2, LATENT))[0])
     for wrong, words in [
         ((x, own, own), r"2 arrays were given for the random .* it draws 1 \('noise'\)"),
         ((x, own[:1]), r"noise: shape \(1, 3\) was given; it is \(2, 3\)"),
@@ -216,17 +223,17 @@ def test_noise_may_be_given_with_the_example_by_place_or_by_name() -> None:
 
 
 def test_examples_in_pieces_have_the_same_noise_unless_there_is_some_for_all() -> None:
-    model, x, [own] = filled(VAE()), images(5), seeded((2, LATENT))
+    model, x, [own] = with_random_weights(VAE()), images(5), seeded_arrays((2, LATENT))
     with Session(nbglcnn.compile(model, x[:2])) as session:
         found = session.run(x)["output[0]"]
         repeated = np.concatenate([own, own, own])[:5]
         assert_equal(found, expected(model, x, repeated)["output[0]"])
-        noise = seeded((5, LATENT))[0]
+        noise = seeded_arrays((5, LATENT))[0]
         assert_equal(session.run(x, noise)["output[0]"], expected(model, x, noise)["output[0]"])
 
 
 def test_noise_can_be_bent_and_the_bends_are_replayed_on_what_pytorch_draws() -> None:
-    model, x = filled(VAE()), images()
+    model, x = with_random_weights(VAE()), images()
     viewer = Viewer(model, x)
     viewer.bend("noise", transforms.multiply(2))
     viewer.bend("mu", transforms.add(1))
@@ -248,7 +255,7 @@ def test_noise_can_be_bent_and_the_bends_are_replayed_on_what_pytorch_draws() ->
     viewer.close()
 
 
-class Kept(nn.Module):
+class UnexportableDraw(nn.Module):
     """A layer that no exporter follows, and that draws."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -257,7 +264,7 @@ class Kept(nn.Module):
 
 def test_noise_within_a_layer_that_python_computes_is_that_of_the_input() -> None:
     model, x = (
-        nn.Sequential(nn.Linear(4, 4), Kept(), nn.ReLU(), Added()).eval(),
+        nn.Sequential(nn.Linear(4, 4), UnexportableDraw(), nn.ReLU(), AddsNoise()).eval(),
         images()[:, 0, 0, :4],
     )
     viewer = Viewer(model, x)
@@ -265,7 +272,7 @@ def test_noise_within_a_layer_that_python_computes_is_that_of_the_input() -> Non
     assert list(viewer.activations)[:3] == ["input", "noise", "noise_1"]
     assert viewer.verify().ok
     first = viewer.output
-    a, b = seeded((2, 4), (2, 4))
+    a, b = seeded_arrays((2, 4), (2, 4))
     with torch.no_grad():
         linear = model[0](torch.from_numpy(x))
     truth = torch.cumsum(linear + torch.from_numpy(a), 1).relu() + torch.from_numpy(b)
@@ -276,13 +283,13 @@ def test_noise_within_a_layer_that_python_computes_is_that_of_the_input() -> Non
     viewer.close()
 
 
-class Added(nn.Module):
+class AddsNoise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x + torch.randn_like(x)
 
 
 def test_two_networks_with_noise_are_compared_with_the_same() -> None:
-    model, x = filled(VAE()), images()
+    model, x = with_random_weights(VAE()), images()
     other = {name: tensor * 0.9 for name, tensor in model.state_dict().items()}
     comparison = nbglcnn.compare(model, other, x)
     assert [array.shape for array in comparison.input] == [x.shape, (2, LATENT)]
@@ -296,7 +303,7 @@ def test_two_networks_with_noise_are_compared_with_the_same() -> None:
 
 
 def test_a_source_feeds_the_first_example_and_leaves_its_noise() -> None:
-    model, x, [own] = filled(VAE()), images(), seeded((2, LATENT))
+    model, x, [own] = with_random_weights(VAE()), images(), seeded_arrays((2, LATENT))
     viewer = Viewer(model, x)
     viewer.input = (x, own * 2)
     with pytest.warns(UserWarning, match="one example"):
@@ -309,10 +316,10 @@ def test_a_source_feeds_the_first_example_and_leaves_its_noise() -> None:
 
 
 def test_noise_goes_behind_a_picture_that_is_preprocessed() -> None:
-    model, x = filled(VAE()), images()
+    model, x = with_random_weights(VAE()), images()
     preprocess = nbglcnn.Preprocess(size=(8, 10), mean=0.5, std=0.25)
     viewer = Viewer(model, x, preprocess=preprocess)
-    [own] = seeded((2, LATENT))
+    [own] = seeded_arrays((2, LATENT))
     assert_equal(viewer.activations["noise"], own)
     assert viewer.verify().ok
     viewer.close()
@@ -349,7 +356,7 @@ def test_other_random_numbers_are_refused_by_name(body: str, words: str) -> None
         Viewer(function(body), x)
 
 
-FILE = """<ir_version: 8, opset_import: ["" : 17]>
+RANDOM_OPERATORS_MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[2,3] x) => (float[2,3] y, float[2,3] u) {
   r = RandomNormal<shape = [2, 3], mean = 1.5, scale = 2.0>()
   u = RandomUniformLike<low = -1.0, high = 3.0>(x)
@@ -359,7 +366,7 @@ g (float[2,3] x) => (float[2,3] y, float[2,3] u) {
 
 
 def test_what_an_onnx_file_draws_is_an_input_under_its_own_name() -> None:
-    model = onnx.parser.parse_model(FILE)
+    model = onnx.parser.parse_model(RANDOM_OPERATORS_MODEL)
     x = images()[:, 0, 0, :3]
     generator = np.random.default_rng(0)
     r = generator.standard_normal((2, 3), np.float32) * 2 + np.float32(1.5)

@@ -15,29 +15,37 @@ from PIL import Image
 from torch import nn
 
 import pretrained
+from assertions import RTOL, assert_all_equal
 from efficientnet import PREPROCESS, efficientnet_lite0
-from equal import RTOL, assert_all_equal
 from fashion_classifier import load_pictures
-from lab import Lab
+from jupyter_lab import LabServer
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import reference
+from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
-from notebooks import executed
+from notebooks import execute_notebook
 from pretrained import OCR, UPSCALER, WeightsUnavailable
-from real_models import RECOGNISER, TEXT, TRAINED, UNTRAINED, build, ocr, written
+from real_models import (
+    RECOGNISER,
+    SAMPLE_TEXT,
+    TRAINED_MODELS,
+    UNTRAINED_MODELS,
+    build_model,
+    ocr,
+    text_picture,
+)
 from upscale import load_flower
 
-# One operator stays below equal.py's 1e-5. These are up to 200 in a row, where softmax or sigmoid
-# of numbers near 20 turns the last digits of those into more, and where sums of 25,088 products of
-# equal weights (ONNX's files have such) round in one direction.
-DEEP = 3e-5
+# One operator stays below assertions.py's 1e-5. These are up to 200 in a row, where softmax or
+# sigmoid of numbers near 20 turns the last digits of those into more, and where sums of 25,088
+# products of equal weights (ONNX's files have such) round in one direction.
+DEEP_TOLERANCE = 3e-5
 
 # A minute together, of operators that shorter ones have as well.
-LONG = {"vgg19", "bvlc_alexnet", "densenet121", "resnet50", "zfnet512"}
+SLOW_MODELS = {"vgg19", "bvlc_alexnet", "densenet121", "resnet50", "zfnet512"}
 
-UPPER = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the kinds that look most alike
-TWENTY_AND_THIRTY = slice(0, 20), slice(20, 50)
+UPPER_TILES = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the kinds that look most alike
+TRAIN_AND_TEST = slice(0, 20), slice(20, 50)
 
 Values = dict[str, np.ndarray]
 
@@ -53,19 +61,19 @@ def share_within(rtol: float, values: Values, expected: Values) -> float:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(one, marks=pytest.mark.sweep if one in LONG else ())
-        for one in (*TRAINED, *UNTRAINED)
+        pytest.param(one, marks=pytest.mark.sweep if one in SLOW_MODELS else ())
+        for one in (*TRAINED_MODELS, *UNTRAINED_MODELS)
     ],
 )
 def test_every_tensor_equals_the_reference(name: str) -> None:
-    model, x = build(name)
+    model, x = build_model(name)
     graph, arrays = load(model, x)
-    expected = reference(model, graph, arrays)
+    expected = compute_reference(model, graph, arrays)
     for observe in ("all", "outputs"):
         with Session(lower(graph, observe=observe)) as session:
             values = session.run(*arrays)
-        assert_all_equal(values, expected, rtol=DEEP, where=f"OpenGL, observe={observe}")
-        if name in TRAINED and observe == "all":
+        assert_all_equal(values, expected, rtol=DEEP_TOLERANCE, where=f"OpenGL, observe={observe}")
+        if name in TRAINED_MODELS and observe == "all":
             assert share_within(RTOL, values, expected) > 0.95
     if not isinstance(model, bytes | Path):
         return
@@ -79,9 +87,9 @@ def test_every_tensor_equals_the_reference(name: str) -> None:
     assert_all_equal(values, fast, rtol=1e-4, where=where)
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINED if name.startswith("text")])
+@pytest.mark.parametrize("name", [name for name in TRAINED_MODELS if name.startswith("text")])
 def test_every_float_of_an_onnx_file_that_its_input_changes_is_observed(name: str) -> None:
-    model, x = build(name)
+    model, x = build_model(name)
     graph, _ = load(model, x)
     [entry] = graph.inputs
     nodes = onnx.load_from_string(model).graph.node
@@ -95,7 +103,7 @@ def test_every_float_of_an_onnx_file_that_its_input_changes_is_observed(name: st
 
 
 def test_the_recogniser_reads_what_is_written() -> None:
-    model, x = ocr(RECOGNISER, written(48, 320))
+    model, x = ocr(RECOGNISER, text_picture(48, 320))
     [characters] = (
         entry.value.split("\n")
         for entry in onnx.load_from_string(model).metadata_props
@@ -107,7 +115,7 @@ def test_the_recogniser_reads_what_is_written() -> None:
     best = scores[0].argmax(axis=-1)
     changes = best[np.flatnonzero(np.diff(best, prepend=0))]
     alphabet = ["", *characters, " "]  # 0 is the gap between characters
-    assert "".join(alphabet[k] for k in changes) == TEXT
+    assert "".join(alphabet[k] for k in changes) == SAMPLE_TEXT
 
 
 @pytest.mark.parametrize(
@@ -118,12 +126,12 @@ def test_the_recogniser_reads_what_is_written() -> None:
         "upscaler",
     ],
 )
-def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Values]]) -> None:
-    model, x = build(name)
+def test_pages_give_the_same(name: str, run_in_pages: Callable[..., dict[str, Values]]) -> None:
+    model, x = build_model(name)
     graph, arrays = load(model, x)
-    expected = reference(model, graph, arrays)
-    for backend, values in in_pages(lower(graph), arrays).items():
-        assert_all_equal(values, expected, rtol=DEEP, where=backend)
+    expected = compute_reference(model, graph, arrays)
+    for backend, values in run_in_pages(lower(graph), arrays).items():
+        assert_all_equal(values, expected, rtol=DEEP_TOLERANCE, where=backend)
 
 
 def test_efficientnet_says_of_the_flower_what_its_makers_own_program_says() -> None:
@@ -141,8 +149,8 @@ def test_efficientnet_says_of_the_flower_what_its_makers_own_program_says() -> N
 
 def test_a_head_behind_efficientnet_learns_from_twenty_pictures_of_each_kind() -> None:
     pictures, labels = load_pictures()
-    of_each = [np.flatnonzero(labels == kind)[:50] for kind in UPPER]
-    seen, unseen = (np.concatenate([one[part] for one in of_each]) for part in TWENTY_AND_THIRTY)
+    of_each = [np.flatnonzero(labels == kind)[:50] for kind in UPPER_TILES]
+    seen, unseen = (np.concatenate([one[part] for one in of_each]) for part in TRAIN_AND_TEST)
     targets = torch.from_numpy(labels[seen]).long(), torch.from_numpy(labels[unseen]).long()
     model = efficientnet_lite0()
     grey = torch.from_numpy(pictures[:, None] / np.float32(255))
@@ -153,13 +161,13 @@ def test_a_head_behind_efficientnet_learns_from_twenty_pictures_of_each_kind() -
         with torch.no_grad():
             return model.pool(model.features((x - mean) / std))
 
-    right = right_answers(features(seen), features(unseen), *targets)
-    pixels = right_answers(grey[seen].flatten(1), grey[unseen].flatten(1), *targets)
+    right = linear_probe_accuracy(features(seen), features(unseen), *targets)
+    pixels = linear_probe_accuracy(grey[seen].flatten(1), grey[unseen].flatten(1), *targets)
     assert right > 0.7
     assert right > pixels + 0.05
 
 
-def right_answers(
+def linear_probe_accuracy(
     seen: torch.Tensor, unseen: torch.Tensor, targets: torch.Tensor, truth: torch.Tensor
 ) -> float:
     """The share of right answers of a linear layer that was trained for 200 steps."""
@@ -173,13 +181,13 @@ def right_answers(
     return float((head(unseen).argmax(1) == truth).float().mean())
 
 
-def test_the_notebook_of_the_upscaler_runs(tmp_path: Path, lab: Lab) -> None:
+def test_the_notebook_of_the_upscaler_runs(tmp_path: Path, lab: LabServer) -> None:
     folder = Path(pretrained.__file__).parent
     for name in ("upscale.ipynb", "upscale.py", "pretrained.py"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     before = nbformat.read(tmp_path / "upscale.ipynb", as_version=4)
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in before.cells)
-    notebook = executed(tmp_path, "upscale.ipynb", lab.environment)
+    notebook = execute_notebook(tmp_path, "upscale.ipynb", lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
     assert any("largest difference: 0.5" in output.get("text", "") for output in outputs)

@@ -10,13 +10,13 @@ from torch import fx, nn
 from torch.testing import assert_close
 
 from nbglcnn import Session, UnsupportedModel, Viewer, compile
-from nbglcnn.load.torch.record.recorder import Program, ReadsInput, Recorder
+from nbglcnn.load.torch.record.recorder import InputReadError, RecordedProgram, Recorder
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 SHAPE = (2, 4, 8, 8)
 
 
-class Applied(nn.Module):
+class FunctionModule(nn.Module):
     def __init__(self, function: Function) -> None:
         super().__init__()
         self.function = function
@@ -28,15 +28,15 @@ class Applied(nn.Module):
         return self.function(self, x)
 
 
-def recorded(model: nn.Module, x: torch.Tensor) -> Program:
+def record_module(model: nn.Module, x: torch.Tensor) -> RecordedProgram:
     recorder = Recorder(dict, lambda _: None)
     recorder.add_input("x", x)
-    with torch.no_grad(), recorder.keeping(model):
+    with torch.no_grad(), recorder.record_model(model):
         y = model(x)
     return recorder.program([recorder.node(y)])
 
 
-def computed(program: Program, x: torch.Tensor) -> torch.Tensor:
+def run_program(program: RecordedProgram, x: torch.Tensor) -> torch.Tensor:
     """What the recorded operators give, each of the shape and type that the recorder says."""
     values: dict[fx.Node, object] = {program.inputs[0]: x, **program.tensors}
     for node in program.graph.nodes:
@@ -51,14 +51,14 @@ def computed(program: Program, x: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def halves(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def halves(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = x.clone()
     a, b = y.chunk(2, 1)
     a.relu_()
     return a + b + y.sum()
 
 
-def slices(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def slices(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     out = torch.zeros(2, 8, 8, 8)
     out[:, :4] = x
     out[:, 4:, 2:6, 1:7:2] = x[:, :, :4, :3]
@@ -66,7 +66,7 @@ def slices(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def joined_axes(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def joined_axes(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     y.view(2, -1)[:, 3:7].add_(1)
     z = y.permute(0, 2, 3, 1)
@@ -74,14 +74,14 @@ def joined_axes(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return y + z.permute(0, 3, 1, 2)
 
 
-def past_the_operators(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def through_data(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = x + 1
     y.data.mul_(2)
     y.data = y.data + 3
     return y
 
 
-def overwritten(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def overwrite_slices(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = x * 1
     y[:, 1, ::2].zero_()
     y[..., 0].copy_(y[..., 1])
@@ -90,7 +90,7 @@ def overwritten(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return y * w[1]
 
 
-def into_another(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def into_reshaped(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = x.reshape(2, 4, 64) * 1
     y.transpose(1, 2)[:, 5:9] = 0
     z = torch.empty_like(y)
@@ -100,7 +100,7 @@ def into_another(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return z * values[..., None] + places[..., None]
 
 
-def other_shapes(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def other_shapes(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = x.clone()
     torch.diagonal(y, 0, 2, 3).add_(5)
     y.unsqueeze_(0)
@@ -109,7 +109,7 @@ def other_shapes(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return y.clamp_(-1, 1)
 
 
-def parameters_and_buffers(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def parameters_and_buffers(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     m.part += x.mean()
     with torch.no_grad():
         m.weight.mul_(2)
@@ -117,19 +117,19 @@ def parameters_and_buffers(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return x * m.weight + m.total
 
 
-def copied(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def through_deepcopy(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = copy.deepcopy(x * 2)
     y += 1
     return y
 
 
-def by_a_mask_of_weights(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def by_a_mask_of_weights(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     y = x.clone()
     y[:, m.weight.flatten() > 0] = 7
     return y[:, m.weight.flatten() < 0.5]
 
 
-def into_nothing(m: Applied, x: torch.Tensor) -> torch.Tensor:
+def into_empty_slices(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
     mask = x.new_zeros(x.shape[-1])
     for begin, end in ((0, -x.shape[-1]), (-x.shape[-1], -1), (-1, None)):
         mask[begin:end] = begin  # the first is empty
@@ -138,12 +138,12 @@ def into_nothing(m: Applied, x: torch.Tensor) -> torch.Tensor:
     return y + mask.view(1, -1).permute(1, 0).reshape(-1)
 
 
-WORDS = torch.arange(24.0).reshape(1, 6, 4)
-FIRST = WORDS[:, 2]
+WORD_VECTORS = torch.arange(24.0).reshape(1, 6, 4)
+THIRD_WORD = WORD_VECTORS[:, 2]
 
 
-def constants_in_one_memory(m: Applied, x: torch.Tensor) -> torch.Tensor:
-    first, words = copy.deepcopy((FIRST, WORDS))  # the part is met before the whole
+def constants_in_one_memory(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
+    first, words = copy.deepcopy((THIRD_WORD, WORD_VECTORS))  # the part is met before the whole
     return x + first.sum() + words.sum(1).mean()
 
 
@@ -151,29 +151,29 @@ def constants_in_one_memory(m: Applied, x: torch.Tensor) -> torch.Tensor:
     "function",
     [
         *(
-            into_nothing,
+            into_empty_slices,
             constants_in_one_memory,
             halves,
             slices,
             joined_axes,
-            past_the_operators,
-            overwritten,
-            into_another,
+            through_data,
+            overwrite_slices,
+            into_reshaped,
         ),
-        *(other_shapes, parameters_and_buffers, copied, by_a_mask_of_weights),
+        *(other_shapes, parameters_and_buffers, through_deepcopy, by_a_mask_of_weights),
     ],
     ids=lambda function: function.__name__,
 )
 def test_views_and_writes_are_followed(function: Function) -> None:
-    model = Applied(function).eval()
+    model = FunctionModule(function).eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    program = recorded(model, torch.randn(SHAPE))
+    program = record_module(model, torch.randn(SHAPE))
     after = model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
     x = torch.randn(SHAPE)
     with torch.no_grad():
-        assert_close(computed(program, x), copy.deepcopy(model)(x.clone()))
+        assert_close(run_program(program, x), copy.deepcopy(model)(x.clone()))
 
 
 @pytest.mark.parametrize(
@@ -188,29 +188,29 @@ def test_views_and_writes_are_followed(function: Function) -> None:
     ids=["float", "int", "bool", "tolist", "numpy"],
 )
 def test_numbers_of_the_input_are_not_read(reads: Function) -> None:
-    with pytest.raises(ReadsInput):
-        recorded(Applied(reads).eval(), torch.randn(SHAPE))
+    with pytest.raises(InputReadError):
+        record_module(FunctionModule(reads).eval(), torch.randn(SHAPE))
 
 
 def test_a_refusal_that_forward_catches_is_a_refusal() -> None:
-    def catches(m: Applied, x: torch.Tensor) -> torch.Tensor:
+    def catches(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
         try:
             return x * int(x.argmax())
         except Exception:
             return x
 
     with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
-        compile(Applied(catches).eval(), torch.randn(SHAPE))
+        compile(FunctionModule(catches).eval(), torch.randn(SHAPE))
 
 
 def test_a_size_that_depends_on_the_input_is_refused() -> None:
-    model = Applied(lambda m, x: x * len(x[x > 0])).eval()
+    model = FunctionModule(lambda m, x: x * len(x[x > 0])).eval()
     with pytest.raises(UnsupportedModel, match="the size of what index gives depends on"):
         compile(model, torch.randn(SHAPE))
 
 
 def test_a_constant_that_was_made_of_the_input_is_refused() -> None:
-    model = Applied(lambda m, x: x + torch.Tensor([x.mean()])).eval()
+    model = FunctionModule(lambda m, x: x + torch.Tensor([x.mean()])).eval()
     with pytest.raises(UnsupportedModel, match=r"test_recorder.py: .*write torch.stack"):
         compile(model, torch.randn(SHAPE))
 
@@ -220,13 +220,13 @@ def test_numbers_of_scripts_and_gradients_are_recorded() -> None:
     def scripted(x: torch.Tensor) -> torch.Tensor:
         return x.relu() * 2 + 1
 
-    def slope(m: Applied, x: torch.Tensor) -> torch.Tensor:
+    def slope(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
             y = scripted(x).detach().requires_grad_()
             (found,) = torch.autograd.grad((y.tanh() ** 2).sum(), y)
         return found
 
-    model, x = Applied(slope).eval(), torch.randn(SHAPE)
+    model, x = FunctionModule(slope).eval(), torch.randn(SHAPE)
     with Session(compile(model, torch.randn(SHAPE))) as session:
         np.testing.assert_allclose(
             session.run(x.numpy())["output"], model(x).numpy(), rtol=1e-4, atol=1e-6
@@ -254,7 +254,7 @@ def test_a_compiled_function_and_a_compiled_part_run_as_they_are_written() -> No
     np.testing.assert_allclose(found["output"], wanted, atol=1e-5)
 
 
-class Double(nn.Module):
+class DoublePrecision(nn.Module):
     """Numbers of float64 between: constants, a parameter, a buffer, what follows from the input."""
 
     def __init__(self) -> None:
@@ -270,7 +270,7 @@ class Double(nn.Module):
 
 def test_constants_and_weights_of_float64_meet_numbers_of_python() -> None:
     torch.manual_seed(3)
-    model, x = Double().eval(), torch.randn(2, 3, 4)
+    model, x = DoublePrecision().eval(), torch.randn(2, 3, 4)
     viewer = Viewer(model, x)
     for factor in (1, 3):
         model.load_state_dict({name: factor * one for name, one in model.state_dict().items()})

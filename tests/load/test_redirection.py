@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import (
     InputError,
     UnsupportedModel,
@@ -29,7 +29,7 @@ from nbglcnn.load import load, with_parameters
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.record.module_calls import run_hooked
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import reference
+from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 
 X = torch.randn(2, 2, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -47,7 +47,7 @@ class Net(nn.Module):
         return self.block(self.head(self.conv(x)).relu()) * self.scale
 
 
-class Holder(nn.Module):
+class HoldsFunctions(nn.Module):
     """Holds functions of its own layers as plain attributes."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Holder(nn.Module):
         return y * F.conv2d(x, *self.listed)
 
 
-class Views(nn.Module):
+class HoldsViews(nn.Module):
     """Holds views of its own parameters, which share their memory."""
 
     def __init__(self) -> None:
@@ -165,22 +165,22 @@ def a_weight_norm(m: Any) -> None:
     m.conv.forward = lambda x: forward(x) * m.conv.weight.mean()
 
 
-ATTACHED: Any = None
+GLOBAL_MODEL: Any = None
 
 
 def a_global(m: Any) -> None:
-    global ATTACHED
-    ATTACHED = m
-    m.forward = lambda x: ATTACHED.head(ATTACHED.conv(x)) + ATTACHED.scale
+    global GLOBAL_MODEL
+    GLOBAL_MODEL = m
+    m.forward = lambda x: GLOBAL_MODEL.head(GLOBAL_MODEL.conv(x)) + GLOBAL_MODEL.scale
 
 
-def nothing(_: Any) -> None:
+def unchanged(_: Any) -> None:
     """What the module holds itself."""
 
 
-CHANGES: list[tuple[type[nn.Module], Callable[[Any], None]]] = [
-    (Holder, nothing),
-    (Views, nothing),
+MODEL_CHANGES: list[tuple[type[nn.Module], Callable[[Any], None]]] = [
+    (HoldsFunctions, unchanged),
+    (HoldsViews, unchanged),
     *(
         (Net, change)
         for change in (
@@ -191,10 +191,12 @@ CHANGES: list[tuple[type[nn.Module], Callable[[Any], None]]] = [
         )
     ),
 ]
-NAMES = [made.__name__ if change is nothing else change.__name__ for made, change in CHANGES]
+CHANGE_NAMES = [
+    made.__name__ if change is unchanged else change.__name__ for made, change in MODEL_CHANGES
+]
 
 
-def changed(change: Callable[[Any], None], made: type[nn.Module] = Net) -> Any:
+def changed_model(change: Callable[[Any], None], made: type[nn.Module] = Net) -> Any:
     torch.manual_seed(3)
     model = made().eval()
     change(model)
@@ -209,22 +211,22 @@ def other_weights(model: nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def right(model: nn.Module, x: torch.Tensor = X) -> np.ndarray:
+def torch_output(model: nn.Module, x: torch.Tensor = X) -> np.ndarray:
     with torch.no_grad():
         return model(x).numpy()
 
 
-@pytest.mark.parametrize(("made", "change"), CHANGES, ids=NAMES)
+@pytest.mark.parametrize(("made", "change"), MODEL_CHANGES, ids=CHANGE_NAMES)
 def test_new_weights_reach_forward_however_it_holds_its_parameters(
     made: type[nn.Module], change: Callable[[Any], None]
 ) -> None:
-    model = changed(change, made)
+    model = changed_model(change, made)
     graph, arrays = load(model, X)
     state = other_weights(model)
     follows = with_parameters(graph, state)
-    seen = reference(model, follows, arrays, ["output"])["output"]
+    seen = compute_reference(model, follows, arrays, ["output"])["output"]
     model.load_state_dict(state)
-    wanted = right(model)
+    wanted = torch_output(model)
     assert_equal(seen, wanted)
     with Session(lower(follows)) as session:
         assert_equal(session.run(*arrays)["output"], wanted)
@@ -243,7 +245,7 @@ def test_new_weights_reach_forward_however_it_holds_its_parameters(
 def test_layers_that_a_closure_calls_keep_their_names(
     change: Callable[[Any], None], layers: set[str]
 ) -> None:
-    graph, arrays = load(model := changed(change), X)
+    graph, arrays = load(model := changed_model(change), X)
     named = {key.name for key in graph.keys if key.module_type and key.kind != "output"}
     assert named == layers
     seen: dict[str, np.ndarray] = {}
@@ -251,27 +253,27 @@ def test_layers_that_a_closure_calls_keep_their_names(
         model.get_submodule(name).register_forward_hook(
             lambda _, __, y, name=name: seen.update({name: y.detach().clone().numpy()})
         )
-    right(model)
-    found = reference(model, graph, arrays)
+    torch_output(model)
+    found = compute_reference(model, graph, arrays)
     for name in layers:
         assert_equal(found[name], seen[name], name=name)
 
 
 def test_new_weights_of_sixteen_bits_reach_a_closure() -> None:
-    model = changed(forward_in_a_closure).half()
+    model = changed_model(forward_in_a_closure).half()
     bias, forward = model.head.bias, model.forward
     flat = model.conv.weight.data.view(-1)
     model.forward = lambda x: forward(x.to(model.conv.weight.dtype)) + bias.mean() + flat.sum()
     graph, arrays = load(model, X)
     state = {name: tensor.half() for name, tensor in other_weights(model).items()}
-    found = reference(model, with_parameters(graph, state), arrays, ["output"])["output"]
+    found = compute_reference(model, with_parameters(graph, state), arrays, ["output"])["output"]
     model.load_state_dict(state)
-    wanted = right(model)
+    wanted = torch_output(model)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
 
 
 def test_the_gradient_of_a_weight_in_a_closure_is_pytorchs() -> None:
-    model = changed(a_hook_with_another_layers_tensor)
+    model = changed_model(a_hook_with_another_layers_tensor)
     found = gradient(model, X.numpy(), wrt=("head.bias", "conv.weight"))
     model(X).sum().backward()
     assert_equal(found["head.bias"], model.head.bias.grad.numpy())
@@ -279,14 +281,14 @@ def test_the_gradient_of_a_weight_in_a_closure_is_pytorchs() -> None:
 
 
 def test_a_weight_set_in_a_viewer_reaches_a_closure(tmp_path: Path) -> None:
-    model = changed(forward_in_a_closure)
+    model = changed_model(forward_in_a_closure)
     viewer = Viewer(model, X)
     try:
         viewer.set_weight("conv.bias", 0, 5.0)
         path = viewer.to_onnx(tmp_path / "net.onnx")
         with torch.no_grad():
             model.conv.bias[0] = 5.0
-        wanted = right(model)
+        wanted = torch_output(model)
         assert_equal(viewer.activations["output"], wanted)
         session = onnxruntime.InferenceSession(path)
         (name,) = (one.name for one in session.get_inputs())
@@ -296,7 +298,7 @@ def test_a_weight_set_in_a_viewer_reaches_a_closure(tmp_path: Path) -> None:
 
 
 def test_edits_of_layers_in_a_closure_are_replayed_with_the_weights_of_now() -> None:
-    model = changed(forward_in_a_closure)
+    model = changed_model(forward_in_a_closure)
 
     def edited(session: Session) -> np.ndarray:
         session.bend("relu", transforms.invert())
@@ -308,11 +310,11 @@ def test_edits_of_layers_in_a_closure_are_replayed_with_the_weights_of_now() -> 
         bent = apply_bends(model, session.bends)
     model.load_state_dict(other_weights(model))
     with Session(compile(model, X)) as session:
-        assert_equal(edited(session), right(bent))
+        assert_equal(edited(session), torch_output(bent))
 
 
 def test_a_model_with_closures_stays_as_it_is() -> None:
-    model = changed(nothing)
+    model = changed_model(unchanged)
     model.calls = 0
 
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -328,15 +330,15 @@ def test_a_model_with_closures_stays_as_it_is() -> None:
 
 
 def test_another_thread_runs_the_original_while_its_copy_runs() -> None:
-    model = changed(nothing)
-    before = right(model)
+    model = changed_model(unchanged)
+    before = torch_output(model)
     found: list[np.ndarray] = []
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         if threading.current_thread() is threading.main_thread():
             with torch.no_grad():  # of the copy alone
                 model.conv.weight.mul_(0)
-            other = threading.Thread(target=lambda: found.append(right(model)))
+            other = threading.Thread(target=lambda: found.append(torch_output(model)))
             other.start()
             other.join()
         return Net.forward(model, x)
@@ -392,7 +394,7 @@ def test_a_weight_that_numpy_reads_is_refused_other_numbers(made: Callable[[], n
     model, x = made().eval(), torch.randn(1, 3, 5, 6)
     graph, arrays = load(model, x)
     with Session(lower(graph)) as session:
-        assert_equal(session.run(*arrays)["output"], right(model, x))
+        assert_equal(session.run(*arrays)["output"], torch_output(model, x))
     assert with_parameters(graph, model.state_dict()) is not None  # the same
     with pytest.raises(InputError, match=r"conv\.weight: its .+ or a NumPy array that shares"):
         with_parameters(graph, other_weights(model))
@@ -414,11 +416,11 @@ def test_an_array_of_its_own_leaves_a_weight_free() -> None:
     with Session(lower(with_parameters(graph, state))) as session:
         found = session.run(*arrays)["output"]
     model.load_state_dict(state)
-    assert_equal(found, right(model, x))
+    assert_equal(found, torch_output(model, x))
 
 
 def test_a_number_that_python_reads_of_a_weight_in_a_closure_is_named() -> None:
-    model = changed(nothing)
+    model = changed_model(unchanged)
     scale, forward = model.scale, model.forward
     model.forward = lambda x: forward(x) * float(scale)
     graph, _ = load(model, X)
@@ -427,7 +429,7 @@ def test_a_number_that_python_reads_of_a_weight_in_a_closure_is_named() -> None:
 
 
 def test_a_view_that_a_copy_cannot_follow_is_refused_by_name() -> None:
-    model = changed(nothing)
+    model = changed_model(unchanged)
     bits = model.conv.weight.data.view(torch.int32)
     model.forward = lambda x: model.conv(x) + bits.float().mean() * 1e-12
     with pytest.raises(UnsupportedModel, match=r"shares memory with .conv.weight. .*in forward"):

@@ -16,7 +16,7 @@ from nbglcnn.lowering.lower import lower
 
 Function = Callable[..., torch.Tensor]
 X = torch.tensor([[0.3, -0.7, 1.4, 0.0, -2.2]])
-ODD = torch.tensor([[0.3, nan, inf, -inf, -2.2]])
+NONFINITE = torch.tensor([[0.3, nan, inf, -inf, -2.2]])
 MASK = torch.tensor([True, False, True, True, False])
 OTHER = torch.tensor([[1.0, nan, -2.0, 5.0, nan]])
 CLASSES = torch.tensor([2])
@@ -24,7 +24,7 @@ WEIGHTS = torch.arange(1.0, 6.0)
 INDEX = torch.tensor([[0, 1, 0, 3]])
 
 
-class Applied(nn.Module):
+class FunctionModule(nn.Module):
     mask: torch.Tensor
 
     def __init__(self, function: Function) -> None:
@@ -37,8 +37,8 @@ class Applied(nn.Module):
         return self.function(self, x)
 
 
-def compare(function: Function, x: torch.Tensor) -> None:
-    model = Applied(function).eval()
+def assert_equals_torch(function: Function, x: torch.Tensor) -> None:
+    model = FunctionModule(function).eval()
     with torch.no_grad():
         wanted = model(x)
     with Session(compile(model, x)) as session:
@@ -77,17 +77,17 @@ TYPES: dict[str, Function] = {
 
 @pytest.mark.parametrize("name", TYPES)
 def test_numbers_of_several_types_are_converted_as_pytorch_does(name: str) -> None:
-    compare(TYPES[name], X)
+    assert_equals_torch(TYPES[name], X)
 
 
 @pytest.mark.parametrize("function", [torch.isneginf, torch.isposinf], ids=["-inf", "inf"])
 def test_one_sign_of_infinity_is_found(function: Function) -> None:
-    compare(lambda m, x: function(x), ODD)
+    assert_equals_torch(lambda m, x: function(x), NONFINITE)
 
 
 def test_numbers_that_are_none_are_replaced() -> None:
-    compare(lambda m, x: torch.nan_to_num(x), ODD)
-    compare(lambda m, x: torch.nan_to_num(x, 0.5, 2), ODD)
+    assert_equals_torch(lambda m, x: torch.nan_to_num(x), NONFINITE)
+    assert_equals_torch(lambda m, x: torch.nan_to_num(x, 0.5, 2), NONFINITE)
 
 
 MASKS: dict[str, Function] = {
@@ -98,13 +98,15 @@ MASKS: dict[str, Function] = {
     "selected": lambda m, x: torch.masked_select(x, m.mask),
     "places": lambda m, x: x[:, m.mask.nonzero()[:, 0]],
     "where": lambda m, x: x[:, torch.where(m.mask)[0]],
-    "changed": lambda m, x: written(m, x, lambda y: y * 2 + 1),
-    "one number": lambda m, x: written(m, x, lambda y: 7.0),
-    "several numbers": lambda m, x: written(m, x, lambda y: torch.tensor([5.0, 6.0, 7.0])),
+    "changed": lambda m, x: write_masked(m, x, lambda y: y * 2 + 1),
+    "one number": lambda m, x: write_masked(m, x, lambda y: 7.0),
+    "several numbers": lambda m, x: write_masked(m, x, lambda y: torch.tensor([5.0, 6.0, 7.0])),
 }
 
 
-def written(m: Applied, x: torch.Tensor, change: Callable[[torch.Tensor], object]) -> torch.Tensor:
+def write_masked(
+    m: FunctionModule, x: torch.Tensor, change: Callable[[torch.Tensor], object]
+) -> torch.Tensor:
     y = x.clone()
     y[:, m.mask] = change(y[:, m.mask])
     return y
@@ -112,12 +114,12 @@ def written(m: Applied, x: torch.Tensor, change: Callable[[torch.Tensor], object
 
 @pytest.mark.parametrize("name", MASKS)
 def test_a_mask_that_does_not_depend_on_the_input_is_an_index(name: str) -> None:
-    compare(MASKS[name], X)
-    compare(MASKS[name], torch.cat([X, X + 1]))
+    assert_equals_torch(MASKS[name], X)
+    assert_equals_torch(MASKS[name], torch.cat([X, X + 1]))
 
 
 def test_another_mask_needs_another_network() -> None:
-    model = Applied(MASKS["buffer"]).eval()
+    model = FunctionModule(MASKS["buffer"]).eval()
     graph, _ = load(model, X)
     state = model.state_dict() | {"mask": ~MASK}
     with pytest.raises(InputError, match="mask: its numbers decided what is computed"):
@@ -125,7 +127,7 @@ def test_another_mask_needs_another_network() -> None:
 
 
 def test_numbers_that_an_index_picks_from_parameters_follow_the_parameters() -> None:
-    model = Applied(lambda m, x: x + m.lowest[:, m.mask].sum()).eval()
+    model = FunctionModule(lambda m, x: x + m.lowest[:, m.mask].sum()).eval()
     graph, arrays = load(model, X)
     graph = with_parameters(graph, model.state_dict() | {"lowest": torch.ones(2, 5)})
     with Session(lower(graph)) as session:
@@ -133,12 +135,12 @@ def test_numbers_that_an_index_picks_from_parameters_follow_the_parameters() -> 
 
 
 def test_a_mask_of_the_input_is_refused_with_its_line() -> None:
-    model = Applied(lambda m, x: x[:, x[0] > 0]).eval()
+    model = FunctionModule(lambda m, x: x[:, x[0] > 0]).eval()
     with pytest.raises(UnsupportedModel, match=r"line \d+ of test_torch_functions.py.*the size of"):
         compile(model, X)
 
 
-MADE: dict[str, Function] = {
+CREATED_TENSORS: dict[str, Function] = {
     "hamming": lambda m, x: x[:, :4] * torch.hamming_window(4),
     "hann": lambda m, x: x * torch.hann_window(5, periodic=False),
     "kaiser": lambda m, x: x * torch.kaiser_window(5, True, 3.0),
@@ -147,21 +149,21 @@ MADE: dict[str, Function] = {
     "eye": lambda m, x: x @ torch.eye(5, 3),
     "triangle": lambda m, x: x[:, torch.tril_indices(3, 3).sum(0)],
     "range of rows": lambda m, x: x + torch.arange(x.shape[0])[:, None],
-    "written into": lambda m, x: filled(x),
+    "written into": lambda m, x: filled_range(x),
 }
 
 
-def filled(x: torch.Tensor) -> torch.Tensor:
+def filled_range(x: torch.Tensor) -> torch.Tensor:
     made = torch.arange(5.0)
     made.mul_(2)
     made[0] = x[0, 0]
     return x + made
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", CREATED_TENSORS)
 def test_what_is_made_without_a_tensor_has_pytorchs_numbers(name: str) -> None:
-    compare(MADE[name], X)
-    compare(MADE[name], torch.cat([X, X + 1]))
+    assert_equals_torch(CREATED_TENSORS[name], X)
+    assert_equals_torch(CREATED_TENSORS[name], torch.cat([X, X + 1]))
 
 
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
@@ -169,20 +171,24 @@ def test_what_is_made_without_a_tensor_has_pytorchs_numbers(name: str) -> None:
 def test_scatter_reduce_reduces_as_pytorch(reduce: str, include_self: bool) -> None:
     how = {"reduce": reduce, "include_self": include_self}
 
-    def over_rows(m: Applied, x: torch.Tensor) -> torch.Tensor:  # fewer indices than sources
+    def over_rows(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:  # fewer indices than sources
         columns = x.reshape(5, 1).expand(5, 3)
         return columns.scatter_reduce(0, torch.tensor([[0, 1, 0], [0, 4, 4]]), columns[1:], **how)
 
-    def in_place(m: Applied, x: torch.Tensor) -> torch.Tensor:
+    def in_place(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
         return (x * 2).scatter_reduce_(1, INDEX, x[:, :4], **how)
 
-    compare(lambda m, x: torch.full((1, 5), 0.5).scatter_reduce(1, INDEX, x[:, :4], **how), X)
+    assert_equals_torch(
+        lambda m, x: torch.full((1, 5), 0.5).scatter_reduce(1, INDEX, x[:, :4], **how), X
+    )
     if reduce in ("sum", "mean"):
-        compare(lambda m, x: (x * 9).long().scatter_reduce(1, INDEX, x[:, 1:].long(), **how), X)
-    compare(over_rows, X)
-    compare(in_place, X)
+        assert_equals_torch(
+            lambda m, x: (x * 9).long().scatter_reduce(1, INDEX, x[:, 1:].long(), **how), X
+        )
+    assert_equals_torch(over_rows, X)
+    assert_equals_torch(in_place, X)
     if reduce != "sum":
-        compare(lambda m, x: (x * 2).index_reduce(1, INDEX[0], x[:, :4], **how), X)
+        assert_equals_torch(lambda m, x: (x * 2).index_reduce(1, INDEX[0], x[:, :4], **how), X)
 
 
 LOSSES: dict[str, Function] = {
@@ -204,13 +210,13 @@ LOSSES: dict[str, Function] = {
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_in_forward_is_pytorchs(name: str) -> None:
-    compare(LOSSES[name], X)
+    assert_equals_torch(LOSSES[name], X)
 
 
-THREE = torch.randn(2, 3, 4, 3, generator=torch.Generator().manual_seed(0))
-FORBIDDEN = torch.zeros(len(X), len(X)).index_fill(0, torch.tensor([0]), -inf)
+RANDOM_MAPS = torch.randn(2, 3, 4, 3, generator=torch.Generator().manual_seed(0))
+ATTENTION_MASK = torch.zeros(len(X), len(X)).index_fill(0, torch.tensor([0]), -inf)
 
-OTHERS: dict[str, Function] = {
+OTHER_FUNCTIONS: dict[str, Function] = {
     "fmax": lambda m, x: torch.fmax(x, OTHER),
     "fmin": lambda m, x: torch.fmin(OTHER, x),
     "fmax of ints": lambda m, x: torch.fmax(x.int(), -x.int()),
@@ -221,16 +227,16 @@ OTHERS: dict[str, Function] = {
     "copysign of a number": lambda m, x: torch.copysign(x, -2),
     "copysign of -0": lambda m, x: torch.copysign(x, torch.tensor(-0.0)),
     "cross by the first axis of length 3": lambda m, x: torch.cross(
-        THREE * x.sum(), THREE.flip(0, 3), None
+        RANDOM_MAPS * x.sum(), RANDOM_MAPS.flip(0, 3), None
     ),
-    "cross by an axis": lambda m, x: torch.cross(THREE * x.sum(), THREE.flip(0, 3), 3),
+    "cross by an axis": lambda m, x: torch.cross(RANDOM_MAPS * x.sum(), RANDOM_MAPS.flip(0, 3), 3),
     "median beside NaN": lambda m, x: torch.cat([*torch.where(x > 0, x, nan).median(1)]),
     "median": lambda m, x: x.median(1)[0],
     "remainder by infinity": lambda m, x: torch.remainder(x, inf),
     "remainder by infinities": lambda m, x: torch.remainder(x, -inf * x.abs()),
     "remainder": lambda m, x: torch.remainder(x * 5, torch.tensor(-0.7)),
     "attention that a float mask forbids": lambda m, x: F.scaled_dot_product_attention(
-        x[None, None], x[None, None], x[None, None], FORBIDDEN
+        x[None, None], x[None, None], x[None, None], ATTENTION_MASK
     ),
     "trace": lambda m, x: torch.einsum("ii", x.T @ x),
     "diagonal": lambda m, x: torch.einsum("ii->i", x.T @ x),
@@ -245,9 +251,9 @@ OTHERS: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", OTHER_FUNCTIONS)
 def test_a_function_that_onnx_lacks_is_written_with_others(name: str) -> None:
-    compare(OTHERS[name], X)
+    assert_equals_torch(OTHER_FUNCTIONS[name], X)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
@@ -261,15 +267,15 @@ def test_embedding_bags_are_pytorchs(mode: str, padding: int | None) -> None:
             rows, table * x[0, 0], torch.tensor(offsets), mode=mode, padding_idx=padding, **more
         )
 
-    compare(lambda m, x: bags(x, [0, 3]), X)
-    compare(lambda m, x: bags(x, [0, 3, 3]), X)
-    compare(lambda m, x: bags(x, [0, 3, 5], include_last_offset=True), X)
-    compare(lambda m, x: F.embedding_bag(x.abs().long(), table, mode=mode), X)
+    assert_equals_torch(lambda m, x: bags(x, [0, 3]), X)
+    assert_equals_torch(lambda m, x: bags(x, [0, 3, 3]), X)
+    assert_equals_torch(lambda m, x: bags(x, [0, 3, 5], include_last_offset=True), X)
+    assert_equals_torch(lambda m, x: F.embedding_bag(x.abs().long(), table, mode=mode), X)
 
 
 def test_rows_of_an_embedding_bag_may_have_weights() -> None:
     table = torch.linspace(-1, 1, 15).reshape(5, 3)
-    compare(
+    assert_equals_torch(
         lambda m, x: F.embedding_bag(x.abs().long(), table, per_sample_weights=x, mode="sum"), X
     )
 
@@ -277,15 +283,17 @@ def test_rows_of_an_embedding_bag_may_have_weights() -> None:
 def test_what_onnx_finds_wrong_names_the_module_and_the_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from nbglcnn.load.torch.translate.aten_forms import FORMS
+    from nbglcnn.load.torch.translate.aten_translations import TRANSLATIONS
 
-    monkeypatch.setitem(FORMS, torch.ops.aten.sin.default, lambda call, x: call(
+    monkeypatch.setitem(TRANSLATIONS, torch.ops.aten.sin.default, lambda call, x: call(
         "Add", x, call.constant(1)
     ))  # fmt: skip
-    model = nn.Sequential(nn.ReLU(), Applied(lambda m, x: torch.sin(x))).eval()
+    model = nn.Sequential(nn.ReLU(), FunctionModule(lambda m, x: torch.sin(x))).eval()
     with pytest.raises(UnsupportedOperator) as caught:
         compile(model, X)
     assert caught.value.module == "1"
     message = str(caught.value)
-    assert message.startswith("1 (Applied) at line ") and "test_torch_functions.py" in message
+    assert (
+        message.startswith("1 (FunctionModule) at line ") and "test_torch_functions.py" in message
+    )
     assert "PyTorch's operator sin.default cannot be translated to ONNX: Add" in message

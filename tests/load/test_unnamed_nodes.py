@@ -5,10 +5,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import reference
+from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 
 
@@ -32,7 +32,7 @@ def test_convolutions_of_one_name_keep_their_own_activations(name: str, observe:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     onnx.checker.check_model(model)
     found, arrays = load(model)
-    expected = reference(model, found, arrays)
+    expected = compute_reference(model, found, arrays)
     with Session(lower(found, observe=observe)) as session:
         for key, value in session.run(*arrays).items():
             assert_equal(value, expected[key], name=key)

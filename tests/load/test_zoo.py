@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from equal import assert_all_equal, assert_equal
+from assertions import assert_all_equal, assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import reference
+from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 from zoo import ZOO, build
 
@@ -22,25 +22,27 @@ from zoo import ZOO, build
 def test_every_layer_of_an_architecture_equals_pytorch(name: str) -> None:
     model, inputs = build(name)
     graph, arrays = load(model, inputs)
-    expected = reference(model, graph, arrays)
+    expected = compute_reference(model, graph, arrays)
     for observe in ("all", "outputs"):
         with Session(lower(graph, observe=observe)) as session:
             actual = session.run(*arrays)
         assert_all_equal(actual, expected, where=f"OpenGL, observe={observe}")
-    missing = called(model, inputs) - {key.partition(":")[0].partition("[")[0] for key in expected}
+    missing = called_modules(model, inputs) - {
+        key.partition(":")[0].partition("[")[0] for key in expected
+    }
     assert missing == set()
 
 
 # Between them they draw with most of the shaders; test_ops.py has each of them in pages.
-IN_PAGES = ("unet", "mobilenet_v3", "style transfer", "diffusion block", "spatial transformer")
+PAGE_NETWORKS = ("unet", "mobilenet_v3", "style transfer", "diffusion block", "spatial transformer")
 
 
-@pytest.mark.parametrize("name", IN_PAGES)
-def test_pages_give_the_same(name: str, in_pages: Callable[..., dict[str, Any]]) -> None:
+@pytest.mark.parametrize("name", PAGE_NETWORKS)
+def test_pages_give_the_same(name: str, run_in_pages: Callable[..., dict[str, Any]]) -> None:
     model, inputs = build(name)
     graph, arrays = load(model, inputs)
-    expected = reference(model, graph, arrays)
-    for backend, values in in_pages(lower(graph), arrays).items():
+    expected = compute_reference(model, graph, arrays)
+    for backend, values in run_in_pages(lower(graph), arrays).items():
         assert_all_equal(values, expected, where=backend)
 
 
@@ -54,7 +56,7 @@ class CeilPools(nn.Module):
         self.again = nn.AvgPool2d((2, 3), (3, 2), (1, 0), ceil_mode=True, count_include_pad=count)
         self.head = nn.Identity()
 
-    def fit(self, x: Tensor) -> "CeilPools":
+    def add_head(self, x: Tensor) -> "CeilPools":
         size = self.again(self.most(self.mean(x))).flatten(1).shape[1]
         self.head = nn.Linear(size, 3)
         return self.eval()
@@ -69,9 +71,9 @@ def test_pools_in_ceil_mode_have_the_sizes_that_pytorch_computes(
     size: tuple[int, int], count: bool
 ) -> None:
     x = torch.randn(1, 2, *size)
-    model = CeilPools(count).fit(x)
+    model = CeilPools(count).add_head(x)
     graph, arrays = load(model, x)
-    expected = reference(model, graph, arrays)
+    expected = compute_reference(model, graph, arrays)
     with Session(lower(graph)) as session:
         assert_all_equal(session.run(*arrays), expected)
 
@@ -80,7 +82,7 @@ def test_pools_in_ceil_mode_have_the_sizes_that_pytorch_computes(
 def test_a_file_that_declares_a_wrong_width_is_run_with_the_right_one(count: bool) -> None:
     """PyTorch's older exporter and onnx's own inference count a window that there isn't."""
     x = torch.randn(1, 2, 58, 56)
-    model = CeilPools(count).fit(x)
+    model = CeilPools(count).add_head(x)
     file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -100,7 +102,7 @@ def test_a_file_that_declares_a_wrong_width_is_run_with_the_right_one(count: boo
         assert_equal(output, model(x).numpy())
 
 
-def called(model: nn.Module, inputs: tuple[Tensor, ...]) -> set[str]:
+def called_modules(model: nn.Module, inputs: tuple[Tensor, ...]) -> set[str]:
     """The paths of all submodules that a run calls, by the name that comes first."""
     paths: set[str] = set()
     for path, module in model.named_modules():

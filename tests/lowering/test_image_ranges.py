@@ -12,17 +12,17 @@ from torch import Tensor, nn
 
 import nbglcnn
 from nbglcnn import Preprocess, Session, Viewer
-from nbglcnn.pictures import maps as pictures
+from nbglcnn.pictures import feature_maps as pictures
 from nbglcnn.plan.schema import Plan, Value
-from page import GlPage
 from viewer_models import autoencoder
 from viewer_models import pictures as inputs
+from webgl_page import GlPage
 
 QUARTER_TURN = float(np.float32(np.pi / 2))
 X = np.random.default_rng(0).random((2, 3, 16, 20)).astype(np.float32)
 
 
-class Ends(nn.Module):
+class ConvWithEnding(nn.Module):
     """A convolution, and what stands behind it."""
 
     def __init__(self, end: Callable[[Tensor], Tensor], channels: int = 3) -> None:
@@ -33,7 +33,7 @@ class Ends(nn.Module):
         return self.end(self.conv(x))
 
 
-def value_of(model: nn.Module, key: str = "output", x: np.ndarray = X, **how: Any) -> Value:
+def plan_value(model: nn.Module, key: str = "output", x: np.ndarray = X, **how: Any) -> Value:
     plan = nbglcnn.compile(model.eval(), x, **how)
     return next(value for value in plan.values if value.key == key)
 
@@ -83,10 +83,10 @@ def value_of(model: nn.Module, key: str = "output", x: np.ndarray = X, **how: An
 def test_an_outputs_range_is_its_last_layers_or_0_to_1(
     end: Callable[[Tensor], Tensor], limits: tuple[float, float]
 ) -> None:
-    assert value_of(Ends(end)).limits == limits
+    assert plan_value(ConvWithEnding(end)).limits == limits
 
 
-class Dense(nn.Module):
+class DenselyConnected(nn.Module):
     """Joins each value with all before it, 40 times: ways through it are many."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -97,12 +97,12 @@ class Dense(nn.Module):
 
 
 def test_ranges_of_a_network_whose_values_are_joined_again_and_again_are_quick_to_find() -> None:
-    assert value_of(Dense()).limits == (0, 1)
+    assert plan_value(DenselyConnected()).limits == (0, 1)
 
 
 def test_pixels_that_are_shuffled_keep_their_range() -> None:
     model = nn.Sequential(nn.Conv2d(3, 12, 1), nn.Tanh(), nn.PixelShuffle(2))
-    assert value_of(model).limits == (-1, 1)
+    assert plan_value(model).limits == (-1, 1)
 
 
 @pytest.mark.parametrize(
@@ -119,14 +119,14 @@ def test_pixels_that_are_shuffled_keep_their_range() -> None:
 def test_preprocess_says_what_black_and_white_are(
     preprocess: Preprocess, limits: tuple[float, float]
 ) -> None:
-    assert value_of(Ends(lambda y: y), preprocess=preprocess).limits == limits
-    assert value_of(Ends(torch.sigmoid), preprocess=preprocess).limits == (0, 1)
+    assert plan_value(ConvWithEnding(lambda y: y), preprocess=preprocess).limits == limits
+    assert plan_value(ConvWithEnding(torch.sigmoid), preprocess=preprocess).limits == (0, 1)
     # The picture itself stands in front.
-    assert value_of(Ends(lambda y: y), "x", preprocess=preprocess).limits == (0, 1)
+    assert plan_value(ConvWithEnding(lambda y: y), "x", preprocess=preprocess).limits == (0, 1)
 
 
 def test_each_of_two_that_are_compared_has_its_own_range() -> None:
-    a, b = Ends(torch.tanh).eval(), Ends(torch.sigmoid).eval()
+    a, b = ConvWithEnding(torch.tanh).eval(), ConvWithEnding(torch.sigmoid).eval()
     plan = nbglcnn.compare(a, b, torch.from_numpy(X)).network.plan
     limits = {value.key: value.limits for value in plan.values if value.kind == "output"}
     assert limits == {"A.output": (-1, 1), "B.output": (0, 1)}
@@ -151,28 +151,28 @@ def test_without_a_word_of_the_network_an_inputs_numbers_decide(
     numbers: np.ndarray, range_of: tuple[float, float] | None
 ) -> None:
     numbers = numbers.astype(np.float32)
-    value = value_of(Ends(torch.tanh), "x")
+    value = plan_value(ConvWithEnding(torch.tanh), "x")
     assert value.limits == (None, None)
     own = (numbers[0].min(), numbers[0].max())
     assert pictures.image_limits(value, numbers[0]) == (range_of or own)
 
 
-def run(end: Callable[[Tensor], Tensor], x: np.ndarray = X) -> Session:
-    session = Session(nbglcnn.compile(Ends(end).eval(), x))
+def run_ending(end: Callable[[Tensor], Tensor], x: np.ndarray = X) -> Session:
+    session = Session(nbglcnn.compile(ConvWithEnding(end).eval(), x))
     session.run(x)
     return session
 
 
 def test_an_output_is_not_stretched_to_its_own_range() -> None:
-    with run(lambda y: 0.4 + 0 * y) as session:
+    with run_ending(lambda y: 0.4 + 0 * y) as session:
         assert (np.asarray(session.picture("output")) == round(0.4 * 255)).all()
-    with run(lambda y: torch.tanh(y * 0)) as session:
+    with run_ending(lambda y: torch.tanh(y * 0)) as session:
         assert (np.abs(np.asarray(session.picture("output"), int) - 127.5) <= 1).all()
 
 
 @pytest.mark.parametrize("example", [0, 1])
 def test_what_is_clipped_is_counted(example: int) -> None:
-    with run(lambda y: 2 * y) as session:
+    with run_ending(lambda y: 2 * y) as session:
         found = session.read("output")[example]
         image = session.picture("output", example=example)
         assert image.info["above"] == (found > 1 + 0.5 / 255).sum() > 0
@@ -187,7 +187,7 @@ def test_what_is_clipped_is_counted(example: int) -> None:
 
 
 def test_what_8_bits_would_not_change_is_not_clipped() -> None:
-    with run(lambda y: torch.sigmoid(y) * 0 + 1.0015) as session:
+    with run_ending(lambda y: torch.sigmoid(y) * 0 + 1.0015) as session:
         image = session.picture("output")
         assert image.info == {"below": 0, "above": 0}
         assert (np.asarray(image) == 255).all()
@@ -195,7 +195,7 @@ def test_what_8_bits_would_not_change_is_not_clipped() -> None:
 
 def test_one_channel_of_a_picture_is_shown_in_the_pictures_range() -> None:
     scale = torch.tensor([1.0, 0.5, 0.1]).reshape(1, 3, 1, 1)
-    with run(lambda y: torch.sigmoid(y) * scale) as session:
+    with run_ending(lambda y: torch.sigmoid(y) * scale) as session:
         whole = np.asarray(session.picture("output"))
         for channel in range(3):
             alone = np.asarray(session.picture("output", channel))
@@ -205,7 +205,7 @@ def test_one_channel_of_a_picture_is_shown_in_the_pictures_range() -> None:
 
 
 def test_a_range_that_is_asked_for_holds_for_the_whole_picture() -> None:
-    with run(torch.sigmoid) as session:
+    with run_ending(torch.sigmoid) as session:
         found = session.read("output")[0]
         shown = np.asarray(session.picture("output", color_range=(0.25, 0.75)), float)
         expected = np.clip((found - 0.25) / 0.5, 0, 1).transpose(1, 2, 0) * 255
@@ -233,19 +233,19 @@ RANGES = [(0.0, 1.0), (-1.0, 1.0), (0.2, 0.3), (-0.3, -0.2), (-5.0, 5.0)]
 def test_the_page_counts_what_numpy_counts(gl: GlPage, channels: int) -> None:
     x = np.random.default_rng(5).normal(0, 0.7, (3, 3, 19, 31)).astype(np.float32)
     x[:, :, 3:9] = 0
-    model = Ends(F.hardtanh, channels).eval()
+    model = ConvWithEnding(F.hardtanh, channels).eval()
     plan = nbglcnn.compile(model, x)
     session = gl.open(plan)
     values = gl.values(session, [x])
     for key in ("x", "output"):
         value = next(one for one in plan.values if one.key == key)
         for example in range(3):
-            maps = pictures.shown_as(value, values[key], example)
+            maps = pictures.example_maps(value, values[key], example)
             for low, high in RANGES:
                 limits = [(np.float32(low), np.float32(high))] * len(maps)
-                below, above = pictures.clipped(maps, limits)
+                below, above = pictures.count_clipped(maps, limits)
                 found = gl.page.evaluate(
-                    "([k, ...a]) => gl.the(k).clipped(...a)",
+                    "([k, ...a]) => gl.the(k).countClipped(...a)",
                     [session, key, {"low": low, "high": high}, example],
                 )
                 assert found == {"below": below, "above": above}
@@ -274,7 +274,7 @@ def classifier(end: nn.Module) -> tuple[Plan, np.ndarray]:
     return nbglcnn.compile(model.eval(), X), X
 
 
-def longest(picture: Any) -> int:
+def longest_bar(picture: Any) -> int:
     """Pixels of the longest coloured bar of a picture of a vector."""
     pixels = np.asarray(picture).astype(int)
     return int((np.ptp(pixels, axis=-1) > 40).sum(1).max())
@@ -289,6 +289,6 @@ def test_bars_behind_a_softmax_go_from_0_to_1_in_python() -> None:
         for key in ("3", "output"):
             picture = session.picture(key)
             room = picture.width - 13
-            assert longest(picture) == pytest.approx(most * room, abs=4)
+            assert longest_bar(picture) == pytest.approx(most * room, abs=4)
         # Of scores the longest bar is as long as there is room to its side.
-        assert longest(session.picture("2")) == pytest.approx(room / 2, abs=4)
+        assert longest_bar(session.picture("2")) == pytest.approx(room / 2, abs=4)

@@ -13,16 +13,16 @@ from torch import nn
 import nbglcnn
 from nbglcnn import Plan, Session, transforms
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.records import Edit, checked
-from nbglcnn.features.edits.skipped_passes import skipped
-from page import ONE_RENDERER, GlPage
-from recurrent import INPUTS, leaky
+from nbglcnn.features.edits.records import Edit, validate_edits
+from nbglcnn.features.edits.skipped_passes import find_skipped_passes
+from recurrent import INPUTS, leaky_integrator
+from webgl_page import ONE_RENDERER, GlPage
 
 RANDOM = np.random.default_rng(3)
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
-class Net(nn.Module):
+class AutoencoderNet(nn.Module):
     """An autoencoder with a vector as its code, a loss's outputs, and a way around the code."""
 
     def __init__(self, around: bool = False, told: bool = False) -> None:
@@ -51,29 +51,29 @@ X = RANDOM.standard_normal((1, 1, 12, 16)).astype(np.float32)
 CODE = RANDOM.standard_normal((1, 7, 1, 1)).astype(np.float32)
 
 
-def latent(layer: str, array: str = "code") -> Edit:
+def latent_edit(layer: str, array: str = "code") -> Edit:
     return Edit(layer=layer, name="latent", transform="inject", array=array, skips=True)
 
 
-def net(**how: bool) -> Net:
+def make_net(**how: bool) -> AutoencoderNet:
     torch.manual_seed(0)
-    return Net(**how).eval()
+    return AutoencoderNet(**how).eval()
 
 
-def decoded(model: Net, code: np.ndarray = CODE) -> np.ndarray:
+def decode(model: AutoencoderNet, code: np.ndarray = CODE) -> np.ndarray:
     with torch.no_grad():
         return model.decoder(torch.from_numpy(code.reshape(1, 7))).numpy()
 
 
-def spared(plan: Plan, layer: str) -> tuple[set[str], int]:
+def skipped_layers(plan: Plan, layer: str) -> tuple[set[str], int]:
     """The layers that have no value, and how many passes don't run."""
-    found = skipped(plan.header, [latent(layer)])
+    found = find_skipped_passes(plan.header, [latent_edit(layer)])
     return {plan.values[number].key for number in found.values}, len(found.passes)
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return nbglcnn.compile(net(), X)
+    return nbglcnn.compile(make_net(), X)
 
 
 @pytest.fixture
@@ -84,23 +84,23 @@ def session(plan: Plan) -> Iterator[Session]:
 
 def test_all_passes_of_the_encoder_and_no_other_are_spared(plan: Plan) -> None:
     layers = {one.name for one in plan.layers}
-    keys, count = spared(plan, "encoder.6")
+    keys, count = skipped_layers(plan, "encoder.6")
     # The module's own key stands behind its last layer: it is the code too.
     assert keys & layers == {one for one in layers if one.startswith("encoder.")} - {"encoder.6"}
     decoder = [k for k, one in enumerate(plan.layers) if one.name.startswith("decoder")]
     of_decoder = sum(step.layer in decoder for step in plan.header.passes)
     assert count == len(plan.header.passes) - of_decoder > 4
     # Of the module the last layer itself is spared, too: a hook of the module comes behind it.
-    assert spared(plan, "encoder")[0] == keys | {"encoder.6"}
+    assert skipped_layers(plan, "encoder")[0] == keys | {"encoder.6"}
 
 
 def test_what_follows_is_the_decoder_of_the_code_and_the_rest_is_a_key_error(
     session: Session,
 ) -> None:
     before = session.run(X)
-    session.set_edits([latent("encoder.6")], {"code": CODE})
+    session.set_edits([latent_edit("encoder.6")], {"code": CODE})
     found = session.run(X + 1)
-    np.testing.assert_allclose(found["output"], decoded(net()), **TOLERANCE)
+    np.testing.assert_allclose(found["output"], decode(make_net()), **TOLERANCE)
     assert "encoder.3" not in found and "decoder.0" in found and "x" in found
     np.testing.assert_array_equal(session.read("encoder.6"), CODE.reshape(1, 7))
     np.testing.assert_array_equal(session.read("encoder"), CODE.reshape(1, 7))
@@ -116,7 +116,7 @@ def test_what_follows_is_the_decoder_of_the_code_and_the_rest_is_a_key_error(
 def test_bends_stand_behind_the_code_and_those_of_spared_layers_wait(session: Session) -> None:
     session.write("x", X)
     edits = [
-        latent("encoder.6"),
+        latent_edit("encoder.6"),
         Edit(layer="encoder.0", name="far", transform="multiply", parameters=(3,)),
         *(
             Edit(layer="encoder.6", name=f"n{k}", transform="add", parameters=(float(k),))
@@ -125,28 +125,28 @@ def test_bends_stand_behind_the_code_and_those_of_spared_layers_wait(session: Se
     ]
     session.set_edits(edits, {"code": CODE})
     found = session.run(X)
-    np.testing.assert_allclose(found["output"], decoded(net(), CODE + 6), **TOLERANCE)
+    np.testing.assert_allclose(found["output"], decode(make_net(), CODE + 6), **TOLERANCE)
     # Before its own bends the layer is the code.
     np.testing.assert_array_equal(session.read("encoder.6", unbent=True), CODE.reshape(1, 7))
 
 
 def test_what_the_decoder_needs_besides_the_code_runs() -> None:
-    model = net(around=True)
+    model = make_net(around=True)
     with Session(nbglcnn.compile(model, X)) as session:
-        keys, _ = spared(session.plan, "encoder.6")
+        keys, _ = skipped_layers(session.plan, "encoder.6")
         assert "encoder.5" in keys and "first" not in keys
-        session.set_edits([latent("encoder.6")], {"code": CODE})
+        session.set_edits([latent_edit("encoder.6")], {"code": CODE})
         found = session.run(X)
         with torch.no_grad():
             around = model.first(torch.from_numpy(X)).sum(1, keepdim=True).numpy()
-        np.testing.assert_allclose(found["output"], decoded(model) + around, **TOLERANCE)
+        np.testing.assert_allclose(found["output"], decode(model) + around, **TOLERANCE)
 
 
 def test_outputs_that_do_not_follow_from_the_code_are_spared() -> None:
     """As those of a VAE's loss: a latent in front of one of them keeps no encoder running."""
-    model = net(told=True)
+    model = make_net(told=True)
     with Session(nbglcnn.compile(model, X)) as session:
-        session.set_edits([latent("decoder.0")], {"code": np.ones((1, 72, 1, 1), np.float32)})
+        session.set_edits([latent_edit("decoder.0")], {"code": np.ones((1, 72, 1, 1), np.float32)})
         found = session.run(X)
         assert "output[0]" in found
         assert {"output[1]", "output[2]", "encoder.6"}.isdisjoint(found)
@@ -158,7 +158,7 @@ def test_every_cut_of_a_network_gives_what_injecting_there_gives() -> None:
 
     torch.manual_seed(1)
     models: list[tuple[nn.Module, np.ndarray]] = [
-        (net(around=True, told=True), X),
+        (make_net(around=True, told=True), X),
         (UNet().eval(), RANDOM.standard_normal((1, 3, 16, 16)).astype(np.float32)),
     ]
     for model, x in models:
@@ -174,7 +174,7 @@ def test_every_cut_of_a_network_gives_what_injecting_there_gives() -> None:
                     plain = Edit(layer=value.key, name="i", transform="inject", array="code")
                     session.set_edits([plain], {"code": code})
                     expected = session.run(x)
-                    session.set_edits([latent(value.key)], {"code": code})
+                    session.set_edits([latent_edit(value.key)], {"code": code})
                     session.write(plan.inputs[0].key, x)
                     found = session.run(x)
                     assert value.key in found
@@ -185,9 +185,9 @@ def test_every_cut_of_a_network_gives_what_injecting_there_gives() -> None:
 def test_a_state_is_carried_on_whatever_is_spared() -> None:
     from nbglcnn.lowering.lower import lower
 
-    plan = lower(leaky())
+    plan = lower(leaky_integrator())
     [key] = [one.key for one in plan.inputs][:1]
-    found = skipped(plan.header, [latent(key)])
+    found = find_skipped_passes(plan.header, [latent_edit(key)])
     sources = {carry.source for carry in plan.header.carries}
     written = {plan.header.passes[k].output for k in found.passes}
     assert sources and not sources & written
@@ -201,7 +201,7 @@ def test_only_a_whole_injected_value_can_spare_anything(plan: Plan, session: Ses
         Edit(layer="encoder.6", name="a", transform="inject", array="x", channels=(0,), skips=True),
     ):
         with pytest.raises(InputError, match="only a whole injected value"):
-            checked([wrong], plan)
+            validate_edits([wrong], plan)
     session.run(X)
     session.inject("encoder.6", CODE.reshape(1, 7))
     found = session.run(X)
@@ -213,8 +213,10 @@ def test_only_a_whole_injected_value_can_spare_anything(plan: Plan, session: Ses
 
 
 @pytest.fixture
-def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
-    return GlPage(gl_page(backend), site[1])
+def gl(
+    gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str
+) -> GlPage:
+    return GlPage(gl_page(backend), static_site[1])
 
 
 def test_the_page_runs_the_decoder_alone(gl: GlPage, plan: Plan) -> None:
@@ -222,11 +224,11 @@ def test_the_page_runs_the_decoder_alone(gl: GlPage, plan: Plan) -> None:
     gl.write(session, "x", X)
     gl.run(session)
     whole = len(plan.header.passes)
-    gl.set_edits(session, [latent("encoder.6")], {"code": CODE})
+    gl.set_edits(session, [latent_edit("encoder.6")], {"code": CODE})
     run = gl.run(session)
     # One pass puts the code there.
-    assert run["passes"] == whole - spared(plan, "encoder.6")[1] + 1
-    close(gl.read(session, "output"), decoded(net()))
+    assert run["passes"] == whole - skipped_layers(plan, "encoder.6")[1] + 1
+    assert_close(gl.read(session, "output"), decode(make_net()))
     np.testing.assert_array_equal(gl.read(session, "encoder").reshape(-1), CODE.reshape(-1))
     with pytest.raises(Error, match=r"encoder\.3 has no value now: a latent skips its layer"):
         gl.read(session, "encoder.3")
@@ -235,7 +237,7 @@ def test_the_page_runs_the_decoder_alone(gl: GlPage, plan: Plan) -> None:
     gl.set_edits(session, [])
     gl.run(session)
     with Session(plan) as local:
-        close(gl.read(session, "encoder.3"), local.run(X)["encoder.3"])
+        assert_close(gl.read(session, "encoder.3"), local.run(X)["encoder.3"])
 
 
 @ONE_RENDERER
@@ -245,15 +247,15 @@ def test_bends_behind_a_latent_are_compared_with_the_code_alone(gl: GlPage, plan
     gl.run(session)
     bend = Edit(layer="encoder.6", name="add", transform="add", parameters=(1.0,))
     gl.page.evaluate(
-        "([k, keys]) => gl.the(k).compareWith(keys)", [session, ["output", "encoder.3"]]
+        "([k, keys]) => gl.the(k).keepUnedited(keys)", [session, ["output", "encoder.3"]]
     )
     for code in (CODE, 2 * CODE):
         name = f"code {code.sum()}"
-        gl.set_edits(session, [latent("encoder.6", name), bend], {name: code})
+        gl.set_edits(session, [latent_edit("encoder.6", name), bend], {name: code})
         gl.run(session)
-        close(gl.read(session, "output"), decoded(net(), code + 1))
-        close(gl.derived(session, "without", "output"), decoded(net(), code))
-        close(gl.derived(session, "before", "encoder.6"), code)
+        assert_close(gl.read(session, "output"), decode(make_net(), code + 1))
+        assert_close(gl.read_derived(session, "without", "output"), decode(make_net(), code))
+        assert_close(gl.read_derived(session, "before", "encoder.6"), code)
 
 
 @ONE_RENDERER
@@ -269,8 +271,8 @@ def test_page_and_session_spare_the_same_in_every_cut(gl: GlPage) -> None:
     whole = len(plan.header.passes)
     for value in plan.values[::3]:
         code = RANDOM.standard_normal(value.nchw).astype(np.float32)
-        gl.set_edits(session, [latent(value.key, value.key)], {value.key: code})
-        keys, count = spared(plan, value.key)
+        gl.set_edits(session, [latent_edit(value.key, value.key)], {value.key: code})
+        keys, count = skipped_layers(plan, value.key)
         assert gl.run(session)["passes"] == whole - count + 1
         for other in list(plan.values)[::5]:
             if other.key in keys:
@@ -278,5 +280,5 @@ def test_page_and_session_spare_the_same_in_every_cut(gl: GlPage) -> None:
                     gl.read(session, other.key)
 
 
-def close(found: np.ndarray, expected: np.ndarray) -> None:
+def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found.reshape(-1), expected.reshape(-1), **TOLERANCE)

@@ -17,22 +17,32 @@ from torch import nn
 
 from fashion_autoencoder import load_autoencoder, load_images
 from fashion_generator import latents, load
-from lab import Lab, Notebook, local_page
-from nbglcnn.features.edits.transforms import KINDS
-from notebooks import assert_no_outputs, executed
-from screenshots import copy_notebooks, run_all, viewer_cell
+from jupyter_lab import LabServer, Notebook, local_page
+from nbglcnn.features.edits.transforms import TRANSFORM_KINDS
+from notebooks import assert_no_outputs, execute_notebook
+from screenshots import copy_notebooks, run_all_cells, viewer_cell
 
 BENDING = "bending.ipynb"
 VIEW = "application/vnd.jupyter.widget-view+json"
-TEN = (5, 10, 12, 13, 15, 16, 17, 21, 25, 30)  # the channels of the first bend
-SHEETS = ("first", "groups", "layers", "order", "knit", "injected", "latents", "angles", "weight")
+SAMPLE_INDICES = (5, 10, 12, 13, 15, 16, 17, 21, 25, 30)  # the channels of the first bend
+SHEET_NAMES = (
+    "first",
+    "groups",
+    "layers",
+    "order",
+    "knit",
+    "injected",
+    "latents",
+    "angles",
+    "weight",
+)
 
 Change = Callable[[np.ndarray], np.ndarray]
 
 
 def bend(transform: str, *numbers: float, channels: Any = slice(None)) -> Change:
     """What a transform does to maps, by its formula in numpy."""
-    formula = KINDS[transform].formula
+    formula = TRANSFORM_KINDS[transform].formula
     assert formula is not None
 
     def change(maps: np.ndarray) -> np.ndarray:
@@ -43,7 +53,7 @@ def bend(transform: str, *numbers: float, channels: Any = slice(None)) -> Change
     return change
 
 
-def hooked(model: nn.Module, x: np.ndarray, *changes: tuple[str, Change]) -> np.ndarray:
+def draw_with_hooks(model: nn.Module, x: np.ndarray, *changes: tuple[str, Change]) -> np.ndarray:
     """What PyTorch draws with forward hooks that change what some layers give, in this order."""
     hooks = [
         model.get_submodule(layer).register_forward_hook(
@@ -58,15 +68,15 @@ def hooked(model: nn.Module, x: np.ndarray, *changes: tuple[str, Change]) -> np.
     return drawn
 
 
-def rows_by_pytorch() -> dict[str, list[np.ndarray]]:
+def sheets_in_torch() -> dict[str, list[np.ndarray]]:
     """The rows of the notebook's sheets, those that formulas in numpy can tell."""
     model, generator = load_autoencoder(), load()
     x, z = load_images()[0][:8], latents(5)
-    whole, drawn = hooked(model, x), hooked(generator, z)
+    whole, drawn = draw_with_hooks(model, x), draw_with_hooks(generator, z)
 
-    bent = hooked(model, x, ("decoder.5", bend("rotate", 40, channels=TEN)))
+    bent = draw_with_hooks(model, x, ("decoder.5", bend("rotate", 40, channels=SAMPLE_INDICES)))
     layers = [
-        hooked(model, x, (layer, bend(*transform)))
+        draw_with_hooks(model, x, (layer, bend(*transform)))
         for transform in (("rotate", 40), ("scale", 0.6), ("dilate", 1))
         for layer in ("decoder.2", "decoder.5")
     ]
@@ -92,24 +102,28 @@ def rows_by_pytorch() -> dict[str, list[np.ndarray]]:
     ]
 
     def turned(degrees: float) -> np.ndarray:
-        return hooked(generator, z, ("middle", bend("rotate", degrees, channels=half)))
+        return draw_with_hooks(generator, z, ("middle", bend("rotate", degrees, channels=half)))
 
     fewer = load()
     fewer.draw[0].weight.detach()[0, :16] = 0
     return {
         "first": [whole, bent, (bent - whole) / 2 + 0.5],
         "layers": [whole, *layers],
-        "order": [whole, hooked(model, x, blur, cut), hooked(model, x, cut, blur)],
+        "order": [
+            whole,
+            draw_with_hooks(model, x, blur, cut),
+            draw_with_hooks(model, x, cut, blur),
+        ],
         "injected": [
             whole,
-            hooked(model, x, ("encoder", lambda _: halfway)),
-            hooked(model, x, ("decoder.2", other_half)),
+            draw_with_hooks(model, x, ("encoder", lambda _: halfway)),
+            draw_with_hooks(model, x, ("decoder.2", other_half)),
         ],
-        "latents": [drawn, *(hooked(generator, z, one) for one in one_each)],
+        "latents": [drawn, *(draw_with_hooks(generator, z, one) for one in one_each)],
         "angles": [np.concatenate([turned(degrees)[:1] for degrees in range(0, 360, 45)])],
         "weight": [
             turned(30),
-            hooked(fewer, z, ("middle", bend("rotate", 30, channels=half))),
+            draw_with_hooks(fewer, z, ("middle", bend("rotate", 30, channels=half))),
         ],
     }
 
@@ -117,9 +131,9 @@ def rows_by_pytorch() -> dict[str, list[np.ndarray]]:
 def check_sheets(outputs: list[dict[str, Any]]) -> None:
     """Every sheet among a notebook's outputs is what PyTorch draws."""
     pngs = [o["data"]["image/png"] for o in outputs if is_sheet(o)]
-    assert len(pngs) == len(SHEETS)
-    sheets = dict(zip(SHEETS, map(read_sheet, pngs), strict=True))
-    for name, rows in rows_by_pytorch().items():
+    assert len(pngs) == len(SHEET_NAMES)
+    sheets = dict(zip(SHEET_NAMES, map(read_sheet, pngs), strict=True))
+    for name, rows in sheets_in_torch().items():
         wanted = (np.stack(rows)[:, :, 0].clip(0, 1) * 255).astype(np.uint8)
         assert sheets[name].shape == wanted.shape, name
         off = np.abs(sheets[name].astype(int) - wanted)
@@ -145,7 +159,7 @@ def read_sheet(png: str) -> np.ndarray:
     return tiles[:, :, 1:-1, 1:-1]
 
 
-def check_words(outputs: list[dict[str, Any]]) -> None:
+def check_printed_text(outputs: list[dict[str, Any]]) -> None:
     """PyTorch and the Viewer agree, by what the notebook prints."""
     printed = "".join("".join(o.get("text", "")) for o in outputs if o.get("name") == "stdout")
     found = re.search(r"between PyTorch and the page: (\S+)", printed)
@@ -157,28 +171,28 @@ def test_the_committed_notebook_carries_no_outputs() -> None:
     assert_no_outputs(BENDING, 15)
 
 
-@pytest.mark.sweep  # test_nobrowser.py and the tour prove the way
-def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: Lab) -> None:
+@pytest.mark.sweep  # test_no_browser.py and the tour prove the way
+def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
-    notebook = executed(tmp_path, BENDING, lab.environment)
+    notebook = execute_notebook(tmp_path, BENDING, lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     warned = ["".join(o["text"]) for o in outputs if o.get("name") == "stderr"]
     assert len(warned) == 2  # one for each Viewer
     assert all("no page has shown this Viewer" in text for text in warned)
     check_sheets(outputs)
-    check_words(outputs)
+    check_printed_text(outputs)
     kept = json.loads((tmp_path / "turned.json").read_text())
     assert [one["name"] for one in kept["bends"]] == ["turn", "louder"]
     assert "louder" in (tmp_path / "bent.html").read_text(encoding="utf-8")
 
 
-class Class:
+class BendingNotebook:
     """The notebook in JupyterLab, all its cells run."""
 
     def __init__(self, notebook: Notebook, errors: list[str]) -> None:
         self.notebook = notebook
         self.errors = errors
-        run_all(notebook)
+        run_all_cells(notebook)
 
     def outputs(self) -> list[dict[str, Any]]:
         cells = self.notebook.page.evaluate(
@@ -186,7 +200,7 @@ class Class:
         )
         return [output for cell in cells for output in cell]
 
-    def widget(self, name: str) -> Locator:
+    def find_widget(self, name: str) -> Locator:
         """A widget of ipywidgets by its class, scrolled into view."""
         self.notebook.page.evaluate(
             """async (name) => {
@@ -201,16 +215,18 @@ class Class:
         found.wait_for()
         return found
 
-    def error_with(self, degrees: float) -> float:
+    def error_at_angle(self, degrees: float) -> float:
         """How far the first Viewer is from PyTorch with its bend at this angle."""
         x = load_images()[0][:8]
-        change = bend("rotate", degrees, channels=TEN)
-        wanted = hooked(load_autoencoder(), x, ("decoder.5", change))
-        return float(np.abs(self.notebook.array("viewer.output") - wanted).max())
+        change = bend("rotate", degrees, channels=SAMPLE_INDICES)
+        wanted = draw_with_hooks(load_autoencoder(), x, ("decoder.5", change))
+        return float(np.abs(self.notebook.read_array("viewer.output") - wanted).max())
 
 
 @pytest.fixture(scope="module")
-def lesson(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
+def bending_notebook(
+    sweep_backend: str, lab: LabServer, browser: Callable[[str], Browser]
+) -> Iterator[BendingNotebook]:
     errors: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:
@@ -218,58 +234,64 @@ def lesson(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> I
             errors.append(message.text)
 
     copy_notebooks(lab.root)
-    with local_page(browser(swept_backend), viewport={"width": 1400, "height": 1500}) as page:
+    with local_page(browser(sweep_backend), viewport={"width": 1400, "height": 1500}) as page:
         page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        yield Class(lab.notebook(page, BENDING), errors)
+        yield BendingNotebook(lab.open_notebook(page, BENDING), errors)
 
 
-def test_in_jupyterlab_the_page_draws_what_pytorch_draws(lesson: Class) -> None:
-    outputs = lesson.outputs()
+def test_in_jupyterlab_the_page_draws_what_pytorch_draws(bending_notebook: BendingNotebook) -> None:
+    outputs = bending_notebook.outputs()
     assert not [o["evalue"] for o in outputs if o["output_type"] == "error"]
     assert not [o["text"] for o in outputs if o.get("name") == "stderr"]
-    source = lesson.notebook.array("np.array(viewer.activations.source)")
+    source = bending_notebook.notebook.read_array("np.array(viewer.activations.source)")
     assert str(source).startswith("page (WebGL2")
     check_sheets(outputs)
-    check_words(outputs)
+    check_printed_text(outputs)
 
 
-def test_the_slider_turns_the_bend_and_the_picture(lesson: Class) -> None:
-    assert lesson.error_with(40) < 1e-5
-    slider = lesson.widget("FloatSlider").locator(".noUi-handle")
+def test_the_slider_turns_the_bend_and_the_picture(bending_notebook: BendingNotebook) -> None:
+    assert bending_notebook.error_at_angle(40) < 1e-5
+    slider = bending_notebook.find_widget("FloatSlider").locator(".noUi-handle")
     slider.focus()
     for _ in range(3):
         slider.press("ArrowRight")
-    lesson.notebook.until("abs(tilt.degrees - 43) < 1e-9", "tilt.degrees")
-    assert lesson.error_with(43) < 1e-5
-    lesson.notebook.run("tilt.degrees = -90")
-    readout = lesson.widget("FloatSlider").locator(".widget-readout")
+    bending_notebook.notebook.wait_until("abs(tilt.degrees - 43) < 1e-9", "tilt.degrees")
+    assert bending_notebook.error_at_angle(43) < 1e-5
+    bending_notebook.notebook.run("tilt.degrees = -90")
+    readout = bending_notebook.find_widget("FloatSlider").locator(".widget-readout")
     expect(readout).to_have_text(re.compile(r"^[−-]90"))
-    assert lesson.error_with(-90) < 1e-5
+    assert bending_notebook.error_at_angle(-90) < 1e-5
 
 
-def test_the_clock_swings_it(lesson: Class) -> None:
-    lesson.notebook.run("tilt.degrees = 90\nseen = []\ntilt.observe(seen.append, 'degrees')")
-    play, stop = lesson.widget("Play").get_by_role("button").all()[:2]
+def test_the_clock_swings_it(bending_notebook: BendingNotebook) -> None:
+    bending_notebook.notebook.run(
+        "tilt.degrees = 90\nseen = []\ntilt.observe(seen.append, 'degrees')"
+    )
+    play, stop = bending_notebook.find_widget("Play").get_by_role("button").all()[:2]
     play.click()
-    lesson.notebook.until("len(seen) > 5", "len(seen)")
+    bending_notebook.notebook.wait_until("len(seen) > 5", "len(seen)")
     stop.click()
-    lesson.notebook.until("clock.value == tilt.degrees == 0", "(clock.value, tilt.degrees)")
-    angles = lesson.notebook.array("np.array([one['new'] for one in seen])")
+    bending_notebook.notebook.wait_until(
+        "clock.value == tilt.degrees == 0", "(clock.value, tilt.degrees)"
+    )
+    angles = bending_notebook.notebook.read_array("np.array([one['new'] for one in seen])")
     assert np.abs(angles).max() <= 60
     assert len(np.unique(angles)) > 5
-    lesson.notebook.run("tilt.degrees = 40")
-    error = lesson.error_with(40)
-    assert error < 1e-5, lesson.notebook.ask("print(tilt, slider.value, clock.value)")
+    bending_notebook.notebook.run("tilt.degrees = 40")
+    error = bending_notebook.error_at_angle(40)
+    assert error < 1e-5, bending_notebook.notebook.evaluate_silently(
+        "print(tilt, slider.value, clock.value)"
+    )
 
 
-def test_both_viewers_say_that_they_are_bent(lesson: Class) -> None:
+def test_both_viewers_say_that_they_are_bent(bending_notebook: BendingNotebook) -> None:
     for number in (0, 3):  # between them are the slider and the clock
-        viewer = viewer_cell(lesson.notebook, number).locator(".nbglcnn")
-        lesson.notebook.rest()
+        viewer = viewer_cell(bending_notebook.notebook, number).locator(".nbglcnn")
+        bending_notebook.notebook.wait_settled()
         expect(viewer).to_contain_text("bent")
 
 
-def test_the_console_stays_clean(lesson: Class) -> None:
+def test_the_console_stays_clean(bending_notebook: BendingNotebook) -> None:
     """Last of this module: what it says is of all the tests before."""
-    assert lesson.errors == []
+    assert bending_notebook.errors == []

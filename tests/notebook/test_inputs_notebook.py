@@ -10,23 +10,23 @@ from playwright.sync_api import Browser, expect
 
 from fashion_autoencoder import load_autoencoder
 from fashion_classifier import load_classifier, load_pictures
-from lab import Lab, Notebook, local_page
+from jupyter_lab import LabServer, Notebook, local_page
 from nbglcnn.datasets import FASHION_MNIST_CLASSES as CLASSES
-from screenshots import copy_notebooks, run_all, viewer_cell
+from screenshots import copy_notebooks, run_all_cells, viewer_cell
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
     copy_notebooks(lab.root)
     with local_page(browser("llvmpipe"), viewport={"width": 1120, "height": 1500}) as page:
-        notebook = lab.notebook(page, "inputs.ipynb")
-        run_all(notebook)
+        notebook = lab.open_notebook(page, "inputs.ipynb")
+        run_all_cells(notebook)
         notebook.wait(notebook.start("done = True"))
         yield notebook
         notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")
 
 
-def said(notebook: Notebook) -> str:
+def printed_text(notebook: Notebook) -> str:
     """All that its cells print; an error of one fails."""
     outputs = notebook.page.evaluate(
         """() => [...window.lab.panel().content.model.cells].flatMap((cell) =>
@@ -38,7 +38,7 @@ def said(notebook: Notebook) -> str:
 
 
 def test_what_it_says_is_what_pytorch_says(notebook: Notebook) -> None:
-    text = said(notebook)
+    text = printed_text(notebook)
     pixels, labels = load_pictures()
     x = torch.from_numpy(pixels[:60, None].astype(np.float32) / 255)
     with torch.no_grad():

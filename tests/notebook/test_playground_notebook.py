@@ -14,16 +14,24 @@ from torch.nn import functional as F
 import nbglcnn
 from enlarging import WAYS, Choice, autoencoder, checkerboard, enlarging, layers
 from fashion_classifier import load_pictures
-from lab import Lab
-from notebooks import Ran, assert_no_outputs, executed, opened, printed
+from jupyter_lab import LabServer
+from notebooks import (
+    ExecutedNotebook,
+    assert_no_outputs,
+    execute_notebook,
+    open_notebook,
+    printed_text,
+)
 from screenshots import copy_notebooks
 
 PLAYGROUND = "playground.ipynb"
-PATIENCE_S = 500  # for all of its cells, on a busy machine
-EVERY = [(way, kernel, stride) for way in WAYS for kernel in (2, 3, 4, 5) for stride in (2, 4)]
+TIMEOUT_S = 500  # for all of its cells, on a busy machine
+ALL_DECODERS = [
+    (way, kernel, stride) for way in WAYS for kernel in (2, 3, 4, 5) for stride in (2, 4)
+]
 
 
-@pytest.mark.parametrize(("way", "kernel", "stride"), EVERY)
+@pytest.mark.parametrize(("way", "kernel", "stride"), ALL_DECODERS)
 def test_every_choice_gives_a_picture_back(way: str, kernel: int, stride: int) -> None:
     model = autoencoder(Choice(kernel=kernel, stride=stride, enlarge=way))
     assert model.encoder(torch.rand(2, 1, 28, 28)).shape[2:] == (7, 7)
@@ -49,7 +57,7 @@ def test_a_fractional_stride_reads_where_the_shader_reads(kernel: int) -> None:
             assert number == pytest.approx(sum_of_products, abs=1e-6)
 
 
-@pytest.mark.parametrize(("way", "kernel", "stride"), [*EVERY[::5], EVERY[-1]])
+@pytest.mark.parametrize(("way", "kernel", "stride"), [*ALL_DECODERS[::5], ALL_DECODERS[-1]])
 def test_its_table_of_layers_is_the_plans(way: str, kernel: int, stride: int) -> None:
     model = autoencoder(Choice(kernel=kernel, stride=stride, enlarge=way))
     plan = nbglcnn.compile(model, torch.zeros(1, 1, 28, 28))
@@ -79,7 +87,7 @@ def test_the_committed_notebook_carries_no_outputs() -> None:
     assert_no_outputs(PLAYGROUND, 7)
 
 
-def check_words(text: str) -> None:
+def check_printed_text(text: str) -> None:
     """What is printed with a page and without one."""
     numbers = re.findall(r"^\d: (\w+).*: loss (\S+), checkerboard (\S+)%, then (\S+)%", text, re.M)
     (left, *transposed), (right, *resized) = numbers
@@ -92,68 +100,80 @@ def check_words(text: str) -> None:
     assert "zeros, then a convolution = a transposed one: True" in text
 
 
-@pytest.mark.sweep  # test_nobrowser.py and the tour prove the way
-def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
+@pytest.mark.sweep  # test_no_browser.py and the tour prove the way
+def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
-    notebook = executed(tmp_path, PLAYGROUND, lab.environment)
-    check_words(printed([one for cell in notebook["cells"] for one in cell.get("outputs", [])]))
+    notebook = execute_notebook(tmp_path, PLAYGROUND, lab.environment)
+    check_printed_text(
+        printed_text([one for cell in notebook["cells"] for one in cell.get("outputs", [])])
+    )
 
 
-class Class(Ran):
-    def box(self) -> Locator:
+class PlaygroundNotebook(ExecutedNotebook):
+    def playground(self) -> Locator:
         """The playground, in view."""
         self.notebook.page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
         box = self.notebook.page.locator(".jp-Cell[data-windowed-list-index='1']")
         expect(box.locator(".nbglcnn")).to_have_count(2)
         return box
 
-    def losses(self, number: int) -> np.ndarray:
+    def run_losses(self, number: int) -> np.ndarray:
         """Those of a run."""
-        return np.asarray(self.notebook.array(f"playground.runs[{number - 1}].losses"))
+        return np.asarray(self.notebook.read_array(f"playground.runs[{number - 1}].losses"))
 
 
 @pytest.fixture(scope="module")
-def lesson(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
-    with opened(lab, browser("llvmpipe"), PLAYGROUND, 1400, 1700) as (notebook, errors):
-        yield Class(notebook, errors, PATIENCE_S)
+def playground_notebook(
+    lab: LabServer, browser: Callable[[str], Browser]
+) -> Iterator[PlaygroundNotebook]:
+    with open_notebook(lab, browser("llvmpipe"), PLAYGROUND, 1400, 1700) as (notebook, errors):
+        yield PlaygroundNotebook(notebook, errors, TIMEOUT_S)
 
 
-def test_two_networks_learn_in_one_page(lesson: Class) -> None:
-    check_words(printed(lesson.outputs))
+def test_two_networks_learn_in_one_page(playground_notebook: PlaygroundNotebook) -> None:
+    check_printed_text(printed_text(playground_notebook.outputs))
     for number in (1, 2, 3):
-        losses = lesson.losses(number)
+        losses = playground_notebook.run_losses(number)
         assert len(losses) == 60
         assert losses[-10:].mean() < losses[:3].mean() / 2
     for side in ("left", "right"):
-        source = lesson.notebook.ask(f"print(playground.{side}.viewer.activations.source)")
+        source = playground_notebook.notebook.evaluate_silently(
+            f"print(playground.{side}.viewer.activations.source)"
+        )
         assert source.startswith("page (WebGL2")
 
 
-def test_what_runs_keep_is_what_their_networks_draw(lesson: Class) -> None:
+def test_what_runs_keep_is_what_their_networks_draw(
+    playground_notebook: PlaygroundNotebook,
+) -> None:
     x = torch.from_numpy(load_pictures()[0][-64:, None] / np.float32(255))
     boards = []
     for number, way in enumerate(("transposed conv", "resize + conv", "fractional stride")):
         run = f"playground.runs[{number}]"
-        state = lesson.notebook.array(
+        state = playground_notebook.notebook.read_array(
             f"{{n: t.numpy() for n, t in {run}.model.state_dict().items()}}"
         )
-        told = lesson.notebook.array(f"_np.array({run}.checkerboards)")
+        told = playground_notebook.notebook.read_array(f"_np.array({run}.checkerboards)")
         model = autoencoder(Choice(enlarge=way))
         with torch.no_grad():
             assert told[0] == pytest.approx(checkerboard(model(x).numpy()), rel=1e-6)
             model.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
             drawn = model(x)
-        np.testing.assert_array_equal(lesson.notebook.array(f"{run}.drawn"), drawn.numpy())
+        np.testing.assert_array_equal(
+            playground_notebook.notebook.read_array(f"{run}.drawn"), drawn.numpy()
+        )
         assert told[1] == pytest.approx(checkerboard(drawn.numpy()), rel=1e-6)
-        held_out = lesson.notebook.array(f"{run}.held_out")
+        held_out = playground_notebook.notebook.read_array(f"{run}.held_out")
         assert held_out[-1, 0] == 60
         assert held_out[-1, 1] == pytest.approx(float(F.mse_loss(drawn, x)), rel=0.3)
         boards.append(told[1])
     assert boards[0] > 10 * max(boards[1:])
 
 
-def test_the_table_has_the_runs_and_two_of_them_are_compared(lesson: Class) -> None:
-    box = lesson.box()
+def test_the_table_has_the_runs_and_two_of_them_are_compared(
+    playground_notebook: PlaygroundNotebook,
+) -> None:
+    box = playground_notebook.playground()
     rows = box.locator("table", has_text="checkerboard").locator("tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.nth(0)).to_contain_text("transposed conv")
@@ -164,30 +184,36 @@ def test_the_table_has_the_runs_and_two_of_them_are_compared(lesson: Class) -> N
     expect(chart).to_be_visible()
     expect(chart.locator("polyline")).to_have_count(4)
     expect(box.get_by_alt_text("1: transposed conv, kernel 3, stride 2")).to_be_visible()
-    differences = lesson.notebook.array("compared['encoder.0'].difference")
+    differences = playground_notebook.notebook.read_array("compared['encoder.0'].difference")
     assert np.abs(differences).max() > 0.01
 
 
-def test_a_slider_is_moved_by_keyboard_and_the_network_trained_anew(lesson: Class) -> None:
-    box = lesson.box()
-    before = lesson.notebook.array("playground.left.model.decoder[0].weight.detach().numpy()")
+def test_a_slider_is_moved_by_keyboard_and_the_network_trained_anew(
+    playground_notebook: PlaygroundNotebook,
+) -> None:
+    box = playground_notebook.playground()
+    before = playground_notebook.notebook.read_array(
+        "playground.left.model.decoder[0].weight.detach().numpy()"
+    )
     handle = box.locator(".widget-hslider", has_text="kernel").first.locator(".noUi-handle")
     handle.focus()
     handle.press("ArrowRight")
     expect(box.get_by_role("row", name="encoder.0 Conv2d 8×14×14 136 25,088")).to_be_visible()
-    lesson.notebook.until("playground.left.choice.kernel == 4")
-    box = lesson.box()
+    playground_notebook.notebook.wait_until("playground.left.choice.kernel == 4")
+    box = playground_notebook.playground()
     box.get_by_role("button", name="Train left").click()
     expect(box.get_by_text("run 4: 60 steps")).to_be_visible(timeout=120_000)
     expect(box.get_by_role("button", name="Train left")).to_be_enabled()
     rows = box.locator("table", has_text="checkerboard").locator("tbody tr")
     expect(rows).to_have_count(4)
-    losses = lesson.losses(4)
+    losses = playground_notebook.run_losses(4)
     assert losses[-10:].mean() < losses[:3].mean() / 2
-    after = lesson.notebook.array("playground.runs[3].model.decoder[0].weight.detach().numpy()")
+    after = playground_notebook.notebook.read_array(
+        "playground.runs[3].model.decoder[0].weight.detach().numpy()"
+    )
     assert after.shape[2:] == (4, 4) and before.shape[2:] == (3, 3)
 
 
-def test_the_console_stays_clean(lesson: Class) -> None:
+def test_the_console_stays_clean(playground_notebook: PlaygroundNotebook) -> None:
     """Last of this module: what it says is of all the tests before."""
-    assert lesson.errors == []
+    assert playground_notebook.errors == []

@@ -14,10 +14,10 @@ import pytest
 from generate_types import JS, messages
 from nbglcnn import protocol
 from nbglcnn.errors import ContextLost, DeviceError, PageError, PageTimeout, UnsupportedModel
-from nbglcnn.features.mirror.messages import messages_of
+from nbglcnn.features.mirror.messages import split_frame
 from nbglcnn.plan.schema import Patch, Target
-from nbglcnn.protocol import CHUNK, Assembly, parts_of, split
-from nbglcnn.widget.asset_manifest import Offer
+from nbglcnn.protocol import CHUNK, BlobAssembler, chunk_count, split_chunks
+from nbglcnn.widget.asset_manifest import AssetManifest
 from nbglcnn.widget.connection import Connection
 from nbglcnn.widget.viewer import MESSAGES
 
@@ -57,49 +57,51 @@ EXAMPLES: list[dict[str, Any]] = [
         **{"values": [1, -2.5], "step": "drag"},
     },
 ]
-WRONG: list[Any] = [
+INVALID_VALUES: list[Any] = [
     None, True, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x" * 20_000, [], {}, [[]],
     {"a": 1}, [0] * 10, [-1], ["p"] * 3, {"__proto__": 1}, "\ud800", b"bytes",
 ]  # fmt: skip
 
 
-THREE_PARTS = 2 * CHUNK + 600_000
+THREE_PART_SIZE = 2 * CHUNK + 600_000
 
 
-class Wire:
-    """What a Connection sends, in place of the comm; `page` answers as a real page would."""
+class FakeConnection:
+    """What a Connection sends, in place of the comm; `active_page` answers as a real page would."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[dict[str, Any], list[memoryview]]] = []
-        self.fitted: list[Target] = []
+        self.fitted_targets: list[Target] = []
         self.connection = Connection(
             "0.1.0",
             MESSAGES,
             lambda content, buffers: self.sent.append((content, buffers)),
-            lambda target: self.fitted.append(target),  # type: ignore[func-returns-value]
+            lambda target: self.fitted_targets.append(target),  # type: ignore[func-returns-value]
             lambda: None,
         )
 
-    def types(self) -> list[str]:
+    def sent_types(self) -> list[str]:
         return [content["type"] for content, _ in self.sent]
 
-    def hello(self, page: str = "p", **fields: Any) -> None:
+    def send_hello(self, page: str = "p", **fields: Any) -> None:
         self.connection.receive({**HELLO, "page": page, **fields}, [])
 
-    def reply(self, read: str, part: int, data: bytes, *, page: str = "p", **fields: Any) -> None:
+    def send_reply(
+        self, read: str, part: int, data: bytes, *, page: str = "p", **fields: Any
+    ) -> None:
         message = {
             **{"type": "reply", "page": page, "id": read, "key": 0, "part": part},
-            **{"count": parts_of(len(data)), "bytes": len(data), "revision": 1, **fields},
+            **{"count": chunk_count(len(data)), "bytes": len(data), "revision": 1, **fields},
         }
         piece = memoryview(data)[part * CHUNK : (part + 1) * CHUNK]
         self.connection.receive(message, [piece])
 
 
 @pytest.fixture
-def wire() -> Wire:
-    wire = Wire()
-    blobs = {name: memoryview(bytes(size)) for name, size in (("plan", 10), ("w", THREE_PARTS))}
-    wire.connection.show(Offer("plan", ("w",), (), blobs))
+def connection() -> FakeConnection:
+    wire = FakeConnection()
+    blobs = {name: memoryview(bytes(size)) for name, size in (("plan", 10), ("w", THREE_PART_SIZE))}
+    wire.connection.send_manifest(AssetManifest("plan", ("w",), (), blobs))
     return wire
 
 
@@ -111,23 +113,23 @@ def test_the_typescript_types_are_up_to_date() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["type"])
 def test_a_thousand_wrong_messages_of_each_type_are_ignored(
-    example: dict[str, Any], wire: Wire
+    example: dict[str, Any], connection: FakeConnection
 ) -> None:
-    wire.hello()
+    connection.send_hello()
     chance = random.Random(example["type"])
-    request = wire.connection.ask(["a"], [8])
+    request = connection.connection.request_values(["a"], [8])
     for _ in range(1000):
         message = dict(example)
         for field in chance.sample(sorted(message), chance.randint(1, 2)):
             if chance.random() < 0.2:
                 del message[field]
             else:
-                message[field] = chance.choice(WRONG)
+                message[field] = chance.choice(INVALID_VALUES)
         buffers = [memoryview(bytes(chance.choice((0, 3, 8, 100))))] * chance.randint(0, 2)
-        wire.connection.receive(message, buffers)
+        connection.connection.receive(message, buffers)
     # It still works: a right reply is taken.
-    wire.reply(request.id, 0, b"\1" * 8)
-    assert bytes(request.parts[0].data) == b"\1" * 8
+    connection.send_reply(request.id, 0, b"\1" * 8)
+    assert bytes(request.assemblers[0].data) == b"\1" * 8
 
 
 def test_wrong_messages_are_one_line_in_the_log_each(caplog: pytest.LogCaptureFixture) -> None:
@@ -148,10 +150,10 @@ def test_right_messages_are_taken(example: dict[str, Any]) -> None:
 @pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
 def test_parts_put_together_in_any_order_are_the_blob(size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
-    pieces = list(split(memoryview(data)))
-    assert len(pieces) == parts_of(size) and all(len(piece) <= CHUNK for _, piece in pieces)
+    pieces = list(split_chunks(memoryview(data)))
+    assert len(pieces) == chunk_count(size) and all(len(piece) <= CHUNK for _, piece in pieces)
     for order in itertools.permutations(pieces):
-        assembly = Assembly(size)
+        assembly = BlobAssembler(size)
         for part, piece in order:
             assert assembly.missing
             assert assembly.add(part, len(pieces), size, piece)
@@ -162,221 +164,234 @@ def test_parts_put_together_in_any_order_are_the_blob(size: int) -> None:
 @pytest.mark.parametrize("wrong", [(0, 2, 8, 8), (0, 1, 9, 8), (0, 1, 8, 7), (1, 1, 8, 8)])
 def test_a_part_of_a_wrong_size_is_ignored(wrong: tuple[int, int, int, int]) -> None:
     part, count, size, length = wrong
-    assembly = Assembly(8)
+    assembly = BlobAssembler(8)
     assert not assembly.add(part, count, size, memoryview(bytes(length)))
     assert assembly.missing
 
 
-def test_a_page_gets_the_state_and_only_what_it_lacks(wire: Wire) -> None:
-    assert wire.sent == []  # nobody is there
-    wire.hello(have=["plan"])
-    assert wire.types() == ["state", "part", "part", "part"]
-    assert {content["blob"] for content, _ in wire.sent[1:]} == {"w"}
-    assert wire.fitted == [Target()]
-    assert sum(len(buffers[0]) for _, buffers in wire.sent[1:]) == THREE_PARTS
-    wire.sent.clear()
-    wire.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [1]}, [])
-    assert [content["part"] for content, _ in wire.sent] == [1]
-    wire.sent.clear()
-    wire.connection.receive({"type": "need", "page": "p", "blob": "unknown", "parts": []}, [])
-    wire.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [77]}, [])
-    assert wire.sent == []
+def test_a_page_gets_the_state_and_only_what_it_lacks(connection: FakeConnection) -> None:
+    assert connection.sent == []  # nobody is there
+    connection.send_hello(have=["plan"])
+    assert connection.sent_types() == ["state", "part", "part", "part"]
+    assert {content["blob"] for content, _ in connection.sent[1:]} == {"w"}
+    assert connection.fitted_targets == [Target()]
+    assert sum(len(buffers[0]) for _, buffers in connection.sent[1:]) == THREE_PART_SIZE
+    connection.sent.clear()
+    connection.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [1]}, [])
+    assert [content["part"] for content, _ in connection.sent] == [1]
+    connection.sent.clear()
+    connection.connection.receive({"type": "need", "page": "p", "blob": "unknown", "parts": []}, [])
+    connection.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [77]}, [])
+    assert connection.sent == []
 
 
-def test_a_page_without_a_device_gets_no_weights(wire: Wire) -> None:
-    wire.hello(target=None, problem="no WebGL 2")
-    assert {content.get("blob") for content, _ in wire.sent[1:]} == {"plan"}
-    assert wire.connection.usable == [] and wire.connection.page.problem == "no WebGL 2"  # type: ignore[union-attr]
+def test_a_page_without_a_device_gets_no_weights(connection: FakeConnection) -> None:
+    connection.send_hello(target=None, problem="no WebGL 2")
+    assert {content.get("blob") for content, _ in connection.sent[1:]} == {"plan"}
+    assert (
+        connection.connection.usable_pages == []
+        and connection.connection.active_page.problem == "no WebGL 2"
+    )  # type: ignore[union-attr]
 
 
-def test_a_page_of_another_version_is_refused(wire: Wire) -> None:
-    wire.hello(protocol="another", version="9.9.9")
-    assert wire.types() == ["refuse"]
-    assert "9.9.9" in wire.sent[0][0]["text"] and wire.connection.page.refused  # type: ignore[union-attr]
+def test_a_page_of_another_version_is_refused(connection: FakeConnection) -> None:
+    connection.send_hello(protocol="another", version="9.9.9")
+    assert connection.sent_types() == ["refuse"]
+    assert (
+        "9.9.9" in connection.sent[0][0]["text"] and connection.connection.active_page.is_rejected
+    )  # type: ignore[union-attr]
 
 
-def test_the_first_of_two_tabs_wins(wire: Wire) -> None:
-    wire.hello("p")
-    wire.hello("q")
-    request = wire.connection.ask(["a"], [CHUNK + 4])
+def test_the_first_of_two_tabs_wins(connection: FakeConnection) -> None:
+    connection.send_hello("p")
+    connection.send_hello("q")
+    request = connection.connection.request_values(["a"], [CHUNK + 4])
     first, second = b"\1" * (CHUNK + 4), b"\2" * (CHUNK + 4)
-    wire.reply(request.id, 0, first)
-    wire.reply(request.id, 0, second, page="q")
-    wire.reply(request.id, 1, second, page="q")
-    assert not wire.connection.answered(request, 10)
-    wire.reply(request.id, 1, first)
-    assert wire.connection.answered(request, 10)
-    assert bytes(request.parts[0].data) == first
-    wire.connection.drop(request)
-    assert wire.types()[-1] == "done" and len(wire.connection) == 0
+    connection.send_reply(request.id, 0, first)
+    connection.send_reply(request.id, 0, second, page="q")
+    connection.send_reply(request.id, 1, second, page="q")
+    assert not connection.connection.is_answered(request, 10)
+    connection.send_reply(request.id, 1, first)
+    assert connection.connection.is_answered(request, 10)
+    assert bytes(request.assemblers[0].data) == first
+    connection.connection.end_request(request)
+    assert connection.sent_types()[-1] == "done" and len(connection.connection) == 0
 
 
 def test_another_tab_takes_over_from_one_that_died(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire.hello("p")
-    request = wire.connection.ask(["a"], [CHUNK + 4])
-    wire.reply(request.id, 0, b"\1" * (CHUNK + 4))
+    connection.send_hello("p")
+    request = connection.connection.request_values(["a"], [CHUNK + 4])
+    connection.send_reply(request.id, 0, b"\1" * (CHUNK + 4))
     later = time.monotonic() + 5
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: later)
-    wire.hello("q")
-    assert wire.types()[-1] == "read"  # asked again
+    connection.send_hello("q")
+    assert connection.sent_types()[-1] == "read"  # asked again
     for part in (0, 1):
-        wire.reply(request.id, part, b"\2" * (CHUNK + 4), page="q")
-    assert wire.connection.answered(request, 10)
-    assert bytes(request.parts[0].data) == b"\2" * (CHUNK + 4)
+        connection.send_reply(request.id, part, b"\2" * (CHUNK + 4), page="q")
+    assert connection.connection.is_answered(request, 10)
+    assert bytes(request.assemblers[0].data) == b"\2" * (CHUNK + 4)
 
 
 def test_a_lost_part_is_asked_for_once_and_then_reported(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire.hello()
-    request = wire.connection.ask(["a", "b"], [3 * CHUNK, 8])
+    connection.send_hello()
+    request = connection.connection.request_values(["a", "b"], [3 * CHUNK, 8])
     start = time.monotonic()
     for part in (0, 2):
-        wire.reply(request.id, part, bytes(3 * CHUNK))
-    wire.sent.clear()
+        connection.send_reply(request.id, part, bytes(3 * CHUNK))
+    connection.sent.clear()
     for seconds in (1, 2.5, 5, 9):
         monkeypatch.setattr("nbglcnn.widget.connection._now", lambda s=seconds: start + s)
-        assert not wire.connection.answered(request, 10)
-    assert wire.types() == ["read"]
-    assert wire.sent[0][0]["id"] == request.id
-    assert wire.sent[0][0]["missing"] == ((0, 1), (1, 0))
+        assert not connection.connection.is_answered(request, 10)
+    assert connection.sent_types() == ["read"]
+    assert connection.sent[0][0]["id"] == request.id
+    assert connection.sent[0][0]["missing"] == ((0, 1), (1, 0))
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 10.5)
     with pytest.raises(PageTimeout, match="2 of 4 parts came, the others not even when asked"):
-        wire.connection.answered(request, 10)
+        connection.connection.is_answered(request, 10)
 
 
-def test_a_page_that_says_hello_again_is_told_the_state_and_sent_nothing_twice(wire: Wire) -> None:
-    wire.hello()
-    assert wire.types() == ["state", "part", "part", "part", "part"]
-    wire.sent.clear()
-    wire.hello()
-    assert wire.types() == ["state"] and len(wire.connection.pages) == 1
+def test_a_page_that_says_hello_again_is_told_the_state_and_sent_nothing_twice(
+    connection: FakeConnection,
+) -> None:
+    connection.send_hello()
+    assert connection.sent_types() == ["state", "part", "part", "part", "part"]
+    connection.sent.clear()
+    connection.send_hello()
+    assert connection.sent_types() == ["state"] and len(connection.connection.pages) == 1
 
 
-def test_a_hello_that_comes_after_what_followed_it_loses_nothing(wire: Wire) -> None:
-    wire.hello()
+def test_a_hello_that_comes_after_what_followed_it_loses_nothing(
+    connection: FakeConnection,
+) -> None:
+    connection.send_hello()
     told = [e for e in EXAMPLES if e["type"] in ("ran", "pace", "health")]
     assert len(told) == 3
     for message in told:
-        wire.connection.receive(message, [])
-    page = wire.connection.page
+        connection.connection.receive(message, [])
+    page = connection.connection.active_page
     assert page is not None
-    before = page.ran, page.pace, page.health
+    before = page.last_run, page.run_rate, page.health
     assert None not in before
-    wire.hello()  # by another of the host's ways to the kernel, and late
-    page = wire.connection.page
-    assert page is not None and (page.ran, page.pace, page.health) == before
+    connection.send_hello()  # by another of the host's ways to the kernel, and late
+    page = connection.connection.active_page
+    assert page is not None and (page.last_run, page.run_rate, page.health) == before
 
 
-def test_a_run_that_is_measured_again_is_not_tested_again(wire: Wire) -> None:
-    wire.hello()
-    page = wire.connection.page
+def test_a_run_that_is_measured_again_is_not_tested_again(connection: FakeConnection) -> None:
+    connection.send_hello()
+    page = connection.connection.active_page
     assert page is not None
     [ran] = [e for e in EXAMPLES if e["type"] == "ran"]
-    wire.connection.receive(ran, [])
-    page.sampled = 1, ""  # as the parity check does when it asks for samples
-    wire.connection.receive({**ran, "again": True, "ms": 0.5}, [])
-    assert page.ran is not None and page.ran.ms == 0.5
-    assert page.sampled == (1, "")
-    wire.connection.receive(ran, [])  # of a context that was restored: its samples are gone
-    assert page.sampled == (-1, "")
+    connection.connection.receive(ran, [])
+    page.probed_state = 1, ""  # as the parity check does when it asks for samples
+    connection.connection.receive({**ran, "again": True, "ms": 0.5}, [])
+    assert page.last_run is not None and page.last_run.ms == 0.5
+    assert page.probed_state == (1, "")
+    connection.connection.receive(ran, [])  # of a context that was restored: its samples are gone
+    assert page.probed_state == (-1, "")
 
 
-def test_a_device_too_small_for_any_plan_is_refused_in_words(wire: Wire) -> None:
+def test_a_device_too_small_for_any_plan_is_refused_in_words(connection: FakeConnection) -> None:
     def fit(_: Target) -> None:
         raise UnsupportedModel("conv: needs a texture of 9000 texels; this device has at most 64")
 
-    wire.connection._fit = fit
-    wire.hello()
-    [(refusal, _)] = wire.sent
+    connection.connection._adapt_manifest = fit
+    connection.send_hello()
+    [(refusal, _)] = connection.sent
     assert refusal["type"] == "refuse" and refusal["title"].startswith("This device is too small")
-    page = wire.connection.page
+    page = connection.connection.active_page
     assert page is not None and "needs a texture of 9000" in page.problem == refusal["text"]
-    assert wire.connection.usable == [] and not page.refused  # Python computes in its place
+    assert (
+        connection.connection.usable_pages == [] and not page.is_rejected
+    )  # Python computes in its place
 
 
 def test_a_context_that_stays_lost_is_said_as_such(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire.hello()
-    request = wire.connection.ask(["a"], [8])
+    connection.send_hello()
+    request = connection.connection.request_values(["a"], [8])
     health = {"type": "health", "page": "p", "losses": 1, "bytes": 0, "views": 1}
-    wire.connection.receive({**health, "lost": True}, [])
+    connection.connection.receive({**health, "lost": True}, [])
     start = time.monotonic()
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 11)
     with pytest.raises(ContextLost, match="has not given it back for 10 s"):
-        wire.connection.answered(request, 10)
+        connection.connection.is_answered(request, 10)
 
 
-def test_an_answered_page_is_not_said_to_be_reading(wire: Wire) -> None:
-    wire.hello()
-    request = wire.connection.ask(["a"], [8])
+def test_an_answered_page_is_not_said_to_be_reading(connection: FakeConnection) -> None:
+    connection.send_hello()
+    request = connection.connection.request_values(["a"], [8])
     reading = {"type": "progress", "page": "p", "stage": "reading", "done": 0, "total": 1}
-    wire.connection.receive(reading, [])
-    wire.reply(request.id, 0, bytes(8))
-    assert wire.connection.pages["p"].stage is None
+    connection.connection.receive(reading, [])
+    connection.send_reply(request.id, 0, bytes(8))
+    assert connection.connection.pages["p"].progress is None
 
 
-def test_a_busy_page_restarts_the_clock(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    wire.hello()
-    request = wire.connection.ask(["a"], [8])
+def test_a_busy_page_restarts_the_clock(
+    connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.send_hello()
+    request = connection.connection.request_values(["a"], [8])
     start = time.monotonic()
     progress = {"type": "progress", "page": "p", "stage": "compiling", "done": 3, "total": 9}
     for seconds in range(8, 80, 8):
         monkeypatch.setattr("nbglcnn.widget.connection._now", lambda s=seconds: start + s)
-        wire.connection.receive(progress, [])
-        assert not wire.connection.answered(request, 10)
+        connection.connection.receive(progress, [])
+        assert not connection.connection.is_answered(request, 10)
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 90)
     with pytest.raises(PageTimeout, match=r"last compiling \(3 of 9\)"):
-        wire.connection.answered(request, 10)
+        connection.connection.is_answered(request, 10)
 
 
-def test_replies_of_an_older_input_are_not_taken(wire: Wire) -> None:
-    wire.hello()
-    wire.connection.show(Offer("plan", ("w",), (), {}))
-    request = wire.connection.ask(["a"], [8])
-    wire.reply(request.id, 0, bytes(8), revision=1)
-    assert request.missing
-    wire.reply(request.id, 0, bytes(8), revision=2)
-    assert not request.missing
+def test_replies_of_an_older_input_are_not_taken(connection: FakeConnection) -> None:
+    connection.send_hello()
+    connection.connection.send_manifest(AssetManifest("plan", ("w",), (), {}))
+    request = connection.connection.request_values(["a"], [8])
+    connection.send_reply(request.id, 0, bytes(8), revision=1)
+    assert request.missing_chunks
+    connection.send_reply(request.id, 0, bytes(8), revision=2)
+    assert not request.missing_chunks
 
 
-def test_parts_of_two_revisions_never_mix(wire: Wire) -> None:
-    wire.hello()
-    request = wire.connection.ask(["a"], [CHUNK + 4])
-    wire.reply(request.id, 0, b"\1" * (CHUNK + 4), revision=1)
+def test_parts_of_two_revisions_never_mix(connection: FakeConnection) -> None:
+    connection.send_hello()
+    request = connection.connection.request_values(["a"], [CHUNK + 4])
+    connection.send_reply(request.id, 0, b"\1" * (CHUNK + 4), revision=1)
     # The page has made its answer anew, of a later input, and something of the first one is late.
-    wire.reply(request.id, 1, b"\2" * (CHUNK + 4), revision=2)
-    wire.reply(request.id, 1, b"\1" * (CHUNK + 4), revision=1)
-    assert request.missing == ((0, 0),)
-    wire.reply(request.id, 0, b"\2" * (CHUNK + 4), revision=2)
-    assert wire.connection.answered(request, 10) and request.computed == 2
-    assert bytes(request.parts[0].data) == b"\2" * (CHUNK + 4)
+    connection.send_reply(request.id, 1, b"\2" * (CHUNK + 4), revision=2)
+    connection.send_reply(request.id, 1, b"\1" * (CHUNK + 4), revision=1)
+    assert request.missing_chunks == ((0, 0),)
+    connection.send_reply(request.id, 0, b"\2" * (CHUNK + 4), revision=2)
+    assert connection.connection.is_answered(request, 10) and request.reply_revision == 2
+    assert bytes(request.assemblers[0].data) == b"\2" * (CHUNK + 4)
 
 
 @pytest.mark.parametrize(
     ("kind", "error"), [("lost", ContextLost), ("device", DeviceError), ("internal", PageError)]
 )
 def test_a_failure_in_the_page_is_an_exception_here(
-    kind: str, error: type[PageError], wire: Wire
+    kind: str, error: type[PageError], connection: FakeConnection
 ) -> None:
-    wire.hello()
-    request = wire.connection.ask(["a"], [8])
+    connection.send_hello()
+    request = connection.connection.request_values(["a"], [8])
     failed = {"type": "failed", "page": "p", "id": request.id, "kind": kind, "text": "what it was"}
-    wire.connection.receive(failed, [])
+    connection.connection.receive(failed, [])
     with pytest.raises(error, match="what it was"):
-        wire.connection.answered(request, 10)
-    wire.connection.drop(request)
-    wire.connection.receive({**failed, "id": ""}, [])
-    assert wire.connection.page.error == "what it was"  # type: ignore[union-attr]
+        connection.connection.is_answered(request, 10)
+    connection.connection.end_request(request)
+    connection.connection.receive({**failed, "id": ""}, [])
+    assert connection.connection.active_page.error == "what it was"  # type: ignore[union-attr]
 
 
-def test_a_message_of_an_unknown_page_is_ignored(wire: Wire) -> None:
+def test_a_message_of_an_unknown_page_is_ignored(connection: FakeConnection) -> None:
     for example in EXAMPLES[1:]:
-        wire.connection.receive({**example, "page": "stranger"}, [])
-    assert wire.connection.pages == {} and wire.sent == []
+        connection.connection.receive({**example, "page": "stranger"}, [])
+    assert connection.connection.pages == {} and connection.sent == []
 
 
 def test_the_protocol_has_a_name_of_its_own_contents() -> None:
@@ -384,60 +399,74 @@ def test_the_protocol_has_a_name_of_its_own_contents() -> None:
     assert protocol.CHUNK <= 4 * 2**20
 
 
-def test_patches_of_a_chunk_are_one_message_and_larger_ones_none(wire: Wire) -> None:
+def test_patches_of_a_chunk_are_one_message_and_larger_ones_none(
+    connection: FakeConnection,
+) -> None:
     def patch(texels: int) -> Patch:
         return Patch(3, 0, 1, 2, np.arange(4 * texels, dtype=np.float32).reshape(1, texels, 4))
 
-    wire.hello()
-    wire.sent.clear()
+    connection.send_hello()
+    connection.sent.clear()
     whole = CHUNK // 16
-    assert not wire.connection.patch([patch(whole), patch(1)])
-    assert (wire.sent, wire.connection.revision) == ([], 1)
-    assert wire.connection.patch([patch(whole - 1), patch(1)])
-    [(message, [data])] = wire.sent
+    assert not connection.connection.send_patches([patch(whole), patch(1)])
+    assert (connection.sent, connection.connection.revision) == ([], 1)
+    assert connection.connection.send_patches([patch(whole - 1), patch(1)])
+    [(message, [data])] = connection.sent
     assert message["rectangles"] == ((3, 0, 1, 2, whole - 1, 1), (3, 0, 1, 2, 1, 1))
     assert (message["base"], message["revision"], data.nbytes) == (1, 2, CHUNK)
-    wire.connection.patch([patch(1)])
-    assert (wire.sent[-1][0]["base"], wire.sent[-1][0]["revision"]) == (2, 3)
+    connection.connection.send_patches([patch(1)])
+    assert (connection.sent[-1][0]["base"], connection.sent[-1][0]["revision"]) == (2, 3)
 
 
-def test_weights_of_a_loop_go_in_chunks_with_the_losses_in_front(wire: Wire) -> None:
-    wire.hello()
+def test_weights_of_a_loop_go_in_chunks_with_the_losses_in_front(
+    connection: FakeConnection,
+) -> None:
+    connection.send_hello()
     for size, parts in ((CHUNK // 4, 1), (CHUNK // 4 + 1, 2)):
-        wire.sent.clear()
+        connection.sent.clear()
         contents = np.arange(size, dtype=np.float32)
         rows = np.array([[0.5, 1.0], [0.25, 0.0]], np.float32)
-        wire.connection.advance(messages_of("t", [7], contents, 9, 7, rows, [(9, 0.5, None)]))
-        assert [content["part"] for content, _ in wire.sent] == list(range(parts))
-        assert [content["rows"] for content, _ in wire.sent] == [2] + [0] * (parts - 1)
-        assert {content["count"] for content, _ in wire.sent} == {parts}
-        data = b"".join(bytes(buffer) for _, [buffer] in wire.sent)
+        connection.connection.send_update(
+            split_frame("t", [7], contents, 9, 7, rows, [(9, 0.5, None)])
+        )
+        assert [content["part"] for content, _ in connection.sent] == list(range(parts))
+        assert [content["rows"] for content, _ in connection.sent] == [2] + [0] * (parts - 1)
+        assert {content["count"] for content, _ in connection.sent} == {parts}
+        data = b"".join(bytes(buffer) for _, [buffer] in connection.sent)
         assert data == rows.tobytes() + contents.tobytes()
 
 
-def test_a_second_page_gets_what_it_lacks_and_the_first_nothing_again(wire: Wire) -> None:
-    wire.hello()
-    wire.sent.clear()
-    wire.hello("q", have=["w"])
-    assert [content["blob"] for content, _ in wire.sent if content["type"] == "part"] == ["plan"]
-    wire.sent.clear()
+def test_a_second_page_gets_what_it_lacks_and_the_first_nothing_again(
+    connection: FakeConnection,
+) -> None:
+    connection.send_hello()
+    connection.sent.clear()
+    connection.send_hello("q", have=["w"])
+    assert [content["blob"] for content, _ in connection.sent if content["type"] == "part"] == [
+        "plan"
+    ]
+    connection.sent.clear()
     blobs = {name: memoryview(bytes(5)) for name in ("plan", "w", "more")}
-    wire.connection.show(Offer("plan", ("w", "more"), (), blobs))
-    assert [content["blob"] for content, _ in wire.sent if content["type"] == "part"] == ["more"]
-    wire.sent.clear()
-    wire.connection.show(Offer("plan", ("w",), (), blobs))
-    assert wire.types() == ["state"], "what both have is sent to none"
+    connection.connection.send_manifest(AssetManifest("plan", ("w", "more"), (), blobs))
+    assert [content["blob"] for content, _ in connection.sent if content["type"] == "part"] == [
+        "more"
+    ]
+    connection.sent.clear()
+    connection.connection.send_manifest(AssetManifest("plan", ("w",), (), blobs))
+    assert connection.sent_types() == ["state"], "what both have is sent to none"
 
 
-def test_a_picture_of_the_view_may_have_64_mib(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert protocol.MAX_SCREEN == 2**26
-    monkeypatch.setattr(protocol, "MAX_SCREEN", 100)
-    wire.hello()
+def test_a_picture_of_the_view_may_have_64_mib(
+    connection: FakeConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert protocol.MAX_SCREENSHOT == 2**26
+    monkeypatch.setattr(protocol, "MAX_SCREENSHOT", 100)
+    connection.send_hello()
     for size, taken in ((100, True), (101, False)):
-        request = wire.connection.ask_screen()
-        wire.reply(request.id, 0, bytes(size))
-        assert wire.connection.answered(request, 60) == taken
-        assert (len(request.parts[0].data) == size) == taken
+        request = connection.connection.request_screenshot()
+        connection.send_reply(request.id, 0, bytes(size))
+        assert connection.connection.is_answered(request, 60) == taken
+        assert (len(request.assemblers[0].data) == size) == taken
 
 
 @pytest.mark.parametrize(
@@ -472,14 +501,17 @@ def test_of_many_lines_the_log_has_each_once_and_a_hundred_at_most(
     assert [record.args for record in caplog.records] == [(f"line {k}",) for k in range(100)]
 
 
-def test_a_question_that_is_dropped_is_dropped_once(wire: Wire) -> None:
-    wire.hello()
-    one, other = wire.connection.ask(["a"], [8]), wire.connection.ask(["a"], [8])
-    wire.sent.clear()
-    wire.connection.drop(one)
-    wire.connection.drop(one)
-    assert wire.types() == ["done"] and len(wire.connection) == 1
-    wire.reply(one.id, 0, b"\1" * 8)
-    assert one.missing
-    wire.reply(other.id, 0, b"\2" * 8)
-    assert not other.missing
+def test_a_question_that_is_dropped_is_dropped_once(connection: FakeConnection) -> None:
+    connection.send_hello()
+    one, other = (
+        connection.connection.request_values(["a"], [8]),
+        connection.connection.request_values(["a"], [8]),
+    )
+    connection.sent.clear()
+    connection.connection.end_request(one)
+    connection.connection.end_request(one)
+    assert connection.sent_types() == ["done"] and len(connection.connection) == 1
+    connection.send_reply(one.id, 0, b"\1" * 8)
+    assert one.missing_chunks
+    connection.send_reply(other.id, 0, b"\2" * 8)
+    assert not other.missing_chunks

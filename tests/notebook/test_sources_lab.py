@@ -7,12 +7,12 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
-from camera import WATCH
-from equal import assert_equal
-from eventually import eventually, frames
-from films import FILMS, GRAB
-from lab import Lab, Notebook, alone, local_page
-from references import decoded, fitted
+from assertions import assert_equal
+from fake_camera import RECORD_STREAMS
+from jupyter_lab import LabServer, Notebook, local_page, new_notebook
+from page_videos import GRAB_FRAME, RECORD_VIDEOS
+from polling import retry_until_passes, wait_frames
+from source_references import decode_data_url, fit_with_pillow
 from viewer_models import IMPORTS, autoencoder
 
 SEED = 41
@@ -20,33 +20,33 @@ SHAPE = (1, 1, 22, 18)
 
 
 @pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("llvmpipe")) as notebook:
+def shared_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + "import nbglcnn\n"
             f"model = autoencoder({SEED})\n"
             "images = np.random.default_rng(3).integers(0, 256, (3000, 22, 18), np.uint8)\n"
             "x = np.zeros((1, 1, 22, 18), np.float32)"
         )
-        notebook.page.evaluate(WATCH)
-        notebook.page.evaluate(FILMS)
+        notebook.page.evaluate(RECORD_STREAMS)
+        notebook.page.evaluate(RECORD_VIDEOS)
         yield notebook
 
 
 @pytest.fixture
-def notebook(opened: Notebook) -> Notebook:
+def notebook(shared_notebook: Notebook) -> Notebook:
     """The notebook without a Viewer, whichever test was there before."""
-    opened.run("if 'viewer' in globals(): viewer.close()")
-    opened.clear(1)
-    return opened
+    shared_notebook.run("if 'viewer' in globals(): viewer.close()")
+    shared_notebook.clear(1)
+    return shared_notebook
 
 
-def item(index: int) -> np.ndarray:
+def dataset_item(index: int) -> np.ndarray:
     images = np.random.default_rng(3).integers(0, 256, (3000, 22, 18), np.uint8)
     return (images[index].astype(np.float32) / 255).reshape(SHAPE)
 
 
-def output(x: np.ndarray) -> np.ndarray:
+def torch_output(x: np.ndarray) -> np.ndarray:
     with torch.inference_mode():
         return autoencoder(SEED)(torch.from_numpy(x)).numpy()
 
@@ -62,26 +62,26 @@ def test_a_data_set_of_python_is_fed_by_the_page_and_a_choice_there_comes_back(
         "viewer.source = viewer.source.at(2900)\n"
         "later = viewer.output"
     )
-    np.testing.assert_array_equal(notebook.array("seen"), item(7))
-    assert_equal(notebook.array("found"), output(item(7)))
-    assert_equal(notebook.array("later"), output(item(2900)))
+    np.testing.assert_array_equal(notebook.read_array("seen"), dataset_item(7))
+    assert_equal(notebook.read_array("found"), torch_output(dataset_item(7)))
+    assert_equal(notebook.read_array("later"), torch_output(dataset_item(2900)))
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
     page = notebook.page
     page.locator(".nbg-chosen-source").click()
     notebook.run("news = []\nviewer.observe(lambda c: news.append(c.new.index), 'source')")
     page.locator('.nbg-thumb[data-index="2902"]').click()
-    notebook.until("viewer.source.index == 2902")
-    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2902))
-    assert_equal(notebook.array("viewer.output"), output(item(2902)))
+    notebook.wait_until("viewer.source.index == 2902")
+    np.testing.assert_array_equal(notebook.read_array("viewer.input"), dataset_item(2902))
+    assert_equal(notebook.read_array("viewer.output"), torch_output(dataset_item(2902)))
     assert notebook.run("print(news)").text == "[2902]\n", "no echo"
     # What stays is Python's own input, too: local values, exported pages.
-    notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+    notebook.wait_until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
     page.get_by_role("button", name="Turn off").click()
-    notebook.until("viewer.source is None")
-    np.testing.assert_array_equal(notebook.array("viewer.input"), item(2902))
+    notebook.wait_until("viewer.source is None")
+    np.testing.assert_array_equal(notebook.read_array("viewer.input"), dataset_item(2902))
     expect(page.locator(".nbg-chosen-source")).to_contain_text("Array")
     notebook.run("viewer.input = x")
-    assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
+    assert_equal(notebook.read_array("viewer.output"), torch_output(np.zeros(SHAPE, np.float32)))
 
 
 def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Notebook) -> None:
@@ -90,32 +90,32 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
         "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
         "before = viewer.output\nviewer.input = nbglcnn.Webcam()\nstill = viewer.input"
     )
-    assert not notebook.array("still").any(), "until its first picture the last tensor stays"
+    assert not notebook.read_array("still").any(), "until its first picture the last tensor stays"
     page.get_by_role("button", name="Start the camera").click()
-    notebook.until("viewer.source.owner != ''")
-    notebook.until("viewer.input.any()")
+    notebook.wait_until("viewer.source.owner != ''")
+    notebook.wait_until("viewer.input.any()")
     notebook.run("live = viewer.input")
-    live = notebook.array("live")
+    live = notebook.read_array("live")
     assert live.shape == SHAPE and live.dtype == np.float32 and 0 <= live.min() < live.max() <= 1
     page.get_by_role("button", name="Pause the source").click()
-    notebook.until("not viewer.source.playing")
+    notebook.wait_until("not viewer.source.playing")
 
     def last() -> np.ndarray:
-        found = notebook.array("viewer.input")
-        expected = fitted(decoded(page.evaluate(GRAB)), SHAPE, mirrored=True)
+        found = notebook.read_array("viewer.input")
+        expected = fit_with_pillow(decode_data_url(page.evaluate(GRAB_FRAME)), SHAPE, mirrored=True)
         assert np.abs(found[0, 0] - expected).max() <= 1.01 / 255
         return found
 
-    paused = eventually(page, last)
-    assert_equal(notebook.array("viewer.output"), output(paused))
-    notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+    paused = retry_until_passes(page, last)
+    assert_equal(notebook.read_array("viewer.output"), torch_output(paused))
+    notebook.wait_until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
     # Setting the input ends it, and the light goes out.
     notebook.run("viewer.input = x")
     page.wait_for_function(
         "() => given.tracks.length > 0 && given.tracks.every((one) => one.readyState === 'ended')"
     )
     assert notebook.run("print(viewer.source)").text == "None\n"
-    assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
+    assert_equal(notebook.read_array("viewer.output"), torch_output(np.zeros(SHAPE, np.float32)))
 
 
 def test_all_values_of_a_read_are_of_one_frame_of_the_camera(notebook: Notebook) -> None:
@@ -136,7 +136,7 @@ def test_all_values_of_a_read_are_of_one_frame_of_the_camera(notebook: Notebook)
         "    return wrong"
     )
     notebook.page.get_by_role("button", name="Start the camera").click()
-    notebook.until("viewer.input.any()")
+    notebook.wait_until("viewer.input.any()")
     for _ in range(3):
         assert notebook.run("print(torn())").text == "[]\n"
         assert notebook.run("print(viewer.verify().ok)").text == "True\n"
@@ -148,10 +148,10 @@ def test_the_light_goes_out_when_the_cell_runs_again(notebook: Notebook) -> None
     notebook.wait(cell)
     notebook.run("viewer.input = nbglcnn.Webcam()")
     page.get_by_role("button", name="Start the camera").click()
-    notebook.until("viewer.input.any()")
+    notebook.wait_until("viewer.input.any()")
     states = "() => given.tracks.map((one) => one.readyState)"
     assert page.evaluate(states)[-1] == "live"
-    notebook.again(cell)
+    notebook.rerun(cell)
     page.wait_for_function("() => given.tracks.every((one) => one.readyState === 'ended')")
 
 
@@ -160,7 +160,7 @@ def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: No
     notebook.run("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)")
     page.locator(".nbg-chosen-source").click()
     page.locator("[data-kind=drawing]").click()
-    notebook.until("type(viewer.source).__name__ == 'Drawing'")
+    notebook.wait_until("type(viewer.source).__name__ == 'Drawing'")
     canvas = page.locator(".nbg-paper canvas").last
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
@@ -169,14 +169,14 @@ def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: No
     page.mouse.down()
     page.mouse.move(box["x"] + 150, box["y"] + 150, steps=6)
     page.mouse.up()
-    notebook.until("viewer.input.any()")
-    frames(page, 60)
-    drawn = notebook.array("viewer.input")
+    notebook.wait_until("viewer.input.any()")
+    wait_frames(page, 60)
+    drawn = notebook.read_array("viewer.input")
     assert drawn.max() > 0.9 and drawn.min() == 0
-    assert_equal(notebook.array("viewer.output"), output(drawn))
+    assert_equal(notebook.read_array("viewer.output"), torch_output(drawn))
     notebook.run("viewer.source = None")
-    np.testing.assert_array_equal(notebook.array("viewer.input"), drawn)
-    assert_equal(notebook.array("viewer.output"), output(drawn))
+    np.testing.assert_array_equal(notebook.read_array("viewer.input"), drawn)
+    assert_equal(notebook.read_array("viewer.output"), torch_output(drawn))
 
 
 def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Notebook) -> None:
@@ -190,29 +190,29 @@ def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Note
         "viewer.source = nbglcnn.Images(images, playing=True, rate=1000)"
     )
     page.locator(".nbglcnn").scroll_into_view_if_needed()  # unseen, it rests
-    notebook.until("viewer.source.index > 20")
+    notebook.wait_until("viewer.source.index > 20")
     notebook.run("viewer.input = nbglcnn.Webcam()")
     page.get_by_role("button", name="Start the camera").click()
-    notebook.until("viewer.input.any()")
+    notebook.wait_until("viewer.input.any()")
     page.get_by_role("button", name="Turn off").click()
-    notebook.until("viewer.source is None")
-    frames(page, 60)
-    last = notebook.array("viewer.input")
+    notebook.wait_until("viewer.source is None")
+    wait_frames(page, 60)
+    last = notebook.read_array("viewer.input")
     assert last.any()
-    assert_equal(notebook.array("viewer.output"), output(last))
+    assert_equal(notebook.read_array("viewer.output"), torch_output(last))
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
     notebook.run("viewer.input = x")
-    assert_equal(notebook.array("viewer.output"), output(np.zeros(SHAPE, np.float32)))
+    assert_equal(notebook.read_array("viewer.output"), torch_output(np.zeros(SHAPE, np.float32)))
 
 
 def test_the_tab_that_started_a_camera_feeds_the_others(
-    notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
+    notebook: Notebook, lab: LabServer, browser: Callable[[str], Browser]
 ) -> None:
     notebook.run("viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\nviewer.output")
     notebook.run("viewer.input = nbglcnn.Webcam()")
     notebook.save()
     with local_page(browser("llvmpipe")) as page:
-        other = lab.notebook(page, notebook.file.name)
+        other = lab.open_notebook(page, notebook.file.name)
         for tab in (notebook, other):
             expect(tab.page.get_by_role("button", name="Start the camera")).to_have_count(1)
         notebook.page.get_by_role("button", name="Start the camera").click()
@@ -225,8 +225,8 @@ def test_the_tab_that_started_a_camera_feeds_the_others(
             page.wait_for_timeout(100)
         assert len(seen) > 3
         notebook.page.get_by_role("button", name="Pause the source").click()
-        notebook.until("not viewer.source.playing")
-        notebook.until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+        notebook.wait_until("not viewer.source.playing")
+        notebook.wait_until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
 
         def same() -> None:
             first, second = (
@@ -235,7 +235,7 @@ def test_the_tab_that_started_a_camera_feeds_the_others(
             )
             assert first == second
 
-        eventually(page, same)
+        retry_until_passes(page, same)
         # The other one takes it over, and the first one lets go of its own.
         page.get_by_role("button", name="Start it here").click()
         notebook.page.wait_for_function(

@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Locator, expect
 
-from lab import Lab, Notebook, local_page
-from notebooks import assert_no_outputs, executed
+from jupyter_lab import LabServer, Notebook, local_page
+from notebooks import assert_no_outputs, execute_notebook
 from screenshots import (
     change_theme,
     copy_notebooks,
-    run_all,
-    select,
+    run_all_cells,
+    select_stage,
     viewer_cell,
 )
 
@@ -31,7 +31,7 @@ STAGES = {"encoder.2": 32, "encoder.5": 64, "decoder.2": 64, "decoder.5": 32}  #
 CODE = "encoder.6"
 
 # Elements whose text is wider than they are, and texts that stick out of the Viewer.
-CLIPPED = """root => {
+CLIPPED_TEXT = """root => {
   const { left, right } = root.getBoundingClientRect();
   const found = [];
   const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -59,9 +59,11 @@ def test_the_committed_tour_carries_no_outputs() -> None:
     assert_no_outputs("tour.ipynb", 10)
 
 
-def test_without_a_browser_the_tour_runs_and_keeps_snapshots(tmp_path: Path, lab: Lab) -> None:
+def test_without_a_browser_the_tour_runs_and_keeps_snapshots(
+    tmp_path: Path, lab: LabServer
+) -> None:
     copy_notebooks(tmp_path)
-    notebook = executed(tmp_path, "tour.ipynb", lab.environment)
+    notebook = execute_notebook(tmp_path, "tour.ipynb", lab.environment)
     file = tmp_path / "ran.ipynb"
     outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
     warned = [o["text"] for o in outputs if o.get("name") == "stderr"]
@@ -90,14 +92,14 @@ class Tour:
         self.notebook = notebook
         self.page = notebook.page
         self.errors = errors
-        run_all(notebook)
+        run_all_cells(notebook)
 
-    def viewer(self) -> Locator:
+    def first_viewer(self) -> Locator:
         """The first Viewer in the Network tab, with the first example, drawn."""
         viewer = viewer_cell(self.notebook).locator(".nbglcnn")
         viewer.get_by_role("tab", name="Network").click()
         viewer.get_by_label("Example", exact=True).select_option("0")
-        self.notebook.rest()
+        self.notebook.wait_settled()
         return viewer
 
     def mosaics(self, viewer: Locator) -> dict[str, list[np.ndarray]]:
@@ -113,15 +115,15 @@ class Tour:
             pixels = shot[y : y + h, x : x + w]
             channels = int(canvas.get_attribute("data-channels") or 0)
             columns = int(canvas.get_attribute("data-columns") or 0)
-            found[canvas.get_attribute("data-maps") or ""] = tiles(pixels, channels, columns)
+            found[canvas.get_attribute("data-maps") or ""] = cut_tiles(pixels, channels, columns)
         return found
 
-    def kernel(self, expression: str) -> Any:
+    def read_kernel_array(self, expression: str) -> Any:
         """What an expression gives in the kernel, as an array."""
-        return self.notebook.array(expression)
+        return self.notebook.read_array(expression)
 
 
-def tiles(pixels: np.ndarray, count: int, columns: int) -> list[np.ndarray]:
+def cut_tiles(pixels: np.ndarray, count: int, columns: int) -> list[np.ndarray]:
     """The maps of a mosaic without the hairlines between them."""
     rows = -(-count // columns)
     height, width = (pixels.shape[0] + 1) // rows, (pixels.shape[1] + 1) // columns
@@ -131,12 +133,12 @@ def tiles(pixels: np.ndarray, count: int, columns: int) -> list[np.ndarray]:
     ]
 
 
-def colours(pixels: np.ndarray) -> int:
+def count_colours(pixels: np.ndarray) -> int:
     return len(np.unique(pixels.reshape(-1, 3), axis=0))
 
 
 @pytest.fixture(scope="module")
-def tour(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Tour]:
+def tour(sweep_backend: str, lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Tour]:
     errors: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:
@@ -144,10 +146,10 @@ def tour(swept_backend: str, lab: Lab, browser: Callable[[str], Browser]) -> Ite
             errors.append(message.text)
 
     copy_notebooks(lab.root)
-    with local_page(browser(swept_backend), viewport={"width": 1400, "height": 1500}) as page:
+    with local_page(browser(sweep_backend), viewport={"width": 1400, "height": 1500}) as page:
         page.on("console", on_console)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        yield Tour(lab.notebook(page, "tour.ipynb"), errors)
+        yield Tour(lab.open_notebook(page, "tour.ipynb"), errors)
 
 
 def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: Tour) -> None:
@@ -158,12 +160,14 @@ def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: Tour) -> None:
     assert not [o["evalue"] for o in outputs if o["output_type"] == "error"]
     assert not [o["text"] for o in outputs if o.get("name") == "stderr"]
     assert "page (WebGL2: " in "".join(o.get("text", "") for o in outputs)
-    assert str(tour.kernel("np.array(viewer.activations.source)")).startswith("page (WebGL2")
+    assert str(tour.read_kernel_array("np.array(viewer.activations.source)")).startswith(
+        "page (WebGL2"
+    )
     assert tour.notebook.save() < 5 * 200_000
 
 
 def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
-    viewer = tour.viewer()
+    viewer = tour.first_viewer()
     mosaics = tour.mosaics(viewer)
     for key, channels in STAGES.items():  # where not all fit, the caption says so
         count = len(mosaics[key])
@@ -174,9 +178,9 @@ def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
     bars = viewer.locator(f".nbg-stage[data-layer='{CODE}'] .nbg-bars rect")
     assert bars.count() == 16
     for key in STAGES:
-        assert colours(np.concatenate([t.reshape(-1, 3) for t in mosaics[key]])) > 16, key
+        assert count_colours(np.concatenate([t.reshape(-1, 3) for t in mosaics[key]])) > 16, key
         # A ReLU leaves some maps empty; they are equal everywhere and say nothing.
-        lively = [tile for tile in mosaics[key] if colours(tile) > 1]
+        lively = [tile for tile in mosaics[key] if count_colours(tile) > 1]
         assert len(lively) > len(mosaics[key]) / 2, key
         mosaics[key] = lively
     for a, b in combinations(STAGES, 2):
@@ -185,35 +189,35 @@ def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
 
 
 def test_no_text_is_clipped_in_either_tab(tour: Tour) -> None:
-    viewer = tour.viewer()
-    assert viewer.evaluate(CLIPPED) == []
+    viewer = tour.first_viewer()
+    assert viewer.evaluate(CLIPPED_TEXT) == []
     viewer.get_by_role("tab", name="Layer").click()
-    tour.notebook.rest()
-    assert viewer.evaluate(CLIPPED) == []
+    tour.notebook.wait_settled()
+    assert viewer.evaluate(CLIPPED_TEXT) == []
 
 
 def test_another_example_changes_the_pictures_and_the_index_in_python(tour: Tour) -> None:
-    viewer = tour.viewer()
+    viewer = tour.first_viewer()
     before = tour.mosaics(viewer)
     viewer.get_by_label("Next example").click()
-    tour.notebook.rest()
+    tour.notebook.wait_settled()
     after = tour.mosaics(viewer)
     assert before.keys() == after.keys()
     for key in before:
         assert any(not np.array_equal(a, b) for a, b in zip(before[key], after[key], strict=True))
-    assert tour.kernel("viewer.example") == 1
+    assert tour.read_kernel_array("viewer.example") == 1
 
 
 def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -> None:
-    viewer = tour.viewer()
-    select(viewer, "encoder.2")
+    viewer = tour.first_viewer()
+    select_stage(viewer, "encoder.2")
     viewer.get_by_role("tab", name="Layer").click()
-    tour.notebook.rest()
+    tour.notebook.wait_settled()
     layer = viewer.locator(".nbg-layer[data-layer='encoder.2']")
     rows = layer.locator(".nbg-grid canvas[data-maps='encoder.2']").all()
     assert sum(int(row.get_attribute("data-channels") or 0) for row in rows) == 32
 
-    values = tour.kernel("viewer.activations['encoder.2'][viewer.example]")
+    values = tour.read_kernel_array("viewer.activations['encoder.2'][viewer.example]")
     viewer = viewer_cell(tour.notebook).locator(".nbglcnn")
     tip = viewer.locator(".nbg-tip")
     for channel in (3, 23, 28):
@@ -233,7 +237,7 @@ def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -
 
 
 def test_the_dark_theme_is_dark(tour: Tour) -> None:
-    viewer = tour.viewer()
+    viewer = tour.first_viewer()
     light = tour.mosaics(viewer)
     change_theme(tour.notebook, "Dark")
     dark = tour.mosaics(viewer_cell(tour.notebook).locator(".nbglcnn"))
@@ -247,5 +251,5 @@ def test_the_dark_theme_is_dark(tour: Tour) -> None:
 
 def test_the_console_stays_clean(tour: Tour) -> None:
     """Last of this module: what it says is of all the tests before."""
-    tour.viewer()
+    tour.first_viewer()
     assert tour.errors == []

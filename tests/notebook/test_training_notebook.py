@@ -15,13 +15,19 @@ from torch.nn import functional as F
 
 from fashion_autoencoder import FashionAutoencoder
 from fashion_classifier import load_pictures
-from lab import Lab
-from notebooks import Ran, assert_no_outputs, executed, opened, printed
+from jupyter_lab import LabServer
+from notebooks import (
+    ExecutedNotebook,
+    assert_no_outputs,
+    execute_notebook,
+    open_notebook,
+    printed_text,
+)
 from screenshots import copy_notebooks, viewer_cell
-from trainings import Reference, by_torch
+from training_checks import TorchTraining, train_in_torch
 
 TRAINING = "training.ipynb"
-PATIENCE_S = 400  # for all of its cells, on a busy machine
+TIMEOUT_S = 400  # for all of its cells, on a busy machine
 
 
 def classifier() -> nn.Module:
@@ -33,17 +39,17 @@ def classifier() -> nn.Module:
     )  # fmt: skip
 
 
-def data() -> tuple[torch.Tensor, torch.Tensor]:
+def training_data() -> tuple[torch.Tensor, torch.Tensor]:
     pictures, labels = load_pictures()
     x = pictures[:, None].astype(np.float32) / 255
     return torch.from_numpy(x), torch.from_numpy(labels).long()
 
 
 @cache
-def by_hand() -> Reference:
+def train_by_hand() -> TorchTraining:
     """The classifier's fifty steps in PyTorch."""
-    x, labels = data()
-    return by_torch(
+    x, labels = training_data()
+    return train_in_torch(
         classifier(), x[:800], labels[:800], F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=50, size=16,
     )  # fmt: skip
@@ -54,28 +60,30 @@ def loss_of(model: nn.Module, x: torch.Tensor) -> float:
         return float(F.mse_loss(model(x), x))
 
 
-def warned(outputs: list[dict[str, Any]]) -> list[str]:
+def warnings_in(outputs: list[dict[str, Any]]) -> list[str]:
     return ["".join(one["text"]) for one in outputs if one.get("name") == "stderr"]
 
 
-def found(pattern: str, text: str) -> float:
+def parse_number(pattern: str, text: str) -> float:
     match = re.search(pattern, text)
     assert match is not None, (pattern, text)
     return float(match[1])
 
 
-def check_words(text: str) -> None:
+def check_printed_text(text: str) -> None:
     """What is printed with a page and without one is what PyTorch says."""
-    x, labels = data()
+    x, labels = training_data()
     # Adam's first step is as large as the learning rate for nearly all weights, and never larger.
-    assert found(r"encoder\.0\.weight +moved by at most ([\d.]+)", text) == 0.003
-    assert found(r"(\d+)% of encoder\.0\.weight moved", text) > 80
-    assert found(r"encoder\.0\.bias .*\|weight\| ([\d.]+)", text) < 0.01
+    assert parse_number(r"encoder\.0\.weight +moved by at most ([\d.]+)", text) == 0.003
+    assert parse_number(r"(\d+)% of encoder\.0\.weight moved", text) > 80
+    assert parse_number(r"encoder\.0\.bias .*\|weight\| ([\d.]+)", text) < 0.01
     of_mean = float(((x - x.mean(0)) ** 2).mean())
-    assert found(r"mean picture's loss is ([\d.]+)", text) == pytest.approx(of_mean, abs=6e-4)
-    assert 2 <= found(r"beats it in step (\d+)", text) <= 40
-    assert found(r"between PyTorch and the page: (\S+)", text) <= 1e-5
-    right = by_hand()
+    assert parse_number(r"mean picture's loss is ([\d.]+)", text) == pytest.approx(
+        of_mean, abs=6e-4
+    )
+    assert 2 <= parse_number(r"beats it in step (\d+)", text) <= 40
+    assert parse_number(r"between PyTorch and the page: (\S+)", text) <= 1e-5
+    right = train_by_hand()
     for step in (1, 2, 10, 50):
         told = re.search(rf"^ *{step} +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
         assert told is not None
@@ -83,79 +91,87 @@ def check_words(text: str) -> None:
             assert float(one) == pytest.approx(right.losses[step - 1], rel=1e-3)
     with torch.no_grad():
         share = float((right.model(x[800:]).argmax(1) == labels[800:]).float().mean())
-    assert found(r"([\d.]+)% right", text) == pytest.approx(100 * share, abs=1.5)
-    assert found(r"(\d+) of 16 maps are 0", text) > 8
-    assert found(r"loss ([\d.]+)\n", text) > 2
+    assert parse_number(r"([\d.]+)% right", text) == pytest.approx(100 * share, abs=1.5)
+    assert parse_number(r"(\d+) of 16 maps are 0", text) > 8
+    assert parse_number(r"loss ([\d.]+)\n", text) > 2
     assert "training stopped at step" in text
-    assert found(r"rate 0\.1: loss ([\d.]+)", text) < 0.14
+    assert parse_number(r"rate 0\.1: loss ([\d.]+)", text) < 0.14
 
 
 def test_the_committed_notebook_carries_no_outputs() -> None:
     assert_no_outputs(TRAINING, 15)
 
 
-def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: Lab) -> None:
+def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
-    notebook = executed(tmp_path, TRAINING, lab.environment)
+    notebook = execute_notebook(tmp_path, TRAINING, lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
-    check_words(printed(outputs))
+    check_printed_text(printed_text(outputs))
     with np.load(tmp_path / "history.npz") as history:
         assert len(history["losses"]) == 100
 
 
-class Class(Ran):
-    def tab(self, number: int) -> Locator:
+class TrainingNotebook(ExecutedNotebook):
+    def training_tab(self, number: int) -> Locator:
         """The Train tab of a Viewer, seen."""
         viewer = viewer_cell(self.notebook, number).locator(".nbglcnn")
         expect(viewer.get_by_role("tab", name="Train")).to_have_attribute("aria-selected", "true")
         expect(viewer.locator(".nbg-train")).to_be_visible()
         return viewer
 
-    def error(self) -> float:
+    def reconstruction_error(self) -> float:
         """How far the first Viewer's output is from its input."""
-        return float(self.notebook.array("np.mean((viewer.output - viewer.input) ** 2)"))
+        return float(self.notebook.read_array("np.mean((viewer.output - viewer.input) ** 2)"))
 
 
 @pytest.fixture(scope="module")
-def lesson(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Class]:
-    with opened(lab, browser("llvmpipe"), TRAINING, 1120, 1500) as (notebook, errors):
-        yield Class(notebook, errors, PATIENCE_S)
+def training_notebook(
+    lab: LabServer, browser: Callable[[str], Browser]
+) -> Iterator[TrainingNotebook]:
+    with open_notebook(lab, browser("llvmpipe"), TRAINING, 1120, 1500) as (notebook, errors):
+        yield TrainingNotebook(notebook, errors, TIMEOUT_S)
 
 
-def test_in_jupyterlab_the_page_learns_what_pytorch_learns(lesson: Class) -> None:
-    text = printed(lesson.outputs)
-    [warning] = warned(lesson.outputs)
+def test_in_jupyterlab_the_page_learns_what_pytorch_learns(
+    training_notebook: TrainingNotebook,
+) -> None:
+    text = printed_text(training_notebook.outputs)
+    [warning] = warnings_in(training_notebook.outputs)
     assert "the loss has infinite numbers" in warning
-    check_words(text)
-    source = lesson.notebook.array("np.array(viewer.activations.source)")
+    check_printed_text(text)
+    source = training_notebook.notebook.read_array("np.array(viewer.activations.source)")
     assert str(source).startswith("page (WebGL2")
     # Of the frozen encoder's own only what BatchNorm counts has changed.
     changed = {line for line in text.splitlines() if re.fullmatch(r"encoder\.\d\.\w+", line)}
     running = ("running_mean", "running_var", "num_batches_tracked")
     assert changed == {f"encoder.{k}.{name}" for k in (1, 4) for name in running}
-    held = found(r"held out: ([\d.]+) after 60 steps", text)
-    small, large = (found(rf"batch {size}: .* changes by (\d+)%", text) for size in (8, 32))
+    held = parse_number(r"held out: ([\d.]+) after 60 steps", text)
+    small, large = (parse_number(rf"batch {size}: .* changes by (\d+)%", text) for size in (8, 32))
     assert held < 0.06
     assert 0 < large < small
 
 
-def test_losses_and_weights_are_those_of_pytorchs_loop(lesson: Class) -> None:
-    x, _ = data()
-    state = lesson.notebook.array("{n: t.numpy() for n, t in model.state_dict().items()}")
+def test_losses_and_weights_are_those_of_pytorchs_loop(training_notebook: TrainingNotebook) -> None:
+    x, _ = training_data()
+    state = training_notebook.notebook.read_array(
+        "{n: t.numpy() for n, t in model.state_dict().items()}"
+    )
     torch.manual_seed(1)
     model = FashionAutoencoder().eval()
     first = loss_of(model, x[:100])
     model.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
     assert loss_of(model, x[:100]) < first / 2
-    losses = lesson.notebook.array("learning.losses")
-    np.testing.assert_allclose(losses, by_hand().losses, rtol=1e-3)
-    history = lesson.notebook.array("dict(np.load('history.npz'))")
+    losses = training_notebook.notebook.read_array("learning.losses")
+    np.testing.assert_allclose(losses, train_by_hand().losses, rtol=1e-3)
+    history = training_notebook.notebook.read_array("dict(np.load('history.npz'))")
     assert len(history["losses"]) == 30
     assert history["held_out_losses"][-1, 0] == 30
 
 
-def test_a_class_goes_back_to_a_checkpoint_and_branches(lesson: Class) -> None:
-    viewer = lesson.tab(0)
+def test_a_class_goes_back_to_a_checkpoint_and_branches(
+    training_notebook: TrainingNotebook,
+) -> None:
+    viewer = training_notebook.training_tab(0)
     expect(viewer.locator(".nbg-train[data-phase=paused]")).to_be_visible()
     expect(viewer.locator(".nbg-losses [role=img]").first).to_have_attribute(
         "aria-label", re.compile("after 30 steps, held out 0.0")
@@ -164,30 +180,32 @@ def test_a_class_goes_back_to_a_checkpoint_and_branches(lesson: Class) -> None:
     texts = [mark.get_attribute("title") or "" for mark in marks.all()]
     assert "step 10: encoder.0.weight, encoder.0.bias and 8 more frozen" in texts
     assert "step 20: batch size 32" in texts
-    now = lesson.error()
+    now = training_notebook.reconstruction_error()
     rows = viewer.locator(".nbg-checkpoints [role=option]")
     rows.first.click()
     expect(viewer.get_by_text("all views show step 0")).to_be_visible()
-    assert lesson.error() > 2 * now
-    viewer = lesson.tab(0)
+    assert training_notebook.reconstruction_error() > 2 * now
+    viewer = training_notebook.training_tab(0)
     rows = viewer.locator(".nbg-checkpoints [role=option]")
     rows.first.click()
     expect(viewer.get_by_text("all views show step 0")).to_be_hidden()
-    assert lesson.error() == pytest.approx(now, rel=1e-6)
-    viewer = lesson.tab(0)
+    assert training_notebook.reconstruction_error() == pytest.approx(now, rel=1e-6)
+    viewer = training_notebook.training_tab(0)
     row = viewer.locator(".nbg-checkpoints [role=option][aria-label^='step 20,']")
     row.click()
     viewer.get_by_role("button", name="Go back to this one").click()
-    lesson.notebook.until("training.step_count == 20", "training")
-    lesson.notebook.run("training.step(2)")
-    lesson.notebook.until("training.step_count == 22", "training")
-    viewer = lesson.tab(0)
+    training_notebook.notebook.wait_until("training.step_count == 20", "training")
+    training_notebook.notebook.run("training.step(2)")
+    training_notebook.notebook.wait_until("training.step_count == 22", "training")
+    viewer = training_notebook.training_tab(0)
     expect(viewer.get_by_text("branch 1").first).to_be_visible()
-    lesson.notebook.run("training.stop()")
+    training_notebook.notebook.run("training.stop()")
 
 
-def test_the_classifiers_tab_counts_right_answers_and_dead_units(lesson: Class) -> None:
-    viewer = lesson.tab(2)
+def test_the_classifiers_tab_counts_right_answers_and_dead_units(
+    training_notebook: TrainingNotebook,
+) -> None:
+    viewer = training_notebook.training_tab(2)
     expect(viewer.get_by_text("Right answers")).to_be_visible()
     expect(viewer.locator(".nbg-checkpoint-target .nbg-answer").first).to_be_visible()
     viewer.get_by_role("combobox", name="Layer that is watched").select_option("2")
@@ -195,20 +213,20 @@ def test_the_classifiers_tab_counts_right_answers_and_dead_units(lesson: Class) 
     dead = viewer.locator("[data-line=dead]")
     expect(dead).to_have_text(re.compile(r"(9|1\d) of 16 of 3 are 0"))
     expect(viewer.locator("[data-line=ratios]")).to_contain_text("weight")
-    lesson.notebook.until("careless.step_count == 31", "careless")
+    training_notebook.notebook.wait_until("careless.step_count == 31", "careless")
 
 
-def test_the_tab_shows_a_training_that_exploded(lesson: Class) -> None:
-    viewer = lesson.tab(4)
+def test_the_tab_shows_a_training_that_exploded(training_notebook: TrainingNotebook) -> None:
+    viewer = training_notebook.training_tab(4)
     said = viewer.locator(".nbg-train-now [role=status]")
     expect(said).to_contain_text("Stopped")
-    blown = lesson.notebook.array("blown.losses")
+    blown = training_notebook.notebook.read_array("blown.losses")
     assert len(blown) < 60
     ratios = blown[3:10] / blown[2:9]
     assert ratios.min() > 10  # each step overshoots further
     assert ratios.max() < 2 * ratios.min()
 
 
-def test_the_console_stays_clean(lesson: Class) -> None:
+def test_the_console_stays_clean(training_notebook: TrainingNotebook) -> None:
     """Last of this module: what it says is of all the tests before."""
-    assert lesson.errors == []
+    assert training_notebook.errors == []

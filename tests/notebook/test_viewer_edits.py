@@ -19,14 +19,14 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
-from left_to_python import Summed
+from assertions import assert_equal
 from nbglcnn import InputError, Viewer, channels, transforms
 from nbglcnn.errors import OpenGLUnavailable
-from nbglcnn.features.edits.store import ONE_STEP, Store
+from nbglcnn.features.edits.store import COALESCE_S, EditStore
 from onnx_models import model_of, node, randn
-from scripted_page import Wires
-from viewer_models import autoencoder, hooked, pictures
+from python_fallback_models import NumpyCumsum
+from scripted_page import FakeComm
+from viewer_models import autoencoder, hook_values, pictures
 from zoo import ResNet18
 
 SEED = 7
@@ -39,22 +39,22 @@ def viewer() -> Iterator[Viewer]:
     made.close()
 
 
-def behind(
+def hooked_change(
     layer: str, change: Callable[[torch.Tensor], torch.Tensor], model: nn.Module | None = None
 ) -> dict[str, np.ndarray]:
     """What PyTorch's hooks see when a hook on one layer changes its value."""
     model = model or autoencoder(SEED)
     model.get_submodule(layer).register_forward_hook(lambda _, __, y: change(y))
-    return hooked(model, pictures(SEED))
+    return hook_values(model, pictures(SEED))
 
 
-def told(viewer: Viewer) -> list[tuple[str, float]]:
+def published_edits(viewer: Viewer) -> list[tuple[str, float]]:
     """The names and mixes of what pages are told."""
     return [(one["name"], one["mix"]) for one in viewer.get_state()["_edits"]["edits"]]
 
 
 def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) -> None:
-    before = hooked(autoencoder(SEED), pictures(SEED))
+    before = hook_values(autoencoder(SEED), pictures(SEED))
     bend = viewer.bend("encoder.2", transforms.multiply(2), channels=slice(1, 7, 2), mix=0.5)
 
     def change(y: torch.Tensor) -> torch.Tensor:
@@ -62,7 +62,7 @@ def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) ->
         y[:, 1:7:2] *= 1.5
         return y
 
-    after = behind("encoder.2", change)
+    after = hooked_change("encoder.2", change)
     for key, value in viewer.activations.to_dict().items():
         assert_equal(value, after[key], name=key)
     assert_equal(viewer.output, after["output"])
@@ -72,9 +72,9 @@ def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) ->
     assert "values before their own edits" in repr(viewer.unbent)
     bend.factor = 4
     assert_equal(viewer.activations["encoder.2"][:, 3], 2.5 * before["encoder.2"][:, 3])
-    assert told(viewer) == [("multiply", 0.5)] and viewer.get_state()["_edits"]["edits"][0][
-        "parameters"
-    ] == [4.0]
+    assert published_edits(viewer) == [("multiply", 0.5)] and viewer.get_state()["_edits"]["edits"][
+        0
+    ]["parameters"] == [4.0]
     bend.remove()
     assert_equal(viewer.output, before["output"])
     with pytest.raises(InputError, match="was removed"):
@@ -104,7 +104,7 @@ def test_injected_and_frozen_values_stay_while_the_input_changes(viewer: Viewer)
     value = viewer.activations["encoder.4"]
     other = np.random.default_rng(1).normal(size=value.shape).astype(np.float32)
     viewer.inject("encoder.4", other)
-    expected = behind("encoder.4", lambda _: torch.from_numpy(other))["output"]
+    expected = hooked_change("encoder.4", lambda _: torch.from_numpy(other))["output"]
     assert_equal(viewer.output, expected)
     viewer.input = pictures(3)
     assert_equal(viewer.output, expected)
@@ -113,9 +113,11 @@ def test_injected_and_frozen_values_stay_while_the_input_changes(viewer: Viewer)
     viewer.freeze("encoder.4")
     viewer.input = pictures(3)
     assert_equal(viewer.activations["encoder.4"], value)
-    assert_equal(viewer.unbent["encoder.4"], hooked(autoencoder(SEED), pictures(3))["encoder.4"])
+    assert_equal(
+        viewer.unbent["encoder.4"], hook_values(autoencoder(SEED), pictures(3))["encoder.4"]
+    )
     # What a page is offered: the arrays of now and of the steps that can be undone, once each.
-    page = Wires(viewer).page()
+    page = FakeComm(viewer).open_page()
     assert len(page.state["injected"]) == 2
     sent = {bytes(page.blobs[name]) for name in page.state["injected"]}
     assert sent == {other.tobytes(), value.tobytes()}
@@ -136,7 +138,7 @@ def test_steps_go_back_and_forth_and_arrays_go_with_their_last_step(viewer: View
         viewer.get_state()["_history"]["past"] == []
         and len(viewer.get_state()["_history"]["future"]) == 4
     )
-    page = Wires(viewer).page()
+    page = FakeComm(viewer).open_page()
     assert page.state["injected"]
     viewer.bend("encoder.0", transforms.flip_h())
     assert not page.state["injected"]  # nothing leads back to it
@@ -236,7 +238,7 @@ def test_a_text_that_does_not_compile_leaves_all_as_it_was(viewer: Viewer) -> No
     with pytest.raises(InputError, match=r"does not compile; nothing was changed"):
         viewer.bend("encoder.0", transforms.glsl("y = nothing(x);"))
     np.testing.assert_array_equal(viewer.activations["encoder.0"], value)
-    assert told(viewer) == [("wave", 1.0)]
+    assert published_edits(viewer) == [("wave", 1.0)]
 
 
 def test_verify_compares_with_the_edits_replayed(viewer: Viewer) -> None:
@@ -288,7 +290,7 @@ def test_refusals_name_what_is_wrong(viewer: Viewer) -> None:
 
 def test_a_layer_before_one_that_python_computes_cannot_be_bent() -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), Summed(2), nn.Conv2d(2, 2, 1)).eval()
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), NumpyCumsum(2), nn.Conv2d(2, 2, 1)).eval()
     viewer = Viewer(model, randn(1, 1, 6, 5))
     with pytest.raises(InputError, match=r"0 can't be edited: 1, which follows from it, .* Python"):
         viewer.bend("0", transforms.ablate())
@@ -301,11 +303,11 @@ def test_a_layer_before_one_that_python_computes_cannot_be_bent() -> None:
 def test_without_opengl_pytorch_replays_the_edits(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewer.network.local, "_missing", OpenGLUnavailable("none here"))
+    monkeypatch.setattr(viewer.network.local, "_opengl_error", OpenGLUnavailable("none here"))
     assert viewer.activations.source.startswith("reference (PyTorch")
-    before = hooked(autoencoder(SEED), pictures(SEED))
+    before = hook_values(autoencoder(SEED), pictures(SEED))
     viewer.bend("encoder.2", transforms.multiply(2))
-    after = behind("encoder.2", lambda y: 2 * y)
+    after = hooked_change("encoder.2", lambda y: 2 * y)
     for key, value in viewer.activations.to_dict().items():
         assert_equal(value, after[key], name=key)
     assert_equal(viewer.unbent["encoder.2"], before["encoder.2"])
@@ -321,17 +323,22 @@ def test_another_plan_keeps_the_edits_that_fit_it(viewer: Viewer) -> None:
     viewer.bend("encoder.0", transforms.multiply(2), name="kept")
     viewer.bend("encoder.1", transforms.multiply(2), name="lost")
     network = viewer.network
-    network.swap_kernels()
+    network.toggle_fast_kernels()
     viewer.input = viewer.input
-    assert told(viewer) == [("kept", 1.0), ("lost", 1.0)]
+    assert published_edits(viewer) == [("kept", 1.0), ("lost", 1.0)]
     network.observe = ["encoder.0", "decoder.0"]
-    network.swap_kernels()
+    network.toggle_fast_kernels()
     with pytest.warns(UserWarning, match=r"1 edits .*lost: 'encoder\.1' is not kept"):
         viewer.input = viewer.input
-    assert told(viewer) == [("kept", 1.0)]
-    assert viewer.undo() and told(viewer) == [("kept", 1.0)]  # a step that is left is fit too
+    assert published_edits(viewer) == [("kept", 1.0)]
+    assert viewer.undo() and published_edits(viewer) == [
+        ("kept", 1.0)
+    ]  # a step that is left is fit too
     assert_equal(
-        viewer.output, behind("encoder.0", lambda y: 2 * y)["output"], rtol=2e-5, name="output"
+        viewer.output,
+        hooked_change("encoder.0", lambda y: 2 * y)["output"],
+        rtol=2e-5,
+        name="output",
     )
 
 
@@ -339,15 +346,15 @@ def test_a_comparison_is_bent_by_its_own_keys() -> None:
     model, x = autoencoder(SEED), pictures(SEED)
     both = nbglcnn.compare(model, autoencoder(SEED), x)
     both.bend("B.encoder.4", transforms.ablate())
-    changed = behind("encoder.4", torch.zeros_like)["decoder.0"]
+    changed = hooked_change("encoder.4", torch.zeros_like)["decoder.0"]
     found = both["decoder.0"]
     assert_equal(found.b, changed)
-    assert_equal(found.difference, changed - hooked(model, x)["decoder.0"])
+    assert_equal(found.difference, changed - hook_values(model, x)["decoder.0"])
     # What is put in the place of values, kept, taken back and taken along, as of one Viewer.
-    kept, plain = both.bends.to_dict(), hooked(model, x)
+    kept, plain = both.bends.to_dict(), hook_values(model, x)
     other = np.random.default_rng(2).normal(size=plain["encoder.4"].shape).astype(np.float32)
     both.inject("A.encoder.4", other)
-    injected = behind("encoder.4", lambda _: torch.from_numpy(other))["decoder.0"]
+    injected = hooked_change("encoder.4", lambda _: torch.from_numpy(other))["decoder.0"]
     assert_equal(both["decoder.0"].a, injected)
     assert_equal(both["decoder.0"].b, changed)
     both.release("A.encoder.4")
@@ -358,7 +365,7 @@ def test_a_comparison_is_bent_by_its_own_keys() -> None:
     assert_equal(both["decoder.0"].b, plain["decoder.0"])
     both.freeze("B.encoder.4")
     both.input = pictures(3)
-    of_a = hooked(model, pictures(3))["decoder.0"]
+    of_a = hook_values(model, pictures(3))["decoder.0"]
     assert_equal(both["decoder.0"].a, of_a)
     assert_equal(both["decoder.0"].b, plain["decoder.0"])
     both.release("B.encoder.4")
@@ -379,7 +386,7 @@ def test_a_bend_that_somebody_keeps_holds_no_viewer() -> None:
     kept = viewer.bend("encoder.0", transforms.rotate(1))
     gone = viewer.bend("encoder.1", transforms.rotate(1))
     gone.remove()
-    assert not any(isinstance(value, Store) for value in vars(gone).values())
+    assert not any(isinstance(value, EditStore) for value in vars(gone).values())
     array = np.ones(viewer.activations["encoder.4"].shape, np.float32)
     viewer.inject("encoder.4", array)
     data = weakref.ref(next(iter(viewer.network.injected.values())))
@@ -425,18 +432,18 @@ def test_a_number_of_a_weight_is_set_and_taken_back(viewer: Viewer) -> None:
     with torch.no_grad():
         model.encoder[0].weight[3, 0, 1, 1] = 2.5
         model.decoder[0].weight[:, 2] = 0
-    expected = hooked(model, pictures(SEED))
+    expected = hook_values(model, pictures(SEED))
     for key, value in viewer.activations.to_dict().items():
         assert_equal(value, expected[key], name=key)
     fresh = autoencoder(3 * SEED + 4)  # of the same shapes
     fresh = autoencoder(SEED + 4)
     fresh.load_state_dict(viewer.state_dict())
-    assert_equal(hooked(fresh, pictures(SEED))["output"], expected["output"])
+    assert_equal(hook_values(fresh, pictures(SEED))["output"], expected["output"])
     viewer.bend("encoder.0", transforms.rotate(20))
     assert viewer.undo() and viewer.undo() and viewer.undo() and not viewer.undo()
     for name, value in viewer.state_dict().items():
         assert value.dtype == first[name].dtype and torch.equal(value, first[name]), name
-    assert_equal(viewer.output, hooked(autoencoder(SEED), pictures(SEED))["output"])
+    assert_equal(viewer.output, hook_values(autoencoder(SEED), pictures(SEED))["output"])
     assert viewer.redo() and viewer.redo()
     assert_equal(viewer.output, expected["output"])
 
@@ -446,13 +453,13 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
     flat = first.reshape(-1)
 
     def set_weight(index: int, *values: float, step: str) -> None:
-        page.say("setweight", name="encoder.0.weight", index=index, values=values, step=step)
+        page.send("setweight", name="encoder.0.weight", index=index, values=values, step=step)
 
-    page = Wires(viewer).page()
+    page = FakeComm(viewer).open_page()
     for k in range(30):
         set_weight(10, k / 8, step="a")
         if k == 15:
-            time.sleep(1.1 * ONE_STEP)  # held still
+            time.sleep(1.1 * COALESCE_S)  # held still
     set_weight(18, 1, 2, 3, step="b")
     set_weight(21, 4, step="b")  # the same drag elsewhere
     assert (
@@ -484,7 +491,7 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
     assert torch.equal(viewer.state_dict()["encoder.0.weight"], first)
 
 
-def hello() -> dict[str, Any]:
+def hello_message() -> dict[str, Any]:
     from nbglcnn.plan.schema import Target
     from nbglcnn.widget.viewer import MESSAGES
 
@@ -503,10 +510,12 @@ def test_other_weights_end_the_way_back_to_old_ones(viewer: Viewer) -> None:
     viewer.bend("encoder.0", transforms.multiply(2), name="bend")
     viewer.set_weight("encoder.0.bias", 0, 1)
     viewer.load_state_dict(other.state_dict())
-    assert viewer.get_state()["_edits"]["weights"] == 0 and told(viewer) == [("bend", 1.0)]
+    assert viewer.get_state()["_edits"]["weights"] == 0 and published_edits(viewer) == [
+        ("bend", 1.0)
+    ]
     while viewer.undo():
         pass
-    assert_equal(viewer.output, hooked(other, pictures(SEED))["output"])
+    assert_equal(viewer.output, hook_values(other, pictures(SEED))["output"])
 
 
 @pytest.mark.parametrize(
@@ -543,7 +552,7 @@ def test_one_number_of_a_large_network_is_one_small_message() -> None:
     viewer._connection._send_raw = lambda content, buffers: sent.append(
         (content, sum(one.nbytes for one in buffers))
     )
-    viewer._connection.receive(hello(), [])
+    viewer._connection.receive(hello_message(), [])
     name = max(viewer.network.graph.parameters, key=lambda n: model.state_dict()[n].numel())
     shape = model.state_dict()[name].shape
     peaks = []
@@ -628,7 +637,7 @@ def test_what_pytorchs_exporter_refuses_is_said(tmp_path: Any) -> None:
     viewer.close()
 
 
-def stored(kind: int, external: bool, folder: Any) -> Any:
+def store_model(kind: int, external: bool, folder: Any) -> Any:
     """A network with weights of one type, in the file or beside it; its path."""
     nodes = [
         node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT),
@@ -662,7 +671,7 @@ def stored(kind: int, external: bool, folder: Any) -> Any:
 def test_an_onnx_file_is_written_with_the_weights_of_now(
     kind: int, external: bool, tmp_path: Any
 ) -> None:
-    path = stored(kind, external, tmp_path)
+    path = store_model(kind, external, tmp_path)
     viewer = Viewer(path, randn(1, 2, 5, 7))
     viewer.set_weight("b", 1, -2.5)
     if "w" in viewer.network.graph.parameters:

@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
 
-from equal import assert_equal
-from eventually import eventually
-from lab import Lab, Notebook, alone
+from assertions import assert_equal
+from jupyter_lab import LabServer, Notebook, new_notebook
 from nbglcnn import Viewer, transforms
+from polling import retry_until_passes
 from viewer_models import IMPORTS, autoencoder, pictures
 
 SEED = 33
 # The page's own model of `viewer`, as its views have it.
-MODEL = """async ([id, work, given]) => {
+WITH_MODEL = """async ([id, work, given]) => {
   const mime = "application/vnd.jupyter.widget-view+json";
   const renderer = window.lab.panel().content.rendermime.createRenderer(mime);
   const model = await (await renderer._manager.promise).get_model(id);
   return await (0, eval)(work)(model, given);
 }"""
-SET = """(model, given) => {
+SET_TRAITS = """(model, given) => {
   for (const [name, value] of Object.entries(given)) model.set(name, value);
   model.save_changes();
 }"""
-GET = "(model, names) => names.map((name) => model.get(name))"
+GET_TRAITS = "(model, names) => names.map((name) => model.get(name))"
 # From now on: in which frame the page's slider was heard, and in which the bent map was another.
-FOLLOW = """() => {
+RECORD_STATES = """() => {
   const root = [...document.querySelectorAll(".nbglcnn")].at(-1);
   const bent = root.querySelector(".nbg-bend-mine canvas");
   const copy = new OffscreenCanvas(bent.width, bent.height).getContext("2d");
@@ -62,12 +62,12 @@ FOLLOW = """() => {
   window.dragged = { textures, end };
 }"""
 REPLAYED = re.compile("^10 of 10 layers match PyTorch .*, bends replayed$")
-SEND = "(model, contents) => contents.forEach((one) => model.send(one))"
+SEND_MESSAGES = "(model, contents) => contents.forEach((one) => model.send(one))"
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("llvmpipe")) as notebook:
+def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + "from nbglcnn import channels, transforms\n"
             f"model, x = autoencoder({SEED}), pictures({SEED})"
@@ -76,32 +76,32 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
 
 
 @pytest.fixture
-def local() -> Iterator[Viewer]:
+def local_viewer() -> Iterator[Viewer]:
     """The same Viewer on local OpenGL, which test_viewer_edits.py holds to PyTorch."""
     made = Viewer(autoencoder(SEED), pictures(SEED))
     yield made
     made.close()
 
 
-def in_page(notebook: Notebook, work: str, given: Any) -> Any:
+def run_with_model(notebook: Notebook, work: str, given: Any) -> Any:
     name = notebook.run("print(viewer.model_id)").text.strip()
-    return notebook.page.evaluate(MODEL, [name, work, given])
+    return notebook.page.evaluate(WITH_MODEL, [name, work, given])
 
 
-def check(notebook: Notebook, local: Viewer, where: str) -> None:
+def compare_with_local(notebook: Notebook, local: Viewer, where: str) -> None:
     """The page's values are those that the same edits make on local OpenGL, bent and before."""
     notebook.run("assert viewer.activations.source.startswith('page')")
     for mapping in ("activations", "unbent"):
-        found = notebook.array(f"viewer.{mapping}.to_dict()")
+        found = notebook.read_array(f"viewer.{mapping}.to_dict()")
         expected = getattr(local, mapping).to_dict()
         assert found.keys() == expected.keys()
         for key, value in expected.items():
             assert_equal(found[key], value, name=f"{mapping}[{key!r}] {where}")
 
 
-def test_python_and_the_page_edit_one_network(notebook: Notebook, local: Viewer) -> None:
+def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: Viewer) -> None:
     # A read behind a change, in the cell that makes and shows the Viewer: it has the change.
-    array = np.random.default_rng(1).normal(size=local.unbent["encoder.4"].shape)
+    array = np.random.default_rng(1).normal(size=local_viewer.unbent["encoder.4"].shape)
     np.save(notebook.lab.root / "array.npy", array)
     notebook.run(
         f"import time\narray = np.load({str(notebook.lab.root / 'array.npy')!r})\n"
@@ -116,26 +116,26 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local: Viewer)
         "    seen[str(k)] = viewer.activations['encoder.2']\n"
         "unbent = viewer.unbent['encoder.2']\n"
     )
-    seen, unbent = notebook.array("seen"), notebook.array("unbent")
-    assert_equal(unbent, local.activations["encoder.2"])
+    seen, unbent = notebook.read_array("seen"), notebook.read_array("unbent")
+    assert_equal(unbent, local_viewer.activations["encoder.2"])
     for k in range(8):
         expected = unbent.copy()
         expected[:, [1, 3]] *= k - 3 if k else 2
         assert_equal(seen[str(k)], expected, name=str(k))
-    bend = local.bend("encoder.2", transforms.multiply(4), channels=[1, 3], name="louder")
-    check(notebook, local, "after changes of Python")
+    bend = local_viewer.bend("encoder.2", transforms.multiply(4), channels=[1, 3], name="louder")
+    compare_with_local(notebook, local_viewer, "after changes of Python")
     # Arrays travel with what uses them; undo brings them back without another look.
     notebook.run("viewer.inject('encoder.4', array)\nviewer.bends.clear()\nviewer.undo()")
-    local.inject("encoder.4", array)
-    check(notebook, local, "with an injected array")
+    local_viewer.inject("encoder.4", array)
+    compare_with_local(notebook, local_viewer, "with an injected array")
     notebook.run("viewer.undo()\nfirst = viewer.output\nviewer.redo()")
-    local.undo()
-    assert_equal(notebook.array("first"), local.output)
-    local.redo()
-    check(notebook, local, "after a redo")
+    local_viewer.undo()
+    assert_equal(notebook.read_array("first"), local_viewer.output)
+    local_viewer.redo()
+    compare_with_local(notebook, local_viewer, "after a redo")
 
     # The page bends: Python's objects and observers follow, and the next read has it.
-    now, history = in_page(notebook, GET, ["_edits", "_history"])
+    now, history = run_with_model(notebook, GET_TRAITS, ["_edits", "_history"])
     assert [one["name"] for one in now["edits"]] == ["louder", "inject"]
     louder = {**now["edits"][0], "parameters": [0.5]}
     tilt = {**louder, "layer": "decoder.2", "name": "tilt", "transform": "rotate"}
@@ -143,38 +143,46 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local: Viewer)
     notebook.run("news = []\nbend.observe(lambda c: news.append(c.new), 'factor')")
     edits = {"edits": [louder, now["edits"][1], tilt], "weights": 0}
     past = [*history["past"], now]
-    in_page(notebook, SET, {"_edits": edits, "_history": {"past": past, "future": []}})
-    notebook.until("len(viewer.bends) == 2")
+    run_with_model(
+        notebook, SET_TRAITS, {"_edits": edits, "_history": {"past": past, "future": []}}
+    )
+    notebook.wait_until("len(viewer.bends) == 2")
     assert notebook.run("print(news, bend.factor, viewer.bends['tilt'].degrees)").text == (
         "[0.5] 0.5 30.0\n"
     )
     bend.factor = 0.5
-    local.bend("decoder.2", transforms.rotate(30), mix=0.25, name="tilt")
-    check(notebook, local, "after a change of the page")
+    local_viewer.bend("decoder.2", transforms.rotate(30), mix=0.25, name="tilt")
+    compare_with_local(notebook, local_viewer, "after a change of the page")
     # What it gets wrong is told back, and nothing has changed.
     for wrong in ({**tilt, "layer": "encoder.9"}, {**tilt, "transform": "glsl", "source": "y=x"}):
-        in_page(notebook, SET, {"_edits": {"edits": [wrong], "weights": 0}})
+        run_with_model(notebook, SET_TRAITS, {"_edits": {"edits": [wrong], "weights": 0}})
         notebook.run("None")
 
         def as_it_was() -> None:
-            names = [one["name"] for one in in_page(notebook, GET, ["_edits"])[0]["edits"]]
+            names = [
+                one["name"] for one in run_with_model(notebook, GET_TRAITS, ["_edits"])[0]["edits"]
+            ]
             assert names == ["louder", "inject", "tilt"]
 
-        eventually(notebook.page, as_it_was)
+        retry_until_passes(notebook.page, as_it_was)
     # A weight, dragged in the page: one step, taken back by the page.
     page = notebook.run("print(viewer._connection.page.id)").text.strip()
     words = {"type": "setweight", "page": page, "name": "encoder.0.weight", "index": 40}
-    in_page(notebook, SEND, [{**words, "values": [one], "step": "drag"} for one in (1, 2, 3)])
-    notebook.until("viewer.state_dict()['encoder.0.weight'].reshape(-1)[40] == 3")
-    local.set_weight("encoder.0.weight", np.unravel_index(40, (9, 1, 3, 3)), 3)
-    check(notebook, local, "after a weight was dragged")
-    now, history = in_page(notebook, GET, ["_edits", "_history"])
+    run_with_model(
+        notebook, SEND_MESSAGES, [{**words, "values": [one], "step": "drag"} for one in (1, 2, 3)]
+    )
+    notebook.wait_until("viewer.state_dict()['encoder.0.weight'].reshape(-1)[40] == 3")
+    local_viewer.set_weight("encoder.0.weight", np.unravel_index(40, (9, 1, 3, 3)), 3)
+    compare_with_local(notebook, local_viewer, "after a weight was dragged")
+    now, history = run_with_model(notebook, GET_TRAITS, ["_edits", "_history"])
     assert now["weights"] == 1 and len(history["past"]) == len(past) + 1
     before = history["past"].pop()
-    in_page(notebook, SET, {"_edits": before, "_history": {**history, "future": [now]}})
-    notebook.until("viewer._edits['weights'] == 0")
-    local.undo()
-    check(notebook, local, "after the page took the weight back")
+    run_with_model(
+        notebook, SET_TRAITS, {"_edits": before, "_history": {**history, "future": [now]}}
+    )
+    notebook.wait_until("viewer._edits['weights'] == 0")
+    local_viewer.undo()
+    compare_with_local(notebook, local_viewer, "after the page took the weight back")
 
     # Where Python has no compiler the page says what is wrong, and goes on with what it had.
     notebook.run(
@@ -182,10 +190,10 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local: Viewer)
         "viewer.bend('encoder.0', transforms.glsl('y = nothing(x);'), name='bad')\n"
         "values = viewer.activations['decoder.0']"
     )
-    assert_equal(notebook.array("values"), local.activations["decoder.0"])
-    notebook.until("'nothing' in viewer._connection.last_error")
+    assert_equal(notebook.read_array("values"), local_viewer.activations["decoder.0"])
+    notebook.wait_until("'nothing' in viewer._connection.last_error")
     notebook.run("viewer.bends['bad'].remove()")
-    check(notebook, local, "without a text that doesn't compile")
+    compare_with_local(notebook, local_viewer, "without a text that doesn't compile")
 
     # A lost context, another page, a reload: it is all there again.
     notebook.page.evaluate(
@@ -197,17 +205,22 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local: Viewer)
           loser.restoreContext();
         }"""
     )
-    check(notebook, local, "after a lost context")
+    compare_with_local(notebook, local_viewer, "after a lost context")
     notebook.run("assert 'came back' in viewer.report() and '3 edits' in viewer.report()")
     notebook.save()
     notebook.open()
     notebook.run("viewer")
-    check(notebook, local, "after a reload")
-    assert json.loads(json.dumps(local._edits)) == in_page(notebook, GET, ["_edits"])[0]
+    compare_with_local(notebook, local_viewer, "after a reload")
+    assert (
+        json.loads(json.dumps(local_viewer._edits))
+        == run_with_model(notebook, GET_TRAITS, ["_edits"])[0]
+    )
     notebook.run("ipywidgets.Widget.close_all()")
 
 
-def test_a_linked_slider_bends_while_it_is_dragged(notebook: Notebook, local: Viewer) -> None:
+def test_a_linked_slider_bends_while_it_is_dragged(
+    notebook: Notebook, local_viewer: Viewer
+) -> None:
     notebook.run(
         "viewer = Viewer(model, x, timeout=60)\n"
         "bend = viewer.bend('encoder.1', transforms.rotate(0))\n"
@@ -230,23 +243,23 @@ def test_a_linked_slider_bends_while_it_is_dragged(notebook: Notebook, local: Vi
         page.mouse.move(x + k, y)
         page.wait_for_timeout(16)
         # Further where the kernel stood still and has seen too few.
-        if k > 90 and int(notebook.ask("print(len(seen))")) >= 10:
+        if k > 90 and int(notebook.evaluate_silently("print(len(seen))")) >= 10:
             break
     page.mouse.up()
-    notebook.until("len(seen) >= 10 and slider.value > 60 and bend.degrees == slider.value")
+    notebook.wait_until("len(seen) >= 10 and slider.value > 60 and bend.degrees == slider.value")
     degrees = notebook.run("print(bend.degrees)").text
-    assert seen_in_order(notebook)
-    local.bend("encoder.1", transforms.rotate(float(degrees)))
-    check(notebook, local, "after the drag")
+    assert is_in_order(notebook)
+    local_viewer.bend("encoder.1", transforms.rotate(float(degrees)))
+    compare_with_local(notebook, local_viewer, "after the drag")
     # One way back of all of it, and the slider goes along.
     assert notebook.run("print(len(viewer._history['past']), viewer.undo())").text == "2 True\n"
     notebook.run("assert bend.degrees == 0\nstore.ONE_STEP = 1.0")
-    notebook.until("slider.value == 0")
+    notebook.wait_until("slider.value == 0")
     notebook.run("ipywidgets.Widget.close_all()")
 
 
 def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
-    notebook: Notebook, local: Viewer
+    notebook: Notebook, local_viewer: Viewer
 ) -> None:
     notebook.run(
         "viewer = Viewer(model, x, timeout=60)\n"
@@ -257,7 +270,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     slider = page.locator("[data-bend='rotate'] input[type=range]").first
     page.get_by_role("button", name="This layer").click()
     slider.scroll_into_view_if_needed()
-    notebook.rest()
+    notebook.wait_settled()
     box = slider.bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
@@ -265,7 +278,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.2, middle)
     page.wait_for_timeout(700)  # what the first change of a drag needs is there
-    page.evaluate(FOLLOW)
+    page.evaluate(RECORD_STATES)
     for k in range(1, 13):
         page.mouse.move(box["x"] + box["width"] * (0.2 + 0.05 * k), middle)
         page.wait_for_timeout(150)
@@ -280,22 +293,24 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     runs = sorted(step["ms"] for step in steps)
     # Two frames, and those for which a run keeps the processor that draws here.
     assert waits[middle] <= 2 + runs[middle] // 16, steps
-    notebook.until("bend.degrees > 100")
-    notebook.until("len(viewer._history['past']) == 2", "viewer._history['past']")  # one drag
-    local.bend("encoder.1", transforms.rotate(float(notebook.ask("print(bend.degrees)"))))
-    check(notebook, local, "after the page's slider")
+    notebook.wait_until("bend.degrees > 100")
+    notebook.wait_until("len(viewer._history['past']) == 2", "viewer._history['past']")  # one drag
+    local_viewer.bend(
+        "encoder.1", transforms.rotate(float(notebook.evaluate_silently("print(bend.degrees)")))
+    )
+    compare_with_local(notebook, local_viewer, "after the page's slider")
     # The parity check compares with the model whose bends are replayed; not where that can't be.
     line = page.locator(".nbglcnn").last.locator(".nbg-status")
     said = line.locator(".nbg-ok")
     expect(said).to_have_text(REPLAYED)
     told = "viewer.status['parity']"
-    notebook.until(
+    notebook.wait_until(
         f"'10 of 10 layers match PyTorch' in {told} and 'bends replayed' in {told}", told
     )
     notebook.run("viewer.bend('encoder.0', transforms.glsl('y = x * x;'), name='square')\nNone")
     expect(line).to_contain_text("bent: not compared")
     expect(said).to_have_count(0)
-    notebook.until(f"{told}.startswith(\"bent: not compared (the bend 'square'\")", told)
+    notebook.wait_until(f"{told}.startswith(\"bent: not compared (the bend 'square'\")", told)
     notebook.run("viewer.bends['square'].remove()")
     expect(said).to_have_text(REPLAYED)
     notebook.run("viewer.bend('encoder.0', transforms.invert(), name='off', enabled=False)\nNone")
@@ -304,7 +319,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     notebook.run("ipywidgets.Widget.close_all()")
 
 
-def seen_in_order(notebook: Notebook) -> bool:
+def is_in_order(notebook: Notebook) -> bool:
     """Whether no state that was gone came back: an echo would."""
     seen = json.loads(notebook.run("import json\nprint(json.dumps(seen))").text)
     return seen == sorted(seen)

@@ -13,10 +13,10 @@ import torch
 from playwright.sync_api import Frame, Page, expect
 
 import nbglcnn
-from anyhost import PATIENCE_S, Frames
+from minimal_host import TIMEOUT_S, HostFrames
 from nbglcnn import Images, InputError, Latent, Viewer, transforms
-from scripted_page import ScriptedPage, Wires
-from viewer_models import autoencoder, hooked, pictures
+from scripted_page import FakeComm, ScriptedPage
+from viewer_models import autoencoder, hook_values, pictures
 
 SEED = 5
 LAYER = "encoder.4"
@@ -24,19 +24,19 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 DATA = pictures(SEED + 1, 12)
 
 
-def model() -> torch.nn.Module:
+def make_model() -> torch.nn.Module:
     return autoencoder(SEED)
 
 
-def decoded(code: Any, shape: tuple[int, ...]) -> np.ndarray:
+def decode(code: Any, shape: tuple[int, ...]) -> np.ndarray:
     with torch.inference_mode():
         array = torch.from_numpy(np.array(code, np.float32).reshape(1, *shape[1:]))
-        return model().decoder(array).numpy()
+        return make_model().decoder(array).numpy()
 
 
 @pytest.fixture
 def viewer() -> Iterator[Viewer]:
-    viewer = Viewer(model(), pictures(SEED, 1))
+    viewer = Viewer(make_model(), pictures(SEED, 1))
     yield viewer
     viewer.close()
 
@@ -51,16 +51,16 @@ def test_values_without_a_page_are_those_of_the_code(
     viewer: Viewer, shape: tuple[int, ...]
 ) -> None:
     x = viewer.input
-    plain = hooked(model(), x)
+    plain = hook_values(make_model(), x)
     viewer.input = Latent(LAYER, data=DATA)
     # It begins where the input is, and decodes that.
     np.testing.assert_allclose(viewer.output, plain["output"], **TOLERANCE)
     with torch.inference_mode():
-        codes = model().encoder(torch.from_numpy(DATA)).flatten(1).numpy()
+        codes = make_model().encoder(torch.from_numpy(DATA)).flatten(1).numpy()
     np.testing.assert_allclose(viewer.source.codes, codes, **TOLERANCE)
     np.testing.assert_array_equal(viewer.input, x)
     viewer.source = viewer.source.with_code(codes[3])
-    np.testing.assert_allclose(viewer.output, decoded(codes[3], shape), **TOLERANCE)
+    np.testing.assert_allclose(viewer.output, decode(codes[3], shape), **TOLERANCE)
     np.testing.assert_array_equal(viewer.source.code, codes[3])
     np.testing.assert_array_equal(viewer.activations[LAYER].reshape(-1), codes[3])
     assert viewer.activations.to_dict().keys() == {*viewer.activations}
@@ -81,7 +81,7 @@ def test_values_without_a_page_are_those_of_the_code(
 @pytest.mark.parametrize("way", ["array", "images", "none"])
 def test_another_input_or_source_ends_it(viewer: Viewer, way: str) -> None:
     viewer.input = Latent(LAYER)
-    assert viewer.network.skipped
+    assert viewer.network.skipped_keys
     x = pictures(SEED + 2, 1)
     if way == "array":
         viewer.input = x
@@ -90,8 +90,8 @@ def test_another_input_or_source_ends_it(viewer: Viewer, way: str) -> None:
     else:
         viewer.source = None
         x = viewer.input
-    assert not viewer.network.skipped and not isinstance(viewer.source, Latent)
-    np.testing.assert_allclose(viewer.output, hooked(model(), x)["output"], **TOLERANCE)
+    assert not viewer.network.skipped_keys and not isinstance(viewer.source, Latent)
+    np.testing.assert_allclose(viewer.output, hook_values(make_model(), x)["output"], **TOLERANCE)
 
 
 def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...]) -> None:
@@ -104,7 +104,7 @@ def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...
     )
     assert "bends" not in viewer.verify().summary
     viewer.bend(LAYER, transforms.add(0.25))
-    np.testing.assert_allclose(viewer.output, decoded(np.full(shape, 0.75), shape), **TOLERANCE)
+    np.testing.assert_allclose(viewer.output, decode(np.full(shape, 0.75), shape), **TOLERANCE)
     np.testing.assert_array_equal(viewer.unbent[LAYER], np.full(shape, 0.5, np.float32))
     report = viewer.verify()
     assert report.ok and {row.layer for row in report.rows} >= {"decoder.0", "output"}
@@ -130,7 +130,7 @@ def test_what_cannot_be_cut_leaves_the_source_as_it_is(viewer: Viewer) -> None:
 
 
 def test_a_batch_becomes_one_example_with_a_word() -> None:
-    viewer = Viewer(model(), pictures(SEED, 3))
+    viewer = Viewer(make_model(), pictures(SEED, 3))
     with pytest.warns(UserWarning, match="a source gives one example"):
         viewer.source = Latent(LAYER, data=DATA)
     assert viewer.output.shape == (1, 1, 22, 18)
@@ -143,7 +143,7 @@ def test_a_batch_becomes_one_example_with_a_word() -> None:
 
 @pytest.fixture
 def page(viewer: Viewer) -> ScriptedPage:
-    return Wires(viewer).page()
+    return FakeComm(viewer).open_page()
 
 
 def test_a_page_moves_the_code_and_gets_what_it_asks_for(
@@ -151,73 +151,76 @@ def test_a_page_moves_the_code_and_gets_what_it_asks_for(
 ) -> None:
     viewer.source = Latent(LAYER, DATA, np.arange(12) % 3, ["a", "b", "c"])
     told = viewer.get_state()["_source"]["source"]
-    assert page.need(told["labels"]) is not None and page.need(told["classes"]) is not None
-    assert len(page.need(told["data"]) or b"") > 12 * viewer.source.code.nbytes
+    assert (
+        page.request_blob(told["labels"]) is not None
+        and page.request_blob(told["classes"]) is not None
+    )
+    assert len(page.request_blob(told["data"]) or b"") > 12 * viewer.source.code.nbytes
     known = viewer.source.known
     code = np.random.default_rng(1).normal(size=viewer.source.code.size).astype(np.float32)
-    page.choose(code=code.tolist())
+    page.set_source(code=code.tolist())
     np.testing.assert_array_equal(viewer.source.code, code)
     assert viewer.source.known is known
     viewer._connection.pages.clear()
-    np.testing.assert_allclose(viewer.output, decoded(code, shape), **TOLERANCE)
+    np.testing.assert_allclose(viewer.output, decode(code, shape), **TOLERANCE)
 
 
 def test_a_page_cannot_say_a_code_that_does_not_fit(viewer: Viewer, page: ScriptedPage) -> None:
     viewer.source = Latent(LAYER, DATA)
     before = viewer.source
     for wrong in ({"code": [1.0]}, {"input": "decoder.0"}, {"data": "elsewhere"}):
-        page.choose(**wrong)
+        page.set_source(**wrong)
         assert viewer.source is before
         assert [*viewer.get_state()["_source"]["source"]["code"]] == before.code.tolist()
-    page.choose(kind="latent", input=LAYER, code=[0.0])
+    page.set_source(kind="latent", input=LAYER, code=[0.0])
     assert viewer.source is before, "a page begins none that Python has not made"
-    page.turn_off()
-    assert viewer.source is None and not viewer.network.skipped
+    page.clear_source()
+    assert viewer.source is None and not viewer.network.skipped_keys
 
 
-def asked(host: Frames, *keys: str) -> list[np.ndarray]:
+def read_in_frame(host: HostFrames, *keys: str) -> list[np.ndarray]:
     """Values that the page in the first frame reads."""
     values = {value.key: value for value in host.viewer.network.plan.values}
-    request = host.connection.ask(keys, [4 * values[key].read.count for key in keys])
-    host.until(lambda: host.connection.answered(request, PATIENCE_S))
-    host.connection.drop(request)
+    request = host.connection.request_values(keys, [4 * values[key].read.count for key in keys])
+    host.wait_until(lambda: host.connection.is_answered(request, TIMEOUT_S))
+    host.connection.end_request(request)
     return [
         flat.reshape(values[key].shape) for key, flat in zip(keys, request.arrays(), strict=True)
     ]
 
 
-def test_a_page_decodes_what_python_sets_and_what_its_ring_says(
-    frames: Callable[[int], list[Frame]], site: tuple[str, dict[str, bytes]]
+def test_a_page_decodes_what_python_sets_and_what_its_pad_says(
+    iframes: Callable[[int], list[Frame]], static_site: tuple[str, dict[str, bytes]]
 ) -> None:
-    viewer = Viewer(model(), pictures(SEED, 1))
+    viewer = Viewer(make_model(), pictures(SEED, 1))
     viewer.source = Latent(LAYER, DATA)
     viewer.source = viewer.source.with_code(viewer.source.codes[2])
     [value] = [one for one in viewer.network.plan.values if one.key == LAYER]
-    host = Frames(viewer, frames(1), site[0], "DataView")
-    host.until(lambda: viewer.status["page"] == "connected")
-    [output, code] = asked(host, "output", LAYER)
+    host = HostFrames(viewer, iframes(1), static_site[0], "DataView")
+    host.wait_until(lambda: viewer.status["page"] == "connected")
+    [output, code] = read_in_frame(host, "output", LAYER)
     np.testing.assert_array_equal(code.reshape(-1), viewer.source.code)
-    np.testing.assert_allclose(output, decoded(code, value.shape), **TOLERANCE)
+    np.testing.assert_allclose(output, decode(code, value.shape), **TOLERANCE)
     with pytest.raises(nbglcnn.DeviceError, match=r"encoder\.3 has no value now: a latent"):
-        asked(host, "encoder.3")
+        read_in_frame(host, "encoder.3")
     viewer.close()
 
 
 def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: ScriptedPage) -> None:
     viewer.source = Latent(LAYER, DATA)
     saved, before = viewer.source, viewer.get_state()["_source"]["source"]
-    other = model()
+    other = make_model()
     with torch.no_grad():
         other.get_submodule("encoder.3").weight.mul_(-1.5)
     try:
         viewer.load_state_dict(other.state_dict())
-        expected = hooked(other, DATA)[LAYER].reshape(12, -1)
+        expected = hook_values(other, DATA)[LAYER].reshape(12, -1)
         assert np.abs(expected - saved.codes).max() > 0.01
         np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
         np.testing.assert_array_equal(viewer.source.code, saved.code)
         told = viewer.get_state()["_source"]["source"]
         assert told["data"] != before["data"] and told["items"] == before["items"]
-        sent = bytes(page.need(told["data"]) or b"")
+        sent = bytes(page.request_blob(told["data"]) or b"")
         assert np.ascontiguousarray(viewer.source.codes, "<f4").tobytes() in sent
         # An earlier record brings none of the old codes back.
         viewer.source = saved
@@ -225,10 +228,10 @@ def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: Scr
         now = viewer.get_state()["_source"]["source"]
         viewer.source = None
     finally:
-        viewer.load_state_dict(model().state_dict())
+        viewer.load_state_dict(make_model().state_dict())
     # Neither does a page that goes back to it.
-    page.choose(**now)
-    expected = hooked(model(), DATA)[LAYER].reshape(12, -1)
+    page.set_source(**now)
+    expected = hook_values(make_model(), DATA)[LAYER].reshape(12, -1)
     np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
     assert viewer.get_state()["_source"]["source"]["data"] != now["data"]
 
@@ -238,14 +241,14 @@ def test_a_latent_whose_codes_are_not_finite_any_more_keeps_the_old_ones_and_say
 ) -> None:
     viewer.source = Latent(LAYER, DATA)
     before = viewer.source.codes
-    weights = model().state_dict()
+    weights = make_model().state_dict()
     weights["encoder.0.weight"] = weights["encoder.0.weight"] * torch.inf
     try:
         with pytest.warns(UserWarning, match="stay those of the weights before: .*not finite"):
             viewer.load_state_dict(weights)
         np.testing.assert_array_equal(viewer.source.codes, before)
     finally:
-        viewer.load_state_dict(model().state_dict())
+        viewer.load_state_dict(make_model().state_dict())
 
 
 def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: ScriptedPage) -> None:
@@ -253,19 +256,19 @@ def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: Scripted
     viewer.source = Latent(LAYER, DATA, labels, ["a", "b", "c"])
     told = viewer.get_state()["_source"]["source"]
     items = told["items"]
-    sent = np.frombuffer(bytes(page.need(f"{items}.0") or b""), np.float32)
+    sent = np.frombuffer(bytes(page.request_blob(f"{items}.0") or b""), np.float32)
     np.testing.assert_array_equal(sent.reshape(DATA.shape), DATA)
     own = {name: told[name] for name in ("count", "block", "dtype")}
-    page.choose(
+    page.set_source(
         kind="images", input="input", data=items, labels=f"{items}.labels",
         classes=f"{items}.classes", index=4, rate=2.0, **own,
     )  # fmt: skip
     assert isinstance(viewer.source, Images) and viewer.source.data is DATA
-    assert viewer.source.index == 4 and not viewer.network.skipped
+    assert viewer.source.index == 4 and not viewer.network.skipped_keys
     viewer._connection.pages.clear()
     with torch.inference_mode():
         viewer.source = viewer.source.at(5)
-        expected = model()(torch.from_numpy(DATA[5:6])).numpy()
+        expected = make_model()(torch.from_numpy(DATA[5:6])).numpy()
     np.testing.assert_allclose(viewer.output, expected, **TOLERANCE)
     assert viewer.get_state()["_source"]["source"]["data"] == items, "sent twice"
 
@@ -311,7 +314,7 @@ def test_outputs_of_the_skipped_part_are_none_and_their_values_say_why() -> None
 
 
 @pytest.fixture
-def offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
+def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
     """`exported_page` in a window of this size."""
     return partial(exported_page, viewport={"width": 1200, "height": 1700})
 
@@ -320,13 +323,13 @@ READ = """async (key) => Array.from(await (await window.nbglcnn).read(key))"""
 
 
 def test_an_exported_page_has_the_workbench_with_its_codes(
-    viewer: Viewer, shape: tuple[int, ...], offline: Callable[[Path], Page], tmp_path: Path
+    viewer: Viewer, shape: tuple[int, ...], open_offline: Callable[[Path], Page], tmp_path: Path
 ) -> None:
     viewer.source = Latent(LAYER, DATA, np.arange(12) % 3, ["a", "b", "c"])
     viewer.source = viewer.source.with_code(viewer.source.codes[7])
-    page = offline(viewer.to_html(tmp_path / "latent.html"))
+    page = open_offline(viewer.to_html(tmp_path / "latent.html"))
     found = np.array(page.evaluate(READ, "output"), np.float32)
-    expected = decoded(viewer.source.code, shape)
+    expected = decode(viewer.source.code, shape)
     np.testing.assert_allclose(found, expected.reshape(-1), **TOLERANCE)
     ring = page.locator(".nbg-latent-ring")
     expect(ring).to_be_visible()
@@ -338,9 +341,9 @@ def test_an_exported_page_has_the_workbench_with_its_codes(
     mean = np.array(page.evaluate(READ, LAYER), np.float32)
     np.testing.assert_allclose(mean, viewer.source.codes.mean(0), rtol=1e-4, atol=1e-5)
     found = np.array(page.evaluate(READ, "output"), np.float32)
-    np.testing.assert_allclose(found, decoded(mean, shape).reshape(-1), **TOLERANCE)
+    np.testing.assert_allclose(found, decode(mean, shape).reshape(-1), **TOLERANCE)
     page.get_by_role("button", name="Back to data").click()
     expect(ring).to_have_count(0)
     back = np.array(page.evaluate(READ, "encoder.3"), np.float32)
-    plain = hooked(model(), viewer.input)["encoder.3"]
+    plain = hook_values(make_model(), viewer.input)["encoder.3"]
     np.testing.assert_allclose(back, plain.reshape(-1), **TOLERANCE)

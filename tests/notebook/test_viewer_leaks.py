@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Playwright
 
-from lab import Lab, alone
+from jupyter_lab import LabServer, new_notebook
 from leaks import (
-    AWAITED,
-    KERNEL,
-    LISTENERS,
+    COUNT_KERNEL_OBJECTS,
+    COUNT_LISTENERS,
+    COUNT_PENDING_REPLIES,
+    DRAWN_VIEWER,
     PLAIN_V8,
-    READY,
-    Counter,
-    growth_of_bare,
-    heap,
-    slopes,
+    ObjectCounter,
+    bare_widget_growth,
+    growth_rates,
+    heap_usage,
 )
 from viewer_models import IMPORTS
 
-RUNS, SETTLED, EVERY = 32, 8, 4
-MAKE = """
+RUNS, WARMUP_RUNS, COUNT_EVERY = 32, 8, 4
+MAKE_VIEWER = """
 x = np.random.default_rng(1).normal(size=(1, 1, 8, 8)).astype(np.float32)
 viewer = Viewer(model, x)
 viewer.output
@@ -36,7 +36,7 @@ LIMITS = {"bytes": 40_000, "nodes": 5}
 
 
 @pytest.fixture
-def plain(
+def deterministic_browser(
     playwright: Playwright, chromium_path: str, browser_args: Callable[[str], list[str]]
 ) -> Iterator[Browser]:
     """A browser whose heap has nothing but what pages keep."""
@@ -45,31 +45,33 @@ def plain(
         yield browser
 
 
-def test_thirty_runs_of_a_cell_leave_nothing_behind(lab: Lab, plain: Browser) -> None:
-    with alone(lab, plain, script=LISTENERS) as notebook:
-        notebook.run(IMPORTS + KERNEL)
+def test_thirty_runs_of_a_cell_leave_nothing_behind(
+    lab: LabServer, deterministic_browser: Browser
+) -> None:
+    with new_notebook(lab, deterministic_browser, script=COUNT_LISTENERS) as notebook:
+        notebook.run(IMPORTS + COUNT_KERNEL_OBJECTS)
         notebook.run("model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU()).eval()")
-        cell = notebook.start(MAKE)
+        cell = notebook.start(MAKE_VIEWER)
         notebook.wait(cell)
-        counter = Counter(notebook)
+        counter = ObjectCounter(notebook)
         rows: list[dict[str, int]] = []
         heaps, awaited = [], []
         for run in range(1, RUNS + 1):
-            notebook.again(cell)
-            notebook.page.locator(READY).first.wait_for()
-            if run < SETTLED or run % EVERY > 0:
+            notebook.rerun(cell)
+            notebook.page.locator(DRAWN_VIEWER).first.wait_for()
+            if run < WARMUP_RUNS or run % COUNT_EVERY > 0:
                 continue
             rows.append(counter.count())
-            heaps.append(heap(notebook.page))
-            awaited.append(notebook.page.evaluate(AWAITED))
-        bare = growth_of_bare(notebook, SETTLED, RUNS, EVERY)
-    at = range(SETTLED, RUNS + 1, EVERY)
+            heaps.append(heap_usage(notebook.page))
+            awaited.append(notebook.page.evaluate(COUNT_PENDING_REPLIES))
+        bare = bare_widget_growth(notebook, WARMUP_RUNS, RUNS, COUNT_EVERY)
+    at = range(WARMUP_RUNS, RUNS + 1, COUNT_EVERY)
     for name in rows[0]:
         values = [row[name] for row in rows]
         # What is on its way counts too: a leak lifts the least counts.
         assert min(values[-3:]) <= min(values[:3]), f"{name} grows: {values}"
         assert values[-1] > 0 or name == "blobs"
     assert max(awaited) < 20, f"JupyterLab keeps messages to the kernel: {awaited}"
-    for name, slope in slopes(at, heaps).items():
+    for name, slope in growth_rates(at, heaps).items():
         said = f"{name} grow by {slope:.1f} a run, {bare[name]:.1f} without a Viewer"
         assert slope - bare[name] < LIMITS[name], f"{said}: {[row[name] for row in heaps]}"

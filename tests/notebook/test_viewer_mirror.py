@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from equal import assert_equal
-from eventually import frames
-from lab import Lab, Notebook, alone, local_page
-from lab_training import told
+from assertions import assert_equal
+from jupyter_lab import LabServer, Notebook, local_page, new_notebook
+from lab_training import read_json
+from polling import wait_frames
 
-MAKE = """
+SETUP_CELL = """
 import asyncio, json, threading, time, numpy as np, torch, nbglcnn
 from torch import nn
 from torch.nn import functional as F
@@ -49,51 +49,53 @@ def right(model):
     with torch.no_grad():
         return copy.deepcopy(model).eval()(shown).numpy()
 """
-SHOW = "model = made()\nviewer = Viewer(model.eval(), shown, timeout=60)\nviewer"
+SHOW_CELL = "model = made()\nviewer = Viewer(model.eval(), shown, timeout=60)\nviewer"
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("llvmpipe")) as notebook:
-        notebook.run(MAKE)
+def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with new_notebook(lab, browser("llvmpipe")) as notebook:
+        notebook.run(SETUP_CELL)
         yield notebook
 
 
-def view(notebook: Notebook) -> Locator:
+def last_view(notebook: Notebook) -> Locator:
     return notebook.page.locator(".nbglcnn").last
 
 
-def begin(notebook: Notebook) -> None:
+def show_viewer(notebook: Notebook) -> None:
     notebook.clear(1)
-    notebook.run(SHOW)
+    notebook.run(SHOW_CELL)
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
 
 
-def assert_is_the_models(notebook: Notebook) -> None:
+def assert_equals_model(notebook: Notebook) -> None:
     assert notebook.run("print(viewer.activations.source)").text.startswith("page")
-    assert_equal(notebook.array("viewer.output"), notebook.array("right(model)"), rtol=1e-5)
-    told(notebook, "viewer.verify().ok")
+    assert_equal(
+        notebook.read_array("viewer.output"), notebook.read_array("right(model)"), rtol=1e-5
+    )
+    read_json(notebook, "viewer.verify().ok")
     state = "all(torch.equal(t, viewer.state_dict()[n]) for n, t in model.state_dict().items())"
-    assert told(notebook, f"[viewer.verify().ok, {state}]") == [True, True]
+    assert read_json(notebook, f"[viewer.verify().ok, {state}]") == [True, True]
 
 
 def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     notebook.run(
         "mirror = nbglcnn.mirror(viewer, model, every=5)\n"
         "losses = steps(model, 200, mirror, done=lambda: mirror.frames > 2)\n"
         "mode = model.training"
     )
     # In a busy cell the page drew some of the states, and the last one comes behind it.
-    notebook.until("not mirror.is_behind")
-    frames = told(notebook, "mirror.frames")
-    losses = np.array(told(notebook, "losses"))
+    notebook.wait_until("not mirror.is_behind")
+    frames = read_json(notebook, "mirror.frames")
+    losses = np.array(read_json(notebook, "losses"))
     assert isinstance(frames, int) and 3 <= frames <= len(losses) // 5 + 2
-    assert told(notebook, "mode") is True
-    assert_is_the_models(notebook)
-    np.testing.assert_array_equal(told(notebook, "mirror.losses.tolist()"), losses.astype("f"))
+    assert read_json(notebook, "mode") is True
+    assert_equals_model(notebook)
+    np.testing.assert_array_equal(read_json(notebook, "mirror.losses.tolist()"), losses.astype("f"))
     notebook.run("viewer.show(view='train')")
-    train = view(notebook).locator(".nbg-train")
+    train = last_view(notebook).locator(".nbg-train")
     expect(train).to_have_attribute("data-phase", "mirrored")
     curve = train.locator(".nbg-losses")
     expect(curve).to_have_attribute("data-steps", str(len(losses)), timeout=20_000)
@@ -106,9 +108,11 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
 
 @pytest.mark.parametrize("most", [2**17, 0], ids=["packed in the call", "packed on a thread"])
 def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, most: int) -> None:
-    begin(notebook)
-    notebook.run(f"from nbglcnn.features.mirror import frames as _f\n_f.INLINE_BYTES = {most}")
-    canvas = view(notebook).locator("canvas[data-maps][data-drawn]").last
+    show_viewer(notebook)
+    notebook.run(
+        f"from nbglcnn.features.mirror import frame_sender\nframe_sender.MAX_INLINE_BYTES = {most}"
+    )
+    canvas = last_view(notebook).locator("canvas[data-maps][data-drawn]").last
     expect(canvas).to_be_visible()
     index = notebook.start(
         "with nbglcnn.mirror(viewer, model, every=1) as mirror:\n"
@@ -122,15 +126,15 @@ def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, mos
         notebook.page.wait_for_timeout(100)
     assert not notebook.wait(index).error
     assert len(seen) > 2
-    within = told(notebook, "within")
+    within = read_json(notebook, "within")
     assert isinstance(within, int) and within > 5
-    assert_is_the_models(notebook)
-    assert told(notebook, "viewer.network.weight_source is not None") is False
-    notebook.run("_f.INLINE_BYTES = 2**17")
+    assert_equals_model(notebook)
+    assert read_json(notebook, "viewer.network.weight_source is not None") is False
+    notebook.run("_f.MAX_INLINE_BYTES = 2**17")
 
 
 def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     notebook.run(
         "mirror = nbglcnn.mirror(viewer, model, every=2)\nenough = threading.Event()\n"
         "done = lambda: enough.is_set() and mirror.frames > 5\n"
@@ -139,45 +143,45 @@ def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook
     )
     for _ in range(4):
         # Of one moment, whatever the loop does meanwhile.
-        assert told(notebook, "viewer.verify().ok") is True
-    assert told(notebook, "loop.is_alive()") is True
+        assert read_json(notebook, "viewer.verify().ok") is True
+    assert read_json(notebook, "loop.is_alive()") is True
     notebook.run("enough.set()\nwhile loop.is_alive(): await asyncio.sleep(0.05)")
-    notebook.until("not mirror.is_behind")
-    frames = told(notebook, "mirror.frames")
+    notebook.wait_until("not mirror.is_behind")
+    frames = read_json(notebook, "mirror.frames")
     assert isinstance(frames, int) and frames > 5
-    assert_is_the_models(notebook)
+    assert_equals_model(notebook)
     notebook.run("mirror.close()")
 
 
 def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
     notebook: Notebook,
 ) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     # Nothing hears the page in this cell: it is over before the first state is drawn.
     notebook.run(
         "from nbglcnn.features.mirror import mirror as _m\n_m.LOOK_S = _m.LOOK_SELDOM_S = 1e9\n"
         "mirror = nbglcnn.mirror(viewer, model, every=1)\nsteps(model, 30, mirror)\n"
         "_m.LOOK_S, _m.LOOK_SELDOM_S = 0.02, 0.25\nbehind = mirror.frames"
     )
-    assert told(notebook, "behind") == 1
+    assert read_json(notebook, "behind") == 1
     # It is sent once; again where the page waited longer than 3 s for the cell to end.
-    notebook.until("mirror.frames > 1 and not mirror.is_behind", "mirror.frames")
-    assert told(notebook, "mirror.frames") in (2, 3)
-    assert_is_the_models(notebook)
+    notebook.wait_until("mirror.frames > 1 and not mirror.is_behind", "mirror.frames")
+    assert read_json(notebook, "mirror.frames") in (2, 3)
+    assert_equals_model(notebook)
     notebook.run("mirror.close()")
 
 
 def test_a_page_that_was_reloaded_has_the_weights_and_the_curve_of_now(notebook: Notebook) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     notebook.run(
         "mirror = nbglcnn.mirror(viewer, model, every=3)\nlosses = steps(model, 30, mirror)"
     )
     notebook.save()
     notebook.page.reload()
-    notebook.wait_revived()
-    assert_is_the_models(notebook)
+    notebook.wait_restarted()
+    assert_equals_model(notebook)
     notebook.run("viewer.show(view='train')")
-    losses = view(notebook).locator(".nbg-losses")
+    losses = last_view(notebook).locator(".nbg-losses")
     expect(losses).to_have_attribute("data-steps", "30", timeout=20_000)
     notebook.run(
         "losses += steps(model, 30, mirror)\nmirror.note(held_out_loss=0.5)\nmirror.flush()"
@@ -186,28 +190,28 @@ def test_a_page_that_was_reloaded_has_the_weights_and_the_curve_of_now(notebook:
     expect(losses.get_by_role("img").first).to_have_attribute(
         "aria-label", re.compile("held out 0.5000")
     )
-    assert_is_the_models(notebook)
+    assert_equals_model(notebook)
     notebook.run("mirror.close()")
 
 
 def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook) -> None:
-    begin(notebook)
-    pictures = view(notebook).locator("canvas[data-maps][data-drawn]")
+    show_viewer(notebook)
+    pictures = last_view(notebook).locator("canvas[data-maps][data-drawn]")
     expect(pictures.nth(2)).to_be_visible()
     key = pictures.last.get_attribute("data-maps")
 
     def shown() -> str:
-        view(notebook).get_by_role("tab", name="Network").click()
-        own = view(notebook).locator(f'canvas[data-maps="{key}"]').first
+        last_view(notebook).get_by_role("tab", name="Network").click()
+        own = last_view(notebook).locator(f'canvas[data-maps="{key}"]').first
         own.scroll_into_view_if_needed()
         expect(own).to_have_attribute("data-drawn", re.compile("."))
-        frames(notebook.page, 40)
+        wait_frames(notebook.page, 40)
         found = str(own.evaluate("(one) => one.toDataURL()"))
-        view(notebook).get_by_role("tab", name="Train").click()
+        last_view(notebook).get_by_role("tab", name="Train").click()
         return found
 
     notebook.run("mirror = nbglcnn.mirror(viewer, model, every=1)\nviewer.show(view='train')")
-    train = view(notebook).locator(".nbg-train")
+    train = last_view(notebook).locator(".nbg-train")
     rows, status = train.locator("[data-checkpoint]"), train.get_by_role("status").first
     expect(rows.first).to_have_attribute("aria-label", re.compile("^step 0, loss"))
     first = shown()
@@ -219,9 +223,9 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     expect(status).to_contain_text("All views show step 0")
     assert shown() == first
     notebook.run("steps(model, 5, mirror, wait=0.05)")
-    notebook.until("not mirror.is_behind")
+    notebook.wait_until("not mirror.is_behind")
     # Python reads the weights of now, and the views go on showing the earlier ones.
-    assert_is_the_models(notebook)
+    assert_equals_model(notebook)
     assert shown() == first
     expect(rows.first).to_have_attribute("aria-selected", "true")
     train.get_by_role("button", name="Back to now").click()
@@ -240,14 +244,14 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
             break
     assert last not in (first, now)
     # What is compared with PyTorch are the weights of now, whatever is looked at.
-    made = told(notebook, "viewer.status['parity_at']")
+    made = read_json(notebook, "viewer.status['parity_at']")
     notebook.page.wait_for_timeout(2500)
-    assert told(notebook, "viewer.status['parity_at']") == made, "no check of earlier weights"
+    assert read_json(notebook, "viewer.status['parity_at']") == made, "no check of earlier weights"
     train.get_by_role("button", name="Back to now").click()
-    notebook.until("viewer.status['parity'] != ''", "viewer.status")
-    assert "match" in view(notebook).inner_text()
-    assert "first difference" not in view(notebook).inner_text()
-    assert "Plain kernels" not in view(notebook).inner_text()
+    notebook.wait_until("viewer.status['parity'] != ''", "viewer.status")
+    assert "match" in last_view(notebook).inner_text()
+    assert "first difference" not in last_view(notebook).inner_text()
+    assert "Plain kernels" not in last_view(notebook).inner_text()
 
 
 CLICK_AS_STEPS_COME = """(train) => {
@@ -262,16 +266,16 @@ CLICK_AS_STEPS_COME = """(train) => {
 
 
 def test_a_click_on_earlier_weights_holds_while_newer_ones_are_computed(notebook: Notebook) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     notebook.run("mirror = nbglcnn.mirror(viewer, model, every=1)\nviewer.show(view='train')")
-    train = view(notebook).locator(".nbg-train")
+    train = last_view(notebook).locator(".nbg-train")
     rows, status = train.locator("[data-checkpoint]"), train.get_by_role("status").first
     expect(rows.first).to_have_attribute("aria-label", re.compile("^step 0, loss"))
     for _ in range(3):
         train.evaluate(CLICK_AS_STEPS_COME)
         notebook.run("steps(model, 1, mirror)")
         expect(status).to_contain_text("All views show step 0")
-        notebook.until("not mirror.is_behind")
+        notebook.wait_until("not mirror.is_behind")
         expect(rows.first).to_have_attribute("aria-selected", "true")
         expect(status).to_contain_text("All views show step 0")
         train.get_by_role("button", name="Back to now").click()
@@ -280,7 +284,7 @@ def test_a_click_on_earlier_weights_holds_while_newer_ones_are_computed(notebook
 
 
 def test_only_changed_tensors_travel(notebook: Notebook) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     notebook.run(
         "sent = []\noriginal = viewer.send\n"
         "def send(content, buffers=None):\n"
@@ -294,22 +298,22 @@ def test_only_changed_tensors_travel(notebook: Notebook) -> None:
         "names = {w.texture: w.recipe.sources for w in weights}\n"
         "changed = {s for content, _ in sent for t in content['textures'] for s in names[t]}"
     )
-    parameters = told(notebook, "dict(viewer.network.graph.parameters)")
-    changed = told(notebook, "sorted(changed)")
+    parameters = read_json(notebook, "dict(viewer.network.graph.parameters)")
+    changed = read_json(notebook, "sorted(changed)")
     assert isinstance(parameters, dict) and isinstance(changed, list)
     trained = {parameters["6.weight"], parameters["6.bias"]}
     assert set(changed) & set(parameters.values()) == trained
-    assert_is_the_models(notebook)
+    assert_equals_model(notebook)
 
 
 def test_two_pages_follow_and_one_that_is_gone_holds_up_nobody(
-    notebook: Notebook, lab: Lab, browser: Callable[[str], Browser]
+    notebook: Notebook, lab: LabServer, browser: Callable[[str], Browser]
 ) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     notebook.run("mirror = nbglcnn.mirror(viewer, model, every=2)")
     notebook.save()
     with local_page(browser("llvmpipe")) as page:
-        lab.notebook(page, notebook.file.name)
+        lab.open_notebook(page, notebook.file.name)
         theirs = page.locator(".nbglcnn").last
         expect(theirs.locator("canvas[data-maps][data-drawn]").first).to_be_visible()
         notebook.run("steps(model, 20, mirror, wait=0.02)\nmirror.flush()")
@@ -319,15 +323,15 @@ def test_two_pages_follow_and_one_that_is_gone_holds_up_nobody(
         "before = mirror.frames\n"
         "steps(model, 20, mirror, wait=0.03, done=lambda: mirror.frames > before + 5)"
     )
-    notebook.until("not mirror.is_behind")
-    frames = told(notebook, "mirror.frames - before")
+    notebook.wait_until("not mirror.is_behind")
+    frames = read_json(notebook, "mirror.frames - before")
     assert isinstance(frames, int) and frames > 5
-    assert_is_the_models(notebook)
+    assert_equals_model(notebook)
     notebook.run("mirror.close()")
 
 
 def test_what_cannot_be_beside_a_mirror_is_refused(notebook: Notebook) -> None:
-    begin(notebook)
+    show_viewer(notebook)
     notebook.run("mirror = nbglcnn.mirror(viewer, model)")
     error = notebook.run("viewer.train((x, y), 'cross_entropy', steps=2)", fails=True).error
     assert "mirrors a loop in Python" in error
@@ -336,9 +340,9 @@ def test_what_cannot_be_beside_a_mirror_is_refused(notebook: Notebook) -> None:
     error = notebook.run("viewer.set_weight('6.bias', 0, 1.0)", fails=True).error
     assert "call mirror.close() first" in error
     notebook.run("mirror.close()\nviewer.set_weight('6.bias', 0, 1.0)")
-    assert told(notebook, "viewer.verify().ok") is True
+    assert read_json(notebook, "viewer.verify().ok") is True
     notebook.run("training = viewer.train((x, y), 'cross_entropy', batch_size=16)")
     error = notebook.run("nbglcnn.mirror(viewer, model)", fails=True).error
     assert "viewer.training.stop() first" in error
     notebook.run("training.stop()\nmirror = nbglcnn.mirror(viewer, model)\nmirror.close()")
-    assert_is_the_models(notebook)
+    assert_equals_model(notebook)

@@ -10,43 +10,63 @@ from playwright.sync_api import Browser, Locator, expect
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
-from eventually import eventually
-from faults import END, EVERY, LOSE_AT, MISCOMPILE, SKIPS, UNEQUAL
-from lab import Lab, Notebook, alone
-from nbglcnn.widget.parity import STRETCHES, TEXELS, bands_of, bands_of_all, pick, split
-from viewer_models import IMPORTS, autoencoder, hooked, pictures
+from assertions import assert_equal
+from fault_injection import (
+    CORRUPT_UPLOADS_SCRIPT,
+    LAST_VALUE,
+    LOSE_CONTEXT_AT,
+    MISCOMPILE_ALL,
+    MISCOMPILE_SCRIPT,
+    SKIP_DRAWS_SCRIPT,
+)
+from jupyter_lab import LabServer, Notebook, new_notebook
+from nbglcnn.widget.parity import (
+    SPAN_TEXELS,
+    SPANS_PER_VALUE,
+    plan_spans,
+    split_samples,
+    take_spans,
+    value_spans,
+)
+from polling import retry_until_passes
+from viewer_models import IMPORTS, autoencoder, hook_values, pictures
 
-FAST = ["MORE_ROWS", "finish(found, a0,", "finish(found, 1.01 * a0,"]  # conv_patch.glsl
+CORRUPT_FAST_KERNEL = [
+    "MORE_ROWS",
+    "finish(found, a0,",
+    "finish(found, 1.01 * a0,",
+]  # conv_patch.glsl
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("llvmpipe"), script=MISCOMPILE + SKIPS) as notebook:
+def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with new_notebook(
+        lab, browser("llvmpipe"), script=MISCOMPILE_SCRIPT + SKIP_DRAWS_SCRIPT
+    ) as notebook:
         notebook.run(IMPORTS)
         yield notebook
 
 
-def parity_of(notebook: Notebook) -> str:
+def parity_status(notebook: Notebook) -> str:
     """What `viewer.status` says of the parity check once there is something to say."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        found = notebook.ask("print(viewer.status['parity'])").strip()
+        found = notebook.evaluate_silently("print(viewer.status['parity'])").strip()
         if found:
             return found
         notebook.page.wait_for_timeout(100)
     raise AssertionError("no parity check was made")
 
 
-def show(notebook: Notebook, seed: int) -> None:
+def show_viewer(notebook: Notebook, seed: int) -> None:
     notebook.run("ipywidgets.Widget.close_all()")  # with them go the shaders that they share
     notebook.clear()
     notebook.run(f"viewer = Viewer(autoencoder({seed}), pictures({seed}))\nviewer")
 
 
 def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None:
-    show(notebook, 90)
-    found = parity_of(notebook)
+    show_viewer(notebook, 90)
+    found = parity_status(notebook)
     assert found.startswith("10 of 10 layers match PyTorch")
     assert "llvmpipe" in found and found.endswith("in samples of each")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
@@ -63,28 +83,28 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
 
 
 def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: Notebook) -> None:
-    notebook.page.evaluate("all => { window.miscompiled = all; }", [FAST])
+    notebook.page.evaluate("all => { window.miscompiled = all; }", [CORRUPT_FAST_KERNEL])
     try:
-        show(notebook, 93)
-        found = parity_of(notebook)
+        show_viewer(notebook, 93)
+        found = parity_status(notebook)
         assert found.startswith("10 of 10 layers match PyTorch")
         assert found.endswith("with plain kernels, since the fast ones computed wrong numbers")
         line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
         expect(line).to_contain_text("Plain kernels: faster ones compute wrong numbers here")
         expect(line).to_contain_text("10 of 10 layers match PyTorch")
         notebook.run("values = viewer.activations.to_dict()")
-        for key, true in hooked(autoencoder(93), pictures(93)).items():
-            assert_equal(notebook.array(f"values[{key!r}]"), true)
+        for key, true in hook_values(autoencoder(93), pictures(93)).items():
+            assert_equal(notebook.read_array(f"values[{key!r}]"), true)
         assert "plain kernels" in notebook.run("print(viewer.report())").text
     finally:
         notebook.page.evaluate("() => { window.miscompiled = []; }")
 
 
 def test_what_no_kernel_mends_is_said_and_the_fast_ones_stay(notebook: Notebook) -> None:
-    notebook.page.evaluate("all => { window.miscompiled = all; }", [EVERY])
+    notebook.page.evaluate("all => { window.miscompiled = all; }", [MISCOMPILE_ALL])
     try:
-        show(notebook, 94)
-        found = parity_of(notebook)
+        show_viewer(notebook, 94)
+        found = parity_status(notebook)
         assert "the first that is not: encoder.0" in found
         assert "plain kernels" not in found
         line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
@@ -95,14 +115,14 @@ def test_what_no_kernel_mends_is_said_and_the_fast_ones_stay(notebook: Notebook)
         notebook.page.evaluate("() => { window.miscompiled = []; }")
 
 
-def line_of(notebook: Notebook) -> Locator:
+def status_line(notebook: Notebook) -> Locator:
     return notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
 
 
 def test_a_device_that_goes_wrong_after_the_first_check_is_noticed(notebook: Notebook) -> None:
-    show(notebook, 95)
-    assert parity_of(notebook).startswith("10 of 10 layers match PyTorch")
-    line = line_of(notebook)
+    show_viewer(notebook, 95)
+    assert parity_status(notebook).startswith("10 of 10 layers match PyTorch")
+    line = status_line(notebook)
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     notebook.page.evaluate("() => { window.skips = true; }")
     try:
@@ -125,12 +145,12 @@ def test_a_device_that_goes_wrong_is_noticed_beside_a_live_source(notebook: Note
         "viewer = Viewer(autoencoder(97), pictures(97, 1))\n"
         "viewer.source = nbglcnn.Images(images, playing=True, rate=20)\nviewer"
     )
-    line = line_of(notebook)
+    line = status_line(notebook)
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     notebook.page.evaluate("() => { window.skips = true; }")
     try:
         expect(line).to_contain_text("first difference at")
-        assert notebook.ask("print(viewer.source.playing)").strip() == "True"
+        assert notebook.evaluate_silently("print(viewer.source.playing)").strip() == "True"
     finally:
         notebook.page.evaluate("() => { window.skips = false; }")
 
@@ -142,34 +162,34 @@ def test_equal_examples_that_differ_by_a_bit_after_the_first_check_are_noticed(
     notebook.clear()
     notebook.run(
         "one, two = pictures(97, 1), pictures(98, 1)\n"
-        f"one.ravel()[-1] = two.ravel()[-1] = {END}\n"
+        f"one.ravel()[-1] = two.ravel()[-1] = {LAST_VALUE}\n"
         "model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.ReLU()).eval()\n"
         "nn.init.ones_(model[0].weight)\n"
         "viewer = Viewer(model, np.concatenate([one, one, one]))\nviewer"
     )
-    line = line_of(notebook)
+    line = status_line(notebook)
     expect(line).to_contain_text("2 of 2 layers match PyTorch")
-    notebook.page.evaluate(f"() => {{ {UNEQUAL} }}")
+    notebook.page.evaluate(f"() => {{ {CORRUPT_UPLOADS_SCRIPT} }}")
     at = "print(viewer._parity.of(viewer._connection.page, viewer.network.plan).at)"
-    first = notebook.ask(at)
+    first = notebook.evaluate_silently(at)
     notebook.run("viewer.input = np.concatenate([two, one, one])")
     expect(line).to_contain_text("example 2 of 0 differs from example 1, which has the same input")
-    assert notebook.ask(at) != first
+    assert notebook.evaluate_silently(at) != first
 
 
 def test_a_lost_context_is_followed_by_another_check(notebook: Notebook) -> None:
-    show(notebook, 98)
-    line = line_of(notebook)
+    show_viewer(notebook, 98)
+    line = status_line(notebook)
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     now = "print(viewer._parity.of(viewer._connection.page, viewer.network.plan).at)"
-    first = notebook.ask(now)
-    notebook.page.evaluate(LOSE_AT, "drawArrays")
+    first = notebook.evaluate_silently(now)
+    notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
     notebook.run("viewer.input = pictures(99)")
 
     def is_later() -> None:
-        assert notebook.ask(now) != first
+        assert notebook.evaluate_silently(now) != first
 
-    eventually(notebook.page, is_later)
+    retry_until_passes(notebook.page, is_later)
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
 
 
@@ -179,18 +199,18 @@ def test_samples_are_the_elements_that_lie_there(shape: tuple[int, ...]) -> None
     plan = nbglcnn.compile(model, torch.zeros(shape))
     for value in plan.values:
         width, height = value.read.step.viewport
-        bands = bands_of(value)
-        assert 1 <= len(bands) <= STRETCHES
-        assert all(0 < w <= TEXELS and x + w <= width and y < height for x, y, w in bands)
+        bands = value_spans(value)
+        assert 1 <= len(bands) <= SPANS_PER_VALUE
+        assert all(0 < w <= SPAN_TEXELS and x + w <= width and y < height for x, y, w in bands)
         texels = np.zeros(width * height * 4, np.float32)
         texels[: value.read.count] = np.arange(value.read.count)
-        found = pick(value, texels[: value.read.count], bands)
+        found = take_spans(value, texels[: value.read.count], bands)
         sent = [texels[4 * (y * width + x) :][: 4 * w] for x, y, w in bands]
         expected = np.concatenate(sent)
         assert_equal(found, expected[: len(found)])
         assert found[0] == 0 and found[-1] == value.read.count - 1  # both ends are looked at
-    asked = bands_of_all(plan)
+    asked = plan_spans(plan)
     assert list(asked) == plan.computed
     count = sum(4 * w for bands in asked.values() for _, _, w in bands)
-    assert split(plan, np.zeros(count, np.float32)) is not None
-    assert split(plan, np.zeros(count + 4, np.float32)) is None
+    assert split_samples(plan, np.zeros(count, np.float32)) is not None
+    assert split_samples(plan, np.zeros(count + 4, np.float32)) is None

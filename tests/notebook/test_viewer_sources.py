@@ -20,9 +20,8 @@ from PIL import Image
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
-from exported import held_by
-from left_to_python import Summed
+from assertions import assert_equal
+from exported_html import read_export
 from nbglcnn import (
     Drawing,
     Images,
@@ -37,41 +36,44 @@ from nbglcnn import (
 from nbglcnn.features.edits.records import Edit, to_dict
 from nbglcnn.features.export import export as exporting
 from nbglcnn.features.sources import input_feed
-from nbglcnn.features.sources.kinds import Source
 from nbglcnn.features.sources.picture import Picture
+from nbglcnn.features.sources.source_kinds import Source
 from nbglcnn.plan.schema import Plan
 from nbglcnn.widget import connection
-from scripted_page import ScriptedPage, Wires
-from viewer_models import TwoInputs, autoencoder, hooked, pictures
+from python_fallback_models import NumpyCumsum
+from scripted_page import FakeComm, ScriptedPage
+from viewer_models import TwoInputs, autoencoder, hook_values, pictures
 
 SEED = 5
 RANDOM = np.random.default_rng(SEED)
 MP4 = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
 
 
-def frame() -> np.ndarray:
+def live_frame() -> np.ndarray:
     """What one picture of a live source becomes."""
     return RANDOM.random((1, 1, 22, 18), np.float32)
 
 
-def one_example() -> Viewer:
+def one_example_viewer() -> Viewer:
     return Viewer(autoencoder(SEED), pictures(SEED, 1))
 
 
 @pytest.fixture
 def viewer() -> Iterator[Viewer]:
-    viewer = one_example()
-    viewer._parity._loop = None  # Playwright's in a process that has one: it runs in calls alone
+    viewer = one_example_viewer()
+    viewer._parity._event_loop = (
+        None  # Playwright's in a process that has one: it runs in calls alone
+    )
     yield viewer
     viewer.close()
 
 
 @pytest.fixture
 def page(viewer: Viewer) -> ScriptedPage:
-    return Wires(viewer).page()
+    return FakeComm(viewer).open_page()
 
 
-SET = RANDOM.integers(0, 256, (40, 22, 18), np.uint8)
+DATASET_IMAGES = RANDOM.integers(0, 256, (40, 22, 18), np.uint8)
 
 
 def as_input(item: np.ndarray) -> np.ndarray:
@@ -85,20 +87,20 @@ def as_input(item: np.ndarray) -> np.ndarray:
 def test_a_source_is_told_before_the_state_that_is_of_it(
     viewer: Viewer, page: ScriptedPage
 ) -> None:
-    page.wires.told.clear()
+    page.comm.sent_types.clear()
     viewer.input = Webcam("environment")
-    assert page.wires.told[:2] == ["_source", "state"]
+    assert page.comm.sent_types[:2] == ["_source", "state"]
     told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.input, told.owner) == ("webcam", "input", "")
     assert (told.faces, told.mirrored, told.playing) == ("environment", True, True)
     assert viewer.source == Webcam("environment")
-    page.wires.told.clear()
-    viewer.source = Images(SET, labels=np.arange(40) % 4, index=3)
-    assert page.wires.told[:2] == ["_source", "state"]
+    page.comm.sent_types.clear()
+    viewer.source = Images(DATASET_IMAGES, labels=np.arange(40) % 4, index=3)
+    assert page.comm.sent_types[:2] == ["_source", "state"]
     told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.count, told.index, told.dtype) == ("images", 40, 3, "uint8")
     # Its State has the input already, which the page gives, too.
-    np.testing.assert_array_equal(page.inputs()[0], as_input(SET[3]))
+    np.testing.assert_array_equal(page.current_inputs()[0], as_input(DATASET_IMAGES[3]))
 
 
 def test_what_is_no_source_or_does_not_fit_is_refused_and_the_old_one_stays(
@@ -111,7 +113,7 @@ def test_what_is_no_source_or_does_not_fit_is_refused_and_the_old_one_stays(
         ("webcam", "source is str; a source is needed"),
         (Picture("cat.png"), "is a picture that was chosen in a page, which has another source"),
         (Video(None), "is a film without data that was chosen in a page"),
-        (Images(SET.astype("f4")[:, :9]), "floats of 9×18; .* input's shape"),
+        (Images(DATASET_IMAGES.astype("f4")[:, :9]), "floats of 9×18; .* input's shape"),
         (Webcam(input="other"), "no input 'other'; the network takes input"),
     ]
     for source, words in wrong:
@@ -129,48 +131,48 @@ def test_the_record_follows_the_page_and_can_be_observed(
 ) -> None:
     seen: list[Any] = []
     viewer.observe(lambda change: seen.append(change["new"]), "source")
-    images = Images(SET)
+    images = Images(DATASET_IMAGES)
     viewer.source = images
-    page.choose(index=8, playing=True, shuffled=True, rate=4)
+    page.set_source(index=8, playing=True, shuffled=True, rate=4)
     assert viewer.source == replace(images, index=8, playing=True, shuffled=True, rate=4)
     viewer.source = viewer.source.at(9)
     assert [one.index for one in seen] == [0, 8, 9] and seen[2].playing
     assert viewer.get_state()["_source"]["source"]["index"] == 9
-    page.choose(kind="webcam", owner="p", playing=True, mirrored=True)
+    page.set_source(kind="webcam", owner="p", playing=True, mirrored=True)
     assert viewer.source == Webcam(owner="p") and viewer.source.owner == "p"
-    page.choose(playing=False)
+    page.set_source(playing=False)
     assert viewer.source == Webcam(playing=False, owner="p")
-    page.choose(kind="picture", owner="p", title="cat.png")
+    page.set_source(kind="picture", owner="p", title="cat.png")
     assert viewer.source == Picture("cat.png", owner="p")
     viewer.source = viewer.source  # as it is
-    page.choose(kind="video", owner="p", title="film.mp4", playing=True)
+    page.set_source(kind="video", owner="p", title="film.mp4", playing=True)
     assert repr(viewer.source) == "Video('film.mp4', chosen in a page)"
     viewer.source = replace(viewer.source, playing=False)
     assert viewer.source.owner == "p" and not viewer.source.playing
-    page.choose(kind="noise", seed=4, mean=0.5, std=0.25)
+    page.set_source(kind="noise", seed=4, mean=0.5, std=0.25)
     assert viewer.source == Noise(4)
-    page.choose(kind="drawing", owner="p")
+    page.set_source(kind="drawing", owner="p")
     assert viewer.source == Drawing(owner="p")
-    page.turn_off()
+    page.clear_source()
     assert viewer.source is None
 
 
 def test_a_page_goes_back_to_what_python_has_given(viewer: Viewer, page: ScriptedPage) -> None:
-    images, film = Images(SET), Video(MP4, title="film.mp4")
+    images, film = Images(DATASET_IMAGES), Video(MP4, title="film.mp4")
     viewer.source = images
     of_images = dict(viewer.get_state()["_source"]["source"])
     viewer.source = film
     of_film = dict(viewer.get_state()["_source"]["source"])
-    page.choose(kind="noise")
-    page.choose(**{**of_images, "index": 5})
+    page.set_source(kind="noise")
+    page.set_source(**{**of_images, "index": 5})
     assert viewer.source == images.at(5)
-    page.choose(**{**of_film, "owner": "p"})
+    page.set_source(**{**of_film, "owner": "p"})
     assert viewer.source == replace(film, owner="p") and viewer.source.data is MP4
-    assert page.need(of_film["data"]) == MP4
-    assert page.need(f"{of_images['data']}.0") == SET.tobytes()
+    assert page.request_blob(of_film["data"]) == MP4
+    assert page.request_blob(f"{of_images['data']}.0") == DATASET_IMAGES.tobytes()
 
 
-WRONG: list[Any] = [
+INVALID_SOURCES: list[Any] = [
     None, 1, [], "webcam", {}, {"source": 1}, {"source": {}}, {"source": {"kind": "webcam"}},
     {"sources": None}, {"source": None, "more": 1}, {"source": None, "turn": "x"},
     {"source": {"kind": "radio", "input": "input"}},
@@ -192,23 +194,23 @@ WRONG: list[Any] = [
 
 
 def test_what_a_page_may_not_say_is_told_back(viewer: Viewer, page: ScriptedPage) -> None:
-    viewer.source = Images(SET, index=2)
+    viewer.source = Images(DATASET_IMAGES, index=2)
     told, source = viewer.get_state()["_source"], viewer.source
     sent: list[Any] = []
     viewer.send_state = lambda key=None: sent.append(key)  # type: ignore[method-assign]
-    for words in WRONG:
+    for words in INVALID_SOURCES:
         viewer.set_state({"_source": words})
         assert viewer.get_state()["_source"] == told and viewer.source is source, words
         assert sent, f"the page would keep {words}"
         sent.clear()
-    np.testing.assert_array_equal(viewer.input, as_input(SET[2]))
+    np.testing.assert_array_equal(viewer.input, as_input(DATASET_IMAGES[2]))
 
 
 def test_what_a_page_said_before_it_heard_of_pythons_source_is_not_taken(
     viewer: Viewer, page: ScriptedPage
 ) -> None:
-    viewer.source = Images(SET)
-    page.choose(playing=True)
+    viewer.source = Images(DATASET_IMAGES)
+    page.set_source(playing=True)
     in_flight = [{**viewer.get_state()["_source"]["source"], "index": index} for index in (5, 6)]
     turn = viewer.get_state()["_source"]["turn"]
     viewer.source = Webcam()
@@ -219,38 +221,38 @@ def test_what_a_page_said_before_it_heard_of_pythons_source_is_not_taken(
         viewer.set_state({"_source": {"source": source, "turn": turn}})
         assert viewer.source == Webcam() and viewer.get_state()["_source"] == told and sent
         sent.clear()
-    page.choose(kind="noise", seed=4, mean=0.5, std=0.25)
+    page.set_source(kind="noise", seed=4, mean=0.5, std=0.25)
     assert viewer.source == Noise(4)
 
 
 def test_a_page_may_not_make_a_set_another(viewer: Viewer, page: ScriptedPage) -> None:
-    viewer.source = Images(SET, labels=[0] * 40, classes=["a"])
+    viewer.source = Images(DATASET_IMAGES, labels=[0] * 40, classes=["a"])
     told = viewer.get_state()["_source"]
     for one in ({"index": 40}, {"count": 41}, {"block": 1}, {"dtype": "float32"}, {"data": "x"},
                 {"labels": ""}, {"classes": "other"}, {"rate": 0.0}, {"owner": "p"}, {"rate": -1},
                 {"rate": 5000}, {"seed": -1}, {"title": "x" * 1001}, {"code": []}):  # fmt: skip
-        page.choose(**one)
+        page.set_source(**one)
         assert viewer.get_state()["_source"] == told
 
 
 def test_two_pages_follow_each_other_and_the_owner_is_one_of_them(viewer: Viewer) -> None:
-    wires = Wires(viewer)
-    p, q = wires.page("p"), wires.page("q")
-    p.choose(kind="drawing", owner="q")
+    wires = FakeComm(viewer)
+    p, q = wires.open_page("p"), wires.open_page("q")
+    p.set_source(kind="drawing", owner="q")
     assert viewer.source == Drawing(owner="q")
-    q.choose(owner="p")
+    q.set_source(owner="p")
     assert viewer.source == Drawing(owner="p")
-    q.choose(owner="r")
+    q.set_source(owner="r")
     assert viewer.source == Drawing(owner="p")
 
 
 def test_linked_viewers_have_one_source() -> None:
-    first, second = one_example(), one_example()
+    first, second = one_example_viewer(), one_example_viewer()
     link = traitlets.link((first, "source"), (second, "source"))
-    first.source = Images(SET, index=6)
-    np.testing.assert_array_equal(second.input, as_input(SET[6]))
+    first.source = Images(DATASET_IMAGES, index=6)
+    np.testing.assert_array_equal(second.input, as_input(DATASET_IMAGES[6]))
     second.source = second.source.at(7)
-    np.testing.assert_array_equal(first.input, as_input(SET[7]))
+    np.testing.assert_array_equal(first.input, as_input(DATASET_IMAGES[7]))
     link.unlink()
     with first.hold_trait_notifications():
         first.source = Noise(1)
@@ -263,25 +265,25 @@ def test_linked_viewers_have_one_source() -> None:
 
 
 def test_blocks_come_when_they_are_asked_for(viewer: Viewer, page: ScriptedPage) -> None:
-    viewer.source = Images(SET, np.arange(40) % 4, list("abcd"))
+    viewer.source = Images(DATASET_IMAGES, np.arange(40) % 4, list("abcd"))
     told = viewer.get_state()["_source"]["source"]
     assert not [name for name in page.state["sizes"] if name.startswith(told["data"])]
-    assert page.need(f"{told['data']}.0") == SET.tobytes()
-    assert json.loads(page.need(told["labels"]) or b"") == [k % 4 for k in range(40)]
-    assert json.loads(page.need(told["classes"]) or b"") == list("abcd")
+    assert page.request_blob(f"{told['data']}.0") == DATASET_IMAGES.tobytes()
+    assert json.loads(page.request_blob(told["labels"]) or b"") == [k % 4 for k in range(40)]
+    assert json.loads(page.request_blob(told["classes"]) or b"") == list("abcd")
     for name in (f"{told['data']}.1", told["data"], "other.0"):
-        assert page.need(name) is None
-    assert viewer._connection.sent_again == 0  # nothing was missed
+        assert page.request_blob(name) is None
+    assert viewer._connection.resent_blobs == 0  # nothing was missed
     film = Video(MP4 * 40_000, title="large.mp4")
     viewer.source = film
-    assert page.need(viewer.get_state()["_source"]["source"]["data"]) == MP4 * 40_000
+    assert page.request_blob(viewer.get_state()["_source"]["source"]["data"]) == MP4 * 40_000
 
 
 def test_floats_travel_without_rounding(viewer: Viewer, page: ScriptedPage) -> None:
     own = RANDOM.normal(size=(9, 1, 22, 18)).astype(np.float32)
     viewer.source = Images(own, index=4)
     told = viewer.get_state()["_source"]["source"]
-    assert told["dtype"] == "float32" and page.need(f"{told['data']}.0") == own.tobytes()
+    assert told["dtype"] == "float32" and page.request_blob(f"{told['data']}.0") == own.tobytes()
     np.testing.assert_array_equal(viewer.input, own[4:5])
 
 
@@ -292,37 +294,37 @@ def test_the_input_is_exactly_what_went_in_last(viewer: Viewer, page: ScriptedPa
     last = viewer.input
     viewer.source = Webcam()
     np.testing.assert_array_equal(viewer.input, last)  # nobody has started it
-    page.choose(owner="p")
+    page.set_source(owner="p")
     for _ in range(3):
-        shown = frame()
-        page.feed(shown, still=False)
+        shown = live_frame()
+        page.feed_input(shown, still=False)
         found = viewer.input
         np.testing.assert_array_equal(found.view(np.uint32), shown.view(np.uint32))
         assert found.dtype == np.float32 and found.flags.writeable
-        assert_equal(viewer.output, hooked(autoencoder(SEED), shown)["output"])
+        assert_equal(viewer.output, hook_values(autoencoder(SEED), shown)["output"])
     viewer.bend("input", transforms.invert())
     np.testing.assert_array_equal(viewer.input, shown)  # before its edits
-    assert not np.array_equal(viewer.network.arrays[0], shown)
+    assert not np.array_equal(viewer.network.input_arrays[0], shown)
 
 
 def test_what_stays_is_adopted_and_shown_by_others(viewer: Viewer) -> None:
-    wires = Wires(viewer)
-    p, q = wires.page("p"), wires.page("q")
-    p.choose(kind="drawing", owner="p")
-    shown, revision = frame(), p.state["revision"]
-    p.feed(shown)
-    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
-    np.testing.assert_array_equal(q.inputs()[0], shown)
+    wires = FakeComm(viewer)
+    p, q = wires.open_page("p"), wires.open_page("q")
+    p.set_source(kind="drawing", owner="p")
+    shown, revision = live_frame(), p.state["revision"]
+    p.feed_input(shown)
+    np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
+    np.testing.assert_array_equal(q.current_inputs()[0], shown)
     assert p.state["revision"] == revision + 1
-    [read] = p.asked("read")
+    [read] = p.messages_of("read")
     assert (read["page"], read["unbent"], list(read["keys"])) == ("p", True, ["input"])
-    p.tell(still=True)  # the same again: nothing is new
-    assert p.state["revision"] == revision + 1 and len(p.asked("read")) == 2
-    q.feed(frame())  # which is not its owner
-    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+    p.report_feed(still=True)  # the same again: nothing is new
+    assert p.state["revision"] == revision + 1 and len(p.messages_of("read")) == 2
+    q.feed_input(live_frame())  # which is not its owner
+    np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
 
 
-def calls_of(work: Callable[[], object]) -> int:
+def count_calls(work: Callable[[], object]) -> int:
     """How many functions are called, of Python and of C."""
     count = 0
 
@@ -341,89 +343,89 @@ def calls_of(work: Callable[[], object]) -> int:
 def test_a_live_source_in_one_page_costs_python_next_to_nothing(
     viewer: Viewer, page: ScriptedPage
 ) -> None:
-    page.choose(kind="webcam", owner="p", playing=True)
-    before, revision = viewer.network.arrays[0], page.state["revision"]
-    shown = page.fed.get("input", before)
-    calls = [calls_of(lambda: page.feed(shown, still=False)) for _ in range(300)]
-    assert not page.asked("read") and page.state["revision"] == revision
-    assert viewer.network.arrays[0] is before
+    page.set_source(kind="webcam", owner="p", playing=True)
+    before, revision = viewer.network.input_arrays[0], page.state["revision"]
+    shown = page.source_inputs.get("input", before)
+    calls = [count_calls(lambda: page.feed_input(shown, still=False)) for _ in range(300)]
+    assert not page.messages_of("read") and page.state["revision"] == revision
+    assert viewer.network.input_arrays[0] is before
     assert max(calls) < 500  # a fraction of a millisecond, at most ten times a second
-    page.feed(frame())
-    assert len(page.asked("read")) == 1
+    page.feed_input(live_frame())
+    assert len(page.messages_of("read")) == 1
 
 
 def test_other_pages_follow_a_live_one_a_few_times_a_second(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wires = Wires(viewer)
-    p, q = wires.page("p"), wires.page("q")
-    p.choose(kind="webcam", owner="p", playing=True)
+    wires = FakeComm(viewer)
+    p, q = wires.open_page("p"), wires.open_page("q")
+    p.set_source(kind="webcam", owner="p", playing=True)
     clock = SimpleNamespace(now=1000.0)
     monkeypatch.setattr(input_feed, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    first = frame()
-    p.feed(first, still=False)
-    np.testing.assert_array_equal(q.inputs()[0], first)
+    first = live_frame()
+    p.feed_input(first, still=False)
+    np.testing.assert_array_equal(q.current_inputs()[0], first)
     for _ in range(5):
-        p.feed(frame(), still=False)
-    np.testing.assert_array_equal(q.inputs()[0], first)
-    assert len(p.asked("read")) == 1
-    later = frame()
-    clock.now += input_feed.ADOPTED_S
-    p.feed(later, still=False)
-    np.testing.assert_array_equal(q.inputs()[0], later)
-    last = frame()
-    p.feed(last)  # the last one always
-    np.testing.assert_array_equal(q.inputs()[0], last)
+        p.feed_input(live_frame(), still=False)
+    np.testing.assert_array_equal(q.current_inputs()[0], first)
+    assert len(p.messages_of("read")) == 1
+    later = live_frame()
+    clock.now += input_feed.MIN_ADOPT_INTERVAL_S
+    p.feed_input(later, still=False)
+    np.testing.assert_array_equal(q.current_inputs()[0], later)
+    last = live_frame()
+    p.feed_input(last)  # the last one always
+    np.testing.assert_array_equal(q.current_inputs()[0], last)
 
 
 def test_an_answer_that_is_lost_is_asked_for_with_the_next_picture(
     viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page.choose(kind="drawing", owner="p")
-    page.silent = True
-    page.feed(frame())
-    page.feed(frame())
-    assert len(page.asked("read")) == 1
-    page.silent = False
-    monkeypatch.setattr(input_feed, "QUIET_S", -1.0)
-    shown = frame()
-    page.feed(shown)
-    assert len(page.asked("read")) == 2
-    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+    page.set_source(kind="drawing", owner="p")
+    page.ignores_reads = True
+    page.feed_input(live_frame())
+    page.feed_input(live_frame())
+    assert len(page.messages_of("read")) == 1
+    page.ignores_reads = False
+    monkeypatch.setattr(input_feed, "RESEND_TIMEOUT_S", -1.0)
+    shown = live_frame()
+    page.feed_input(shown)
+    assert len(page.messages_of("read")) == 2
+    np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
 
 
 def test_a_last_picture_whose_answer_is_lost_is_asked_for_again(
     viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page.choose(kind="drawing", owner="p")
-    shown = frame()
-    page.silent = True
-    page.feed(shown)  # no other picture follows
-    page.silent = False
-    page.say("health", lost=False, losses=0, bytes=0, views=1)
-    assert len(page.asked("read")) == 1  # it may be on its way
-    monkeypatch.setattr(input_feed, "QUIET_S", -1.0)
-    page.say("health", lost=False, losses=0, bytes=0, views=1)
-    assert len(page.asked("read")) == 2
-    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
-    page.say("health", lost=False, losses=0, bytes=0, views=1)
-    assert len(page.asked("read")) == 2
+    page.set_source(kind="drawing", owner="p")
+    shown = live_frame()
+    page.ignores_reads = True
+    page.feed_input(shown)  # no other picture follows
+    page.ignores_reads = False
+    page.send("health", lost=False, losses=0, bytes=0, views=1)
+    assert len(page.messages_of("read")) == 1  # it may be on its way
+    monkeypatch.setattr(input_feed, "RESEND_TIMEOUT_S", -1.0)
+    page.send("health", lost=False, losses=0, bytes=0, views=1)
+    assert len(page.messages_of("read")) == 2
+    np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
+    page.send("health", lost=False, losses=0, bytes=0, views=1)
+    assert len(page.messages_of("read")) == 2
 
 
 def test_layers_in_python_follow_a_live_source() -> None:
     torch.manual_seed(SEED)
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), Summed(2), nn.ReLU()).eval()
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), NumpyCumsum(2), nn.ReLU()).eval()
     viewer = Viewer(model, torch.rand(1, 1, 22, 18))
-    page = Wires(viewer).page()
-    page.choose(kind="webcam", owner="p", playing=True)
-    shown = frame()
-    page.feed(shown, still=False)
-    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+    page = FakeComm(viewer).open_page()
+    page.set_source(kind="webcam", owner="p", playing=True)
+    shown = live_frame()
+    page.feed_input(shown, still=False)
+    np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
     assert viewer.network.plan.in_python
     with torch.no_grad():
-        expected = hooked(model, shown)
+        expected = hook_values(model, shown)
     for key, array in zip(
-        (r.key for r in viewer.network.plan.in_python), viewer.network.sent, strict=True
+        (r.key for r in viewer.network.plan.in_python), viewer.network.python_values, strict=True
     ):
         assert_equal(array, expected[key], name=key)
     viewer.close()
@@ -433,52 +435,54 @@ def test_layers_in_python_follow_a_live_source() -> None:
 
 
 def test_all_is_read_from_the_page_that_has_the_pictures(viewer: Viewer) -> None:
-    wires = Wires(viewer)
-    p, q = wires.page("p"), wires.page("q")
-    q.choose(kind="webcam", owner="q", playing=True)
-    shown = frame()
-    q.fed["input"] = shown
-    expected = hooked(autoencoder(SEED), shown)
+    wires = FakeComm(viewer)
+    p, q = wires.open_page("p"), wires.open_page("q")
+    q.set_source(kind="webcam", owner="q", playing=True)
+    shown = live_frame()
+    q.source_inputs["input"] = shown
+    expected = hook_values(autoencoder(SEED), shown)
     assert_equal(viewer.activations["encoder.0"], expected["encoder.0"])
     assert_equal(viewer.output, expected["output"])
-    assert {read["page"] for read in q.asked("read")} == {"q"}
-    viewer.source = Images(SET)
-    q.fed.clear()
+    assert {read["page"] for read in q.messages_of("read")} == {"q"}
+    viewer.source = Images(DATASET_IMAGES)
+    q.source_inputs.clear()
     _ = viewer.output
-    assert p.asked("read")[-1]["page"] == ""
+    assert p.messages_of("read")[-1]["page"] == ""
 
 
 def test_where_the_owner_was_closed_another_page_answers(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wires = Wires(viewer)
-    p, q = wires.page("p"), wires.page("q")
-    p.choose(kind="webcam", owner="p", playing=True)
-    shown = frame()
-    p.feed(shown)
-    p.silent = True
-    monkeypatch.setattr(connection, "QUIET_S", 0.05)
+    wires = FakeComm(viewer)
+    p, q = wires.open_page("p"), wires.open_page("q")
+    p.set_source(kind="webcam", owner="p", playing=True)
+    shown = live_frame()
+    p.feed_input(shown)
+    p.ignores_reads = True
+    monkeypatch.setattr(connection, "RESEND_TIMEOUT_S", 0.05)
     np.testing.assert_array_equal(viewer.input, shown)
-    assert [read["page"] for read in q.asked("read")][-2:] == ["p", ""]
-    asked = len(q.asked("read"))
+    assert [read["page"] for read in q.messages_of("read")][-2:] == ["p", ""]
+    asked = len(q.messages_of("read"))
     _ = viewer.output
     # The one that is gone is waited for no more.
-    assert [read["page"] for read in q.asked("read")][asked:] == [""]
-    p.silent = False
-    p.feed(frame())
+    assert [read["page"] for read in q.messages_of("read")][asked:] == [""]
+    p.ignores_reads = False
+    p.feed_input(live_frame())
     _ = viewer.output
-    assert q.asked("read")[-1]["page"] == "p"
+    assert q.messages_of("read")[-1]["page"] == "p"
 
 
 def test_verify_compares_the_picture_that_the_values_are_of(
     viewer: Viewer, page: ScriptedPage
 ) -> None:
-    page.choose(kind="webcam", owner="p", playing=True)
-    page.feed(frame(), still=False)
+    page.set_source(kind="webcam", owner="p", playing=True)
+    page.feed_input(live_frame(), still=False)
     report = viewer.verify()
-    assert report.ok and not np.array_equal(viewer.network.arrays[0], page.fed["input"])
+    assert report.ok and not np.array_equal(
+        viewer.network.input_arrays[0], page.source_inputs["input"]
+    )
     before = viewer.source
-    page.fed.clear()
+    page.source_inputs.clear()
     assert viewer.verify(pictures(3, 1)).ok
     assert viewer.source == replace(before, owner="")
 
@@ -492,38 +496,43 @@ def test_a_live_picture_is_compared_with_the_very_picture_that_the_samples_are_o
         while viewer.status["parity"].startswith(words) != matching:
             assert time.monotonic() < end, viewer.status["parity"]
             time.sleep(0.02)
-            page.say("health", lost=False, losses=0, bytes=0, views=1)
+            page.send("health", lost=False, losses=0, bytes=0, views=1)
 
-    page.choose(kind="webcam", owner="p", playing=True)
-    page.feed(frame(), still=False)
-    page.ran()
-    assert len(page.asked("probe")) == 1
-    page.feed(frame(), still=False)  # Python has neither of the two
-    page.probed()
+    page.set_source(kind="webcam", owner="p", playing=True)
+    page.feed_input(live_frame(), still=False)
+    page.report_run()
+    assert len(page.messages_of("probe")) == 1
+    page.feed_input(live_frame(), still=False)  # Python has neither of the two
+    page.answer_probe()
     until(True)
-    shown, page.fed["input"] = page.values(), page.fed["input"] * np.float32(1.0002)
-    page.values = lambda: shown  # type: ignore[method-assign]
-    page.probed()  # of numbers that this picture doesn't give
+    shown, page.source_inputs["input"] = (
+        page.compute_values(),
+        page.source_inputs["input"] * np.float32(1.0002),
+    )
+    page.compute_values = lambda: shown  # type: ignore[method-assign]
+    page.answer_probe()  # of numbers that this picture doesn't give
     until(False)
     assert "the first that is not: encoder.0" in viewer.status["parity"]
-    assert len(page.asked("probe")) == 1
+    assert len(page.messages_of("probe")) == 1
 
 
 # Off
 
 
 def test_setting_the_input_turns_the_source_off(viewer: Viewer, page: ScriptedPage) -> None:
-    page.choose(kind="webcam", owner="p", playing=True)
-    page.feed(frame())
+    page.set_source(kind="webcam", owner="p", playing=True)
+    page.feed_input(live_frame())
     with pytest.raises(InputError, match="shape"):
         viewer.input = pictures(3, 2)
     assert viewer.source == Webcam(owner="p")
-    page.fed.clear()
+    page.source_inputs.clear()
     viewer.input = pictures(3, 1)
     assert viewer.source is None and viewer.get_state()["_source"]["source"] is None
     np.testing.assert_array_equal(viewer.input, pictures(3, 1))
     viewer.source = Noise()
-    assert_equal(viewer.run(pictures(4, 1)), hooked(autoencoder(SEED), pictures(4, 1))["output"])
+    assert_equal(
+        viewer.run(pictures(4, 1)), hook_values(autoencoder(SEED), pictures(4, 1))["output"]
+    )
     assert viewer.source is None
 
 
@@ -531,10 +540,10 @@ def test_a_page_edits_while_another_source_is_set(
     viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To turn a source on Python reads the last picture, and hears of other things meanwhile."""
-    page.choose(kind="webcam", owner="p", playing=True)
-    page.feed(frame(), still=False)
+    page.set_source(kind="webcam", owner="p", playing=True)
+    page.feed_input(live_frame(), still=False)
     edit = Edit(layer="encoder.0", name="in between", transform="invert")
-    answer = page.answer
+    answer = page.answer_read
 
     def edited(read: dict[str, Any]) -> None:
         viewer.set_state({"_edits": {"edits": to_dict((edit,)), "weights": 0}})
@@ -546,42 +555,42 @@ def test_a_page_edits_while_another_source_is_set(
 
 
 def test_none_keeps_what_went_in_last(viewer: Viewer, page: ScriptedPage) -> None:
-    page.choose(kind="webcam", owner="p", playing=True)
-    shown = frame()
-    page.feed(shown, still=False)
+    page.set_source(kind="webcam", owner="p", playing=True)
+    shown = live_frame()
+    page.feed_input(shown, still=False)
     viewer.source = None
-    page.fed.clear()
+    page.source_inputs.clear()
     np.testing.assert_array_equal(viewer.input, shown)
-    np.testing.assert_array_equal(page.inputs()[0], shown)
+    np.testing.assert_array_equal(page.current_inputs()[0], shown)
     # Also where another source that gives nothing yet takes over, and where the page ends it.
-    page.choose(kind="webcam", owner="p", playing=True)
-    shown = frame()
-    page.feed(shown, still=False)
+    page.set_source(kind="webcam", owner="p", playing=True)
+    shown = live_frame()
+    page.feed_input(shown, still=False)
     viewer.source = Drawing()
-    page.fed.clear()
+    page.source_inputs.clear()
     np.testing.assert_array_equal(viewer.input, shown)
-    page.choose(kind="webcam", owner="p", playing=True)
-    shown = frame()
-    page.feed(shown, still=False)
-    page.turn_off()
-    page.fed.clear()
+    page.set_source(kind="webcam", owner="p", playing=True)
+    shown = live_frame()
+    page.feed_input(shown, still=False)
+    page.clear_source()
+    page.source_inputs.clear()
     np.testing.assert_array_equal(viewer.input, shown)
 
 
 def test_a_page_that_says_nothing_leaves_what_python_has(
     page: ScriptedPage, viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewer._reader, "patience", 0.1)
-    page.choose(kind="webcam", owner="p", playing=True)
-    shown = frame()
-    page.feed(shown)
-    page.silent = True
-    page.fed["input"] = frame()
+    monkeypatch.setattr(viewer._reader, "default_timeout", 0.1)
+    page.set_source(kind="webcam", owner="p", playing=True)
+    shown = live_frame()
+    page.feed_input(shown)
+    page.ignores_reads = True
+    page.source_inputs["input"] = live_frame()
     with pytest.raises(PageError):
         _ = viewer.input
     with pytest.warns(UserWarning, match="did not say what its source gave last"):
         viewer.source = None
-    np.testing.assert_array_equal(viewer.network.arrays[0], shown)
+    np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
 
 
 # One example
@@ -618,7 +627,7 @@ def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
             mine.get_submodule("encoder.4").register_forward_hook(
                 lambda _, __, y: torch.from_numpy(own[:1])
             )
-        return hooked(mine, x)
+        return hook_values(mine, x)
 
     x = Noise(3).tensor(viewer.network.plan.inputs[0], None)
     np.testing.assert_array_equal(viewer.input, x)
@@ -630,7 +639,7 @@ def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
     other.pop("none", None)
     plain = autoencoder(SEED)
     plain.load_state_dict(other)
-    assert_equal(viewer.output, hooked(plain, x)["output"])  # set_weight was taken back
+    assert_equal(viewer.output, hook_values(plain, x)["output"])  # set_weight was taken back
     with pytest.raises(
         InputError, match=r"shape \(4, 1, 22, 18\) was given; it is \(1, 1, 22, 18\)"
     ):
@@ -649,12 +658,12 @@ def test_the_warning_points_at_the_line_that_sets_the_source(trait: str) -> None
 
 def test_a_page_that_chooses_a_source_makes_a_batch_one_example() -> None:
     viewer = Viewer(autoencoder(SEED), pictures(SEED, 3))
-    page = Wires(viewer).page()
+    page = FakeComm(viewer).open_page()
     with pytest.warns(UserWarning, match="the first of 3"):
-        page.choose(kind="webcam", owner="p", playing=True)
+        page.set_source(kind="webcam", owner="p", playing=True)
     assert viewer.network.plan.header.batch == 1
     assert page.state["plan"] == viewer.network.plan.hash
-    np.testing.assert_array_equal(page.inputs()[0], pictures(SEED, 3)[:1])
+    np.testing.assert_array_equal(page.current_inputs()[0], pictures(SEED, 3)[:1])
     viewer.close()
 
 
@@ -668,8 +677,8 @@ def test_a_network_that_cannot_run_with_one_example_says_so_and_stays() -> None:
     with pytest.raises(InputError, match="a source gives one example, and this network cannot run"):
         viewer.source = Noise()
     assert viewer.source is None and viewer.network.plan is plan and viewer.output.shape == (3, 16)
-    page = Wires(viewer).page()
-    page.choose(kind="noise")
+    page = FakeComm(viewer).open_page()
+    page.set_source(kind="noise")
     assert viewer.source is None and viewer.get_state()["_source"]["source"] is None
     viewer.close()
 
@@ -677,13 +686,13 @@ def test_a_network_that_cannot_run_with_one_example_says_so_and_stays() -> None:
 def test_the_input_is_kept_though_nobody_observed_it(caplog: pytest.LogCaptureFixture) -> None:
     for observe in ("outputs", ["encoder.0"]):
         viewer = Viewer(autoencoder(SEED), pictures(SEED, 1), observe=observe)
-        page = Wires(viewer).page()
+        page = FakeComm(viewer).open_page()
         viewer.source = Webcam()
-        page.choose(owner="p")
-        shown = frame()
-        page.feed(shown)
+        page.set_source(owner="p")
+        shown = live_frame()
+        page.feed_input(shown)
         np.testing.assert_array_equal(viewer.input, shown)
-        assert_equal(viewer.output, hooked(autoencoder(SEED), shown)["output"])
+        assert_equal(viewer.output, hook_values(autoencoder(SEED), shown)["output"])
         assert ("encoder.0" in viewer.activations) == (observe != "outputs")
         viewer.close()
 
@@ -701,8 +710,8 @@ def test_one_of_several_inputs_is_fed_and_the_others_stay() -> None:
     first, second = viewer.input
     np.testing.assert_array_equal(first, expected)
     np.testing.assert_array_equal(second, noise.numpy())
-    page = Wires(viewer).page()
-    page.choose(seed=8)
+    page = FakeComm(viewer).open_page()
+    page.set_source(seed=8)
     assert viewer.source == Noise(8, input=keys[0])
     with torch.no_grad():
         assert_equal(viewer.output[1], model(torch.from_numpy(expected), noise)[1].numpy())
@@ -715,15 +724,15 @@ def test_one_of_several_inputs_is_fed_and_the_others_stay() -> None:
 def test_without_a_page_python_computes_what_it_has(viewer: Viewer) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        viewer.source = Images(SET, index=4)
-        expected = hooked(autoencoder(SEED), as_input(SET[4]))
+        viewer.source = Images(DATASET_IMAGES, index=4)
+        expected = hook_values(autoencoder(SEED), as_input(DATASET_IMAGES[4]))
         for key, value in viewer.activations.to_dict().items():
             assert_equal(value, expected[key], name=key)
         assert viewer.verify().ok
         before = viewer.network.snapshot(0)
         viewer.source = viewer.source.at(5)
         assert viewer.network.snapshot(0) != before
-        np.testing.assert_array_equal(viewer.input, as_input(SET[5]))
+        np.testing.assert_array_equal(viewer.input, as_input(DATASET_IMAGES[5]))
         viewer.source = Noise(6)
         np.testing.assert_array_equal(
             viewer.input, Noise(6).tensor(viewer.network.plan.inputs[0], None)
@@ -735,8 +744,8 @@ def test_without_a_page_python_computes_what_it_has(viewer: Viewer) -> None:
 
 
 def test_a_closed_viewer_takes_no_source() -> None:
-    viewer = one_example()
-    viewer.source = Images(SET)
+    viewer = one_example_viewer()
+    viewer.source = Images(DATASET_IMAGES)
     viewer.close()
     with pytest.raises(PageError, match="closed"):
         viewer.source = Noise()
@@ -750,22 +759,24 @@ def test_a_closed_viewer_takes_no_source() -> None:
 def test_an_exported_page_has_the_source_with_all_it_was_given(
     viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert held_by(viewer.to_html(tmp_path / "a.html"))[0]["source"] is None
-    viewer.source = Images(SET, np.arange(40) % 4, list("abcd"), index=7, title="Things")
-    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
+    assert read_export(viewer.to_html(tmp_path / "a.html"))[0]["source"] is None
+    viewer.source = Images(DATASET_IMAGES, np.arange(40) % 4, list("abcd"), index=7, title="Things")
+    exported, blobs = read_export(viewer.to_html(tmp_path / "a.html"))
     told = exported["source"]
     assert (told["kind"], told["index"], told["title"]) == ("images", 7, "Things")
     plan = Plan.from_bytes(blobs[0]) if hasattr(Plan, "from_bytes") else viewer.network.plan
     assert len(plan.inputs) == 1
-    np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), as_input(SET[7]).ravel())
+    np.testing.assert_array_equal(
+        np.frombuffer(blobs[1], np.float32), as_input(DATASET_IMAGES[7]).ravel()
+    )
     named = dict(zip(exported["blobs"], blobs[2:], strict=True))
-    assert named[f"{told['data']}.0"] == SET.tobytes()
+    assert named[f"{told['data']}.0"] == DATASET_IMAGES.tobytes()
     assert json.loads(named[told["labels"]])[:5] == [0, 1, 2, 3, 0]
     assert json.loads(named[told["classes"]]) == list("abcd")
     viewer.source = Video(MP4)
-    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
+    exported, blobs = read_export(viewer.to_html(tmp_path / "a.html"))
     assert exported["blobs"] == [exported["source"]["data"], "samples"] and blobs[-2] == MP4
-    monkeypatch.setattr(exporting, "MOST_OF_SOURCE", 100)
+    monkeypatch.setattr(exporting, "MAX_SOURCE_BYTES", 100)
     with pytest.raises(
         InputError, match="the source has 132 bytes, and a page of its own takes at most 100"
     ):
@@ -779,15 +790,19 @@ def test_pages_are_told_the_folder_of_a_data_set_and_exported_ones_no_path(
     folder = tmp_path / "pics"
     for name in ("cat", "dog"):
         (folder / name).mkdir(parents=True)
-        Image.fromarray(SET[0]).save(folder / name / "0.png")
+        Image.fromarray(DATASET_IMAGES[0]).save(folder / name / "0.png")
     for given in (str(folder), folder):
         viewer.source = Images(given, index=1)
         assert viewer.get_state()["_source"]["source"]["folder"] == str(folder)
-    exported = held_by(viewer.to_html(tmp_path / "a.html"))[0]
+    exported = read_export(viewer.to_html(tmp_path / "a.html"))[0]
     assert exported["source"]["folder"] == "" and exported["source"]["title"] == "pics"
     assert str(tmp_path) not in (tmp_path / "a.html").read_text("utf-8")
     # By the folder alone these could not be made again.
-    for other in (Images(folder, [1, 0]), Images(folder, classes=["c", "d"]), Images(SET)):
+    for other in (
+        Images(folder, [1, 0]),
+        Images(folder, classes=["c", "d"]),
+        Images(DATASET_IMAGES),
+    ):
         viewer.source = other
         assert viewer.get_state()["_source"]["source"]["folder"] == ""
 
@@ -795,34 +810,41 @@ def test_pages_are_told_the_folder_of_a_data_set_and_exported_ones_no_path(
 def test_an_exported_page_begins_with_the_live_picture_of_now(
     viewer: Viewer, page: ScriptedPage, tmp_path: Path
 ) -> None:
-    page.choose(kind="webcam", owner="p", playing=True)
-    page.feed(frame(), still=False)
-    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
+    page.set_source(kind="webcam", owner="p", playing=True)
+    page.feed_input(live_frame(), still=False)
+    exported, blobs = read_export(viewer.to_html(tmp_path / "a.html"))
     assert exported["source"]["kind"] == "webcam" and exported["source"]["owner"] == ""
-    np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), page.fed["input"].ravel())
-    page.choose(kind="picture", owner="p", title="cat.png")
-    page.feed(frame())
-    exported, blobs = held_by(viewer.to_html(tmp_path / "a.html"))
+    np.testing.assert_array_equal(
+        np.frombuffer(blobs[1], np.float32), page.source_inputs["input"].ravel()
+    )
+    page.set_source(kind="picture", owner="p", title="cat.png")
+    page.feed_input(live_frame())
+    exported, blobs = read_export(viewer.to_html(tmp_path / "a.html"))
     assert exported["source"] is None  # the page alone has the picture; its numbers are the input
-    np.testing.assert_array_equal(np.frombuffer(blobs[1], np.float32), page.fed["input"].ravel())
+    np.testing.assert_array_equal(
+        np.frombuffer(blobs[1], np.float32), page.source_inputs["input"].ravel()
+    )
 
 
 def test_a_comparison_takes_sources_and_the_input_of_a_live_viewer(
     viewer: Viewer, page: ScriptedPage
 ) -> None:
-    page.choose(kind="webcam", owner="p", playing=True)
-    page.feed(frame(), still=False)
+    page.set_source(kind="webcam", owner="p", playing=True)
+    page.feed_input(live_frame(), still=False)
     other = autoencoder(SEED)
     with torch.no_grad():
         other.get_parameter("encoder.0.bias").add_(1.0)
     live = nbglcnn.compare(viewer, other)
-    np.testing.assert_array_equal(live.input, page.fed["input"])
+    np.testing.assert_array_equal(live.input, page.source_inputs["input"])
     live.close()
 
     batch = nbglcnn.compare(autoencoder(SEED), other.state_dict(), pictures(SEED, 3))
     with pytest.warns(UserWarning, match="the first of 3"):
-        batch.source = Images(SET, index=2)
-    a, b = (hooked(model, as_input(SET[2]))["encoder.1"] for model in (autoencoder(SEED), other))
+        batch.source = Images(DATASET_IMAGES, index=2)
+    a, b = (
+        hook_values(model, as_input(DATASET_IMAGES[2]))["encoder.1"]
+        for model in (autoencoder(SEED), other)
+    )
     found = batch["encoder.1"]
     assert_equal(found.a, a)
     assert_equal(found.b, b)
@@ -837,15 +859,15 @@ def test_what_a_page_feeds_an_input_of_bytes_is_adopted_as_bytes() -> None:
         "{ f = Cast<to=1>(x) y = Transpose<perm=[0, 3, 1, 2]>(f) }"
     )
     viewer = Viewer(model)
-    page = Wires(viewer).page()
+    page = FakeComm(viewer).open_page()
     shown = RANDOM.integers(0, 256, (1, 4, 5, 3), np.uint8)
     for source in (Webcam(), Drawing()):
         viewer.source = source
-        page.choose(owner="p")
-        page.feed(shown, key="x")
+        page.set_source(owner="p")
+        page.feed_input(shown, key="x")
         np.testing.assert_array_equal(viewer.input, shown)
-        np.testing.assert_array_equal(viewer.network.arrays[0], shown)
-        assert viewer.network.arrays[0].dtype == np.uint8
+        np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
+        assert viewer.network.input_arrays[0].dtype == np.uint8
         np.testing.assert_array_equal(viewer.output, shown.transpose(0, 3, 1, 2))
         assert viewer.verify().ok
     viewer.close()

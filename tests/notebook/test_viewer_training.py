@@ -9,17 +9,17 @@ import torch
 from playwright.sync_api import Browser, expect
 from torch.nn import functional as F
 
-from equal import assert_equal
-from faults import LOSE_AT
-from lab import Lab, Notebook, alone
-from lab_training import MAKE, made, told, train
-from trainings import by_torch
+from assertions import assert_equal
+from fault_injection import LOSE_CONTEXT_AT
+from jupyter_lab import LabServer, Notebook, new_notebook
+from lab_training import SETUP_CELL, make_training, read_json, train_shown_viewer
+from training_checks import train_in_torch
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("llvmpipe")) as notebook:
-        notebook.run(MAKE)
+def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with new_notebook(lab, browser("llvmpipe")) as notebook:
+        notebook.run(SETUP_CELL)
         yield notebook
 
 
@@ -29,24 +29,24 @@ def test_a_training_in_the_page_is_pytorchs(notebook: Notebook) -> None:
         "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
         "                        steps=25, shuffle=False, held_out=0.2)\nawait training.done"
     )
-    model, x, y = made()
-    right = by_torch(
+    model, x, y = make_training()
+    right = train_in_torch(
         model, x[:48], y[:48], F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=25, size=16,
     )  # fmt: skip
-    losses = np.array(told(notebook, "training.losses.tolist()"))
+    losses = np.array(read_json(notebook, "training.losses.tolist()"))
     np.testing.assert_allclose(losses, right.losses, rtol=1e-4)
-    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
+    state = read_json(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
     assert isinstance(state, dict)
     for name, tensor in right.model.state_dict().items():
         np.testing.assert_allclose(np.array(state[name]), tensor.numpy(), atol=2e-4, err_msg=name)
     right.model.eval()
     with torch.no_grad():
         logits = right.model(x[48:])
-    held_out = np.array(told(notebook, "training.held_out_losses.tolist()"))
+    held_out = np.array(read_json(notebook, "training.held_out_losses.tolist()"))
     assert held_out[0, 0] == 0 and held_out[-1, 0] == 25
     np.testing.assert_allclose(held_out[-1, 1], F.cross_entropy(logits, y[48:]), rtol=1e-3)
-    output = notebook.array("viewer.run(x[:1].astype('f') / 255)")
+    output = notebook.read_array("viewer.run(x[:1].astype('f') / 255)")
     with torch.no_grad():
         assert_equal(output, right.model(x[:1]).numpy(), rtol=2e-4)
 
@@ -62,28 +62,28 @@ def test_it_pauses_goes_on_begins_again_and_follows_the_rate(notebook: Notebook)
     notebook.run(wait.format("training.step_count < 5"))
     notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
     notebook.run("await asyncio.sleep(1)")
-    count = told(notebook, "training.step_count")
+    count = read_json(notebook, "training.step_count")
     notebook.run("await asyncio.sleep(1)\ntraining.lr = 0.0")
-    assert told(notebook, "training.step_count") == count
-    before = told(notebook, "viewer.state_dict()['5.weight'].tolist()")
+    assert read_json(notebook, "training.step_count") == count
+    before = read_json(notebook, "viewer.state_dict()['5.weight'].tolist()")
     notebook.run("training.step(3)\n" + wait.format(f"training.step_count < {count} + 3"))
     notebook.run("await asyncio.sleep(1)")
-    assert told(notebook, "[training.step_count, training.state]") == [count + 3, "paused"]
-    assert told(notebook, "viewer.state_dict()['5.weight'].tolist()") == before
+    assert read_json(notebook, "[training.step_count, training.state]") == [count + 3, "paused"]
+    assert read_json(notebook, "viewer.state_dict()['5.weight'].tolist()") == before
     notebook.run("training.lr = 0.01\ntraining.resume()")
     notebook.run(wait.format(f"training.step_count < {count} + 8"))
-    assert told(notebook, "viewer.state_dict()['5.weight'].tolist()") != before
+    assert read_json(notebook, "viewer.state_dict()['5.weight'].tolist()") != before
     notebook.run("training.reset()\nawait asyncio.sleep(1)")
-    assert told(notebook, "[training.step_count, training.state]") == [0, "paused"]
-    first = notebook.array("viewer.state_dict()['5.weight'].numpy()")
-    assert_equal(first, made()[0].state_dict()["5.weight"].numpy(), rtol=0)
+    assert read_json(notebook, "[training.step_count, training.state]") == [0, "paused"]
+    first = notebook.read_array("viewer.state_dict()['5.weight'].numpy()")
+    assert_equal(first, make_training()[0].state_dict()["5.weight"].numpy(), rtol=0)
     notebook.run("training.resume()\n" + wait.format("training.step_count < 2"))
     notebook.run("training.stop()")
-    assert told(notebook, "[training.state, viewer.network.carried_weights is None]") == [
+    assert read_json(notebook, "[training.state, viewer.network.carried_weights is None]") == [
         "stopped",
         True,
     ]
-    weights = notebook.array("viewer.state_dict()['5.weight'].numpy()")
+    weights = notebook.read_array("viewer.state_dict()['5.weight'].numpy()")
     assert np.abs(weights - first).max() > 1e-4
 
 
@@ -94,11 +94,11 @@ def test_after_a_lost_context_it_goes_on_from_the_last_state(notebook: Notebook)
     notebook.run(wait.format("training.step_count < 4"))
     notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
     notebook.run("await asyncio.sleep(0.5)\ntraining.resume()")
-    notebook.page.evaluate(LOSE_AT, "drawArrays")
+    notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
     assert "goes on from step" in notebook.run(wait.format("not training.message")
                                                + "\nprint(training.message)").text  # fmt: skip
     notebook.run(wait.format("training.step_count < 12") + "\ntraining.stop()")
-    losses = np.array(told(notebook, "training.losses.tolist()"))
+    losses = np.array(read_json(notebook, "training.losses.tolist()"))
     assert np.isfinite(losses).all() and len(losses) >= 12
 
 
@@ -109,16 +109,16 @@ def test_another_input_in_between_leaves_what_was_learned(notebook: Notebook) ->
     notebook.run(wait.format("training.step_count < 6"))
     notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
     notebook.run("await asyncio.sleep(1)")  # the page sends its weights
-    before = notebook.array("viewer.state_dict()['5.weight'].numpy()")
-    assert np.abs(before - made()[0].state_dict()["5.weight"].numpy()).max() > 1e-3
-    output = notebook.array("viewer.run(x[5:6].astype('f') / 255)")
-    model, x, _ = made()
-    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
+    before = notebook.read_array("viewer.state_dict()['5.weight'].numpy()")
+    assert np.abs(before - make_training()[0].state_dict()["5.weight"].numpy()).max() > 1e-3
+    output = notebook.read_array("viewer.run(x[5:6].astype('f') / 255)")
+    model, x, _ = make_training()
+    state = read_json(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
     assert isinstance(state, dict)
     model.load_state_dict({name: torch.tensor(numbers) for name, numbers in state.items()})
     with torch.no_grad():
         assert_equal(output, model(x[5:6]).numpy(), rtol=1e-4)
-    assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), before, rtol=0)
+    assert_equal(notebook.read_array("viewer.state_dict()['5.weight'].numpy()"), before, rtol=0)
     path = notebook.lab.root / "learned.onnx"
     notebook.run(f"viewer.to_onnx({str(path)!r})")
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -141,26 +141,26 @@ def test_checkpoints_are_looked_at_and_gone_back_to(notebook: Notebook) -> None:
     row = tab.locator(".nbg-checkpoints [role=option]")
     expect(row.first).to_be_visible()
     expect(tab.locator(".nbg-train[data-phase=paused]")).to_be_visible()
-    first = made()[0].state_dict()["5.weight"].numpy()
-    now = notebook.array("viewer.state_dict()['5.weight'].numpy()")
-    losses = np.array(told(notebook, "training.losses.tolist()"))
+    first = make_training()[0].state_dict()["5.weight"].numpy()
+    now = notebook.read_array("viewer.state_dict()['5.weight'].numpy()")
+    losses = np.array(read_json(notebook, "training.losses.tolist()"))
     assert np.abs(now - first).max() > 1e-3
     row.first.click()
     expect(tab.get_by_text("all views show step 0")).to_be_visible()
-    assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), first, rtol=0)
-    model, x, _ = made()
+    assert_equal(notebook.read_array("viewer.state_dict()['5.weight'].numpy()"), first, rtol=0)
+    model, x, _ = make_training()
     with torch.no_grad():
-        output = notebook.array("viewer.run(x[5:6].astype('f') / 255)")
+        output = notebook.read_array("viewer.run(x[5:6].astype('f') / 255)")
         assert_equal(output, model(x[5:6]).numpy(), rtol=1e-4)
     row.first.click()
     expect(tab.get_by_text("all views show step 0")).to_be_hidden()
-    assert_equal(notebook.array("viewer.state_dict()['5.weight'].numpy()"), now, rtol=0)
+    assert_equal(notebook.read_array("viewer.state_dict()['5.weight'].numpy()"), now, rtol=0)
     row.first.click()
     tab.get_by_role("button", name="Go back to this one").click()
     notebook.run(wait.format("training.step_count > 0"))
     notebook.run("training.step(5)\n" + wait.format("training.step_count < 5"))
     # The momentum of then is there again too, and the batches come in the same order.
-    again = np.array(told(notebook, "training.losses.tolist()"))
+    again = np.array(read_json(notebook, "training.losses.tolist()"))
     np.testing.assert_allclose(again, losses[:5], rtol=1e-6)
     expect(tab.get_by_text("branch 1").first).to_be_visible()
     notebook.run("training.stop()")
@@ -174,16 +174,18 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
         "                        steps=5, shuffle=False, held_out=0.2)"
     )
     notebook.run("await training.done")
-    message = str(told(notebook, "training.message"))
+    message = str(read_json(notebook, "training.message"))
     assert message.startswith("training stopped at step 3: 5 has NaN (")
     assert message.endswith("The weights are those before it")
-    assert told(notebook, "[training.step_count, training.state]") == [3, "stopped"]
+    assert read_json(notebook, "[training.step_count, training.state]") == [3, "stopped"]
     # What is held out is evaluated with weights whose loss is no number, too.
-    assert told(notebook, "np.isnan(training.held_out_losses[-1, 1]).item()")
-    assert told(notebook, "viewer._training['training']['wrong']") == "5"
-    assert told(notebook, "all(t.isfinite().all().item() for t in viewer.state_dict().values())")
+    assert read_json(notebook, "np.isnan(training.held_out_losses[-1, 1]).item()")
+    assert read_json(notebook, "viewer._training['training']['wrong']") == "5"
+    assert read_json(
+        notebook, "all(t.isfinite().all().item() for t in viewer.state_dict().values())"
+    )
     page = notebook.page.locator(".nbglcnn").last
-    ring = page.locator(".nbg-went-wrong").first
+    ring = page.locator(".nbg-nan-badge").first
     expect(ring).to_have_attribute("title", "training stopped: 5 was the first with NaN or "
                                             "infinite numbers")  # fmt: skip
     page.get_by_role("tab", name="Train").click()
@@ -194,9 +196,9 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
 # A feature that adds the gradient of the 4th logit with respect to the input.
 ADD_GRADIENT = """
 from dataclasses import replace
-from nbglcnn.gradients.seeded import with_gradient
+from nbglcnn.gradients.vjp import add_vjp
 from nbglcnn.graph import Key
-from nbglcnn.lowering.shapes import infer_shapes
+from nbglcnn.lowering.shape_inference import infer_shapes
 from nbglcnn.contribution import Contribution
 
 def add_gradient(graph):
@@ -204,7 +206,7 @@ def add_gradient(graph):
     of, [given] = graph.key("output").value, graph.inputs
     seed = np.zeros(graph.shape(of), np.float32)
     seed[0, 3] = 1
-    graph, found = with_gradient(graph, of, [given], seed, section="unit", name="unit")
+    graph, found = add_vjp(graph, of, [given], seed, section="unit", name="unit")
     return replace(graph, keys=(*graph.keys, Key("unit.gradient", found[given], "contributed")))
 
 viewer.network.contribute("unit", Contribution(add_gradient))
@@ -217,17 +219,17 @@ def test_a_gradient_that_another_feature_adds_follows_the_steps_of_a_training(
 ) -> None:
     notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
     notebook.run(ADD_GRADIENT)
-    given = torch.from_numpy(notebook.array("given.numpy()")).requires_grad_()
-    model, x, y = made()
+    given = torch.from_numpy(notebook.read_array("given.numpy()")).requires_grad_()
+    model, x, y = make_training()
 
     def check(trained: torch.nn.Module) -> None:
-        found = notebook.array("viewer.activations['unit.gradient']")
+        found = notebook.read_array("viewer.activations['unit.gradient']")
         [right] = torch.autograd.grad(trained.eval()(given)[0, 3], given)
         np.testing.assert_allclose(found, right.numpy(), atol=1e-3 * float(right.abs().max()))
 
     check(model)
-    train(notebook)
-    right = by_torch(
+    train_shown_viewer(notebook)
+    right = train_in_torch(
         model, x[:48], y[:48], F.cross_entropy,
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), steps=4, size=16,
     )  # fmt: skip
@@ -235,4 +237,4 @@ def test_a_gradient_that_another_feature_adds_follows_the_steps_of_a_training(
     notebook.run("training.stop()")
     check(right.model)
     notebook.run("viewer.network.contribute('unit', None)\nviewer.input = given")
-    assert told(notebook, "'unit.gradient' in viewer.activations") is False
+    assert read_json(notebook, "'unit.gradient' in viewer.activations") is False

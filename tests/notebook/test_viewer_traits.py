@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from eventually import frames
-from lab import Lab, Notebook, alone
-from viewer_models import IMPORTS, autoencoder, hooked, pictures
+from jupyter_lab import LabServer, Notebook, new_notebook
+from polling import wait_frames
+from viewer_models import IMPORTS, autoencoder, hook_values, pictures
 
 SEED = 60
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    with alone(lab, browser("llvmpipe")) as notebook:
+def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
+    with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\n"
             "def changes(viewer, *names):\n"
@@ -27,14 +27,14 @@ def notebook(lab: Lab, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
 
 
 @pytest.fixture(autouse=True)
-def cells_go(notebook: Notebook) -> Iterator[None]:
+def clear_cells(notebook: Notebook) -> Iterator[None]:
     """The next test's cells are the first again."""
     yield
     notebook.clear()
 
 
 @pytest.fixture
-def view(notebook: Notebook) -> Iterator[Locator]:
+def layer_view(notebook: Notebook) -> Iterator[Locator]:
     """`viewer` on its Layer tab, with encoder.0 open, in the notebook's last cell."""
     notebook.run(
         "viewer = Viewer(model, x)\nviewer.selected = {'layer': 'encoder.0', 'channel': 2}\nviewer"
@@ -47,21 +47,21 @@ def view(notebook: Notebook) -> Iterator[Locator]:
     notebook.run("ipywidgets.Widget.close_all()")
 
 
-def test_colours_and_their_range_go_both_ways(notebook: Notebook, view: Locator) -> None:
-    view.get_by_label("Colour").select_option("viridis")
-    view.get_by_role("button", name="Fixed", exact=True).click()
-    notebook.until("(viewer.colormap, viewer.color_range) == ('viridis', 'fixed')")
+def test_colours_and_their_range_go_both_ways(notebook: Notebook, layer_view: Locator) -> None:
+    layer_view.get_by_label("Colour").select_option("viridis")
+    layer_view.get_by_role("button", name="Fixed", exact=True).click()
+    notebook.wait_until("(viewer.colormap, viewer.color_range) == ('viridis', 'fixed')")
     notebook.run("viewer.colormap, viewer.color_range = 'magma', 'channel'")
-    expect(view.get_by_label("Colour")).to_have_value("magma")
-    button = view.get_by_role("button", name="Channel", exact=True)
+    expect(layer_view.get_by_label("Colour")).to_have_value("magma")
+    button = layer_view.get_by_role("button", name="Channel", exact=True)
     expect(button).to_have_attribute("aria-pressed", "true")
     notebook.run("viewer.image_ranges = {'output': (-1, 2)}")
-    view.get_by_role("tab", name="Network").click()
-    chosen = view.get_by_label("What black and white of output are")
+    layer_view.get_by_role("tab", name="Network").click()
+    chosen = layer_view.get_by_label("What black and white of output are")
     expect(chosen).to_have_value("[-1,2]")
     chosen.select_option("layer")
-    notebook.until("viewer.image_ranges == {'output': 'layer'}")
-    view.get_by_role("tab", name="Layer").click()
+    notebook.wait_until("viewer.image_ranges == {'output': 'layer'}")
+    layer_view.get_by_role("tab", name="Layer").click()
     for wrong in (
         "colormap = 'jet'",
         "color_range = 'global'",
@@ -82,9 +82,11 @@ def test_colours_and_their_range_go_both_ways(notebook: Notebook, view: Locator)
     assert text == "magma channel None True\n"
 
 
-def test_a_fixed_range_stays_when_the_input_changes(notebook: Notebook, view: Locator) -> None:
-    legend = view.locator(".nbg-controls .nbg-legend")
-    picture = view.locator(".nbg-inspector canvas").first
+def test_a_fixed_range_stays_when_the_input_changes(
+    notebook: Notebook, layer_view: Locator
+) -> None:
+    legend = layer_view.locator(".nbg-controls .nbg-legend")
+    picture = layer_view.locator(".nbg-inspector canvas").first
 
     def shown(cell: str) -> tuple[str, str]:
         before = picture.get_attribute("data-drawn") or "0"
@@ -94,13 +96,13 @@ def test_a_fixed_range_stays_when_the_input_changes(notebook: Notebook, view: Lo
             "([canvas, before]) => canvas.dataset.drawn !== before",
             arg=[picture.element_handle(), before],
         )
-        notebook.rest()
+        notebook.wait_settled()
         return legend.inner_text(), picture.evaluate("canvas => canvas.toDataURL()")
 
     # Its own range, then the same kept: the same picture.
     layer = shown("viewer.input = x.copy() + 0.125")
     notebook.run("viewer.color_range = 'fixed'")
-    frames(notebook.page, 20)
+    wait_frames(notebook.page, 20)
     fixed = shown("viewer.input = 3 * x")
     assert fixed[0] == layer[0] and fixed[1] != layer[1]
     again = shown("viewer.input = x.copy() + 0.125")
@@ -109,9 +111,9 @@ def test_a_fixed_range_stays_when_the_input_changes(notebook: Notebook, view: Lo
     assert shown("viewer.input = 3 * x")[0] != layer[0]
 
 
-def test_the_element_under_the_pointer_is_known(notebook: Notebook, view: Locator) -> None:
+def test_the_element_under_the_pointer_is_known(notebook: Notebook, layer_view: Locator) -> None:
     notebook.run("viewer.example = 1\nseen = changes(viewer, 'hover')")
-    canvas = view.locator(".nbg-inspector canvas").first
+    canvas = layer_view.locator(".nbg-inspector canvas").first
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     assert box is not None
@@ -137,7 +139,7 @@ def test_the_element_under_the_pointer_is_known(notebook: Notebook, view: Locato
         return False
 
     assert told(4, 3, "h['value'] is not None")
-    value = hooked(autoencoder(SEED), pictures(SEED))["encoder.0"][1, 2, 4, 3]
+    value = hook_values(autoencoder(SEED), pictures(SEED))["encoder.0"][1, 2, 4, 3]
     assert notebook.run("print(list(at[0].values())[:4])").text == "['encoder.0', 2, 4, 3]\n"
     assert float(notebook.run("print(at[0]['value'])").text) == pytest.approx(value, 1e-5)
     notebook.run("seen.clear()")
@@ -151,12 +153,12 @@ def test_the_element_under_the_pointer_is_known(notebook: Notebook, view: Locato
     ).text.split()
     assert float(rate[1]) >= 2 and float(rate[0]) < 14
     notebook.page.mouse.move(5, 5)
-    notebook.until("viewer.hover is None")
+    notebook.wait_until("viewer.hover is None")
 
 
-def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, view: Locator) -> None:
+def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, layer_view: Locator) -> None:
     notebook.run("viewer.output\nseen = changes(viewer, 'runs_per_second', 'running')")
-    notebook.until("not viewer.running and viewer.runs_per_second == 0")
+    notebook.wait_until("not viewer.running and viewer.runs_per_second == 0")
     took = notebook.run(
         "seen.clear()\ninside = []\nstart = time.monotonic()\n"
         "known = lambda: any(now and rate >= 1 for now, rate in inside)\n"
@@ -169,7 +171,7 @@ def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, view: Loc
     # Known while the cell was still busy: in some reading both at once, since a busy machine may
     # leave the page idle between two runs for long enough that `running` is False for a moment.
     assert notebook.run("print(known())").text == "True\n"
-    notebook.until("not viewer.running and viewer.runs_per_second == 0")
+    notebook.wait_until("not viewer.running and viewer.runs_per_second == 0")
     text = notebook.run(
         "rate = [value for _, name, value in seen if name == 'runs_per_second']\n"
         "span = seen[-1][0] - seen[0][0]\n"
@@ -206,12 +208,12 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
     expect(two.locator(".nbg-layer")).to_have_attribute("data-layer", "decoder.1")
     two.get_by_role("button", name="channel 5, mean").click()
     expect(one.locator(".nbg-inspector h3")).to_contain_text("Channel 5")
-    notebook.until("a.selected == b.selected == {'layer': 'decoder.1', 'channel': 5}")
-    notebook.until("a.example == b.example == 1")
-    notebook.until("lamp.of['page'] == 'connected' and lamp.of == a.status")
+    notebook.wait_until("a.selected == b.selected == {'layer': 'decoder.1', 'channel': 5}")
+    notebook.wait_until("a.example == b.example == 1")
+    notebook.wait_until("lamp.of['page'] == 'connected' and lamp.of == a.status")
     two.get_by_label("Colour").select_option("cividis")
     expect(one.get_by_label("Colour")).to_have_value("cividis")
-    notebook.until("a.colormap == b.colormap == 'cividis'")
+    notebook.wait_until("a.colormap == b.colormap == 'cividis'")
     assert two.locator("canvas[data-drawn]").count() > 3
     notebook.run(
         "box = ipywidgets.HBox([ipywidgets.Label('beside'), a],\n"
@@ -221,14 +223,16 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
     beside.scroll_into_view_if_needed()
     beside.locator("canvas[data-drawn]").first.wait_for()
     assert 300 < (beside.bounding_box() or {"width": 0})["width"] <= 900
-    expected = hooked(autoencoder(SEED), pictures(SEED) * np.float32(2))["output"]
-    np.testing.assert_allclose(notebook.array("a.run(2 * x)"), expected, rtol=1e-4, atol=1e-6)
+    expected = hook_values(autoencoder(SEED), pictures(SEED) * np.float32(2))["output"]
+    np.testing.assert_allclose(notebook.read_array("a.run(2 * x)"), expected, rtol=1e-4, atol=1e-6)
     notebook.run("ipywidgets.Widget.close_all()")
 
 
-def test_python_turns_the_page_and_hears_of_its_turns(notebook: Notebook, view: Locator) -> None:
+def test_python_turns_the_page_and_hears_of_its_turns(
+    notebook: Notebook, layer_view: Locator
+) -> None:
     notebook.run("viewer.show('encoder.0', channels=[3, 1])")
-    large = view.locator(".nbg-fours canvas")
+    large = layer_view.locator(".nbg-fours canvas")
     expect(large).to_have_count(2)
     assert [one.get_attribute("aria-label") for one in large.all()] == [
         "channel 3 of encoder.0",
@@ -240,20 +244,20 @@ def test_python_turns_the_page_and_hears_of_its_turns(notebook: Notebook, view: 
         "'channels': [3, 1], 'pixel': None}\n"
     )
     notebook.run("viewer.show('encoder.1', channels=[3, 1])")  # the same channels of another layer
-    expect(view.locator(".nbg-layer")).to_have_attribute("data-layer", "encoder.1")
+    expect(layer_view.locator(".nbg-layer")).to_have_attribute("data-layer", "encoder.1")
     expect(large.first).to_have_attribute("aria-label", "channel 3 of encoder.1")
     notebook.run("viewer.show(0, 2, pixel=(4, 5))")
-    question = view.locator(".nbg-question")
+    question = layer_view.locator(".nbg-question")
     expect(question).to_contain_text("encoder.0, channel 2, pixel y 4, x 5")
-    view.get_by_role("button", name="Maps", exact=True).click()
-    notebook.until("viewer.view['name'] == 'maps'")
+    layer_view.get_by_role("button", name="Maps", exact=True).click()
+    notebook.wait_until("viewer.view['name'] == 'maps'")
     for name, word in (("profile", "Profile"), ("network", "Network")):
         notebook.run(f"viewer.show(view='{name}')")
-        expect(view.get_by_role("tab", name=word)).to_have_attribute("aria-selected", "true")
-    view.get_by_role("tab", name="Layer").click()
-    notebook.until("viewer.view['name'] == 'maps'")
+        expect(layer_view.get_by_role("tab", name=word)).to_have_attribute("aria-selected", "true")
+    layer_view.get_by_role("tab", name="Layer").click()
+    notebook.wait_until("viewer.view['name'] == 'maps'")
     notebook.run("viewer.symmetric, viewer.colormap = True, 'grey'")
-    expect(view.get_by_role("checkbox", name="± around zero")).to_be_checked()
+    expect(layer_view.get_by_role("checkbox", name="± around zero")).to_be_checked()
     for wrong, words in (
         ("'nothing'", "KeyError"),
         ("'encoder.0', 99", "TraitError: encoder.0 has channels 0 to 8, not 99"),
@@ -286,16 +290,16 @@ def test_steps_of_explain_reach_python_and_stay_where_they_lead(notebook: Notebo
     expect(question).to_contain_text("Why is add, channel 1, pixel y 2, x 3 =")
     view.locator("[data-origin]").filter(has_text="act").first.click()
     expect(question).to_contain_text("Why is act, channel 1, pixel y 2, x 3 =")
-    notebook.until("viewer.view['layer'] == 'act' and viewer.view['pixel'] == [2, 3]")
+    notebook.wait_until("viewer.view['layer'] == 'act' and viewer.view['pixel'] == [2, 3]")
     # A layer of another size is not asked for the same pixel.
     view.locator(".nbg-rail-item[title^='fc,']").click()
     expect(question).to_contain_text("Why is fc, value")
-    notebook.until("viewer.view['layer'] == 'fc' and viewer.view['pixel'] in (None, [0, 0])")
+    notebook.wait_until("viewer.view['layer'] == 'fc' and viewer.view['pixel'] in (None, [0, 0])")
     notebook.run("ipywidgets.Widget.close_all()")
 
 
 def test_present_takes_the_window_from_a_cell_that_is_narrower(
-    notebook: Notebook, view: Locator
+    notebook: Notebook, layer_view: Locator
 ) -> None:
     page = notebook.page
     window = page.evaluate("() => [innerWidth, innerHeight]")
@@ -305,32 +309,32 @@ def test_present_takes_the_window_from_a_cell_that_is_narrower(
         " return { box: [left, top, width, height].map(Math.round), above: at(4, 4) &&"
         " at(innerWidth - 4, innerHeight - 4), zoom: root.currentCSSZoom }; }"
     )
-    before = view.evaluate(seen)
+    before = layer_view.evaluate(seen)
     assert before["box"][2] < window[0] - 50 and not before["above"]
     notebook.run("viewer.present()\nNone")
-    expect(view).to_have_attribute("data-presenting", "")
+    expect(layer_view).to_have_attribute("data-presenting", "")
     # By a popover or as the full screen: the key that ran the cell may count as the reader's.
-    page.wait_for_function("(root) => root.clientWidth > 0", arg=view.element_handle())
-    now = view.evaluate(seen)
+    page.wait_for_function("(root) => root.clientWidth > 0", arg=layer_view.element_handle())
+    now = layer_view.evaluate(seen)
     assert now["box"] == [0, 0, *page.evaluate("() => [innerWidth, innerHeight]")]
     width, height = now["box"][2:]
     zoom = max(1.15, min(width / 1113, height / 626))
     assert now["above"] and now["zoom"] == pytest.approx(zoom, abs=0.01)
     assert notebook.run("print(viewer.presenting)").text == "True\n"
     # A tab is where it seems to be, and the notebook gets no key of it.
-    view.get_by_role("tab", name="Network").click()
-    notebook.until("viewer.view['name'] == 'network'")
+    layer_view.get_by_role("tab", name="Network").click()
+    notebook.wait_until("viewer.view['name'] == 'network'")
     cells = page.locator(".jp-Cell").count()
     page.keyboard.press("b")
     page.keyboard.press("p")
-    expect(view).not_to_have_attribute("data-presenting", "")
+    expect(layer_view).not_to_have_attribute("data-presenting", "")
     assert page.locator(".jp-Cell").count() == cells
-    notebook.until("not viewer.presenting")
-    view.get_by_role("button", name="Present").click()
-    notebook.until("viewer.presenting")
+    notebook.wait_until("not viewer.presenting")
+    layer_view.get_by_role("button", name="Present").click()
+    notebook.wait_until("viewer.presenting")
     notebook.run("viewer.present(False)\nNone")
-    expect(view).not_to_have_attribute("data-presenting", "")
-    assert view.evaluate(seen)["box"][2] == before["box"][2]
+    expect(layer_view).not_to_have_attribute("data-presenting", "")
+    assert layer_view.evaluate(seen)["box"][2] == before["box"][2]
 
 
 def test_names_of_classes_reach_the_page_as_text_and_later_ones_replace_them(

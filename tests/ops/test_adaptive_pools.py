@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import nbglcnn
-from gradients import assert_gradients
+from gradient_checks import assert_gradients
 from nbglcnn import Session, transforms
 from nbglcnn.errors import UnsupportedOperator
 
 
-class Function(nn.Module):
+class FunctionModule(nn.Module):
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.function = function
@@ -25,11 +25,11 @@ class Function(nn.Module):
         return self.function(x)
 
 
-def area(size: object) -> nn.Module:
-    return Function(lambda x: F.interpolate(x, size, mode="area"))
+def area_resize(size: object) -> nn.Module:
+    return FunctionModule(lambda x: F.interpolate(x, size, mode="area"))
 
 
-UNEVEN = {
+UNEVEN_WINDOWS = {
     "a map": (nn.AdaptiveAvgPool2d((3, 5)), (3, 3, 40, 56)),
     "a larger map": (nn.AdaptiveAvgPool2d((12, 9)), (2, 5, 8, 6)),
     "rows kept": (nn.AdaptiveAvgPool2d((None, 4)), (2, 3, 7, 9)),
@@ -38,19 +38,21 @@ UNEVEN = {
     "a map without a batch": (nn.AdaptiveAvgPool2d((3, 4)), (3, 20, 21)),
     "a line": (nn.AdaptiveAvgPool1d(7), (2, 5, 45)),
     "a volume": (nn.AdaptiveAvgPool3d((2, 3, 5)), (2, 3, 7, 10, 11)),
-    "an area": (area((9, 7)), (2, 3, 40, 33)),
-    "an area of a line": (area(7), (3, 2, 40)),
-    "an area of a volume": (area((3, 2, 5)), (2, 3, 8, 7, 9)),
+    "an area": (area_resize((9, 7)), (2, 3, 40, 33)),
+    "an area of a line": (area_resize(7), (3, 2, 40)),
+    "an area of a volume": (area_resize((3, 2, 5)), (2, 3, 8, 7, 9)),
     "the largest of a map": (nn.AdaptiveMaxPool2d((3, 5)), (3, 3, 40, 56)),
     "the largest of large shares": (nn.AdaptiveMaxPool2d((2, 3)), (1, 2, 301, 205)),
     "the largest of a line": (nn.AdaptiveMaxPool1d(7), (2, 5, 45)),
     "the largest of a volume": (nn.AdaptiveMaxPool3d((2, 3, 5)), (2, 3, 7, 10, 11)),
     "the largest without a batch": (nn.AdaptiveMaxPool1d(3), (2, 20)),
 }
-uneven = pytest.mark.parametrize(("model", "shape"), UNEVEN.values(), ids=UNEVEN)
+with_uneven_windows = pytest.mark.parametrize(
+    ("model", "shape"), UNEVEN_WINDOWS.values(), ids=UNEVEN_WINDOWS
+)
 
 
-@uneven
+@with_uneven_windows
 def test_an_uneven_pool_is_one_layer_with_pytorchs_values(
     model: nn.Module, shape: tuple[int, ...]
 ) -> None:
@@ -70,13 +72,13 @@ def test_an_uneven_pool_is_one_layer_with_pytorchs_values(
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * abs(expected).max())
 
 
-@uneven
+@with_uneven_windows
 def test_gradients_of_uneven_pools_are_pytorchs(model: nn.Module, shape: tuple[int, ...]) -> None:
     torch.manual_seed(1)
-    assert_gradients(nn.Sequential(model, Function(torch.square)), torch.randn(shape))
+    assert_gradients(nn.Sequential(model, FunctionModule(torch.square)), torch.randn(shape))
 
 
-EVEN = {
+EVEN_WINDOWS = {
     "the whole map": (nn.AdaptiveAvgPool2d(1), (2, 3, 9, 7), ["ReduceMean"]),
     "equal windows": (nn.AdaptiveAvgPool2d((3, 7)), (2, 3, 9, 14), ["AveragePool"]),
     "equal windows of a volume": (nn.AdaptiveAvgPool3d(2), (2, 3, 4, 6, 8), ["AveragePool"]),
@@ -85,7 +87,7 @@ EVEN = {
 }
 
 
-@pytest.mark.parametrize(("model", "shape", "operators"), EVEN.values(), ids=EVEN)
+@pytest.mark.parametrize(("model", "shape", "operators"), EVEN_WINDOWS.values(), ids=EVEN_WINDOWS)
 def test_pools_of_all_and_of_equal_windows_stay_ordinary_ones(
     model: nn.Module, shape: tuple[int, ...], operators: list[str]
 ) -> None:
@@ -107,7 +109,7 @@ def test_of_equal_largest_elements_the_first_has_the_gradient(places: object) ->
     assert_gradients(nn.AdaptiveMaxPool2d(places), x)
 
 
-class Found(nn.Module):
+class MaxWithIndices(nn.Module):
     """The largest elements and where they are."""
 
     def __init__(self, places: int | tuple[int, int]) -> None:
@@ -123,9 +125,9 @@ def test_places_of_the_largest_are_those_in_their_map(places: int | tuple[int, i
     torch.manual_seed(4)
     x = torch.randint(0, 9, (3, 2, 14, 22)).float()
     x[0, 0, 3, 4] = x[0, 0, 3, 5] = torch.nan
-    with Session(nbglcnn.compile(Found(places), x)) as session:
+    with Session(nbglcnn.compile(MaxWithIndices(places), x)) as session:
         found = session.run(x.numpy())
-    for key, expected in zip(("output[0]", "output[1]"), Found(places)(x), strict=True):
+    for key, expected in zip(("output[0]", "output[1]"), MaxWithIndices(places)(x), strict=True):
         np.testing.assert_array_equal(found[key], expected.numpy())
 
 
@@ -139,7 +141,7 @@ def test_a_share_with_no_number_has_none_and_its_neighbours_do() -> None:
             )
 
 
-def network() -> tuple[nn.Module, Tensor]:
+def make_network() -> tuple[nn.Module, Tensor]:
     torch.manual_seed(5)
     model = nn.Sequential(
         nn.Conv2d(3, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d((3, 4)), nn.Flatten(), nn.Linear(72, 4)
@@ -150,7 +152,7 @@ def network() -> tuple[nn.Module, Tensor]:
 @pytest.mark.parametrize("observe", ["all", "outputs"])
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_a_network_with_one_runs_in_every_precision(observe: str, precision: str) -> None:
-    model, x = network()
+    model, x = make_network()
     with Session(nbglcnn.compile(model, x, observe=observe, precision=precision)) as session:
         found = session.run(x.numpy())["4" if observe == "all" else "output"]
         assert nbglcnn.verify(session, model, x).ok
@@ -159,7 +161,7 @@ def test_a_network_with_one_runs_in_every_precision(observe: str, precision: str
 
 
 def test_a_bend_behind_one_acts_where_a_forward_hook_does() -> None:
-    model, x = network()
+    model, x = make_network()
     with Session(nbglcnn.compile(model, x)) as session:
         session.bend("2", transforms.multiply(3), channels=[1])
         found = session.run(x.numpy())["4"]
@@ -170,7 +172,7 @@ def test_a_bend_behind_one_acts_where_a_forward_hook_does() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@uneven
+@with_uneven_windows
 def test_a_file_of_a_model_with_one_holds_onnxs_own_operators(
     model: nn.Module, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
@@ -183,7 +185,7 @@ def test_a_file_of_a_model_with_one_holds_onnxs_own_operators(
     np.testing.assert_allclose(found, model(x).numpy(), rtol=1e-4, atol=1e-5)
 
 
-class Functions(nn.Module):
+class FunctionalPools(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         mean = F.adaptive_avg_pool2d(x, (3, 4))
         area = F.interpolate(x, (3, 4), mode="area")
@@ -193,7 +195,9 @@ class Functions(nn.Module):
 
 
 def test_functions_are_named_by_what_the_code_says() -> None:
-    names = [layer.name for layer in nbglcnn.compile(Functions(), torch.rand(2, 3, 10, 11)).layers]
+    names = [
+        layer.name for layer in nbglcnn.compile(FunctionalPools(), torch.rand(2, 3, 10, 11)).layers
+    ]
     pools = [
         "adaptive_avg_pool2d",
         "interpolate",
@@ -205,4 +209,4 @@ def test_functions_are_named_by_what_the_code_says() -> None:
 def test_places_in_shares_that_are_too_large_are_refused_with_numbers() -> None:
     words = r"AdaptiveMaxPool: shares of \(301, 205\) pixels: its loops would go round 62,"
     with pytest.raises(UnsupportedOperator, match=words):
-        nbglcnn.compile(Found((1, 1)), torch.rand(1, 1, 301, 205))
+        nbglcnn.compile(MaxWithIndices((1, 1)), torch.rand(1, 1, 301, 205))

@@ -11,14 +11,14 @@ from torch import nn
 import nbglcnn
 from nbglcnn import Plan, Session
 from nbglcnn.load import load
-from nbglcnn.reference import reference
-from nbglcnn.report import RTOL, compared
+from nbglcnn.reference import compute_reference
+from nbglcnn.report import RTOL, compare_values
 from onnx_models import FLOAT, model_of, node, randn
 
-HALF = 10
+FLOAT16_BITS = 10
 
 
-def numbers() -> np.ndarray:
+def float16_boundaries() -> np.ndarray:
     """Every float16, what lies between each two of them, and the float32 around all of these."""
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     middles = (halves[1:] + halves[:-1]) / 2
@@ -31,20 +31,22 @@ def numbers() -> np.ndarray:
     return np.concatenate([found, -found])
 
 
-def rounded(array: np.ndarray) -> np.ndarray:
+def round_to_float16(array: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         return array.astype(np.float16).astype(np.float32)
 
 
 def test_a_cast_to_float16_rounds_as_numpy_does(
-    in_pages: Callable[[Plan, Sequence[np.ndarray]], dict[str, dict[str, np.ndarray]]],
+    run_in_pages: Callable[[Plan, Sequence[np.ndarray]], dict[str, dict[str, np.ndarray]]],
 ) -> None:
-    x = numbers()
-    plan = nbglcnn.compile(model_of([node("Cast", ["x"], ["y"], to=HALF)], {"x": x.shape}, ["y"]))
+    x = float16_boundaries()
+    plan = nbglcnn.compile(
+        model_of([node("Cast", ["x"], ["y"], to=FLOAT16_BITS)], {"x": x.shape}, ["y"])
+    )
     with Session(plan) as session:
-        found = {"opengl": session.run(x), **in_pages(plan, (x,))}
+        found = {"opengl": session.run(x), **run_in_pages(plan, (x,))}
     assert len(found) == 3
-    expected = rounded(x)
+    expected = round_to_float16(x)
     for where, values in found.items():
         np.testing.assert_array_equal(values["y"], expected, err_msg=where)
         signs = np.signbit(values["y"][expected == 0])
@@ -54,21 +56,21 @@ def test_a_cast_to_float16_rounds_as_numpy_does(
 def test_constants_are_rounded_as_values_are() -> None:
     c = np.float32([1.0005, 70000, 1e-9, -3.14159])
     nodes = [
-        node("Cast", ["c"], ["h"], to=HALF),
+        node("Cast", ["c"], ["h"], to=FLOAT16_BITS),
         node("Cast", ["h"], ["f"], to=FLOAT),
         node("Add", ["x", "f"], ["y"]),
     ]
     model = model_of(nodes, {"x": (4,)}, ["y"], constants={"c": c})
     with Session(nbglcnn.compile(model)) as session:
-        np.testing.assert_array_equal(session.run(np.zeros(4, "f4"))["y"], rounded(c))
+        np.testing.assert_array_equal(session.run(np.zeros(4, "f4"))["y"], round_to_float16(c))
 
 
-def mixed() -> onnx.ModelProto:
+def mixed_precision_model() -> onnx.ModelProto:
     """A convolution whose result is rounded to float16, and what follows in either type."""
     nodes = [
         node("Cast", ["w"], ["wide"], to=FLOAT),
         node("Conv", ["x", "wide"], ["c"], pads=[1, 1, 1, 1]),
-        node("Cast", ["c"], ["h"], to=HALF),
+        node("Cast", ["c"], ["h"], to=FLOAT16_BITS),
         node("Relu", ["h"], ["hr"]),
         node("Cast", ["hr"], ["y"], to=FLOAT),
     ]
@@ -77,27 +79,27 @@ def mixed() -> onnx.ModelProto:
 
 
 def test_a_model_that_rounds_to_float16_is_verified_with_its_tolerance() -> None:
-    model, x = mixed(), randn(1, 3, 16, 16)
+    model, x = mixed_precision_model(), randn(1, 3, 16, 16)
     graph, arrays = load(model, x)
-    assert graph.rounded() == {"h", "hr", "y"}
+    assert graph.float16_keys() == {"h", "hr", "y"}
     with Session(nbglcnn.compile(model, x)) as session:
         report = nbglcnn.verify(session, model, x)
         assert report.ok, report
         assert "from float16 within 0.02" in report.summary
         found = session.run(x)
-        np.testing.assert_array_equal(found["h"], rounded(found["c"]))
-        np.testing.assert_array_equal(found["y"], rounded(found["y"]))
-        true = reference(model, graph, arrays)
+        np.testing.assert_array_equal(found["h"], round_to_float16(found["c"]))
+        np.testing.assert_array_equal(found["y"], round_to_float16(found["y"]))
+        true = compute_reference(model, graph, arrays)
         off = np.abs(found["y"] - true["y"]).max() / np.abs(true["y"]).max()
         assert off < 1e-3  # a digit of float16 where float32's last one decides; not more
         # The convolution itself is held to float32's.
         wrong = {**true, "c": true["c"] * 1.001, "y": true["y"] * 1.05}
-        judged = compared(session.plan, wrong, true, "", rounded=graph.rounded())
+        judged = compare_values(session.plan, wrong, true, "", float16_keys=graph.float16_keys())
         assert [row.layer for row in judged.rows if not row.ok] == ["c", "y"]
     assert RTOL["float16"] == 0.02
 
 
-class Narrow(nn.Module):
+class CastThrough(nn.Module):
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
         self.dtype = dtype
@@ -109,7 +111,7 @@ class Narrow(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
 def test_floats_beyond_a_small_integer_type_wrap_as_in_pytorch(dtype: torch.dtype) -> None:
     x = torch.tensor([[-7e4, -300.7, -256.0, -255.5, -1.2, -0.5, 0.0, 1.9, 254.6, 255, 256, 7e4]])
-    with nbglcnn.Session(nbglcnn.compile(Narrow(dtype), x)) as session:
+    with nbglcnn.Session(nbglcnn.compile(CastThrough(dtype), x)) as session:
         found = session.run(x)["output"]
     np.testing.assert_array_equal(found, x.to(dtype).float().numpy())
     np.testing.assert_array_equal(found, x.to(torch.int32).to(dtype).float().numpy())
@@ -128,7 +130,7 @@ def test_whole_numbers_are_wrapped_into_small_integers_as_pytorch_does(dtype: to
         np.testing.assert_array_equal(session.run(x)["output"], model(x).numpy())
 
 
-class Computes(nn.Module):
+class IntegerFunction(nn.Module):
     """A function of integers, as floats."""
 
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -150,14 +152,14 @@ OVERFLOWING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "in place": lambda x: (x * 7).mul_(x).add_(x),
     "in another type": lambda x: (x + 1).to(torch.int16) * 300,
 }
-ENDS = {"int8": [1, 2, 100, -128, 127, -3], "int16": [1, 300, -32768, 32767, 181, -9]}
-ENDS["int32"] = [1, 70000, -65536, 46341, -9, 1200]
+INTEGER_LIMITS = {"int8": [1, 2, 100, -128, 127, -3], "int16": [1, 300, -32768, 32767, 181, -9]}
+INTEGER_LIMITS["int32"] = [1, 70000, -65536, 46341, -9, 1200]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
 @pytest.mark.parametrize("name", OVERFLOWING)
 def test_integers_wrap_around_where_pytorchs_do(name: str, dtype: str) -> None:
-    model, x = Computes(OVERFLOWING[name]).eval(), np.array([ENDS[dtype]], dtype)
+    model, x = IntegerFunction(OVERFLOWING[name]).eval(), np.array([INTEGER_LIMITS[dtype]], dtype)
     with Session(nbglcnn.compile(model, x)) as session:
         [*_, found] = session.run(x).values()
         assert nbglcnn.verify(session, model, x).ok
@@ -165,16 +167,16 @@ def test_integers_wrap_around_where_pytorchs_do(name: str, dtype: str) -> None:
 
 
 def test_integers_wrap_around_in_pages(
-    in_pages: Callable[[Plan, Sequence[np.ndarray]], dict[str, dict[str, np.ndarray]]],
+    run_in_pages: Callable[[Plan, Sequence[np.ndarray]], dict[str, dict[str, np.ndarray]]],
 ) -> None:
-    model, x = Computes(lambda x: x * 100 - x).eval(), np.int8([ENDS["int8"]])
-    for where, values in in_pages(nbglcnn.compile(model, x), (x,)).items():
+    model, x = IntegerFunction(lambda x: x * 100 - x).eval(), np.int8([INTEGER_LIMITS["int8"]])
+    for where, values in run_in_pages(nbglcnn.compile(model, x), (x,)).items():
         expected = model(torch.from_numpy(x)).numpy()
         np.testing.assert_array_equal(values["to"], expected, err_msg=where)
 
 
 def test_verify_runs_pytorch_with_the_type_that_was_given() -> None:
-    model, x = Computes(lambda x: x @ x.T).eval(), torch.tensor([[70000, 70000]]).int()
+    model, x = IntegerFunction(lambda x: x @ x.T).eval(), torch.tensor([[70000, 70000]]).int()
     with Session(nbglcnn.compile(model, x)) as session:  # products of sums are computed as floats
         report = nbglcnn.verify(session, model, x)
     assert not report.ok
@@ -182,6 +184,6 @@ def test_verify_runs_pytorch_with_the_type_that_was_given() -> None:
 
 
 def test_integers_that_cannot_be_drawn_say_which_can() -> None:
-    x = torch.tensor([ENDS["int8"]]).to(torch.int8)
+    x = torch.tensor([INTEGER_LIMITS["int8"]]).to(torch.int8)
     with pytest.raises(nbglcnn.UnsupportedOperator, match=r"pow.*int8.*x\.to\(torch\.int64\)"):
-        nbglcnn.compile(Computes(lambda x: x**2).eval(), x)
+        nbglcnn.compile(IntegerFunction(lambda x: x**2).eval(), x)

@@ -15,21 +15,21 @@ from playwright.sync_api import Playwright
 
 import nbglcnn.backend
 from browsers import RENDERERS
-from conformance import OPENGL, RECORD, Outcome, on_opengl, outcome
-from onnx_proof import unproven
-from onnx_suite import RINGS, SUBSET, SuiteCase, suite
-from plan_page import PlanPage, plan_pages
+from conformance import OPENGL, RECORD, Outcome, run_case, run_on_opengl
+from onnx_suite import SUBSET_FILE, SUBSETS, SuiteCase, suite_cases
+from plan_page import PlanPage, open_plan_pages
+from shader_proof import find_disproof
 
-CASES = list(suite(expanded=False))
+CASES = list(suite_cases(expanded=False))
 # The networks of "real" are in test_real_models.py, where every tensor of theirs is compared.
-GROUPS = sorted({(case.ring, case.operator) for case in CASES if case.operator != "real"})
-KEPT = json.loads(RECORD.read_text("utf-8"))
+GROUPS = sorted({(case.subset, case.operator) for case in CASES if case.operator != "real"})
+RECORDED_RESULTS = json.loads(RECORD.read_text("utf-8"))
 
 
-def agrees(found: Outcome) -> None:
+def assert_matches_record(found: Outcome) -> None:
     """The outcome is the one that the repository's record of a whole run has."""
     for backend, status in found.status.items():
-        if found.name in KEPT["not passed"]:
+        if found.name in RECORDED_RESULTS["not passed"]:
             assert status == "refused", f"{found.name} on {backend}: {found.reason[backend]}"
         else:
             assert status == "passed", f"{found.name} on {backend}: {found.reason[backend]}"
@@ -38,32 +38,34 @@ def agrees(found: Outcome) -> None:
 @pytest.mark.parametrize("ring, operator", GROUPS, ids="-".join)
 def test_the_suites_cases_pass_on_local_opengl(ring: str, operator: str) -> None:
     for case in CASES:
-        if (case.ring, case.operator) == (ring, operator):
-            agrees(outcome(case, {OPENGL: on_opengl}))
+        if (case.subset, case.operator) == (ring, operator):
+            assert_matches_record(run_case(case, {OPENGL: run_on_opengl}))
 
 
 @pytest.fixture(scope="module")
-def plan_page(playwright: Playwright) -> Iterator[dict[str, PlanPage]]:
-    with plan_pages(playwright, tuple(RENDERERS)) as pages:
+def plan_pages_by_renderer(playwright: Playwright) -> Iterator[dict[str, PlanPage]]:
+    with open_plan_pages(playwright, tuple(RENDERERS)) as pages:
         yield pages
 
 
-@pytest.mark.parametrize("operator", sorted({c.operator for c in CASES if c.ring != "models"}))
+@pytest.mark.parametrize("operator", sorted({c.operator for c in CASES if c.subset != "models"}))
 def test_core_cases_and_one_of_each_other_operator_pass_in_the_browser(
-    operator: str, plan_page: dict[str, PlanPage]
+    operator: str, plan_pages_by_renderer: dict[str, PlanPage]
 ) -> None:
     first, *others = (case for case in CASES if case.operator == operator)
-    agrees(outcome(first, {name: page.run for name, page in plan_page.items()}))
-    for case in others if first.ring == "core" else ():
-        agrees(outcome(case, {"llvmpipe": plan_page["llvmpipe"].run}))
+    assert_matches_record(
+        run_case(first, {name: page.run for name, page in plan_pages_by_renderer.items()})
+    )
+    for case in others if first.subset == "core" else ():
+        assert_matches_record(run_case(case, {"llvmpipe": plan_pages_by_renderer["llvmpipe"].run}))
 
 
 def test_the_record_holds_all_cases_and_the_promise() -> None:
-    assert KEPT["onnx"] == json.loads(SUBSET.read_text("utf-8"))["onnx"]
-    assert sum(KEPT["rings"][ring][1] for ring in RINGS) == len(CASES) == 758
-    assert KEPT["rings"]["core"] == [415, 415]
-    assert sum(KEPT["rings"][ring][0] for ring in RINGS) >= 0.95 * 758
-    for reasons in KEPT["not passed"].values():
+    assert RECORDED_RESULTS["onnx"] == json.loads(SUBSET_FILE.read_text("utf-8"))["onnx"]
+    assert sum(RECORDED_RESULTS["rings"][ring][1] for ring in SUBSETS) == len(CASES) == 758
+    assert RECORDED_RESULTS["rings"]["core"] == [415, 415]
+    assert sum(RECORDED_RESULTS["rings"][ring][0] for ring in SUBSETS) >= 0.95 * 758
+    for reasons in RECORDED_RESULTS["not passed"].values():
         assert all(reason.startswith("refused: ") for reason in reasons)
 
 
@@ -73,22 +75,22 @@ def case_named(name: str) -> SuiteCase:
 
 def test_an_output_that_no_pass_computed_does_not_count() -> None:
     model, [(inputs, expected)] = case_named("test_relu").read()
-    fixed = nbglcnn.backend.bound(model, {"x": inputs[0]})
-    plan, _ = nbglcnn.backend.compiled(fixed, {})
+    fixed = nbglcnn.backend.bind_inputs(model, {"x": inputs[0]})
+    plan, _ = nbglcnn.backend.compile_call(fixed, {})
     assert not plan.header.passes, "all of it was folded"
-    assert "no pass reads" in str(unproven(model, plan, {"x": inputs[0]}, expected))
-    honest, _ = nbglcnn.backend.compiled(model, {"x": inputs[0]})
-    assert unproven(model, honest, {"x": inputs[0]}, expected) is None
+    assert "no pass reads" in str(find_disproof(model, plan, {"x": inputs[0]}, expected))
+    honest, _ = nbglcnn.backend.compile_call(model, {"x": inputs[0]})
+    assert find_disproof(model, honest, {"x": inputs[0]}, expected) is None
 
 
 def test_an_input_by_another_name_counts_only_if_it_is_the_result() -> None:
-    model, [(inputs, expected)] = _identity()
-    plan, _ = nbglcnn.backend.compiled(model, {"x": inputs[0]})
-    assert unproven(model, plan, {"x": inputs[0]}, expected) is None
-    assert "renaming" in str(unproven(model, plan, {"x": inputs[0]}, (expected[0] + 1,)))
+    model, [(inputs, expected)] = _identity_model()
+    plan, _ = nbglcnn.backend.compile_call(model, {"x": inputs[0]})
+    assert find_disproof(model, plan, {"x": inputs[0]}, expected) is None
+    assert "renaming" in str(find_disproof(model, plan, {"x": inputs[0]}, (expected[0] + 1,)))
 
 
-def _identity() -> tuple[onnx.ModelProto, list[tuple[tuple[np.ndarray], tuple[np.ndarray]]]]:
+def _identity_model() -> tuple[onnx.ModelProto, list[tuple[tuple[np.ndarray], tuple[np.ndarray]]]]:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 3)) for n in "xy"]
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", info[:1], info[1:])

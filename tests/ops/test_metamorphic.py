@@ -10,23 +10,23 @@ import torch.nn.functional as F
 from numpy.testing import assert_array_equal
 from playwright.sync_api import Browser
 
-from browsers import complaints
-from equal import assert_all_equal
+from assertions import assert_all_equal
+from browsers import console_errors
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.session import Session
 from onnx_models import model_of, node
-from page import GlPage
+from webgl_page import GlPage
 
 Arrays = dict[str, np.ndarray]
 Weights = dict[str, np.ndarray]
 
 # Sums in another order: a few roundings of float32, relative to the largest value.
-REORDERED = 2e-6
+REORDER_RTOL = 2e-6
 
 
-class Engine:
+class PlanRunner:
     """Runs Plans in one place, each with all its inputs in turn."""
 
     def __init__(self, page: GlPage | None) -> None:
@@ -41,7 +41,7 @@ class Engine:
         self.page.close(number)
         return found
 
-    def model(self, model: Any, *inputs: np.ndarray) -> Arrays:
+    def run_model(self, model: Any, *inputs: np.ndarray) -> Arrays:
         graph, arrays = load(model, inputs)
         [values] = self(lower(graph), arrays)
         return values
@@ -51,32 +51,33 @@ class Engine:
     scope="module",
     params=["opengl", pytest.param("swiftshader", marks=pytest.mark.sweep), "llvmpipe"],
 )
-def engine(
+def runner(
     request: pytest.FixtureRequest,
     browser: Callable[[str], Browser],
-    site: tuple[str, dict[str, bytes]],
-) -> Iterator[Engine]:
+    static_site: tuple[str, dict[str, bytes]],
+) -> Iterator[PlanRunner]:
     """Local OpenGL, then Chromium; on SwiftShader in `make sweep`: test_ops.py has its numbers."""
     if request.param == "opengl":
-        yield Engine(None)
+        yield PlanRunner(None)
         return
     page = browser(request.param).new_page()
-    errors = complaints(page)
-    page.goto(site[0])
-    yield Engine(GlPage(page, site[1]))
+    errors = console_errors(page)
+    page.goto(static_site[0])
+    yield PlanRunner(GlPage(page, static_site[1]))
     page.close()
     assert not errors, errors[:10]
 
 
 SHAPE = (2, 5, 13, 11)
-MAPS = 10  # of the first convolution
+MAP_COUNT = 10  # of the first convolution
 
 
 def weights(seed: int) -> Weights:
     rng = np.random.default_rng(seed)
     shapes = {
-        "w1": (MAPS, 5, 3, 3), "b1": (MAPS,), "w2": (6, MAPS, 3, 3), "b2": (6,),
-        "s": (MAPS,), "o": (MAPS,), "m": (MAPS,), "v": (MAPS,), "w3": (6, 3, 2, 2),
+        "w1": (MAP_COUNT, 5, 3, 3), "b1": (MAP_COUNT,), "w2": (6, MAP_COUNT, 3, 3), "b2": (6,),
+        "s": (MAP_COUNT,), "o": (MAP_COUNT,), "m": (MAP_COUNT,), "v": (MAP_COUNT,),
+        "w3": (6, 3, 2, 2),
     }  # fmt: skip
     made = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     for kernel in ("w1", "w2", "w3"):  # so that maps stay near 1
@@ -97,7 +98,7 @@ def nodes() -> list[Any]:
     ]
 
 
-def network(made: Sequence[Any], constants: Weights, shape: tuple[int, ...] = SHAPE) -> Any:
+def make_model(made: Sequence[Any], constants: Weights, shape: tuple[int, ...] = SHAPE) -> Any:
     outputs = ["y"]
     return model_of(made, {"x": shape}, outputs, constants=constants)
 
@@ -108,9 +109,9 @@ def picture(seed: int, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("place", range(1, 7))
-def test_an_inserted_identity_changes_nothing(engine: Engine, place: int, size: int) -> None:
+def test_an_inserted_identity_changes_nothing(runner: PlanRunner, place: int, size: int) -> None:
     constants = weights(place)
-    expected = engine.model(network(nodes(), constants), picture(place))
+    expected = runner.run_model(make_model(nodes(), constants), picture(place))
     made = nodes()
     value = made[place].input[0]
     channels = expected[value].shape[1]
@@ -118,31 +119,31 @@ def test_an_inserted_identity_changes_nothing(engine: Engine, place: int, size: 
     kernel[range(channels), range(channels), size // 2, size // 2] = 1
     made[place].input[0] = "same"
     made.insert(place, node("Conv", [value, "id"], ["same"], pads=[size // 2] * 4))
-    found = engine.model(network(made, constants | {"id": kernel}), picture(place))
+    found = runner.run_model(make_model(made, constants | {"id": kernel}), picture(place))
     assert_array_equal(found["same"], expected[value])
-    assert_all_equal(expected, found, rtol=REORDERED)
+    assert_all_equal(expected, found, rtol=REORDER_RTOL)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_permuted_channels_give_permuted_maps_and_the_same_picture(
-    engine: Engine, seed: int
+    runner: PlanRunner, seed: int
 ) -> None:
     constants = weights(seed)
-    order = np.random.default_rng(seed).permutation(MAPS)
+    order = np.random.default_rng(seed).permutation(MAP_COUNT)
     permuted = constants | {name: constants[name][order] for name in ("w1", "b1", *"somv")}
     permuted["w2"] = constants["w2"][:, order]
-    expected = engine.model(network(nodes(), constants), picture(seed))
-    found = engine.model(network(nodes(), permuted), picture(seed))
+    expected = runner.run_model(make_model(nodes(), constants), picture(seed))
+    found = runner.run_model(make_model(nodes(), permuted), picture(seed))
     same = {key: v[:, order] if key in "anrp" else v for key, v in expected.items()}
-    assert_all_equal(same, found, rtol=REORDERED)
+    assert_all_equal(same, found, rtol=REORDER_RTOL)
 
 
 @pytest.mark.parametrize("first", [1, 4, 7])
 def test_a_convolution_split_over_its_input_channels_and_added_is_the_same(
-    engine: Engine, first: int
+    runner: PlanRunner, first: int
 ) -> None:
     constants = weights(first)
-    expected = engine.model(network(nodes(), constants), picture(first))
+    expected = runner.run_model(make_model(nodes(), constants), picture(first))
     made = nodes()
     whole = made.pop(4)
     assert whole.output[0] == "c"
@@ -154,35 +155,35 @@ def test_a_convolution_split_over_its_input_channels_and_added_is_the_same(
         node("Add", ["c1", "c2"], ["c"]),
     ]
     parts = {
-        "sizes": np.int64([first, MAPS - first]),
+        "sizes": np.int64([first, MAP_COUNT - first]),
         "w21": constants["w2"][:, :first],
         "w22": constants["w2"][:, first:],
     }
-    found = engine.model(network(made, constants | parts), picture(first))
-    assert_all_equal(expected, found, rtol=REORDERED)
+    found = runner.run_model(make_model(made, constants | parts), picture(first))
+    assert_all_equal(expected, found, rtol=REORDER_RTOL)
 
 
 @pytest.mark.parametrize("count", [2, 5])
-def test_a_batch_gives_what_its_images_give_alone(engine: Engine, count: int) -> None:
+def test_a_batch_gives_what_its_images_give_alone(runner: PlanRunner, count: int) -> None:
     constants, x = weights(count), picture(count, (count, *SHAPE[1:]))
-    together = engine.model(network(nodes(), constants, x.shape), x)
-    graph, _ = load(network(nodes(), constants, (1, *SHAPE[1:])))
-    alone = engine(lower(graph), *([x[k : k + 1]] for k in range(count)))
+    together = runner.run_model(make_model(nodes(), constants, x.shape), x)
+    graph, _ = load(make_model(nodes(), constants, (1, *SHAPE[1:])))
+    alone = runner(lower(graph), *([x[k : k + 1]] for k in range(count)))
     singles = {key: np.concatenate([one[key] for one in alone]) for key in alone[0]}
-    assert_all_equal(together, singles, rtol=REORDERED)
+    assert_all_equal(together, singles, rtol=REORDER_RTOL)
 
 
 # Steps of positive weights, so that what sees a change changes; each as ONNX, and as the map of
 # what its output can see, by PyTorch on maps of 0 and 1.
-Seen = torch.Tensor
+MarkedMap = torch.Tensor
 
 
-def _conv(seen: Seen, out: int, size: int, groups: int = 1, **options: Any) -> Seen:
+def _conv(seen: MarkedMap, out: int, size: int, groups: int = 1, **options: Any) -> MarkedMap:
     kernel = torch.ones(out, seen.shape[1] // groups, size, size)
     return F.conv2d(seen, kernel, groups=groups, **options)
 
 
-STEPS: dict[str, tuple[Any, tuple[int, ...], Callable[[Seen], Seen]]] = {
+OPERATOR_CASES: dict[str, tuple[Any, tuple[int, ...], Callable[[MarkedMap], MarkedMap]]] = {
     "conv": (
         node("Conv", ["h", "w"], ["y"], pads=[1] * 4, strides=[2, 2]),
         (6, 8, 3, 3),
@@ -241,11 +242,11 @@ STEPS: dict[str, tuple[Any, tuple[int, ...], Callable[[Seen], Seen]]] = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", OPERATOR_CASES)
 def test_adding_1_to_one_texel_changes_its_receptive_field_and_nothing_else(
-    engine: Engine, step: str
+    runner: PlanRunner, step: str
 ) -> None:
-    last, shape, sees = STEPS[step]
+    last, shape, sees = OPERATOR_CASES[step]
     rng = np.random.default_rng(sum(map(ord, step)))
     constants: dict[str, Any] = {"w0": rng.uniform(0.5, 1, (8, 3, 3, 3)).astype(np.float32)}
     if "w" in last.input:
@@ -259,7 +260,7 @@ def test_adding_1_to_one_texel_changes_its_receptive_field_and_nothing_else(
     changed = [x.copy() for _ in places]
     for place, one in zip(places, changed, strict=True):
         one[place] += 1
-    before, *after = engine(lower(graph), *([one] for one in (x, *changed)))
+    before, *after = runner(lower(graph), *([one] for one in (x, *changed)))
     for place, values in zip(places, after, strict=True):
         seen = torch.zeros(x.shape)
         seen[place] = 1

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Plan, Session
-from page import GlPage
+from webgl_page import GlPage
 
 
-class Together(nn.Module):
+class ParallelModules(nn.Module):
     """Each of the modules on an input of its own."""
 
     def __init__(self, *modules: nn.Module) -> None:
@@ -23,7 +23,7 @@ class Together(nn.Module):
         return tuple(part(x) for part, x in zip(self.parts, inputs, strict=True))
 
 
-class Statistics(nn.Module):
+class ManualNorm(nn.Module):
     """What people write in place of a norm."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ class Statistics(nn.Module):
         return (x - mean) / (x - mean).square().mean((2, 3), keepdim=True).sqrt()
 
 
-class Standard(nn.Module):
+class DivideByDeviation(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x / x.std((2, 3), keepdim=True)
 
@@ -47,11 +47,11 @@ def test_norms_keep_the_digits_in_which_large_numbers_differ() -> None:
         nn.InstanceNorm2d(8): far,
         nn.GroupNorm(2, 8): far,
         nn.BatchNorm2d(8, track_running_stats=False): far,
-        Statistics(): far,
-        Standard(): far,
+        ManualNorm(): far,
+        DivideByDeviation(): far,
         nn.AdaptiveAvgPool2d(1): far,
     }
-    model, inputs = Together(*parts).eval(), tuple(parts.values())
+    model, inputs = ParallelModules(*parts).eval(), tuple(parts.values())
     with Session(nbglcnn.compile(model, inputs, observe="outputs")) as session:
         found = session.run(*(x.numpy() for x in inputs))
         names = session.plan.header.outputs
@@ -86,7 +86,7 @@ def test_a_mean_survives_nan_inf_and_numbers_near_the_largest() -> None:
         assert_equal(session.run(x)[key], Mean()(torch.from_numpy(x)).numpy())
 
 
-class Losses(nn.Module):
+class LossFunctions(nn.Module):
     def forward(self, x: Tensor, target: Tensor) -> tuple[Tensor, ...]:
         loss = nn.functional.binary_cross_entropy_with_logits(x, target, reduction="none")
         many = nn.functional.multilabel_soft_margin_loss(x, target, reduction="none")
@@ -99,11 +99,11 @@ def test_the_logarithm_of_a_sigmoid_is_finite_everywhere() -> None:
     )
     x = torch.cat([x, torch.tensor([[torch.inf, -torch.inf, torch.nan] * 5])])
     target = torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
-    with Session(nbglcnn.compile(Losses(), (x, target), observe="outputs")) as session:
+    with Session(nbglcnn.compile(LossFunctions(), (x, target), observe="outputs")) as session:
         found = session.run(x.numpy(), target.numpy())
         names = session.plan.header.outputs
     with torch.no_grad():
-        expected = Losses()(x, target)
+        expected = LossFunctions()(x, target)
     for name, value in zip(names[:2], expected[:2], strict=True):
         for own, true in zip(found[name].T, value.numpy().T, strict=True):
             assert_equal(own, true, name=name)
@@ -119,7 +119,7 @@ def test_a_log_sigmoid_keeps_its_modules_key() -> None:
     assert_equal(found["0"], nn.LogSigmoid()(torch.from_numpy(x)).numpy())
 
 
-class Waves(nn.Module):
+class TrigFunctions(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         return x.sin(), x.cos(), x.tan()
 
@@ -133,9 +133,9 @@ def angles() -> np.ndarray:
     return np.concatenate([x, -x]).astype("f4").reshape(1, -1)
 
 
-def sines(run: Callable[[Plan, tuple[np.ndarray]], dict[str, np.ndarray]]) -> None:
+def check_sines(run: Callable[[Plan, tuple[np.ndarray]], dict[str, np.ndarray]]) -> None:
     x = angles()
-    plan = nbglcnn.compile(Waves(), x, observe="outputs")
+    plan = nbglcnn.compile(TrigFunctions(), x, observe="outputs")
     found = run(plan, (x,))
     sine, cosine, tangent = (found[name] for name in plan.header.outputs)
     exact = x.astype("f8")
@@ -152,11 +152,11 @@ def test_sines_of_every_float_are_right() -> None:
         with Session(plan) as session:
             return session.run(*arrays)
 
-    sines(opengl)
+    check_sines(opengl)
 
 
 def test_sines_of_every_float_are_right_in_a_page(gl: GlPage) -> None:
-    sines(gl.compute)
+    check_sines(gl.run_plan)
 
 
 def test_a_batch_norm_of_variance_and_epsilon_0_gives_the_same_kept_and_fused() -> None:

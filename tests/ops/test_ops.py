@@ -17,21 +17,23 @@ from conftest import BACKENDS
 from playwright.sync_api import Browser
 from torch import nn
 
-from browsers import complaints
-from conformance import Run, on_opengl
-from equal import assert_equal
+from assertions import assert_equal
+from browsers import console_errors
+from conformance import Run, run_on_opengl
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan.checks import problem_of
-from nbglcnn.reference import reference
-from page import GlPage
+from nbglcnn.plan.file_checks import first_problem
+from nbglcnn.reference import compute_reference
+from webgl_page import GlPage
 
-drawn: dict[str, set[object]] = defaultdict(set)  # the programs that ran in pages, by renderer
+drawn_values: dict[str, set[object]] = defaultdict(
+    set
+)  # the programs that ran in pages, by renderer
 
 
 @pytest.fixture(scope="module")
-def page_of(
-    browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
+def page_by_renderer(
+    browser: Callable[[str], Browser], static_site: tuple[str, dict[str, bytes]]
 ) -> Iterator[Callable[[str], GlPage]]:
     """One page a renderer for all cases; what a console says of one is found at the end of all."""
     opened: dict[str, GlPage] = {}
@@ -40,9 +42,9 @@ def page_of(
     def get(backend: str) -> GlPage:
         if backend not in opened:
             page = browser(backend).new_page()
-            errors.append(complaints(page))
-            page.goto(site[0])
-            opened[backend] = GlPage(page, site[1])
+            errors.append(console_errors(page))
+            page.goto(static_site[0])
+            opened[backend] = GlPage(page, static_site[1])
             # Open to the end, so that what all Sessions draw and read with is built once.
             opened[backend].open(lower(load(nn.ReLU(), np.zeros((1, 1, 2, 2), "f"))[0]))
         return opened[backend]
@@ -55,29 +57,29 @@ def page_of(
     ("number", "case"), list(enumerate(CASES)), ids=[case.name for case in CASES]
 )
 def test_every_layer_equals_the_reference(
-    number: int, case: Case, page_of: Callable[[str], GlPage], pytestconfig: pytest.Config
+    number: int, case: Case, page_by_renderer: Callable[[str], GlPage], pytestconfig: pytest.Config
 ) -> None:
     both = pytestconfig.getoption("--sweep") is not None
     model, inputs = case.build()
     graph, arrays = load(model, inputs)
-    expected = reference(model, graph, arrays)
+    expected = compute_reference(model, graph, arrays)
     # A page's time goes into building programs, and one that was built computes what it did before;
     # infinities, NaN and large numbers are where renderers differ.
     usual = all(np.abs(array).max(initial=0) < 100 for array in arrays)
     one = "llvmpipe" if number % (16 if usual else 8) else "swiftshader"
     renderers = BACKENDS if both else (one,)
-    programs: set[object] = drawn[renderers[0]] if usual and not both else set()
+    programs: set[object] = drawn_values[renderers[0]] if usual and not both else set()
     for observe in ("all", "outputs"):
         plan = lower(graph, observe=observe)
         assert plan.values, "nothing was observed"
-        assert problem_of(plan.header) is None
+        assert first_problem(plan.header) is None
         where: list[str] = ["OpenGL"]
         # Where nothing was fused the page has run it all.
         if not programs.issuperset(plan.header.programs):
             where += renderers
             programs.update(plan.header.programs)
         for name in where:
-            run: Run = on_opengl if name == "OpenGL" else page_of(name).compute
+            run: Run = run_on_opengl if name == "OpenGL" else page_by_renderer(name).run_plan
             for key, value in run(plan, arrays).items():
                 what = f"{key} on {name}, observe={observe}"
                 assert_equal(value, expected[key], rtol=case.rtol, name=what)

@@ -8,25 +8,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from drawn import FEW
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.runtime.session import Session
+from random_networks import FEW_EXAMPLES
 
-MORE = settings(FEW, max_examples=40)
+MORE_EXAMPLES = settings(FEW_EXAMPLES, max_examples=40)
 lengths = st.sampled_from([1, 1, 2, 3, 4, 5, 7])
 
 
 def shapes(least=0, most=6):
-    return st.lists(lengths, min_size=least, max_size=most).map(tuple).filter(small)
+    return st.lists(lengths, min_size=least, max_size=most).map(tuple).filter(is_small)
 
 
-def small(shape):
+def is_small(shape):
     return math.prod(shape) <= 4000
 
 
-def run(op, operands, *, constants=None, **attributes):
+def run_node(op, operands, *, constants=None, **attributes):
     """Run one ONNX node; operands are (array, shape in which it is fed), reshaped on the way."""
     nodes, fed, arrays, initializers = [], [], [], []
     names = []
@@ -49,7 +49,7 @@ def run(op, operands, *, constants=None, **attributes):
 
 
 @st.composite
-def arranged(draw, shape):
+def reshaped_arrays(draw, shape):
     """An array of a shape, and another shape of as many elements in which it is fed."""
     rng = np.random.default_rng(draw(st.integers(0, 9)))
     array = rng.standard_normal(shape).astype(np.float32)
@@ -60,7 +60,7 @@ def arranged(draw, shape):
 
 
 @st.composite
-def broadcasts(draw):
+def broadcast_arrays(draw):
     """Two arrays that broadcast together: each lacks or repeats some axes."""
     shape = draw(shapes())
     operands = []
@@ -69,65 +69,65 @@ def broadcasts(draw):
         dropped = draw(st.integers(0, len(kept)))
         while dropped and math.prod(kept[:dropped]) != 1:
             dropped -= 1
-        operands.append(draw(arranged(kept[dropped:])))
+        operands.append(draw(reshaped_arrays(kept[dropped:])))
     return operands
 
 
-@given(broadcasts())
-@MORE
+@given(broadcast_arrays())
+@MORE_EXAMPLES
 def test_differences_of_any_shapes(operands):
     expected = operands[0][0] - operands[1][0]
-    assert_equal(run("Sub", operands), expected, name=str(operands))
+    assert_equal(run_node("Sub", operands), expected, name=str(operands))
 
 
-@given(broadcasts())
-@MORE
+@given(broadcast_arrays())
+@MORE_EXAMPLES
 def test_products_with_a_constant(operands):
     expected = operands[0][0] * operands[1][0]
-    actual = run("Mul", operands[:1], constants=[operands[1][0]])
+    actual = run_node("Mul", operands[:1], constants=[operands[1][0]])
     assert_equal(actual, expected, name=str([a.shape for a, _ in operands]))
 
 
 @st.composite
-def reductions(draw):
+def reduction_inputs(draw):
     shape = draw(shapes(least=1))
     axes = draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
-    return draw(arranged(shape)), tuple(sorted(axes))
+    return draw(reshaped_arrays(shape)), tuple(sorted(axes))
 
 
-@given(reductions(), st.sampled_from([0, 1]))
-@MORE
+@given(reduction_inputs(), st.sampled_from([0, 1]))
+@MORE_EXAMPLES
 def test_sums_over_any_axes(case, keepdims):
     operand, axes = case
     axis = np.array(axes, np.int64)
     expected = operand[0].astype(np.float64).sum(axes, keepdims=bool(keepdims)).astype(np.float32)
-    actual = run("ReduceSum", [operand], constants=[axis], keepdims=keepdims)
+    actual = run_node("ReduceSum", [operand], constants=[axis], keepdims=keepdims)
     assert_equal(actual, expected, name=f"{operand[0].shape} fed as {operand[1]} over {axes}")
 
 
-@given(reductions())
-@MORE
+@given(reduction_inputs())
+@MORE_EXAMPLES
 def test_softmax_over_any_axis(case):
     operand, (axis, *_) = case
     x = operand[0].astype(np.float64)
     power = np.exp(x - x.max(axis, keepdims=True))
     expected = (power / power.sum(axis, keepdims=True)).astype(np.float32)
-    actual = run("Softmax", [operand], axis=axis)
+    actual = run_node("Softmax", [operand], axis=axis)
     assert_equal(actual, expected, name=f"{x.shape} fed as {operand[1]} over {axis}")
 
 
-@given(reductions(), st.sampled_from([0, 1]))
-@MORE
+@given(reduction_inputs(), st.sampled_from([0, 1]))
+@MORE_EXAMPLES
 def test_the_first_largest_along_any_axis(case, keepdims):
     (array, outer), (axis, *_) = case
     array = np.round(array)
     expected = np.expand_dims(array.argmax(axis), axis) if keepdims else array.argmax(axis)
-    actual = run("ArgMax", [(array, outer)], axis=axis, keepdims=keepdims)
+    actual = run_node("ArgMax", [(array, outer)], axis=axis, keepdims=keepdims)
     assert_equal(actual, expected, name=f"{array.shape} fed as {outer} over {axis}")
 
 
 @st.composite
-def products(draw):
+def matmul_operands(draw):
     """Operands of a matrix product, with batch axes that broadcast."""
     rows, inner, columns = (draw(lengths) for _ in range(3))
     batch = draw(shapes(most=3))
@@ -135,13 +135,17 @@ def products(draw):
     for matrix in ((rows, inner), (inner, columns)):
         kept = tuple(d if draw(st.booleans()) else 1 for d in batch)
         skipped = draw(st.integers(0, len(kept))) if math.prod(kept) == 1 else 0
-        operands.append(draw(arranged((*kept[skipped:], *matrix))))
+        operands.append(draw(reshaped_arrays((*kept[skipped:], *matrix))))
     return operands
 
 
-@given(products(), st.booleans())
-@MORE
+@given(matmul_operands(), st.booleans())
+@MORE_EXAMPLES
 def test_matrix_products_of_any_batches(operands, constant):
     a, b = (array for array, _ in operands)
-    actual = run("MatMul", operands[:1], constants=[b]) if constant else run("MatMul", operands)
+    actual = (
+        run_node("MatMul", operands[:1], constants=[b])
+        if constant
+        else run_node("MatMul", operands)
+    )
     assert_equal(actual, a @ b, name=f"{a.shape} fed as {operands[0][1]}, {b.shape}")

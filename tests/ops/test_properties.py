@@ -5,14 +5,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from drawn import FEW, check
-from viewer_models import chain
+from random_networks import FEW_EXAMPLES, assert_layers_equal
+from viewer_models import layer_chain
 
 channels = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 13])
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> dict[str, tuple[int, int]]:
+def random_windows(draw: st.DrawFn) -> dict[str, tuple[int, int]]:
     pairs = st.tuples(st.integers(1, 4), st.integers(1, 4))
     kernel = draw(pairs)
     return {
@@ -24,27 +24,27 @@ def windows(draw: st.DrawFn) -> dict[str, tuple[int, int]]:
 
 
 @given(
-    windows(),
+    random_windows(),
     st.tuples(st.integers(1, 3), st.integers(7, 13), st.integers(7, 13)),
     st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])),
     st.booleans(),
 )
-@FEW
+@FEW_EXAMPLES
 def test_convolutions(window, size, sizes, bias):
     n, h, w = size
     each_in, each_out, groups = sizes
     torch.manual_seed(h * w)
     conv = nn.Conv2d(each_in * groups, each_out * groups, groups=groups, bias=bias, **window)
-    check(nn.Sequential(conv, nn.ReLU()), torch.randn(n, each_in * groups, h, w))
+    assert_layers_equal(nn.Sequential(conv, nn.ReLU()), torch.randn(n, each_in * groups, h, w))
 
 
 @given(
-    windows(),
+    random_windows(),
     st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6)),
     st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])),
     st.tuples(st.integers(0, 2), st.integers(0, 2)),
 )
-@FEW
+@FEW_EXAMPLES
 def test_transposed_convolutions(window, size, sizes, extra):
     n, h, w = size
     each_in, each_out, groups = sizes
@@ -57,11 +57,14 @@ def test_transposed_convolutions(window, size, sizes, extra):
         each_in * groups, each_out * groups, groups=groups, output_padding=extra, **window
     )
     x = torch.randn(n, each_in * groups, h, w)
-    assume(min(conv(x).shape[2:]) > 0)
-    check(nn.Sequential(conv, nn.Tanh()), x)
+    try:
+        assume(min(conv(x).shape[2:]) > 0)
+    except RuntimeError:  # PyTorch refuses some sizes below 1, and gives others
+        assume(False)
+    assert_layers_equal(nn.Sequential(conv, nn.Tanh()), x)
 
 
 @given(st.lists(st.sampled_from("cdtbrsp"), min_size=2, max_size=6), st.integers(0, 2**31 - 1))
-@FEW
+@FEW_EXAMPLES
 def test_random_chains(kinds, seed):
-    check(*chain(kinds, seed))
+    assert_layers_equal(*layer_chain(kinds, seed))

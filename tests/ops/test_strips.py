@@ -14,18 +14,18 @@ from cases.case import Case
 from torch import nn
 
 import nbglcnn
-from browsers import complaints
-from conformance import Run, on_opengl
-from equal import assert_equal
+from assertions import assert_equal
+from browsers import console_errors
+from conformance import Run, run_on_opengl
 from nbglcnn import Plan, Session, Target, UnsupportedModel
 from nbglcnn.load import load
-from nbglcnn.reference import reference
-from page import GlPage
-from strips import in_strips
-from views_page import Views
+from nbglcnn.reference import compute_reference
+from strips import compile_in_strips
+from views_page import ViewsPage
+from webgl_page import GlPage
 
-# One of each kernel that finds texels in a way of its own; those of `IN_PAGE` in Chromium too.
-SPREAD = (
+# One of each kernel that finds texels in a way of its own; those of `PAGE_CASES` in Chromium too.
+DEFAULT_CASES = (
     "Sub rows",
     "cat odd channels, batch 2",
     "conv 3x3 batch 3",
@@ -35,19 +35,19 @@ SPREAD = (
     "channels under a mask",
     "vectors under a mask",
 )
-IN_PAGE = ("cat, relu, transposed convolution", "attention by einsum")
+PAGE_CASES = ("cat, relu, transposed convolution", "attention by einsum")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         everything = metafunc.config.getoption("--sweep") is not None
-        cases = [case for case in CASES if everything or case.name in SPREAD]
+        cases = [case for case in CASES if everything or case.name in DEFAULT_CASES]
         metafunc.parametrize("case", cases, ids=[case.name for case in cases])
 
 
 @pytest.fixture(scope="module")
-def page_of(
-    browser: Callable[[str], object], site: tuple[str, dict[str, bytes]]
+def open_shared_page(
+    browser: Callable[[str], object], static_site: tuple[str, dict[str, bytes]]
 ) -> Iterator[Callable[[], GlPage]]:
     """One page for all cases, opened for the first."""
     opened: list[GlPage] = []
@@ -56,9 +56,9 @@ def page_of(
     def get() -> GlPage:
         if not opened:
             page = browser("llvmpipe").new_page()  # type: ignore[attr-defined]
-            errors.append(complaints(page))
-            page.goto(site[0])
-            opened.append(GlPage(page, site[1]))
+            errors.append(console_errors(page))
+            page.goto(static_site[0])
+            opened.append(GlPage(page, static_site[1]))
         return opened[0]
 
     yield get
@@ -66,7 +66,7 @@ def page_of(
 
 
 def test_every_layer_in_strips_equals_the_reference(
-    case: Case, page_of: Callable[[], GlPage], pytestconfig: pytest.Config
+    case: Case, open_shared_page: Callable[[], GlPage], pytestconfig: pytest.Config
 ) -> None:
     everything = pytestconfig.getoption("--sweep") is not None
     model, inputs = case.build()
@@ -74,14 +74,14 @@ def test_every_layer_in_strips_equals_the_reference(
     expected, found = None, 0
     for texels in (8, 16) if everything else (8,):
         for observe in ("all", "outputs") if everything else ("all",):
-            plan = in_strips(graph, texels, observe=observe)
+            plan = compile_in_strips(graph, texels, observe=observe)
             if plan is None:
                 continue
             found += 1
-            expected = expected or reference(model, graph, arrays)
-            where: dict[str, Run] = {"OpenGL": on_opengl}
-            if everything or case.name in IN_PAGE:
-                where["llvmpipe"] = page_of().compute
+            expected = expected or compute_reference(model, graph, arrays)
+            where: dict[str, Run] = {"OpenGL": run_on_opengl}
+            if everything or case.name in PAGE_CASES:
+                where["llvmpipe"] = open_shared_page().run_plan
             for name, run in where.items():
                 for key, value in run(plan, arrays).items():
                     what = f"{key} on {name}, {texels} texels, observe={observe}"
@@ -89,7 +89,7 @@ def test_every_layer_in_strips_equals_the_reference(
     assert found or everything, "nothing of it lies in strips"
 
 
-def minute() -> nn.Module:
+def audio_network() -> nn.Module:
     """A small network for sound."""
     torch.manual_seed(3)
     return nn.Sequential(
@@ -99,7 +99,7 @@ def minute() -> nn.Module:
     ).eval()  # fmt: skip
 
 
-class Tokens(nn.Module):
+class TallMap(nn.Module):
     """A map of more rows than a texture of 4096 texels has, as attention over patches makes it."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -109,9 +109,9 @@ class Tokens(nn.Module):
 @pytest.mark.parametrize(
     ("make", "shape", "observe"),
     [
-        pytest.param(minute, (2, 1, 20_000), "all", id="two signals"),
-        pytest.param(minute, (1, 1, 960_000), "outputs", id="a minute at 16 kHz"),
-        pytest.param(Tokens, (1, 13, 12_549, 4), "outputs", id="13×12549×4"),
+        pytest.param(audio_network, (2, 1, 20_000), "all", id="two signals"),
+        pytest.param(audio_network, (1, 1, 960_000), "outputs", id="a minute at 16 kHz"),
+        pytest.param(TallMap, (1, 13, 12_549, 4), "outputs", id="13×12549×4"),
         pytest.param(lambda: nn.Softmax(-1), (1, 2, 40_000), "all", id="softmax"),
     ],
 )
@@ -123,7 +123,7 @@ def test_long_values_equal_pytorch(
     longest = plan.header.target.max_texture_size
     assert max(max(t.width, t.height) for t in plan.header.textures) <= longest
     assert any("#define WRAPPED" in program.source for program in plan.header.programs)
-    expected = reference(model, *load(model, x))
+    expected = compute_reference(model, *load(model, x))
     with Session(plan) as session:
         for key, value in session.run(x).items():
             assert_equal(value, expected[key], name=key)
@@ -148,14 +148,14 @@ def test_ordinary_networks_have_no_strips() -> None:
     assert {value.layout.side for value in plan.values} == {0}
 
 
-def test_views_show_a_long_signal(show: Callable[..., Views]) -> None:
+def test_views_show_a_long_signal(show: Callable[..., ViewsPage]) -> None:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Conv1d(1, 8, 9), nn.ReLU(), nn.AdaptiveAvgPool1d(4)).eval()
     x = torch.randn(1, 1, 17_000).numpy()
     plan: Plan = nbglcnn.compile(model, x)
     views = show(plan, x)
     views.open_layer("0", 3)
-    views.quiet()
-    expected = reference(model, *load(model, x))["0"][0, 3]
+    views.wait_idle()
+    expected = compute_reference(model, *load(model, x))["0"][0, 3]
     table = views.page.locator(".nbg-layer").inner_text()
     assert f"{expected.max():.3f}" in table and f"{expected.mean():.3f}" in table, table

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from drawn import FEW, check
+from random_networks import FEW_EXAMPLES, assert_layers_equal
 
 channels = st.sampled_from([1, 2, 3, 4, 5, 8])
 volumes = st.tuples(st.integers(1, 3), *[st.integers(1, 7)] * 3)
@@ -15,7 +15,7 @@ Window = dict[str, tuple[int, ...]]
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> Window:
+def random_windows(draw: st.DrawFn) -> Window:
     kernel = draw(st.tuples(*[st.integers(1, 3)] * 3))
     return {
         "kernel_size": kernel,
@@ -25,29 +25,29 @@ def windows(draw: st.DrawFn) -> Window:
     }
 
 
-def each_axis(size: tuple[int, ...], window: Window) -> zip:
+def per_axis(size: tuple[int, ...], window: Window) -> zip:
     """Length, kernel, stride, dilation and padding of every axis."""
     names = ("kernel_size", "stride", "dilation", "padding")
     return zip(size, *(window[name] for name in names), strict=True)
 
 
-def fits(size: tuple[int, ...], window: Window) -> bool:
-    return all(d + 2 * p > dilation * (k - 1) for d, k, _, dilation, p in each_axis(size, window))
+def is_valid_window(size: tuple[int, ...], window: Window) -> bool:
+    return all(d + 2 * p > dilation * (k - 1) for d, k, _, dilation, p in per_axis(size, window))
 
 
-@given(windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
-@FEW
+@given(random_windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
+@FEW_EXAMPLES
 def test_convolutions(window, size, sizes):
     n, *spatial = size
-    assume(fits(spatial, window))
+    assume(is_valid_window(spatial, window))
     each_in, each_out, groups = sizes
     torch.manual_seed(sum(spatial))
     conv = nn.Conv3d(each_in * groups, each_out * groups, groups=groups, **window)
-    check(nn.Sequential(conv, nn.ReLU()), torch.randn(n, each_in * groups, *spatial))
+    assert_layers_equal(nn.Sequential(conv, nn.ReLU()), torch.randn(n, each_in * groups, *spatial))
 
 
-@given(windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
-@FEW
+@given(random_windows(), volumes, st.tuples(channels, channels, st.sampled_from([1, 1, 2, 3])))
+@FEW_EXAMPLES
 def test_transposed_convolutions(window, size, sizes):
     n, *spatial = size
     each_in, each_out, groups = sizes
@@ -57,25 +57,25 @@ def test_transposed_convolutions(window, size, sizes):
     assume(
         all(
             (d - 1) * s + dilation * (k - 1) + 1 > 2 * p
-            for d, k, s, dilation, p in each_axis(x.shape[2:], window)
+            for d, k, s, dilation, p in per_axis(x.shape[2:], window)
         )
     )
-    check(nn.Sequential(conv, nn.Tanh()), x)
+    assert_layers_equal(nn.Sequential(conv, nn.Tanh()), x)
 
 
-@given(windows(), volumes, channels, st.booleans(), st.booleans())
-@FEW
+@given(random_windows(), volumes, channels, st.booleans(), st.booleans())
+@FEW_EXAMPLES
 def test_pools(window, size, count, ceil, mean):
     n, *spatial = size
     if mean:
         window["dilation"] = (1, 1, 1)
         # PyTorch wants the map itself to be as large as the window, whatever the padding.
         assume(all(d >= k for d, k in zip(spatial, window["kernel_size"], strict=True)))
-    assume(fits(spatial, window))
+    assume(is_valid_window(spatial, window))
     torch.manual_seed(sum(spatial))
     if mean:
         del window["dilation"]
         pool: nn.Module = nn.AvgPool3d(ceil_mode=ceil, count_include_pad=count % 2 == 0, **window)
     else:
         pool = nn.MaxPool3d(ceil_mode=ceil, **window)
-    check(nn.Sequential(pool), torch.randn(n, count, *spatial))
+    assert_layers_equal(nn.Sequential(pool), torch.randn(n, count, *spatial))

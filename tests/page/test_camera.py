@@ -6,30 +6,30 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from camera import START, Show, grabbed, opened, pause, start
-from references import fitted
-from views_page import pixels
+from fake_camera import START_LABEL, Show, last_frame, open_camera_page, pause_camera, start_camera
+from source_references import fit_with_pillow
+from views_page import canvas_pixels
 
-ITEMS = np.random.default_rng(9).integers(0, 256, (50, 1, 20, 26), np.uint8)
-LIVE = "() => given.tracks.map((track) => track.readyState)"
+DATASET_IMAGES = np.random.default_rng(9).integers(0, 256, (50, 1, 20, 26), np.uint8)
+TRACK_STATES = "() => given.tracks.map((track) => track.readyState)"
 
 
 def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:
-    sourced = opened(show)
-    start(sourced)
-    sourced.wait(5)
-    pause(sourced.page)
-    mirrored = sourced.tensor[0, 0]
-    frame = grabbed(sourced.page)
+    sourced = open_camera_page(show)
+    start_camera(sourced)
+    sourced.wait_input_count(5)
+    pause_camera(sourced.page)
+    mirrored = sourced.last_input[0, 0]
+    frame = last_frame(sourced.page)
     assert frame.size == (640, 480)
-    expected = fitted(frame, sourced.input.shape, mirrored=True)
+    expected = fit_with_pillow(frame, sourced.input_key.shape, mirrored=True)
     assert np.abs(mirrored - expected).max() <= 1.01 / 255
-    count = sourced.count
+    count = sourced.input_count
     sourced.page.get_by_label("Mirrored").uncheck()
-    sourced.wait(count + 1)
-    expected = fitted(frame, sourced.input.shape, mirrored=False)
-    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
-    assert np.abs(sourced.tensor[0, 0] - mirrored).max() > 0.1
+    sourced.wait_input_count(count + 1)
+    expected = fit_with_pillow(frame, sourced.input_key.shape, mirrored=False)
+    assert np.abs(sourced.last_input[0, 0] - expected).max() <= 1.01 / 255
+    assert np.abs(sourced.last_input[0, 0] - mirrored).max() > 0.1
     told = sourced.page.evaluate("() => views.fed.told")
     assert told[-1] is True and not told[0]
 
@@ -38,52 +38,52 @@ def test_the_cameras_picture_goes_in_as_pillow_resizes_it(show: Show) -> None:
 def test_the_drawer_shows_the_film_or_on_a_software_renderer_what_went_in(
     show: Show, software: bool
 ) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
     known = sourced.views.get("capabilities")
-    sourced.views.set(capabilities={**known, "software": software})
-    start(sourced)
-    sourced.wait(5)
-    pause(page)
+    sourced.views.set(capabilities={**known, "isSoftware": software})
+    start_camera(sourced)
+    sourced.wait_input_count(5)
+    pause_camera(page)
     kinds = "() => [...document.querySelector('.nbg-source-picture').children].map(e => e.nodeName)"
     assert page.evaluate(kinds) == ["CANVAS" if software else "VIDEO"]
     if software:
-        shown = pixels(page.locator(".nbg-source-picture canvas"))
-        np.testing.assert_array_equal(shown, np.asarray(grabbed(page).convert("RGB")))
+        shown = canvas_pixels(page.locator(".nbg-source-picture canvas"))
+        np.testing.assert_array_equal(shown, np.asarray(last_frame(page).convert("RGB")))
     else:
         assert page.evaluate(
-            "() => views.state.controls.value.video.parentElement.className"
+            "() => views.state.sourceControls.value.video.parentElement.className"
         ).startswith("nbg-source-picture")
-    expected = fitted(grabbed(page), sourced.input.shape, mirrored=True)
-    assert np.abs(sourced.tensor[0, 0] - expected).max() <= 1.01 / 255
+    expected = fit_with_pillow(last_frame(page), sourced.input_key.shape, mirrored=True)
+    assert np.abs(sourced.last_input[0, 0] - expected).max() <= 1.01 / 255
 
 
 def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    start(sourced)
-    entering = page.locator(".nbg-enters canvas")
-    heading = page.locator(".nbg-enters h3")
+    start_camera(sourced)
+    entering = page.locator(".nbg-network-input canvas")
+    heading = page.locator(".nbg-network-input h3")
     expect(heading).to_have_text("Enters the network")
     # Chromium's own camera moves all the while.
     for _ in range(3):
         before = entering.evaluate("(canvas) => canvas.toDataURL()")
         page.wait_for_function(
-            "a => document.querySelector('.nbg-enters canvas').toDataURL() !== a", arg=before
+            "a => document.querySelector('.nbg-network-input canvas').toDataURL() !== a", arg=before
         )
         expect(heading).to_have_text("Enters the network")
-    pause(page)
+    pause_camera(page)
     expect(heading).to_have_text("Enters the network · paused")
-    sourced.views.quiet()
-    scale = pixels(entering).shape[0] // 20
-    shown = pixels(entering)[::scale, ::scale, 0]
-    assert np.abs(shown / 255 - sourced.tensor[0, 0]).max() <= 1.01 / 255
+    sourced.views.wait_idle()
+    scale = canvas_pixels(entering).shape[0] // 20
+    shown = canvas_pixels(entering)[::scale, ::scale, 0]
+    assert np.abs(shown / 255 - sourced.last_input[0, 0]).max() <= 1.01 / 255
     page.get_by_role("button", name="Let the source go on").click()
     expect(heading).to_have_text("Enters the network")
 
 
 def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
     # A run takes as long as six frames.
     page.evaluate(
@@ -98,26 +98,26 @@ def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show:
           };
         }"""
     )
-    start(sourced)
+    start_camera(sourced)
     begin = time.monotonic()
-    sourced.wait(4)
-    pause(page)
+    sourced.wait_input_count(4)
+    pause_camera(page)
     assert page.evaluate("() => most") == 1
-    assert sourced.count <= (time.monotonic() - begin) / 0.2 + 2
-    assert len(page.evaluate("() => views.fed.told")) <= sourced.count + 2
+    assert sourced.input_count <= (time.monotonic() - begin) / 0.2 + 2
+    assert len(page.evaluate("() => views.fed.told")) <= sourced.input_count + 2
 
 
 def test_python_hears_of_a_fast_source_ten_times_a_second(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
     page.evaluate(
         """() => {
           globalThis.heard = [];
-          views.state.feeder.value.tell = (still) => heard.push([still, performance.now()]);
+          views.state.feeder.value.reportFed = (still) => heard.push([still, performance.now()]);
         }"""
     )
-    sourced.set("images", playing=True, rate=60, **sourced.put_set(ITEMS, 10))
-    sourced.wait(40)
+    sourced.set_source("images", playing=True, rate=60, **sourced.add_dataset(DATASET_IMAGES, 10))
+    sourced.wait_input_count(40)
     page.get_by_role("button", name="Pause the source").click()
     page.wait_for_function("() => heard.at(-1)[0]")
     times = [at for still, at in page.evaluate("() => heard") if not still]
@@ -126,27 +126,27 @@ def test_python_hears_of_a_fast_source_ten_times_a_second(show: Show) -> None:
 
 
 def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    sourced.set("webcam", playing=True)
-    expect(page.get_by_role("button", name=START)).to_be_visible()
+    sourced.set_source("webcam", playing=True)
+    expect(page.get_by_role("button", name=START_LABEL)).to_be_visible()
     expect(page.locator(".nbg-drawer")).to_contain_text("The browser asks before it starts")
     assert page.evaluate("() => given.asked") == []
-    assert sourced.count == 0
-    page.get_by_role("button", name=START).click()
-    sourced.wait(2)
+    assert sourced.input_count == 0
+    page.get_by_role("button", name=START_LABEL).click()
+    sourced.wait_input_count(2)
     assert sourced.source["owner"] == "here" and sourced.source["playing"]
     assert page.evaluate("() => given.asked") == [{"video": {"facingMode": "user"}, "audio": False}]
 
 
 @pytest.mark.parametrize("end", ["another source", "off", "the view goes", "the Viewer closes"])
 def test_the_light_goes_out_when_the_camera_is_not_wanted(show: Show, end: str) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    start(sourced)
-    assert page.evaluate(LIVE) == ["live"]
+    start_camera(sourced)
+    assert page.evaluate(TRACK_STATES) == ["live"]
     if end == "another source":
-        sourced.set("noise")
+        sourced.set_source("noise")
     elif end == "off":
         page.get_by_role("button", name="Turn off").click()
         assert sourced.views.get("source") is None
@@ -157,11 +157,11 @@ def test_the_light_goes_out_when_the_camera_is_not_wanted(show: Show, end: str) 
     page.wait_for_function("() => given.tracks.every((track) => track.readyState === 'ended')")
 
 
-@pytest.mark.usefixtures("own_page")
+@pytest.mark.usefixtures("fresh_page")
 def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    start(sourced)
+    start_camera(sourced)
     page.clock.install()
     page.evaluate(
         """() => {
@@ -173,30 +173,30 @@ def test_a_hidden_page_pauses_and_after_a_minute_lets_go_of_the_camera(show: Sho
         }"""
     )
     page.clock.run_for(2_000)
-    count = sourced.count
+    count = sourced.input_count
     page.clock.run_for(20_000)
-    assert sourced.count <= count + 1
-    assert page.evaluate(LIVE) == ["live"]
+    assert sourced.input_count <= count + 1
+    assert page.evaluate(TRACK_STATES) == ["live"]
     page.clock.run_for(45_000)
-    assert page.evaluate(LIVE) == ["ended"]
+    assert page.evaluate(TRACK_STATES) == ["ended"]
     page.evaluate("() => hide(false)")
     page.wait_for_function("() => given.tracks.length === 2", polling=100)
-    assert page.evaluate(LIVE) == ["ended", "live"]
+    assert page.evaluate(TRACK_STATES) == ["ended", "live"]
     assert sourced.source["playing"]
 
 
 def test_out_of_sight_nothing_is_fed(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    start(sourced)
+    start_camera(sourced)
     page.evaluate("() => { document.body.style.paddingTop = '5000px'; }")
-    page.wait_for_function("() => [...views.state.seen.value.values()][0] === false")
+    page.wait_for_function("() => [...views.state.viewVisibility.value.values()][0] === false")
     page.wait_for_timeout(200)
-    count = sourced.count
+    count = sourced.input_count
     page.wait_for_timeout(300)
-    assert sourced.count == count
+    assert sourced.input_count == count
     page.evaluate("() => { document.body.style.paddingTop = '0'; }")
-    sourced.wait(count + 3)
+    sourced.wait_input_count(count + 3)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_out_of_sight_nothing_is_fed(show: Show) -> None:
 def test_each_failure_is_said_and_another_source_stays_usable(
     show: Show, trouble: str, says: str
 ) -> None:
-    sourced = opened(show, width=848)
+    sourced = open_camera_page(show, width=848)
     page = sourced.page
     page.evaluate(
         """name => {
@@ -219,25 +219,25 @@ def test_each_failure_is_said_and_another_source_stays_usable(
         }""",
         trouble,
     )
-    sourced.open()
+    sourced.open_drawer()
     page.locator("[data-kind=webcam]").click()
-    page.get_by_role("button", name=START).click()
+    page.get_by_role("button", name=START_LABEL).click()
     alert = page.locator(".nbg-drawer [role=alert]")
     expect(alert).to_contain_text(says)
     expect(alert).to_contain_text("choose another source")
-    expect(page.get_by_role("button", name=START)).to_be_enabled()
+    expect(page.get_by_role("button", name=START_LABEL)).to_be_enabled()
     page.locator("[data-kind=noise]").click()
-    sourced.wait(1)
+    sourced.wait_input_count(1)
     expect(page.locator(".nbg-drawer [role=alert]")).to_have_count(0)
 
 
 def test_a_page_of_plain_http_says_what_cameras_need(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
     page.evaluate("() => Object.defineProperty(window, 'isSecureContext', { value: false })")
-    sourced.open()
+    sourced.open_drawer()
     page.locator("[data-kind=webcam]").click()
-    page.get_by_role("button", name=START).click()
+    page.get_by_role("button", name=START_LABEL).click()
     expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text(
         "Cameras need https or localhost"
     )
@@ -245,7 +245,7 @@ def test_a_page_of_plain_http_says_what_cameras_need(show: Show) -> None:
 
 
 def test_a_frame_that_may_not_have_the_camera_says_so(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
     page.evaluate(
         """() => {
@@ -253,46 +253,46 @@ def test_a_frame_that_may_not_have_the_camera_says_so(show: Show) -> None:
             Promise.reject(new DOMException('Permissions policy violation', 'NotAllowedError'));
         }"""
     )
-    sourced.open()
+    sourced.open_drawer()
     page.locator("[data-kind=webcam]").click()
-    page.get_by_role("button", name=START).click()
+    page.get_by_role("button", name=START_LABEL).click()
     expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text(
         "The page around this one keeps the camera to itself"
     )
 
 
 def test_a_camera_that_is_unplugged_is_said_and_can_be_started_again(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    start(sourced)
+    start_camera(sourced)
     page.evaluate("() => given.tracks[0].onended()")
     expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text("pictures have ended")
-    assert page.evaluate(LIVE) == ["ended"]
-    count = sourced.count
-    page.get_by_role("button", name=START).click()
-    sourced.wait(count + 2)
+    assert page.evaluate(TRACK_STATES) == ["ended"]
+    count = sourced.input_count
+    page.get_by_role("button", name=START_LABEL).click()
+    sourced.wait_input_count(count + 2)
 
 
-@pytest.mark.usefixtures("own_page")
+@pytest.mark.usefixtures("fresh_page")
 def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
     page.emulate_media(reduced_motion="reduce")
-    sourced.open()
+    sourced.open_drawer()
     page.locator("[data-kind=webcam]").click()
     expect(page.locator(".nbg-drawer")).to_contain_text("It begins paused")
-    page.get_by_role("button", name=START).click()
+    page.get_by_role("button", name=START_LABEL).click()
     sourced.wait_phase("still")
     page.wait_for_timeout(300)
-    assert sourced.count == 1 and not sourced.source["playing"]
+    assert sourced.input_count == 1 and not sourced.source["playing"]
     page.get_by_role("button", name="Let the source go on").click()
-    sourced.wait(4)
+    sourced.wait_input_count(4)
 
 
 def test_space_pauses_and_goes_on(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    start(sourced)
+    start_camera(sourced)
     page.locator(".nbglcnn").focus()
     page.keyboard.press("Space")
     sourced.wait_phase("still")
@@ -303,12 +303,12 @@ def test_space_pauses_and_goes_on(show: Show) -> None:
 
 
 def test_another_pages_camera_leaves_this_one_alone(show: Show) -> None:
-    sourced = opened(show)
+    sourced = open_camera_page(show)
     page = sourced.page
-    start(sourced)
-    sourced.set("webcam", owner="another", playing=True)
+    start_camera(sourced)
+    sourced.set_source("webcam", owner="another", playing=True)
     sourced.wait_phase("elsewhere")
-    assert page.evaluate(LIVE) == ["ended"]
+    assert page.evaluate(TRACK_STATES) == ["ended"]
     expect(page.locator(".nbg-chosen-source")).to_contain_text("in another page")
     page.get_by_role("button", name="Start it here").click()
     sourced.wait_phase("live")

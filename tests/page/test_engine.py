@@ -11,31 +11,33 @@ from playwright.sync_api import Error, Page
 from torch import nn
 
 import nbglcnn
-from engine_page import Engine
-from equal import assert_equal
-from fed import PICTURES, pillow, pixels_of, random_picture
+from assertions import assert_equal
+from engine_page import EnginePage
 from nbglcnn import load
 from nbglcnn.lowering.lower import lower
-from nbglcnn.lowering.patches import changed_numbers, patches
+from nbglcnn.lowering.patches import changed_elements, make_patches
 from nbglcnn.plan.schema import Patch
-from page import JOB, ONE_RENDERER, decode, encode
+from picture_input import PICTURE_SCRIPT, encode_picture, make_random_picture, resize_with_pillow
+from webgl_page import DRAW_JOB, ONE_RENDERER, decode, encode
 
 IMAGES = np.random.default_rng(2).standard_normal((1, 3, 9, 7)).astype(np.float32)
 
 
-OBSERVED = "() => page.engine.signals.plan.value.values.map(({ key }) => key)"
+OBSERVED_KEYS = "() => page.engine.signals.plan.value.values.map(({ key }) => key)"
 
 
-def check(engine: Engine, model: nn.Sequential, images: np.ndarray = IMAGES) -> None:
+def assert_layers_equal(
+    engine: EnginePage, model: nn.Sequential, images: np.ndarray = IMAGES
+) -> None:
     """Every observed layer has PyTorch's values."""
-    for name, value in outputs(model, images).items():
-        if name in engine.page.evaluate(OBSERVED):
+    for name, value in torch_layers(model, images).items():
+        if name in engine.page.evaluate(OBSERVED_KEYS):
             assert_equal(engine.read(name).reshape(value.shape), value, name=name)
 
 
 @pytest.fixture
-def engine(gl_page: Callable[..., Page], backend: str) -> Engine:
-    return Engine(gl_page(backend))
+def engine(gl_page: Callable[..., Page], backend: str) -> EnginePage:
+    return EnginePage(gl_page(backend))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def model() -> nn.Sequential:
     ).eval()
 
 
-def outputs(model: nn.Sequential, images: np.ndarray) -> dict[str, np.ndarray]:
+def torch_layers(model: nn.Sequential, images: np.ndarray) -> dict[str, np.ndarray]:
     values, x = {}, torch.from_numpy(images.copy())
     with torch.inference_mode():
         for name, layer in model.named_children():
@@ -56,105 +58,109 @@ def outputs(model: nn.Sequential, images: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def test_plan_bytes_go_in_and_pictures_and_values_come_out(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
-    check(engine, model)
-    job = JOB | {"key": "2", "channels": [1], "map": "grey", "range": {"mode": "channel"}}
+    assert_layers_equal(engine, model)
+    job = DRAW_JOB | {"key": "2", "channels": [1], "colormap": "grey", "range": {"mode": "channel"}}
     drawn = base64.b64decode(engine.page.evaluate("j => page.draw(j)", job))
-    channel = outputs(model, IMAGES)["2"][0, 1].ravel()
+    channel = torch_layers(model, IMAGES)["2"][0, 1].ravel()
     brightness = np.frombuffer(drawn, np.uint8).reshape(-1, 4)[np.argsort(channel), 0]
     assert (np.diff(brightness.astype(int)) >= 0).all()
     assert (brightness.min(), brightness.max()) == (0, 255)
-    assert engine.page.evaluate("() => [page.engine.frame, page.engine.views]") == [1, 0]
+    assert engine.page.evaluate("() => [page.engine.runCount, page.engine.viewCount]") == [1, 0]
 
 
 @ONE_RENDERER
 def test_pictures_go_in_in_the_place_of_the_contents_input(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     """Also into the next Plan; a film without a picture yet leaves the input as it is."""
-    engine.page.evaluate(PICTURES)
+    engine.page.evaluate(PICTURE_SCRIPT)
     engine.page.evaluate(
-        "() => page.engine.feed({ key: 'input', picture: document.createElement('video') })"
+        "() => page.engine.overrideInput("
+        "{ key: 'input', picture: document.createElement('video') })"
     )
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
-    check(engine, model)
-    picture = random_picture(30, 25)
+    assert_layers_equal(engine, model)
+    picture = make_random_picture(30, 25)
     feed = """async (given) => {
       const picture = fed.kinds.canvas(fed.pixels(...given));
-      await page.engine.feed({ key: "input", picture, mirrored: true });
+      await page.engine.overrideInput({ key: "input", picture, mirrored: true });
     }"""
-    engine.page.evaluate(feed, pixels_of(picture))
-    x = pillow(picture, IMAGES.shape, "crop", mirrored=True).astype(np.float32) / 255
-    check(engine, model, x)
+    engine.page.evaluate(feed, encode_picture(picture))
+    x = resize_with_pillow(picture, IMAGES.shape, "crop", mirrored=True).astype(np.float32) / 255
+    assert_layers_equal(engine, model, x)
     engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), -IMAGES)
-    check(engine, model, x)
-    engine.page.evaluate("() => page.engine.feed(null)")
-    check(engine, model, -IMAGES)
+    assert_layers_equal(engine, model, x)
+    engine.page.evaluate("() => page.engine.overrideInput(null)")
+    assert_layers_equal(engine, model, -IMAGES)
 
 
 @ONE_RENDERER
 def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
-    first = engine.counted()
+    first = engine.take_counters()
     engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), IMAGES)
-    again = engine.counted()
+    again = engine.take_counters()
     assert first["compiled"] > 10 and again["compiled"] == 0
     assert again["uploaded"] < first["uploaded"] / 2
     assert again["sessions"] == 1
     assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
-    check(engine, model)
+    assert_layers_equal(engine, model)
     engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), -IMAGES)
-    check(engine, model, -IMAGES)  # the weights are there still
-    assert engine.page.evaluate("() => page.engine.frame") == 3, "runs of both Plans"
+    assert_layers_equal(engine, model, -IMAGES)  # the weights are there still
+    assert engine.page.evaluate("() => page.engine.runCount") == 3, "runs of both Plans"
 
 
 @ONE_RENDERER
 def test_another_precision_keeps_the_pictures_until_its_own_are_there(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
-    assert engine.counted()["compiled"] > 10
+    assert engine.take_counters()["compiled"] > 10
     engine.show(nbglcnn.compile(model, IMAGES, precision="float16"), IMAGES)
-    again = engine.counted()
+    again = engine.take_counters()
     # Weights are written anew, into textures of another format; shaders do not name it.
     assert (again["compiled"], again["sessions"]) == (0, 1)
     assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
-    for name, value in outputs(model, IMAGES).items():
+    for name, value in torch_layers(model, IMAGES).items():
         assert_equal(engine.read(name).reshape(value.shape), value, rtol=2e-2, name=name)
 
 
 @ONE_RENDERER
 def test_a_plans_shaders_are_compiled_before_its_weights_are_there(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     plan = nbglcnn.compile(model, IMAGES)
-    content = engine.content(plan, IMAGES)
-    engine.page.evaluate("a => page.engine.prepare('not here')")
-    assert engine.counted()["compiled"] == 0
+    content = engine.add_content(plan, IMAGES)
+    engine.page.evaluate("a => page.engine.compileAhead('not here')")
+    assert engine.take_counters()["compiled"] == 0
     before = engine.page.evaluate("() => page.alive()")
     engine.page.evaluate(
-        "async (a) => { for (const _ of [1, 2]) page.engine.prepare(a.plan); await page.ahead(); }",
+        "async (a) => { for (const _ of [1, 2]) page.engine.compileAhead(a.plan); "
+        "await page.ahead(); }",
         content,
     )
     assert engine.page.evaluate("() => page.engine.signals.plan.value.name") == "Sequential"
     assert engine.page.evaluate("() => page.alive().programs") > len(plan.header.programs)
-    early = engine.counted()
+    early = engine.take_counters()
     assert early["compiled"] > len(plan.header.programs) and early["uploaded"] == 0
     engine.page.evaluate("a => page.engine.show(a)", content)
-    check(engine, model)
-    assert engine.counted()["compiled"] <= 1, "the vertex shader, or one that only reading needs"
+    assert_layers_equal(engine, model)
+    assert engine.take_counters()["compiled"] <= 1, (
+        "the vertex shader, or one that only reading needs"
+    )
     engine.page.evaluate("() => page.engine.release()")
     assert engine.page.evaluate("() => page.alive()") == before
 
 
 @ONE_RENDERER
-def test_what_is_wrong_with_a_plan_is_said_when_it_is_shown(engine: Engine) -> None:
-    engine.put("damaged", b"no Plan at all")
-    engine.page.evaluate("() => page.engine.prepare('damaged')")
+def test_what_is_wrong_with_a_plan_is_said_when_it_is_shown(engine: EnginePage) -> None:
+    engine.add_blob("damaged", b"no Plan at all")
+    engine.page.evaluate("() => page.engine.compileAhead('damaged')")
     assert engine.page.evaluate("() => page.engine.signals.plan.value") is None
     with pytest.raises(Error, match="Plan"):
         engine.page.evaluate("() => page.engine.show({ plan: 'damaged', weights: [], inputs: [] })")
@@ -162,10 +168,10 @@ def test_what_is_wrong_with_a_plan_is_said_when_it_is_shown(engine: Engine) -> N
 
 @ONE_RENDERER
 def test_the_old_network_is_gone_when_another_cannot_be_made(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
-    other = engine.content(nbglcnn.compile(model[:1], IMAGES), IMAGES)
+    other = engine.add_content(nbglcnn.compile(model[:1], IMAGES), IMAGES)
     with pytest.raises(Error, match="its weights or inputs don't belong together"):
         engine.page.evaluate("a => page.engine.show(a)", other | {"weights": []})
     with pytest.raises(Error, match="nothing is shown"):
@@ -175,64 +181,68 @@ def test_the_old_network_is_gone_when_another_cannot_be_made(
 
 @ONE_RENDERER
 def test_another_input_in_the_place_of_a_fed_one_runs_nothing(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     plan = nbglcnn.compile(model, IMAGES)
     engine.show(plan, IMAGES)
-    feed = """([key, text]) => page.engine.feed(text && {
+    feed = """([key, text]) => page.engine.overrideInput(text && {
       key, data: new Float32Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer),
     })"""
     key = plan.header.inputs[0].key
     engine.page.evaluate(feed, [key, encode(-IMAGES)])
-    check(engine, model, -IMAGES)
-    frames = engine.page.evaluate("() => page.engine.frame")
+    assert_layers_equal(engine, model, -IMAGES)
+    frames = engine.page.evaluate("() => page.engine.runCount")
     engine.show(plan, 2 * IMAGES)  # as Python does that takes over what was fed
-    assert engine.page.evaluate("() => page.engine.frame") == frames
-    check(engine, model, -IMAGES)
+    assert engine.page.evaluate("() => page.engine.runCount") == frames
+    assert_layers_equal(engine, model, -IMAGES)
     engine.page.evaluate(feed, [key, None])
-    check(engine, model, 2 * IMAGES)
+    assert_layers_equal(engine, model, 2 * IMAGES)
 
 
 @ONE_RENDERER
 def test_weights_that_change_in_one_network_stay_in_another(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     plan = nbglcnn.compile(model, IMAGES)
     engine.show(plan, IMAGES)
-    content = engine.content(plan, IMAGES)
-    engine.counted()
+    content = engine.add_content(plan, IMAGES)
+    engine.take_counters()
     engine.page.evaluate(
         "async (a) => { page.second = page.makeEngine(); await page.second.show(a); }", content
     )
-    assert engine.counted()["uploaded"] < sum(blob.nbytes for blob in plan.blobs.values())
+    assert engine.take_counters()["uploaded"] < sum(blob.nbytes for blob in plan.blobs.values())
     changed = copy.deepcopy(model)
     with torch.no_grad():
         changed[0].weight.mul_(-2)
-    new = engine.content(nbglcnn.compile(changed, IMAGES))["weights"]  # for the Plan that is there
+    new = engine.add_content(nbglcnn.compile(changed, IMAGES))[
+        "weights"
+    ]  # for the Plan that is there
     engine.page.evaluate("a => page.engine.show(a)", content | {"weights": new})
-    check(engine, changed)
-    other = engine.content(plan, -IMAGES)
+    assert_layers_equal(engine, changed)
+    other = engine.add_content(plan, -IMAGES)
     engine.page.evaluate("a => page.second.show(a)", other)
     kept = decode(engine.page.evaluate("() => page.read('3', page.second)"))
-    expected = outputs(model, -IMAGES)["3"]
+    expected = torch_layers(model, -IMAGES)["3"]
     assert_equal(kept.reshape(expected.shape), expected)
 
 
-def test_a_lost_context_comes_back_without_a_client(engine: Engine, model: nn.Sequential) -> None:
+def test_a_lost_context_comes_back_without_a_client(
+    engine: EnginePage, model: nn.Sequential
+) -> None:
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
     engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
     engine.page.wait_for_function("() => page.told.includes('lost')")
-    assert engine.page.evaluate("() => page.engine.shown === undefined")
-    plan = engine.page.evaluate("() => page.engine.content.plan")
+    assert engine.page.evaluate("() => page.engine.currentContent === undefined")
+    plan = engine.page.evaluate("() => page.engine.loadedContent.plan")
     assert plan == nbglcnn.compile(model, IMAGES).hash, "what is loaded stays"
     engine.page.evaluate("() => page.lost.restoreContext()")
-    engine.page.wait_for_function("() => page.engine.shown !== undefined")
-    check(engine, model)
+    engine.page.wait_for_function("() => page.engine.currentContent !== undefined")
+    assert_layers_equal(engine, model)
 
 
 @ONE_RENDERER
 def test_nothing_stays_on_the_device_when_an_engine_is_closed(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     before = engine.page.evaluate("() => page.alive()")
     engine.show(nbglcnn.compile(model, IMAGES), IMAGES)
@@ -247,10 +257,10 @@ def test_nothing_stays_on_the_device_when_an_engine_is_closed(
 def test_a_patch_uploads_its_rectangle_and_survives_all_that_weights_do(
     gl_page: Callable[..., Page], backend: str, model: nn.Sequential
 ) -> None:
-    engine = Engine(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"))
+    engine = EnginePage(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"))
     graph, _ = load.load(model, IMAGES)
     plan = lower(graph)
-    content = engine.content(plan, IMAGES)
+    content = engine.add_content(plan, IMAGES)
     engine.page.evaluate("a => page.engine.show(a)", content)
     changed = copy.deepcopy(model)
 
@@ -258,66 +268,66 @@ def test_a_patch_uploads_its_rectangle_and_survives_all_that_weights_do(
         nonlocal graph
         with torch.no_grad():
             changed[3].weight[index] = number
-        old, graph = graph, load.with_numbers(graph, "3.weight", index, number)
-        found = patches(plan, old, graph, changed_numbers(old, graph))
+        old, graph = graph, load.replace_elements(graph, "3.weight", index, number)
+        found = make_patches(plan, old, graph, changed_elements(old, graph))
         assert found is not None and len(found) == 1
-        engine.counted()
+        engine.take_counters()
         engine.patch(content, found)
-        check(engine, changed)
+        assert_layers_equal(engine, changed)
 
     change((1, 2, 0, 1), 5.0)
-    did = engine.counted()
+    did = engine.take_counters()
     assert did == {"uploaded": 0, "patched": 16, "compiled": 0, "sessions": 0}
     change((3, 5, 2, 2), -4.0)
-    assert engine.counted()["patched"] == 16
+    assert engine.take_counters()["patched"] == 16
 
     # A lost context, and a network that is let go and shown again.
     engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
     engine.page.wait_for_function("() => page.told.includes('lost')")
     engine.page.evaluate("() => page.lost.restoreContext()")
-    engine.page.wait_for_function("() => page.engine.shown !== undefined")
-    check(engine, changed)
-    engine.page.evaluate("() => { page.all = page.engine.shown; page.engine.release(); }")
+    engine.page.wait_for_function("() => page.engine.currentContent !== undefined")
+    assert_layers_equal(engine, changed)
+    engine.page.evaluate("() => { page.all = page.engine.currentContent; page.engine.release(); }")
     engine.page.evaluate("() => page.engine.show(page.all)")
-    check(engine, changed)
+    assert_layers_equal(engine, changed)
 
     # Other inputs keep it; the weights that were there before it bring them back.
     other = IMAGES[:, :, ::-1].copy()
-    content["inputs"] = engine.content(plan, other)["inputs"]
+    content["inputs"] = engine.add_content(plan, other)["inputs"]
     engine.patch(content, [])
-    check(engine, changed, other)
+    assert_layers_equal(engine, changed, other)
     engine.page.evaluate("a => page.engine.show(a)", content)
-    check(engine, model, other)
+    assert_layers_equal(engine, model, other)
 
 
 @ONE_RENDERER
 def test_a_patch_is_not_shared_with_another_engine_of_these_weights(
-    engine: Engine, model: nn.Sequential
+    engine: EnginePage, model: nn.Sequential
 ) -> None:
     graph, _ = load.load(model, IMAGES)
     plan = lower(graph)
-    content = engine.content(plan, IMAGES)
+    content = engine.add_content(plan, IMAGES)
     engine.page.evaluate("a => page.engine.show(a)", content)
     engine.page.evaluate("a => (page.second = page.makeEngine()).show(a)", content)
-    after = load.with_numbers(graph, "3.weight", (0, 0, 0, 0), 9.0)
-    engine.counted()
-    engine.patch(content, patches(plan, graph, after, changed_numbers(graph, after)) or [])
+    after = load.replace_elements(graph, "3.weight", (0, 0, 0, 0), 9.0)
+    engine.take_counters()
+    engine.patch(content, make_patches(plan, graph, after, changed_elements(graph, after)) or [])
     [texture] = {w.texture for w in plan.header.weights if "3.weight" in w.recipe.sources}
     [whole] = [plan.blobs[w.hash].nbytes for w in plan.header.weights if w.texture == texture]
-    assert engine.counted() == {"uploaded": whole, "patched": 0, "compiled": 0, "sessions": 0}
+    assert engine.take_counters() == {"uploaded": whole, "patched": 0, "compiled": 0, "sessions": 0}
     changed = copy.deepcopy(model)
     with torch.no_grad():
         changed[3].weight[0, 0, 0, 0] = 9.0
-    check(engine, changed)
-    engine.page.evaluate("a => page.second.show(a, { again: true })", content)
+    assert_layers_equal(engine, changed)
+    engine.page.evaluate("a => page.second.show(a, { rerun: true })", content)
     second = decode(engine.page.evaluate("k => page.read(k, page.second)", "3"))
-    assert_equal(second.reshape(1, 4, 7, 5), outputs(model, IMAGES)["3"])
+    assert_equal(second.reshape(1, 4, 7, 5), torch_layers(model, IMAGES)["3"])
 
 
 @ONE_RENDERER
-def test_a_patch_that_does_not_fit_is_refused(engine: Engine, model: nn.Sequential) -> None:
+def test_a_patch_that_does_not_fit_is_refused(engine: EnginePage, model: nn.Sequential) -> None:
     plan = nbglcnn.compile(model, IMAGES)
-    content = engine.content(plan, IMAGES)
+    content = engine.add_content(plan, IMAGES)
     engine.page.evaluate("a => page.engine.show(a)", content)
     weight = plan.header.weights[0].texture
     size = plan.header.textures[weight]
@@ -332,4 +342,4 @@ def test_a_patch_that_does_not_fit_is_refused(engine: Engine, model: nn.Sequenti
     with pytest.raises(Error, match="holds no weight"):
         engine.patch(content, [Patch(10_000, 0, 0, 0, one)])
     engine.page.evaluate("a => page.engine.show(a)", content)
-    check(engine, model)
+    assert_layers_equal(engine, model)

@@ -7,32 +7,32 @@ import pytest
 import torch
 from torch import nn
 
-from carrier import LAYOUTS, carrier
-from colours import MAGENTA, SIGNED, rgb, signed
+from colours import MAGENTA, SIGNED_STOPS, parse_colours, signed_colours
+from layout_plans import LAYOUTS, layout_plan
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.layout import NCHW, Layout
-from page import JOB, ONE_RENDERER, GlPage
+from webgl_page import DRAW_JOB, ONE_RENDERER, GlPage
 
 # matplotlib's and d3's viridis at 0, 1/4, 1/2, 3/4 and 1.
 VIRIDIS = ["440154", "3b528b", "21918c", "5ec962", "fde725"]
-STEP = 6  # of 255: neighbouring texels of a colour map differ by less
+COLOUR_TOLERANCE = 6  # of 255: neighbouring texels of a colour map differ by less
 
 
-def shown(
+def draw_layout(
     gl: GlPage,
     layout: Layout,
     array: np.ndarray,
     *jobs: dict[str, Any],
     nchw: NCHW | None = None,
 ) -> list[np.ndarray]:
-    session = gl.open(carrier(layout, nchw))
+    session = gl.open(layout_plan(layout, nchw))
     gl.write(session, "x", array)
     gl.run(session)
     return gl.draw(session, *({"key": "x", **job} for job in jobs))
 
 
-def close(pixels: np.ndarray, colours: np.ndarray, step: float = STEP) -> None:
+def assert_close(pixels: np.ndarray, colours: np.ndarray, step: float = COLOUR_TOLERANCE) -> None:
     assert pixels.shape[:2] == colours.shape[:2]
     np.testing.assert_allclose(pixels[..., :3], colours, atol=step)
     assert (pixels[..., 3] == 255).all()
@@ -47,13 +47,13 @@ def test_maps_of_every_layout_have_the_colours_of_their_values(gl: GlPage, name:
     columns = max(1, min(3, 2000 // w))
     image = n - 1
     job = {"image": image, "channels": channels, "columns": columns, "gap": 1}
-    [pixels] = shown(gl, layout, array, job)
+    [pixels] = draw_layout(gl, layout, array, job)
     across = min(columns, c)
     assert pixels.shape[:2] == (-(-c // columns) * (h + 1) - 1, across * (w + 1) - 1)
     most = np.abs(array[image]).max()
     for slot, channel in enumerate(channels):
         y, x = slot // columns * (h + 1), slot % columns * (w + 1)
-        close(pixels[y : y + h, x : x + w], signed(array[image, channel], most))
+        assert_close(pixels[y : y + h, x : x + w], signed_colours(array[image, channel], most))
         assert (pixels[y : y + h, x + w : x + w + 1] == 0).all(), "a gap is not transparent"
 
 
@@ -79,18 +79,18 @@ def test_maps_in_another_frame_than_they_lie_in_have_the_colours_of_their_values
         job = {"image": n - 1, "channels": channels, "columns": 3, "gap": 1}
         jobs = [job | {"range": {"mode": mode}} for mode in ("layer", "channel")]
         fixed = {"mode": "fixed", "high": 3.0}
-        [*drawn, small] = shown(
+        [*drawn, small] = draw_layout(
             gl, layout, array, *jobs, job | {"scale": 0.5, "range": fixed}, nchw=nchw
         )
         for pixels, each in zip(drawn, (False, True), strict=True):
             for slot, channel in enumerate(channels):
                 y, x = slot // 3 * (h + 1), slot % 3 * (w + 1)
                 most = np.abs(array[n - 1, channel] if each else array[n - 1]).max()
-                colours = signed(array[n - 1, channel], most)
-                close(pixels[y : y + h, x : x + w], colours)
+                colours = signed_colours(array[n - 1, channel], most)
+                assert_close(pixels[y : y + h, x : x + w], colours)
         if h % 2 == w % 2 == 0:
             mean = array[n - 1, channels[0]].reshape(h // 2, 2, w // 2, 2).mean((1, 3))
-            close(small[: h // 2, : w // 2], signed(mean, 3))
+            assert_close(small[: h // 2, : w // 2], signed_colours(mean, 3))
 
 
 @pytest.mark.parametrize("nchw", [(1, 5, 3, 4), (1, 3, 4, 5)], ids=["as it lies", "reshaped"])
@@ -99,27 +99,27 @@ def test_the_greatest_value_of_a_negative_layer_is_not_the_zero_of_unused_lanes(
 ) -> None:
     array = -1 - np.random.default_rng(7).random(nchw).astype(np.float32)
     channels = list(range(nchw[1]))
-    job = {"channels": channels, "columns": nchw[1], "map": "viridis"}
-    last = {"channels": channels[-1:], "map": "viridis", "range": {"mode": "channel"}}
+    job = {"channels": channels, "columns": nchw[1], "colormap": "viridis"}
+    last = {"channels": channels[-1:], "colormap": "viridis", "range": {"mode": "channel"}}
     for maps, pixels in zip(
         (array[0], array[0, -1:]),
-        shown(gl, Layout((1, 5, 3, 4)), array, job, last, nchw=nchw),
+        draw_layout(gl, Layout((1, 5, 3, 4)), array, job, last, nchw=nchw),
         strict=True,
     ):
         row = maps.transpose(1, 0, 2).reshape(nchw[2], -1)
         for value, colour in ((maps.min(), VIRIDIS[0]), (maps.max(), VIRIDIS[-1])):
-            close(pixels[row == value][None], rgb(colour)[None])
+            assert_close(pixels[row == value][None], parse_colours(colour)[None])
 
 
 def test_zero_is_exactly_the_colour_of_the_page(gl: GlPage) -> None:
     layout = Layout((1, 1, 2, 3))
     array = np.array([[[[0, -0.0, 5], [-5, 0, 1]]]], np.float32)
     for theme, zero in (("light", [255, 255, 255]), ("dark", [0x0F, 0x12, 0x16])):
-        [pixels] = shown(gl, layout, array, {"channels": [0], "theme": theme})
+        [pixels] = draw_layout(gl, layout, array, {"channels": [0], "theme": theme})
         assert pixels[0, 0, :3].tolist() == pixels[0, 1, :3].tolist() == zero
-        close(pixels, signed(array[0, 0], 5, theme))
-        assert pixels[0, 2, :3].tolist() == rgb(SIGNED[theme])[-1].tolist()
-        assert pixels[1, 0, :3].tolist() == rgb(SIGNED[theme])[0].tolist()
+        assert_close(pixels, signed_colours(array[0, 0], 5, theme))
+        assert pixels[0, 2, :3].tolist() == parse_colours(SIGNED_STOPS[theme])[-1].tolist()
+        assert pixels[1, 0, :3].tolist() == parse_colours(SIGNED_STOPS[theme])[0].tolist()
 
 
 def test_each_range_gives_its_own_colours(gl: GlPage) -> None:
@@ -128,7 +128,7 @@ def test_each_range_gives_its_own_colours(gl: GlPage) -> None:
     array *= np.arange(1, 6, dtype=np.float32)[:, None, None]
     one = {"channels": [1]}
     fixed = {"mode": "fixed", "low": -0.5, "high": 2.0}
-    by_channel, by_layer, by_numbers = shown(
+    by_channel, by_layer, by_numbers = draw_layout(
         gl,
         layout,
         array,
@@ -136,9 +136,9 @@ def test_each_range_gives_its_own_colours(gl: GlPage) -> None:
         one | {"range": {"mode": "layer"}},
         one | {"range": fixed},
     )
-    close(by_channel, signed(array[0, 1], np.abs(array[0, 1]).max()))
-    close(by_layer, signed(array[0, 1], np.abs(array[0]).max()))
-    close(by_numbers, signed(array[0, 1], 2.0))
+    assert_close(by_channel, signed_colours(array[0, 1], np.abs(array[0, 1]).max()))
+    assert_close(by_layer, signed_colours(array[0, 1], np.abs(array[0]).max()))
+    assert_close(by_numbers, signed_colours(array[0, 1], 2.0))
 
 
 def test_two_images_of_one_value_in_one_batch_have_their_own_ranges(gl: GlPage) -> None:
@@ -146,45 +146,45 @@ def test_two_images_of_one_value_in_one_batch_have_their_own_ranges(gl: GlPage) 
     array = np.random.default_rng(2).standard_normal(layout.nchw).astype(np.float32)
     array *= np.arange(1, 7, dtype=np.float32)[:, None, None, None]
     jobs = [{"channels": [0], "image": image} for image in (0, 5, 0)]
-    for job, pixels in zip(jobs, shown(gl, layout, array, *jobs), strict=True):
+    for job, pixels in zip(jobs, draw_layout(gl, layout, array, *jobs), strict=True):
         image = job["image"]
-        close(pixels, signed(array[image, 0], np.abs(array[image]).max()))
+        assert_close(pixels, signed_colours(array[image, 0], np.abs(array[image]).max()))
 
 
 def test_sequential_maps_run_from_minimum_to_maximum_or_around_zero(gl: GlPage) -> None:
     layout = Layout((1, 1, 1, 5))
     array = np.array([[[[-1, 0, 1, 2, 3]]]], np.float32)
-    job = {"channels": [0], "map": "viridis"}
-    spread, around, grey = shown(
+    job = {"channels": [0], "colormap": "viridis"}
+    spread, around, grey = draw_layout(
         gl,
         layout,
         array,
         job | {"range": {"mode": "layer"}},
         job | {"range": {"mode": "layer", "symmetric": True}},
-        job | {"map": "grey"},
+        job | {"colormap": "grey"},
     )
-    close(spread[0][None], rgb(" ".join(VIRIDIS))[None])
-    close(around[:, 1:2], rgb(VIRIDIS[2])[None])
-    close(around[:, 4:5], rgb(VIRIDIS[4])[None])
-    close(grey, np.linspace(0, 255, 5)[None, :, None].repeat(3, -1), 1)
+    assert_close(spread[0][None], parse_colours(" ".join(VIRIDIS))[None])
+    assert_close(around[:, 1:2], parse_colours(VIRIDIS[2])[None])
+    assert_close(around[:, 4:5], parse_colours(VIRIDIS[4])[None])
+    assert_close(grey, np.linspace(0, 255, 5)[None, :, None].repeat(3, -1), 1)
 
 
 def test_a_constant_map_has_a_colour(gl: GlPage) -> None:
     layout = Layout((1, 1, 2, 2))
     for value, map_ in ((0, "signed"), (0, "viridis"), (3, "viridis")):
         array = np.full(layout.nchw, value, np.float32)
-        [pixels] = shown(gl, layout, array, {"channels": [0], "map": map_})
-        expected = [255, 255, 255] if map_ == "signed" else rgb(VIRIDIS[0])[0]
-        close(pixels, np.broadcast_to(expected, (2, 2, 3)))
+        [pixels] = draw_layout(gl, layout, array, {"channels": [0], "colormap": map_})
+        expected = [255, 255, 255] if map_ == "signed" else parse_colours(VIRIDIS[0])[0]
+        assert_close(pixels, np.broadcast_to(expected, (2, 2, 3)))
 
 
 def test_the_largest_floats_keep_their_order(gl: GlPage) -> None:
     layout = Layout((1, 1, 1, 5))
     array = np.array([[[[-3.4e38, -1.7e38, 0, 1.7e38, 3.4e38]]]], np.float32)
     job = {"channels": [0]}
-    one, other = shown(gl, layout, array, job, job | {"map": "viridis"})
-    close(one, signed(array[0, 0] / 1e38, 3.4))
-    close(other, rgb(" ".join(VIRIDIS))[None])
+    one, other = draw_layout(gl, layout, array, job, job | {"colormap": "viridis"})
+    assert_close(one, signed_colours(array[0, 0] / 1e38, 3.4))
+    assert_close(other, parse_colours(" ".join(VIRIDIS))[None])
 
 
 def test_nan_is_hatched_and_infinity_is_solid_magenta(gl: GlPage) -> None:
@@ -194,8 +194,8 @@ def test_nan_is_hatched_and_infinity_is_solid_magenta(gl: GlPage) -> None:
     array[0, 0, :6, 6:] = np.inf
     array[0, 0, 6:, 6:] = -np.inf
     array[0, 1, 0, 0] = 2
-    for job in ({"as": "maps"}, {"as": "grey"}, {"map": "magma"}):
-        [pixels] = shown(gl, layout, array, {"channels": [0, 1], "columns": 2} | job)
+    for job in ({"drawMode": "maps"}, {"drawMode": "grey"}, {"colormap": "magma"}):
+        [pixels] = draw_layout(gl, layout, array, {"channels": [0, 1], "columns": 2} | job)
         assert (pixels[:, 6:12] == MAGENTA).all()
         hatched = {tuple(p) for p in pixels[:, :6].reshape(-1, 4).tolist()}
         assert hatched == {tuple(MAGENTA), (0, 0, 0, 255)}
@@ -207,16 +207,16 @@ def test_pictures_are_grey_or_rgb_without_a_colour_map(gl: GlPage) -> None:
     layout = Layout((2, 4, 3, 5), (1, 2, 2))
     array = np.random.default_rng(5).random(layout.nchw).astype(np.float32) * 4 - 2
     fixed = {"range": {"mode": "fixed", "low": -2, "high": 2}, "image": 1}
-    grey, colour = shown(
+    grey, colour = draw_layout(
         gl,
         layout,
         array,
-        fixed | {"as": "grey", "channels": [3]},
-        fixed | {"as": "rgb", "channels": [2, 0, 1]},
+        fixed | {"drawMode": "grey", "channels": [3]},
+        fixed | {"drawMode": "rgb", "channels": [2, 0, 1]},
     )
     levels = (array[1] + 2) / 4 * 255
-    close(grey, np.repeat(levels[3][..., None], 3, -1), 1)
-    close(colour, levels[[2, 0, 1]].transpose(1, 2, 0), 1)
+    assert_close(grey, np.repeat(levels[3][..., None], 3, -1), 1)
+    assert_close(colour, levels[[2, 0, 1]].transpose(1, 2, 0), 1)
 
 
 def test_a_colour_that_an_image_does_not_have_is_black_whatever_was_drawn_before(
@@ -224,12 +224,12 @@ def test_a_colour_that_an_image_does_not_have_is_black_whatever_was_drawn_before
 ) -> None:
     layout = Layout((1, 2, 3, 5))
     array = np.random.default_rng(5).random(layout.nchw).astype(np.float32)
-    session = gl.open(carrier(layout))
+    session = gl.open(layout_plan(layout))
     gl.write(session, "x", array)
     gl.run(session)
     job = {"key": "x", "range": {"mode": "fixed", "low": 0, "high": 1}, "channels": [0, 1]}
     gl.draw(session, job | {"channels": [0], "range": {"mode": "fixed", "low": -9, "high": -8}})
-    [pixels] = gl.draw(session, job | {"as": "rgb"})
+    [pixels] = gl.draw(session, job | {"drawMode": "rgb"})
     np.testing.assert_allclose(pixels[..., :2], 255 * array[0].transpose(1, 2, 0), atol=1)
     assert (pixels[..., 2] == 0).all() and (pixels[..., 3] == 255).all()
 
@@ -238,28 +238,28 @@ def test_a_colour_that_an_image_does_not_have_is_black_whatever_was_drawn_before
 def test_small_and_large_pictures_follow_each_other(gl: GlPage) -> None:
     layout = Layout((1, 1, 2, 3))
     array = np.random.default_rng(5).standard_normal(layout.nchw).astype(np.float32)
-    session = gl.open(carrier(layout))
+    session = gl.open(layout_plan(layout))
     gl.write(session, "x", array)
     gl.run(session)
-    before = gl.alive()
+    before = gl.count_alive()
     for scale in (1, 500, 1300, 2, 600):
         [pixels] = gl.draw(session, {"key": "x", "channels": [0], "scale": scale})
-        expected = signed(array[0, 0], np.abs(array).max())
-        close(pixels[scale // 2 :: scale, scale // 2 :: scale], expected)
+        expected = signed_colours(array[0, 0], np.abs(array).max())
+        assert_close(pixels[scale // 2 :: scale, scale // 2 :: scale], expected)
         assert pixels.shape == (2 * scale, 3 * scale, 4)
-    assert gl.alive() == before
+    assert gl.count_alive() == before
 
 
 def test_a_whole_scale_repeats_pixels_and_a_fraction_averages_them(gl: GlPage) -> None:
     layout = Layout((1, 2, 8, 12), (1, 2, 2))
     array = np.random.default_rng(6).standard_normal(layout.nchw).astype(np.float32)
     job = {"channels": [0, 1], "columns": 2, "gap": 2, "range": {"mode": "fixed", "high": 2}}
-    large, small = shown(gl, layout, array, job | {"scale": 3}, job | {"scale": 0.25})
+    large, small = draw_layout(gl, layout, array, job | {"scale": 3}, job | {"scale": 0.25})
     assert large.shape == (24, 74, 4)
-    close(large[:, 38:], signed(array[0, 1], 2).repeat(3, 0).repeat(3, 1))
+    assert_close(large[:, 38:], signed_colours(array[0, 1], 2).repeat(3, 0).repeat(3, 1))
     assert small.shape == (2, 8, 4)
     mean = array[0, 1].reshape(2, 4, 3, 4).mean((1, 3))
-    close(small[:, 5:], signed(mean, 2))
+    assert_close(small[:, 5:], signed_colours(mean, 2))
 
 
 @pytest.mark.parametrize("side, line, scale", [(32, 1, 1 / 4), (128, 4, 1 / 16)])
@@ -270,7 +270,7 @@ def test_a_thin_line_does_not_vanish_in_a_thumbnail(
     for left in (side // 2 - 1, side // 2, side // 2 + 1):
         array = np.zeros(layout.nchw, np.float32)
         array[..., left : left + line] = 1
-        [pixels] = shown(gl, layout, array, {"channels": [0], "scale": scale})
+        [pixels] = draw_layout(gl, layout, array, {"channels": [0], "scale": scale})
         assert (pixels[..., :3] != 255).any(-1).any(1).all()
 
 
@@ -280,15 +280,15 @@ def test_many_channels_and_many_pictures_fit_one_call(gl: GlPage) -> None:
     channels = np.random.default_rng(9).permutation(513).tolist()
     jobs = [{"channels": channels, "columns": 20, "image": 1}]
     jobs += [{"channels": [k], "scale": 1 + k % 7} for k in range(60)]
-    pixels = shown(gl, layout, array, *jobs)
+    pixels = draw_layout(gl, layout, array, *jobs)
     most = np.abs(array[1]).max()
     flat = pixels[0].reshape(-1, 4)
-    close(flat[None, :513], signed(array[1, channels, 0, 0], most)[None])
+    assert_close(flat[None, :513], signed_colours(array[1, channels, 0, 0], most)[None])
     assert (flat[513:] == 0).all()
     most = np.abs(array[0]).max()
     for k, one in enumerate(pixels[1:]):
         assert one.shape == (1 + k % 7, 1 + k % 7, 4)
-        close(one, np.broadcast_to(signed(array[0, k], most), (*one.shape[:2], 3)))
+        assert_close(one, np.broadcast_to(signed_colours(array[0, k], most), (*one.shape[:2], 3)))
 
 
 @ONE_RENDERER
@@ -307,15 +307,15 @@ def test_each_layer_has_its_own_range_whatever_else_is_drawn_with_it(gl: GlPage)
                 keys, gl.draw(session, *({"key": k, "channels": [4]} for k in keys)), strict=True
             ):
                 values = gl.read(session, key)[0]
-                close(pixels, signed(values[4], np.abs(values).max()))
+                assert_close(pixels, signed_colours(values[4], np.abs(values).max()))
 
 
 def test_a_job_that_is_drawn_again_shows_what_has_changed(gl: GlPage) -> None:
     layout = Layout((1, 6, 5, 7), (1, 2, 2))
-    session = gl.open(carrier(layout))
+    session = gl.open(layout_plan(layout))
     gl.page.evaluate(
         """job => { window.kept = { ...job, canvas: document.createElement("canvas") }; }""",
-        {"key": "x", **JOB, "channels": [5]},
+        {"key": "x", **DRAW_JOB, "channels": [5]},
     )
     for seed in (1, 2):
         array = np.random.default_rng(seed).standard_normal(layout.nchw).astype(np.float32)
@@ -330,7 +330,7 @@ def test_a_job_that_is_drawn_again_shows_what_has_changed(gl: GlPage) -> None:
                 session,
             )
             pixels = np.array(found, np.uint8).reshape(rows, 7, 4)
-            close(pixels[:5], signed(array[0, channel], np.abs(array).max()))
+            assert_close(pixels[:5], signed_colours(array[0, channel], np.abs(array).max()))
         gl.page.evaluate("() => { kept = { ...kept, channels: [5] }; }")
 
 
@@ -339,15 +339,15 @@ def test_the_ranges_of_many_numbers_are_found_while_the_page_goes_on(gl: GlPage)
     small = np.random.default_rng(2).standard_normal((150, 140)).astype(np.float32)
     layout = Layout((1, 2, 1200, 1120), (1, 2, 2))
     array = np.stack([np.zeros((1200, 1120), np.float32), small.repeat(8, 0).repeat(8, 1)])[None]
-    session = gl.open(carrier(layout))
+    session = gl.open(layout_plan(layout))
     gl.write(session, "x", array)
     gl.run(session)
-    job = {"key": "x", **JOB, "channels": [1], "scale": 1 / 8}
+    job = {"key": "x", **DRAW_JOB, "channels": [1], "scale": 1 / 8}
     waited = gl.page.evaluate(
         """async ([session, job]) => {
-          const settle = () => gl.the(session).settle([{ ...job, canvas: null }]);
+          const settle = () => gl.the(session).prepareDraw([{ ...job, canvas: null }]);
           const fixed = { ...job, range: { mode: "fixed", low: -1, high: 1 }, canvas: null };
-          const first = [gl.the(session).settle([fixed]), settle()];
+          const first = [gl.the(session).prepareDraw([fixed]), settle()];
           await first[1];
           return [...first, settle()].map((one) => one !== undefined);
         }""",
@@ -355,19 +355,20 @@ def test_the_ranges_of_many_numbers_are_found_while_the_page_goes_on(gl: GlPage)
     )
     assert waited == [False, True, False]  # found once a run, and only where colours need it
     [pixels] = gl.draw(session, job)
-    close(pixels, signed(small, np.abs(small).max()))
+    assert_close(pixels, signed_colours(small, np.abs(small).max()))
 
 
 def test_drawing_on_a_graphics_card_reads_nothing_back(gl: GlPage) -> None:
     layout = LAYOUTS["large map"]
-    session = gl.open(carrier(layout))
+    session = gl.open(layout_plan(layout))
     gl.write(session, "x", np.ones(layout.nchw))
     gl.run(session)
     calls = gl.page.evaluate(
         """async ([session, job]) => {
           const own = WebGL2RenderingContext.prototype;
           const calls = [];
-          gl.the(session).delivery = "canvas"; // as a renderer that isn't the processor has it
+          // As a renderer that isn't the processor has it.
+          gl.the(session).canvasTransfer = "canvas";
           const draw = () => gl.the(session).draw([job]);
           job.canvas = document.createElement("canvas");
           draw();  // makes what it needs, and asks whether there is room for it
@@ -379,7 +380,7 @@ def test_drawing_on_a_graphics_card_reads_nothing_back(gl: GlPage) -> None:
           blocking.forEach((name, k) => { own[name] = kept[k]; });
           return calls;
         }""",
-        [session, {"key": "x", **JOB, "channels": [0, 1]}],
+        [session, {"key": "x", **DRAW_JOB, "channels": [0, 1]}],
     )
     assert calls == []
 
@@ -398,6 +399,6 @@ def test_drawing_on_a_graphics_card_reads_nothing_back(gl: GlPage) -> None:
 def test_a_wrong_job_says_what_is_wrong(gl: GlPage, job: dict[str, Any], message: str) -> None:
     layout = LAYOUTS["odd"]
     with pytest.raises(Exception, match=message):
-        shown(gl, layout, np.ones(layout.nchw), job)
-    [pixels] = shown(gl, layout, np.ones(layout.nchw), {"channels": [0]})
+        draw_layout(gl, layout, np.ones(layout.nchw), job)
+    [pixels] = draw_layout(gl, layout, np.ones(layout.nchw), {"channels": [0]})
     assert (pixels[..., 2] > pixels[..., 0]).all(), "the page does not draw any more"

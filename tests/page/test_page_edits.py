@@ -12,16 +12,16 @@ from playwright.sync_api import Error, Page
 from torch import nn
 
 import nbglcnn
-from carrier import LAYOUTS, carrier
+from layout_plans import LAYOUTS, layout_plan
 from nbglcnn import Session
 from nbglcnn.features.edits import shader
 from nbglcnn.features.edits.records import Edit, to_dict
-from nbglcnn.features.edits.reference import edited
-from nbglcnn.features.edits.transforms import KINDS
+from nbglcnn.features.edits.reference import apply_edits
+from nbglcnn.features.edits.transforms import TRANSFORM_KINDS
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.layout import Layout
-from page import ONE_RENDERER, GlPage, decode
-from recurrent import INPUTS, leaky
+from recurrent import INPUTS, leaky_integrator
+from webgl_page import ONE_RENDERER, GlPage, decode
 
 RANDOM = np.random.default_rng(20)
 CASES: dict[str, list[tuple[float, ...]]] = {
@@ -48,15 +48,24 @@ CASES: dict[str, list[tuple[float, ...]]] = {
     "occlude": [(0.3, 0.7, 3, -0.5)],
     "saturation": [(0.3,)],
 }
-COLOURS = ("saturation",)  # of 3 or 4 channels
-PICTURES = ("contrast", "edges", "pixelate", "salt_and_pepper", "occlude", *COLOURS)
-HALF = 2e-3
+COLOUR_TRANSFORMS = ("saturation",)  # of 3 or 4 channels
+PICTURE_TRANSFORMS = (
+    "contrast",
+    "edges",
+    "pixelate",
+    "salt_and_pepper",
+    "occlude",
+    *COLOUR_TRANSFORMS,
+)
+FLOAT16_RTOL = 2e-3
 X = RANDOM.standard_normal((2, 3, 7, 9)).astype(np.float32)
 
 
 @pytest.fixture
-def gl(gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str) -> GlPage:
-    return GlPage(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"), site[1])
+def gl(
+    gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str
+) -> GlPage:
+    return GlPage(gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost"), static_site[1])
 
 
 class Net(nn.Module):
@@ -83,12 +92,14 @@ def plan() -> nbglcnn.Plan:
     return nbglcnn.compile(Net().eval(), X)
 
 
-def edit(layer: str, transform: str, *parameters: float, name: str = "", **fields: Any) -> Edit:
+def make_edit(
+    layer: str, transform: str, *parameters: float, name: str = "", **fields: Any
+) -> Edit:
     name = name or f"{transform} of {layer} {RANDOM.integers(1 << 30)}"
     return Edit(layer=layer, name=name, transform=transform, parameters=parameters, **fields)
 
 
-def close(found: np.ndarray, expected: np.ndarray, name: str, rtol: float = 1e-5) -> None:
+def assert_close(found: np.ndarray, expected: np.ndarray, name: str, rtol: float = 1e-5) -> None:
     """To `rtol`, and for what is read between pixels to where float32 says that is."""
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
     place = max(expected.shape[2:], default=1) * 2.0**-22
@@ -96,7 +107,7 @@ def close(found: np.ndarray, expected: np.ndarray, name: str, rtol: float = 1e-5
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=name)
 
 
-def editable(plan: nbglcnn.Plan) -> nbglcnn.Plan:
+def make_editable(plan: nbglcnn.Plan) -> nbglcnn.Plan:
     """A Plan by hand whose only value can be edited."""
     [value] = plan.header.values
     values = (msgspec.structs.replace(value, after=-1),)
@@ -104,7 +115,7 @@ def editable(plan: nbglcnn.Plan) -> nbglcnn.Plan:
     return nbglcnn.Plan(header, plan.uniforms, plan.blobs)
 
 
-def shown(gl: GlPage, plan: nbglcnn.Plan) -> int:
+def open_and_run(gl: GlPage, plan: nbglcnn.Plan) -> int:
     session = gl.open(plan)
     gl.write(session, "x", X)
     gl.run(session)
@@ -114,33 +125,33 @@ def shown(gl: GlPage, plan: nbglcnn.Plan) -> int:
 @ONE_RENDERER
 def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
     """Of channel subsets, batches, maps of one row, values in strips, and shown in other shapes."""
-    assert set(CASES) == set(KINDS)
-    plans = {name: carrier(layout) for name, layout in LAYOUTS.items()}
-    plans["reshaped"] = carrier(LAYOUTS["2x2 pixels"], (2, 13, 19, 5))
-    plans["colours reshaped"] = carrier(LAYOUTS["2 images"], (1, 3, 3, 3))
-    plans["alpha"] = carrier(Layout((2, 4, 5, 3)))
+    assert set(CASES) == set(TRANSFORM_KINDS)
+    plans = {name: layout_plan(layout) for name, layout in LAYOUTS.items()}
+    plans["reshaped"] = layout_plan(LAYOUTS["2x2 pixels"], (2, 13, 19, 5))
+    plans["colours reshaped"] = layout_plan(LAYOUTS["2 images"], (1, 3, 3, 3))
+    plans["alpha"] = layout_plan(Layout((2, 4, 5, 3)))
     mixed = set()
     opened: list[int] = []  # to the end: most layouts have the same programs
     for turn, (name, by_hand) in enumerate(plans.items()):
-        plan = editable(by_hand)
+        plan = make_editable(by_hand)
         [value] = plan.header.values
         session = gl.open(plan)
         opened.append(session)
         array = RANDOM.standard_normal(value.shape).astype(np.float32)
         gl.write(session, "x", array)
         for k, (transform, cases) in enumerate(CASES.items()):
-            if transform in COLOURS:
-                if value.nchw[1] not in KINDS[transform].counts:
+            if transform in COLOUR_TRANSFORMS:
+                if value.nchw[1] not in TRANSFORM_KINDS[transform].counts:
                     continue
                 mixed.add(name)
             elif k % 2 == turn % 2 and name not in ("odd", "2x2 pixels", "quadrants", "reshaped"):
                 continue  # half of them in each of the other layouts
             for parameters in cases:
                 channels = None if k % 3 == 0 else tuple(range(0, value.nchw[1], 2))
-                edits = [edit("x", transform, *parameters, channels=channels, mix=0.75)]
+                edits = [make_edit("x", transform, *parameters, channels=channels, mix=0.75)]
                 gl.set_edits(session, edits)
-                expected = edited(array, value.nchw, edits, {})
-                close(gl.read(session, "x"), expected, f"{name}, {transform} {parameters}")
+                expected = apply_edits(array, value.nchw, edits, {})
+                assert_close(gl.read(session, "x"), expected, f"{name}, {transform} {parameters}")
         gl.set_edits(session, [])
         np.testing.assert_array_equal(gl.read(session, "x"), array)
     for session in opened:
@@ -153,22 +164,24 @@ def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcn
     own = ("y = x * p0 / $& + '$1'", ("p0", "p1"))
     for layers, reshaped in ((1, False), (4, True)):
         ask = [layers, reshaped, "rotate"]
-        assert gl.page.evaluate("a => gl.bendProgram(...a)", ask) == shader.program(*ask).source
+        assert (
+            gl.page.evaluate("a => gl.bendProgram(...a)", ask) == shader.bend_program(*ask).source
+        )
         ask = [layers, reshaped, "glsl"]
         found = gl.page.evaluate(
             "a => gl.bendProgram(...a)", [*ask, {"source": own[0], "names": own[1]}]
         )
-        assert found == shader.program(layers, reshaped, "glsl", *own).source
+        assert found == shader.bend_program(layers, reshaped, "glsl", *own).source
     bends = [
-        edit("conv", "rotate", 30, mix=0.25, channels=(1, 2)),
-        edit("conv", "glsl", 1, 2, 3, 4, 5, source="y = x", names=tuple("abcde")),
-        edit("flat", "blur", 2),
+        make_edit("conv", "rotate", 30, mix=0.25, channels=(1, 2)),
+        make_edit("conv", "glsl", 1, 2, 3, 4, 5, source="y = x", names=tuple("abcde")),
+        make_edit("flat", "blur", 2),
     ]
     for bend in bends:
         [value] = [one for one in plan.header.values if one.key == bend.layer]
         given = [msgspec.to_builtins(value), to_dict([bend])[0]]
         found = base64.b64decode(gl.page.evaluate("a => gl.blocks(...a)", given))
-        assert found == shader.words(value, bend, 0) + shader.words(value, bend, 1)
+        assert found == shader.uniform_block(value, bend, 0) + shader.uniform_block(value, bend, 1)
 
 
 def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Plan) -> None:
@@ -178,25 +191,32 @@ def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Pla
         "part": RANDOM.standard_normal((2, 1, 14, 18)).astype(np.float32),
     }
     stack = [
-        edit("first", "rotate", 30, mix=0.75),
-        edit("first", "blur", 1, channels=(0, 2)),
-        edit("first", "add", 0.5, channels=(1, 2, 3)),
-        edit("first", "sharpen", 1, 1),
+        make_edit("first", "rotate", 30, mix=0.75),
+        make_edit("first", "blur", 1, channels=(0, 2)),
+        make_edit("first", "add", 0.5, channels=(1, 2, 3)),
+        make_edit("first", "sharpen", 1, 1),
     ]
     cases = [
         stack,
-        [edit("x", "flip_h"), edit("first.1", "multiply", 2), edit("first", "invert")],
-        [edit("flat", "noise", 0.5, 3), edit("conv", "scale", 1.5)],
-        [edit("up", "translate", 0.2, 0.1), edit("line", "blur", 1)],
         [
-            edit("first", "inject", array="whole"),
-            edit("up", "inject", array="part", channels=(1,), mix=0.5),
-            edit("up", "dilate", 1),
+            make_edit("x", "flip_h"),
+            make_edit("first.1", "multiply", 2),
+            make_edit("first", "invert"),
         ],
-        [edit("conv", "threshold", 0.1, enabled=False), edit("conv", "add", 1, channels=())],
+        [make_edit("flat", "noise", 0.5, 3), make_edit("conv", "scale", 1.5)],
+        [make_edit("up", "translate", 0.2, 0.1), make_edit("line", "blur", 1)],
+        [
+            make_edit("first", "inject", array="whole"),
+            make_edit("up", "inject", array="part", channels=(1,), mix=0.5),
+            make_edit("up", "dilate", 1),
+        ],
+        [
+            make_edit("conv", "threshold", 0.1, enabled=False),
+            make_edit("conv", "add", 1, channels=()),
+        ],
     ]
     with Session(plan) as local:
-        session = shown(gl, plan)
+        session = open_and_run(gl, plan)
         for k, edits in enumerate(cases):
             gl.set_edits(session, edits, arrays)
             local.set_edits(edits, arrays)
@@ -204,29 +224,38 @@ def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Pla
             for _ in range(2):  # running again gives the same
                 for value in plan.values:
                     found, expected = gl.read(session, value.key), local.read(value.key)
-                    close(found, expected, f"case {k}, {value.key}", rtol=1e-4)
+                    assert_close(found, expected, f"case {k}, {value.key}", rtol=1e-4)
                 gl.run(session)
         gl.set_edits(session, [])
         local.set_edits([], {})
         local.run(X)
         for value in plan.values:
-            close(gl.read(session, value.key), local.read(value.key), value.key)
+            assert_close(gl.read(session, value.key), local.read(value.key), value.key)
 
 
 @ONE_RENDERER
 def test_edits_in_float16_are_right_to_three_digits(gl: GlPage) -> None:
     torch.manual_seed(0)
     half = nbglcnn.compile(Net().eval(), X, precision="float16")
-    session = shown(gl, half)
+    session = open_and_run(gl, half)
     for layer in ("conv", "up"):  # of 6 and of 3 channels
         before = gl.read(session, layer)
-        one_by_one = (edit(layer, name, *CASES[name][0], channels=(0, 2)) for name in PICTURES)
-        rest = [one for one in one_by_one if layer == "up" or one.transform not in COLOURS]
-        pair = [edit(layer, "rotate", 20), edit(layer, "multiply", 1.5, channels=(0, 2))]
+        one_by_one = (
+            make_edit(layer, name, *CASES[name][0], channels=(0, 2)) for name in PICTURE_TRANSFORMS
+        )
+        rest = [
+            one for one in one_by_one if layer == "up" or one.transform not in COLOUR_TRANSFORMS
+        ]
+        pair = [make_edit(layer, "rotate", 20), make_edit(layer, "multiply", 1.5, channels=(0, 2))]
         for edits in (pair, *([one] for one in rest)):
             gl.set_edits(session, edits)
             found = gl.read(session, layer)
-            close(found, edited(before, before.shape, edits, {}), f"{edits[-1].transform}", HALF)
+            assert_close(
+                found,
+                apply_edits(before, before.shape, edits, {}),
+                f"{edits[-1].transform}",
+                FLOAT16_RTOL,
+            )
         gl.set_edits(session, [])
 
 
@@ -234,13 +263,15 @@ def test_edits_in_float16_are_right_to_three_digits(gl: GlPage) -> None:
 def test_what_follows_from_edits_is_read_drawn_and_measured_by_its_key(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
-    session = shown(gl, plan)
+    session = open_and_run(gl, plan)
     plain = {value.key: gl.read(session, value.key) for value in plan.values}
     # Nothing is edited: before and without are the value itself.
-    np.testing.assert_array_equal(gl.derived(session, "before", "conv"), plain["conv"])
-    np.testing.assert_array_equal(gl.derived(session, "without", "conv"), plain["conv"])
-    gl.set_edits(session, [edit("first", "multiply", 2), edit("conv", "add", 1, channels=(1,))])
-    gl.page.evaluate("([k, keys]) => gl.the(k).compareWith(keys)", [session, ["conv", "flat"]])
+    np.testing.assert_array_equal(gl.read_derived(session, "before", "conv"), plain["conv"])
+    np.testing.assert_array_equal(gl.read_derived(session, "without", "conv"), plain["conv"])
+    gl.set_edits(
+        session, [make_edit("first", "multiply", 2), make_edit("conv", "add", 1, channels=(1,))]
+    )
+    gl.page.evaluate("([k, keys]) => gl.the(k).keepUnedited(keys)", [session, ["conv", "flat"]])
     for array, sign in ((X, 1), (-X, -1)):
         gl.write(session, "x", array)
         gl.run(session)
@@ -248,11 +279,13 @@ def test_what_follows_from_edits_is_read_drawn_and_measured_by_its_key(
             local.run(array)
             unedited = local.read("conv")
         now = gl.read(session, "conv")
-        close(gl.derived(session, "without", "conv"), unedited, f"without {sign}")
-        difference = gl.derived(session, "difference", "conv")
-        close(difference, now - unedited, f"difference {sign}")
-        close(gl.derived(session, "difference", "flat"), (now - unedited).reshape(2, -1), "flat")
-        before = gl.derived(session, "before", "conv")
+        assert_close(gl.read_derived(session, "without", "conv"), unedited, f"without {sign}")
+        difference = gl.read_derived(session, "difference", "conv")
+        assert_close(difference, now - unedited, f"difference {sign}")
+        assert_close(
+            gl.read_derived(session, "difference", "flat"), (now - unedited).reshape(2, -1), "flat"
+        )
+        before = gl.read_derived(session, "before", "conv")
         assert np.abs(before - unedited).max() > 0.1, "what is edited before it has acted"
         np.testing.assert_array_equal(np.delete(before, 1, 1), np.delete(now, 1, 1))
         assert np.abs(before - now)[:, 1].min() > 0.9
@@ -275,14 +308,14 @@ def test_what_follows_from_edits_is_read_drawn_and_measured_by_its_key(
     # Who draws a difference need not know when the last edit goes.
     gl.set_edits(session, [])
     gl.run(session)
-    assert not gl.derived(session, "difference", "conv").any()
+    assert not gl.read_derived(session, "difference", "conv").any()
 
 
 @ONE_RENDERER
 def test_values_without_edits_are_computed_once_for_all_edits_of_an_input(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
-    session = shown(gl, plan)
+    session = open_and_run(gl, plan)
     gl.page.evaluate("() => gl.count()")
 
     def drawn() -> int:
@@ -292,19 +325,19 @@ def test_values_without_edits_are_computed_once_for_all_edits_of_an_input(
 
     plain = drawn()
     assert plain == len(plan.header.passes)
-    gl.set_edits(session, [edit("first", "multiply", 2, name="a")])
+    gl.set_edits(session, [make_edit("first", "multiply", 2, name="a")])
     gl.run(session)
     gl.page.evaluate("gl.counted()")
     assert drawn() == plain + 1
-    gl.page.evaluate("k => gl.the(k).compareWith(['conv'])", session)
+    gl.page.evaluate("k => gl.the(k).keepUnedited(['conv'])", session)
     gl.page.evaluate("gl.counted()")
     assert drawn() == plain + 2, "the difference"
-    gl.set_edits(session, [edit("first", "multiply", 3, name="a")])
+    gl.set_edits(session, [make_edit("first", "multiply", 3, name="a")])
     assert drawn() == plain + 2
     gl.write(session, "x", -X)
     assert drawn() == 1 + plain + 1 + plain + 2, "the input; without edits and a copy; with them"
     assert drawn() == plain + 2
-    gl.page.evaluate("k => gl.the(k).compareWith([])", session)
+    gl.page.evaluate("k => gl.the(k).keepUnedited([])", session)
     gl.page.evaluate("gl.counted()")
     assert drawn() == plain + 1
     gl.set_edits(session, [])
@@ -317,16 +350,16 @@ def test_values_without_edits_are_computed_once_for_all_edits_of_an_input(
 def test_previews_are_one_channel_as_each_edit_would_make_it(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
-    session = shown(gl, plan)
-    there = [edit("conv", "multiply", 2, name="there")]
+    session = open_and_run(gl, plan)
+    there = [make_edit("conv", "multiply", 2, name="there")]
     gl.set_edits(session, there)
     gl.run(session)
-    alive = gl.alive()
+    alive = gl.count_alive()
     places = (("x", 1, 1), ("conv", 4, 1), ("up", 2, 0), ("flat", 17, 1), ("line", 3, 1))
     for layer, channel, image in places:
         [value] = [value for value in plan.values if value.key == layer]
-        names = [one for one in CASES if one not in COLOURS or value.nchw[1] == 3]
-        bends = [edit("", name, *CASES[name][0]) for name in names]
+        names = [one for one in CASES if one not in COLOUR_TRANSFORMS or value.nchw[1] == 3]
+        bends = [make_edit("", name, *CASES[name][0]) for name in names]
         rows = [
             {key: one for key, one in row.items() if key not in ("layer", "name")}
             for row in to_dict(bends)
@@ -340,8 +373,8 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
             array = gl.read(session, layer)
             for key, bend in zip(keys, bends, strict=True):
                 found = decode(gl.page.evaluate("a => gl.read(...a)", [session, key]))
-                expected = edited(array, value.nchw, [bend], {}).reshape(value.nchw)
-                close(
+                expected = apply_edits(array, value.nchw, [bend], {}).reshape(value.nchw)
+                assert_close(
                     found.reshape(value.nchw[2:]),
                     expected[image, channel],
                     f"{layer}, {bend.transform}, {again}",
@@ -352,7 +385,7 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
         assert picture.shape[:2] == (value.nchw[2], value.nchw[3])
     assert gl.page.evaluate("k => gl.preview(k, null)", session) == []
     gl.run(session)
-    assert gl.alive()["textures"] == alive["textures"]
+    assert gl.count_alive()["textures"] == alive["textures"]
 
 
 @ONE_RENDERER
@@ -360,17 +393,20 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
     """Edits of several passes, some switched off, in any order; no more passes for that."""
-    session = shown(gl, plan)
+    session = open_and_run(gl, plan)
     gl.page.evaluate("() => gl.count()")
     stack = [
-        edit("x", "rotate", 30, name="a", mix=0.5),
-        edit("x", "blur", 1, name="b", enabled=False),
-        edit("x", "pixelate", 3, name="c", channels=(0, 2)),
-        edit("conv", "invert", name="other"),
-        edit("x", "contrast", 2, name="d"),
-        edit("x", "edges", name="e", mix=0),
+        make_edit("x", "rotate", 30, name="a", mix=0.5),
+        make_edit("x", "blur", 1, name="b", enabled=False),
+        make_edit("x", "pixelate", 3, name="c", channels=(0, 2)),
+        make_edit("conv", "invert", name="other"),
+        make_edit("x", "contrast", 2, name="d"),
+        make_edit("x", "edges", name="e", mix=0),
     ]
-    other = [edit("flat", "add", 1, name="flat 1"), edit("flat", "multiply", 2, name="flat 2")]
+    other = [
+        make_edit("flat", "add", 1, name="flat 1"),
+        make_edit("flat", "multiply", 2, name="flat 2"),
+    ]
 
     def stage(key: str, k: int) -> np.ndarray:
         [value] = [value for value in plan.values if value.key == key]
@@ -381,7 +417,9 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
         [value] = [value for value in plan.values if value.key == key]
         own = [one for one in edits if one.layer == key]
         for k in range(len(own) + 1):
-            close(stage(key, k), edited(before, value.nchw, own[:k], {}), f"{key} after {k}")
+            assert_close(
+                stage(key, k), apply_edits(before, value.nchw, own[:k], {}), f"{key} after {k}"
+            )
 
     def passes() -> int:
         run = gl.run(session)
@@ -389,7 +427,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
         return int(run["passes"])
 
     def ask(*keys: str) -> None:
-        gl.page.evaluate("([k, keys]) => gl.the(k).stagesOf(keys)", [session, list(keys)])
+        gl.page.evaluate("([k, keys]) => gl.the(k).keepStages(keys)", [session, list(keys)])
 
     ask("x")
     assert stage("x", 0).tobytes() == stage("x", 4).tobytes() == X.tobytes(), "nothing is edited"
@@ -398,16 +436,18 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     for edits in (switched_on, stack):  # what a bend has on the device stays when it goes off
         gl.set_edits(session, [*edits, *other])
         gl.run(session)
-    before, alive = gl.read(session, "output[1]"), gl.alive()
+    before, alive = gl.read(session, "output[1]"), gl.count_alive()
     gl.page.evaluate("gl.counted()")
     cost = passes()
     ask("x", "flat")  # they are there at once
     check(stack, "x", X)
-    check(other, "flat", gl.derived(session, "before", "flat"))
+    check(other, "flat", gl.read_derived(session, "before", "flat"))
     np.testing.assert_array_equal(stage("x", 5), gl.read(session, "x"))
     gl.page.evaluate("gl.counted()")
     assert passes() == cost
-    assert gl.alive()["textures"] == alive["textures"] + 2 + 1, "of two edits of x, of one of flat"
+    assert gl.count_alive()["textures"] == alive["textures"] + 2 + 1, (
+        "of two edits of x, of one of flat"
+    )
     # The last one moves only what is off: the same passes.
     for order in ((4, 1, 2, 0), (1, 4, 0, 2), (2, 0, 4, 1), (1, 2, 0, 4)):
         moved = [stack[k] for k in order]
@@ -429,22 +469,22 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     gl.set_edits(session, [*stack, *other])
     gl.write(session, "x", X)
     gl.run(session)
-    assert gl.alive() == alive
+    assert gl.count_alive() == alive
     np.testing.assert_array_equal(gl.read(session, "output[1]"), before)
 
 
 @ONE_RENDERER
 def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) -> None:
     """20 changes: no program, no texture; one small upload each, seen in the very next run."""
-    session = shown(gl, plan)
-    others = [edit("first", "blur", 1, name="other"), edit("up", "rotate", 4, name="up")]
-    gl.set_edits(session, [*others, edit("conv", "multiply", 0, name="slid")])
-    before = gl.derived(session, "before", "conv")
+    session = open_and_run(gl, plan)
+    others = [make_edit("first", "blur", 1, name="other"), make_edit("up", "rotate", 4, name="up")]
+    gl.set_edits(session, [*others, make_edit("conv", "multiply", 0, name="slid")])
+    before = gl.read_derived(session, "before", "conv")
     gl.draw(session, {"key": "conv", "channels": [0, 1]})
-    alive = gl.alive()
+    alive = gl.count_alive()
     gl.page.evaluate("() => gl.count()")
     for k in range(20):
-        slid = edit("conv", "multiply", k / 4, name="slid", mix=1 - k / 40, channels=(0, 1, 5))
+        slid = make_edit("conv", "multiply", k / 4, name="slid", mix=1 - k / 40, channels=(0, 1, 5))
         edits = to_dict([*others, slid])
         gl.page.evaluate(
             """async ([k, edits]) => {
@@ -460,32 +500,34 @@ def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) 
         assert counted.get("bufferData", 0) == 0
         # The table of channels is written where they change: with the first of these.
         assert counted.get("texSubImage3D", 0) == (1 if k == 0 else 0)
-        close(gl.read(session, "conv"), edited(before, (2, 6, 7, 9), [slid], {}), str(k))
+        assert_close(
+            gl.read(session, "conv"), apply_edits(before, (2, 6, 7, 9), [slid], {}), str(k)
+        )
         gl.page.evaluate("gl.counted()")
     # Switched off, to nothing and back: as little.
     for last in ({"enabled": False}, {}, {"mix": 0.0}, {"channels": ()}, {}):
-        gl.set_edits(session, [*others, edit("conv", "multiply", 3, name="slid", **last)])
+        gl.set_edits(session, [*others, make_edit("conv", "multiply", 3, name="slid", **last)])
         gl.run(session)
     counted = gl.page.evaluate("gl.counted()")
     assert counted.get("linkProgram", 0) == counted.get("createTexture", 0) == 0
-    assert gl.alive() == alive
+    assert gl.count_alive() == alive
     gl.set_edits(session, [])
     gl.run(session)
     # Those of three values, a scratch, three tables.
-    assert gl.alive()["textures"] == alive["textures"] - 7
+    assert gl.count_alive()["textures"] == alive["textures"] - 7
 
 
 @ONE_RENDERER
 def test_a_bend_compiles_one_program_that_all_layers_of_its_kind_share(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
-    session = shown(gl, plan)
+    session = open_and_run(gl, plan)
     gl.page.evaluate("() => gl.count()")
     textures = {t.layers for t in plan.header.textures}
     seen = []
     for transform in (("invert",), ("blur", 2)):
         for layer in ("first", "conv", "first.0", "up"):
-            gl.set_edits(session, [edit(layer, *transform)])
+            gl.set_edits(session, [make_edit(layer, *transform)])
             gl.run(session)
             seen.append(gl.page.evaluate("gl.counted().linkProgram ?? 0"))
     assert max(seen) == 1 and sum(seen) <= 2 * len(textures)
@@ -495,31 +537,33 @@ def test_a_bend_compiles_one_program_that_all_layers_of_its_kind_share(
 def test_a_text_of_ones_own_runs_and_one_that_does_not_compile_changes_nothing(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
-    session = shown(gl, plan)
+    session = open_and_run(gl, plan)
     before = gl.read(session, "conv")
-    own = edit("conv", "glsl", 0.5, source="y = x * p0 + float(channel)", names=("p0",), name="own")
+    own = make_edit(
+        "conv", "glsl", 0.5, source="y = x * p0 + float(channel)", names=("p0",), name="own"
+    )
     gl.set_edits(session, [own])
     expected = before * 0.5 + np.arange(6, dtype=np.float32)[:, None, None]
-    close(gl.read(session, "conv"), expected, "own")
-    wrong = edit("conv", "glsl", source="float a = 1.0;\ny = x * b", name="wrong")
+    assert_close(gl.read(session, "conv"), expected, "own")
+    wrong = make_edit("conv", "glsl", source="float a = 1.0;\ny = x * b", name="wrong")
     with pytest.raises(Error, match=r"(?s)2 > y = x \* b"):
         gl.set_edits(session, [wrong])
-    close(gl.read(session, "conv"), expected, "still")
+    assert_close(gl.read(session, "conv"), expected, "still")
     for broken, words in (
-        (edit("fc.weight", "invert"), "cannot be edited"),
-        (edit("conv", "invert", channels=(6,)), "has 6 channels, not number 6"),
-        (edit("conv", "no such"), "no transform"),
-        (edit("conv", "multiply"), "takes 1 parameters, not 0"),
-        (edit("conv", "saturation", 1), "takes values of 3 or 4 channels, not 6"),
-        (edit("conv", "inject", array="nowhere"), "no array nowhere"),
+        (make_edit("fc.weight", "invert"), "cannot be edited"),
+        (make_edit("conv", "invert", channels=(6,)), "has 6 channels, not number 6"),
+        (make_edit("conv", "no such"), "no transform"),
+        (make_edit("conv", "multiply"), "takes 1 parameters, not 0"),
+        (make_edit("conv", "saturation", 1), "takes values of 3 or 4 channels, not 6"),
+        (make_edit("conv", "inject", array="nowhere"), "no array nowhere"),
     ):
         with pytest.raises(Error, match=words):
             gl.set_edits(session, [broken])
     gl.set_edits(session, [msgspec.structs.replace(own, parameters=(2.0,))])
-    close(gl.read(session, "conv"), before * 2 + expected - before * 0.5, "and on")
+    assert_close(gl.read(session, "conv"), before * 2 + expected - before * 0.5, "and on")
 
 
-LOSE = """async () => {
+LOSE_CONTEXT = """async () => {
   const lose = gl.lose();
   lose.loseContext();
   await new Promise((resolve) => setTimeout(resolve, 20));
@@ -529,31 +573,31 @@ LOSE = """async () => {
 
 @ONE_RENDERER
 def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
-    nothing = gl.page.evaluate("() => ({ ...gl.opened().alive })")
-    session = shown(gl, plan)
+    nothing = gl.page.evaluate("() => ({ ...gl.opened().liveObjects })")
+    session = open_and_run(gl, plan)
     arrays = {"whole": RANDOM.standard_normal((2, 5, 7, 9)).astype(np.float32)}
-    edits = [edit("first", "inject", array="whole"), edit("conv", "rotate", 20)]
+    edits = [make_edit("first", "inject", array="whole"), make_edit("conv", "rotate", 20)]
     gl.set_edits(session, edits, arrays)
-    gl.page.evaluate("k => gl.the(k).compareWith(['conv'])", session)
-    edits.append(edit("conv", "blur", 1))
-    gl.page.evaluate("k => gl.the(k).stagesOf(['conv'])", session)
+    gl.page.evaluate("k => gl.the(k).keepUnedited(['conv'])", session)
+    edits.append(make_edit("conv", "blur", 1))
+    gl.page.evaluate("k => gl.the(k).keepStages(['conv'])", session)
     gl.set_edits(session, edits, arrays)
     stages = [gl.page.evaluate("k => gl.stageKey('conv', k)", k) for k in range(3)]
     seen = [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages]
     assert len(set(seen)) == 3
     before = {value.key: gl.read(session, value.key) for value in plan.values}
-    without = gl.derived(session, "without", "conv")
+    without = gl.read_derived(session, "without", "conv")
     job = {"key": "conv", "channels": [0, 1], "columns": 2}
     [picture] = gl.draw(session, job)
-    alive = gl.alive()
-    gl.page.evaluate(LOSE)
+    alive = gl.count_alive()
+    gl.page.evaluate(LOSE_CONTEXT)
     gl.page.wait_for_function("gl.events.length === 2")
     for key, array in before.items():
         np.testing.assert_array_equal(gl.read(session, key), array, err_msg=key)
-    np.testing.assert_array_equal(gl.derived(session, "without", "conv"), without)
+    np.testing.assert_array_equal(gl.read_derived(session, "without", "conv"), without)
     np.testing.assert_array_equal(gl.draw(session, job)[0], picture)
     assert [gl.page.evaluate("a => gl.read(...a)", [session, key]) for key in stages] == seen
-    assert gl.alive() == alive
+    assert gl.count_alive() == alive
     gl.close(session)
     gl.wait_alive(nothing)
 
@@ -561,10 +605,14 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
 @ONE_RENDERER
 def test_edits_beside_sections_and_state(gl: GlPage) -> None:
     """Of a section alone too; and the profile leaves all as it was."""
-    plan = lower(leaky())
+    plan = lower(leaky_integrator())
     with Session(plan) as local:
         session = gl.open(plan)
-        edits = [edit("x", "add", 0.5), edit("scaled", "multiply", 2), edit("squashed", "invert")]
+        edits = [
+            make_edit("x", "add", 0.5),
+            make_edit("scaled", "multiply", 2),
+            make_edit("squashed", "invert"),
+        ]
         gl.set_edits(session, edits)
         local.set_edits(edits, {})
         for x in INPUTS[:2]:
@@ -574,7 +622,7 @@ def test_edits_beside_sections_and_state(gl: GlPage) -> None:
                 gl.run(session, section)
             local.run()
             for key in ("x", "scaled", "next", "squashed", "y"):
-                close(gl.read(session, key), local.read(key), key)
+                assert_close(gl.read(session, key), local.read(key), key)
             gl.commit(session)
             local.commit()
         before = gl.read(session, "y")
@@ -583,7 +631,7 @@ def test_edits_beside_sections_and_state(gl: GlPage) -> None:
         )
         np.testing.assert_array_equal(gl.read(session, "y"), before)
         with pytest.raises(Error, match="cannot be edited"):
-            gl.set_edits(session, [edit("next", "invert")])  # it is the state
+            gl.set_edits(session, [make_edit("next", "invert")])  # it is the state
 
 
 @ONE_RENDERER
@@ -633,43 +681,43 @@ def test_adding_a_bend_never_holds_the_page(gl: GlPage) -> None:
 
 @ONE_RENDERER
 def test_of_texts_that_are_written_eight_programs_stay(gl: GlPage, plan: nbglcnn.Plan) -> None:
-    session = shown(gl, plan)
+    session = open_and_run(gl, plan)
     before = gl.read(session, "conv")
     programs = []
     for k in range(12):
-        own = edit("conv", "glsl", source=f"y = x * {k}.0;", name="own")
+        own = make_edit("conv", "glsl", source=f"y = x * {k}.0;", name="own")
         gl.set_edits(session, [own])
         gl.run(session)
-        close(gl.read(session, "conv"), before * k, f"text {k}")
-        programs.append(gl.alive()["programs"])
+        assert_close(gl.read(session, "conv"), before * k, f"text {k}")
+        programs.append(gl.count_alive()["programs"])
     grown = np.diff(programs)
     assert grown[:7].tolist() == [1] * 7 and not grown[7:].any(), programs
-    two = [edit("conv", "glsl", source=f"y = x * {k}.0;", name=f"own {k}") for k in (11, 4)]
+    two = [make_edit("conv", "glsl", source=f"y = x * {k}.0;", name=f"own {k}") for k in (11, 4)]
     gl.set_edits(session, two)
     gl.run(session)
-    close(gl.read(session, "conv"), before * 44, "the last one and one that had gone")
+    assert_close(gl.read(session, "conv"), before * 44, "the last one and one that had gone")
 
 
 @ONE_RENDERER
 def test_two_arrays_of_one_size_are_two_and_another_array_takes_the_place_of_the_first(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
-    session = shown(gl, plan)
+    session = open_and_run(gl, plan)
     shape = gl.read(session, "conv").shape
     random = np.random.default_rng(8)
     arrays = {name: random.random(shape).astype(np.float32) for name in ("first", "second")}
     for name in ("first", "second", "first"):
-        inject = edit("conv", "inject", array=name, name="inject")
+        inject = make_edit("conv", "inject", array=name, name="inject")
         gl.set_edits(session, [inject], arrays)
         gl.run(session)
-        close(gl.read(session, "conv"), arrays[name], name)
+        assert_close(gl.read(session, "conv"), arrays[name], name)
     some = [
-        edit("conv", "inject", array="one", channels=(1,), name="a"),
-        edit("conv", "inject", array="other", channels=(4,), name="b"),
+        make_edit("conv", "inject", array="one", channels=(1,), name="a"),
+        make_edit("conv", "inject", array="other", channels=(4,), name="b"),
     ]
     channels = {"one": arrays["second"][:, [1]], "other": arrays["second"][:, [4]]}
     gl.set_edits(session, some, channels)
     gl.run(session)
     found = gl.read(session, "conv")
-    close(found[:, [1, 4]], arrays["second"][:, [1, 4]], "both")
+    assert_close(found[:, [1, 4]], arrays["second"][:, [1, 4]], "both")
     assert (found[:, 0] != arrays["second"][:, 0]).any()

@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from bundle import bundled
-from equal import assert_equal
-from exported import READ
+from assertions import assert_equal
+from bundle import bundle_script
+from exported_html import READ_VALUE
 from nbglcnn import Noise, Viewer, transforms
 from nbglcnn.features.export import export
 
@@ -21,7 +21,7 @@ RANDOM = np.random.default_rng(41)
 X = RANDOM.random((1, 3, 9, 7), np.float32)
 DATA = (RANDOM.random((8, 3, 9, 7), np.float32), RANDOM.random((8, 5), np.float32))
 BUNDLE = (
-    "test/features.ts",
+    "test/page_without_feature.ts",
     *("--format=iife", "--minify", "--charset=utf8", "--loader:.css=text"),
     *("--jsx=automatic", "--jsx-import-source=preact"),
 )
@@ -34,25 +34,25 @@ def network() -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def exported_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page that trains, one that teaches and one that compares; each has a bend."""
     folder = tmp_path_factory.mktemp("features")
     script = folder / "features.js"
-    script.write_bytes(bundled(*BUNDLE))
+    script.write_bytes(bundle_script(*BUNDLE))
     paths = {name: folder / f"{name}.html" for name in ("train", "teach", "compare")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "SCRIPT", script)
+        patch.setattr(export, "PAGE_SCRIPT", script)
         viewer = Viewer(network(), X)
         viewer.bend("1", transforms.multiply(2))
         viewer.to_html(paths["train"], train={"data": DATA, "steps": 3, "batch_size": 4})
         viewer.input = Noise(seed=3)
         viewer.to_html(paths["teach"], teach=("one", "other"))
         viewer.close()
-        nbglcnn.compare(network(), other(), X).to_html(paths["compare"])
+        nbglcnn.compare(network(), changed_network(), X).to_html(paths["compare"])
     return paths
 
 
-def other() -> nn.Module:
+def changed_network() -> nn.Module:
     model = network()
     with torch.no_grad():
         model[0].bias += 1
@@ -61,13 +61,13 @@ def other() -> nn.Module:
 
 # What is found of each feature in a page that has it. Of a latent and a mirror there is nothing in
 # these pages.
-FOUND = {
+FEATURE_MARKERS = {
     "edits": ("train", ".nbg-bent-pill"),
     "sources": ("teach", ".nbg-chosen-source"),
     "training": ("train", "[data-tab=train]"),
     "teaching": ("teach", "[data-tab=teach]"),
     "compare": ("compare", "[data-tab=compare]"),
-    "export": ("train", ".nbg-keep-place"),
+    "export": ("train", ".nbg-save"),
 }
 TABS = {
     "train": ["network", "layer", "train", "profile"],
@@ -75,28 +75,32 @@ TABS = {
     "compare": ["compare", "network", "layer", "profile"],
 }
 # The tab of a feature, and the features whose code a tab uses, as in Python.
-TAB_OF = {"training": "train", "teaching": "teach", "compare": "compare"}
-USES = {"teach": {"sources"}}
+FEATURE_TABS = {"training": "train", "teaching": "teach", "compare": "compare"}
+FEATURE_DEPENDENCIES = {"teach": {"sources"}}
 
 
 @pytest.fixture
-def less(exported_page: Callable[..., Page], pages: dict[str, Path]) -> Callable[..., Page]:
-    """`less("teach", "edits")`: that page without that feature, once it has run."""
+def page_without(
+    exported_page: Callable[..., Page], exported_pages: dict[str, Path]
+) -> Callable[..., Page]:
+    """`page_without("teach", "edits")`: that page without that feature, once it has run."""
 
     def opened(name: str, without: str) -> Page:
         script = f"globalThis.without = {without!r};"
-        page = exported_page(pages[name], script=script, viewport={"width": 1200, "height": 900})
+        page = exported_page(
+            exported_pages[name], script=script, viewport={"width": 1200, "height": 900}
+        )
         page.evaluate("async () => { await window.nbglcnn; }")
         return page
 
     return opened
 
 
-def value(page: Page, key: str) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(page.evaluate(READ, key)), np.float32)
+def read_value(page: Page, key: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(page.evaluate(READ_VALUE, key)), np.float32)
 
 
-def computed(bent: bool) -> np.ndarray:
+def torch_output(bent: bool) -> np.ndarray:
     """The output for the page's input, with the bend or without it."""
     convolution, relu, *rest = network()
     with torch.no_grad():
@@ -107,47 +111,51 @@ def computed(bent: bool) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "without"),
     [
-        *(("train", without) for without in (*FOUND, "latent", "mirror")),
+        *(("train", without) for without in (*FEATURE_MARKERS, "latent", "mirror")),
         *(("teach", without) for without in ("sources", "latent", "teaching")),
         ("compare", "compare"),
     ],
 )
 def test_a_page_without_a_feature_has_all_others(
-    less: Callable[..., Page], name: str, without: str
+    page_without: Callable[..., Page], name: str, without: str
 ) -> None:
-    page = less(name, without)
+    page = page_without(name, without)
     if name == "train":
-        expected = computed(bent=without != "edits")
-        assert_equal(value(page, "output").reshape(1, 5), expected, rtol=1e-4, name="output")
+        expected = torch_output(bent=without != "edits")
+        assert_equal(read_value(page, "output").reshape(1, 5), expected, rtol=1e-4, name="output")
     else:
         keys = page.evaluate("async () => (await window.nbglcnn).keys")
-        assert np.isfinite(value(page, keys[-1])).all()
-    tabs = [one for one in TABS[name] if one != TAB_OF.get(without)]
+        assert np.isfinite(read_value(page, keys[-1])).all()
+    tabs = [one for one in TABS[name] if one != FEATURE_TABS.get(without)]
     found = page.eval_on_selector_all("[data-tab]", "all => all.map(({ dataset }) => dataset.tab)")
     assert found == tabs
     for tab in tabs:
-        if without in USES.get(tab, ()):
+        if without in FEATURE_DEPENDENCIES.get(tab, ()):
             continue
         page.click(f"[data-tab={tab}]")
         expect(page.locator(f"[data-tab={tab}]")).to_have_attribute("aria-selected", "true")
         assert page.locator(".nbg-content").inner_text().strip()
-    for feature, (where, selector) in FOUND.items():
+    for feature, (where, selector) in FEATURE_MARKERS.items():
         if where == name:
             expect(page.locator(selector)).to_have_count(int(feature != without))
 
 
-def test_a_page_without_training_still_takes_edits_and_sources(less: Callable[..., Page]) -> None:
-    page = less("train", "training")
+def test_a_page_without_training_still_takes_edits_and_sources(
+    page_without: Callable[..., Page],
+) -> None:
+    page = page_without("train", "training")
     page.evaluate("async () => { await (await window.nbglcnn).edit([]); }")
-    assert_equal(value(page, "output").reshape(1, 5), computed(False), rtol=1e-4, name="output")
+    assert_equal(
+        read_value(page, "output").reshape(1, 5), torch_output(False), rtol=1e-4, name="output"
+    )
     assert not page.evaluate("async () => 'train' in await window.nbglcnn")
     page.click(".nbg-chosen-source")
     expect(page.locator(".nbg-drawer")).to_be_visible()
 
 
-def test_a_page_without_sources_or_edits_trains(less: Callable[..., Page]) -> None:
+def test_a_page_without_sources_or_edits_trains(page_without: Callable[..., Page]) -> None:
     for without in ("sources", "edits"):
-        page = less("train", without)
+        page = page_without("train", without)
         losses = page.evaluate(
             "async () => { const page = await window.nbglcnn; await page.step(2);"
             " return [...page.losses]; }"
@@ -156,8 +164,8 @@ def test_a_page_without_sources_or_edits_trains(less: Callable[..., Page]) -> No
         page.close()
 
 
-def test_a_page_without_edits_offers_no_bends(less: Callable[..., Page]) -> None:
-    page = less("train", "edits")
+def test_a_page_without_edits_offers_no_bends(page_without: Callable[..., Page]) -> None:
+    page = page_without("train", "edits")
     assert not page.evaluate("async () => 'edit' in await window.nbglcnn")
     page.click("[data-tab=layer]")
     sections = page.locator("[aria-label='What of the layer'] button")

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import nbglcnn
-from carrier import LAYOUTS, carrier, odd_values
-from equal import assert_equal
-from page import ONE_RENDERER, GlPage
-from summaries import check_histogram, check_summary
+from assertions import assert_equal
+from layout_plans import LAYOUTS, layout_plan, special_values
+from summaries import assert_histogram, assert_summary
+from webgl_page import ONE_RENDERER, GlPage
 
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.standard_normal((2, 3, 13, 19)).astype(np.float32)
@@ -38,15 +38,15 @@ def plan(model: nn.Sequential) -> nbglcnn.Plan:
 
 def test_statistics_equal_numpy(gl: GlPage) -> None:
     for name, layout in LAYOUTS.items():
-        session = gl.open(carrier(layout))
-        array = odd_values(layout.nchw)
+        session = gl.open(layout_plan(layout))
+        array = special_values(layout.nchw)
         gl.write(session, "x", array)
         image = layout.nchw[0] - 1
         found = gl.statistics(session, "x", image)
         assert len(found["channels"]) == layout.nchw[1]
-        check_summary(found["layer"], array[image], name)
+        assert_summary(found["layer"], array[image], name)
         for c, channel in enumerate(found["channels"]):
-            check_summary(channel, array[image, c], f"{name}, channel {c}")
+            assert_summary(channel, array[image, c], f"{name}, channel {c}")
 
 
 def test_numbers_of_channels_come_without_holding_the_page(gl: GlPage, plan: nbglcnn.Plan) -> None:
@@ -73,15 +73,15 @@ def test_numbers_of_channels_come_without_holding_the_page(gl: GlPage, plan: nbg
 
 def test_histograms_equal_numpy(gl: GlPage) -> None:
     for name, layout in LAYOUTS.items():
-        session = gl.open(carrier(layout))
-        array = odd_values(layout.nchw)
+        session = gl.open(layout_plan(layout))
+        array = special_values(layout.nchw)
         gl.write(session, "x", array)
         n, c = layout.nchw[:2]
         for image, bins in ((n - 1, 44), (0, 17), (n - 1, 2)):
-            check_histogram(gl.histogram(session, "x", bins, image), array[image], bins, name)
+            assert_histogram(gl.histogram(session, "x", bins, image), array[image], bins, name)
         for channel in {0, c // 2, c - 1}:
             found = gl.histogram(session, "x", 60, n - 1, channel)
-            check_histogram(found, array[n - 1, channel], 60, f"{name}, channel {channel}")
+            assert_histogram(found, array[n - 1, channel], 60, f"{name}, channel {channel}")
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_histograms_of_hard_values_equal_numpy(
 ) -> None:
     """Of a run that the question itself starts, and of the next one."""
     layout = LAYOUTS["2x2 pixels"]
-    session = gl.open(carrier(layout))
+    session = gl.open(layout_plan(layout))
     for sign in (1, -1):
         array = (sign * values(layout.nchw)).astype(np.float32)
         gl.write(session, "x", array)
-        check_histogram(gl.histogram(session, "x", 10, 1), array[1], 10, f"times {sign}")
+        assert_histogram(gl.histogram(session, "x", 10, 1), array[1], 10, f"times {sign}")
 
 
 @pytest.mark.parametrize("offset, scale", [(1e4, 1), (0, 1e38), (0, 1e-30), (-5, 0)])
 def test_statistics_neither_cancel_nor_overflow(gl: GlPage, offset: float, scale: float) -> None:
     layout = LAYOUTS["large map"]
     array = (RANDOM.standard_normal(layout.nchw) * scale / 2 + offset).astype(np.float32)
-    session = gl.open(carrier(layout))
+    session = gl.open(layout_plan(layout))
     gl.write(session, "x", array)
     found = gl.statistics(session, "x")["layer"]
     exact = array.astype(np.float64)
@@ -122,11 +122,11 @@ def test_statistics_neither_cancel_nor_overflow(gl: GlPage, offset: float, scale
 def test_an_unknown_device_is_measured(gl: GlPage, plan: nbglcnn.Plan) -> None:
     """And what that needs is freed."""
     session = gl.open(plan)
-    before = gl.alive()
+    before = gl.count_alive()
     found = gl.page.evaluate("() => gl.probe()")
-    assert isinstance(found["readTexture"], bool)
-    assert 1e3 < found["perMs"] < 1e9
-    assert gl.alive() == before
+    assert isinstance(found["usesTextureCall"], bool)
+    assert 1e3 < found["readsPerMs"] < 1e9
+    assert gl.count_alive() == before
     gl.write(session, "input", IMAGES)
     assert_equal(gl.read(session, "input"), IMAGES)
 
@@ -144,12 +144,12 @@ def test_numbers_of_each_image_are_its_own_in_one_run_and_new_in_the_next(
             array = gl.read(session, key)
             for image in (0, 1, 0):
                 found = gl.statistics(session, key, image)
-                check_summary(found["layer"], array[image], f"{key} {image}")
-                check_summary(found["channels"][1], array[image, 1], f"{key} {image}, channel 1")
+                assert_summary(found["layer"], array[image], f"{key} {image}")
+                assert_summary(found["channels"][1], array[image, 1], f"{key} {image}, channel 1")
                 whole = gl.histogram(session, key, 10, image)
-                check_histogram(whole, array[image], 10, f"{key} {image}")
+                assert_histogram(whole, array[image], 10, f"{key} {image}")
                 one = gl.histogram(session, key, 10, image, 1)
-                check_histogram(one, array[image, 1], 10, f"{key} {image}, channel 1")
+                assert_histogram(one, array[image, 1], 10, f"{key} {image}, channel 1")
 
 
 @ONE_RENDERER
@@ -160,7 +160,7 @@ def test_sessions_share_weights_of_one_precision_and_size_alone(gl: GlPage) -> N
     for precision in ("float32", "float16", "float32"):
         own = nbglcnn.compile(model, IMAGES, precision=precision)
         sessions.append((gl.open(own), own))
-    textures = gl.alive()["textures"]
+    textures = gl.count_alive()["textures"]
     with torch.no_grad():
         expected = model(torch.from_numpy(IMAGES)).numpy()
     for session, own in sessions:
@@ -171,7 +171,7 @@ def test_sessions_share_weights_of_one_precision_and_size_alone(gl: GlPage) -> N
     last, own = sessions[2]
     assert_equal(gl.values(last, [IMAGES])[own.header.outputs[0]], expected)
     again = gl.open(own)
-    assert gl.alive()["textures"] == textures
+    assert gl.count_alive()["textures"] == textures
     for weight in own.header.weights:
         gl.set_weight(last, weight.texture, own.blobs[weight.hash] * 0)
     assert not gl.values(last, [IMAGES])[own.header.outputs[0]].any()

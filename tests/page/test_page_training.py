@@ -10,10 +10,10 @@ import torch
 from playwright.sync_api import Page
 
 import nbglcnn
-from nbglcnn.features.training.local import compiled
-from page import ONE_RENDERER, GlPage
+from nbglcnn.features.training.local_training import compile_training
+from training_checks import assert_near_float64, train_in_torch
 from training_networks import EXAMPLES, TORCH_LOSSES
-from trainings import assert_near, by_torch
+from webgl_page import ONE_RENDERER, GlPage
 
 sys.path.append(str(Path(__file__).parents[2] / "notebooks"))
 from fashion_autoencoder import FashionAutoencoder
@@ -24,25 +24,27 @@ STEPS, SIZE = 20, 4
 @ONE_RENDERER
 @pytest.mark.parametrize("name", ["autoencoder", "mnist", "convnext"])
 def test_twenty_steps_in_the_page(
-    gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str, name: str
+    gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str, name: str
 ) -> None:
     example = EXAMPLES[name]
-    model, x, y, loss = example.built()
-    run, data = compiled(model, (x, y), loss, nbglcnn.SGD(example.rate, 0.9), SIZE, shuffle=False)
+    model, x, y, loss = example.build()
+    run, data = compile_training(
+        model, (x, y), loss, nbglcnn.SGD(example.rate, 0.9), SIZE, shuffle=False
+    )
 
     def theirs(parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, example.rate, momentum=0.9)
 
     first, first_single, right, single = (
-        by_torch(model, x, y, TORCH_LOSSES[loss], theirs, steps=steps, size=SIZE, dtype=dtype)
+        train_in_torch(model, x, y, TORCH_LOSSES[loss], theirs, steps=steps, size=SIZE, dtype=dtype)
         for steps in (1, STEPS)
         for dtype in (torch.float64, torch.float32)
     )
-    gl = GlPage(gl_page(backend), site[1])
+    gl = GlPage(gl_page(backend), static_site[1])
     session = gl.open(run.plan)
     found = []
     for number, batch in zip(range(STEPS), data.batches(0), strict=False):
-        for key, array in run.inputs(batch, number).items():
+        for key, array in run.step_inputs(batch, number).items():
             gl.write(session, key, array)
         gl.run(session, "train")
         found.append(float(gl.read(session, "loss")[0]))
@@ -53,7 +55,7 @@ def test_twenty_steps_in_the_page(
             for (parameter, one), other in pairs:
                 assert one.grad is not None and other.grad is not None
                 gradient = gl.read(session, f"gradient of {parameter}")
-                assert_near(parameter, gradient, one.grad, other.grad, 1e-5)
+                assert_near_float64(parameter, gradient, one.grad, other.grad, 1e-5)
         gl.commit(session)
         if number == 0:
             gl.page.evaluate("() => gl.count()")
@@ -61,18 +63,18 @@ def test_twenty_steps_in_the_page(
     counted = gl.page.evaluate("gl.counted()")
     assert counted["drawArrays"] > STEPS
     assert counted.get("linkProgram", 0) == counted.get("createTexture", 0) == 0
-    assert_near("losses", np.array(found), torch.from_numpy(right.losses),
-                torch.from_numpy(single.losses), 1e-4)  # fmt: skip
+    assert_near_float64("losses", np.array(found), torch.from_numpy(right.losses),
+                        torch.from_numpy(single.losses), 1e-4)  # fmt: skip
     assert right.losses[-1] < right.losses[0]
     for parameter, tensor in right.model.named_parameters():
         other = single.model.get_parameter(parameter)
-        assert_near(parameter, gl.read(session, parameter), tensor, other, 1e-4)
+        assert_near_float64(parameter, gl.read(session, parameter), tensor, other, 1e-4)
 
 
 @ONE_RENDERER
 @pytest.mark.sweep
 def test_two_hundred_steps_reach_pytorchs_loss(
-    gl_page: Callable[..., Page], site: tuple[str, dict[str, bytes]], backend: str
+    gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str
 ) -> None:
     """The Fashion autoencoder with its BatchNorms, by Adam, in batches of 32: within 1 %.
 
@@ -83,16 +85,16 @@ def test_two_hundred_steps_reach_pytorchs_loss(
     with np.load(Path(__file__).parents[2] / "notebooks" / "fashion_pictures.npz") as data:
         pictures = data["pictures"][:640, None]
     x = torch.from_numpy(pictures).float() / 255
-    run, batches = compiled(model, pictures, "mse", nbglcnn.Adam(3e-4), 32, shuffle=False)
-    right = by_torch(
+    run, batches = compile_training(model, pictures, "mse", nbglcnn.Adam(3e-4), 32, shuffle=False)
+    right = train_in_torch(
         model, x, x, torch.nn.functional.mse_loss, lambda p: torch.optim.Adam(p, 3e-4),
         steps=200, size=32,
     )  # fmt: skip
-    gl = GlPage(gl_page(backend), site[1])
+    gl = GlPage(gl_page(backend), static_site[1])
     session = gl.open(run.plan)
     found = []
     for number, batch in zip(range(200), batches.batches(0), strict=False):
-        for key, array in run.inputs(batch, number).items():
+        for key, array in run.step_inputs(batch, number).items():
             gl.write(session, key, array)
         gl.run(session, "train")
         found.append(float(gl.read(session, "loss")[0]))

@@ -17,34 +17,34 @@ from torch import nn
 
 import nbglcnn
 from bundle import node_path
-from damaged import DAMAGED, damaged
-from header_mutations import mutated, places
-from kinds import ViT
+from damaged_plans import DAMAGES, damaged_plan
+from display_kind_models import ViT
+from header_mutations import header_paths, mutate_header
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan.checks import problem_of
 from nbglcnn.plan.constraints import CONSTRAINTS, facts_of
+from nbglcnn.plan.file_checks import first_problem
 from nbglcnn.plan.schema import Header
-from recurrent import leaky, two_states
+from recurrent import leaky_integrator, with_delay_state
 from translate import Translator
 
 JS = Path(__file__).parents[2] / "js"
 CASES = 600
 
 
-def header_of(model: nn.Module, *shape: int, **options: Any) -> Any:
+def plan_header(model: nn.Module, *shape: int, **options: Any) -> Any:
     plan = nbglcnn.compile(model.eval(), np.zeros(shape, np.float32), **options)
     return json.loads(msgspec.json.encode(plan.header))
 
 
 @pytest.fixture(scope="module")
-def whole() -> list[Any]:
+def full_headers() -> list[Any]:
     """Headers that use all that a header can hold."""
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
-    plain = header_of(nn.Sequential(*layers, nn.Linear(4, 5)), 1, 3, 4, 4)
-    shuffled = header_of(nn.Sequential(nn.PixelShuffle(2), nn.Conv2d(1, 2, 3)), 2, 4, 3, 3)
-    states = json.loads(msgspec.json.encode(lower(two_states(leaky())).header))
-    tokens = header_of(ViT(), 1, 3, 16, 16, observe="outputs")
+    plain = plan_header(nn.Sequential(*layers, nn.Linear(4, 5)), 1, 3, 4, 4)
+    shuffled = plan_header(nn.Sequential(nn.PixelShuffle(2), nn.Conv2d(1, 2, 3)), 2, 4, 3, 3)
+    states = json.loads(msgspec.json.encode(lower(with_delay_state(leaky_integrator())).header))
+    tokens = plan_header(ViT(), 1, 3, 16, 16, observe="outputs")
     outside = json.loads(json.dumps(plain))
     outside["layers"][0]["python"] = "no operator of that name"
     outside["inputs"].append({**outside["inputs"][0], "key": "p", "layer": 0, "fit": ""})
@@ -55,17 +55,17 @@ def whole() -> list[Any]:
     found = [plain, shuffled, states, tokens, outside, compared]
     for one in found:
         one["programs"] = [{**program, "source": ""} for program in one["programs"]]
-        assert problem_of(msgspec.convert(one, Header)) is None
+        assert first_problem(msgspec.convert(one, Header)) is None
     return found
 
 
-def mutants(whole: Sequence[Any]) -> list[bytes]:
+def mutated_headers(whole: Sequence[Any]) -> list[bytes]:
     """Headers with a few places changed that still have the types of a header."""
     random = Random(40)
-    known = [(one, places(one)) for one in whole]
+    known = [(one, header_paths(one)) for one in whole]
     found = []
     while len(found) < CASES:
-        data = json.dumps(mutated(*random.choice(known), random), ensure_ascii=False).encode()
+        data = json.dumps(mutate_header(*random.choice(known), random), ensure_ascii=False).encode()
         try:
             msgspec.json.decode(data, type=Header)
         except msgspec.ValidationError:
@@ -75,7 +75,7 @@ def mutants(whole: Sequence[Any]) -> list[bytes]:
 
 
 # What a layer's reads and moves are, of a pixel shuffle.
-DEPENDENTS: dict[str, Callable[[Any], Any]] = {
+DEPENDENT_CHANGES: dict[str, Callable[[Any], Any]] = {
     ", by reach": lambda layer: layer.update(reads=[[7, 1, 0]]),
     "several sizes": lambda layer: layer.update(reads=[[0, 1, 0], [0, 1, 1]]),
     "that are not there": lambda layer: layer["operands"][0]["moves"][0].update(offset=-1),
@@ -83,8 +83,8 @@ DEPENDENTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def dependents(whole: Sequence[Any]) -> Iterator[bytes]:
-    for change in DEPENDENTS.values():
+def dependent_headers(whole: Sequence[Any]) -> Iterator[bytes]:
+    for change in DEPENDENT_CHANGES.values():
         header = copy.deepcopy(whole[1])
         change(header["layers"][0])
         first = header["reaches"][0]
@@ -92,7 +92,7 @@ def dependents(whole: Sequence[Any]) -> Iterator[bytes]:
         yield json.dumps(header).encode()
 
 
-def broken_row(header: Header) -> int | None:
+def first_broken_row(header: Header) -> int | None:
     """The number of the first row that doesn't hold."""
     facts = facts_of(header)
     for number, row in enumerate(CONSTRAINTS):
@@ -103,30 +103,35 @@ def broken_row(header: Header) -> int | None:
     return None
 
 
-def test_the_page_says_of_each_damaged_header_what_python_says(whole: list[Any]) -> None:
+def test_the_page_says_of_each_damaged_header_what_python_says(full_headers: list[Any]) -> None:
     node = shutil.which("node", path=node_path())
     assert node is not None
     cases = [
-        *mutants(whole),
-        *dependents(whole),
-        *(msgspec.json.encode(damaged(one).header) for one in DAMAGED),
+        *mutated_headers(full_headers),
+        *dependent_headers(full_headers),
+        *(msgspec.json.encode(damaged_plan(one).header) for one in DAMAGES),
     ]
     done = subprocess.run(
-        [node, str(JS / "test" / "problems.ts")],
+        [node, str(JS / "test" / "plan_problems.ts")],
         input=b"\n".join(cases),
         capture_output=True,
         check=True,
     )
     in_page = [json.loads(line) for line in done.stdout.splitlines()]
     headers = [msgspec.json.decode(one, type=Header) for one in cases]
-    in_python = [problem_of(one) for one in headers]
+    in_python = [first_problem(one) for one in headers]
     assert in_page == in_python
     assert 0.2 < sum(one is None for one in in_python) / CASES < 0.8
     # Most rows have refused a header, and so has each check of dependencies.
-    rows = {broken_row(one) for one in headers}
+    rows = {first_broken_row(one) for one in headers}
     assert len(rows) > 0.7 * len(CONSTRAINTS), set(range(len(CONSTRAINTS))) - rows
     said = " ".join(filter(None, in_python))
-    for words in (*DEPENDENTS, "before it is written", "is a view of value", "of another texture"):
+    for words in (
+        *DEPENDENT_CHANGES,
+        "before it is written",
+        "is a view of value",
+        "of another texture",
+    ):
         assert words in said, words
 
 
@@ -140,4 +145,4 @@ def test_the_page_says_of_each_damaged_header_what_python_says(whole: list[Any])
 )
 def test_python_that_has_no_translation_is_refused(source: str) -> None:
     with pytest.raises(NotImplementedError):
-        Translator(source, {}, leave_out=[], exported=[]).module()
+        Translator(source, {}, excluded=[], exported=[]).module()

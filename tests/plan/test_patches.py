@@ -8,19 +8,19 @@ import torch
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import InputError, Viewer, load
 from nbglcnn.graph import Graph
 from nbglcnn.lowering import lower
-from nbglcnn.lowering.patches import apply, changed_numbers, patches
+from nbglcnn.lowering.patches import apply_patch, changed_elements, make_patches
 from nbglcnn.plan.schema import Plan
 from nbglcnn.widget.network import Network
-from viewer_models import autoencoder, hooked, pictures
+from viewer_models import autoencoder, hook_values, pictures
 
 IMAGES = np.random.default_rng(3).standard_normal((2, 6, 8, 10)).astype(np.float32)
 
 
-class Kinds(nn.Module):
+class EveryPacking(nn.Module):
     """Every way in which a parameter is packed."""
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Kinds(nn.Module):
         return self.last(self.tokens(x).flatten(1) @ self.matrix)
 
 
-def kinds() -> nn.Module:
+def make_every_packing() -> nn.Module:
     torch.manual_seed(8)
-    model = Kinds().eval()
+    model = EveryPacking().eval()
     for norm in (model.norm, model.alone):
         nn.init.uniform_(norm.running_var, 0.5, 2)
         nn.init.uniform_(norm.running_mean, -1, 1)
@@ -54,7 +54,7 @@ def kinds() -> nn.Module:
     return model
 
 
-def numbers(graph: Graph) -> dict[str, np.ndarray]:
+def float_parameters(graph: Graph) -> dict[str, np.ndarray]:
     """The parameters of floats, by name."""
     found = {name: graph.values[value].data for name, value in graph.parameters.items()}
     return {name: data for name, data in found.items() if data is not None and data.ndim}
@@ -62,27 +62,27 @@ def numbers(graph: Graph) -> dict[str, np.ndarray]:
 
 def assert_patched(plan: Plan, old: Graph, new: Graph) -> int:
     """The patches make of the old textures what packing all of them anew makes; their bytes."""
-    found = patches(plan, old, new, changed_numbers(old, new))
+    found = make_patches(plan, old, new, changed_elements(old, new))
     assert found is not None
     expected = lower.repack(plan, new)
     for before, after in zip(plan.header.weights, expected.header.weights, strict=True):
         contents = plan.blobs[before.hash].copy()
         for patch in found:
             if patch.texture == before.texture:
-                apply(patch, contents)
+                apply_patch(patch, contents)
         assert contents.tobytes() == expected.blobs[after.hash].tobytes()
     return sum(patch.data.nbytes for patch in found)
 
 
 @pytest.mark.parametrize("observe", ["all", "outputs"])
 def test_a_patch_makes_what_packing_anew_makes(observe: str) -> None:
-    graph, _ = load.load(kinds(), IMAGES)
+    graph, _ = load.load(make_every_packing(), IMAGES)
     plan = lower.lower(graph, observe=observe)
     rng = np.random.default_rng(1)
-    for name, data in numbers(graph).items():
+    for name, data in float_parameters(graph).items():
         for places in (rng.integers(data.size, size=1), rng.integers(data.size, size=5)):
             index = np.unravel_index(places, data.shape)
-            changed = load.with_numbers(graph, name, index, data[index] + 0.5)
+            changed = load.replace_elements(graph, name, index, data[index] + 0.5)
             assert_patched(plan, graph, changed)
 
 
@@ -94,18 +94,18 @@ def test_kernels_in_several_parts_and_layers_are_patched_in_place(
     graph, _ = load.load(nn.Linear(inputs, outputs).eval(), np.zeros((1, inputs), np.float32))
     plan = lower.lower(graph)
     for at in ((0, 0), (outputs - 1, inputs - 1), (outputs // 2, inputs // 2)):
-        assert assert_patched(plan, graph, load.with_numbers(graph, "weight", at, 7.0)) == 16
+        assert assert_patched(plan, graph, load.replace_elements(graph, "weight", at, 7.0)) == 16
 
 
 def test_one_number_is_one_texel_and_folded_values_follow() -> None:
-    graph, _ = load.load(kinds(), IMAGES)
+    graph, _ = load.load(make_every_packing(), IMAGES)
     plan = lower.lower(graph)
-    one = load.with_numbers(graph, "conv.weight", (9, 5, 2, 1), 3.0)
+    one = load.replace_elements(graph, "conv.weight", (9, 5, 2, 1), 3.0)
     assert assert_patched(plan, graph, one) == 16
     # In a folded kernel a variance scales one output's weights: 3×3 taps of 6 inputs, and a shift.
     folded = lower.lower(graph, observe="outputs")
     assert any(len(w.recipe.sources) == 3 for w in folded.header.weights)
-    variance = load.with_numbers(graph, "norm.running_var", 9, 4.0)
+    variance = load.replace_elements(graph, "norm.running_var", 9, 4.0)
     assert assert_patched(folded, graph, variance) == 16 * (9 * 6 + 1)
 
 
@@ -121,23 +121,27 @@ def test_a_number_of_each_group_of_a_transposed_convolution_is_patched(observe: 
         for weight in plan.header.weights
     )
     for at in ((0, 0, 0, 0), (3, 3, 1, 1), (4, 0, 0, 0), (7, 3, 1, 1)):
-        assert assert_patched(plan, graph, load.with_numbers(graph, "weight", at, 7.0)) == 16
+        assert assert_patched(plan, graph, load.replace_elements(graph, "weight", at, 7.0)) == 16
 
 
 def test_minus_zero_and_nan_are_other_numbers() -> None:
-    graph, _ = load.load(kinds(), IMAGES)
-    zero = load.with_numbers(graph, "conv.weight", (0, 0, 0, 0), 0.0)
+    graph, _ = load.load(make_every_packing(), IMAGES)
+    zero = load.replace_elements(graph, "conv.weight", (0, 0, 0, 0), 0.0)
     plan = lower.lower(zero)
-    assert assert_patched(plan, zero, load.with_numbers(zero, "conv.weight", (0, 0, 0, 0), -0.0))
-    assert assert_patched(plan, zero, load.with_numbers(zero, "conv.weight", (0, 0, 0, 0), np.nan))
-    assert load.with_numbers(zero, "conv.weight", (0, 0, 0, 0), 0.0) is zero
+    assert assert_patched(
+        plan, zero, load.replace_elements(zero, "conv.weight", (0, 0, 0, 0), -0.0)
+    )
+    assert assert_patched(
+        plan, zero, load.replace_elements(zero, "conv.weight", (0, 0, 0, 0), np.nan)
+    )
+    assert load.replace_elements(zero, "conv.weight", (0, 0, 0, 0), 0.0) is zero
 
 
 def test_repack_packs_only_what_was_made_of_changed_values() -> None:
-    graph, _ = load.load(kinds(), IMAGES)
+    graph, _ = load.load(make_every_packing(), IMAGES)
     plan = lower.lower(graph)
-    new = load.with_numbers(graph, "up.weight", (3, 2), 1.0)
-    changed = changed_numbers(graph, new)
+    new = load.replace_elements(graph, "up.weight", (3, 2), 1.0)
+    changed = changed_elements(graph, new)
     found, expected = lower.repack(plan, new, changed.keys()), lower.repack(plan, new)
     assert found.header == expected.header
     for old, now in zip(plan.header.weights, found.header.weights, strict=True):
@@ -148,11 +152,11 @@ def test_repack_packs_only_what_was_made_of_changed_values() -> None:
 
 @pytest.mark.parametrize("wrong", [((99, 0, 0, 0), 1.0), ((0, 0), np.ones(5)), ("a", 1.0)])
 def test_numbers_that_do_not_fit_are_refused(wrong: tuple[object, object]) -> None:
-    graph, _ = load.load(kinds(), IMAGES)
+    graph, _ = load.load(make_every_packing(), IMAGES)
     with pytest.raises(InputError, match=r"conv\.weight has the shape \(10, 6, 3, 3\)"):
-        load.with_numbers(graph, "conv.weight", *wrong)
+        load.replace_elements(graph, "conv.weight", *wrong)
     with pytest.raises(KeyError, match=r"conv\.weight"):
-        load.with_numbers(graph, "conv.wieght", 0, 1.0)
+        load.replace_elements(graph, "conv.wieght", 0, 1.0)
 
 
 @pytest.fixture
@@ -162,43 +166,43 @@ def network() -> Iterator[Network]:
     made.local.close()
 
 
-def computed(network: Network) -> dict[str, np.ndarray]:
+def computed_values(network: Network) -> dict[str, np.ndarray]:
     keys = network.plan.computed
-    return dict(zip(keys, network.computed(keys), strict=True))
+    return dict(zip(keys, network.compute_values(keys), strict=True))
 
 
 def test_a_session_takes_patches_and_new_weights_after_them(network: Network) -> None:
     model = autoencoder(7)
-    before = computed(network)
+    before = computed_values(network)
     name, weight = next((n, w) for n, w in model.named_parameters() if w.ndim == 4)
     index = (1, 0, 2, 1)
     old = weight[index].item()
-    assert len(network.patch(name, index, 5.0)) == 1
+    assert len(network.patch_parameter(name, index, 5.0)) == 1
     with torch.no_grad():
         weight[index] = 5.0
-    expected = hooked(model, pictures(7))
-    for key, value in computed(network).items():
+    expected = hook_values(model, pictures(7))
+    for key, value in computed_values(network).items():
         assert_equal(value, expected[key], name=key)
     # The hashes are those of the first weights again, and yet the texture is another one.
     assert network.hash_weights() and not network.patches
-    network.patch(name, index, old)
-    for key, value in computed(network).items():
+    network.patch_parameter(name, index, old)
+    for key, value in computed_values(network).items():
         assert value.tobytes() == before[key].tobytes()
-    network.patch(name, index, 6.0)
-    computed(network)
-    network.patch(name, index, old)
+    network.patch_parameter(name, index, 6.0)
+    computed_values(network)
+    network.patch_parameter(name, index, old)
     assert network.hash_weights()
-    for key, value in computed(network).items():
+    for key, value in computed_values(network).items():
         assert value.tobytes() == before[key].tobytes()
 
 
 def test_weights_that_a_session_had_before_a_patch_come_back() -> None:
-    graph, _ = load.load(kinds(), IMAGES)
+    graph, _ = load.load(make_every_packing(), IMAGES)
     plan = lower.lower(graph)
     with nbglcnn.Session(plan) as session:
         before = session.run(IMAGES)
-        changed = load.with_numbers(graph, "conv.weight", (1, 0, 2, 1), 5.0)
-        found = patches(plan, graph, changed, changed_numbers(graph, changed))
+        changed = load.replace_elements(graph, "conv.weight", (1, 0, 2, 1), 5.0)
+        found = make_patches(plan, graph, changed, changed_elements(graph, changed))
         assert found is not None
         session.patch(found)
         assert any(session.run(IMAGES)[key].tobytes() != before[key].tobytes() for key in before)
@@ -216,16 +220,18 @@ def test_hashes_after_patches_are_those_of_a_fresh_network(network: Network) -> 
     assert len(network.load_state_dict(state)) == len(names)
     model.load_state_dict(state)
     fresh = nbglcnn.compile(model, pictures(7), observe="all")
-    network.offer()
+    network.build_manifest()
     assert not network.patches
     assert [w.hash for w in network.plan.header.weights] == [w.hash for w in fresh.header.weights]
 
 
 def test_a_plan_that_cannot_hold_patched_numbers_is_compiled_again() -> None:
-    network = Network(kinds(), IMAGES, observe="outputs", precision="float32")
+    network = Network(make_every_packing(), IMAGES, observe="outputs", precision="float32")
     old = network.plan.hash
-    network.patch("conv.weight", (0, 0, 0, 0), 1.0)
-    assert network.patch("norm.running_var", 3, -(2**-16)) == [] and network.plan.hash != old
+    network.patch_parameter("conv.weight", (0, 0, 0, 0), 1.0)
+    assert (
+        network.patch_parameter("norm.running_var", 3, -(2**-16)) == [] and network.plan.hash != old
+    )
     assert not network.hash_weights()  # compiled with all that was patched before
 
 
@@ -237,5 +243,5 @@ def test_a_viewer_without_a_page_follows_single_numbers() -> None:
         next(p for p in changed.parameters() if p.ndim == 1)[0] += 2
     viewer.load_state_dict(changed.state_dict())
     assert len(viewer.network.patches) >= 1
-    assert_equal(viewer.output, hooked(changed, pictures(7))["output"])
+    assert_equal(viewer.output, hook_values(changed, pictures(7))["output"])
     viewer.close()

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 import nbglcnn
-from carrier import LAYOUTS, carrier
-from damaged import resealed
-from equal import assert_equal
+from assertions import assert_equal
+from damaged_plans import update_checksum
+from layout_plans import LAYOUTS, layout_plan
 from nbglcnn import ModelError, Plan, Session
 from nbglcnn.codegen.builder import RESHAPE, Builder
-from nbglcnn.graph import batch_of
+from nbglcnn.graph import batch_size
 from nbglcnn.load import load, with_parameters
 from nbglcnn.lowering.lower import lower, repack
-from nbglcnn.lowering.reuse import reuse_textures
-from nbglcnn.plan.layout import Layout, nchw_of, picture_of
+from nbglcnn.lowering.texture_allocation import reuse_textures
+from nbglcnn.plan.layout import Layout, display_nchw, storage_nchw
 from nbglcnn.plan.schema import Recipe, Texture, Weight
 from onnx_models import model_of, node
 
@@ -60,7 +60,7 @@ def test_unpack_inverts_pack_for_layouts_in_strips(nchw, block, phases, turned):
     n, c, h, w = nchw
     layout = Layout((n, c, w, h) if turned else nchw, block, phases)
     longest = max(1, max(layout.whole) // 3, min(layout.whole))
-    layout = layout.within(longest)
+    layout = layout.split_to_fit(longest)
     assert min(layout.strips) == 1 and min(layout.size[:2]) <= longest
     array = np.arange(1, math.prod(nchw) + 1, dtype=np.float32).reshape(layout.nchw)
     texture = layout.pack(array)
@@ -100,7 +100,7 @@ def test_tiles_stand_where_processors_share_them_evenly(nchw, drawn):
 @pytest.mark.parametrize("rank", range(7))
 def test_a_frame_holds_as_many_elements_as_the_shape(rank):
     shape = (2, 3, 4, 5, 6, 7)[:rank]
-    assert math.prod(nchw_of(shape)) == math.prod(shape)
+    assert math.prod(storage_nchw(shape)) == math.prod(shape)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_frame_holds_as_many_elements_as_the_shape(rank):
     ],
 )
 def test_a_value_is_shown_as_the_batchs_examples_or_as_one_image(shape, batch, nchw):
-    assert picture_of(shape, batch) == nchw
+    assert display_nchw(shape, batch) == nchw
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_a_value_is_shown_as_the_batchs_examples_or_as_one_image(shape, batch, n
     [([(3, 4)], 3), ([(9,), (2, 4)], 2), ([(), (7,)], 1), ([(1, 3, 4), (5, 2)], 1), ([], 1)],
 )
 def test_the_batch_is_the_first_axis_of_the_first_input_that_has_two(shapes, batch):
-    assert batch_of(shapes) == batch
+    assert batch_size(shapes) == batch
 
 
-def small():
+def small_cnn():
     torch.manual_seed(3)
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),
@@ -148,13 +148,13 @@ def small():
 X = np.random.default_rng(1).standard_normal((2, 3, 9, 7)).astype(np.float32)
 
 
-def truth(model, x=X):
+def torch_output(model, x=X):
     with torch.no_grad():
         return model(torch.from_numpy(x)).numpy()
 
 
 def test_a_plan_survives_its_file(tmp_path):
-    model = small()
+    model = small_cnn()
     plan = nbglcnn.compile(model, X)
     plan.save(tmp_path / "small.plan")
     again = Plan.load(tmp_path / "small.plan")
@@ -162,13 +162,13 @@ def test_a_plan_survives_its_file(tmp_path):
     header = msgspec.structs.replace(again.header, blobs={})
     assert msgspec.json.encode(header) == msgspec.json.encode(plan.header)
     with Session(again) as session:
-        assert_equal(session.run(X)["output"], truth(model))
+        assert_equal(session.run(X)["output"], torch_output(model))
 
 
 def test_a_file_with_any_bit_flipped_is_refused():
     blob, name = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4), "0" * 32
     header = msgspec.structs.replace(
-        carrier(LAYOUTS["odd"]).header,
+        layout_plan(LAYOUTS["odd"]).header,
         **{"textures": (Texture(1, 1, 1),), "weights": (Weight(0, name, Recipe("zero", ())),)},
         **dict.fromkeys(("programs", "passes", "inputs", "values", "layers", "outputs"), ()),
         uniform_bytes=8,
@@ -186,7 +186,9 @@ def test_a_file_with_any_bit_flipped_is_refused():
 @pytest.mark.parametrize("weights", [True, False])
 def test_a_file_cut_anywhere_is_refused(weights):
     """Cut in the header, in the uniforms, or in any weight; what is behind the last is padding."""
-    plan = nbglcnn.compile(nn.Conv2d(1, 2, 1), X[:1, :1]) if weights else carrier(LAYOUTS["odd"])
+    plan = (
+        nbglcnn.compile(nn.Conv2d(1, 2, 1), X[:1, :1]) if weights else layout_plan(LAYOUTS["odd"])
+    )
     data = plan.to_bytes()
     size = int.from_bytes(data[8:12], "little")
     body = -(-(16 + size) // 256) * 256
@@ -196,7 +198,7 @@ def test_a_file_cut_anywhere_is_refused(weights):
     read, reasons = [], set()
     for length in range(end + 1):
         try:
-            assert Plan.from_bytes(resealed(data[:length])).hash == plan.hash
+            assert Plan.from_bytes(update_checksum(data[:length])).hash == plan.hash
             read.append(length)
         except ModelError as refused:
             reasons.add(re.sub(r"[0-9a-f]{32}|\d+", "…", str(refused)))
@@ -206,28 +208,28 @@ def test_a_file_cut_anywhere_is_refused(weights):
 
 
 def test_nothing_is_fused_when_everything_is_observed():
-    plan = nbglcnn.compile(small(), X)
+    plan = nbglcnn.compile(small_cnn(), X)
     assert len(plan.header.passes) == 7
     assert [v.key for v in plan.values] == ["input", *map(str, range(7)), "output"]
 
 
 def test_unobserved_layers_are_fused_and_their_textures_shared():
-    model = small()
+    model = small_cnn()
     plan = nbglcnn.compile(model, X, observe="outputs")
     assert len(plan.header.passes) == 3
     assert plan.gpu_bytes < nbglcnn.compile(model, X).gpu_bytes
     with Session(plan) as session:
         result = session.run(X)
     assert list(result) == ["output"]
-    assert_equal(result["output"], truth(model))
+    assert_equal(result["output"], torch_output(model))
 
 
 def test_observing_a_list_keeps_those_and_the_output():
-    model = small()
+    model = small_cnn()
     with Session(nbglcnn.compile(model, X, observe=["2"])) as session:
         result = session.run(X)
     assert list(result) == ["2", "output"]
-    assert_equal(result["2"], truth(model[:3]))
+    assert_equal(result["2"], torch_output(model[:3]))
     with pytest.raises(KeyError, match=r"observe: '22' is not a layer of this network; near: '2'"):
         nbglcnn.compile(model, X, observe=["22"])
 
@@ -291,7 +293,7 @@ def test_residual_blocks_are_fused_right():
         bn.running_mean.normal_()
         bn.running_var.uniform_(0.5, 2)
     with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
-        assert_equal(session.run(X)["output"], truth(model))
+        assert_equal(session.run(X)["output"], torch_output(model))
 
 
 def test_an_activation_that_nothing_else_takes_is_applied_where_a_convolution_reads():
@@ -303,7 +305,7 @@ def test_an_activation_that_nothing_else_takes_is_applied_where_a_convolution_re
     plan = nbglcnn.compile(model, X, observe="outputs")
     assert len(plan.header.passes) == 4
     with Session(plan) as session:
-        assert_equal(session.run(X)["output"], truth(model))
+        assert_equal(session.run(X)["output"], torch_output(model))
 
 
 def test_what_is_added_in_another_shape_is_no_residual():
@@ -320,7 +322,7 @@ def test_what_is_added_in_another_shape_is_no_residual():
     torch.manual_seed(2)
     model = Attended().eval()
     with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
-        assert_equal(session.run(X)["output"], truth(model))
+        assert_equal(session.run(X)["output"], torch_output(model))
 
 
 def test_what_several_layers_read_is_not_fused_into_one_of_them():
@@ -336,7 +338,7 @@ def test_what_several_layers_read_is_not_fused_into_one_of_them():
     torch.manual_seed(2)
     model = Forked().eval()
     with Session(nbglcnn.compile(model, X, observe="outputs")) as session:
-        assert_equal(session.run(X)["output"], truth(model))
+        assert_equal(session.run(X)["output"], torch_output(model))
 
 
 def test_new_weights_reach_a_convolution_that_has_taken_in_its_normalization():
@@ -353,12 +355,12 @@ def test_new_weights_reach_a_convolution_that_has_taken_in_its_normalization():
     plan = lower(graph, observe="outputs")
     assert len(plan.header.passes) == 1
     with Session(plan) as session:
-        assert_equal(session.run(X)["output"], truth(first))
+        assert_equal(session.run(X)["output"], torch_output(first))
         session.replace_weights(repack(plan, with_parameters(graph, second.state_dict())))
-        assert_equal(session.run(X)["output"], truth(second))
+        assert_equal(session.run(X)["output"], torch_output(second))
 
 
-def objects_alive(session):
+def count_gl_objects(session):
     """How many objects of each kind the process's OpenGL holds; programs are shared and stay."""
     device = session._device
     load = device.context.mglo._context.load
@@ -376,27 +378,27 @@ def objects_alive(session):
         }
         return {kind: sum(bool(exists[kind](k)) for k in range(1, end)) for kind in kinds}
 
-    return device.call(count)
+    return device.run_on_thread(count)
 
 
 def test_a_closed_session_leaves_nothing_on_the_device():
-    plan = nbglcnn.compile(small(), X)
+    plan = nbglcnn.compile(small_cnn(), X)
     with Session(plan) as stays:
         stays.run(X)
-        before = objects_alive(stays)
+        before = count_gl_objects(stays)
         session = Session(plan)
         session.run(X)
-        during = objects_alive(stays)
+        during = count_gl_objects(stays)
         session.close()
-        assert objects_alive(stays) == before
+        assert count_gl_objects(stays) == before
     assert all(during[kind] > before[kind] for kind in before), (before, during)
 
 
 def test_new_weights_need_no_new_programs():
-    model = small()
+    model = small_cnn()
     graph, _ = load(model, X)
     plan = lower(graph)
-    other = small()
+    other = small_cnn()
     torch.manual_seed(9)
     for p in other.parameters():
         nn.init.normal_(p, 0.1, 0.3)
@@ -405,11 +407,11 @@ def test_new_weights_need_no_new_programs():
     assert changed.hash == plan.hash
     assert changed.header.programs is plan.header.programs
     with Session(plan) as session:
-        assert_equal(session.run(X)["output"], truth(model))
+        assert_equal(session.run(X)["output"], torch_output(model))
         session.replace_weights(changed)
         for key, value in session.run(X).items():
             if key.isdigit():
-                assert_equal(value, truth(other[: int(key) + 1]), name=key)
+                assert_equal(value, torch_output(other[: int(key) + 1]), name=key)
 
 
 def test_parameters_can_be_read_back():
@@ -444,7 +446,7 @@ def test_a_matrix_that_is_multiplied_from_the_right_is_read_back_as_it_is():
 
 
 def test_layers_are_found_by_position_and_name_and_print_as_a_table():
-    layers = nbglcnn.compile(small(), X).layers
+    layers = nbglcnn.compile(small_cnn(), X).layers
     assert layers["3"] is layers[3] and len(layers) == 7
     conv = layers["3"]
     assert (conv.operator, conv.module) == ("Conv", "Conv2d")
@@ -460,7 +462,7 @@ def test_layers_are_found_by_position_and_name_and_print_as_a_table():
 
 
 def test_the_layer_table_says_what_each_operator_reads_and_how_it_slides():
-    layers = nbglcnn.compile(small(), X).layers
+    layers = nbglcnn.compile(small_cnn(), X).layers
     conv, norm = layers["0"], layers["1"]
     assert [(one.kind, one.key) for one in conv.operands] == [
         ("value", "input"),

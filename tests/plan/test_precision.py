@@ -14,19 +14,19 @@ from nbglcnn import InputError, Plan, Session, Target, UnsupportedModel, Viewer,
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.schema import Texture
-from nbglcnn.reference import reference
-from nbglcnn.report import RTOL, match
-from viewer_models import autoencoder, hooked, pictures
+from nbglcnn.reference import compute_reference
+from nbglcnn.report import RTOL, match_layer
+from viewer_models import autoencoder, hook_values, pictures
 from zoo import build
 
 
-def chain(count: int = 12) -> tuple[nn.Module, torch.Tensor]:
+def conv_chain(count: int = 12) -> tuple[nn.Module, torch.Tensor]:
     torch.manual_seed(0)
     layers = (nn.Conv2d(8, 8, 3, padding=1) for _ in range(count))
     return nn.Sequential(*layers).eval(), torch.randn(1, 8, 32, 32)
 
 
-def parts(plan: Plan) -> tuple[int, int]:
+def memory_bytes(plan: Plan) -> tuple[int, int]:
     """Bytes of activations and of weights."""
     weights = {weight.texture for weight in plan.header.weights}
     textures = enumerate(plan.header.textures)
@@ -40,21 +40,21 @@ def parts(plan: Plan) -> tuple[int, int]:
 
 
 def test_a_plan_counts_every_byte_that_it_takes() -> None:
-    plan = nbglcnn.compile(*chain())
-    activations, weights = parts(plan)
+    plan = nbglcnn.compile(*conv_chain())
+    activations, weights = memory_bytes(plan)
     assert plan.gpu_bytes == activations + weights + len(plan.uniforms)
     assert sum(blob.nbytes for blob in plan.blobs.values()) == weights
     assert f"{plan.gpu_bytes / 1e6:.1f} MB on the GPU, float32" in repr(plan)
 
 
 def test_textures_that_nobody_observes_are_used_again() -> None:
-    model, x = chain(24)
+    model, x = conv_chain(24)
     everything, fused = (nbglcnn.compile(model, x, observe=o) for o in ("all", "outputs"))
     # The input and its staging, two to go back and forth, the output, and what is read.
-    assert parts(fused)[0] < parts(everything)[0] * 0.25
+    assert memory_bytes(fused)[0] < memory_bytes(everything)[0] * 0.25
     graph, _ = load(*build("resnet18"))
     everything, fused = (lower(graph, observe=o) for o in ("all", "outputs"))
-    assert parts(fused)[0] < parts(everything)[0] * 0.4
+    assert memory_bytes(fused)[0] < memory_bytes(everything)[0] * 0.4
     assert fused.gpu_bytes < everything.gpu_bytes
 
 
@@ -81,7 +81,7 @@ def test_float16_halves_activations_and_weights(name: str, observe: str) -> None
     graph, _ = load(*build(name))
     whole, half = (lower(graph, observe=observe, precision=p) for p in ("float32", "float16"))
     assert (whole.precision, half.precision) == ("float32", "float16")
-    for full, less in zip(parts(whole), parts(half), strict=True):
+    for full, less in zip(memory_bytes(whole), memory_bytes(half), strict=True):
         assert full / 2 <= less < full * 0.505
     assert whole.hash != half.hash
     assert [w.hash for w in whole.header.weights] == [w.hash for w in half.header.weights]
@@ -105,20 +105,20 @@ def test_operators_store_half_precision_and_compute_in_float32(name: str) -> Non
     [case] = [case for case in CASES if case.name == name]
     model, inputs = case.build()
     graph, arrays = load(model, inputs)
-    expected = reference(model, graph, arrays)
+    expected = compute_reference(model, graph, arrays)
     for target in (Target(), Target(float32_render=False)):
         plan = lower(graph, precision="float16", target=target)
         with Session(plan) as session:
             found = session.run(*arrays)
         for key in plan.computed:
             assert found[key].dtype == expected[key].dtype
-            row = match(key, found[key], expected[key], rtol=RTOL["float16"])
+            row = match_layer(key, found[key], expected[key], rtol=RTOL["float16"])
             assert row.ok, (row, target)
             if found[key].dtype.kind == "f":
                 np.testing.assert_array_equal(found[key], found[key].astype("f2"), strict=False)
 
 
-class Places(nn.Module):
+class IntegerLookups(nn.Module):
     """Looks things up by numbers that half precision does not have."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Places(nn.Module):
 
 def test_integers_stay_exact() -> None:
     torch.manual_seed(1)
-    model = Places().eval()
+    model = IntegerLookups().eval()
     at = torch.tensor([[2047, 2049, 4097], [5001, 4999, 3]])
     line = torch.randn(2, 5001)
     line[0, 4097], line[0, 2049], line[1, 4999], line[1, 3] = 9, 8, 9, 8
@@ -141,19 +141,19 @@ def test_integers_stay_exact() -> None:
         rows, most, top, more = (found[key] for key in plan.header.outputs)
         with torch.no_grad():
             expected = [value.numpy() for value in model(at, line)]
-        assert match("table", rows, expected[0], rtol=RTOL["float16"]).ok
+        assert match_layer("table", rows, expected[0], rtol=RTOL["float16"]).ok
         for values, true in zip((most, top, more), expected[1:], strict=True):
             np.testing.assert_array_equal(values, true)
 
 
-class Doubled(nn.Module):
+class DoublesAsFloat(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.float() * 2
 
 
 def test_integers_that_float32_cannot_hold_are_refused() -> None:
     largest = np.array([[2**24, -(2**24)]])
-    with Session(nbglcnn.compile(Doubled().eval(), largest)) as session:
+    with Session(nbglcnn.compile(DoublesAsFloat().eval(), largest)) as session:
         np.testing.assert_array_equal(session.run(largest)["output"], [[2**25, -(2**25)]])
         for wrong in (largest + 1, -largest - 1):
             with pytest.raises(InputError, match=r"2\^24"):
@@ -207,14 +207,14 @@ def test_another_precision_is_refused() -> None:
     for make in (nbglcnn.compile, Viewer):
         words = 'precision=\'half\': expected "float32" or "float16"'
         with pytest.raises(InputError, match=words):
-            make(*chain(1), precision="half")
+            make(*conv_chain(1), precision="half")
 
 
 def test_a_viewer_in_float16_says_so_and_is_right_to_three_digits() -> None:
     viewer = Viewer(autoencoder(3), pictures(3), precision="float16")
-    expected = hooked(autoencoder(3), pictures(3))
+    expected = hook_values(autoencoder(3), pictures(3))
     for key, value in viewer.activations.to_dict().items():
-        assert match(key, value, expected[key], rtol=RTOL["float16"]).ok
+        assert match_layer(key, value, expected[key], rtol=RTOL["float16"]).ok
     assert viewer.activations.source.startswith("local (OpenGL: ")
     assert viewer.activations.source.endswith(", float16)")
     plan = viewer.network.plan
@@ -229,7 +229,7 @@ def test_a_viewer_in_float16_says_so_and_is_right_to_three_digits() -> None:
     viewer.bend("decoder.1", transforms.blur(1.5))
     report = viewer.verify()
     assert report.ok and report.summary.endswith("bends replayed")
-    assert not match("output", viewer.output, before, rtol=RTOL["float16"]).ok
+    assert not match_layer("output", viewer.output, before, rtol=RTOL["float16"]).ok
     assert len(viewer._repr_mimebundle_()[0]["image/png"]) > 500
     viewer.close()
 

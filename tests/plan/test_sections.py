@@ -7,28 +7,28 @@ import pytest
 import torch
 from torch import nn
 
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Plan, Session
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Carry
 from nbglcnn.load import load
 from nbglcnn.lowering.lower import lower, repack
-from nbglcnn.plan.checks import problem_of
+from nbglcnn.plan.file_checks import first_problem
 from recurrent import (
+    INITIAL_STATE,
     INPUTS,
     RANDOM,
-    START,
-    crossed,
-    crossed_of,
-    leaky,
-    pooled,
-    stepped,
+    cross_section_graph,
+    cross_section_values,
+    leaky_integrator,
+    numpy_step,
+    pooled_sections,
 )
 
 
 @pytest.mark.parametrize("section", [None, "forward", "post"])
 def test_a_section_that_runs_five_times_without_a_commit_has_run_once(section):
-    with Session(lower(leaky())) as session:
+    with Session(lower(leaky_integrator())) as session:
         session.run(INPUTS[0])
         session.commit()
         once = session.run(INPUTS[1])
@@ -42,67 +42,70 @@ def test_a_section_that_runs_five_times_without_a_commit_has_run_once(section):
 
 
 def test_a_section_gives_what_it_computes_and_what_that_follows_from():
-    with Session(lower(leaky())) as session:
+    with Session(lower(leaky_integrator())) as session:
         assert list(session.run(INPUTS[0], section="forward")) == ["x", "scaled", "next"]
         assert not session.read("y").any()
         assert list(session.run(INPUTS[1], section="post"))[-1] == "y"
-        assert_equal(session.read("y"), stepped(INPUTS[1], START)["y"])
+        assert_equal(session.read("y"), numpy_step(INPUTS[1], INITIAL_STATE)["y"])
         with pytest.raises(InputError, match=r"no section 'train'.*'forward', 'post'"):
             session.run(INPUTS[0], section="train")
 
 
 def test_a_commit_takes_only_what_has_run_since_the_last_one():
-    with Session(lower(leaky())) as session:
+    with Session(lower(leaky_integrator())) as session:
         session.commit()
-        assert_equal(session.read("s"), START)
+        assert_equal(session.read("s"), INITIAL_STATE)
         session.run(INPUTS[0])
         session.commit()
         session.commit()
-        once = stepped(INPUTS[0], START)["next"]
+        once = numpy_step(INPUTS[0], INITIAL_STATE)["next"]
         assert_equal(session.read("s"), once)
-        assert_equal(session.run(INPUTS[1])["next"], stepped(INPUTS[1], once)["next"])
+        assert_equal(session.run(INPUTS[1])["next"], numpy_step(INPUTS[1], once)["next"])
 
 
 def test_new_initial_contents_begin_the_state_anew():
-    graph = leaky()
+    graph = leaky_integrator()
     plan = lower(graph)
     other = replace(
         graph,
-        values={**graph.values, "s.initial": replace(graph.values["s.initial"], data=-START)},
+        values={
+            **graph.values,
+            "s.initial": replace(graph.values["s.initial"], data=-INITIAL_STATE),
+        },
     )
     with Session(plan) as session:
         session.run(INPUTS[0])
         session.replace_weights(repack(plan, other))
         session.commit()  # of what the old contents gave: nothing
-        assert_equal(session.read("s"), -START)
-        assert_equal(session.run(INPUTS[0])["next"], stepped(INPUTS[0], -START)["next"])
+        assert_equal(session.read("s"), -INITIAL_STATE)
+        assert_equal(session.run(INPUTS[0])["next"], numpy_step(INPUTS[0], -INITIAL_STATE)["next"])
 
 
 def test_a_constant_of_the_same_numbers_stays_when_the_state_steps():
     """The state's initial contents are read beside it: y = tanh(s.next) + s.initial."""
-    graph = leaky()
+    graph = leaky_integrator()
     *others, last = graph.nodes
     last = replace(last, inputs=("squashed", "s.initial"))
     with Session(lower(replace(graph, nodes=(*others, last)))) as session:
         session.run(INPUTS[0])
         session.commit()
-        twice = stepped(INPUTS[0], stepped(INPUTS[0], START)["next"])["next"]
-        assert_equal(session.run(INPUTS[0])["y"], np.tanh(twice) + START)
+        twice = numpy_step(INPUTS[0], numpy_step(INPUTS[0], INITIAL_STATE)["next"])["next"]
+        assert_equal(session.run(INPUTS[0])["y"], np.tanh(twice) + INITIAL_STATE)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3,), (1, 7, 1, 30), (5, 3, 2, 2), ()])
 def test_states_of_any_shape_are_carried(shape):
     rng = np.random.default_rng(0)
     start, x = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
-    with Session(lower(leaky(shape, start))) as session:
+    with Session(lower(leaky_integrator(shape, start))) as session:
         session.run(x)
         session.commit()
-        twice = stepped(x, stepped(x, start)["next"])
+        twice = numpy_step(x, numpy_step(x, start)["next"])
         assert_equal(session.run(x)["next"], twice["next"])
 
 
 def test_what_another_section_reads_is_neither_fused_nor_drawn_over():
-    plan = lower(leaky(), observe="outputs")
+    plan = lower(leaky_integrator(), observe="outputs")
     header = plan.header
     assert [(one.name, one.first, one.count) for one in header.sections] == [
         ("forward", 0, 2),
@@ -114,12 +117,12 @@ def test_what_another_section_reads_is_neither_fused_nor_drawn_over():
 
 
 def test_a_texture_that_another_section_reads_is_not_used_again():
-    plan = lower(crossed(), observe="outputs")
-    assert problem_of(plan.header) is None
+    plan = lower(cross_section_graph(), observe="outputs")
+    assert first_problem(plan.header) is None
     outputs = [step.output for step in plan.header.passes]
     assert outputs.count(outputs[0]) == 1 and len(set(outputs)) == 4  # but others share two
     with Session(plan) as session:
-        assert_equal(session.run(INPUTS[0])["y"], crossed_of(INPUTS[0]))
+        assert_equal(session.run(INPUTS[0])["y"], cross_section_values(INPUTS[0]))
 
 
 @pytest.mark.parametrize("model", [nn.Conv2d(5, 4, 3), nn.MaxPool2d(2)], ids=["conv", "pool"])
@@ -142,7 +145,7 @@ def test_an_operator_of_another_section_is_not_fused(model):
 
 def test_a_section_makes_its_own_copies():
     """Both read a value in another frame than it lies in, and neither follows from the other."""
-    graph = pooled()
+    graph = pooled_sections()
     x = RANDOM.standard_normal(graph.shape("x")).astype(np.float32)
     pool = x.reshape(1, 5, 2, 2, 2, 2).max((3, 5))
     with Session(lower(graph)) as session:
@@ -154,17 +157,17 @@ def test_a_section_makes_its_own_copies():
 
 
 def test_a_plan_with_sections_and_carries_survives_its_file():
-    plan = lower(leaky())
+    plan = lower(leaky_integrator())
     again = Plan.from_bytes(plan.to_bytes())
     assert again.hash == plan.hash
     assert again.header.sections == plan.header.sections
     assert again.header.carries == plan.header.carries
     with Session(again) as session:
-        assert_equal(session.run(INPUTS[0])["next"], stepped(INPUTS[0], START)["next"])
+        assert_equal(session.run(INPUTS[0])["next"], numpy_step(INPUTS[0], INITIAL_STATE)["next"])
 
 
 def test_a_section_that_reads_from_a_later_one_is_refused():
-    graph = leaky()
+    graph = leaky_integrator()
     first, second, *others = graph.nodes
     turned = (replace(first, section="forward"), replace(second, section="late"))
     others = (replace(others[0], section="forward"), *others[1:])
@@ -184,4 +187,4 @@ def test_a_section_that_reads_from_a_later_one_is_refused():
 )
 def test_carries_that_do_not_fit_are_refused(carries, says):
     with pytest.raises(ModelError, match=says):
-        lower(replace(leaky(), carries=tuple(carries)))
+        lower(replace(leaky_integrator(), carries=tuple(carries)))

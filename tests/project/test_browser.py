@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page
 
-DRAW = """() => {
+DRAW_AND_READ = """() => {
   const gl = document.createElement("canvas").getContext("webgl2");
   const shader = (type, text) => {
     const made = gl.createShader(type);
@@ -43,7 +43,7 @@ DRAW = """() => {
 
 
 def test_each_renderer_draws_32_bit_floats(gl_page: Callable[..., Page], backend: str) -> None:
-    drawn = gl_page(backend).evaluate(DRAW)
+    drawn = gl_page(backend).evaluate(DRAW_AND_READ)
     assert backend in drawn["renderer"].lower()
     assert drawn["float"]
     assert drawn["pixels"][:2] == [0.5, 0.5]
@@ -52,7 +52,7 @@ def test_each_renderer_draws_32_bit_floats(gl_page: Callable[..., Page], backend
     assert drawn["pixels"][15] == pytest.approx(3e-5, rel=1e-6)
 
 
-Told = dict[str, list[tuple[str, str]]]
+TestFailures = dict[str, list[tuple[str, str]]]
 
 MISBEHAVIOURS = {
     "other machines*http://example.org": "fetch('http://example.org/').catch(() => 0)",
@@ -67,21 +67,21 @@ MISBEHAVIOURS = {
 }
 
 
-ASKING = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
+EXTERNAL_REQUEST = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
 # A project with this folder's conftest.py: tests that misbehave, and what stands beside them.
-WAYS = f"""
+REQUEST_TESTS = f"""
     def test_bare(browser):
-        browser("swiftshader").new_page().{ASKING}
+        browser("swiftshader").new_page().{EXTERNAL_REQUEST}
 
     def test_context(browser):
-        browser("swiftshader").new_context().new_page().{ASKING}
+        browser("swiftshader").new_context().new_page().{EXTERNAL_REQUEST}
 
     def test_itself(browser):
         page = browser("swiftshader").new_page()
         page.goto("data:text/html,<p>mine")
         page.evaluate("fetch(URL.createObjectURL(new Blob(['x']))).then((got) => got.text())")
 """
-LOOP = """
+EVENT_LOOP_TEST = """
     import asyncio
 
     async def answer(): return 42
@@ -91,7 +91,7 @@ LOOP = """
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def test_failures(tmp_path_factory: pytest.TempPathFactory) -> TestFailures:
     """What went wrong with each test of that project, by name: the part that failed and its text.
 
     One run for all of them; each has a page of its own, and the neighbours' errors are not its.
@@ -107,13 +107,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         for allow in ["ERR_NAME" if words.startswith("other machines") else "(?!)"]
     ]
     (folder / "test_a.py").write_text("\n".join(pages))
-    (folder / "test_b.py").write_text(textwrap.dedent(LOOP))
-    (folder / "test_c.py").write_text(textwrap.dedent(WAYS))
+    (folder / "test_b.py").write_text(textwrap.dedent(EVENT_LOOP_TEST))
+    (folder / "test_c.py").write_text(textwrap.dedent(REQUEST_TESTS))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=told.xml"]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     count = len(MISBEHAVIOURS)
     assert f"{count + 4} passed" in run.stdout and f"{count + 2} errors" in run.stdout, run.stdout
-    found: Told = {}
+    found: TestFailures = {}
     for case in ElementTree.parse(folder / "told.xml").iter("testcase"):
         wrong = [(one.get("message") or "", one.text or "") for one in case if one.tag != "skipped"]
         found.setdefault(str(case.get("name")), []).extend(wrong)
@@ -121,18 +121,18 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 @pytest.mark.parametrize("words", MISBEHAVIOURS)
-def test_a_page_that_misbehaves_fails_its_test(told: Told, words: str) -> None:
-    [(part, text)] = told[f"test_{list(MISBEHAVIOURS).index(words)}"]
+def test_a_page_that_misbehaves_fails_its_test(test_failures: TestFailures, words: str) -> None:
+    [(part, text)] = test_failures[f"test_{list(MISBEHAVIOURS).index(words)}"]
     assert part.startswith("failed on teardown")
     assert any(fnmatch(line, f"*{words}*") for line in text.splitlines()), text
 
 
-def test_a_page_opened_in_any_way_may_ask_only_this_machine(told: Told) -> None:
+def test_a_page_opened_in_any_way_may_ask_only_this_machine(test_failures: TestFailures) -> None:
     for name in ("test_bare", "test_context"):
-        [(part, text)] = told[name]
+        [(part, text)] = test_failures[name]
         assert part.startswith("failed on teardown") and "http://example.org" in text
-    assert told["test_itself"] == []
+    assert test_failures["test_itself"] == []
 
 
-def test_no_event_loop_is_left_running_for_the_next_module(told: Told) -> None:
-    assert told["test_loop"] == []
+def test_no_event_loop_is_left_running_for_the_next_module(test_failures: TestFailures) -> None:
+    assert test_failures["test_loop"] == []

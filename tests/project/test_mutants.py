@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 import mutants
-from mutant_copy import Outcome, commands, needs
-from mutants import Fault, faults, problem, run
+from mutant_checkout import Outcome, test_commands, test_durations
+from mutants import Fault, fault_problem, load_faults, run
 
-FAULTS = faults()
+FAULTS = load_faults()
 
 
 @pytest.mark.parametrize("area", sorted({fault.area for fault in FAULTS}))
 def test_each_fault_fits_todays_code_once_and_names_tests_that_exist(area: str) -> None:
     problems = {
-        fault.says: found
+        fault.description: found
         for fault in FAULTS
-        if fault.area == area and (found := problem(fault)) is not None
+        if fault.area == area and (found := fault_problem(fault)) is not None
     }
     assert not problems, f"tests/mutants/{area}.toml: mend these entries, or drop what is gone"
 
@@ -31,7 +31,7 @@ def test_there_are_faults_enough_in_each_language_and_no_two_are_one() -> None:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def sample_checkout(tmp_path: Path) -> Path:
     """A checkout with one function, one test that notices a sign and none that notices a bound."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "counted.py").write_text(
@@ -46,22 +46,22 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def counted(says: str, old: str, new: str, *tests: str) -> Fault:
+def make_fault(says: str, old: str, new: str, *tests: str) -> Fault:
     return Fault("area", says, "src/counted.py", old, new, tests)
 
 
-ENDLESS = counted(
+INFINITE_LOOP = make_fault(
     "no end", "return min(x, 9)", "while True:\n        pass", "test_counted.py::test_bound"
 )
-SIGN = counted("wrong sign", "return -x", "return +x", "test_counted.py::test_sign")
-BOUND = counted("no bound", "min(x, 9)", "max(x, 0)", "test_counted.py::test_bound")
+WRONG_SIGN = make_fault("wrong sign", "return -x", "return +x", "test_counted.py::test_sign")
+WRONG_BOUND = make_fault("no bound", "min(x, 9)", "max(x, 0)", "test_counted.py::test_bound")
 
 
 def test_a_fault_is_killed_by_the_test_that_fails_and_survives_where_none_does(
-    checkout: Path,
+    sample_checkout: Path,
 ) -> None:
     said: list[str] = []
-    assert not run(checkout, [SIGN, BOUND], 1, said.append)
+    assert not run(sample_checkout, [WRONG_SIGN, WRONG_BOUND], 1, said.append)
     [killed] = [line for line in said if line.startswith("2/2 killed")]
     assert "wrong sign (test_counted.py::test_sign)" in killed
     assert said[-1].startswith("\n1 of 2 faults were noticed (2 Python)")
@@ -70,16 +70,16 @@ def test_a_fault_is_killed_by_the_test_that_fails_and_survives_where_none_does(
         "\nSURVIVED area: no bound\n  src/counted.py\n  - min(x, 9)\n"
         "  + max(x, 0)\n  test_counted.py::test_bound"
     ]
-    assert "return -x" in (checkout / "src" / "counted.py").read_text()
+    assert "return -x" in (sample_checkout / "src" / "counted.py").read_text()
 
 
 def test_a_fault_that_keeps_tests_from_ending_is_noticed_and_counted_apart(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    sample_checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mutants, "TIMES", 0)
-    monkeypatch.setattr(mutants, "LEAST_SECONDS", 3)
+    monkeypatch.setattr(mutants, "TIME_FACTOR", 0)
+    monkeypatch.setattr(mutants, "MIN_SECONDS", 3)
     said: list[str] = []
-    assert run(checkout, [ENDLESS], 1, said.append)
+    assert run(sample_checkout, [INFINITE_LOOP], 1, said.append)
     assert "\nlate area: no end\n  not ended within 3 s" in said
     titles, area, both = (line.split() for line in said[-2].split("\n")[1:])
     assert titles == ["area", "faults", "killed", "survived", "timeouts", "broken", "minutes"]
@@ -93,20 +93,20 @@ def test_what_tests_need_is_read_from_their_durations() -> None:
         "0.50s call     t.py::a\n(3 durations < 0.005s hidden.)\n2 passed in 6.20s\n"
     )
     tests = ["t.py::a", "t.py::b", "t.py -k b"]
-    found = needs(tests, Outcome("passed", "", said, 8))
+    found = test_durations(tests, Outcome("passed", "", said, 8))
     # Two seconds start pytest, four what the first test set up.
     assert found == {"t.py::a": 6.5, "t.py::b": 7.5, "t.py -k b": 8}
 
 
-def test_what_cannot_be_put_in_or_run_is_no_kill(checkout: Path) -> None:
+def test_what_cannot_be_put_in_or_run_is_no_kill(sample_checkout: Path) -> None:
     said: list[str] = []
-    broken = counted("no Python", "return -x", "return -", "test_counted.py::test_sign")
-    missing = counted("not there", "return 1", "return 2", "test_counted.py::test_sign")
-    assert not run(checkout, [broken, missing], 1, said.append)
+    broken = make_fault("no Python", "return -x", "return -", "test_counted.py::test_sign")
+    missing = make_fault("not there", "return 1", "return 2", "test_counted.py::test_sign")
+    assert not run(sample_checkout, [broken, missing], 1, said.append)
     assert "0 of 2 faults were noticed" in said[-2]
     assert said[-1] == "2 could not be put in or run: mend their entries"
-    (checkout / "test_counted.py").write_text("def test_sign():\n    assert 0\n")
-    assert not run(checkout, [SIGN], 1, said.append)
+    (sample_checkout / "test_counted.py").write_text("def test_sign():\n    assert 0\n")
+    assert not run(sample_checkout, [WRONG_SIGN], 1, said.append)
     assert said[-1].startswith("These fail without any fault:\ntest_counted.py::test_sign")
 
 
@@ -122,16 +122,16 @@ def test_what_cannot_be_put_in_or_run_is_no_kill(checkout: Path) -> None:
     ],
 )
 def test_an_entry_that_no_longer_fits_is_found(
-    checkout: Path, change: dict[str, object], reason: str
+    sample_checkout: Path, change: dict[str, object], reason: str
 ) -> None:
-    assert problem(SIGN, checkout) is None
-    fields = {name: getattr(SIGN, name) for name in SIGN.__slots__}
-    assert reason in (problem(Fault(**{**fields, **change}), checkout) or "")
+    assert fault_problem(WRONG_SIGN, sample_checkout) is None
+    fields = {name: getattr(WRONG_SIGN, name) for name in WRONG_SIGN.__slots__}
+    assert reason in (fault_problem(Fault(**{**fields, **change}), sample_checkout) or "")
 
 
 def test_tests_of_a_fault_are_run_in_their_order_by_the_fewest_commands() -> None:
     asked = ("a.py::one", "a.py::two[x y]", "js/test/b.test.ts", "c.py -k this or that")
-    first, second, third = commands(asked)
+    first, second, third = test_commands(asked)
     assert first[-2:] == ["a.py::one", "a.py::two[x y]"] and first[:2] == ["pytest", "-x"]
     assert second == ["node", "--test", "js/test/b.test.ts"]
     assert third[-3:] == ["c.py", "-k", "this or that"]

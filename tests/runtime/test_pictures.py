@@ -11,20 +11,20 @@ from PIL import Image
 from torch import Tensor, nn
 
 import nbglcnn
-from colours import rgb
+from colours import parse_colours
 from nbglcnn import InputError, Session, Viewer
-from nbglcnn.pictures import maps as pictures
-from nbglcnn.pictures.colors import BACKGROUND, COLORMAPS, texels
+from nbglcnn.pictures import feature_maps as pictures
+from nbglcnn.pictures.colors import BACKGROUND, COLORMAPS, colormap_texels
 from nbglcnn.plan.schema import Plan, Value
-from page import GlPage
 from viewer_models import autoencoder
 from viewer_models import pictures as inputs
-from views_page import MAPS, Views, pixels
+from views_page import MAP_CANVASES, ViewsPage, canvas_pixels
+from webgl_page import GlPage
 
-STEP = 1  # of 255
+COLOUR_TOLERANCE = 1  # of 255
 
 
-class Kinds(nn.Module):
+class PictureKinds(nn.Module):
     """Maps, a colour picture, one in grey, values beyond 1, and scores of five classes."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Kinds(nn.Module):
         return self.grey(y) * 0.7, self.classes(y), torch.sigmoid(y[:, :3])
 
 
-def both(
+def page_and_python_pictures(
     gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray], asked: Sequence[dict[str, Any]]
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The page's canvas (RGB and opacity) and Python's picture of the same values, for each."""
@@ -47,14 +47,14 @@ def both(
     jobs = []
     for one in asked:
         value = known[one["key"]]
-        drawn = pictures.drawn_as(value)
+        drawn = pictures.draw_kind(value)
         channels = one.get("channels") or list(range(value.nchw[1]))
         limits = one.get("range", "layer")
         mode: Any = {"mode": limits}
         if not isinstance(limits, str):
             mode = {"mode": "fixed", "low": limits[0], "high": limits[1]}
         if drawn in ("grey", "rgb"):
-            maps = pictures.shown_as(value, values[value.key], one.get("example", 0))
+            maps = pictures.example_maps(value, values[value.key], one.get("example", 0))
             low, high = limits if isinstance(limits, tuple) else pictures.image_limits(value, maps)
             mode = {"mode": "fixed", "low": float(low), "high": float(high)}
         mode["symmetric"] = one.get("symmetric", False)
@@ -66,17 +66,17 @@ def both(
                 "columns": one.get("columns", 1),
                 "gap": 1,
                 "scale": one.get("scale", 1),
-                "map": one.get("colormap", "signed"),
+                "colormap": one.get("colormap", "signed"),
                 "theme": one.get("theme", "light"),
                 "range": mode,
-                "as": drawn,
+                "drawMode": drawn,
                 **({"cell": [42, 21]} if drawn == "curves" else {}),
             }
         )
     found = []
     for one, canvas in zip(asked, gl.draw(session, *jobs), strict=True):
         own = {name: value for name, value in one.items() if name not in ("key", "range")}
-        picture = pictures.picture(
+        picture = pictures.draw_picture(
             known[one["key"]],
             values[one["key"]],
             color_range=one.get("range"),
@@ -86,14 +86,16 @@ def both(
     return found
 
 
-def equal(page: np.ndarray, opacity: np.ndarray, python: np.ndarray, theme: str) -> None:
+def assert_same_pixels(
+    page: np.ndarray, opacity: np.ndarray, python: np.ndarray, theme: str
+) -> None:
     """All pixels are equal, but for gaps, which show what is behind them."""
     assert page.shape == python.shape
     solid = opacity == 255
     assert solid.any()
     difference = np.abs(page[solid].astype(int) - python[solid].astype(int))
-    assert difference.max() <= STEP
-    assert (python[~solid] == rgb(BACKGROUND[theme].lstrip("#"))[0]).all()
+    assert difference.max() <= COLOUR_TOLERANCE
+    assert (python[~solid] == parse_colours(BACKGROUND[theme].lstrip("#"))[0]).all()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -110,21 +112,23 @@ def test_pictures_of_layers_are_the_pages(gl: GlPage, theme: Any) -> None:
         {"key": "input", "scale": 4},
         {"key": "output", "example": 1, "scale": 2},
     ]
-    for one in both(gl, plan, [x], [{"theme": theme, **each} for each in asked]):
-        equal(*one, theme)
+    for one in page_and_python_pictures(
+        gl, plan, [x], [{"theme": theme, **each} for each in asked]
+    ):
+        assert_same_pixels(*one, theme)
 
 
 def test_pictures_in_their_own_colours_are_the_pages(gl: GlPage) -> None:
     torch.manual_seed(0)
-    model = Kinds().eval()
+    model = PictureKinds().eval()
     x = np.random.default_rng(0).random((2, 3, 17, 12)).astype(np.float32)
     plan = nbglcnn.compile(model, x)
     outputs = list(plan.header.outputs)
-    kinds = [pictures.drawn_as(v) for v in plan.values if v.key in outputs]
+    kinds = [pictures.draw_kind(v) for v in plan.values if v.key in outputs]
     assert kinds == ["grey", "classes", "rgb"]
     asked = [{"key": key, "scale": 3} for key in (*outputs, "x")]
-    for page, opacity, python in both(gl, plan, [x], asked):
-        equal(page, opacity, python, "light")
+    for page, opacity, python in page_and_python_pictures(gl, plan, [x], asked):
+        assert_same_pixels(page, opacity, python, "light")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -135,8 +139,8 @@ def test_curves_are_the_pages(gl: GlPage, length: int, theme: Any) -> None:
     x = np.random.default_rng(1).standard_normal((1, 2, length)).astype(np.float32)
     plan = nbglcnn.compile(model, x)
     asked = [{"key": key, "theme": theme} for key in ("input", "0", "1")]
-    for one in both(gl, plan, [x], asked):
-        equal(*one, theme)
+    for one in page_and_python_pictures(gl, plan, [x], asked):
+        assert_same_pixels(*one, theme)
 
 
 def test_what_is_no_number_is_marked_as_in_the_page(gl: GlPage) -> None:
@@ -147,12 +151,12 @@ def test_what_is_no_number_is_marked_as_in_the_page(gl: GlPage) -> None:
         {"key": "input", "columns": 1, "scale": 4},
         {"key": "input", "columns": 2, "range": "channel"},
     ]
-    for page, opacity, python in both(gl, plan, [x], asked):
-        equal(page, opacity, python, "light")
+    for page, opacity, python in page_and_python_pictures(gl, plan, [x], asked):
+        assert_same_pixels(page, opacity, python, "light")
         assert (python == (255, 0, 255)).all(-1).any()
 
 
-class Bright(nn.Module):
+class OutOfRange(nn.Module):
     """Pictures in colour and in grey with numbers far and slightly beyond 0 and 1, and flaws."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -168,7 +172,7 @@ def test_what_a_picture_clips_is_marked_as_in_the_page(
     x[example, :, 2, 3:9] = [[1.0], [0.5], [0.0]]
     if flawed:
         x[example, 0, 5, 6], x[example, 1, 7, 8], x[example, 2, 7, 9] = np.nan, np.inf, -np.inf
-    plan = nbglcnn.compile(Bright().eval(), x)
+    plan = nbglcnn.compile(OutOfRange().eval(), x)
     colour, grey, signed = plan.header.outputs
     asked: list[dict[str, Any]] = [
         {"key": colour},
@@ -181,17 +185,17 @@ def test_what_a_picture_clips_is_marked_as_in_the_page(
         {"key": "x", "range": (0.5, 2.0), "scale": 3},
     ]
     asked = [{"example": example, **one} for one in asked]
-    for page, opacity, python in both(gl, plan, [x], asked):
-        equal(page, opacity, python, "light")
+    for page, opacity, python in page_and_python_pictures(gl, plan, [x], asked):
+        assert_same_pixels(page, opacity, python, "light")
         assert not flawed or (python == (255, 0, 255)).all(-1).any()
 
 
-def test_the_pages_tiles_are_those_of_the_picture(show: Callable[..., Views]) -> None:
+def test_the_pages_tiles_are_those_of_the_picture(show: Callable[..., ViewsPage]) -> None:
     x = inputs(3)
     plan = nbglcnn.compile(autoencoder(3), x)
     views = show(plan, x)
     views.open_layer("encoder.0")
-    grid = pixels(views.page.locator(f".nbg-grid {MAPS.split()[-1]}").first)
+    grid = canvas_pixels(views.page.locator(f".nbg-grid {MAP_CANVASES.split()[-1]}").first)
     scale = grid.shape[0] // 11
     assert scale > 2
     step = 9 * scale + (grid.shape[1] - 9 * 9 * scale) // 8  # nine maps of 11×9 beside each other
@@ -204,13 +208,13 @@ def test_the_pages_tiles_are_those_of_the_picture(show: Callable[..., Views]) ->
             # Of values that differ in their last digit, which may be at the edge of a colour.
             difference = np.abs(mine - tile).max(-1)
             assert difference.max() <= 3
-            assert (difference <= STEP).mean() > 0.99
+            assert (difference <= COLOUR_TOLERANCE).mean() > 0.99
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", COLORMAPS)
 def test_colour_maps_are_monotonous_and_begin_and_end_as_they_should(name: Any, theme: Any) -> None:
-    row = texels(name, theme).astype(float)
+    row = colormap_texels(name, theme).astype(float)
     light = row @ [0.2126, 0.7152, 0.0722]
     assert row.shape == (512, 3)
     halves = [light[1:257], light[256:]] if name == "signed" else [light]
@@ -232,7 +236,7 @@ def test_a_viewers_picture_is_as_its_page_stands() -> None:
         expected = session.picture(
             "decoder.0", [2, 0], example=1, colormap="viridis", color_range="channel", scale=2
         )
-        assert np.abs(np.asarray(mine, int) - np.asarray(expected, int)).max() <= STEP
+        assert np.abs(np.asarray(mine, int) - np.asarray(expected, int)).max() <= COLOUR_TOLERANCE
         other = viewer.picture("decoder.0", colormap="signed", example=0, theme="dark")
         assert other.size == session.picture("decoder.0", example=0, theme="dark").size
         viewer.color_range = "fixed"
@@ -284,14 +288,14 @@ def test_an_argument_without_meaning_is_refused(arguments: dict[str, Any], words
             session.picture("encoder.99")
 
 
-class Coloured(nn.Module):
+class ColourOutput(nn.Module):
     """The input, as an output in colour."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * 1
 
 
-def uneven(batch: int = 2) -> np.ndarray:
+def uneven_channels(batch: int = 2) -> np.ndarray:
     """Pictures whose channels have other ranges; few numbers lie outside of 0 to 1."""
     x = np.random.default_rng(5).random((batch, 3, 9, 8)).astype(np.float32)
     x[:, 1] = 0.3 + 0.1 * x[:, 1]
@@ -304,9 +308,9 @@ def uneven(batch: int = 2) -> np.ndarray:
 def test_a_channel_of_a_picture_in_colour_is_drawn_in_the_range_of_the_picture(
     key: str, example: int
 ) -> None:
-    x = uneven()
+    x = uneven_channels()
     x[1] = x[1, :, ::-1] * 0.5 + 0.25  # another range in the second example
-    with Session(nbglcnn.compile(Coloured().eval(), x)) as session:
+    with Session(nbglcnn.compile(ColourOutput().eval(), x)) as session:
         session.run(x)
         whole = np.asarray(session.picture(key, example=example))
         inside = ((x[example] >= 0) & (x[example] <= 1)).all(0)
@@ -326,7 +330,7 @@ def test_a_channel_of_a_picture_in_colour_is_drawn_in_the_range_of_the_picture(
 
 @pytest.mark.parametrize("color_range", ["layer", "channel", (-2.0, 3.0)])
 def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
-    x = uneven()
+    x = uneven_channels()
     x[1] *= 4
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU()).eval()
     plan = nbglcnn.compile(model, x)
@@ -342,8 +346,8 @@ def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
                     low, high = maps[channel].min(), maps[channel].max()
                 elif color_range != "layer":
                     low, high = map(np.float32, color_range)
-                expected = pictures.coloured(maps[channel], (low, high), "magma", "light")
-                drawn = pictures.picture(
+                expected = pictures.apply_colormap(maps[channel], (low, high), "magma", "light")
+                drawn = pictures.draw_picture(
                     value, values["0"], channels=channel, example=example, colormap="magma",
                     color_range=color_range,
                 )  # fmt: skip
@@ -352,7 +356,7 @@ def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
         assert (found[0, 0] != found[1, 0]).any()
 
 
-def value_of(*shape: int) -> Value:
+def make_value(*shape: int) -> Value:
     """A layer's value of this shape."""
     return replace(LAYER, shape=shape, nchw=shape, kind="layer", form="maps")
 
@@ -365,36 +369,44 @@ def value_of(*shape: int) -> Value:
 
 
 def test_a_picture_has_at_most_so_many_pixels_a_side() -> None:
-    assert pictures.MOST_SIDE == 16_384
-    value = value_of(1, 2, 1, 4096)
+    assert pictures.MAX_SIDE == 16_384
+    value = make_value(1, 2, 1, 4096)
     array = np.zeros(value.shape, np.float32)
-    assert pictures.picture(value, array, columns=1, scale=4).size == (16_384, 9)
+    assert pictures.draw_picture(value, array, columns=1, scale=4).size == (16_384, 9)
     with pytest.raises(InputError, match="20480 pixels a side"):
-        pictures.picture(value, array, columns=1, scale=5)
+        pictures.draw_picture(value, array, columns=1, scale=5)
     with pytest.raises(InputError, match=r"32769.*give fewer channels"):
-        pictures.picture(value, array, columns=2, scale=4)
-    half = value_of(1, 2, 1, 8192)
+        pictures.draw_picture(value, array, columns=2, scale=4)
+    half = make_value(1, 2, 1, 8192)
     with pytest.raises(InputError, match="16385"):
-        pictures.picture(half, np.zeros(half.shape, np.float32), columns=2)
+        pictures.draw_picture(half, np.zeros(half.shape, np.float32), columns=2)
 
 
 def test_arguments_are_taken_at_their_bounds_and_not_beyond() -> None:
-    value = value_of(2, 3, 4, 5)
+    value = make_value(2, 3, 4, 5)
     array = np.random.default_rng(0).random(value.shape).astype(np.float32)
     for right in ({"example": 1}, {"channels": 2}, {"channels": [0, 2]}, {"scale": 1},
                   {"columns": 1}, {"color_range": (0, 1e-6)}):  # fmt: skip
-        pictures.picture(value, array, **right)
+        pictures.draw_picture(value, array, **right)
     for wrong in ({"example": 2}, {"example": -1}, {"channels": 3}, {"channels": [-1]},
                   {"channels": []}, {"scale": 0}, {"columns": 0}, {"scale": 1.5},
                   {"color_range": (1, 1)}, {"color_range": (2, 1)}):  # fmt: skip
         with pytest.raises(InputError):
-            pictures.picture(value, array, **wrong)
+            pictures.draw_picture(value, array, **wrong)
 
 
 def test_a_mosaic_has_as_many_columns_as_make_a_square() -> None:
-    assert [pictures.across(count) for count in (1, 2, 3, 4, 5, 9, 10)] == [1, 2, 2, 2, 3, 3, 4]
+    assert [pictures.mosaic_columns(count) for count in (1, 2, 3, 4, 5, 9, 10)] == [
+        1,
+        2,
+        2,
+        2,
+        3,
+        3,
+        4,
+    ]
     tiles = [np.full((2, 3, 3), k, np.uint8) for k in range(5)]
-    sheet = np.asarray(pictures.mosaic(tiles, 3, (9, 9, 9)))
+    sheet = np.asarray(pictures.draw_mosaic(tiles, 3, (9, 9, 9)))
     assert sheet.shape == (5, 11, 3)
     assert sheet[0, 4, 0] == 1 and sheet[3, 0, 0] == 3 and sheet[0, 3, 0] == 9
     assert sheet[4, 10, 0] == 9, "the last place stays empty"
@@ -403,9 +415,9 @@ def test_a_mosaic_has_as_many_columns_as_make_a_square() -> None:
 def test_classes_of_one_map_are_its_numbers_and_of_several_the_first_largest() -> None:
     scores = np.array([[[1.0, 0, np.nan]], [[1.0, 2, 0]], [[0.0, 2, 1]]], np.float32)
     colours = pictures.class_colors()
-    found = pictures.classes(scores)
+    found = pictures.draw_classes(scores)
     np.testing.assert_array_equal(found[0, :2], colours[[0, 1]])
     assert tuple(found[0, 2]) in ((255, 0, 255), (0, 0, 0))
     count = len(colours)
-    alone = pictures.classes(np.array([[[0.0, count - 1, count]]], np.float32))
+    alone = pictures.draw_classes(np.array([[[0.0, count - 1, count]]], np.float32))
     np.testing.assert_array_equal(alone[0], colours[[0, count - 1, 0]])

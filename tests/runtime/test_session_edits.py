@@ -19,7 +19,7 @@ from nbglcnn.features.edits.records import Edit
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
-class Inner(nn.Module):
+class SharedConvOutput(nn.Module):
     """Gives its convolution's value, which it also reads itself."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.ReLU())
-        self.inner = Inner()
+        self.inner = SharedConvOutput()
         self.relu = nn.ReLU()
         self.flat = nn.Flatten()
         self.fc = nn.Linear(5 * 7 * 9, 4)
@@ -62,32 +62,32 @@ def x() -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def opened(model: Net, x: torch.Tensor) -> Iterator[Session]:
+def shared_session(model: Net, x: torch.Tensor) -> Iterator[Session]:
     with Session(nbglcnn.compile(model, x)) as session:
         yield session
 
 
 @pytest.fixture
-def session(opened: Session, x: torch.Tensor) -> Session:
-    opened.bends.clear()
+def session(shared_session: Session, x: torch.Tensor) -> Session:
+    shared_session.bends.clear()
     for layer in ("first", "relu", "x"):
-        opened.release(layer)
-    opened.run(x)
-    return opened
+        shared_session.release(layer)
+    shared_session.run(x)
+    return shared_session
 
 
 def nchw(session: Session, layer: str) -> tuple[int, int, int, int]:
     return next(value.nchw for value in session.plan.values if value.key == layer)
 
 
-def hooked(
+def edit_with_hook(
     model: Net, x: torch.Tensor, path: str, edits: list[Edit], shown: tuple[int, ...]
 ) -> dict:
     """What PyTorch gives when a forward hook edits one module's output; by key."""
     seen: dict[str, np.ndarray] = {}
 
     def edit(_: nn.Module, __: object, out: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(reference.edited(out.numpy(), shown, edits, {}))
+        return torch.from_numpy(reference.apply_edits(out.numpy(), shown, edits, {}))
 
     handles = [model.get_submodule(path).register_forward_hook(edit)]
     for name, module in model.named_modules():
@@ -114,7 +114,7 @@ def test_a_stack_acts_where_a_forward_hook_would(
     session.bend(path, transforms.multiply(2), channels=[0, 2])
     session.bend(path, transforms.add(0.5), channels=slice(1, None))
     found = session.run(x)
-    expected = hooked(model, x, path, [*session.edits], nchw(session, path))
+    expected = edit_with_hook(model, x, path, [*session.edits], nchw(session, path))
     for key, value in expected.items():
         # A hook on a module comes after those of its own layers.
         np.testing.assert_allclose(found[key], value, **TOLERANCE, err_msg=key)
@@ -294,7 +294,7 @@ def test_tables_and_arrays_of_earlier_edits_are_freed(session: Session, x: torch
         bend.channels = [channel]
         session.inject("relu", relu + channel)
         session.run(x)
-        counts.append(len(session._on_device._tables))
+        counts.append(len(session._session_edits._tables))
     assert counts == counts[:1] * 4
 
 
@@ -372,7 +372,7 @@ def test_half_precision(model: Net, x: torch.Tensor) -> None:
             session.bends.clear()
             session.bend("relu", transform, channels=[1, 4])
             [edit] = session.edits
-            expected = reference.edited(before, nchw(session, "relu"), [edit], {})
+            expected = reference.apply_edits(before, nchw(session, "relu"), [edit], {})
             np.testing.assert_allclose(
                 session.run(x)["relu"], expected, atol=2e-3, err_msg=transform.name
             )

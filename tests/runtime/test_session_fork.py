@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-Run = Callable[[str], str]
+RunProgram = Callable[[str], str]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 # A process without OpenGL and with one thread, in forks of which programs run: each is the parent
 # of its test, and need not import PyTorch anew.
-FIRST = """
+PARENT_PROGRAM = """
     import json, os, signal, sys, warnings
     import numpy as np, torch
     from torch import nn
@@ -47,10 +47,10 @@ FIRST = """
 
 
 @pytest.fixture(scope="module")
-def forked() -> Iterator[Run]:
+def run_forked() -> Iterator[RunProgram]:
     """forked(program): what a process with this program prints, which must end."""
     first = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(FIRST)],
+        [sys.executable, "-c", textwrap.dedent(PARENT_PROGRAM)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -74,8 +74,10 @@ def forked() -> Iterator[Run]:
     assert first.returncode == 0
 
 
-def test_a_session_in_a_forked_child_is_an_error_and_the_parents_goes_on(forked: Run) -> None:
-    printed = forked(
+def test_a_session_in_a_forked_child_is_an_error_and_the_parents_goes_on(
+    run_forked: RunProgram,
+) -> None:
+    printed = run_forked(
         """
         def first():
             with nbglcnn.Session(plan) as own:
@@ -97,8 +99,10 @@ def test_a_session_in_a_forked_child_is_an_error_and_the_parents_goes_on(forked:
     assert lines[3:] == ["closed", "True"]
 
 
-def test_a_loader_whose_workers_use_a_session_says_how_to_start_them(forked: Run) -> None:
-    printed = forked(
+def test_a_loader_whose_workers_use_a_session_says_how_to_start_them(
+    run_forked: RunProgram,
+) -> None:
+    printed = run_forked(
         """
         nbglcnn.Session(plan)
         class Features(torch.utils.data.Dataset):
@@ -118,9 +122,9 @@ def test_a_loader_whose_workers_use_a_session_says_how_to_start_them(forked: Run
 
 
 def test_a_viewer_in_a_forked_child_computes_although_pytorchs_threads_stayed_behind(
-    forked: Run,
+    run_forked: RunProgram,
 ) -> None:
-    printed = forked(
+    printed = run_forked(
         """
         torch.set_num_threads(2)
         model = nn.Conv2d(3, 16, 3).eval()
@@ -141,14 +145,14 @@ def test_a_viewer_in_a_forked_child_computes_although_pytorchs_threads_stayed_be
     assert second == "2"
 
 
-def test_a_child_that_was_forked_while_a_thread_loads_can_load(forked: Run) -> None:
-    printed = forked(
+def test_a_child_that_was_forked_while_a_thread_loads_can_load(run_forked: RunProgram) -> None:
+    printed = run_forked(
         """
         import signal, threading
-        from nbglcnn.load.torch.isolation.process_state import one_at_a_time
+        from nbglcnn.load.torch.isolation.process_state import load_lock
         loading, done = threading.Event(), threading.Event()
         def load():
-            with one_at_a_time():
+            with load_lock():
                 loading.set()
                 done.wait()
         thread = threading.Thread(target=load)

@@ -11,12 +11,19 @@ from msgspec.structs import replace
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import DeviceError, InputError, Plan, Session
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.schema import Pass
 from nbglcnn.runtime import device, profiling
-from recurrent import INPUTS, START, crossed, crossed_of, leaky, stepped
+from recurrent import (
+    INITIAL_STATE,
+    INPUTS,
+    cross_section_graph,
+    cross_section_values,
+    leaky_integrator,
+    numpy_step,
+)
 
 X = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype(np.float32)
 
@@ -69,7 +76,11 @@ def test_a_profile_is_printed_as_a_table_that_names_its_clock(plan: Plan) -> Non
     lines = str(found).splitlines()
     assert lines[0].split() == ["layer", "type", "ms", "share"]
     assert len(lines) == 1 + len(plan.layers) + 1
-    clock = "the wall clock" if device.SOFTWARE.search(found.renderer) else "the GPU's own timer"
+    clock = (
+        "the wall clock"
+        if device.SOFTWARE_RENDERERS.search(found.renderer)
+        else "the GPU's own timer"
+    )
     assert f"a run on {found.renderer}, by {clock}" in lines[-1]
     assert lines[-1] in found._repr_html_()
 
@@ -80,10 +91,12 @@ def test_a_profile_leaves_the_values_of_a_run(plan: Plan) -> None:
         session.profile()
         for key, value in before.items():
             np.testing.assert_array_equal(session.read(key), value, err_msg=key)
-    with Session(lower(crossed(), observe="outputs")) as session:  # whose layers share textures
+    with Session(
+        lower(cross_section_graph(), observe="outputs")
+    ) as session:  # whose layers share textures
         session.run(INPUTS[0])
         session.profile()
-        assert_equal(session.read("y"), crossed_of(INPUTS[0]))
+        assert_equal(session.read("y"), cross_section_values(INPUTS[0]))
 
 
 def test_passes_that_are_measured_in_another_order_leave_the_values_of_a_run() -> None:
@@ -102,14 +115,14 @@ def test_passes_that_are_measured_in_another_order_leave_the_values_of_a_run() -
 
 
 def test_a_profile_is_no_step_of_a_state() -> None:
-    with Session(lower(leaky(), observe="outputs")) as session:
+    with Session(lower(leaky_integrator(), observe="outputs")) as session:
         session.run(INPUTS[0])
         session.profile()
         session.commit()
-        s = stepped(INPUTS[0], START)["next"]
+        s = numpy_step(INPUTS[0], INITIAL_STATE)["next"]
         session.profile()
         session.commit()  # of what was measured: nothing
-        assert_equal(session.run(INPUTS[1])["y"], stepped(INPUTS[1], s)["y"])
+        assert_equal(session.run(INPUTS[1])["y"], numpy_step(INPUTS[1], s)["y"])
 
 
 def test_a_profile_needs_an_input(plan: Plan) -> None:
@@ -117,7 +130,7 @@ def test_a_profile_needs_an_input(plan: Plan) -> None:
         session.profile()
 
 
-class _Counted:
+class _FakeClock:
     """A millisecond a pass; of the three tries of a layer the first and the last are disturbed."""
 
     name: profiling.ClockName = "GPU timer"
@@ -126,7 +139,7 @@ class _Counted:
         self._drawn = drawn
         self._calls = 0
 
-    def ms(self, work: Callable[[], None]) -> float:
+    def measure_ms(self, work: Callable[[], None]) -> float:
         before = len(self._drawn)
         work()
         self._calls += 1
@@ -136,7 +149,7 @@ class _Counted:
 
 def test_the_shortest_of_several_times_counts(plan: Plan) -> None:
     drawn: list[Pass] = []
-    found = profiling.profiled(plan.header, drawn.append, _Counted(drawn), "a card")
+    found = profiling.profile_layers(plan.header, drawn.append, _FakeClock(drawn), "a card")
     assert found.ms == len(plan.header.passes)
     assert [row.ms for row in found.rows] == [1, 1, 1, 0, 1]
     assert str(found).endswith(
@@ -152,10 +165,10 @@ def test_the_devices_timer_measures_what_is_drawn(plan: Plan) -> None:
 
         def work() -> tuple[float, float]:
             timer, start = device._GpuTimer(own.context), time.perf_counter()
-            ms = timer.ms(lambda: session._run([0]))
+            ms = timer.measure_ms(lambda: session._run([0]))
             return ms, (time.perf_counter() - start) * 1000
 
-        ms, wall = own.call(work)
+        ms, wall = own.run_on_thread(work)
     assert 0 <= ms <= wall
 
 
@@ -220,10 +233,10 @@ def test_a_device_that_is_not_there_is_named_with_how_many_there_are(plan: Plan)
 def test_the_environments_device_is_checked_and_gives_way_to_the_argument(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(device.INDEX, "1000")
+    monkeypatch.setenv(device.INDEX_VARIABLE, "1000")
     with pytest.raises(DeviceError, match="no OpenGL device 1000: EGL has"):
         Session(plan)
     monkeypatch.setattr(device, "_devices", {})  # so that it is opened anew
     with Session(plan, device=0) as session:
         assert session.run(X)["output"].shape == (2, 2, 64, 64)
-    assert device.os.environ[device.INDEX] == "1000"
+    assert device.os.environ[device.INDEX_VARIABLE] == "1000"

@@ -13,19 +13,19 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import InputError, Session, UnsupportedOperator, Viewer, load
-from nbglcnn.disagreements import disagreement
-from nbglcnn.features.edits.replay import NONE
+from nbglcnn.engine_disagreements import known_disagreement
+from nbglcnn.features.edits.replay import EMPTY_REPLAY
 from nbglcnn.graph import Node
 from nbglcnn.lowering.lower import lower
-from nbglcnn.reference import exact, is_faithful, layer_alone, reference
-from nbglcnn.report import Match, Report, compared, judged, match
-from nbglcnn.widget.parity import verified
+from nbglcnn.reference import compute_float64, compute_reference, is_faithful, recompute_layers
+from nbglcnn.report import Match, Report, compare_values, judge_float64, match_layer
+from nbglcnn.widget.parity import verify_message
 from onnx_models import model_of, node, randn
 from recorded_runs import is_recorded
 from viewer_models import autoencoder, pictures
 
 
-def another(model: nn.Module, layer: str) -> nn.Module:
+def with_changed_weight(model: nn.Module, layer: str) -> nn.Module:
     """The model with one weight of a layer larger."""
     changed = autoencoder(3)
     changed.load_state_dict(model.state_dict())
@@ -50,7 +50,7 @@ def test_a_session_agrees_with_the_model_it_was_compiled_from() -> None:
 
 def test_the_first_layer_that_differs_is_named() -> None:
     model, x = autoencoder(3), pictures(3)
-    wrong = another(model, "encoder.3")
+    wrong = with_changed_weight(model, "encoder.3")
     with Session(nbglcnn.compile(model, x)) as session:
         report = nbglcnn.verify(session, wrong, x)
     assert not report.ok
@@ -123,7 +123,7 @@ def test_rounding_that_layers_enlarge_is_told_from_a_fault(fault: str) -> None:
 def test_layers_match_within_a_share_of_the_largest_and_nan_and_inf_exactly(
     actual: list[float], expected: list[float], ok: bool
 ) -> None:
-    row = match("layer", np.array(actual), np.array(expected))
+    row = match_layer("layer", np.array(actual), np.array(expected))
     assert row.ok == ok
 
 
@@ -179,7 +179,7 @@ def test_there_is_nothing_to_verify_where_only_the_framework_computes(
     def none(plan: object) -> None:
         raise nbglcnn.OpenGLUnavailable("none here")
 
-    monkeypatch.setattr("nbglcnn.local.Session", none)
+    monkeypatch.setattr("nbglcnn.local_backend.Session", none)
     viewer = Viewer(autoencoder(3), pictures(3))
     with pytest.raises(nbglcnn.DeviceError, match="nothing to verify"):
         viewer.verify()
@@ -203,7 +203,7 @@ def test_check_says_of_each_layer_whether_it_can_run() -> None:
     assert nbglcnn.check(autoencoder(3), pictures(3)).ok
 
 
-class Far(nn.Module):
+class FarFromZero(nn.Module):
     """A norm of numbers that lie near each other and far from 0: float32 keeps four digits."""
 
     def __init__(self) -> None:
@@ -214,13 +214,13 @@ class Far(nn.Module):
         return self.norm(x) * 2
 
 
-def far() -> torch.Tensor:
+def far_input() -> torch.Tensor:
     return torch.rand((4, 64), generator=torch.Generator().manual_seed(0)) + 1e3
 
 
 def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() -> None:
-    with Session(nbglcnn.compile(Far(), far())) as session:
-        report = nbglcnn.verify(session, Far(), far())
+    with Session(nbglcnn.compile(FarFromZero(), far_input())) as session:
+        report = nbglcnn.verify(session, FarFromZero(), far_input())
     assert report.ok
     assert {row.layer for row in report.rows if row.double} == {"norm", "mul", "output"}
     [row] = [row for row in report.rows if row.layer == "norm"]
@@ -231,7 +231,7 @@ def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() ->
     assert f"yes: {own:.2g} from float64, the reference {reference:.2g}" in str(report)
 
 
-def cancelling(fault: float = 0.0, pads: Sequence[int] = (0, 0, 0, 0)) -> onnx.ModelProto:
+def cancelling_model(fault: float = 0.0, pads: Sequence[int] = (0, 0, 0, 0)) -> onnx.ModelProto:
     """A strided Conv of numbers near 1e3, and what is left of it without their mean."""
     weight = np.random.default_rng(5).standard_normal((4, 1, 3, 2)).astype(np.float32)
     nodes = [
@@ -258,18 +258,18 @@ def cancelling(fault: float = 0.0, pads: Sequence[int] = (0, 0, 0, 0)) -> onnx.M
 def test_an_onnx_layer_is_judged_by_float64_too() -> None:
     x = np.random.default_rng(6).random((1, 1, 20, 20), np.float32)
     x += 1e3
-    with Session(nbglcnn.compile(cancelling(), x)) as session:
-        report = nbglcnn.verify(session, cancelling(), x)
+    with Session(nbglcnn.compile(cancelling_model(), x)) as session:
+        report = nbglcnn.verify(session, cancelling_model(), x)
         assert report.ok
         assert {row.layer for row in report.rows if row.double} >= {"left"}
-        assert not nbglcnn.verify(session, cancelling(fault=0.1), x).ok
+        assert not nbglcnn.verify(session, cancelling_model(fault=0.1), x).ok
 
 
 def test_the_double_precision_of_an_onnx_model_is_that_of_pytorch() -> None:
     x = np.random.default_rng(7).random((1, 1, 20, 20), np.float32)
-    model = cancelling(0.3, pads=(0, 1, 1, 0))
+    model = cancelling_model(0.3, pads=(0, 1, 1, 0))
     graph, _ = load.load(model, x)
-    found = exact(model, graph, [x], ["conv", "y"])
+    found = compute_float64(model, graph, [x], ["conv", "y"])
     weight, bias = (
         torch.tensor(graph.values[name].data, dtype=torch.float64) for name in ("w", "b")
     )
@@ -281,11 +281,11 @@ def test_the_double_precision_of_an_onnx_model_is_that_of_pytorch() -> None:
 
 
 def test_float64_finds_a_small_fault_that_rounding_could_hide() -> None:
-    wrong = Far()
+    wrong = FarFromZero()
     with torch.no_grad():
         wrong.norm.bias += 3e-3
-    with Session(nbglcnn.compile(wrong, far())) as session:
-        report = nbglcnn.verify(session, Far(), far())
+    with Session(nbglcnn.compile(wrong, far_input())) as session:
+        report = nbglcnn.verify(session, FarFromZero(), far_input())
     assert not report.ok
     [row] = [row for row in report.rows if row.layer == "norm"]
     own, reference = row.double
@@ -306,7 +306,7 @@ def test_float64_excuses_rounding_alone(
     actual: list[float], expected: list[float], ok: bool
 ) -> None:
     a, b, true = (np.array(one) for one in (actual, expected, [1.0, 100.0]))
-    assert judged(match("layer", a, b), a, b, true).ok == ok
+    assert judge_float64(match_layer("layer", a, b), a, b, true).ok == ok
 
 
 def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,23 +318,23 @@ def test_float64_is_asked_only_where_float32_differs(monkeypatch: pytest.MonkeyP
         asked.append(names)
         return {}
 
-    monkeypatch.setattr("nbglcnn.api.exact", exact)
+    monkeypatch.setattr("nbglcnn.api.compute_float64", exact)
     with Session(nbglcnn.compile(autoencoder(3), pictures(3))) as session:
         assert nbglcnn.verify(session, autoencoder(3), pictures(3)).ok
     assert asked == []
-    with Session(nbglcnn.compile(Far(), far())) as session:
-        assert not nbglcnn.verify(session, Far(), far()).ok
+    with Session(nbglcnn.compile(FarFromZero(), far_input())) as session:
+        assert not nbglcnn.verify(session, FarFromZero(), far_input()).ok
     assert len(asked) == 1
     assert asked[0][0] == "norm"
 
 
 def test_a_viewer_and_a_comparison_judge_alike() -> None:
-    viewer = Viewer(Far(), far())
-    report = viewer.verify(far() + 1)
+    viewer = Viewer(FarFromZero(), far_input())
+    report = viewer.verify(far_input() + 1)
     assert report.ok
     assert "by float64" in report.summary
     viewer.close()
-    both = nbglcnn.compare(Far(), Far(), far())
+    both = nbglcnn.compare(FarFromZero(), FarFromZero(), far_input())
     report = both.verify()
     assert report.ok
     judged = {row.layer for row in report.rows if row.double}
@@ -342,7 +342,7 @@ def test_a_viewer_and_a_comparison_judge_alike() -> None:
     both.close()
 
 
-class Positions(nn.Module):
+class SinePositions(nn.Module):
     """Positions as sines, made in forward, in float32 by name."""
 
     def __init__(self) -> None:
@@ -358,12 +358,12 @@ class Positions(nn.Module):
 
 def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
     from nbglcnn.load import load
-    from nbglcnn.reference import exact
+    from nbglcnn.reference import compute_float64
 
     torch.manual_seed(0)
-    model, x = Positions().eval(), torch.randn(1, 1000, 64)
+    model, x = SinePositions().eval(), torch.randn(1, 1000, 64)
     graph, arrays = load(model, x)
-    [true] = exact(model, graph, arrays, ["line"]).values()
+    [true] = compute_float64(model, graph, arrays, ["line"]).values()
     assert true.dtype == np.float64
     places, speeds = np.arange(1000.0)[:, None], np.exp(np.arange(0, 64, 2) * (-np.log(1e4) / 64))
     code = np.stack([np.sin(places * speeds), np.cos(places * speeds)], -1).reshape(1000, 64)
@@ -376,7 +376,7 @@ def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
         assert nbglcnn.verify(session, model, x).ok
 
 
-class Ramp(nn.Module):
+class RampConstants(nn.Module):
     """Numbers made in forward that float32 would round."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -385,14 +385,14 @@ class Ramp(nn.Module):
 
 def test_numbers_that_forward_makes_are_made_in_double_precision() -> None:
     from nbglcnn.load import load
-    from nbglcnn.reference import exact
+    from nbglcnn.reference import compute_float64
 
-    graph, arrays = load(Ramp(), torch.ones(1, 7))
-    [true] = exact(Ramp(), graph, arrays, ["output"]).values()
+    graph, arrays = load(RampConstants(), torch.ones(1, 7))
+    [true] = compute_float64(RampConstants(), graph, arrays, ["output"]).values()
     np.testing.assert_allclose(true[0], np.linspace(0, 1, 7) + 0.1, rtol=1e-14)
 
 
-class Roots(nn.Module):
+class NonfiniteChannels(nn.Module):
     """A layer of which one channel is infinite, then one with NaN, and what follows from it."""
 
     def __init__(self) -> None:
@@ -409,7 +409,7 @@ class Roots(nn.Module):
 
 
 def test_nan_and_infinity_that_match_are_said_with_their_first_place() -> None:
-    model, x = Roots().eval(), np.ones((2, 1, 3, 3), "f4")
+    model, x = NonfiniteChannels().eval(), np.ones((2, 1, 3, 3), "f4")
     with Session(nbglcnn.compile(model, x)) as session:
         report = nbglcnn.verify(session, model, x)
     assert report.ok
@@ -420,7 +420,7 @@ def test_nan_and_infinity_that_match_are_said_with_their_first_place() -> None:
     rows = {row.layer: row for row in report.rows}
     assert (rows["scale"].nan, rows["scale"].inf, rows["scale"].channel) == (0, 18, 1)
     assert (rows["features.1"].nan, rows["features.1"].channel) == (18, 2)
-    told = {name: numbers for name, *numbers in verified(0, report, "PyTorch").flawed}
+    told = {name: numbers for name, *numbers in verify_message(0, report, "PyTorch").flawed}
     assert (told["scale"], told["features.1"]) == ([0, 18, 1], [18, 18, 2])
     assert "yes: 18 infinities, first in channel 1" in str(report)
     assert "18 NaN, 18 infinities, first in channel 2" in report._repr_html_()
@@ -440,7 +440,7 @@ def test_a_finite_network_has_no_word_on_nan() -> None:
         assert "NaN" not in str(nbglcnn.verify(session, model, x))
 
 
-class Tied(nn.Module):
+class AliasedLayers(nn.Module):
     """Containers, names for the same value, a layer that is called twice, an addition."""
 
     def __init__(self) -> None:
@@ -453,7 +453,7 @@ class Tied(nn.Module):
 
 
 def test_every_count_of_layers_is_that_of_the_table() -> None:
-    model, x = Tied().eval(), np.ones((1, 1, 4, 4), "f4")
+    model, x = AliasedLayers().eval(), np.ones((1, 1, 4, 4), "f4")
     viewer = Viewer(model, x)
     count = len(viewer.layers)
     assert [layer.name for layer in viewer.layers] == [
@@ -470,7 +470,7 @@ def test_every_count_of_layers_is_that_of_the_table() -> None:
 
 
 def test_without_layers_the_outputs_are_counted_as_values() -> None:
-    model, x = Tied().eval(), np.ones((1, 1, 4, 4), "f4")
+    model, x = AliasedLayers().eval(), np.ones((1, 1, 4, 4), "f4")
     with Session(nbglcnn.compile(model, x, observe="outputs")) as session:
         assert nbglcnn.verify(session, model, x).summary.startswith("1 of 1 values match PyTorch")
 
@@ -502,9 +502,14 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
     def nothing(*_: object) -> dict[str, np.ndarray]:
         return {}  # what the layer is computed from is not there
 
-    told = compared(plan, wrong, right, "PyTorch", exact=nothing, alone=nothing).summary
+    told = compare_values(
+        plan, wrong, right, "PyTorch", compute_float64=nothing, recompute_layers=nothing
+    ).summary
     assert ('verify with observe="all"' in told) == (observe == "outputs")
-    assert "observe=" not in compared(plan, right, right, "PyTorch", alone=nothing).summary
+    assert (
+        "observe="
+        not in compare_values(plan, right, right, "PyTorch", recompute_layers=nothing).summary
+    )
 
 
 def test_a_tie_that_only_float32_has_is_no_fault() -> None:
@@ -524,10 +529,14 @@ def test_a_tie_that_only_float32_has_is_no_fault() -> None:
         found = session.run(x)
     np.testing.assert_array_equal(found["q"], single)
     expected = found | {"q": wide.astype(found["q"].dtype), "y": (wide * scale).astype(np.float32)}
-    own = partial(layer_alone, graph)
-    assert compared(plan, found, expected, "ONNX Runtime", alone=partial(own, found)).ok
+    own = partial(recompute_layers, graph)
+    assert compare_values(
+        plan, found, expected, "ONNX Runtime", recompute_layers=partial(own, found)
+    ).ok
     found["y"] = found["y"] + np.float32(0.01)
-    report = compared(plan, found, expected, "ONNX Runtime", alone=partial(own, found))
+    report = compare_values(
+        plan, found, expected, "ONNX Runtime", recompute_layers=partial(own, found)
+    )
     assert [row.layer for row in report.rows if not row.ok] == ["y"]
 
 
@@ -537,7 +546,7 @@ def test_a_model_in_the_sessions_place_is_told_how_to_make_one() -> None:
         nbglcnn.verify(model, torch.ones(1, 1, 2, 2))  # type: ignore[arg-type]
 
 
-class Repeated(nn.Module):
+class BetweenConvs(nn.Module):
     """Two convolutions, and between them what a subclass makes of each call."""
 
     def __init__(self) -> None:
@@ -554,24 +563,24 @@ class Repeated(nn.Module):
         return self.last(self.between(self.conv(x)))
 
 
-class Counts(Repeated):
+class CountsCalls(BetweenConvs):
     def between(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         return x * self.calls
 
 
-class CountsInABuffer(Repeated):
+class CountsInABuffer(BetweenConvs):
     def between(self, x: torch.Tensor) -> torch.Tensor:
         self.seen += 1
         return x * self.seen
 
 
-class DrawsWithNumpy(Repeated):
+class DrawsWithNumpy(BetweenConvs):
     def between(self, x: torch.Tensor) -> torch.Tensor:
         return x * np.random.rand()
 
 
-class Remembers(Repeated):
+class AddsLastInput(BetweenConvs):
     last_input = None
 
     def between(self, x: torch.Tensor) -> torch.Tensor:
@@ -579,7 +588,7 @@ class Remembers(Repeated):
         return x if before is None else x + before
 
 
-class FailsLater(Repeated):
+class FailsOnSecondCall(BetweenConvs):
     def __init__(self) -> None:
         super().__init__()
         self.factors = [2.0]
@@ -588,7 +597,7 @@ class FailsLater(Repeated):
         return x * self.factors.pop()
 
 
-UNREPEATABLE = [Counts, CountsInABuffer, DrawsWithNumpy, Remembers, FailsLater]
+UNREPEATABLE = [CountsCalls, CountsInABuffer, DrawsWithNumpy, AddsLastInput, FailsOnSecondCall]
 CALLS_DIFFER = "two equal calls of the model differ, first in last"
 
 
@@ -596,7 +605,7 @@ CALLS_DIFFER = "two equal calls of the model differ, first in last"
 @pytest.mark.parametrize("kind", UNREPEATABLE)
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_model_whose_second_equal_call_differs_is_not_verified(
-    kind: type[Repeated], batch: int
+    kind: type[BetweenConvs], batch: int
 ) -> None:
     np.random.seed(0)
     model, x = kind().eval(), torch.randn(batch, 3, 10, 9)
@@ -607,7 +616,7 @@ def test_a_model_whose_second_equal_call_differs_is_not_verified(
     assert rows["conv"].ok and rows["conv"].repeated is None
     assert not rows["last"].ok and rows["last"].repeated > 1e-2
     assert "two equal calls of the model differ, first in" in report.summary
-    assert "two equal calls of the model differ by" in rows["last"].cells()[-1]
+    assert "two equal calls of the model differ by" in rows["last"].table_row()[-1]
 
 
 def test_a_models_own_float64_clears_no_layer_that_it_computes_otherwise() -> None:
@@ -642,10 +651,10 @@ def test_a_layer_that_counts_itself_is_named() -> None:
 @pytest.mark.filterwarnings("ignore:.*two equal calls")
 def test_a_viewer_and_both_sides_of_a_comparison_call_the_model_twice() -> None:
     x = torch.randn(2, 3, 10, 9)
-    viewer = Viewer(Counts().eval(), x)
+    viewer = Viewer(CountsCalls().eval(), x)
     assert CALLS_DIFFER in viewer.verify().summary
     viewer.close()
-    both = nbglcnn.compare(Repeated().eval(), Counts().eval(), x)
+    both = nbglcnn.compare(BetweenConvs().eval(), CountsCalls().eval(), x)
     report = both.verify()
     both.close()
     assert {row.layer for row in report.rows if row.repeated} >= {"B.last"}
@@ -667,7 +676,7 @@ def test_two_calls_leave_the_users_generators_and_the_model_as_they_were() -> No
 
 
 def test_noise_that_is_an_input_is_equal_in_both_calls() -> None:
-    class Noisy(Repeated):
+    class Noisy(BetweenConvs):
         def between(self, x: torch.Tensor) -> torch.Tensor:
             return x + torch.randn_like(x)
 
@@ -676,7 +685,7 @@ def test_noise_that_is_an_input_is_equal_in_both_calls() -> None:
         assert nbglcnn.verify(session, model, x).ok
 
 
-class ExportsAnother(Repeated):
+class ExportsDifferently(BetweenConvs):
     """Its exported program is another function than itself, by `factor`."""
 
     factor = 1.5
@@ -689,7 +698,7 @@ class ExportsAnother(Repeated):
 def test_float64_of_the_loaded_graph_does_not_clear_what_the_model_computes_otherwise(
     factor: float,
 ) -> None:
-    model, x = ExportsAnother().eval(), torch.randn(2, 3, 10, 9)
+    model, x = ExportsDifferently().eval(), torch.randn(2, 3, 10, 9)
     model.factor = factor
     with Session(nbglcnn.compile(model, x)) as session:
         report = nbglcnn.verify(session, model, x)
@@ -700,44 +709,53 @@ def test_float64_of_the_loaded_graph_does_not_clear_what_the_model_computes_othe
 
 def test_float64_of_an_onnx_graph_does_not_clear_what_onnx_runtime_computes_otherwise() -> None:
     x = np.random.default_rng(6).random((1, 1, 20, 20), np.float32) + np.float32(1e3)
-    graph, arrays = load.load(cancelling(), x)
-    other, _ = load.load(cancelling(fault=0.1), x)
-    expected = reference(cancelling(fault=0.1), other, arrays)
+    graph, arrays = load.load(cancelling_model(), x)
+    other, _ = load.load(cancelling_model(fault=0.1), x)
+    expected = compute_reference(cancelling_model(fault=0.1), other, arrays)
     plan = lower(graph)
     with Session(plan) as session:
         found = session.run(x)
 
     def report(faithful: Callable[[str], bool]) -> Report[Match]:
-        judges = partial(exact, cancelling(), graph, arrays), partial(layer_alone, graph, found)
-        return compared(plan, found, expected, "ONNX Runtime", None, *judges, faithful=faithful)
+        judges = (
+            partial(compute_float64, cancelling_model(), graph, arrays),
+            partial(recompute_layers, graph, found),
+        )
+        return compare_values(
+            plan, found, expected, "ONNX Runtime", None, *judges, is_faithful=faithful
+        )
 
-    assert not report(partial(is_faithful, graph, expected, NONE)).ok
-    right = reference(cancelling(), graph, arrays)
-    assert all(is_faithful(graph, right, NONE, key) for key in right)
+    assert not report(partial(is_faithful, graph, expected, EMPTY_REPLAY)).ok
+    right = compute_reference(cancelling_model(), graph, arrays)
+    assert all(is_faithful(graph, right, EMPTY_REPLAY, key) for key in right)
 
 
-def lists(*values: int) -> np.ndarray:
+def int_vector(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-ONE = {"axis": np.array(2, np.int64), "start": np.array(1, np.int64), "end": np.array(3, np.int64)}
+SLICE_INPUTS = {
+    "axis": np.array(2, np.int64),
+    "start": np.array(1, np.int64),
+    "end": np.array(3, np.int64),
+}
 # What ONNX Runtime refuses, and we run.
-REFUSED = {
+REFUSED_BY_RUNTIMES = {
     "transposed, more padding than stride": model_of(
         [node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[1, 1], dilations=[2, 2],
               output_padding=[1, 1], pads=[1, 0, 0, 1], kernel_shape=[3, 3], group=2)],
         {"x": (2, 4, 5, 6)}, ["y"], constants={"w": randn(4, 3, 3, 3), "b": randn(6)},
     ),
     "squeeze": model_of(
-        [node("Squeeze", ["x", "axis"], ["y"])], {"x": (2, 4, 1)}, ["y"], constants=ONE
+        [node("Squeeze", ["x", "axis"], ["y"])], {"x": (2, 4, 1)}, ["y"], constants=SLICE_INPUTS
     ),
     "slice": model_of(
         [node("Slice", ["x", "start", "end", "axis"], ["y"])], {"x": (2, 3, 5)}, ["y"],
-        constants=ONE,
+        constants=SLICE_INPUTS,
     ),
     "pad": model_of(
         [node("Pad", ["x", "pads", "", "axis"], ["y"])], {"x": (2, 3, 5)}, ["y"],
-        constants={"pads": lists(1, 2), **ONE}, opset=18,
+        constants={"pads": int_vector(1, 2), **SLICE_INPUTS}, opset=18,
     ),
     "reshape": model_of(
         [node("Reshape", ["x", "shape"], ["y"])], {"x": (2, 3, 5)}, ["y"],
@@ -754,7 +772,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-def right(name: str, model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+def reference_output(name: str, model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     """What the models of REFUSED give."""
     tensor = torch.from_numpy(x)
     if name.startswith("transposed"):
@@ -775,13 +793,13 @@ def right(name: str, model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     }[name]
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSED_BY_RUNTIMES)
 def test_what_onnx_runtime_refuses_is_compared_with_another_reference(name: str) -> None:
-    model = REFUSED[name]
+    model = REFUSED_BY_RUNTIMES[name]
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     x = randn(*shape)
     with Session(nbglcnn.compile(model, x)) as session:
-        np.testing.assert_allclose(session.run(x)["y"], right(name, model, x), atol=1e-5)
+        np.testing.assert_allclose(session.run(x)["y"], reference_output(name, model, x), atol=1e-5)
         report = nbglcnn.verify(session, model, x)
     assert report.ok
     assert report.summary.startswith("1 of 1 layers match onnx.reference")
@@ -847,7 +865,9 @@ def test_windows_that_leave_pixels_out_are_onnx_runtimes_or_refused(
     assert report.ok and "match ONNX Runtime" in report.summary
 
 
-def disputed(op: str, shape: tuple[int, ...], *constants: np.ndarray, **attributes: Any) -> Any:
+def disputed_layer(
+    op: str, shape: tuple[int, ...], *constants: np.ndarray, **attributes: Any
+) -> Any:
     """A layer that ONNX Runtime and onnx.reference compute differently; and an input."""
     names = {f"c{at}": array for at, array in enumerate(constants)}
     model = model_of(
@@ -856,24 +876,25 @@ def disputed(op: str, shape: tuple[int, ...], *constants: np.ndarray, **attribut
     return model, np.random.default_rng(0).random(shape, np.float32)
 
 
-NOTHING = np.zeros(0, np.float32)
+EMPTY_ROI = np.zeros(0, np.float32)
 DISPUTED: dict[str, tuple[Any, str]] = {
     "Resize": (
-        disputed("Resize", (1, 1, 2, 4), NOTHING, np.float32([1, 1, 0.6, 0.6]), mode="linear",
-                 coordinate_transformation_mode="align_corners"),
+        disputed_layer("Resize", (1, 1, 2, 4), EMPTY_ROI, np.float32([1, 1, 0.6, 0.6]),
+                       mode="linear", coordinate_transformation_mode="align_corners"),
         "ONNX Runtime rounds the resized length before it aligns the corners; onnx.reference",
     ),
     "LRN": (
-        disputed("LRN", (2, 7, 3, 3), size=4, alpha=1.0),
+        disputed_layer("LRN", (2, 7, 3, 3), size=4, alpha=1.0),
         "ONNX Runtime refuses an even size, and onnx.reference leaves out channels",
     ),
     "ConvTranspose": (
-        disputed("ConvTranspose", (1, 1, 4, 5), np.ones((1, 1, 2, 2), np.float32), strides=[3, 3],
-                 auto_pad="SAME_UPPER"),
+        disputed_layer("ConvTranspose", (1, 1, 4, 5), np.ones((1, 1, 2, 2), np.float32),
+                       strides=[3, 3], auto_pad="SAME_UPPER"),
         "onnx.reference and this layer give",
     ),
     "AveragePool": (
-        disputed("AveragePool", (1, 1, 9), kernel_shape=[2], dilations=[2], auto_pad="SAME_LOWER"),
+        disputed_layer("AveragePool", (1, 1, 9), kernel_shape=[2], dilations=[2],
+                       auto_pad="SAME_LOWER"),
         "pad as if the kernel had no dilations; this layer pads for the dilated kernel",
     ),
 }  # fmt: skip
@@ -894,19 +915,19 @@ def test_a_wrong_layer_of_an_undisputed_shape_has_no_such_words() -> None:
         ("LRN", (2, 7, 3, 3), {"size": 3}),
         ("AveragePool", (1, 1, 9), {"kernel_shape": [2], "auto_pad": "SAME_LOWER"}),
     ):
-        model, x = disputed(op, shape, **options)
+        model, x = disputed_layer(op, shape, **options)
         graph, _ = load.load(model, x)
-        assert disagreement(graph, "y") == ""
-    model, x = disputed(
+        assert known_disagreement(graph, "y") == ""
+    model, x = disputed_layer(
         "ConvTranspose", (1, 1, 4, 5), np.ones((1, 1, 2, 2), np.float32), strides=[2, 2],
         auto_pad="SAME_UPPER",
     )  # fmt: skip
-    assert disagreement(load.load(model, x)[0], "y") == ""
-    model, x = disputed(
-        "Resize", (1, 1, 2, 4), NOTHING, np.float32([1, 1, 2, 1.5]), mode="linear",
+    assert known_disagreement(load.load(model, x)[0], "y") == ""
+    model, x = disputed_layer(
+        "Resize", (1, 1, 2, 4), EMPTY_ROI, np.float32([1, 1, 2, 1.5]), mode="linear",
         coordinate_transformation_mode="align_corners",
     )  # fmt: skip
-    assert disagreement(load.load(model, x)[0], "y") == ""
+    assert known_disagreement(load.load(model, x)[0], "y") == ""
     with Session(nbglcnn.compile(model, x)) as session:
         assert nbglcnn.verify(session, model, x).ok
 
@@ -926,8 +947,8 @@ def test_a_wrong_layer_of_an_undisputed_shape_has_no_such_words() -> None:
 def test_aligned_corners_take_the_fractional_length_as_onnx_tests_do(
     mode: str, scale: float, shape: tuple[int, int], wanted: list[list[float]]
 ) -> None:
-    model, _ = disputed(
-        "Resize", (1, 1, *shape), NOTHING, np.float32([1, 1, scale, scale]), mode=mode,
+    model, _ = disputed_layer(
+        "Resize", (1, 1, *shape), EMPTY_ROI, np.float32([1, 1, scale, scale]), mode=mode,
         coordinate_transformation_mode="align_corners",
     )  # fmt: skip
     x = np.arange(1, shape[0] * shape[1] + 1, dtype=np.float32).reshape(1, 1, *shape)

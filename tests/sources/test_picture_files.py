@@ -14,12 +14,19 @@ from PIL import Image
 import nbglcnn
 from nbglcnn import Images, InputError, Preprocess, Session, Viewer
 from nbglcnn.cli import main
-from nbglcnn.features.training.data import data_of
+from nbglcnn.features.training.data import open_data
 from nbglcnn.inputs.picture_decoding import picture_array
-from picture_files import PictureFile, display_p3, files, pixels, saved, turned
+from picture_files import (
+    PictureFile,
+    display_p3,
+    encode_image,
+    orientation_exif,
+    picture_files,
+    random_pixels,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:no page:UserWarning")
-FILES = files()
+FILES = picture_files()
 # Passes pictures on; as bytes with their channels last, as TensorFlow's converters write it.
 FLOATS = '<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,H,W] x) => (float[N,3,H,W] y) '
 FLOATS += "{ y = Relu(x) }"
@@ -28,57 +35,57 @@ BYTES += "{ f = Cast<to=1>(x) y = Transpose<perm=[0, 3, 1, 2]>(f) }"
 
 
 @cache
-def model(text: str = FLOATS) -> onnx.ModelProto:
+def parse_model(text: str = FLOATS) -> onnx.ModelProto:
     return onnx.parser.parse_model(text)
 
 
-def opened(file: Path) -> Image.Image:
+def open_image(file: Path) -> Image.Image:
     with Image.open(file) as image:
         image.load()
         return image
 
 
-def another(file: Path, network: onnx.ModelProto) -> Viewer:
+def viewer_of_other(file: Path, network: onnx.ModelProto) -> Viewer:
     """A Viewer of the picture's size, of something else."""
-    shape = Viewer(network, opened(file)).input.shape
+    shape = Viewer(network, open_image(file)).input.shape
     return Viewer(network, np.zeros(shape, "u1" if shape[3] == 3 else "f4"))
 
 
-def set_as_input(file: Path, network: onnx.ModelProto) -> np.ndarray:
-    viewer = another(file, network)
-    viewer.input = opened(file)
+def through_input(file: Path, network: onnx.ModelProto) -> np.ndarray:
+    viewer = viewer_of_other(file, network)
+    viewer.input = open_image(file)
     return np.asarray(viewer.input)
 
 
-def source(given: Callable[[Path], Any]) -> Callable[[Path, onnx.ModelProto], np.ndarray]:
+def through_source(given: Callable[[Path], Any]) -> Callable[[Path, onnx.ModelProto], np.ndarray]:
     def found(file: Path, network: onnx.ModelProto) -> np.ndarray:
-        viewer = another(file, network)
+        viewer = viewer_of_other(file, network)
         viewer.source = Images(given(file))
         return np.asarray(viewer.input)
 
     return found
 
 
-def run(file: Path, network: onnx.ModelProto) -> np.ndarray:
-    image = opened(file)
+def through_session(file: Path, network: onnx.ModelProto) -> np.ndarray:
+    image = open_image(file)
     with Session(nbglcnn.compile(network, image)) as session:
         return session.run(image)["x"]
 
 
-def resized(file: Path, network: onnx.ModelProto) -> np.ndarray:
+def through_preprocess(file: Path, network: onnx.ModelProto) -> np.ndarray:
     """By a Preprocess, to the size that it has."""
-    shape = Viewer(network, opened(file)).input.shape
+    shape = Viewer(network, open_image(file)).input.shape
     size = shape[1:3] if shape[3] == 3 else shape[2:]
     with Session(nbglcnn.compile(network, preprocess=Preprocess(size=size))) as session:
-        return session.run(opened(file))["x"]
+        return session.run(open_image(file))["x"]
 
 
-def recorded(file: Path, network: onnx.ModelProto) -> np.ndarray:
+def through_record(file: Path, network: onnx.ModelProto) -> np.ndarray:
     group = nbglcnn.record(network, file.parent, ["x"], file.parent / "zarr")
     return np.asarray(group["x"][:])
 
 
-def by_command(file: Path, network: onnx.ModelProto) -> np.ndarray:
+def through_command(file: Path, network: onnx.ModelProto) -> np.ndarray:
     path, out = file.parent / "model.onnx", file.parent / "out.npz"
     onnx.save(network, path)
     assert main(["run", str(path), str(file), "--layer", "x", "--out", str(out)]) == 0
@@ -86,33 +93,35 @@ def by_command(file: Path, network: onnx.ModelProto) -> np.ndarray:
         return found["x"]
 
 
-DOORS: dict[str, Callable[[Path, onnx.ModelProto], np.ndarray]] = {
-    "Viewer": lambda file, network: np.asarray(Viewer(network, opened(file)).input),
-    "a batch": lambda file, network: np.asarray(Viewer(network, [opened(file)] * 2).input)[1:],
-    "viewer.input": set_as_input,
-    "Session": run,
-    "Preprocess": resized,
-    "Images of paths": source(lambda file: [file]),
-    "Images of pictures": source(lambda file: [opened(file)]),
-    "Images of a folder": source(lambda file: file.parent),
-    "record": recorded,
-    "the command line": by_command,
+ENTRY_POINTS: dict[str, Callable[[Path, onnx.ModelProto], np.ndarray]] = {
+    "Viewer": lambda file, network: np.asarray(Viewer(network, open_image(file)).input),
+    "a batch": lambda file, network: np.asarray(Viewer(network, [open_image(file)] * 2).input)[1:],
+    "viewer.input": through_input,
+    "Session": through_session,
+    "Preprocess": through_preprocess,
+    "Images of paths": through_source(lambda file: [file]),
+    "Images of pictures": through_source(lambda file: [open_image(file)]),
+    "Images of a folder": through_source(lambda file: file.parent),
+    "record": through_record,
+    "the command line": through_command,
 }
 
 
-def check(found: np.ndarray, file: PictureFile, door: str) -> None:
-    np.testing.assert_allclose(found[0], file.wanted, rtol=0, atol=file.steps / 255, err_msg=door)
+def assert_picture(found: np.ndarray, file: PictureFile, door: str) -> None:
+    np.testing.assert_allclose(
+        found[0], file.expected, rtol=0, atol=file.tolerance_steps / 255, err_msg=door
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_picture_file_has_the_same_numbers_at_every_door(name: str, tmp_path: Path) -> None:
     file = FILES[name]
-    for number, (door, give) in enumerate(DOORS.items()):
+    for number, (door, give) in enumerate(ENTRY_POINTS.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / name).write_bytes(file.content)
         if door != "Images of a folder" or not name.endswith(".gif"):  # as ImageFolder has it
-            check(give(folder / name, model()), file, door)
+            assert_picture(give(folder / name, parse_model()), file, door)
 
 
 @pytest.mark.parametrize("name", ["rgb.png", "rgba.png", "turned 6.jpg", "16 bits.tif", "p3.png"])
@@ -120,14 +129,16 @@ def test_an_input_of_bytes_gets_them_in_its_own_layout_at_every_door(
     name: str, tmp_path: Path
 ) -> None:
     file = FILES[name]
-    for number, (door, give) in enumerate(DOORS.items()):
+    for number, (door, give) in enumerate(ENTRY_POINTS.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / name).write_bytes(file.content)
-        found = give(folder / name, model(BYTES))
+        found = give(folder / name, parse_model(BYTES))
         assert found.dtype == np.uint8 and found.shape[3] == 3, door
-        wanted = np.rint(255.0 * file.wanted).transpose(1, 2, 0)
-        np.testing.assert_allclose(found[0], wanted, rtol=0, atol=file.steps, err_msg=door)
+        wanted = np.rint(255.0 * file.expected).transpose(1, 2, 0)
+        np.testing.assert_allclose(
+            found[0], wanted, rtol=0, atol=file.tolerance_steps, err_msg=door
+        )
 
 
 @pytest.mark.parametrize("name", ["rgba.png", "palette with alphas.png", "turned 3.jpg", "p3.png"])
@@ -136,23 +147,25 @@ def test_items_of_a_dataset_and_examples_of_a_teaching_are_these_numbers(
 ) -> None:
     file = FILES[name]
     image = Image.open(io.BytesIO(file.content))
-    [found] = data_of([(image, 0)], 1, shuffle=False, seed=0, own_loss=False).first().inputs
-    check(found, file, "a torch Dataset")
+    [found] = (
+        open_data([(image, 0)], 1, shuffle=False, seed=0, model_loss=False).first_batch().inputs
+    )
+    assert_picture(found, file, "a torch Dataset")
     (tmp_path / name).write_bytes(file.content)
-    viewer = Viewer(model(), np.zeros((1, *file.wanted.shape), "f4"))
+    viewer = Viewer(parse_model(), np.zeros((1, *file.expected.shape), "f4"))
     teaching = viewer.teach(["a", "b"], cut="y")
     teaching.add("a", [tmp_path / name])
     [example] = teaching.examples["a"]
     kept = np.asarray(example, np.float32).transpose(2, 0, 1) / 255
-    check(kept[None], file, "teach")
+    assert_picture(kept[None], file, "teach")
 
 
 @pytest.mark.parametrize("channels", [1, 4])
 def test_grey_is_made_of_what_is_seen_and_alpha_is_kept_where_the_input_has_it(
     channels: int,
 ) -> None:
-    network = model(FLOATS.replace("N,3", f"N,{channels}"))
-    clear = pixels(4)
+    network = parse_model(FLOATS.replace("N,3", f"N,{channels}"))
+    clear = random_pixels(4)
     image = Image.fromarray(clear, "RGBA")
     given = Viewer(network, image)
     found = np.rint(255 * given.input[0]).astype(int)
@@ -171,7 +184,7 @@ def test_grey_is_made_of_what_is_seen_and_alpha_is_kept_where_the_input_has_it(
 def test_colours_are_resampled_before_they_become_grey() -> None:
     """As the page does it: a mean of two greys isn't the grey of their mean, once rounded."""
     image = Image.fromarray(np.random.default_rng(8).integers(0, 256, (40, 60, 3), np.uint8))
-    network = model(FLOATS.replace("N,3,H,W", "1,1,8,12"))
+    network = parse_model(FLOATS.replace("N,3,H,W", "1,1,8,12"))
     viewer = Viewer(network)
     viewer.source = Images([image])
     wanted = image.resize((12, 8), Image.Resampling.BILINEAR).convert("L")
@@ -186,7 +199,7 @@ def test_65535_is_white_in_every_mode_of_16_bits(mode: str) -> None:
     numbers = np.array([[0, 1, 300, 65535]])
     image = Image.frombytes(mode, (4, 1), numbers.astype(MODES[mode]).tobytes())
     wanted = numbers.astype(np.float32) / np.float32(65535)
-    viewer = Viewer(model(), image)
+    viewer = Viewer(parse_model(), image)
     np.testing.assert_array_equal(viewer.input[0], np.stack([wanted] * 3))
     viewer.source = Images([image])
     np.testing.assert_array_equal(viewer.input[0], np.stack([wanted] * 3))
@@ -197,40 +210,42 @@ def test_integers_beyond_16_bits_are_refused_with_their_range() -> None:
     large = Image.fromarray(np.array([[0, 70000]], np.int32))
     for image, words in ((signed, "from -5 to 9"), (large, "from 0 to 70000")):
         with pytest.raises(InputError, match=f"mode I has numbers {words}; .*65535 .white. are"):
-            Viewer(model(), image)
-        viewer = Viewer(model(), np.zeros((1, 3, 1, 2), "f4"))
+            Viewer(parse_model(), image)
+        viewer = Viewer(parse_model(), np.zeros((1, 3, 1, 2), "f4"))
         with pytest.raises(InputError, match=f"numbers {words}"):
             viewer.source = Images([image])
 
 
 def test_a_picture_is_turned_and_converted_once_though_it_comes_by_two_doors() -> None:
-    image = Image.open(io.BytesIO(saved(Image.fromarray(pixels(3)), "png", exif=turned(6))))
-    first = Viewer(model(), image).input
-    np.testing.assert_array_equal(Viewer(model(), image).input, first)
+    image = Image.open(
+        io.BytesIO(encode_image(Image.fromarray(random_pixels(3)), "png", exif=orientation_exif(6)))
+    )
+    first = Viewer(parse_model(), image).input
+    np.testing.assert_array_equal(Viewer(parse_model(), image).input, first)
     assert image.size == (12, 8)  # theirs stays as it is
     p3 = Image.open(io.BytesIO(FILES["p3.png"].content))
-    again = np.asarray(Viewer(model(), p3).input)
-    np.testing.assert_array_equal(Viewer(model(), p3).input, again)
+    again = np.asarray(Viewer(parse_model(), p3).input)
+    np.testing.assert_array_equal(Viewer(parse_model(), p3).input, again)
     assert p3.info["icc_profile"] == display_p3()
 
 
-ALPHA = Image.fromarray(pixels(4), "RGBA")
-IN_MEMORY = {
+ALPHA = Image.fromarray(random_pixels(4), "RGBA")
+PILLOW_MODE_IMAGES = {
     "La": (ALPHA.convert("LA").convert("La"), ALPHA.convert("LA")),
     "RGBa": (ALPHA.convert("RGBa"), ALPHA),
     "PA": (ALPHA.quantize(8).convert("PA"), ALPHA.quantize(8).convert("RGBA")),
-    "RGBX": (Image.fromarray(pixels(3)).convert("RGBX"), Image.fromarray(pixels(3))),
+    "RGBX": (Image.fromarray(random_pixels(3)).convert("RGBX"), Image.fromarray(random_pixels(3))),
     "1": (ALPHA.convert("1"), ALPHA.convert("1").convert("L")),
     "CMYK": (
-        Image.fromarray(pixels(3)).convert("CMYK"),
-        Image.fromarray(pixels(3)).convert("CMYK").convert("RGB"),
+        Image.fromarray(random_pixels(3)).convert("CMYK"),
+        Image.fromarray(random_pixels(3)).convert("CMYK").convert("RGB"),
     ),
 }
 
 
-@pytest.mark.parametrize("mode", IN_MEMORY)
+@pytest.mark.parametrize("mode", PILLOW_MODE_IMAGES)
 def test_a_picture_of_another_mode_is_as_one_that_shows_the_same(mode: str) -> None:
-    given, same = IN_MEMORY[mode]
+    given, same = PILLOW_MODE_IMAGES[mode]
     assert given.mode == mode
     found, wanted = (picture_array(one, 3, "uint8").astype(int) for one in (given, same))
     assert np.abs(found - wanted).max() <= (mode == "La")  # its greys were rounded twice
@@ -239,19 +254,19 @@ def test_a_picture_of_another_mode_is_as_one_that_shows_the_same(mode: str) -> N
 def test_the_frame_that_is_given_is_taken() -> None:
     image = Image.open(io.BytesIO(FILES["animated.png"].content))
     image.seek(2)
-    wanted = pixels(3, 6).transpose(2, 0, 1) / np.float32(255)
-    np.testing.assert_array_equal(Viewer(model(), image).input[0], wanted)
+    wanted = random_pixels(3, 6).transpose(2, 0, 1) / np.float32(255)
+    np.testing.assert_array_equal(Viewer(parse_model(), image).input[0], wanted)
 
 
 def test_a_model_of_integers_says_how_a_picture_becomes_them() -> None:
     text = FLOATS.replace("float[N,3,H,W] x", "int64[N,3,H,W] x").replace("Relu", "Cast<to=1>")
     with pytest.raises(InputError, match=r"it is int64, .*numpy.asarray\(image\).astype\('int64'"):
-        Viewer(model(text), Image.fromarray(pixels(3)))
+        Viewer(parse_model(text), Image.fromarray(random_pixels(3)))
 
 
 def test_numbers_from_0_to_1_for_an_input_of_bytes_are_not_advised_to_become_zeros() -> None:
     with pytest.raises(InputError, match=r"\(255 \* x\).round\(\).astype\('uint8'\)"):
-        Viewer(model(BYTES), np.random.default_rng(0).random((1, 4, 5, 3), np.float32))
+        Viewer(parse_model(BYTES), np.random.default_rng(0).random((1, 4, 5, 3), np.float32))
 
 
 def test_steps_of_a_preprocess_are_refused_for_an_input_of_bytes() -> None:
@@ -261,21 +276,21 @@ def test_steps_of_a_preprocess_are_refused_for_an_input_of_bytes() -> None:
         ({"channels": "BGR"}, "channels"),
     ):
         with pytest.raises(InputError, match=f"{words}=.* is uint8, which pictures enter as bytes"):
-            Viewer(model(BYTES), preprocess=Preprocess(size=8, **step))
-    fits = Viewer(model(BYTES), preprocess=Preprocess(size=8, layout="NHWC"))
+            Viewer(parse_model(BYTES), preprocess=Preprocess(size=8, **step))
+    fits = Viewer(parse_model(BYTES), preprocess=Preprocess(size=8, layout="NHWC"))
     assert fits.input.shape == (1, 8, 8, 3)
 
 
 @pytest.mark.parametrize("batch", [2, 3, 5])
 def test_batches_of_pictures_enter_inputs_of_bytes(batch: int) -> None:
-    arrays = np.stack([pixels(3, seed) for seed in range(batch)])
+    arrays = np.stack([random_pixels(3, seed) for seed in range(batch)])
     pictures = [Image.fromarray(one) for one in arrays]
-    plan = nbglcnn.compile(model(BYTES), pictures)
+    plan = nbglcnn.compile(parse_model(BYTES), pictures)
     with Session(plan) as session:
         found = session.run(pictures)
         np.testing.assert_array_equal(found["x"], arrays)
         np.testing.assert_array_equal(found["y"], arrays.transpose(0, 3, 1, 2))
-        assert nbglcnn.verify(session, model(BYTES), pictures).ok
+        assert nbglcnn.verify(session, parse_model(BYTES), pictures).ok
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -285,9 +300,9 @@ def test_a_data_set_of_bytes_is_given_in_either_order_of_axes(layout: str) -> No
         if layout == "NHWC"
         else BYTES.replace("N,H,W,3", "N,3,H,W").replace("[0, 3, 1, 2]", "[0, 1, 2, 3]")
     )
-    arrays = np.stack([pixels(3, seed) for seed in range(3)])
+    arrays = np.stack([random_pixels(3, seed) for seed in range(3)])
     own = arrays if layout == "NHWC" else arrays.transpose(0, 3, 1, 2)
-    viewer = Viewer(model(text), own[:1])
+    viewer = Viewer(parse_model(text), own[:1])
     for given in (arrays, arrays.transpose(0, 3, 1, 2), list(arrays)):
         viewer.source = Images(given, index=2)
         np.testing.assert_array_equal(viewer.input, own[2:])

@@ -13,17 +13,17 @@ from PIL import Image
 from torch import nn
 
 import nbglcnn
-from equal import assert_all_equal, assert_equal
+from assertions import assert_all_equal, assert_equal
 from nbglcnn import InputError, Plan, Preprocess, Session, Viewer, transforms
 from nbglcnn.graph import Array
-from nbglcnn.inputs.fit import fitted
+from nbglcnn.inputs.picture_fit import fit_picture
 from onnx_models import model_of, node, randn
-from preprocessing import MEAN, STD, from_tensorflow, residual
+from preprocessing import MEAN, STD, small_resnet, tensorflow_model
 
 RANDOM = np.random.default_rng(3)
 
 
-def smooth(height: int, width: int) -> Image.Image:
+def smooth_picture(height: int, width: int) -> Image.Image:
     """A picture with large shapes and some noise, as photographs are."""
     coarse = Image.fromarray(RANDOM.integers(0, 256, (5, 6, 3), np.uint8))
     whole = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), np.float32)
@@ -31,18 +31,18 @@ def smooth(height: int, width: int) -> Image.Image:
     return Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
 
 
-CAT, DOG = smooth(40, 60), smooth(70, 50)
-SMALL = smooth(13, 11)
+CAT, DOG = smooth_picture(40, 60), smooth_picture(70, 50)
+SMALL = smooth_picture(13, 11)
 
 
-def numbers(picture: Image.Image) -> Array:
+def to_tensor(picture: Image.Image) -> Array:
     """As torchvision's ToTensor gives it, with the axis of examples."""
     grey = picture.mode == "L"
     pixels = np.asarray(picture, np.float32) / np.float32(255)
     return pixels[None, None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
 
 
-def hooked(model: nn.Module, x: torch.Tensor) -> dict[str, Array]:
+def hook_values(model: nn.Module, x: torch.Tensor) -> dict[str, Array]:
     """What forward hooks see of every module."""
     seen: dict[str, Array] = {}
     handles = [
@@ -57,7 +57,9 @@ def hooked(model: nn.Module, x: torch.Tensor) -> dict[str, Array]:
     return seen
 
 
-def run(model: Any, x: Any, preprocess: Any, given: Any = None) -> tuple[Plan, dict[str, Array]]:
+def run_preprocess(
+    model: Any, x: Any, preprocess: Any, given: Any = None
+) -> tuple[Plan, dict[str, Array]]:
     plan = nbglcnn.compile(model, x, preprocess=preprocess)
     with Session(plan) as session:
         return plan, session.run(*([x if given is None else given] if x is not None else []))
@@ -67,12 +69,12 @@ def run(model: Any, x: Any, preprocess: Any, given: Any = None) -> tuple[Plan, d
 
 
 def test_each_layer_equals_pytorch_with_the_preprocess_outside() -> None:
-    model = residual()
-    plan, found = run(model, SMALL, Preprocess(mean=MEAN, std=STD))
+    model = small_resnet()
+    plan, found = run_preprocess(model, SMALL, Preprocess(mean=MEAN, std=STD))
     mean, std = (torch.tensor(one).reshape(1, 3, 1, 1) for one in (MEAN, STD))
-    x = (torch.from_numpy(numbers(SMALL)) - mean) / std
-    true = hooked(model, x)
-    assert_equal(found["x"], numbers(SMALL))
+    x = (torch.from_numpy(to_tensor(SMALL)) - mean) / std
+    true = hook_values(model, x)
+    assert_equal(found["x"], to_tensor(SMALL))
     assert np.abs(found["preprocess.normalize"] - x.numpy()).max() <= 1e-6
     assert true.keys() <= found.keys()
     assert_all_equal({key: found[key] for key in true}, true)
@@ -82,13 +84,15 @@ def test_each_layer_equals_pytorch_with_the_preprocess_outside() -> None:
 
 def test_all_steps_are_layers_in_their_order() -> None:
     """Caffe's way: numbers to 255, BGR, the mean of each channel in that order."""
-    model, mean = residual(), (103.939, 116.779, 123.68)
-    plan, found = run(model, SMALL, Preprocess(range=(0, 255), channels="BGR", mean=mean))
+    model, mean = small_resnet(), (103.939, 116.779, 123.68)
+    plan, found = run_preprocess(
+        model, SMALL, Preprocess(range=(0, 255), channels="BGR", mean=mean)
+    )
     names = ["preprocess.range", "preprocess.channels", "preprocess.normalize"]
     assert [layer.name for layer in plan.layers][:3] == names
     assert [layer.type for layer in plan.layers][:3] == ["Range", "BGR", "Normalize"]
     bytes_ = np.asarray(SMALL, np.float32)[..., ::-1].transpose(2, 0, 1)[None]
-    assert_equal(found["preprocess.range"], numbers(SMALL) * np.float32(255))
+    assert_equal(found["preprocess.range"], to_tensor(SMALL) * np.float32(255))
     assert_equal(found["preprocess.channels"], np.ascontiguousarray(bytes_))
     expected = bytes_ - np.array(mean, np.float32).reshape(1, 3, 1, 1)
     assert_equal(found["preprocess.normalize"], expected)
@@ -100,24 +104,26 @@ def test_numpys_way_of_each_step_is_the_layers() -> None:
     preprocess = Preprocess(
         range=(-1, 1), channels="BGR", mean=(0.1, 0.2, 0.3), std=STD, layout="NHWC"
     )
-    x = numbers(SMALL)
+    x = to_tensor(SMALL)
     for step in preprocess.steps(3):
-        x = step.of(x)
-    pictures = (2 * numbers(SMALL) - 1)[:, ::-1]
+        x = step.apply(x)
+    pictures = (2 * to_tensor(SMALL) - 1)[:, ::-1]
     mean, std = (np.array(one, np.float32).reshape(1, 3, 1, 1) for one in ((0.1, 0.2, 0.3), STD))
     assert_equal(x, ((pictures - mean) / std).transpose(0, 2, 3, 1))
 
 
 def test_a_range_around_zero_is_a_factor_and_an_offset() -> None:
-    plan, found = run(residual(), SMALL, Preprocess(range=(-1, 1)))
-    assert_equal(found["preprocess.range"], numbers(SMALL) * 2 - 1)
+    plan, found = run_preprocess(small_resnet(), SMALL, Preprocess(range=(-1, 1)))
+    assert_equal(found["preprocess.range"], to_tensor(SMALL) * 2 - 1)
     layer = plan.layers["preprocess.range"]
     assert (layer.formula, layer.explains, layer.composite) == ("x * 2 - 1", "pointwise", False)
 
 
 def test_grey_is_pillows_but_for_its_rounding() -> None:
-    plan, found = run(residual(1), SMALL, Preprocess(channels="grey", mean=0.5, std=0.25))
-    grey = numbers(SMALL.convert("L"))
+    plan, found = run_preprocess(
+        small_resnet(1), SMALL, Preprocess(channels="grey", mean=0.5, std=0.25)
+    )
+    grey = to_tensor(SMALL.convert("L"))
     assert found["x"].shape == (1, 3, 13, 11)
     assert found["preprocess.channels"].shape == (1, 1, 13, 11)
     assert np.abs(found["preprocess.channels"] - grey).max() <= 0.5001 / 255
@@ -127,26 +133,26 @@ def test_grey_is_pillows_but_for_its_rounding() -> None:
 
 
 def test_grey_is_repeated_for_a_model_of_colours() -> None:
-    _, found = run(residual(3), SMALL, Preprocess(channels="grey"))
+    _, found = run_preprocess(small_resnet(3), SMALL, Preprocess(channels="grey"))
     grey = found["preprocess.channels"]
     assert grey.shape == (1, 3, 13, 11)
     assert (grey == grey[:, :1]).all()
 
 
 def test_a_model_of_one_channel_takes_grey_pictures() -> None:
-    _, found = run(residual(1), SMALL, Preprocess(mean=0.1307, std=0.3081))
-    assert_equal(found["x"], numbers(SMALL.convert("L")))
+    _, found = run_preprocess(small_resnet(1), SMALL, Preprocess(mean=0.1307, std=0.3081))
+    assert_equal(found["x"], to_tensor(SMALL.convert("L")))
 
 
 def test_an_onnx_model_with_channels_last_takes_pictures_by_its_layout() -> None:
-    proto = from_tensorflow()
+    proto = tensorflow_model()
     preprocess = Preprocess(range=(-1, 1), layout="NHWC", fit="stretch")
     plan = nbglcnn.compile(proto, CAT, preprocess=preprocess)
     assert [one.shape for one in plan.inputs] == [(1, 3, 9, 12)]
     with Session(plan) as session:
         found = session.run(CAT)
         assert nbglcnn.verify(session, proto, CAT, preprocess=preprocess).ok
-    picture = numbers(CAT.resize((12, 9), Image.Resampling.BILINEAR))
+    picture = to_tensor(CAT.resize((12, 9), Image.Resampling.BILINEAR))
     assert_equal(found["image"], picture)
     assert_equal(
         found["preprocess.layout"], np.ascontiguousarray(picture.transpose(0, 2, 3, 1)) * 2 - 1
@@ -159,16 +165,16 @@ def test_an_onnx_model_with_channels_last_takes_pictures_by_its_layout() -> None
 
 def test_channels_last_are_told_where_they_stand() -> None:
     with pytest.raises(InputError, match=r'channels last: give Preprocess\(layout="NHWC"\)'):
-        nbglcnn.compile(from_tensorflow(), CAT, preprocess=Preprocess())
+        nbglcnn.compile(tensorflow_model(), CAT, preprocess=Preprocess())
     picture = np.zeros((1, 9, 12, 3), np.float32)
     with pytest.raises(InputError, match=r"preprocess\.layout turns.*transpose\(0, 3, 1, 2\)"):
-        nbglcnn.compile(from_tensorflow(), picture, preprocess=Preprocess(layout="NHWC"))
+        nbglcnn.compile(tensorflow_model(), picture, preprocess=Preprocess(layout="NHWC"))
     with pytest.raises(InputError, match=r'Preprocess\(layout="NHWC"\)'):
-        nbglcnn.compile(from_tensorflow(), CAT)
+        nbglcnn.compile(tensorflow_model(), CAT)
 
 
 def test_without_anything_to_do_there_are_no_steps() -> None:
-    plan, found = run(residual(), CAT, Preprocess(size=16))
+    plan, found = run_preprocess(small_resnet(), CAT, Preprocess(size=16))
     assert plan.layers[0].name == "stem.0"
     assert plan.header.preprocess == ()
     assert found["x"].shape == (1, 3, 16, 16)
@@ -185,9 +191,9 @@ def test_a_module_that_is_called_like_a_step_keeps_its_name() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.preprocess["normalize"](x)
 
-    plan, found = run(Own().eval(), SMALL, Preprocess(mean=0.5))
+    plan, found = run_preprocess(Own().eval(), SMALL, Preprocess(mean=0.5))
     assert found["preprocess.normalize"].shape == (1, 2, 13, 11)
-    assert_equal(found["preprocess.normalize:1"], numbers(SMALL) - 0.5)
+    assert_equal(found["preprocess.normalize:1"], to_tensor(SMALL) - 0.5)
     assert plan.header.preprocess == ("preprocess.normalize:1",)
 
 
@@ -200,39 +206,41 @@ def test_a_crop_is_what_pillow_makes_of_its_box(picture: Image.Image) -> None:
     side = min(width, height) * 24 / 32
     box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
     expected = picture.resize((24, 24), Image.Resampling.BILINEAR, box)
-    _, found = run(residual(), picture, Preprocess(24, resize=32))
-    assert_equal(found["x"], numbers(expected))
+    _, found = run_preprocess(small_resnet(), picture, Preprocess(24, resize=32))
+    assert_equal(found["x"], to_tensor(expected))
 
 
 def test_resize_and_centre_crop_is_near_to_torchvisions() -> None:
     """Which resizes the whole of it first: other pixels by what that rounds, and its box."""
-    picture = smooth(320, 480)
+    picture = smooth_picture(320, 480)
     resized = picture.resize((192, 128), Image.Resampling.BILINEAR)
     expected = np.asarray(resized.crop((40, 8, 152, 120)), np.float32)
-    found = np.asarray(fitted(picture, (112, 112), "crop", 112 / 128), np.float32)
+    found = np.asarray(fit_picture(picture, (112, 112), "crop", 112 / 128), np.float32)
     assert np.abs(found - expected).mean() < 0.5
     assert np.abs(found - expected).max() <= 2
 
 
 def test_a_letterbox_stands_between_black_bars() -> None:
-    _, found = run(residual(), CAT, Preprocess((24, 24), fit="letterbox"))
+    _, found = run_preprocess(small_resnet(), CAT, Preprocess((24, 24), fit="letterbox"))
     x = found["x"]
     assert (x[:, :, :4] == 0).all() and (x[:, :, 20:] == 0).all()
-    assert_equal(x[:, :, 4:20], numbers(CAT.resize((24, 16), Image.Resampling.BILINEAR)))
+    assert_equal(x[:, :, 4:20], to_tensor(CAT.resize((24, 16), Image.Resampling.BILINEAR)))
 
 
 def test_a_batch_of_pictures_of_several_sizes_and_modes_has_one_size() -> None:
     batch = [CAT, DOG.convert("P"), SMALL.convert("RGBA")]
-    plan, found = run(residual(), batch, Preprocess((10, 14), fit="stretch", mean=0.5))
+    plan, found = run_preprocess(
+        small_resnet(), batch, Preprocess((10, 14), fit="stretch", mean=0.5)
+    )
     assert found["x"].shape == (3, 3, 10, 14)
     assert plan.header.batch == 3
     rgb = DOG.convert("P").convert("RGB").resize((14, 10), Image.Resampling.BILINEAR)
-    assert_equal(found["x"][1:2], numbers(rgb))
+    assert_equal(found["x"][1:2], to_tensor(rgb))
 
 
 def test_deep_greys_are_resampled_as_numbers() -> None:
     deep = Image.fromarray(RANDOM.random((20, 30), np.float32))
-    _, found = run(residual(1), deep, Preprocess(12))
+    _, found = run_preprocess(small_resnet(1), deep, Preprocess(12))
     box = (5, 0, 25, 20)
     assert_equal(
         found["x"][0, 0], np.asarray(deep.resize((12, 12), Image.Resampling.BILINEAR, box))
@@ -240,16 +248,18 @@ def test_deep_greys_are_resampled_as_numbers() -> None:
 
 
 def test_a_plan_file_takes_pictures_of_any_size(tmp_path: Path) -> None:
-    nbglcnn.compile(residual(), preprocess=Preprocess(24, resize=32)).save(tmp_path / "net.plan")
+    nbglcnn.compile(small_resnet(), preprocess=Preprocess(24, resize=32)).save(
+        tmp_path / "net.plan"
+    )
     plan = Plan.load(tmp_path / "net.plan")
     assert [(one.fit, one.share) for one in plan.inputs] == [("crop", 0.75)]
     with Session(plan) as session:
         found = session.run([DOG])["x"]
-    assert_equal(found, numbers(fitted(DOG, (24, 24), "crop", 0.75)))
+    assert_equal(found, to_tensor(fit_picture(DOG, (24, 24), "crop", 0.75)))
 
 
 def test_without_a_preprocess_a_picture_of_another_size_is_refused() -> None:
-    with Session(nbglcnn.compile(residual(), SMALL)) as session, pytest.raises(InputError):
+    with Session(nbglcnn.compile(small_resnet(), SMALL)) as session, pytest.raises(InputError):
         session.run(CAT)
 
 
@@ -257,16 +267,18 @@ def test_without_a_preprocess_a_picture_of_another_size_is_refused() -> None:
 
 
 def test_without_a_picture_the_input_is_black() -> None:
-    viewer = Viewer(residual(), preprocess=Preprocess(size=(9, 7), mean=MEAN))
+    viewer = Viewer(small_resnet(), preprocess=Preprocess(size=(9, 7), mean=MEAN))
     assert viewer.input.shape == (1, 3, 9, 7)
     assert not viewer.input.any()
     viewer.input = CAT
-    assert_equal(viewer.input, numbers(fitted(CAT, (9, 7), "crop")))
-    expected = numbers(fitted(CAT, (9, 7), "crop")) - np.array(MEAN, np.float32).reshape(1, 3, 1, 1)
+    assert_equal(viewer.input, to_tensor(fit_picture(CAT, (9, 7), "crop")))
+    expected = to_tensor(fit_picture(CAT, (9, 7), "crop")) - np.array(MEAN, np.float32).reshape(
+        1, 3, 1, 1
+    )
     assert_equal(viewer.activations["preprocess.normalize"], expected)
     viewer.close()
     with pytest.raises(InputError, match=r"Residual needs an example input, or the size of one"):
-        Viewer(residual(), preprocess=Preprocess(mean=MEAN))
+        Viewer(small_resnet(), preprocess=Preprocess(mean=MEAN))
 
 
 def test_several_inputs_have_the_picture_in_front() -> None:
@@ -299,7 +311,7 @@ def test_several_inputs_have_the_picture_in_front() -> None:
 )
 def test_what_does_not_fit_is_said(settings: dict[str, Any], x: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        nbglcnn.compile(residual(), x, preprocess=Preprocess(**settings))
+        nbglcnn.compile(small_resnet(), x, preprocess=Preprocess(**settings))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +342,7 @@ def test_a_setting_that_means_nothing_is_refused_at_once(
 
 
 def test_verify_parity_and_weights_know_the_preprocess() -> None:
-    model, preprocess = residual(), Preprocess(16, mean=MEAN, std=STD, channels="BGR")
+    model, preprocess = small_resnet(), Preprocess(16, mean=MEAN, std=STD, channels="BGR")
     viewer = Viewer(model, [CAT, DOG], preprocess=preprocess)
     report = viewer.verify()
     assert report.ok
@@ -345,7 +357,7 @@ def test_verify_parity_and_weights_know_the_preprocess() -> None:
 
 
 def test_check_names_what_cannot_run_behind_a_preprocess() -> None:
-    report = nbglcnn.check(residual(), preprocess=Preprocess(16, std=0.5))
+    report = nbglcnn.check(small_resnet(), preprocess=Preprocess(16, std=0.5))
     assert report.ok
     assert report.rows[0].layer == "preprocess.normalize"
     proto = model_of([node("Conv", ["x", "w"], ["y"])], {"x": (1, 3, 9, 9)}, ["y"],
@@ -354,7 +366,7 @@ def test_check_names_what_cannot_run_behind_a_preprocess() -> None:
 
 
 def test_bends_of_the_picture_and_of_steps_are_replayed_by_verify() -> None:
-    model = residual()
+    model = small_resnet()
     viewer = Viewer(model, CAT, preprocess=Preprocess(16, mean=MEAN, std=STD, range=(-1, 1)))
     viewer.bend("x", transforms.invert())
     viewer.bend("preprocess.range", transforms.multiply(1.5))
@@ -369,7 +381,7 @@ def test_bends_of_the_picture_and_of_steps_are_replayed_by_verify() -> None:
 
 
 def test_apply_bends_takes_the_models_own_input() -> None:
-    model = residual()
+    model = small_resnet()
     viewer = Viewer(model, CAT, preprocess=Preprocess(16, mean=MEAN, std=STD, range=(-1, 1)))
     viewer.bend("preprocess.normalize", transforms.add(0.25))
     viewer.bend("stem.0", transforms.ablate(), channels=[1])
@@ -388,7 +400,7 @@ def test_apply_bends_takes_the_models_own_input() -> None:
 
 
 def test_two_networks_are_compared_behind_the_same_preprocess() -> None:
-    a, b = residual(), residual()
+    a, b = small_resnet(), small_resnet()
     with torch.no_grad():
         b.fc.bias += 1
     preprocess = Preprocess(16, mean=MEAN, channels="BGR")
@@ -409,7 +421,7 @@ def test_two_networks_are_compared_behind_the_same_preprocess() -> None:
 
 def test_an_exported_page_has_the_steps(tmp_path: Path) -> None:
     path = nbglcnn.export_html(
-        residual(), None, tmp_path / "net.html", preprocess=Preprocess(16, mean=0.5)
+        small_resnet(), None, tmp_path / "net.html", preprocess=Preprocess(16, mean=0.5)
     )
     assert path.stat().st_size > 100_000
 
@@ -463,9 +475,9 @@ def test_noise_stands_behind_the_picture() -> None:
 
     model, preprocess = Variational().eval(), Preprocess(8, mean=MEAN, std=STD)
     noise = RANDOM.standard_normal((1, 2, 6, 6)).astype(np.float32)
-    x = (numbers(fitted(CAT, (8, 8), "crop")) - np.array(MEAN, np.float32).reshape(1, 3, 1, 1)) / (
-        np.array(STD, np.float32).reshape(1, 3, 1, 1)
-    )
+    x = (
+        to_tensor(fit_picture(CAT, (8, 8), "crop")) - np.array(MEAN, np.float32).reshape(1, 3, 1, 1)
+    ) / (np.array(STD, np.float32).reshape(1, 3, 1, 1))
     with torch.no_grad():
         expected = model.conv(torch.from_numpy(x)).numpy() + noise
     for given in ((CAT, noise), {"noise": noise, "x": CAT}):

@@ -5,11 +5,11 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
+AXE_SCRIPT = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
 
 # A page of its own has no headings or landmarks around the Viewer: rules
 # about whole pages are the host's.
-RUN = """async (rules) => (await axe.run('.nbglcnn', {
+RUN_AXE = """async (rules) => (await axe.run('.nbglcnn', {
   resultTypes: ['violations'],
   runOnly: rules,
 })).violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
@@ -22,6 +22,6 @@ RULES = {
 }
 
 
-def faults(page: Page, theme: str) -> list[Any]:
+def accessibility_violations(page: Page, theme: str) -> list[Any]:
     """Rules that are broken, and where."""
-    return list(page.evaluate(RUN, RULES[theme]))
+    return list(page.evaluate(RUN_AXE, RULES[theme]))

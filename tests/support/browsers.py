@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, BrowserType, Page, sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 RENDERERS = {
     "swiftshader": ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
     "llvmpipe": ["--use-gl=angle", "--use-angle=gl-egl", "--ignore-gpu-blocklist"],
@@ -26,7 +26,7 @@ FEATURES_OFF = (
     *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
     *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
 )
-QUIET = [
+CHROMIUM_FLAGS = [
     "--no-sandbox",
     f"--disable-features={','.join(FEATURES_OFF)}",
     "--no-first-run",
@@ -38,22 +38,22 @@ QUIET = [
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
 ]
-EMPTY = (
+EMPTY_PAGE = (
     b'<!doctype html><meta charset="utf-8"><title>nbglcnn</title><link rel="icon" href="data:,">'
 )
-TYPES = {
+CONTENT_TYPES = {
     **dict.fromkeys(("", ".html"), "text/html"),
     **dict.fromkeys((".js", ".mjs"), "text/javascript"),
     ".wasm": "application/wasm",
 }
 # In a page: the canvases with maps that a person sees.
-SEEN_MAPS = """() =>
+VISIBLE_MAPS = """() =>
   [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
     const { left, top, width, height } = canvas.getBoundingClientRect();
     return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
   })"""
 # In a page: base64 of a film of a second, on which a bright bar goes from left to right.
-FILM = """async () => {
+RECORD_CANVAS = """async () => {
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [64, 48];
   const context = canvas.getContext('2d');
@@ -79,14 +79,14 @@ FILM = """async () => {
   return btoa(text);
 }"""
 HOST = "127.0.0.1"
-INSIDE = ("data", "blob", "about", "file")  # schemes of what a page has itself
+LOCAL_SCHEMES = ("data", "blob", "about", "file")  # schemes of what a page has itself
 # Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.
-WRONG = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
+CONSOLE_ERROR = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
 
 
 def find_chromium() -> str | None:
     """The browser of this machine, or the one that Playwright installed; None if there is none."""
-    for name in NAMES:
+    for name in CHROMIUM_NAMES:
         if found := shutil.which(name):
             return found
     with sync_playwright() as playwright:
@@ -96,29 +96,29 @@ def find_chromium() -> str | None:
 
 def chromium_arguments(backend: str) -> list[str]:
     """Chromium's arguments for a renderer: "swiftshader" or "llvmpipe"."""
-    return [*RENDERERS[backend], *QUIET]
+    return [*RENDERERS[backend], *CHROMIUM_FLAGS]
 
 
-def complaints(page: Page) -> list[str]:
+def console_errors(page: Page) -> list[str]:
     """What the page's console says of mistakes, from now on: the list grows by itself."""
     found: list[str] = []
-    page.on("console", lambda m: found.append(m.text) if WRONG.search(m.text) else None)
+    page.on("console", lambda m: found.append(m.text) if CONSOLE_ERROR.search(m.text) else None)
     return found
 
 
-def note_strangers(context: BrowserContext, found: list[str]) -> None:
+def watch_external_requests(context: BrowserContext, found: list[str]) -> None:
     """Add every address to `found` that the context's pages ask outside this machine."""
 
     def check(url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in INSIDE and parts.hostname != HOST:
+        if parts.scheme not in LOCAL_SCHEMES and parts.hostname != HOST:
             found.append(url)
 
     context.on("request", lambda request: check(request.url))
     context.on("page", lambda page: page.on("websocket", lambda socket: check(socket.url)))
 
 
-def guard(kind: BrowserType) -> list[str]:
+def watch_browser_requests(kind: BrowserType) -> list[str]:
     """What pages ask outside this machine, in any browser launched from now on: the list grows."""
     found: list[str] = []
     launch = kind.launch
@@ -129,7 +129,7 @@ def guard(kind: BrowserType) -> list[str]:
 
         def open_context(**options: Any) -> BrowserContext:
             context = new_context(**options)
-            note_strangers(context, found)
+            watch_external_requests(context, found)
             return context
 
         browser.new_context = open_context  # type: ignore[method-assign]
@@ -141,7 +141,7 @@ def guard(kind: BrowserType) -> list[str]:
 
 
 @contextmanager
-def serving(find: Callable[[str], bytes | None]) -> Iterator[str]:
+def serve_files(find: Callable[[str], bytes | None]) -> Iterator[str]:
     """The address of a server for this machine alone; `find` has the content of a path, or None."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -152,7 +152,7 @@ def serving(find: Callable[[str], bytes | None]) -> Iterator[str]:
                 self.send_error(404)
                 return
             self.send_response(200)
-            kind = TYPES.get(Path(path).suffix, "application/octet-stream")
+            kind = CONTENT_TYPES.get(Path(path).suffix, "application/octet-stream")
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

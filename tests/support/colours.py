@@ -3,7 +3,7 @@
 import numpy as np
 
 # design/README.md, section 2: from most negative over zero to most positive.
-SIGNED = {
+SIGNED_STOPS = {
     "light": "6b2b00 c0560c f09a4a fbd9b3 ffffff c3ddf3 6fa8d8 2a6cb0 0b2f63",
     "dark": "ffd093 f2953a a8570c 4a290b 0f1216 123a63 216bab 4fa3ec b5dcff",
 }
@@ -11,13 +11,13 @@ SIGNED = {
 MAGENTA = [255, 0, 255, 255]
 
 
-def rgb(words: str) -> np.ndarray:
+def parse_colours(words: str) -> np.ndarray:
     return np.array([list(bytes.fromhex(word)) for word in words.split()], float)
 
 
-def signed(values: np.ndarray, most: float, theme: str = "light") -> np.ndarray:
+def signed_colours(values: np.ndarray, most: float, theme: str = "light") -> np.ndarray:
     """Colours of the signed map, its stops interpolated in linear light."""
-    s = rgb(SIGNED[theme]) / 255
+    s = parse_colours(SIGNED_STOPS[theme]) / 255
     linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
     place = np.clip(values / most, -1, 1) * 4 + 4
     mixed = np.stack([np.interp(place, np.arange(9), linear[:, k]) for k in range(3)], -1)

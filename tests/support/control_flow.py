@@ -4,14 +4,14 @@ import numpy as np
 import torch
 from torch import nn
 
-X = np.ones((1, 3, 8, 8), np.float32)
+EXAMPLE = np.ones((1, 3, 8, 8), np.float32)
 
 
-def small() -> nn.Module:
+def small_cnn() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 1)).eval()
 
 
-class Depends(nn.Module):
+class InputDependent(nn.Module):
     """Its export fails, with words of the exporter about it."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -2,20 +2,20 @@
 
 import time
 
-REFERENCE_S = 0.125  # of `_work` on the machine that limits are given for
+REFERENCE_S = 0.125  # of `_reference_work` on the machine that limits are given for
 
 
-def slowness() -> float:
+def machine_slowdown() -> float:
     """How many times as long a fixed piece of work takes now as there; at least 1."""
     times = []
     for _ in range(3):
         start = time.process_time()
-        _work()
+        _reference_work()
         times.append(time.process_time() - start)
     return max(1.0, sorted(times)[1] / REFERENCE_S)
 
 
-def _work() -> None:
+def _reference_work() -> None:
     """Strings, tuples and dictionaries, as a compiler makes."""
     found: dict[str, tuple[int, object]] = {}
     for k in range(60_000):

@@ -15,12 +15,16 @@ class Denoiser(nn.Module):
     def __init__(self, width: int = 12) -> None:
         super().__init__()
         a, b, c, d = width, 2 * width, 3 * width, 4 * width
-        self.down1, self.down2, self.down3 = _two(1, a), _two(a, b), _two(b, c)
+        self.down1, self.down2, self.down3 = (
+            _double_conv(1, a),
+            _double_conv(a, b),
+            _double_conv(b, c),
+        )
         self.pool = nn.MaxPool2d(2)
-        self.mid = _two(c, d)
-        self.up3, self.dec3 = nn.ConvTranspose2d(d, c, 2, 2), _two(2 * c, c)
-        self.up2, self.dec2 = nn.ConvTranspose2d(c, b, 2, 2), _two(2 * b, b)
-        self.up1, self.dec1 = nn.ConvTranspose2d(b, a, 2, 2), _two(2 * a, a)
+        self.mid = _double_conv(c, d)
+        self.up3, self.dec3 = nn.ConvTranspose2d(d, c, 2, 2), _double_conv(2 * c, c)
+        self.up2, self.dec2 = nn.ConvTranspose2d(c, b, 2, 2), _double_conv(2 * b, b)
+        self.up1, self.dec1 = nn.ConvTranspose2d(b, a, 2, 2), _double_conv(2 * a, a)
         self.head = nn.Conv2d(a, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -35,14 +39,14 @@ class Denoiser(nn.Module):
         return torch.sigmoid(self.head(y))
 
 
-def _two(inputs: int, outputs: int) -> nn.Sequential:
+def _double_conv(inputs: int, outputs: int) -> nn.Sequential:
     def one(i: int, o: int) -> list[nn.Module]:
         return [nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU()]
 
     return nn.Sequential(*one(inputs, outputs), *one(outputs, outputs))
 
 
-def trained() -> tuple[Denoiser, Tensor]:
+def train_denoiser() -> tuple[Denoiser, Tensor]:
     """The U-Net after half a minute of training, and four noisy pictures."""
     torch.manual_seed(0)
     pictures = functional.pad(torch.from_numpy(load_images()[0]), (2, 2, 2, 2))
@@ -51,13 +55,13 @@ def trained() -> tuple[Denoiser, Tensor]:
     for step in range(STEPS):
         clean = pictures[(torch.arange(16) + 16 * step) % len(pictures)]
         clean = clean.flip(3) if step % 4 > 1 else clean
-        loss = functional.mse_loss(model(noisy(clean)), clean)
+        loss = functional.mse_loss(model(add_noise(clean)), clean)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return model.eval(), noisy(pictures[:4])
+    return model.eval(), add_noise(pictures[:4])
 
 
-def noisy(pictures: Tensor) -> Tensor:
+def add_noise(pictures: Tensor) -> Tensor:
     """With noise, still from 0 to 1."""
     return (pictures + 0.25 * torch.randn_like(pictures)).clamp(0, 1)

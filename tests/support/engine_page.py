@@ -7,34 +7,34 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Page
 
-from bundle import bundled
+from bundle import bundle_script
 from nbglcnn import Plan
 from nbglcnn.plan.schema import Patch, content_hash, pack_file
-from page import decode, encode
+from webgl_page import decode, encode
 
 
-class Engine:
+class EnginePage:
     """An engine in a page, and the blobs it has been given."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        page.add_script_tag(content=bundled("test/engine.ts", "--format=iife").decode())
+        page.add_script_tag(content=bundle_script("test/engine_page.ts", "--format=iife").decode())
 
-    def put(self, name: str, data: bytes) -> str:
+    def add_blob(self, name: str, data: bytes) -> str:
         self.page.evaluate("a => page.put(...a)", [name, base64.b64encode(data).decode()])
         return name
 
-    def content(self, plan: Plan, *arrays: np.ndarray) -> dict[str, Any]:
+    def add_content(self, plan: Plan, *arrays: np.ndarray) -> dict[str, Any]:
         """Puts all that is to be shown into the page's store, and names it."""
         weights = [weight.hash for weight in plan.header.weights]
         for name in weights:
-            self.put(name, plan.blobs[name].tobytes())
-        inputs = [self.put(content_hash(x.tobytes()), x.tobytes()) for x in arrays]
-        file = self.put(plan.hash, pack_file(plan, {}))
+            self.add_blob(name, plan.blobs[name].tobytes())
+        inputs = [self.add_blob(content_hash(x.tobytes()), x.tobytes()) for x in arrays]
+        file = self.add_blob(plan.hash, pack_file(plan, {}))
         return {"plan": file, "weights": weights, "inputs": inputs}
 
     def show(self, plan: Plan, *arrays: np.ndarray) -> None:
-        self.page.evaluate("a => page.engine.show(a)", self.content(plan, *arrays))
+        self.page.evaluate("a => page.engine.show(a)", self.add_content(plan, *arrays))
 
     def patch(self, content: dict[str, Any], patches: Sequence[Patch]) -> dict[str, Any]:
         """What is shown next: the same with these patches on top of those that it has; shows it."""
@@ -45,7 +45,7 @@ class Engine:
     def read(self, key: str) -> np.ndarray:
         return decode(self.page.evaluate("k => page.read(k)", key))
 
-    def counted(self) -> dict[str, int]:
+    def take_counters(self) -> dict[str, int]:
         """What was done since this was asked last."""
         return dict(
             self.page.evaluate(

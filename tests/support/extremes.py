@@ -25,7 +25,7 @@ def _signs(rng: np.random.Generator, shape: tuple[int, ...], size: float) -> np.
     return np.where(rng.random(shape) < 0.5, -size, size)
 
 
-KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
+INPUT_KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "zero": lambda _, shape: np.zeros(shape),
     "tiny": lambda rng, shape: _signs(rng, shape, 1e-30),
@@ -43,23 +43,23 @@ KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]] =
 def inputs(kind: str, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The values of one kind, the same for each name in every run."""
     return {
-        name: KINDS[kind](np.random.default_rng(sum(map(ord, name + kind))), SHAPES[name]).astype(
-            np.float32
-        )
+        name: INPUT_KINDS[kind](
+            np.random.default_rng(sum(map(ord, name + kind))), SHAPES[name]
+        ).astype(np.float32)
         for name in names
     }
 
 
 @dataclass(frozen=True)
-class Item:
-    """`make` gives a module of the inputs that it `takes`."""
+class ModuleCase:
+    """`make` gives a module of the inputs that it `input_names`."""
 
     name: str
     make: Callable[[], nn.Module]
-    takes: tuple[str, ...] = ("picture",)
+    input_names: tuple[str, ...] = ("picture",)
 
 
-class Called(nn.Module):
+class FunctionModule(nn.Module):
     """A function of the inputs and of constants."""
 
     def __init__(self, call: Callable[..., object], constants: Sequence[Tensor] = ()) -> None:
@@ -72,12 +72,12 @@ class Called(nn.Module):
         return self.call(*tensors, *self.buffers())
 
 
-class Together(nn.Module):
+class ModuleBatch(nn.Module):
     """Items as one model: compiled once, run on every kind of input."""
 
-    def __init__(self, items: Sequence[Item]) -> None:
+    def __init__(self, items: Sequence[ModuleCase]) -> None:
         super().__init__()
-        self.inputs = [n for n in SHAPES if any(n in item.takes for item in items)]
+        self.inputs = [n for n in SHAPES if any(n in item.input_names for item in items)]
         self.items = items
         self.parts = nn.ModuleList()
         for item in items:
@@ -88,7 +88,7 @@ class Together(nn.Module):
         given = dict(zip(self.inputs, tensors, strict=True))
         found: dict[str, Tensor] = {}
         for item, part in zip(self.items, self.parts, strict=True):
-            result = part(*(given[name] for name in item.takes))
+            result = part(*(given[name] for name in item.input_names))
             while isinstance(result, tuple | list):
                 result = result[0]
             found[item.name] = result
@@ -103,7 +103,7 @@ def _uniform(*shape: int) -> Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def _statistics(made: nn.Module) -> nn.Module:
+def _random_statistics(made: nn.Module) -> nn.Module:
     """Running statistics that aren't those of a fresh module."""
     for name, tensor in made.named_buffers():
         if name.endswith("running_mean"):
@@ -113,44 +113,49 @@ def _statistics(made: nn.Module) -> nn.Module:
     return made
 
 
-P = SHAPES["picture"]
-V = SHAPES["vector"]
-R = SHAPES["row"]
-W = SHAPES["volume"]
-PIXELS, LINE, BLOCK = ("picture",), ("row",), ("volume",)
-VECTOR = ("vector",)
-PAIR, THREE = ("picture", "other"), ("picture", "other", "third")
+PICTURE_SHAPE = SHAPES["picture"]
+VECTOR_SHAPE = SHAPES["vector"]
+ROW_SHAPE = SHAPES["row"]
+VOLUME_SHAPE = SHAPES["volume"]
+TAKES_PICTURE, TAKES_ROW, TAKES_VOLUME = ("picture",), ("row",), ("volume",)
+TAKES_VECTOR = ("vector",)
+TAKES_TWO, TAKES_THREE = ("picture", "other"), ("picture", "other", "third")
 
 
-def _plain(*names: str, takes: tuple[str, ...] = PIXELS) -> list[Item]:
+def _without_arguments(*names: str, takes: tuple[str, ...] = TAKES_PICTURE) -> list[ModuleCase]:
     """Modules that need no argument."""
-    return [Item(f"nn.{name}", getattr(nn, name), takes) for name in names]
+    return [ModuleCase(f"nn.{name}", getattr(nn, name), takes) for name in names]
 
 
-def _given(takes: tuple[str, ...], **arguments: tuple[object, ...]) -> list[Item]:
+def _with_arguments(takes: tuple[str, ...], **arguments: tuple[object, ...]) -> list[ModuleCase]:
     """Modules by their arguments."""
     return [
-        Item(f"nn.{name}", lambda name=name, given=given: getattr(nn, name)(*given), takes)
+        ModuleCase(f"nn.{name}", lambda name=name, given=given: getattr(nn, name)(*given), takes)
         for name, given in arguments.items()
     ]
 
 
-def _functions(takes: tuple[str, ...], *names: str, **arguments: tuple[object, ...]) -> list[Item]:
+def _function_cases(
+    takes: tuple[str, ...], *names: str, **arguments: tuple[object, ...]
+) -> list[ModuleCase]:
     """Functions, by what follows their inputs."""
     return [
-        Item(
+        ModuleCase(
             f"F.{name}",
-            lambda name=name, given=given: Called(lambda *x: getattr(F, name)(*x, *given)),
+            lambda name=name, given=given: FunctionModule(lambda *x: getattr(F, name)(*x, *given)),
             takes,
         )
         for name, given in {**dict.fromkeys(names, ()), **arguments}.items()
     ]
 
 
-def _function(
-    name: str, call: Callable[..., object], takes: tuple[str, ...] = PIXELS, *constants: Tensor
-) -> Item:
-    return Item(f"F.{name}", lambda: Called(call, constants), takes)
+def _function_case(
+    name: str,
+    call: Callable[..., object],
+    takes: tuple[str, ...] = TAKES_PICTURE,
+    *constants: Tensor,
+) -> ModuleCase:
+    return ModuleCase(f"F.{name}", lambda: FunctionModule(call, constants), takes)
 
 
 ACTIVATIONS = (
@@ -163,136 +168,136 @@ ACTIVATIONS = (
 LOSSES = ("HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss", "SoftMarginLoss", "PoissonNLLLoss")
 CLASSES = torch.tensor([1, 5, 0])
 
-ITEMS = [
-    *_plain(*ACTIVATIONS),
-    *_given(PIXELS, GLU=(1,), Threshold=(0.1, 20.0), LogSoftmax=(1,), Softmax=(-1,), Softmin=(1,)),
-    *_given(PIXELS, AdaptiveAvgPool2d=((4, 3),), AdaptiveMaxPool2d=((4, 3),), AvgPool2d=(3, 2, 1)),
-    *_given(PIXELS, MaxPool2d=(3, 2, 1), LPPool2d=(2, 3), ChannelShuffle=(2,), PixelShuffle=(2,)),
-    *_given(PIXELS, CircularPad2d=(2,), ConstantPad2d=(1, 7.0), ReflectionPad2d=(2,), ZeroPad2d=(1,)),
-    *_given(PIXELS, ReplicationPad2d=(2,), Unflatten=(1, (2, 2)), Unfold=(3,), LocalResponseNorm=(3,)),
-    *_given(PIXELS, CrossMapLRN2d=(3,), Upsample=(None, 2), UpsamplingBilinear2d=(None, 2)),
-    *_given(PIXELS, UpsamplingNearest2d=(None, 2), Conv2d=(4, 5, 3), ConvTranspose2d=(4, 5, 3, 2)),
-    *_given(PIXELS, InstanceNorm2d=(4,), GroupNorm=(2, 4), LayerNorm=(8,), RMSNorm=(8,), Linear=(8, 3)),
-    *_given(PIXELS, FractionalMaxPool2d=(2, (4, 4))),
-    Item("nn.PixelUnshuffle", lambda: nn.Sequential(nn.ZeroPad2d((0, 0, 1, 0)), nn.PixelUnshuffle(2))),
-    Item("nn.BatchNorm2d", lambda: _statistics(nn.BatchNorm2d(4))),
-    Item("nn.SyncBatchNorm", lambda: _statistics(nn.SyncBatchNorm(4))),
-    Item("nn.Sequential", lambda: nn.Sequential(nn.Conv2d(4, 3, 3), nn.ReLU())),
-    Item("nn.ParameterList", lambda: Scaled(nn.ParameterList([nn.Parameter(_normal(8))]), 0)),
-    Item("nn.ParameterDict", lambda: Scaled(nn.ParameterDict({"a": nn.Parameter(_normal(8))}), "a")),
-    Item("nn.ModuleList", lambda: Listed(nn.ModuleList([nn.Linear(8, 8), nn.GELU()]))),
-    Item("nn.ModuleDict", lambda: Listed(nn.ModuleDict({"a": nn.Linear(8, 8), "b": nn.Tanh()}))),
-    *_plain("Dropout1d", takes=LINE),
-    _function("dropout1d", lambda x: F.dropout1d(x, training=False), LINE),
-    *_given(LINE, AdaptiveAvgPool1d=(4,), AdaptiveMaxPool1d=(4,), AvgPool1d=(3,), MaxPool1d=(3,)),
-    *_given(LINE, LPPool1d=(2, 3), CircularPad1d=(2,), ConstantPad1d=(1, 7.0), ReflectionPad1d=(2,)),
-    *_given(LINE, ReplicationPad1d=(2,), ZeroPad1d=(1,), Conv1d=(5, 4, 3), ConvTranspose1d=(5, 4, 3)),
-    *_given(LINE, InstanceNorm1d=(5,), GRU=(12, 7), LSTM=(12, 7), RNN=(12, 7)),
-    Item("nn.BatchNorm1d", lambda: _statistics(nn.BatchNorm1d(5)), LINE),
-    Item("nn.MultiheadAttention", lambda: Attending(12), LINE),
-    Item("nn.TransformerEncoderLayer", lambda: nn.TransformerEncoderLayer(12, 3, 16, batch_first=True).eval(), LINE),
-    Item("nn.TransformerEncoder", lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 16, batch_first=True), 2, enable_nested_tensor=False).eval(), LINE),
-    Item("nn.TransformerDecoderLayer", lambda: Twice(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True)), LINE),
-    Item("nn.TransformerDecoder", lambda: Twice(nn.TransformerDecoder(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True), 2)), LINE),
-    Item("nn.Transformer", lambda: Twice(nn.Transformer(12, 3, 1, 1, 16, batch_first=True)), LINE),
-    *_given(VECTOR, GRUCell=(6, 5), LSTMCell=(6, 5), RNNCell=(6, 5)),
-    *_given(BLOCK, AdaptiveAvgPool3d=(3,), AdaptiveMaxPool3d=(3,), AvgPool3d=(2,), MaxPool3d=(2,)),
-    *_given(BLOCK, LPPool3d=(2, 2), CircularPad3d=(1,), ConstantPad3d=(1, 7.0), ReflectionPad3d=(1,)),
-    *_given(BLOCK, ReplicationPad3d=(1,), ZeroPad3d=(1,), Conv3d=(4, 3, 2), ConvTranspose3d=(4, 3, 2)),
-    *_given(BLOCK, InstanceNorm3d=(4,), FractionalMaxPool3d=(2, (2, 2, 2))),
-    Item("nn.BatchNorm3d", lambda: _statistics(nn.BatchNorm3d(4)), BLOCK),
-    *(Item(f"nn.MaxUnpool{n}d", lambda n=n: Unpooled(n), takes) for n, takes in ((1, LINE), (2, PIXELS), (3, BLOCK))),
-    Item("nn.Fold", lambda: nn.Sequential(nn.Unfold(2), nn.Fold((9, 8), 2))),
-    Item("nn.Embedding", lambda: Looked(nn.Embedding(9, 4)), VECTOR),
-    Item("nn.EmbeddingBag", lambda: Looked(nn.EmbeddingBag(9, 4)), VECTOR),
-    *(Item(f"nn.{name}", getattr(nn, name), PAIR) for name in (*LOSSES, "KLDivLoss", "CosineSimilarity", "PairwiseDistance")),
-    Item("nn.BCELoss", lambda: Against(nn.BCELoss(reduction="none"), _uniform(*P), torch.sigmoid)),
-    Item("nn.BCEWithLogitsLoss", lambda: Against(nn.BCEWithLogitsLoss(reduction="none"), _uniform(*P))),
-    Item("nn.GaussianNLLLoss", lambda: Gaussian(nn.GaussianNLLLoss(reduction="none")), PAIR),
-    Item("nn.HingeEmbeddingLoss", lambda: Against(nn.HingeEmbeddingLoss(), _normal(*P).sign())),
-    Item("nn.CrossEntropyLoss", lambda: Against(nn.CrossEntropyLoss(reduction="none"), CLASSES), VECTOR),
-    Item("nn.NLLLoss", lambda: Against(nn.NLLLoss(reduction="none"), CLASSES), VECTOR),
-    Item("nn.NLLLoss2d", lambda: Against(nn.NLLLoss2d(), torch.arange(144).reshape(2, 9, 8) % 4)),
-    Item("nn.MultiMarginLoss", lambda: Against(nn.MultiMarginLoss(), CLASSES), VECTOR),
-    Item("nn.MultiLabelMarginLoss", lambda: Against(nn.MultiLabelMarginLoss(), torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)), VECTOR),
-    Item("nn.MultiLabelSoftMarginLoss", lambda: Against(nn.MultiLabelSoftMarginLoss(), _uniform(*V).round()), VECTOR),
-    Item("nn.CTCLoss", lambda: Counted(), LINE),
-    Item("nn.AdaptiveLogSoftmaxWithLoss", lambda: Against(nn.AdaptiveLogSoftmaxWithLoss(6, 8, [4]), CLASSES), VECTOR),
-    Item("nn.LinearCrossEntropyLoss", lambda: Against(nn.LinearCrossEntropyLoss(6, 8), CLASSES), VECTOR),
-    Item("nn.MarginRankingLoss", lambda: Ranked(nn.MarginRankingLoss(), P), PAIR),
-    Item("nn.CosineEmbeddingLoss", lambda: Angled(nn.CosineEmbeddingLoss()), VECTOR),
-    Item("nn.TripletMarginLoss", nn.TripletMarginLoss, THREE),
-    Item("nn.TripletMarginWithDistanceLoss", nn.TripletMarginWithDistanceLoss, THREE),
-    Item("nn.Bilinear", lambda: nn.Bilinear(8, 8, 3), PAIR),
+MODULE_CASES = [
+    *_without_arguments(*ACTIVATIONS),
+    *_with_arguments(TAKES_PICTURE, GLU=(1,), Threshold=(0.1, 20.0), LogSoftmax=(1,), Softmax=(-1,), Softmin=(1,)),
+    *_with_arguments(TAKES_PICTURE, AdaptiveAvgPool2d=((4, 3),), AdaptiveMaxPool2d=((4, 3),), AvgPool2d=(3, 2, 1)),
+    *_with_arguments(TAKES_PICTURE, MaxPool2d=(3, 2, 1), LPPool2d=(2, 3), ChannelShuffle=(2,), PixelShuffle=(2,)),
+    *_with_arguments(TAKES_PICTURE, CircularPad2d=(2,), ConstantPad2d=(1, 7.0), ReflectionPad2d=(2,), ZeroPad2d=(1,)),
+    *_with_arguments(TAKES_PICTURE, ReplicationPad2d=(2,), Unflatten=(1, (2, 2)), Unfold=(3,), LocalResponseNorm=(3,)),
+    *_with_arguments(TAKES_PICTURE, CrossMapLRN2d=(3,), Upsample=(None, 2), UpsamplingBilinear2d=(None, 2)),
+    *_with_arguments(TAKES_PICTURE, UpsamplingNearest2d=(None, 2), Conv2d=(4, 5, 3), ConvTranspose2d=(4, 5, 3, 2)),
+    *_with_arguments(TAKES_PICTURE, InstanceNorm2d=(4,), GroupNorm=(2, 4), LayerNorm=(8,), RMSNorm=(8,), Linear=(8, 3)),
+    *_with_arguments(TAKES_PICTURE, FractionalMaxPool2d=(2, (4, 4))),
+    ModuleCase("nn.PixelUnshuffle", lambda: nn.Sequential(nn.ZeroPad2d((0, 0, 1, 0)), nn.PixelUnshuffle(2))),
+    ModuleCase("nn.BatchNorm2d", lambda: _random_statistics(nn.BatchNorm2d(4))),
+    ModuleCase("nn.SyncBatchNorm", lambda: _random_statistics(nn.SyncBatchNorm(4))),
+    ModuleCase("nn.Sequential", lambda: nn.Sequential(nn.Conv2d(4, 3, 3), nn.ReLU())),
+    ModuleCase("nn.ParameterList", lambda: ScaledByEntry(nn.ParameterList([nn.Parameter(_normal(8))]), 0)),
+    ModuleCase("nn.ParameterDict", lambda: ScaledByEntry(nn.ParameterDict({"a": nn.Parameter(_normal(8))}), "a")),
+    ModuleCase("nn.ModuleList", lambda: ModuleSequence(nn.ModuleList([nn.Linear(8, 8), nn.GELU()]))),
+    ModuleCase("nn.ModuleDict", lambda: ModuleSequence(nn.ModuleDict({"a": nn.Linear(8, 8), "b": nn.Tanh()}))),
+    *_without_arguments("Dropout1d", takes=TAKES_ROW),
+    _function_case("dropout1d", lambda x: F.dropout1d(x, training=False), TAKES_ROW),
+    *_with_arguments(TAKES_ROW, AdaptiveAvgPool1d=(4,), AdaptiveMaxPool1d=(4,), AvgPool1d=(3,), MaxPool1d=(3,)),
+    *_with_arguments(TAKES_ROW, LPPool1d=(2, 3), CircularPad1d=(2,), ConstantPad1d=(1, 7.0), ReflectionPad1d=(2,)),
+    *_with_arguments(TAKES_ROW, ReplicationPad1d=(2,), ZeroPad1d=(1,), Conv1d=(5, 4, 3), ConvTranspose1d=(5, 4, 3)),
+    *_with_arguments(TAKES_ROW, InstanceNorm1d=(5,), GRU=(12, 7), LSTM=(12, 7), RNN=(12, 7)),
+    ModuleCase("nn.BatchNorm1d", lambda: _random_statistics(nn.BatchNorm1d(5)), TAKES_ROW),
+    ModuleCase("nn.MultiheadAttention", lambda: SelfAttention(12), TAKES_ROW),
+    ModuleCase("nn.TransformerEncoderLayer", lambda: nn.TransformerEncoderLayer(12, 3, 16, batch_first=True).eval(), TAKES_ROW),
+    ModuleCase("nn.TransformerEncoder", lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(12, 3, 16, batch_first=True), 2, enable_nested_tensor=False).eval(), TAKES_ROW),
+    ModuleCase("nn.TransformerDecoderLayer", lambda: TwoArgumentModule(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True)), TAKES_ROW),
+    ModuleCase("nn.TransformerDecoder", lambda: TwoArgumentModule(nn.TransformerDecoder(nn.TransformerDecoderLayer(12, 3, 16, batch_first=True), 2)), TAKES_ROW),
+    ModuleCase("nn.Transformer", lambda: TwoArgumentModule(nn.Transformer(12, 3, 1, 1, 16, batch_first=True)), TAKES_ROW),
+    *_with_arguments(TAKES_VECTOR, GRUCell=(6, 5), LSTMCell=(6, 5), RNNCell=(6, 5)),
+    *_with_arguments(TAKES_VOLUME, AdaptiveAvgPool3d=(3,), AdaptiveMaxPool3d=(3,), AvgPool3d=(2,), MaxPool3d=(2,)),
+    *_with_arguments(TAKES_VOLUME, LPPool3d=(2, 2), CircularPad3d=(1,), ConstantPad3d=(1, 7.0), ReflectionPad3d=(1,)),
+    *_with_arguments(TAKES_VOLUME, ReplicationPad3d=(1,), ZeroPad3d=(1,), Conv3d=(4, 3, 2), ConvTranspose3d=(4, 3, 2)),
+    *_with_arguments(TAKES_VOLUME, InstanceNorm3d=(4,), FractionalMaxPool3d=(2, (2, 2, 2))),
+    ModuleCase("nn.BatchNorm3d", lambda: _random_statistics(nn.BatchNorm3d(4)), TAKES_VOLUME),
+    *(ModuleCase(f"nn.MaxUnpool{n}d", lambda n=n: MaxUnpooled(n), takes) for n, takes in ((1, TAKES_ROW), (2, TAKES_PICTURE), (3, TAKES_VOLUME))),
+    ModuleCase("nn.Fold", lambda: nn.Sequential(nn.Unfold(2), nn.Fold((9, 8), 2))),
+    ModuleCase("nn.Embedding", lambda: EmbeddingLookup(nn.Embedding(9, 4)), TAKES_VECTOR),
+    ModuleCase("nn.EmbeddingBag", lambda: EmbeddingLookup(nn.EmbeddingBag(9, 4)), TAKES_VECTOR),
+    *(ModuleCase(f"nn.{name}", getattr(nn, name), TAKES_TWO) for name in (*LOSSES, "KLDivLoss", "CosineSimilarity", "PairwiseDistance")),
+    ModuleCase("nn.BCELoss", lambda: LossToTarget(nn.BCELoss(reduction="none"), _uniform(*PICTURE_SHAPE), torch.sigmoid)),
+    ModuleCase("nn.BCEWithLogitsLoss", lambda: LossToTarget(nn.BCEWithLogitsLoss(reduction="none"), _uniform(*PICTURE_SHAPE))),
+    ModuleCase("nn.GaussianNLLLoss", lambda: GaussianLoss(nn.GaussianNLLLoss(reduction="none")), TAKES_TWO),
+    ModuleCase("nn.HingeEmbeddingLoss", lambda: LossToTarget(nn.HingeEmbeddingLoss(), _normal(*PICTURE_SHAPE).sign())),
+    ModuleCase("nn.CrossEntropyLoss", lambda: LossToTarget(nn.CrossEntropyLoss(reduction="none"), CLASSES), TAKES_VECTOR),
+    ModuleCase("nn.NLLLoss", lambda: LossToTarget(nn.NLLLoss(reduction="none"), CLASSES), TAKES_VECTOR),
+    ModuleCase("nn.NLLLoss2d", lambda: LossToTarget(nn.NLLLoss2d(), torch.arange(144).reshape(2, 9, 8) % 4)),
+    ModuleCase("nn.MultiMarginLoss", lambda: LossToTarget(nn.MultiMarginLoss(), CLASSES), TAKES_VECTOR),
+    ModuleCase("nn.MultiLabelMarginLoss", lambda: LossToTarget(nn.MultiLabelMarginLoss(), torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)), TAKES_VECTOR),
+    ModuleCase("nn.MultiLabelSoftMarginLoss", lambda: LossToTarget(nn.MultiLabelSoftMarginLoss(), _uniform(*VECTOR_SHAPE).round()), TAKES_VECTOR),
+    ModuleCase("nn.CTCLoss", lambda: CtcLoss(), TAKES_ROW),
+    ModuleCase("nn.AdaptiveLogSoftmaxWithLoss", lambda: LossToTarget(nn.AdaptiveLogSoftmaxWithLoss(6, 8, [4]), CLASSES), TAKES_VECTOR),
+    ModuleCase("nn.LinearCrossEntropyLoss", lambda: LossToTarget(nn.LinearCrossEntropyLoss(6, 8), CLASSES), TAKES_VECTOR),
+    ModuleCase("nn.MarginRankingLoss", lambda: RankingLoss(nn.MarginRankingLoss(), PICTURE_SHAPE), TAKES_TWO),
+    ModuleCase("nn.CosineEmbeddingLoss", lambda: CosineLoss(nn.CosineEmbeddingLoss()), TAKES_VECTOR),
+    ModuleCase("nn.TripletMarginLoss", nn.TripletMarginLoss, TAKES_THREE),
+    ModuleCase("nn.TripletMarginWithDistanceLoss", nn.TripletMarginWithDistanceLoss, TAKES_THREE),
+    ModuleCase("nn.Bilinear", lambda: nn.Bilinear(8, 8, 3), TAKES_TWO),
     # Functions
-    *_functions(PIXELS, "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh"),
-    *_functions(PIXELS, "leaky_relu", "logsigmoid", "mish", "relu", "relu6", "rrelu", "selu", "silu"),
-    *_functions(PIXELS, "sigmoid", "softplus", "softshrink", "softsign", "tanh", "tanhshrink"),
-    *(_function(f"{n}_", lambda x, n=n: getattr(F, f"{n}_")(x.clone())) for n in ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu")),
-    _function("threshold_", lambda x: F.threshold_(x.clone(), 0.1, 20.0)),
-    *_functions(PIXELS, threshold=(0.1, 20.0), glu=(1,), softmax=(-1,), log_softmax=(1,), softmin=(1,), normalize=()),
-    *(_function(n, lambda x, n=n: getattr(F, n)(x, training=False)) for n in ("dropout", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")),
-    *_functions(PIXELS, adaptive_avg_pool2d=((4, 3),), adaptive_max_pool2d=((4, 3),), avg_pool2d=(3, 2, 1), max_pool2d=(3, 2, 1)),
-    *_functions(PIXELS, lp_pool2d=(3.0, 3), channel_shuffle=(2,), native_channel_shuffle=(2,), pixel_shuffle=(2,), unfold=(3,)),
-    *_functions(PIXELS, pad=((1, 2, 0, 1), "reflect"), local_response_norm=(3,), instance_norm=(), group_norm=(2,), layer_norm=((9, 8),), rms_norm=((9, 8),)),
-    *_functions(PIXELS, adaptive_max_pool2d_with_indices=((4, 3),), max_pool2d_with_indices=(3,), fractional_max_pool2d=(2, (4, 4)), fractional_max_pool2d_with_indices=(2, (4, 4))),
-    _function("pixel_unshuffle", lambda x: F.pixel_unshuffle(x[:, :, 1:], 2)),
-    _function("fold", lambda x: F.fold(F.unfold(x, 3), (9, 8), 3)),
-    _function("interpolate", lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic")),
-    _function("upsample", lambda x: F.upsample(x, scale_factor=2)),
-    _function("upsample_bilinear", lambda x: F.upsample_bilinear(x, scale_factor=2)),
-    _function("upsample_nearest", lambda x: F.upsample_nearest(x, scale_factor=2)),
-    _function("grid_sample", lambda x, a: F.grid_sample(x, a, align_corners=False), PIXELS, _uniform(2, 5, 6, 2) * 2 - 1),
-    _function("affine_grid", lambda x: F.affine_grid(x[:, :2, 0, :3], (2, 4, 5, 6), align_corners=False)),
-    _function("linear", lambda x, a, b: F.linear(x, a, b), PIXELS, _normal(5, 8), _normal(5)),
-    _function("conv2d", lambda x, a, b: F.conv2d(x, a, b), PIXELS, _normal(5, 4, 3, 3), _normal(5)),
-    _function("conv_transpose2d", lambda x, a: F.conv_transpose2d(x, a, None, 2), PIXELS, _normal(4, 5, 3, 3)),
-    _function("prelu", lambda x, a: F.prelu(x, a), PIXELS, _normal(4)),
-    _function("batch_norm", lambda x, a, b, c, d: F.batch_norm(x, a, b, c, d), PIXELS, _normal(4), _uniform(4) + 0.1, _normal(4), _normal(4)),
-    _function("batch_norm in training", lambda x: F.batch_norm(x, None, None, training=True)),
-    _function("scaled_dot_product_attention", lambda x: F.scaled_dot_product_attention(x, x, x)),
-    _function("scaled_dot_product_attention of others", lambda x, y, z: F.scaled_dot_product_attention(x, y, z), THREE),
-    _function("multi_head_attention_forward", lambda x, a, b, c, d: F.multi_head_attention_forward(x, x, x, 12, 3, a, b, None, None, False, 0.0, c, d, training=False)[0], LINE, _normal(36, 12), _normal(36), _normal(12, 12), _normal(12)),
-    *_functions(LINE, adaptive_avg_pool1d=(4,), adaptive_max_pool1d=(4,), avg_pool1d=(3,), max_pool1d=(3,), lp_pool1d=(2.0, 3)),
-    *_functions(LINE, adaptive_max_pool1d_with_indices=(4,), max_pool1d_with_indices=(3,)),
-    _function("conv1d", lambda x, a, b: F.conv1d(x, a, b), LINE, _normal(4, 5, 3), _normal(4)),
-    _function("conv_tbc", lambda x, a, b: F.conv_tbc(x, a, b), LINE, _normal(3, 12, 4), _normal(4)),
-    _function("conv_transpose1d", lambda x, a: F.conv_transpose1d(x, a), LINE, _normal(5, 4, 3)),
-    *_functions(BLOCK, adaptive_avg_pool3d=(3,), adaptive_max_pool3d=(3,), avg_pool3d=(2,), max_pool3d=(2,), lp_pool3d=(2.0, 2)),
-    *_functions(BLOCK, adaptive_max_pool3d_with_indices=(3,), max_pool3d_with_indices=(2,), fractional_max_pool3d=(2, (2, 2, 2)), fractional_max_pool3d_with_indices=(2, (2, 2, 2))),
-    _function("conv3d", lambda x, a: F.conv3d(x, a), BLOCK, _normal(3, 4, 2, 2, 2)),
-    _function("conv_transpose3d", lambda x, a: F.conv_transpose3d(x, a), BLOCK, _normal(4, 3, 2, 2, 2)),
-    _function("max_unpool1d", lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), LINE),
-    _function("max_unpool2d", lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)),
-    _function("max_unpool3d", lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), BLOCK),
-    *_functions(PAIR, "cosine_similarity", "huber_loss", "kl_div", "l1_loss", "mse_loss", "pairwise_distance", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss"),
-    _function("bilinear", lambda x, y, a: F.bilinear(x, y, a), PAIR, _normal(3, 8, 8)),
-    _function("binary_cross_entropy", lambda x, a: F.binary_cross_entropy(x.sigmoid(), a, reduction="none"), PIXELS, _uniform(*P)),
-    _function("binary_cross_entropy_with_logits", lambda x, a: F.binary_cross_entropy_with_logits(x, a, reduction="none"), PIXELS, _uniform(*P)),
-    _function("gaussian_nll_loss", lambda x, y, a: F.gaussian_nll_loss(x, y, a), PAIR, _uniform(*P) + 0.1),
-    _function("hinge_embedding_loss", lambda x, a: F.hinge_embedding_loss(x, a), PIXELS, _normal(*P).sign()),
-    _function("cross_entropy", lambda x, a: F.cross_entropy(x, a, label_smoothing=0.1), VECTOR, CLASSES),
-    _function("nll_loss", lambda x, a: F.nll_loss(x, a), VECTOR, CLASSES),
-    _function("multi_margin_loss", lambda x, a: F.multi_margin_loss(x, a), VECTOR, CLASSES),
-    _function("multilabel_margin_loss", lambda x, a: F.multilabel_margin_loss(x, a), VECTOR, torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)),
-    _function("multilabel_soft_margin_loss", lambda x, a: F.multilabel_soft_margin_loss(x, a), VECTOR, _uniform(*V).round()),
-    _function("ctc_loss", lambda x, a: F.ctc_loss(x.log_softmax(-1), a, (2,) * 5, (2,) * 5), LINE, torch.tensor([[1, 2], [1, 3], [2, 1], [4, 4], [5, 1]])),
-    _function("linear_cross_entropy", lambda x, a, b: F.linear_cross_entropy(x, a, b), VECTOR, _normal(8, 6), CLASSES),
-    _function("margin_ranking_loss", lambda x, y, a: F.margin_ranking_loss(x, y, a), PAIR, _normal(*P).sign()),
-    _function("cosine_embedding_loss", lambda x, a, b: F.cosine_embedding_loss(x, a, b), VECTOR, _normal(*V), torch.tensor([1, -1, 1])),
-    *_functions(THREE, "triplet_margin_loss", "triplet_margin_with_distance_loss"),
-    _function("embedding", lambda x, a: F.embedding(_places(x), a), VECTOR, _normal(9, 4)),
-    _function("embedding_bag", lambda x, a: F.embedding_bag(_places(x), a), VECTOR, _normal(9, 4)),
-    _function("one_hot", lambda x: F.one_hot(_places(x), 9), VECTOR),
-    _function("pdist", F.pdist, VECTOR),
+    *_function_cases(TAKES_PICTURE, "celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh"),
+    *_function_cases(TAKES_PICTURE, "leaky_relu", "logsigmoid", "mish", "relu", "relu6", "rrelu", "selu", "silu"),
+    *_function_cases(TAKES_PICTURE, "sigmoid", "softplus", "softshrink", "softsign", "tanh", "tanhshrink"),
+    *(_function_case(f"{n}_", lambda x, n=n: getattr(F, f"{n}_")(x.clone())) for n in ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu")),
+    _function_case("threshold_", lambda x: F.threshold_(x.clone(), 0.1, 20.0)),
+    *_function_cases(TAKES_PICTURE, threshold=(0.1, 20.0), glu=(1,), softmax=(-1,), log_softmax=(1,), softmin=(1,), normalize=()),
+    *(_function_case(n, lambda x, n=n: getattr(F, n)(x, training=False)) for n in ("dropout", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")),
+    *_function_cases(TAKES_PICTURE, adaptive_avg_pool2d=((4, 3),), adaptive_max_pool2d=((4, 3),), avg_pool2d=(3, 2, 1), max_pool2d=(3, 2, 1)),
+    *_function_cases(TAKES_PICTURE, lp_pool2d=(3.0, 3), channel_shuffle=(2,), native_channel_shuffle=(2,), pixel_shuffle=(2,), unfold=(3,)),
+    *_function_cases(TAKES_PICTURE, pad=((1, 2, 0, 1), "reflect"), local_response_norm=(3,), instance_norm=(), group_norm=(2,), layer_norm=((9, 8),), rms_norm=((9, 8),)),
+    *_function_cases(TAKES_PICTURE, adaptive_max_pool2d_with_indices=((4, 3),), max_pool2d_with_indices=(3,), fractional_max_pool2d=(2, (4, 4)), fractional_max_pool2d_with_indices=(2, (4, 4))),
+    _function_case("pixel_unshuffle", lambda x: F.pixel_unshuffle(x[:, :, 1:], 2)),
+    _function_case("fold", lambda x: F.fold(F.unfold(x, 3), (9, 8), 3)),
+    _function_case("interpolate", lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic")),
+    _function_case("upsample", lambda x: F.upsample(x, scale_factor=2)),
+    _function_case("upsample_bilinear", lambda x: F.upsample_bilinear(x, scale_factor=2)),
+    _function_case("upsample_nearest", lambda x: F.upsample_nearest(x, scale_factor=2)),
+    _function_case("grid_sample", lambda x, a: F.grid_sample(x, a, align_corners=False), TAKES_PICTURE, _uniform(2, 5, 6, 2) * 2 - 1),
+    _function_case("affine_grid", lambda x: F.affine_grid(x[:, :2, 0, :3], (2, 4, 5, 6), align_corners=False)),
+    _function_case("linear", lambda x, a, b: F.linear(x, a, b), TAKES_PICTURE, _normal(5, 8), _normal(5)),
+    _function_case("conv2d", lambda x, a, b: F.conv2d(x, a, b), TAKES_PICTURE, _normal(5, 4, 3, 3), _normal(5)),
+    _function_case("conv_transpose2d", lambda x, a: F.conv_transpose2d(x, a, None, 2), TAKES_PICTURE, _normal(4, 5, 3, 3)),
+    _function_case("prelu", lambda x, a: F.prelu(x, a), TAKES_PICTURE, _normal(4)),
+    _function_case("batch_norm", lambda x, a, b, c, d: F.batch_norm(x, a, b, c, d), TAKES_PICTURE, _normal(4), _uniform(4) + 0.1, _normal(4), _normal(4)),
+    _function_case("batch_norm in training", lambda x: F.batch_norm(x, None, None, training=True)),
+    _function_case("scaled_dot_product_attention", lambda x: F.scaled_dot_product_attention(x, x, x)),
+    _function_case("scaled_dot_product_attention of others", lambda x, y, z: F.scaled_dot_product_attention(x, y, z), TAKES_THREE),
+    _function_case("multi_head_attention_forward", lambda x, a, b, c, d: F.multi_head_attention_forward(x, x, x, 12, 3, a, b, None, None, False, 0.0, c, d, training=False)[0], TAKES_ROW, _normal(36, 12), _normal(36), _normal(12, 12), _normal(12)),
+    *_function_cases(TAKES_ROW, adaptive_avg_pool1d=(4,), adaptive_max_pool1d=(4,), avg_pool1d=(3,), max_pool1d=(3,), lp_pool1d=(2.0, 3)),
+    *_function_cases(TAKES_ROW, adaptive_max_pool1d_with_indices=(4,), max_pool1d_with_indices=(3,)),
+    _function_case("conv1d", lambda x, a, b: F.conv1d(x, a, b), TAKES_ROW, _normal(4, 5, 3), _normal(4)),
+    _function_case("conv_tbc", lambda x, a, b: F.conv_tbc(x, a, b), TAKES_ROW, _normal(3, 12, 4), _normal(4)),
+    _function_case("conv_transpose1d", lambda x, a: F.conv_transpose1d(x, a), TAKES_ROW, _normal(5, 4, 3)),
+    *_function_cases(TAKES_VOLUME, adaptive_avg_pool3d=(3,), adaptive_max_pool3d=(3,), avg_pool3d=(2,), max_pool3d=(2,), lp_pool3d=(2.0, 2)),
+    *_function_cases(TAKES_VOLUME, adaptive_max_pool3d_with_indices=(3,), max_pool3d_with_indices=(2,), fractional_max_pool3d=(2, (2, 2, 2)), fractional_max_pool3d_with_indices=(2, (2, 2, 2))),
+    _function_case("conv3d", lambda x, a: F.conv3d(x, a), TAKES_VOLUME, _normal(3, 4, 2, 2, 2)),
+    _function_case("conv_transpose3d", lambda x, a: F.conv_transpose3d(x, a), TAKES_VOLUME, _normal(4, 3, 2, 2, 2)),
+    _function_case("max_unpool1d", lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), TAKES_ROW),
+    _function_case("max_unpool2d", lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)),
+    _function_case("max_unpool3d", lambda x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2), TAKES_VOLUME),
+    *_function_cases(TAKES_TWO, "cosine_similarity", "huber_loss", "kl_div", "l1_loss", "mse_loss", "pairwise_distance", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss"),
+    _function_case("bilinear", lambda x, y, a: F.bilinear(x, y, a), TAKES_TWO, _normal(3, 8, 8)),
+    _function_case("binary_cross_entropy", lambda x, a: F.binary_cross_entropy(x.sigmoid(), a, reduction="none"), TAKES_PICTURE, _uniform(*PICTURE_SHAPE)),
+    _function_case("binary_cross_entropy_with_logits", lambda x, a: F.binary_cross_entropy_with_logits(x, a, reduction="none"), TAKES_PICTURE, _uniform(*PICTURE_SHAPE)),
+    _function_case("gaussian_nll_loss", lambda x, y, a: F.gaussian_nll_loss(x, y, a), TAKES_TWO, _uniform(*PICTURE_SHAPE) + 0.1),
+    _function_case("hinge_embedding_loss", lambda x, a: F.hinge_embedding_loss(x, a), TAKES_PICTURE, _normal(*PICTURE_SHAPE).sign()),
+    _function_case("cross_entropy", lambda x, a: F.cross_entropy(x, a, label_smoothing=0.1), TAKES_VECTOR, CLASSES),
+    _function_case("nll_loss", lambda x, a: F.nll_loss(x, a), TAKES_VECTOR, CLASSES),
+    _function_case("multi_margin_loss", lambda x, a: F.multi_margin_loss(x, a), TAKES_VECTOR, CLASSES),
+    _function_case("multilabel_margin_loss", lambda x, a: F.multilabel_margin_loss(x, a), TAKES_VECTOR, torch.tensor([[3, 0, -1, 1, 1, 1]] * 3)),
+    _function_case("multilabel_soft_margin_loss", lambda x, a: F.multilabel_soft_margin_loss(x, a), TAKES_VECTOR, _uniform(*VECTOR_SHAPE).round()),
+    _function_case("ctc_loss", lambda x, a: F.ctc_loss(x.log_softmax(-1), a, (2,) * 5, (2,) * 5), TAKES_ROW, torch.tensor([[1, 2], [1, 3], [2, 1], [4, 4], [5, 1]])),
+    _function_case("linear_cross_entropy", lambda x, a, b: F.linear_cross_entropy(x, a, b), TAKES_VECTOR, _normal(8, 6), CLASSES),
+    _function_case("margin_ranking_loss", lambda x, y, a: F.margin_ranking_loss(x, y, a), TAKES_TWO, _normal(*PICTURE_SHAPE).sign()),
+    _function_case("cosine_embedding_loss", lambda x, a, b: F.cosine_embedding_loss(x, a, b), TAKES_VECTOR, _normal(*VECTOR_SHAPE), torch.tensor([1, -1, 1])),
+    *_function_cases(TAKES_THREE, "triplet_margin_loss", "triplet_margin_with_distance_loss"),
+    _function_case("embedding", lambda x, a: F.embedding(_positive_indices(x), a), TAKES_VECTOR, _normal(9, 4)),
+    _function_case("embedding_bag", lambda x, a: F.embedding_bag(_positive_indices(x), a), TAKES_VECTOR, _normal(9, 4)),
+    _function_case("one_hot", lambda x: F.one_hot(_positive_indices(x), 9), TAKES_VECTOR),
+    _function_case("pdist", F.pdist, TAKES_VECTOR),
 ]  # fmt: skip
 
 
-def _places(x: Tensor) -> Tensor:
+def _positive_indices(x: Tensor) -> Tensor:
     return (x > 0).long()
 
 
-class Scaled(nn.Module):
+class ScaledByEntry(nn.Module):
     def __init__(self, kept: nn.Module, key: int | str) -> None:
         super().__init__()
         self.kept, self.key = kept, key
@@ -301,7 +306,7 @@ class Scaled(nn.Module):
         return x * self.kept[self.key]
 
 
-class Listed(nn.Module):
+class ModuleSequence(nn.Module):
     def __init__(self, kept: nn.Module) -> None:
         super().__init__()
         self.kept = kept
@@ -312,7 +317,7 @@ class Listed(nn.Module):
         return x
 
 
-class Attending(nn.Module):
+class SelfAttention(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.inner = nn.MultiheadAttention(size, 3, batch_first=True)
@@ -321,7 +326,7 @@ class Attending(nn.Module):
         return self.inner(x, x, x)[0]
 
 
-class Twice(nn.Module):
+class TwoArgumentModule(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner.eval()
@@ -330,7 +335,7 @@ class Twice(nn.Module):
         return self.inner(x, x.flip(1))
 
 
-class Unpooled(nn.Module):
+class MaxUnpooled(nn.Module):
     def __init__(self, dimensions: int) -> None:
         super().__init__()
         self.pool = getattr(nn, f"MaxPool{dimensions}d")(2, return_indices=True)
@@ -340,16 +345,16 @@ class Unpooled(nn.Module):
         return self.back(*self.pool(x))
 
 
-class Looked(nn.Module):
+class EmbeddingLookup(nn.Module):
     def __init__(self, table: nn.Module) -> None:
         super().__init__()
         self.table = table
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.table(_places(x))
+        return self.table(_positive_indices(x))
 
 
-class Against(nn.Module):
+class LossToTarget(nn.Module):
     def __init__(
         self, loss: nn.Module, target: Tensor, first: Callable[[Tensor], Tensor] | None = None
     ) -> None:
@@ -361,17 +366,17 @@ class Against(nn.Module):
         return self.loss(x if self.first is None else self.first(x), self.target)
 
 
-class Gaussian(nn.Module):
+class GaussianLoss(nn.Module):
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
-        self.register_buffer("variance", _uniform(*P) + 0.1)
+        self.register_buffer("variance", _uniform(*PICTURE_SHAPE) + 0.1)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return self.loss(x, y, self.variance)
 
 
-class Ranked(nn.Module):
+class RankingLoss(nn.Module):
     def __init__(self, loss: nn.Module, shape: tuple[int, ...]) -> None:
         super().__init__()
         self.loss = loss
@@ -381,18 +386,18 @@ class Ranked(nn.Module):
         return self.loss(x, y, self.target)
 
 
-class Angled(nn.Module):
+class CosineLoss(nn.Module):
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
-        self.register_buffer("other", _normal(*V))
+        self.register_buffer("other", _normal(*VECTOR_SHAPE))
         self.register_buffer("target", torch.tensor([1, -1, 1]))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.loss(x, self.other, self.target)
 
 
-class Counted(nn.Module):
+class CtcLoss(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.loss = nn.CTCLoss()
@@ -403,7 +408,7 @@ class Counted(nn.Module):
 
 
 # What doesn't load, each of them with an error of ours.
-REFUSED = (
+REFUSED_CASES = (
     *("F.conv_tbc", "F.cross_entropy", "F.ctc_loss", "F.embedding_bag", "F.fractional_max_pool2d"),
     *(
         "F.fractional_max_pool2d_with_indices",
@@ -435,7 +440,7 @@ REFUSED = (
 )
 
 # Where the numbers differ, by kind of input, and why.
-KNOWN: dict[str, tuple[str, ...]] = {
+KNOWN_DIFFERENCES: dict[str, tuple[str, ...]] = {
     # sigmoid(-88) is a denormal number, which devices take for 0; log(0) is then cut off at -100
     **dict.fromkeys(("nn.BCELoss", "F.binary_cross_entropy"), ("88", "mixed")),
     # Scores of 200,000 have 64 steps to one, and the softmax shows the last of them: an order of sums
@@ -443,7 +448,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
 }
 
 # Not to be called with tensors alone: what holds others, knows its shape later or works in place.
-OTHERS = (
+EXCLUDED = (
     *("nn.Module", "nn.Container", "nn.DataParallel", "nn.RNNBase", "nn.RNNCellBase"),
     *("F.Optional", "F.assert_int_or_pair", "F.boolean_dispatch", "F.handle_torch_function"),
     *("F.has_torch_function", "F.has_torch_function_unary", "F.has_torch_function_variadic"),

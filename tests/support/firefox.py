@@ -17,11 +17,11 @@ from unittest.mock import patch
 from marionette_driver.marionette import ActionSequence, Marionette
 from marionette_driver.wait import Wait
 
-NAMES = ("firefox-esr", "firefox")
-PACKAGES = {"firefox-esr": NAMES, "xvfb": ("Xvfb",)}
+FIREFOX_NAMES = ("firefox-esr", "firefox")
+PACKAGES = {"firefox-esr": FIREFOX_NAMES, "xvfb": ("Xvfb",)}
 START_S, PAGE_S = 60, 300
 # Beside those that marionette_driver sets, which keep Firefox from asking for updates and the like.
-SETTINGS = {
+PREFERENCES = {
     "webgl.force-enabled": True,
     # A fake camera, allowed without a prompt.
     "media.navigator.streams.fake": True,
@@ -106,13 +106,13 @@ class FirefoxPage:
 def firefox_page(folder: Path) -> Iterator[FirefoxPage]:
     """A tab of a new Firefox with a profile of its own, on a virtual screen."""
     folder.mkdir(parents=True)
-    with _screen() as display:
+    with _virtual_screen() as display:
         with patch.dict(os.environ, {"HOME": str(folder), "DISPLAY": display}):
             browser = Marionette(
                 port=0,  # a free one
                 app="fxdesktop",
-                bin=next(filter(None, map(shutil.which, NAMES))),
-                prefs=SETTINGS,
+                bin=next(filter(None, map(shutil.which, FIREFOX_NAMES))),
+                prefs=PREFERENCES,
                 workspace=str(folder),
                 gecko_log=str(folder / "firefox.log"),
                 startup_timeout=START_S,
@@ -127,7 +127,7 @@ def firefox_page(folder: Path) -> Iterator[FirefoxPage]:
 
 
 @contextmanager
-def _screen() -> Iterator[str]:
+def _virtual_screen() -> Iterator[str]:
     read, write = os.pipe()
     process = subprocess.Popen(
         ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x1000x24", "-nolisten", "tcp"],

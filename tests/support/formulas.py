@@ -9,7 +9,7 @@ import torch
 from nbglcnn.graph import Array
 
 
-def phi(x: Array) -> Array:
+def normal_cdf(x: Array) -> Array:
     return torch.special.ndtr(torch.from_numpy(x)).numpy()
 
 
@@ -23,12 +23,12 @@ FUNCTIONS: Mapping[str, Any] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan")},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asinh", "acosh", "atanh")},
     "max": np.maximum, "min": np.minimum, "where": np.where, "round": np.round, "clip": np.clip,
-    "Phi": phi, "softplus": softplus, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Phi": normal_cdf, "softplus": softplus, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": lambda x: torch.special.erf(torch.from_numpy(x)).numpy(), "inf": np.inf,
 }  # fmt: skip
 
 
-def computed(formula: str, x: Array, **values: Array) -> Array:
+def evaluate_formula(formula: str, x: Array, **values: Array) -> Array:
     """What a formula gives in double precision, by NumPy."""
     with np.errstate(all="ignore"):
         names = {"__builtins__": {}, **FUNCTIONS, "x": x.astype(np.float64), **values}

@@ -12,17 +12,40 @@ import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 64, 255, 1000, 4096, 65_536, 2**20, 2**24, 2**28)
-WILD = (-1, -2, -3, -8, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -(2**31), -(2**63))
+EXTREME_INTEGERS = (
+    -1,
+    -2,
+    -3,
+    -8,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**40,
+    2**62,
+    2**63 - 1,
+    -(2**31),
+    -(2**63),
+)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-45, 1e-8, 1e6, 3e38, float("inf"), float("nan"))
 NAMES = (
     *("", "x", "y", "w1", "<img src=x onerror=alert(1)>", "</script>", "__proto__", "constructor"),
     *("new\nline", "null\0byte", "\u202eevil", "é☃😀", "n" * 5000, "ai.onnx", "*/ #define x"),
 )
-WORDS = ("nearest", "linear", "cubic", "reflect", "edge", "constant", "SAME_LOWER", "VALID", "CRD")
+ATTRIBUTE_STRINGS = (
+    "nearest",
+    "linear",
+    "cubic",
+    "reflect",
+    "edge",
+    "constant",
+    "SAME_LOWER",
+    "VALID",
+    "CRD",
+)
 OPERATORS = tuple(sorted({s.name for s in onnx.defs.get_all_schemas() if not s.domain}))
 
 
-def mutated_bytes(data: bytes, random: Random) -> bytes:
+def mutate_bytes(data: bytes, random: Random) -> bytes:
     """The bytes with one to three places flipped, replaced, cut out, doubled or put in."""
     changed = bytearray(data)
     for _ in range(random.randint(1, 3)):
@@ -42,7 +65,7 @@ def mutated_bytes(data: bytes, random: Random) -> bytes:
             case 4:
                 changed[at:at] = random.randbytes(size)
             case 5:  # a number as protobuf writes it, or in eight bytes
-                number = random.choice((*SIZES, *WILD)) % 2**64
+                number = random.choice((*SIZES, *EXTREME_INTEGERS)) % 2**64
                 wide = struct.pack("<Q", number)
                 text = random.choice((wide, _varint(number)))
                 changed[at : at + random.choice((0, 1, len(text)))] = text
@@ -62,17 +85,17 @@ def _varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def mutated_structure(data: bytes, random: Random) -> bytes:
+def mutate_structure(data: bytes, random: Random) -> bytes:
     """The model with one to four parts changed: each change by itself leaves a readable file."""
     model = onnx.load_model_from_string(data)
     for _ in range(random.choice((1, 1, 2, 3, 4))):
-        random.choice(CHANGES)(model, random)
+        random.choice(MUTATIONS)(model, random)
     return model.SerializeToString()
 
 
 def _integer(random: Random, old: int = 0) -> int:
     near = (old + 1, old - 1, old * 2, -old, random.randint(-4, 9))
-    number = random.choice((*near, *near, *SIZES, *WILD))
+    number = random.choice((*near, *near, *SIZES, *EXTREME_INTEGERS))
     return max(-(2**63), min(number, 2**63 - 1))
 
 
@@ -233,7 +256,7 @@ def change_attribute(model: ModelProto, random: Random) -> None:
         case AttributeProto.FLOAT:
             attribute.f = _float(random, attribute.f)
         case AttributeProto.STRING:
-            words = (*NAMES, *WORDS)
+            words = (*NAMES, *ATTRIBUTE_STRINGS)
             attribute.s = random.choice((random.choice(words).encode(), random.randbytes(3)))
         case AttributeProto.INTS:
             _change_items(attribute.ints, random, _integer)
@@ -281,10 +304,10 @@ def _add_attribute(node: NodeProto, random: Random) -> None:
     values: dict[str, Any] = {
         "INT": _integer(random, 1),
         "FLOAT": _float(random),
-        "STRING": random.choice(WORDS),
+        "STRING": random.choice(ATTRIBUTE_STRINGS),
         "INTS": [random.choice((0, 1, 2, 3, _integer(random))) for _ in range(count)],
         "FLOATS": [_float(random) for _ in range(count)],
-        "STRINGS": [random.choice(WORDS) for _ in range(count)],
+        "STRINGS": [random.choice(ATTRIBUTE_STRINGS) for _ in range(count)],
         "TENSOR": numpy_helper.from_array(np.arange(count, dtype=np.int64), "t"),
     }
     kind = schema.attributes[name].type
@@ -419,10 +442,10 @@ def change_ends(model: ModelProto, random: Random) -> None:
             if model.graph.output:
                 del model.graph.output[random.randrange(len(model.graph.output))]
         case _:
-            model.opset_import[0].version = random.choice((*range(30), *WILD))
+            model.opset_import[0].version = random.choice((*range(30), *EXTREME_INTEGERS))
 
 
-CHANGES: tuple[Callable[[ModelProto, Random], None], ...] = (
+MUTATIONS: tuple[Callable[[ModelProto, Random], None], ...] = (
     *(change_input_dims, change_tensor_dims, change_tensor_shape, change_integers, change_integers),
     *(change_floats, change_tensor_type, change_tensor_storage, change_attribute, change_attribute),
     *(change_attribute_kind, add_attribute, add_attribute, change_input_edge, change_input_edge),

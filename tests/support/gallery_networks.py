@@ -123,7 +123,7 @@ class VisionTransformer(nn.Module):
         return self.head(self.norm(self.blocks(x)).mean(1))
 
 
-def signals() -> nn.Module:
+def signal_classifier() -> nn.Module:
     """Four convolutions over a signal, and scores of five classes."""
     widths = (1, 8, 16, 16, 32)
     layers: list[nn.Module] = []
@@ -132,7 +132,7 @@ def signals() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(32, 5))
 
 
-def signal(length: int = 512) -> Tensor:
+def chirp_signal(length: int = 512) -> Tensor:
     """Two chirps with noise: 2×1×length."""
     t = torch.linspace(0, 1, length)
     up, down = (torch.sin(2 * torch.pi * 24 * s * s) * torch.exp(-3 * s) for s in (t, t.flip(0)))
@@ -158,17 +158,21 @@ class AttentionUNet(nn.Module):
     def __init__(self, width: int = 12) -> None:
         super().__init__()
         a, b, c = width, 2 * width, 4 * width
-        self.down1, self.down2, self.middle = _two(3, a), _two(a, b), _two(b, c)
+        self.down1, self.down2, self.middle = (
+            _double_conv(3, a),
+            _double_conv(a, b),
+            _double_conv(b, c),
+        )
         self.pool = nn.MaxPool2d(2)
         self.up2, self.gate2, self.dec2 = (
             nn.ConvTranspose2d(c, b, 2, 2),
             AttentionGate(b),
-            _two(2 * b, b),
+            _double_conv(2 * b, b),
         )
         self.up1, self.gate1, self.dec1 = (
             nn.ConvTranspose2d(b, a, 2, 2),
             AttentionGate(a),
-            _two(2 * a, a),
+            _double_conv(2 * a, a),
         )
         self.head = nn.Conv2d(a, 4, 1)
 
@@ -182,13 +186,13 @@ class AttentionUNet(nn.Module):
         return self.head(self.dec1(torch.cat([y, self.gate1(one, y)], 1)))
 
 
-def _two(inputs: int, outputs: int) -> nn.Sequential:
+def _double_conv(inputs: int, outputs: int) -> nn.Sequential:
     first = [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
     second = [nn.Conv2d(outputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
     return nn.Sequential(*first, *second)
 
 
-def settled(model: nn.Module, x: Tensor) -> nn.Module:
+def calibrate_statistics(model: nn.Module, x: Tensor) -> nn.Module:
     """In eval mode, with running statistics of `x`: random weights, but lively maps."""
     for part in model.modules():
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):

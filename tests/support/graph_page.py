@@ -8,17 +8,17 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
-from viewer_models import hooked
-from views_page import Views
+from viewer_models import hook_values
+from views_page import ViewsPage
 
-NODES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-node')].map((node) => {
+NODE_BOXES = """() => Object.fromEntries([...document.querySelectorAll('.nbg-node')].map((node) => {
   const { x, y, width, height } = node.getBoundingClientRect();
   const layers = node.dataset.layers.split('\\n').filter((name) => name);
   return [node.dataset.node, { kind: node.dataset.kind, layers, x, y, width, height }];
 }))"""
 
 
-class Shown:
+class GraphPage:
     """A network in a page that all tests of it share, and its values in PyTorch."""
 
     def __init__(self, browser: Browser, files: dict[str, bytes], address: str, model: nn.Module):
@@ -30,28 +30,28 @@ class Shown:
             model(torch.randn(8, *x.shape[1:]))  # normalisation that has seen data
         self.x = x.numpy()
         self.plan: Plan = nbglcnn.compile(model.eval(), self.x)
-        self.values = hooked(model, self.x)
+        self.values = hook_values(model, self.x)
         self.errors: list[str] = []
         self.page = browser.new_page(viewport={"width": 1200, "height": 1000})
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.goto(address + "/")
-        self.views = Views(self.page, files, self.plan, self.x)
+        self.views = ViewsPage(self.page, files, self.plan, self.x)
 
-    def fresh(self) -> "Shown":
+    def reset(self) -> "GraphPage":
         """As if nobody had done anything yet."""
         self.page.set_viewport_size({"width": 1200, "height": 1000})
         self.page.mouse.move(0, 0)
-        look = {"colormap": "signed", "range": "layer", "tab": "network", "selected": None}
-        self.views.set(form="graph", opened=None, camera=None, **look)
-        self.settle()
+        look = {"colormap": "signed", "rangeMode": "layer", "tab": "network", "selected": None}
+        self.views.set(networkLayout="graph", openGroups=None, graphCamera=None, **look)
+        self.wait_idle()
         return self
 
-    def settle(self) -> None:
-        self.views.quiet()  # pictures follow a zoom when it is over
-        self.views.settle()
+    def wait_idle(self) -> None:
+        self.views.wait_idle()  # pictures follow a zoom when it is over
+        self.views.wait_drawn()
 
     def nodes(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.page.evaluate(NODES)
+        found: dict[str, Any] = self.page.evaluate(NODE_BOXES)
         return found
 
     def node(self, name: str) -> Locator:
@@ -61,9 +61,9 @@ class Shown:
         return self.node(name).locator(".nbg-picture")
 
     def set_open(self, *groups: str) -> None:
-        self.page.evaluate("ids => { views.state.opened.value = new Set(ids); }", list(groups))
+        self.page.evaluate("ids => { views.state.openGroups.value = new Set(ids); }", list(groups))
 
-    def is_seen(self, name: str) -> bool:
+    def is_in_window(self, name: str) -> bool:
         """Whether a node is whole in the window."""
         box = self.page.locator(".nbg-window").bounding_box()
         node = self.nodes()[name]
@@ -73,7 +73,7 @@ class Shown:
             for at, length in (("x", "width"), ("y", "height"))
         )
 
-    def camera(self) -> dict[str, float]:
+    def view_transform(self) -> dict[str, float]:
         """Zoom and place of the drawn sheet."""
         found: dict[str, float] = self.page.locator(".nbg-sheet").evaluate(
             "e => { const m = new DOMMatrix(getComputedStyle(e).transform);"

@@ -5,21 +5,21 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
-Path = tuple[str | int, ...]
+HeaderPath = tuple[str | int, ...]
 NUMBERS = (0, 1, 2, -1, -2, -3, 999, 2**20, 2**28 + 1)
-WORDS = ("", "x", "y", "input", "forward", "__proto__", "a b", "0" * 32, 'q"\\é')
+STRINGS = ("", "x", "y", "input", "forward", "__proto__", "a b", "0" * 32, 'q"\\é')
 CHOICES = ("uint8", "float32", "crop", "NHWC", "rgba16f")
 # All of a header but texts for people, programs' sources and the target.
-LISTS = (
+LIST_FIELDS = (
     *("textures", "programs", "passes", "sections", "weights", "inputs", "values", "parameters"),
     *("outputs", "layers", "reaches", "carries", "tokens", "comparison", "batch", "uniform_bytes"),
 )
 
 
-def places(header: Any) -> dict[Path, list[Path]]:
+def header_paths(header: Any) -> dict[HeaderPath, list[HeaderPath]]:
     """The places of a header by what they are: the path with * for each index."""
-    found: dict[Path, list[Path]] = defaultdict(list)
-    pending: list[tuple[Any, Path]] = [(header[name], (name,)) for name in LISTS]
+    found: dict[HeaderPath, list[HeaderPath]] = defaultdict(list)
+    pending: list[tuple[Any, HeaderPath]] = [(header[name], (name,)) for name in LIST_FIELDS]
     while pending:
         node, path = pending.pop()
         items = (
@@ -35,7 +35,7 @@ def _is_list(node: Any) -> bool:
     return isinstance(node, list)
 
 
-def mutated(header: Any, found: dict[Path, list[Path]], random: Random) -> Any:
+def mutate_header(header: Any, found: dict[HeaderPath, list[HeaderPath]], random: Random) -> Any:
     """A copy with one to three places changed; each kind of place is as likely as any other."""
     changed = copy.deepcopy(header)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
@@ -44,13 +44,13 @@ def mutated(header: Any, found: dict[Path, list[Path]], random: Random) -> Any:
         try:
             for key in path:
                 node = node[key]
-            node[last] = _other(node[last], random)
+            node[last] = _mutate_value(node[last], random)
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change took it away
     return changed
 
 
-def _other(old: Any, random: Random) -> Any:
+def _mutate_value(old: Any, random: Random) -> Any:
     match old:
         case list():
             at = random.randrange(len(old) + 1)
@@ -63,5 +63,5 @@ def _other(old: Any, random: Random) -> Any:
         case float():
             return random.choice((0.0, 0.5, 1.5, -1.0))
         case str():
-            return random.choice((*WORDS, *CHOICES, f"{old}x"))
+            return random.choice((*STRINGS, *CHOICES, f"{old}x"))
     return old

@@ -11,13 +11,13 @@ import traitlets
 from PIL import Image
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import Viewer
-from references import averaged, fitted, noise_by_hand
-from viewer_models import autoencoder, hooked, pictures
+from source_references import average_squares, fit_with_pillow, reference_noise
+from viewer_models import autoencoder, hook_values, pictures
 
 
-class Press(anywidget.AnyWidget):
+class PressButton(anywidget.AnyWidget):
     """A button: a press is a message and a changed trait."""
 
     _esm = """
@@ -46,22 +46,22 @@ def attempt(read: Callable[[], Any]) -> Any:
         return error
 
 
-def agree(values: dict[str, np.ndarray], seed: int, *, scale: float = 1) -> None:
+def assert_values(values: dict[str, np.ndarray], seed: int, *, scale: float = 1) -> None:
     """Fail unless these are the numbers that PyTorch's hooks see."""
-    expected = hooked(autoencoder(seed), pictures(seed) * np.float32(scale))
+    expected = hook_values(autoencoder(seed), pictures(seed) * np.float32(scale))
     for name, value in values.items():
         if isinstance(value, Exception):
             raise value
         assert_equal(value, expected[name], name=name)
 
 
-def agree_whole(values: dict[str, np.ndarray], seed: int) -> None:
+def assert_all_values(values: dict[str, np.ndarray], seed: int) -> None:
     """The same, of every value that the network has."""
-    assert set(values) == set(hooked(autoencoder(seed), pictures(seed)))
-    agree(values, seed)
+    assert set(values) == set(hook_values(autoencoder(seed), pictures(seed)))
+    assert_values(values, seed)
 
 
-def agree_bent(viewer: Viewer, seed: int) -> None:
+def assert_bent_output(viewer: Viewer, seed: int) -> None:
     """Fail unless the output is that of the model with the Viewer's bends, replayed in PyTorch."""
     with torch.no_grad():
         expected = nbglcnn.apply_bends(autoencoder(seed), viewer.bends)(
@@ -70,38 +70,38 @@ def agree_bent(viewer: Viewer, seed: int) -> None:
     assert_equal(viewer.output, expected.numpy(), name="output")
 
 
-def agree_fed(viewer: Viewer, seed: int, expected: np.ndarray, *, within: float = 0) -> None:
+def assert_input(viewer: Viewer, seed: int, expected: np.ndarray, *, within: float = 0) -> None:
     """Fail unless this went in, so far apart at most, and the page's output follows from it."""
     x, output = viewer.input, viewer.output
-    of_page(viewer)
+    assert_page_computes(viewer)
     assert x.dtype == np.float32 and x.shape == pictures(seed, 1).shape
     apart = np.abs(x - expected).max()
     assert apart <= within, f"{apart} apart"
-    assert_equal(output, hooked(autoencoder(seed), x)["output"])
+    assert_equal(output, hook_values(autoencoder(seed), x)["output"])
 
 
-def agree_shown(viewer: Viewer, seed: int, path: str, *, mirrored: bool = False) -> None:
+def assert_picture_input(viewer: Viewer, seed: int, path: str, *, mirrored: bool = False) -> None:
     """The same of a picture in a file, resized by Pillow; graphics round a number to 8 bits."""
-    expected = fitted(Image.open(path), viewer.input.shape, mirrored)
+    expected = fit_with_pillow(Image.open(path), viewer.input.shape, mirrored)
     assert expected.any(), "something is shown"
-    agree_fed(viewer, seed, expected, within=1.01 / 255)
+    assert_input(viewer, seed, expected, within=1.01 / 255)
 
 
-def agree_drawn(viewer: Viewer, seed: int, path: str) -> None:
+def assert_drawing_input(viewer: Viewer, seed: int, path: str) -> None:
     """The same of a drawing in a file."""
-    drawn = averaged(Image.open(path), viewer.input.shape)
+    drawn = average_squares(Image.open(path), viewer.input.shape)
     assert np.ptp(drawn) > 0.9, "something is drawn"
-    agree_fed(viewer, seed, drawn, within=1e-6)
+    assert_input(viewer, seed, drawn, within=1e-6)
 
 
-def agree_noise(viewer: Viewer, seed: int) -> None:
+def assert_noise_input(viewer: Viewer, seed: int) -> None:
     """The same of the noise that is on, which is its formula to the bit."""
     noise, x = viewer.source, pictures(seed, 1)
-    expected = noise_by_hand(x.size, noise.seed, noise.mean, noise.std).reshape(x.shape)
-    agree_fed(viewer, seed, expected)
+    expected = reference_noise(x.size, noise.seed, noise.mean, noise.std).reshape(x.shape)
+    assert_input(viewer, seed, expected)
 
 
-def agree_decoded(viewer: Viewer, seed: int, data: np.ndarray) -> None:
+def assert_latent_output(viewer: Viewer, seed: int, data: np.ndarray) -> None:
     """Fail unless a latent's codes are PyTorch's, and the output is what it decodes of the code."""
     latent, model = viewer.source, autoencoder(seed)
     with torch.no_grad():
@@ -109,27 +109,27 @@ def agree_decoded(viewer: Viewer, seed: int, data: np.ndarray) -> None:
         output = model.decoder(torch.from_numpy(latent.code).reshape(1, *codes.shape[1:]))
     assert_equal(latent.codes, codes.flatten(1).numpy(), name=latent.layer)
     assert_equal(viewer.output, output.numpy(), name="output")
-    of_page(viewer)
+    assert_page_computes(viewer)
 
 
-def of_page(viewer: Viewer) -> None:
+def assert_page_computes(viewer: Viewer) -> None:
     """Fail unless the page computes."""
     source = viewer.activations.source
     assert source.startswith("page (WebGL2: "), source
 
 
-def hush(viewer: Viewer, seconds: float) -> None:
+def drop_replies(viewer: Viewer, seconds: float) -> None:
     """Lose the page's replies for some seconds, as a bad line does."""
     connection = viewer._connection
-    take, until = type(connection)._take_reply, time.monotonic() + seconds
+    take, until = type(connection)._handle_reply, time.monotonic() + seconds
 
     def lose(*given: Any) -> None:
         if time.monotonic() >= until:
             take(connection, *given)
 
-    connection._take_reply = lose  # type: ignore[method-assign]
+    connection._handle_reply = lose  # type: ignore[method-assign]
 
 
-def unhush(viewer: Viewer) -> None:
-    """Undo `hush`."""
-    viewer._connection.__dict__.pop("_take_reply", None)
+def restore_replies(viewer: Viewer) -> None:
+    """Undo `drop_replies`."""
+    viewer._connection.__dict__.pop("_handle_reply", None)

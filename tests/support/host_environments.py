@@ -12,7 +12,7 @@ from pathlib import Path
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "hosts"
 
 
-def environment(name: str, requirement: str) -> Path:
+def ensure_environment(name: str, requirement: str) -> Path:
     """The Python of an environment in which a requirement is met, made when it is missing."""
     folder = CACHE / name
     scripts = "Scripts" if sys.platform == "win32" else "bin"
@@ -33,7 +33,7 @@ def environment(name: str, requirement: str) -> Path:
     return python
 
 
-def version(python: Path, package: str) -> str:
+def package_version(python: Path, package: str) -> str:
     """Which version of a package an environment has."""
     code = f"import importlib.metadata; print(importlib.metadata.version({package!r}))"
     found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)

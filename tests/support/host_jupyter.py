@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from lab import Notebook, Outputs
+from jupyter_lab import Notebook, Outputs
 
 
 class JupyterHost:
     """What `host_flows.Host` asks of a notebook in Jupyter."""
 
-    show = ""  # a page talks to a Viewer before it is displayed
+    display_template = ""  # a page talks to a Viewer before it is displayed
 
     def __init__(self, notebook: Notebook) -> None:
         self.notebook = notebook

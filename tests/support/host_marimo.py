@@ -11,13 +11,13 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from browsers import serving
+from browsers import serve_files
 from host_flows import SEED, TESTS
-from lab import Outputs
-from servers import PATIENCE_S, free_port, server
+from jupyter_lab import Outputs
+from servers import TIMEOUT_S, free_port, running_server
 
-BEGUN = "begun"  # the first line that each cell prints: until then it is queued
-CELL = """id => {
+START_MARKER = "begun"  # the first line that each cell prints: until then it is queued
+READ_CELL = """id => {
   const cell = document.getElementById(`cell-${id}`);
   const text = (selector) =>
     [...cell.querySelectorAll(selector)].map((found) => found.textContent).join("");
@@ -33,18 +33,20 @@ CELL = """id => {
 class MarimoHost:
     """What `host_flows.Host` asks of a notebook that `marimo edit` shows."""
 
-    show = "import marimo; marimo.output.append({})"  # its page hears of what is displayed alone
+    display_template = (
+        "import marimo; marimo.output.append({})"  # its page hears of what is displayed alone
+    )
 
     def __init__(self, page: Page, address: str) -> None:
         self.page = page
         page.goto(address)
-        page.wait_for_selector(".cm-content", timeout=PATIENCE_S * 1000)
+        page.wait_for_selector(".cm-content", timeout=TIMEOUT_S * 1000)
 
     def start(self, source: str) -> str:
         """Type a cell at the end and run it; its id."""
         self.page.locator(".cm-content").last.click()
         name = self.page.locator("[data-cell-id]").last.get_attribute("data-cell-id")
-        self.page.keyboard.insert_text(f"print({BEGUN!r})\n{source}")
+        self.page.keyboard.insert_text(f"print({START_MARKER!r})\n{source}")
         self.page.keyboard.press("Shift+Enter")
         assert name is not None
         self.page.wait_for_function(
@@ -57,15 +59,15 @@ class MarimoHost:
         """The outputs of a cell, when it has ended."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found = self.page.evaluate(CELL, cell)
-            if found["status"] == "idle" and (BEGUN in found["stdout"] or found["error"]):
+            found = self.page.evaluate(READ_CELL, cell)
+            if found["status"] == "idle" and (START_MARKER in found["stdout"] or found["error"]):
                 self.page.wait_for_timeout(200)  # marimo sends what was printed a little later
-                return self._outputs(self.page.evaluate(CELL, cell))
+                return self._outputs(self.page.evaluate(READ_CELL, cell))
             self.page.wait_for_timeout(50)
         raise AssertionError(f"the cell hangs: {found}")
 
     def _outputs(self, found: dict[str, str]) -> Outputs:
-        text = found["stdout"].removeprefix(f"{BEGUN}\n")
+        text = found["stdout"].removeprefix(f"{START_MARKER}\n")
         items: list[dict[str, Any]] = [
             {"output_type": "stream", "name": "stdout", "text": text},
             {"output_type": "stream", "name": "stderr", "text": found["stderr"]},
@@ -111,11 +113,11 @@ def running_marimo(folder: Path, python: Path) -> Iterator[str]:
         str(folder / "notebook.py"),
     ]
     log = folder / "server.log"
-    with server(command, f"{address}/health", log, environment, folder=folder):
+    with running_server(command, f"{address}/health", log, environment, folder=folder):
         yield address
 
 
-EXPORTED = f"""
+EXPORTED_APP = f"""
 import marimo
 
 app = marimo.App()
@@ -144,10 +146,10 @@ CDN = re.compile(r"https://cdn\.jsdelivr\.net/npm/@marimo-team/frontend@[^/]+/di
 
 
 @contextmanager
-def exported_by_marimo(folder: Path, python: Path) -> Iterator[str]:
+def serve_marimo_export(folder: Path, python: Path) -> Iterator[str]:
     """The address of the page that `marimo export html` makes of a notebook with two Viewers."""
     notebook, page = folder / "notebook.py", folder / "notebook.html"
-    notebook.write_text(EXPORTED)
+    notebook.write_text(EXPORTED_APP)
     command = [str(python), "-m", "marimo", "export", "html", str(notebook), "-o", str(page)]
     environment = {**os.environ, "HOME": str(folder), "OMP_NUM_THREADS": "1"}
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -162,6 +164,6 @@ def exported_by_marimo(folder: Path, python: Path) -> Iterator[str]:
         file = static / path.lstrip("/")
         return files.get(path) or (file.read_bytes() if file.is_file() else None)
 
-    with serving(find) as address:
+    with serve_files(find) as address:
         files["/"] = CDN.sub(address, page.read_text("utf-8")).encode()
         yield f"{address}/"

@@ -8,7 +8,7 @@ import onnx
 
 from onnx_models import model_of, node, randn
 
-BOMBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+SIZE_BOMBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "resize": ("Resize", {}, {"r": None, "s": np.float32([1, 1, 1e6, 1e6])}),
     "pad": ("Pad", {}, {"p": np.int64([0, 0, 0, 0, 0, 0, 2**31, 2**31])}),
     "negative pad": ("Pad", {}, {"p": np.int64([0, 0, 0, 0, 0, 0, -99, 0])}),
@@ -64,9 +64,9 @@ BOMBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def bomb(name: str) -> onnx.ModelProto:
-    """A model of one node of `BOMBS`."""
-    op, attributes, more = BOMBS[name]
+def make_size_bomb(name: str) -> onnx.ModelProto:
+    """A model of one node of `SIZE_BOMBS`."""
+    op, attributes, more = SIZE_BOMBS[name]
     inputs = ["x", *(n if a is not None else "" for n, a in more.items())]
     constants = {n: a for n, a in more.items() if a is not None}
     outputs = {"TopK": ["y", "i"], "Split": ["y", "z", "t"]}.get(op, ["y"])
@@ -75,7 +75,7 @@ def bomb(name: str) -> onnx.ModelProto:
     return model_of([one], {"x": shape}, ["y"], constants=constants)
 
 
-def constants() -> list[onnx.ModelProto]:
+def constant_bombs() -> list[onnx.ModelProto]:
     """Small files whose constants would be large once they are computed."""
 
     def made(op: str, shape: Sequence[int], more: Sequence[str] = (), **numbers: Any) -> Any:

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab import Notebook
+from jupyter_lab import Notebook
 
 # The kernel's model and data.
-MAKE = """
+SETUP_CELL = """
 import json, numpy as np, torch, nbglcnn
 from torch import nn
 from nbglcnn import Viewer
@@ -23,50 +23,51 @@ x[np.arange(60), 0, y, 3:9] = 255
 """
 
 
-def made() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """The model of `MAKE`, its examples and their labels, in this process."""
+def make_training() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """The model of `SETUP_CELL`, its examples and their labels, in this process."""
     found: dict[str, object] = {}
-    exec(MAKE, found)
+    exec(SETUP_CELL, found)
     x = torch.from_numpy(found["x"].astype(np.float32)) / 255  # type: ignore[attr-defined]
     return found["model"], x, torch.from_numpy(found["y"])  # type: ignore[return-value, arg-type]
 
 
-def told(notebook: Notebook, expression: str) -> object:
+def read_json(notebook: Notebook, expression: str) -> object:
     """The value of an expression in the kernel, as JSON carries it."""
     return json.loads(notebook.run(f"print(json.dumps({expression}))").text)
 
 
 # A cell that waits while an expression is true.
-WAIT = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
+WAIT_WHILE = "import asyncio\nwhile {}: await asyncio.sleep(0.05)"
 
 
-def begin(notebook: Notebook, options: str = "") -> None:
+def start_paused_training(notebook: Notebook, options: str = "") -> None:
     """A training that pauses behind its 4th step, which is that of PyTorch."""
     notebook.run("viewer = Viewer(model, torch.rand(1, 1, 14, 14), timeout=60)\nviewer")
-    train(notebook, options)
+    train_shown_viewer(notebook, options)
 
 
-def train(notebook: Notebook, options: str = "") -> None:
-    """Begin the training of `begin` in the Viewer that is there."""
+def train_shown_viewer(notebook: Notebook, options: str = "") -> None:
+    """Begin the training of `start_paused_training` in the Viewer that is there."""
     notebook.run(
         "training = viewer.train((x, y), 'cross_entropy', nbglcnn.SGD(0.05, momentum=0.9), 16,\n"
         f"                        shuffle=False, held_out=0.2{options})\n"
         "training.pause()"
     )
-    notebook.run(WAIT.format("not viewer._training['training']['owner']"))
-    steps(notebook, "4 - training.step_count", 4)
+    notebook.run(WAIT_WHILE.format("not viewer._training['training']['owner']"))
+    run_steps(notebook, "4 - training.step_count", 4)
 
 
-def steps(notebook: Notebook, count: str, until: int) -> None:
+def run_steps(notebook: Notebook, count: str, until: int) -> None:
     """Take `count` steps, and wait until there are `until` in all."""
     notebook.run(
-        f"if {count} > 0: training.step({count})\n" + WAIT.format(f"training.step_count < {until}")
+        f"if {count} > 0: training.step({count})\n"
+        + WAIT_WHILE.format(f"training.step_count < {until}")
     )
 
 
-def by_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
+def train_in_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, list[float]]:
     """PyTorch's losses: (steps, batch size, frozen parameters) one after the other."""
-    model, x, y = made()
+    model, x, y = make_training()
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     losses = []
@@ -84,9 +85,9 @@ def by_torch(parts: list[tuple[int, int, tuple[str, ...]]]) -> tuple[nn.Module, 
     return model, losses
 
 
-def bent_by_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
+def train_bent_in_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, list[float]]:
     """The same with a learning rate for each step, and a factor of a bend of channels of "2"."""
-    model, x, y = made()
+    model, x, y = make_training()
     model.train()
     losses: list[float] = []
 
@@ -108,11 +109,11 @@ def bent_by_torch(rates: list[float], factors: list[float]) -> tuple[nn.Module, 
     return model, losses
 
 
-def compare(notebook: Notebook, model: nn.Module, losses: list[float]) -> None:
+def assert_trained_equally(notebook: Notebook, model: nn.Module, losses: list[float]) -> None:
     """The page's losses and weights are PyTorch's."""
-    found = np.array(told(notebook, "training.losses.tolist()"))
+    found = np.array(read_json(notebook, "training.losses.tolist()"))
     np.testing.assert_allclose(found, losses, rtol=2e-4)
-    state = told(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
+    state = read_json(notebook, "{n: t.tolist() for n, t in viewer.state_dict().items()}")
     assert isinstance(state, dict)
     for name, tensor in model.state_dict().items():
         np.testing.assert_allclose(np.array(state[name]), tensor.numpy(), atol=3e-4, err_msg=name)

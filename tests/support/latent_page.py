@@ -17,15 +17,15 @@ import nbglcnn
 from fashion_autoencoder import load_autoencoder, load_images
 from nbglcnn import Latent, datasets
 from nbglcnn.features.latent import host as latents
-from nbglcnn.features.sources.input_source import Blobs
+from nbglcnn.features.sources.input_source import SourceBlobs
 from nbglcnn.widget.network import Network
-from views_page import Views
+from views_page import ViewsPage
 
-NAMES = list(datasets.FASHION_MNIST_CLASSES)
+CLASS_NAMES = list(datasets.FASHION_MNIST_CLASSES)
 
 
 @cache
-def fashion() -> SimpleNamespace:
+def trained_fashion() -> SimpleNamespace:
     """The trained autoencoder with its test pictures, many of them anew with some noise."""
     model, (images, labels) = load_autoencoder(), load_images()
     network = Network(model, images[:1], observe="all", precision="float32")
@@ -41,46 +41,48 @@ def fashion() -> SimpleNamespace:
     )
 
 
-def decoded(model: torch.nn.Module, code: Any) -> np.ndarray:
+def decode(model: torch.nn.Module, code: Any) -> np.ndarray:
     """What PyTorch's decoder makes of a code."""
     array = torch.from_numpy(np.asarray(code, np.float32).reshape(1, 16, 1, 1))
     with torch.inference_mode():
         return model.decoder(array).numpy()
 
 
-def put(views: Views, blobs: Blobs) -> None:
+def serve_blobs(views: ViewsPage, blobs: SourceBlobs) -> None:
     """Have a page get these blobs when it asks for them."""
-    for name in blobs.names():
+    for name in blobs.blob_names():
         blob = blobs.blob(name) or b""
         views.page.evaluate("a => views.put(...a)", [name, base64.b64encode(blob).decode()])
 
 
-def workbench(show: Callable[..., Views], width: int = 1200, latent: Latent | None = None) -> Views:
+def open_workbench(
+    show: Callable[..., ViewsPage], width: int = 1200, latent: Latent | None = None
+) -> ViewsPage:
     """A page with the autoencoder, whose source is a latent."""
-    found = fashion()
-    given = latent or Latent("encoder.6", found.images, found.labels, NAMES)
-    opened, blobs = latents.opened(found.network, given)
-    source = msgspec.structs.replace(opened.wire(given.layer), **blobs.fields())
+    found = trained_fashion()
+    given = latent or Latent("encoder.6", found.images, found.labels, CLASS_NAMES)
+    opened, blobs = latents.open_latent(found.network, given)
+    source = msgspec.structs.replace(opened.to_record(given.layer), **blobs.record_fields())
     views = show(found.plan, found.images[:1], width=width)
     # All of it is in sight: a mouse reaches nothing else.
     views.page.set_viewport_size({"width": width, "height": 1500 if width > 500 else 2600})
-    put(views, blobs)
-    if blobs.data_set is not None:
-        put(views, blobs.data_set[1])
+    serve_blobs(views, blobs)
+    if blobs.dataset is not None:
+        serve_blobs(views, blobs.dataset[1])
     views.page.evaluate("() => { views.bench(); }")
     views.set(source=msgspec.to_builtins(source))
     views.page.wait_for_selector(".nbg-latent-ring")
-    views.quiet()
+    views.wait_idle()
     return views
 
 
-def output(page: Page) -> np.ndarray:
+def read_output(page: Page) -> np.ndarray:
     """The network's output as the page has it."""
     read = "async () => Array.from(await views.state.session.value.read('output'))"
     return np.array(page.evaluate(read), np.float32).reshape(1, 1, 28, 28)
 
 
-def code_of(page: Page) -> np.ndarray:
+def current_code(page: Page) -> np.ndarray:
     """The code of now."""
-    now = "() => views.state.code.value ?? views.state.source.value.code"
+    now = "() => views.state.latentCode.value ?? views.state.source.value.code"
     return np.array(page.evaluate(now), np.float32)

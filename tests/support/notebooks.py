@@ -11,9 +11,9 @@ from typing import Any
 import nbformat
 from playwright.sync_api import Browser
 
-from browsers import complaints
-from lab import Lab, Notebook, local_page
-from screenshots import NOTEBOOKS, copy_notebooks, run_all
+from browsers import console_errors
+from jupyter_lab import LabServer, Notebook, local_page
+from screenshots import NOTEBOOKS, copy_notebooks, run_all_cells
 
 
 def assert_no_outputs(name: str, least: int) -> None:
@@ -25,7 +25,7 @@ def assert_no_outputs(name: str, least: int) -> None:
     assert "widgets" not in notebook["metadata"]
 
 
-def executed(folder: Path, name: str, environment: Mapping[str, str]) -> Any:
+def execute_notebook(folder: Path, name: str, environment: Mapping[str, str]) -> Any:
     """Run a folder's notebook from top to bottom; what became of it lies there as ran.ipynb."""
     convert = ["nbconvert", "--to", "notebook", "--execute", "--output", "ran.ipynb", name]
     run = subprocess.run(
@@ -39,19 +39,19 @@ def executed(folder: Path, name: str, environment: Mapping[str, str]) -> Any:
     return nbformat.read(folder / "ran.ipynb", as_version=4)
 
 
-def printed(outputs: list[dict[str, Any]]) -> str:
+def printed_text(outputs: list[dict[str, Any]]) -> str:
     """All that cells print; an error of one fails."""
     errors = [f"{one['ename']}: {one['evalue']}" for one in outputs if "ename" in one]
     assert not errors, errors
     return "".join("".join(one["text"]) for one in outputs if one.get("name") == "stdout")
 
 
-class Ran:
+class ExecutedNotebook:
     """A notebook in JupyterLab, all its cells run; `errors` are what its page complains of."""
 
     def __init__(self, notebook: Notebook, errors: list[str], patience: float) -> None:
         self.notebook, self.errors = notebook, errors
-        run_all(notebook)
+        run_all_cells(notebook)
         notebook.wait(notebook.start("done = True"), patience)
         cells = notebook.page.evaluate(
             "() => [...window.lab.panel().content.model.cells].map(c => c.outputs?.toJSON() ?? [])"
@@ -60,14 +60,14 @@ class Ran:
 
 
 @contextmanager
-def opened(
-    lab: Lab, browser: Browser, name: str, width: int, height: int
+def open_notebook(
+    lab: LabServer, browser: Browser, name: str, width: int, height: int
 ) -> Iterator[tuple[Notebook, list[str]]]:
     """One of the project's notebooks in JupyterLab, and what its page complains of."""
     copy_notebooks(lab.root)
     with local_page(browser, viewport={"width": width, "height": height}) as page:
-        errors = complaints(page)
+        errors = console_errors(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        notebook = lab.notebook(page, name)
+        notebook = lab.open_notebook(page, name)
         yield notebook, errors
         notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")

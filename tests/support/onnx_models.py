@@ -39,13 +39,13 @@ def model_of(
     return helper.make_model(graph, opset_imports=imports, functions=list(functions), ir_version=8)
 
 
-def values(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
+def compute_values(graph: Graph, arrays: Sequence[Array]) -> dict[str, Array]:
     known = dict(zip(graph.inputs, arrays, strict=True))
     computed = run_graph(graph, known, [key.value for key in graph.keys])
     return {key.name: computed[key.value] for key in graph.keys}
 
 
-def small() -> onnx.ModelProto:
+def small_model() -> onnx.ModelProto:
     return model_of(
         [
             node("Conv", ["x", "w", "b"], ["c"], name="first", kernel_shape=[3, 3], pads=[1] * 4),

@@ -16,9 +16,9 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
-SUBSET = Path(__file__).resolve().parents[1] / "cnn_subset.json"
-RINGS = ("core", "extended", "models")
-DATA = Path(onnx.__file__).parents[1]  # where the suite's paths begin
+SUBSET_FILE = Path(__file__).resolve().parents[1] / "cnn_subset.json"
+SUBSETS = ("core", "extended", "models")
+TEST_DATA = Path(onnx.__file__).parents[1]  # where the suite's paths begin
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -28,9 +28,9 @@ class SuiteCase:
     """One case: where it belongs and what the suite says of it; `read` gives model and arrays."""
 
     name: str
-    ring: str
+    subset: str
     operator: str
-    expanded: bool
+    is_expanded: bool
 
     @property
     def test(self) -> Any:
@@ -52,9 +52,9 @@ class SuiteCase:
             folder = Path(self.test.model_dir)
             sets = sorted(folder.glob("test_data_set*"))
             return onnx.load(folder / "model.onnx"), [
-                (_stored(one, "input"), _stored(one, "output")) for one in sets
+                (_stored_arrays(one, "input"), _stored_arrays(one, "output")) for one in sets
             ]
-        return _light(DATA / self.test.url)
+        return _read_light_model(TEST_DATA / self.test.url)
 
 
 def _arrays(items: Sequence[Any]) -> Arrays:
@@ -68,12 +68,12 @@ def _tensor(file: Path) -> np.ndarray:
     return numpy_helper.to_array(onnx.load_tensor(file))
 
 
-def _stored(folder: Path, kind: str) -> Arrays:
+def _stored_arrays(folder: Path, kind: str) -> Arrays:
     files = sorted(folder.glob(f"{kind}_*.pb"), key=lambda f: int(f.stem.split("_")[1]))
     return tuple(_tensor(file) for file in files)
 
 
-def _light(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
+def _read_light_model(file: Path) -> tuple[onnx.ModelProto, list[tuple[Arrays, Arrays]]]:
     """A network whose weights are constants, with the suite's made-up input."""
     model = onnx.load(file)
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -97,10 +97,10 @@ def _tests() -> dict[str, Any]:
         return {test.name: test for kind in kinds for test in load_model_tests(kind=kind)}
 
 
-def suite(rings: Sequence[str] = RINGS, *, expanded: bool = True) -> Iterator[SuiteCase]:
+def suite_cases(subsets: Sequence[str] = SUBSETS, *, expanded: bool = True) -> Iterator[SuiteCase]:
     """The cases of these rings; expanded ones are operators decomposed by their function bodies."""
-    subset = json.loads(SUBSET.read_text("utf-8"))
-    for ring in rings:
+    subset = json.loads(SUBSET_FILE.read_text("utf-8"))
+    for ring in subsets:
         for operator, kinds in sorted(subset[ring].items()):
             for kind in ("plain", "expanded") if expanded else ("plain",):
                 for name in kinds[kind]:

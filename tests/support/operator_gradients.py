@@ -11,45 +11,45 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 import nbglcnn
-from gradients import FLOOR, TOLERANCE
+from gradient_checks import FLOOR, TOLERANCE
 
 OPSET = 24
 RNG = np.random.default_rng(0)
 SHAPE = (2, 5, 3)
 
 
-def between(low: float, high: float, *shape: int) -> np.ndarray:
+def uniform(low: float, high: float, *shape: int) -> np.ndarray:
     """Numbers between two, of SHAPE where none is given."""
     return RNG.uniform(low, high, shape or SHAPE).astype(np.float32)
 
 
-def floats(*numbers: float) -> np.ndarray:
+def float_vector(*numbers: float) -> np.ndarray:
     """A vector."""
     return np.array(numbers, np.float32)
 
 
-def number(value: float) -> np.ndarray:
+def scalar(value: float) -> np.ndarray:
     """An array of no axes."""
     return np.array(value, np.float32)
 
 
-def ints(*numbers: int) -> np.ndarray:
+def int_vector(*numbers: int) -> np.ndarray:
     """A vector of integers, as axes are given."""
     return np.array(numbers, np.int64)
 
 
-def randoms(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+def random_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     """Arrays of numbers from -1 to 1."""
-    return [between(-1, 1, *shape) for shape in shapes]
+    return [uniform(-1, 1, *shape) for shape in shapes]
 
 
-def along(function: Callable[..., Tensor], *arguments: Any) -> Callable[[Tensor], Tensor]:
+def with_arguments(function: Callable[..., Tensor], *arguments: Any) -> Callable[[Tensor], Tensor]:
     """The function of its first argument."""
     return lambda x: function(x, *arguments)
 
 
 @dataclass(frozen=True)
-class Row:
+class GradientCase:
     """An operator's node, and the torch function of its inputs that are fed.
 
     Arrays of float32 are fed at run time; those numbered in `constants`, and others, are constants.
@@ -57,13 +57,13 @@ class Row:
     """
 
     op: str
-    right: Callable[..., Tensor]
+    reference: Callable[..., Tensor]
     inputs: Sequence[np.ndarray | None]
     attributes: dict[str, Any] = field(default_factory=dict)
     constants: Sequence[int] = ()
-    others: Sequence[str] = ()  # names of further outputs
+    other_outputs: Sequence[str] = ()  # names of further outputs
 
-    def fed(self) -> list[int]:
+    def fed_inputs(self) -> list[int]:
         """The positions of the inputs that are fed."""
         return [
             k
@@ -72,7 +72,7 @@ class Row:
         ]
 
 
-def assert_rows(rows: Sequence[Row], tolerance: float = TOLERANCE) -> None:
+def assert_operator_gradients(rows: Sequence[GradientCase], tolerance: float = TOLERANCE) -> None:
     """Each row's inputs have torch's gradients of its output times factors, in float64.
 
     To `tolerance` of each tensor's maximum, or as near as torch's own float32 is; what is infinite
@@ -88,17 +88,17 @@ def assert_rows(rows: Sequence[Row], tolerance: float = TOLERANCE) -> None:
         for k, one in enumerate(row.inputs):
             name = "" if one is None else f"{row.op}_{number}_{k}"
             names.append(name)
-            if k in row.fed():
+            if k in row.fed_inputs():
                 fed[name] = one
                 inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, one.shape))
             elif one is not None:
                 initializers.append(numpy_helper.from_array(one, name))
         y = f"y{number}"
-        outputs = [y, *(one and f"{y}_{one}" for one in row.others)]
+        outputs = [y, *(one and f"{y}_{one}" for one in row.other_outputs)]
         nodes.append(helper.make_node(row.op, names, outputs, **row.attributes))
-        given = [fed[names[k]] for k in row.fed()]
+        given = [fed[names[k]] for k in row.fed_inputs()]
         with torch.no_grad():
-            shape = row.right(*map(torch.tensor, given)).shape
+            shape = row.reference(*map(torch.tensor, given)).shape
         factors = rng.uniform(0.3, 2, shape) * rng.choice([-1, 1], shape)
         factors = np.asarray(factors, np.float32)
         initializers.append(numpy_helper.from_array(factors, f"factors{number}"))
@@ -107,8 +107,8 @@ def assert_rows(rows: Sequence[Row], tolerance: float = TOLERANCE) -> None:
         sums.append(f"{y}s")
         for dtype, found in ((torch.float64, right), (torch.float32, single)):
             tensors = [torch.tensor(one, dtype=dtype, requires_grad=True) for one in given]
-            (row.right(*tensors) * torch.tensor(factors, dtype=dtype)).sum().backward()
-            for k, one in zip(row.fed(), tensors, strict=True):
+            (row.reference(*tensors) * torch.tensor(factors, dtype=dtype)).sum().backward()
+            for k, one in zip(row.fed_inputs(), tensors, strict=True):
                 gradient = torch.zeros_like(one) if one.grad is None else one.grad
                 found[names[k]] = gradient.double().numpy()
     nodes.append(helper.make_node("Sum", sums, ["sum"]))
@@ -123,12 +123,14 @@ def assert_rows(rows: Sequence[Row], tolerance: float = TOLERANCE) -> None:
     problems = [
         f"{name}: {problem}"
         for name in fed
-        if (problem := difference(found[name], right[name], single[name], tolerance))
+        if (problem := gradient_error(found[name], right[name], single[name], tolerance))
     ]
     assert not problems, "\n".join(problems)
 
 
-def difference(found: np.ndarray, right: np.ndarray, single: np.ndarray, tolerance: float) -> str:
+def gradient_error(
+    found: np.ndarray, right: np.ndarray, single: np.ndarray, tolerance: float
+) -> str:
     """What is wrong with a gradient; "" for nothing."""
     if found.shape != right.shape:
         return f"shape {found.shape}, not {right.shape}"

@@ -22,12 +22,12 @@ P3 = ((0.51512, 0.2412, -0.00105), (0.29198, 0.69225, 0.04189), (0.1571, 0.06657
 D50 = (0.9642, 1.0, 0.8249)
 
 
-def pixels(channels: int, seed: int = 1) -> np.ndarray:
+def random_pixels(channels: int, seed: int = 1) -> np.ndarray:
     """Rough pixels that no turn and no mirror leaves as they are."""
     return np.random.default_rng(seed).integers(0, 256, (HEIGHT, WIDTH, channels), np.uint8)
 
 
-def smooth(mode: str = "RGB") -> Image.Image:
+def smooth_image(mode: str = "RGB") -> Image.Image:
     """For files that lose a little: JPEG."""
     small = Image.fromarray(np.random.default_rng(2).integers(0, 256, (2, 3, 4), np.uint8), "RGBA")
     return small.convert("RGB").resize((48, 32), Image.Resampling.BICUBIC).convert(mode)
@@ -38,20 +38,24 @@ Triple = tuple[float, float, float]
 
 def display_p3() -> bytes:
     """An ICC profile of Display P3: its primaries, and sRGB's curve as a table."""
-    table = np.rint(linear(np.linspace(0, 1, 1024)) * 65535).astype(">u2")
-    return profile(P3, b"curv" + bytes(4) + struct.pack(">I", len(table)) + table.tobytes())
+    table = np.rint(srgb_to_linear(np.linspace(0, 1, 1024)) * 65535).astype(">u2")
+    return icc_profile(P3, b"curv" + bytes(4) + struct.pack(">I", len(table)) + table.tobytes())
 
 
-def of_gamma(gamma: float, primaries: tuple[Triple, ...] = ()) -> bytes:
+def gamma_profile(gamma: float, primaries: tuple[Triple, ...] = ()) -> bytes:
     """An ICC profile of a power, of greys or of colours."""
-    return profile(primaries, b"curv" + bytes(4) + struct.pack(">IHxx", 1, round(gamma * 256)))
+    return icc_profile(primaries, b"curv" + bytes(4) + struct.pack(">IHxx", 1, round(gamma * 256)))
 
 
-def profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
+def icc_profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
     """An ICC profile with one curve for all channels; of greys without primaries."""
-    tags = {b"wtpt": _xyz(D50), b"desc": _described("a test"), b"cprt": b"text" + bytes(5)}
+    tags = {
+        b"wtpt": _xyz_tag(D50),
+        b"desc": _description_tag("a test"),
+        b"cprt": b"text" + bytes(5),
+    }
     for letter, primary in zip(b"rgb", primaries, strict=False):
-        tags[bytes([letter]) + b"XYZ"] = _xyz(primary)
+        tags[bytes([letter]) + b"XYZ"] = _xyz_tag(primary)
         tags[bytes([letter]) + b"TRC"] = curve
     if not primaries:
         tags[b"kTRC"] = curve
@@ -61,20 +65,20 @@ def profile(primaries: tuple[Triple, ...], curve: bytes) -> bytes:
         body += data + bytes(-len(data) % 4)
     header = struct.pack(
         ">I4sI4s4s4s12x4s28x3i48x", 128 + len(index) + len(body), b"", 0x02400000, b"mntr",
-        b"RGB " if primaries else b"GRAY", b"XYZ ", b"acsp", *_fixed(D50),
+        b"RGB " if primaries else b"GRAY", b"XYZ ", b"acsp", *_fixed_point(D50),
     )  # fmt: skip
     return header + index + body
 
 
-def _fixed(numbers: tuple[float, ...]) -> list[int]:
+def _fixed_point(numbers: tuple[float, ...]) -> list[int]:
     return [round(number * 65536) for number in numbers]
 
 
-def _xyz(numbers: tuple[float, ...]) -> bytes:
-    return b"XYZ " + bytes(4) + struct.pack(">3i", *_fixed(numbers))
+def _xyz_tag(numbers: tuple[float, ...]) -> bytes:
+    return b"XYZ " + bytes(4) + struct.pack(">3i", *_fixed_point(numbers))
 
 
-def _described(text: str) -> bytes:
+def _description_tag(text: str) -> bytes:
     return b"desc" + bytes(4) + struct.pack(">I", len(text) + 1) + text.encode() + bytes(79)
 
 
@@ -91,14 +95,14 @@ def deep_png(samples: np.ndarray, kind: int) -> bytes:
     )
 
 
-def saved(image: Image.Image, kind: str, **more: Any) -> bytes:
+def encode_image(image: Image.Image, kind: str, **more: Any) -> bytes:
     """The bytes of a file."""
     file = io.BytesIO()
     image.save(file, kind, **more)
     return file.getvalue()
 
 
-def turned(orientation: int) -> Image.Exif:
+def orientation_exif(orientation: int) -> Image.Exif:
     """EXIF data of a camera that was held so."""
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
@@ -109,38 +113,39 @@ def turned(orientation: int) -> Image.Exif:
 class PictureFile:
     """A file, and what its pixels are: (3, height, width) from 0 to 1.
 
-    Decoders of other makers may differ by `steps` of 255; a browser reads it unless `tiff`.
+    Decoders of other makers may differ by `tolerance_steps` of 255; a browser reads it unless
+    `is_tiff`.
     """
 
     content: bytes
-    wanted: np.ndarray
-    steps: float = 0
-    page_steps: float = 0
+    expected: np.ndarray
+    tolerance_steps: float = 0
+    page_tolerance: float = 0
 
     @property
-    def tiff(self) -> bool:
+    def is_tiff(self) -> bool:
         return self.content[:2] in (b"II", b"MM")
 
 
-def opaque(array: np.ndarray) -> np.ndarray:
+def input_pixels(array: np.ndarray) -> np.ndarray:
     """Pixels of 8 bits, (height, width) or (height, width, 3), as they have to go in."""
     rgb = np.repeat(array[..., None], 3, 2) if array.ndim == 2 else array
     return (rgb.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)
 
 
-def on_black(array: np.ndarray) -> np.ndarray:
+def composite_on_black(array: np.ndarray) -> np.ndarray:
     """Pixels (height, width, 4), multiplied by alpha and rounded."""
     whole = array.astype(int)
-    return opaque((whole[..., :3] * whole[..., 3:] + 127) // 255)
+    return input_pixels((whole[..., :3] * whole[..., 3:] + 127) // 255)
 
 
-def of_16_bits(array: np.ndarray) -> np.ndarray:
+def grey16_pixels(array: np.ndarray) -> np.ndarray:
     grey = array.astype(np.float32) / np.float32(65535)
     return np.stack([grey] * 3)
 
 
 # How pixels lie when they are seen, by the number in EXIF data.
-TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+ORIENTATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
     4: lambda a: a[::-1],
@@ -153,42 +158,44 @@ TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
 SRGB = ((0.43607, 0.22249, 0.01392), (0.38515, 0.71687, 0.09708), (0.14307, 0.06061, 0.71410))
 
 
-def linear(levels: np.ndarray) -> np.ndarray:
+def srgb_to_linear(levels: np.ndarray) -> np.ndarray:
     return np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
 
 
-def encoded(light: np.ndarray) -> np.ndarray:
+def linear_to_srgb(light: np.ndarray) -> np.ndarray:
     """Light from 0 to 1 as bytes of sRGB."""
     bent = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
     return np.rint(255 * bent).astype(np.uint8)
 
 
-def from_p3(array: np.ndarray) -> np.ndarray:
+def p3_to_srgb(array: np.ndarray) -> np.ndarray:
     """Pixels of Display P3 in sRGB, by the formulas."""
-    return encoded(np.clip(linear(array / 255) @ np.array(P3) @ np.linalg.inv(SRGB), 0, 1))
+    return linear_to_srgb(
+        np.clip(srgb_to_linear(array / 255) @ np.array(P3) @ np.linalg.inv(SRGB), 0, 1)
+    )
 
 
-def read(content: bytes, mode: str = "RGB") -> np.ndarray:
+def read_with_pillow(content: bytes, mode: str = "RGB") -> np.ndarray:
     """What Pillow reads of a file that it has written, with nothing done to it."""
     with Image.open(io.BytesIO(content)) as image:
         return np.asarray(image.convert(mode))
 
 
 @cache
-def files() -> dict[str, PictureFile]:
+def picture_files() -> dict[str, PictureFile]:
     """By name, which says what it is."""
-    rgb, rgba, grey = pixels(3), pixels(4), pixels(1)[..., 0]
+    rgb, rgba, grey = random_pixels(3), random_pixels(4), random_pixels(1)[..., 0]
     found = {
-        **_png(rgb, rgba, grey),
-        **_moving(rgb, rgba),
-        **_jpeg(),
-        **_tiff(rgb, rgba),
-        "rgb.bmp": PictureFile(saved(Image.fromarray(rgb), "bmp"), opaque(rgb)),
+        **_png_files(rgb, rgba, grey),
+        **_animated_files(rgb, rgba),
+        **_jpeg_files(),
+        **_tiff_files(rgb, rgba),
+        "rgb.bmp": PictureFile(encode_image(Image.fromarray(rgb), "bmp"), input_pixels(rgb)),
     }
     return found
 
 
-def _png(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str, PictureFile]:
+def _png_files(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str, PictureFile]:
     colour, shade = Image.fromarray(rgb), Image.fromarray(grey)
     clear = Image.fromarray(rgba, "RGBA")
     palette = colour.quantize(16)
@@ -211,131 +218,164 @@ def _png(rgb: np.ndarray, rgba: np.ndarray, grey: np.ndarray) -> dict[str, Pictu
     la_pixels = np.concatenate([np.repeat(grey[..., None], 3, 2), rgba[..., 3:]], 2)
 
     def file(image: Image.Image, wanted: np.ndarray, steps: float = 0, **more: Any) -> PictureFile:
-        return PictureFile(saved(image, "png", **more), wanted, steps, 2 * steps)
+        return PictureFile(encode_image(image, "png", **more), wanted, steps, 2 * steps)
 
     return {
-        "rgb.png": file(colour, opaque(rgb)),
-        "grey.png": file(shade, opaque(grey)),
-        "one bit.png": file(one_bit, opaque(np.asarray(one_bit) * np.uint8(255))),
-        "grey and alpha.png": file(la, on_black(la_pixels)),
-        "rgba.png": file(clear, on_black(rgba)),
-        "palette.png": file(palette, opaque(listed)),
+        "rgb.png": file(colour, input_pixels(rgb)),
+        "grey.png": file(shade, input_pixels(grey)),
+        "one bit.png": file(one_bit, input_pixels(np.asarray(one_bit) * np.uint8(255))),
+        "grey and alpha.png": file(la, composite_on_black(la_pixels)),
+        "rgba.png": file(clear, composite_on_black(rgba)),
+        "palette.png": file(palette, input_pixels(listed)),
         "palette with alphas.png": file(
             palette,
-            on_black(np.concatenate([listed, alphas[indices][..., None]], 2)),
+            composite_on_black(np.concatenate([listed, alphas[indices][..., None]], 2)),
             transparency=alphas[:5].tobytes(),
         ),
         "palette with one transparent.png": file(
-            palette, on_black(np.concatenate([listed, single], 2)), transparency=3
+            palette, composite_on_black(np.concatenate([listed, single], 2)), transparency=3
         ),
         "rgb with tRNS.png": file(
             colour,
-            on_black(np.concatenate([rgb, half], 2)),
+            composite_on_black(np.concatenate([rgb, half], 2)),
             transparency=tuple(map(int, rgb[0, 0])),
         ),
         "grey with tRNS.png": file(
             shade,
-            on_black(np.concatenate([np.repeat(grey[..., None], 3, 2), dark], 2)),
+            composite_on_black(np.concatenate([np.repeat(grey[..., None], 3, 2), dark], 2)),
             transparency=int(grey[0, 0]),
         ),
-        "16 bits grey.png": PictureFile(saved(deep, "png"), of_16_bits(wide[..., 0]), 0, 2),
-        "16 bits rgb.png": PictureFile(deep_png(wide[..., :3], 2), opaque(high[..., :3])),
-        "16 bits rgba.png": PictureFile(deep_png(wide, 6), on_black(high)),
-        "turned.png": file(colour, opaque(TURNS[6](rgb)), exif=turned(6)),
-        "turned rgba.png": file(clear, on_black(TURNS[7](rgba)), exif=turned(7)),
-        "srgb.png": file(colour, opaque(rgb), icc_profile=srgb),
-        "p3.png": file(colour, opaque(from_p3(rgb)), 1, **p3),
-        "p3 rgba.png": file(
-            clear, on_black(np.concatenate([from_p3(rgba[..., :3]), rgba[..., 3:]], 2)), 1, **p3
+        "16 bits grey.png": PictureFile(
+            encode_image(deep, "png"), grey16_pixels(wide[..., 0]), 0, 2
         ),
-        "p3 palette.png": file(palette, opaque(from_p3(listed)), 1, **p3),
-        "p3 grey.png": file(shade, opaque(grey), 1, **p3),
+        "16 bits rgb.png": PictureFile(deep_png(wide[..., :3], 2), input_pixels(high[..., :3])),
+        "16 bits rgba.png": PictureFile(deep_png(wide, 6), composite_on_black(high)),
+        "turned.png": file(colour, input_pixels(ORIENTATIONS[6](rgb)), exif=orientation_exif(6)),
+        "turned rgba.png": file(
+            clear, composite_on_black(ORIENTATIONS[7](rgba)), exif=orientation_exif(7)
+        ),
+        "srgb.png": file(colour, input_pixels(rgb), icc_profile=srgb),
+        "p3.png": file(colour, input_pixels(p3_to_srgb(rgb)), 1, **p3),
+        "p3 rgba.png": file(
+            clear,
+            composite_on_black(np.concatenate([p3_to_srgb(rgba[..., :3]), rgba[..., 3:]], 2)),
+            1,
+            **p3,
+        ),
+        "p3 palette.png": file(palette, input_pixels(p3_to_srgb(listed)), 1, **p3),
+        "p3 grey.png": file(shade, input_pixels(grey), 1, **p3),
         "grey of gamma 1.8.png": file(
-            shade, opaque(encoded((grey / 255) ** 1.8)), 1, icc_profile=of_gamma(1.8)
+            shade,
+            input_pixels(linear_to_srgb((grey / 255) ** 1.8)),
+            1,
+            icc_profile=gamma_profile(1.8),
         ),
         "grey by a profile of colours.png": file(
-            shade, opaque(encoded((grey / 255) ** 1.8)), 1, icc_profile=of_gamma(1.8, SRGB)
+            shade,
+            input_pixels(linear_to_srgb((grey / 255) ** 1.8)),
+            1,
+            icc_profile=gamma_profile(1.8, SRGB),
         ),
-        "colours by a profile of greys.png": file(colour, opaque(rgb), icc_profile=of_gamma(1.8)),
-        "p3 turned.png": file(colour, opaque(TURNS[5](from_p3(rgb))), 1, exif=turned(5), **p3),
-        "damaged profile.png": file(colour, opaque(rgb), icc_profile=b"no profile" * 20),
-        "gamma and primaries.png": file(colour, opaque(rgb), pnginfo=gamma),
+        "colours by a profile of greys.png": file(
+            colour, input_pixels(rgb), icc_profile=gamma_profile(1.8)
+        ),
+        "p3 turned.png": file(
+            colour,
+            input_pixels(ORIENTATIONS[5](p3_to_srgb(rgb))),
+            1,
+            exif=orientation_exif(5),
+            **p3,
+        ),
+        "damaged profile.png": file(colour, input_pixels(rgb), icc_profile=b"no profile" * 20),
+        "gamma and primaries.png": file(colour, input_pixels(rgb), pnginfo=gamma),
     }
 
 
-def _moving(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
+def _animated_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
     """Of animated ones the first frame."""
     colour, clear = Image.fromarray(rgb), Image.fromarray(rgba, "RGBA")
     palette = colour.quantize(16)
     listed = np.asarray(palette.convert("RGB"))
     alpha = np.where(np.asarray(palette) == 2, 0, 255).astype(np.uint8)[..., None]
-    others = [Image.fromarray(pixels(3, seed)) for seed in (5, 6)]
+    others = [Image.fromarray(random_pixels(3, seed)) for seed in (5, 6)]
     frames = {"save_all": True, "append_images": others, "duration": 100}
     lossless = {"lossless": True, "exact": True}
-    gif = saved(colour, "gif", **frames)
+    gif = encode_image(colour, "gif", **frames)
     webp = {
-        "lossless.webp": (colour, opaque(rgb), {}),
-        "rgba.webp": (clear, on_black(rgba), {}),
-        "animated.webp": (colour, opaque(rgb), frames),
+        "lossless.webp": (colour, input_pixels(rgb), {}),
+        "rgba.webp": (clear, composite_on_black(rgba), {}),
+        "animated.webp": (colour, input_pixels(rgb), frames),
         **{
-            f"turned {k}.webp": (colour, opaque(TURNS[k](rgb)), {"exif": turned(k)})
+            f"turned {k}.webp": (
+                colour,
+                input_pixels(ORIENTATIONS[k](rgb)),
+                {"exif": orientation_exif(k)},
+            )
             for k in range(2, 9)
         },
     }
     return {
-        "still.gif": PictureFile(saved(palette, "gif"), opaque(listed)),
+        "still.gif": PictureFile(encode_image(palette, "gif"), input_pixels(listed)),
         "transparent.gif": PictureFile(
-            saved(palette, "gif", transparency=2), on_black(np.concatenate([listed, alpha], 2))
+            encode_image(palette, "gif", transparency=2),
+            composite_on_black(np.concatenate([listed, alpha], 2))
         ),
-        "animated.gif": PictureFile(gif, opaque(read(gif))),
-        "animated.png": PictureFile(saved(colour, "png", **frames), opaque(rgb)),
+        "animated.gif": PictureFile(gif, input_pixels(read_with_pillow(gif))),
+        "animated.png": PictureFile(encode_image(colour, "png", **frames), input_pixels(rgb)),
         **{
-            name: PictureFile(saved(image, "webp", **more, **lossless), wanted)
+            name: PictureFile(encode_image(image, "webp", **more, **lossless), wanted)
             for name, (image, wanted, more) in webp.items()
         },
         "p3.webp": PictureFile(
-            saved(colour, "webp", icc_profile=display_p3(), **lossless),
-            opaque(from_p3(rgb)), 1, 2,
+            encode_image(colour, "webp", icc_profile=display_p3(), **lossless),
+            input_pixels(p3_to_srgb(rgb)), 1, 2,
         ),
     }  # fmt: skip
 
 
-def _jpeg() -> dict[str, PictureFile]:
+def _jpeg_files() -> dict[str, PictureFile]:
     """Decoders round in their own way, by a step or two."""
 
     def file(mode: str = "RGB", **more: Any) -> bytes:
-        return saved(smooth(mode), "jpeg", quality=95, subsampling=0, **more)
+        return encode_image(smooth_image(mode), "jpeg", quality=95, subsampling=0, **more)
 
-    seen = read(file())
+    seen = read_with_pillow(file())
     cmyk = file("CMYK")
-    inks = 255 - read(cmyk, "CMYK").astype(int)
+    inks = 255 - read_with_pillow(cmyk, "CMYK").astype(int)
     mixed = np.rint(inks[..., :3] * inks[..., 3:] / 255).astype(np.uint8)
     return {
-        "rgb.jpg": PictureFile(file(), opaque(seen), 0, 2),
-        "grey.jpg": PictureFile(file("L"), opaque(read(file("L"), "L")), 0, 2),
-        "cmyk.jpg": PictureFile(cmyk, opaque(mixed), 1, 2),
-        "progressive.jpg": PictureFile(file(progressive=True), opaque(seen), 0, 2),
-        "p3.jpg": PictureFile(file(icc_profile=display_p3()), opaque(from_p3(seen)), 2, 3),
+        "rgb.jpg": PictureFile(file(), input_pixels(seen), 0, 2),
+        "grey.jpg": PictureFile(file("L"), input_pixels(read_with_pillow(file("L"), "L")), 0, 2),
+        "cmyk.jpg": PictureFile(cmyk, input_pixels(mixed), 1, 2),
+        "progressive.jpg": PictureFile(file(progressive=True), input_pixels(seen), 0, 2),
+        "p3.jpg": PictureFile(file(icc_profile=display_p3()), input_pixels(p3_to_srgb(seen)), 2, 3),
         **{
-            f"turned {k}.jpg": PictureFile(file(exif=turned(k)), opaque(TURNS[k](seen)), 0, 2)
+            f"turned {k}.jpg": PictureFile(
+                file(exif=orientation_exif(k)), input_pixels(ORIENTATIONS[k](seen)), 0, 2
+            )
             for k in range(2, 9)
         },
     }
 
 
-def _tiff(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
+def _tiff_files(rgb: np.ndarray, rgba: np.ndarray) -> dict[str, PictureFile]:
     wide = np.random.default_rng(3).integers(0, 65536, (HEIGHT, WIDTH))
     floats = np.random.default_rng(4).random((HEIGHT, WIDTH), np.float32)
     big = Image.frombytes("I;16B", (WIDTH, HEIGHT), wide.astype(">u2").tobytes())
     return {
-        "rgb.tif": PictureFile(saved(Image.fromarray(rgb), "tiff"), opaque(rgb)),
+        "rgb.tif": PictureFile(encode_image(Image.fromarray(rgb), "tiff"), input_pixels(rgb)),
         "turned.tif": PictureFile(
-            saved(Image.fromarray(rgb), "tiff", exif=turned(6)), opaque(TURNS[6](rgb))
+            encode_image(Image.fromarray(rgb), "tiff", exif=orientation_exif(6)),
+            input_pixels(ORIENTATIONS[6](rgb)),
         ),
-        "rgba.tif": PictureFile(saved(Image.fromarray(rgba, "RGBA"), "tiff"), on_black(rgba)),
+        "rgba.tif": PictureFile(
+            encode_image(Image.fromarray(rgba, "RGBA"), "tiff"), composite_on_black(rgba)
+        ),
         "16 bits.tif": PictureFile(
-            saved(Image.fromarray(wide.astype(np.uint16)), "tiff"), of_16_bits(wide)
+            encode_image(Image.fromarray(wide.astype(np.uint16)), "tiff"), grey16_pixels(wide)
         ),
-        "16 bits big-endian.tif": PictureFile(saved(big, "tiff"), of_16_bits(wide)),
-        "floats.tif": PictureFile(saved(Image.fromarray(floats), "tiff"), np.stack([floats] * 3)),
+        "16 bits big-endian.tif": PictureFile(encode_image(big, "tiff"), grey16_pixels(wide)),
+        "floats.tif": PictureFile(
+            encode_image(Image.fromarray(floats), "tiff"), np.stack([floats] * 3)
+        ),
     }

@@ -12,13 +12,13 @@ import numpy as np
 from playwright.sync_api import Browser, Page, Playwright
 
 import nbglcnn
-from browsers import EMPTY, chromium_arguments, complaints, find_chromium, serving
+from browsers import EMPTY_PAGE, chromium_arguments, console_errors, find_chromium, serve_files
 from nbglcnn.plan.schema import Plan
-from nbglcnn.runtime.session import stored
+from nbglcnn.runtime.session import to_float32
 
 RUNTIME = Path(nbglcnn.__file__).with_name("static") / "runtime.js"
-PATIENCE_S = 120  # for one Plan, compiled and run by a renderer without a GPU
-START = """async () => {
+TIMEOUT_S = 120  # for one Plan, compiled and run by a renderer without a GPU
+OPEN_DEVICE = """async () => {
   const { load, openDevice } = await import("/runtime.js");
   const device = openDevice();
   const floats = (text) => new Float32Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
@@ -42,7 +42,7 @@ START = """async () => {
     }
   };
 }"""  # noqa: E501
-RUN = """([patience, ...given]) => Promise.race([
+RUN_PLAN = """([patience, ...given]) => Promise.race([
   window.runPlan(...given),
   new Promise((_, no) => setTimeout(() => no(new Error(`no answer in ${patience} ms`)), patience)),
 ])"""
@@ -61,14 +61,14 @@ class PlanPage:
         """The Plan's outputs for these inputs."""
         header = plan.header
         inputs = [
-            [record.key, base64.b64encode(stored(record.key, array).tobytes()).decode()]
+            [record.key, base64.b64encode(to_float32(record.key, array).tobytes()).decode()]
             for record, array in zip(header.inputs, arrays, strict=True)
         ]
         url = f"/{next(self._numbers)}.plan"
         self._files[url] = plan.to_bytes()
         try:
-            page = self._opened()
-            found = page.evaluate(RUN, [PATIENCE_S * 1000, url, inputs, list(header.outputs)])
+            page = self._open_page()
+            found = page.evaluate(RUN_PLAN, [TIMEOUT_S * 1000, url, inputs, list(header.outputs)])
             if self._errors:
                 raise RuntimeError(f"the page's console has {self._errors[:3]}")
         except BaseException:
@@ -91,20 +91,22 @@ class PlanPage:
         self._page = None
         self._errors.clear()
 
-    def _opened(self) -> Page:
+    def _open_page(self) -> Page:
         if self._page is None:
             self._page = self._browser.new_page()
-            self._errors = complaints(self._page)
+            self._errors = console_errors(self._page)
             self._page.goto(self._address)
-            self._page.evaluate(START)
+            self._page.evaluate(OPEN_DEVICE)
         return self._page
 
 
 @contextmanager
-def plan_pages(playwright: Playwright, renderers: tuple[str, ...]) -> Iterator[dict[str, PlanPage]]:
+def open_plan_pages(
+    playwright: Playwright, renderers: tuple[str, ...]
+) -> Iterator[dict[str, PlanPage]]:
     """A PlanPage for each of these renderers ("swiftshader", "llvmpipe")."""
-    files = {"/": EMPTY, "/runtime.js": RUNTIME.read_bytes()}
-    with serving(files.get) as address:
+    files = {"/": EMPTY_PAGE, "/runtime.js": RUNTIME.read_bytes()}
+    with serve_files(files.get) as address:
         browsers = {
             name: playwright.chromium.launch(
                 executable_path=find_chromium(), args=chromium_arguments(name)

@@ -7,17 +7,19 @@ from torch import Tensor
 
 from operator_gradients import (
     RNG,
-    Row,
-    along,
-    between,
-    floats,
-    ints,
-    number,
-    randoms,
+    GradientCase,
+    float_vector,
+    int_vector,
+    random_arrays,
+    scalar,
+    uniform,
+    with_arguments,
 )
 
-WIDE = np.concatenate([between(-5, 5, 31), floats(0, 1, -1, 3, -3, 0.5, -0.5, 30, -30)])
-EDGE = floats(-3, 3, -2.5, 2.5, 0, -0.5, 0.5, 1, -1, 0.2)
+WIDE_VALUES = np.concatenate(
+    [uniform(-5, 5, 31), float_vector(0, 1, -1, 3, -3, 0.5, -0.5, 30, -30)]
+)
+EDGE_VALUES = float_vector(-3, 3, -2.5, 2.5, 0, -0.5, 0.5, 1, -1, 0.2)
 
 
 def selu(x: Tensor, alpha: float, gamma: float) -> Tensor:
@@ -25,71 +27,82 @@ def selu(x: Tensor, alpha: float, gamma: float) -> Tensor:
 
 
 ACTIVATIONS = [
-    Row("Relu", F.relu, [WIDE]),
-    Row("LeakyRelu", lambda x: F.leaky_relu(x, 0.2), [WIDE], {"alpha": 0.2}),
-    Row("LeakyRelu", lambda x: torch.where(x > 0, x, -0.3 * x), [WIDE], {"alpha": -0.3}),
-    Row("ThresholdedRelu", lambda x: F.threshold(x, 0.5, 0), [EDGE], {"alpha": 0.5}),
-    Row("ThresholdedRelu", lambda x: F.threshold(x, -0.5, 0), [EDGE], {"alpha": -0.5}),
-    Row("Elu", lambda x: F.elu(x, 0.7), [WIDE], {"alpha": 0.7}),
-    Row("Elu", lambda x: F.elu(x, -0.7), [WIDE], {"alpha": -0.7}),
-    Row("Celu", lambda x: F.celu(x, 0.7), [WIDE], {"alpha": 0.7}),
-    Row("Celu", F.celu, [WIDE]),
-    Row("Selu", F.selu, [WIDE]),
-    Row("Selu", lambda x: selu(x, -0.5, 1.2), [WIDE], {"alpha": -0.5, "gamma": 1.2}),
-    Row("Selu", lambda x: selu(x, 0.5, 1.2), [WIDE], {"alpha": 0.5, "gamma": 1.2}),
-    Row("Sigmoid", torch.sigmoid, [WIDE]),
-    Row("Tanh", torch.tanh, [WIDE]),
-    Row("HardSigmoid", F.hardsigmoid, [WIDE], {"alpha": 1 / 6, "beta": 0.5}),
-    Row("HardSigmoid", lambda x: (-0.3 * x + 0.4).clamp(0, 1), [between(-5, 5)],
-        {"alpha": -0.3, "beta": 0.4}),
-    Row("HardSwish", F.hardswish, [WIDE]),
-    Row("Swish", F.silu, [WIDE]),
-    Row("Swish", lambda x: x * torch.sigmoid(-1.7 * x), [WIDE], {"alpha": -1.7}),
-    Row("Softplus", F.softplus, [WIDE]),
-    Row("Softplus", F.softplus, [between(-9, -6)]),
-    Row("Softsign", F.softsign, [WIDE]),
-    Row("Softsign", F.softsign, [between(90, 99)]),
-    Row("Mish", F.mish, [WIDE]),
-    Row("Mish", F.mish, [between(-20, -10)]),
-    Row("Clip", lambda x: x.clamp(-0.5, 0.5), [EDGE, number(-0.5), number(0.5)], {}, (1, 2)),
-    Row("Clip", lambda x: x.clamp(min=0.5), [EDGE, number(0.5)], {}, (1,)),
-    Row("Clip", lambda x: x.clamp(max=0.5), [EDGE, None, number(0.5)], {}, (2,)),
-    Row("Gelu", F.gelu, [WIDE]),
-    Row("Gelu", lambda x: F.gelu(x, approximate="tanh"), [WIDE], {"approximate": "tanh"}),
-    Row("Shrink", lambda x: F.hardshrink(x, 0.5), [EDGE], {"lambd": 0.5}),
-    Row("Shrink", lambda x: F.softshrink(x, 0.7), [EDGE], {"lambd": 0.7, "bias": 0.7}),
+    GradientCase("Relu", F.relu, [WIDE_VALUES]),
+    GradientCase("LeakyRelu", lambda x: F.leaky_relu(x, 0.2), [WIDE_VALUES], {"alpha": 0.2}),
+    GradientCase("LeakyRelu", lambda x: torch.where(x > 0, x, -0.3 * x), [WIDE_VALUES],
+                 {"alpha": -0.3}),
+    GradientCase("ThresholdedRelu", lambda x: F.threshold(x, 0.5, 0), [EDGE_VALUES],
+                 {"alpha": 0.5}),
+    GradientCase("ThresholdedRelu", lambda x: F.threshold(x, -0.5, 0), [EDGE_VALUES],
+                 {"alpha": -0.5}),
+    GradientCase("Elu", lambda x: F.elu(x, 0.7), [WIDE_VALUES], {"alpha": 0.7}),
+    GradientCase("Elu", lambda x: F.elu(x, -0.7), [WIDE_VALUES], {"alpha": -0.7}),
+    GradientCase("Celu", lambda x: F.celu(x, 0.7), [WIDE_VALUES], {"alpha": 0.7}),
+    GradientCase("Celu", F.celu, [WIDE_VALUES]),
+    GradientCase("Selu", F.selu, [WIDE_VALUES]),
+    GradientCase("Selu", lambda x: selu(x, -0.5, 1.2), [WIDE_VALUES],
+                 {"alpha": -0.5, "gamma": 1.2}),
+    GradientCase("Selu", lambda x: selu(x, 0.5, 1.2), [WIDE_VALUES], {"alpha": 0.5, "gamma": 1.2}),
+    GradientCase("Sigmoid", torch.sigmoid, [WIDE_VALUES]),
+    GradientCase("Tanh", torch.tanh, [WIDE_VALUES]),
+    GradientCase("HardSigmoid", F.hardsigmoid, [WIDE_VALUES], {"alpha": 1 / 6, "beta": 0.5}),
+    GradientCase("HardSigmoid", lambda x: (-0.3 * x + 0.4).clamp(0, 1), [uniform(-5, 5)],
+                 {"alpha": -0.3, "beta": 0.4}),
+    GradientCase("HardSwish", F.hardswish, [WIDE_VALUES]),
+    GradientCase("Swish", F.silu, [WIDE_VALUES]),
+    GradientCase("Swish", lambda x: x * torch.sigmoid(-1.7 * x), [WIDE_VALUES], {"alpha": -1.7}),
+    GradientCase("Softplus", F.softplus, [WIDE_VALUES]),
+    GradientCase("Softplus", F.softplus, [uniform(-9, -6)]),
+    GradientCase("Softsign", F.softsign, [WIDE_VALUES]),
+    GradientCase("Softsign", F.softsign, [uniform(90, 99)]),
+    GradientCase("Mish", F.mish, [WIDE_VALUES]),
+    GradientCase("Mish", F.mish, [uniform(-20, -10)]),
+    GradientCase("Clip", lambda x: x.clamp(-0.5, 0.5), [EDGE_VALUES, scalar(-0.5), scalar(0.5)], {},
+                 (1, 2)),
+    GradientCase("Clip", lambda x: x.clamp(min=0.5), [EDGE_VALUES, scalar(0.5)], {}, (1,)),
+    GradientCase("Clip", lambda x: x.clamp(max=0.5), [EDGE_VALUES, None, scalar(0.5)], {}, (2,)),
+    GradientCase("Gelu", F.gelu, [WIDE_VALUES]),
+    GradientCase("Gelu", lambda x: F.gelu(x, approximate="tanh"), [WIDE_VALUES],
+                 {"approximate": "tanh"}),
+    GradientCase("Shrink", lambda x: F.hardshrink(x, 0.5), [EDGE_VALUES], {"lambd": 0.5}),
+    GradientCase("Shrink", lambda x: F.softshrink(x, 0.7), [EDGE_VALUES],
+                 {"lambd": 0.7, "bias": 0.7}),
 ]  # fmt: skip
 FUNCTIONS = [
-    Row("Erf", torch.erf, [WIDE]),
-    Row("Exp", torch.exp, [between(-5, 5)]),
-    Row("Log", torch.log, [between(0.01, 9)]),
-    Row("Sqrt", torch.sqrt, [between(0.01, 9)]),
-    Row("Sqrt", torch.sqrt, [floats(0, 4)]),
-    Row("Reciprocal", torch.reciprocal, [WIDE[:30]]),
-    Row("Neg", torch.neg, [WIDE]),
-    Row("Abs", torch.abs, [WIDE]),
-    Row("Sin", torch.sin, [between(-300, 300)]),
-    Row("Cos", torch.cos, [between(-300, 300)]),
-    Row("Tan", torch.tan, [between(-1.4, 1.4)]),
-    Row("Asin", torch.asin, [between(-0.99, 0.99)]),
-    Row("Acos", torch.acos, [between(-0.99, 0.99)]),
-    Row("Atan", torch.atan, [WIDE]),
-    Row("Sinh", torch.sinh, [between(-4, 4)]),
-    Row("Cosh", torch.cosh, [between(-4, 4)]),
-    Row("Asinh", torch.asinh, [WIDE]),
-    Row("Acosh", torch.acosh, [between(1.01, 9)]),
-    Row("Atanh", torch.atanh, [between(-0.99, 0.99)]),
-    Row("Cast", lambda x: x.float() if x.dtype == torch.float32 else x, [WIDE], {"to": 1}),
+    GradientCase("Erf", torch.erf, [WIDE_VALUES]),
+    GradientCase("Exp", torch.exp, [uniform(-5, 5)]),
+    GradientCase("Log", torch.log, [uniform(0.01, 9)]),
+    GradientCase("Sqrt", torch.sqrt, [uniform(0.01, 9)]),
+    GradientCase("Sqrt", torch.sqrt, [float_vector(0, 4)]),
+    GradientCase("Reciprocal", torch.reciprocal, [WIDE_VALUES[:30]]),
+    GradientCase("Neg", torch.neg, [WIDE_VALUES]),
+    GradientCase("Abs", torch.abs, [WIDE_VALUES]),
+    GradientCase("Sin", torch.sin, [uniform(-300, 300)]),
+    GradientCase("Cos", torch.cos, [uniform(-300, 300)]),
+    GradientCase("Tan", torch.tan, [uniform(-1.4, 1.4)]),
+    GradientCase("Asin", torch.asin, [uniform(-0.99, 0.99)]),
+    GradientCase("Acos", torch.acos, [uniform(-0.99, 0.99)]),
+    GradientCase("Atan", torch.atan, [WIDE_VALUES]),
+    GradientCase("Sinh", torch.sinh, [uniform(-4, 4)]),
+    GradientCase("Cosh", torch.cosh, [uniform(-4, 4)]),
+    GradientCase("Asinh", torch.asinh, [WIDE_VALUES]),
+    GradientCase("Acosh", torch.acosh, [uniform(1.01, 9)]),
+    GradientCase("Atanh", torch.atanh, [uniform(-0.99, 0.99)]),
+    GradientCase("Cast", lambda x: x.float() if x.dtype == torch.float32 else x, [WIDE_VALUES],
+                 {"to": 1}),
 ]  # fmt: skip
-FLAT = [Row(op, lambda x: torch.floor(x), [WIDE]) for op in ("Sign", "Floor", "Ceil", "Round")]
+ZERO_GRADIENT = [
+    GradientCase(op, lambda x: torch.floor(x), [WIDE_VALUES])
+    for op in ("Sign", "Floor", "Ceil", "Round")
+]
 
 
-def spread(a: Tensor, *others: Tensor) -> list[Tensor]:
+def broadcast(a: Tensor, *others: Tensor) -> list[Tensor]:
     return list(torch.broadcast_tensors(a, *others))
 
 
 # Every way of broadcasting two tensors.
-PAIRS = [
+BROADCAST_SHAPES = [
     ((2, 5, 3), (2, 5, 3)),
     ((2, 5, 3), ()),
     ((), (2, 5, 3)),
@@ -105,62 +118,69 @@ BINARY = {
 }  # fmt: skip
 
 
-def pairs(op: str) -> list[Row]:
+def binary_cases(op: str) -> list[GradientCase]:
     low = 0.3 if op in ("Div", "Pow") else -2
-    given = ([np.asarray(RNG.uniform(low, 2, s), np.float32) for s in two] for two in PAIRS)
-    return [Row(op, BINARY[op], two) for two in given]
+    given = (
+        [np.asarray(RNG.uniform(low, 2, s), np.float32) for s in two] for two in BROADCAST_SHAPES
+    )
+    return [GradientCase(op, BINARY[op], two) for two in given]
 
 
 TIES = [RNG.integers(0, 3, shape).astype(np.float32) for shape in ((2, 5, 3), (5, 1), (2, 5, 3))]
 
 
 def amax(*tensors: Tensor) -> Tensor:
-    return torch.stack(spread(*tensors)).amax(0)
+    return torch.stack(broadcast(*tensors)).amax(0)
 
 
 def amin(*tensors: Tensor) -> Tensor:
-    return torch.stack(spread(*tensors)).amin(0)
+    return torch.stack(broadcast(*tensors)).amin(0)
 
 
-SIGNED = floats(0, 1, 0.5, 2.5, -1.5, -2)
-BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED, floats(0, 1, 2, 3, -1, -2)))
-CHOICE = RNG.random((2, 1, 3)) < 0.5
+SIGNED = float_vector(0, 1, 0.5, 2.5, -1.5, -2)
+BASES, EXPONENTS = map(np.ravel, np.meshgrid(SIGNED, float_vector(0, 1, 2, 3, -1, -2)))
+CHOICE_MASK = RNG.random((2, 1, 3)) < 0.5
 
 
-def chosen(a: Tensor, b: Tensor) -> Tensor:
-    return torch.where(torch.tensor(CHOICE), a, b)
+def choose(a: Tensor, b: Tensor) -> Tensor:
+    return torch.where(torch.tensor(CHOICE_MASK), a, b)
 
 
-SEVERAL = [
-    Row("Max", torch.maximum, TIES[:2]),
-    Row("Min", torch.minimum, TIES[1:]),
-    Row("Max", amax, TIES),
-    Row("Min", amin, TIES),
-    Row("Max", amax, randoms((2, 5, 3), (3,), (1,), (5, 1), (2, 1, 1))),
-    Row("Max", lambda x: x * 1, [TIES[0]]),
-    Row("Mean", lambda a, b, c: (a + b + c) / 3, randoms((2, 5, 3), (5, 1), (3,))),
-    Row("Sum", lambda a, b, c: a + b + c, randoms((2, 5, 3), (5, 1), (3,))),
-    Row("Div", torch.div, [floats(0, 1, -2, 1e30), floats(3, -2, 0.1, 1e25)]),
-    Row("Mod", torch.fmod, [between(-9, 9), between(0.5, 2, 5, 1)], {"fmod": 1}),
-    Row("Mod", torch.fmod, [between(-9, 9), between(-2, -0.5, 3)], {"fmod": 1}),
-    Row("PRelu", lambda x, w: torch.where(x > 0, x, x * w), [EDGE, number(0.3)]),
-    Row("PRelu", lambda x, w: torch.where(x > 0, x, x * w), [between(-1, 1), between(-1, 1, 5, 1)]),
-    Row("Where", chosen, [CHOICE, between(-1, 1, 5, 1), between(-1, 1)]),
-    Row("Where", chosen, [CHOICE, number(0.5), between(-1, 1, 1, 5, 3)]),
+VARIADIC = [
+    GradientCase("Max", torch.maximum, TIES[:2]),
+    GradientCase("Min", torch.minimum, TIES[1:]),
+    GradientCase("Max", amax, TIES),
+    GradientCase("Min", amin, TIES),
+    GradientCase("Max", amax, random_arrays((2, 5, 3), (3,), (1,), (5, 1), (2, 1, 1))),
+    GradientCase("Max", lambda x: x * 1, [TIES[0]]),
+    GradientCase("Mean", lambda a, b, c: (a + b + c) / 3, random_arrays((2, 5, 3), (5, 1), (3,))),
+    GradientCase("Sum", lambda a, b, c: a + b + c, random_arrays((2, 5, 3), (5, 1), (3,))),
+    GradientCase("Div", torch.div, [float_vector(0, 1, -2, 1e30), float_vector(3, -2, 0.1, 1e25)]),
+    GradientCase("Mod", torch.fmod, [uniform(-9, 9), uniform(0.5, 2, 5, 1)], {"fmod": 1}),
+    GradientCase("Mod", torch.fmod, [uniform(-9, 9), uniform(-2, -0.5, 3)], {"fmod": 1}),
+    GradientCase("PRelu", lambda x, w: torch.where(x > 0, x, x * w), [EDGE_VALUES, scalar(0.3)]),
+    GradientCase("PRelu", lambda x, w: torch.where(x > 0, x, x * w),
+                 [uniform(-1, 1), uniform(-1, 1, 5, 1)]),
+    GradientCase("Where", choose, [CHOICE_MASK, uniform(-1, 1, 5, 1), uniform(-1, 1)]),
+    GradientCase("Where", choose, [CHOICE_MASK, scalar(0.5), uniform(-1, 1, 1, 5, 3)]),
     *(
-        Row("Trilu", along(f, k), [between(-1, 1, 2, 3, 5), np.array(k)], {"upper": upper})
+        GradientCase("Trilu", with_arguments(f, k), [uniform(-1, 1, 2, 3, 5), np.array(k)],
+                     {"upper": upper})
         for k in (-1, 0, 2) for upper, f in ((1, torch.triu), (0, torch.tril))
     ),
-    Row("Pow", torch.pow, [BASES, EXPONENTS]),
-    *(Row("Pow", along(torch.pow, e), [SIGNED, number(e)], {}, (1,)) for e in (0, 1, 2, 3, -1, -2)),
-    *(Row("Pow", along(torch.pow, e), [SIGNED[:4], number(e)], {}, (1,)) for e in (0.5, 1.7, -0.5)),
-    Row("Pow", lambda x: x**3, [floats(0, 1, -2.5), np.array(3)]),
-    Row("Pow", lambda x: x ** torch.tensor([2, 0, 3]), [between(-2, 2, 5, 3), np.array([2, 0, 3])]),
-    Row("Pow", lambda b: 2.0**b, [number(2), between(-2, 2)], {}, (0,)),
+    GradientCase("Pow", torch.pow, [BASES, EXPONENTS]),
+    *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED, scalar(e)], {}, (1,))
+      for e in (0, 1, 2, 3, -1, -2)),
+    *(GradientCase("Pow", with_arguments(torch.pow, e), [SIGNED[:4], scalar(e)], {}, (1,))
+      for e in (0.5, 1.7, -0.5)),
+    GradientCase("Pow", lambda x: x**3, [float_vector(0, 1, -2.5), np.array(3)]),
+    GradientCase("Pow", lambda x: x ** torch.tensor([2, 0, 3]),
+                 [uniform(-2, 2, 5, 3), np.array([2, 0, 3])]),
+    GradientCase("Pow", lambda b: 2.0**b, [scalar(2), uniform(-2, 2)], {}, (0,)),
 ]  # fmt: skip
 
 # Reductions.
-PARTS = {
+REDUCTIONS = {
     "ReduceSum": torch.sum,
     "ReduceMean": torch.mean,
     "ReduceMax": torch.amax,
@@ -170,59 +190,66 @@ PARTS = {
     "ReduceLogSum": lambda x, axes, keepdim: x.sum(axes, keepdim).log(),
     "ReduceLogSumExp": torch.logsumexp,
     "ReduceSumSquare": lambda x, axes, keepdim: (x * x).sum(axes, keepdim),
-    "ReduceProd": lambda x, axes, keepdim: products(x, axes, keepdim),
+    "ReduceProd": lambda x, axes, keepdim: product_over_axes(x, axes, keepdim),
 }
 
 
-def products(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+def product_over_axes(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     for axis in sorted((axis % x.ndim for axis in axes), reverse=True):
         x = x.prod(axis, keepdim)
     return x
 
 
-REDUCED = (
+REDUCED_SHAPES = (
     ((2, 5, 3, 4), (2, 3), 1), ((2, 5, 3, 4), (1,), 0), ((2, 5, 3), (0, 2), 0), ((5, 3), (-1,), 1),
     ((7,), (0,), 0), ((2, 3, 2, 3, 2), (1, 3), 1), ((1, 70, 2), (1,), 1), ((2, 1, 3), (1,), 0),
 )  # fmt: skip
 
 
-def reductions(op: str) -> list[Row]:
+def reduction_cases(op: str) -> list[GradientCase]:
     low = 0.5 if op in ("ReduceLogSum", "ReduceProd") else -2
-    right = PARTS[op]
+    right = REDUCTIONS[op]
     rows = [
-        Row(op, along(right, axes, bool(keepdims)), [between(low, 2, *shape), ints(*axes)],
-            {"keepdims": keepdims})
-        for shape, axes, keepdims in REDUCED
+        GradientCase(op, with_arguments(right, axes, bool(keepdims)),
+                     [uniform(low, 2, *shape), int_vector(*axes)], {"keepdims": keepdims})
+        for shape, axes, keepdims in REDUCED_SHAPES
     ]  # fmt: skip
-    everything = Row(op, along(right, (0, 1, 2), False), [between(low, 2)], {"keepdims": 0})
+    everything = GradientCase(
+        op, with_arguments(right, (0, 1, 2), False), [uniform(low, 2)], {"keepdims": 0}
+    )
 
     def of_one(x: Tensor) -> Tensor:
         return right(x[..., None], (3,), False)
 
-    nothing = Row(op, of_one, [between(low, 2)], {"noop_with_empty_axes": 1})
+    nothing = GradientCase(op, of_one, [uniform(low, 2)], {"noop_with_empty_axes": 1})
     return [*rows, everything, nothing]
 
 
-def shares(scale: float) -> list[Row]:
+def softmax_cases(scale: float) -> list[GradientCase]:
     shapes = ((2, 5, 3), (5, 7), (4,), (2, 3, 2, 2, 3), (1, 70), (2, 1))
     return [
-        Row(op, along(f, axis), [scale * between(-3, 3, *shape)], {"axis": axis})
+        GradientCase(op, with_arguments(f, axis), [scale * uniform(-3, 3, *shape)], {"axis": axis})
         for op, f in (("Softmax", torch.softmax), ("LogSoftmax", torch.log_softmax))
         for shape in shapes
         for axis in sorted({-1, 0, len(shape) // 2})
     ]
 
 
-def largest(k: int, axis: int, most: bool = True):
+def topk_values(k: int, axis: int, most: bool = True):
     return lambda x: torch.topk(x, k, axis, most).values
 
 
-PLACES = ("places",)
+INDEX_OUTPUT = ("places",)
 SMALLEST = {"axis": 0, "largest": 0}
-RANKED = [
-    Row("TopK", largest(2, 1), [between(-1, 1), ints(2)], {"axis": 1}, others=PLACES),
-    Row("TopK", largest(3, -1), [between(-1, 1, 2, 7), ints(3)], others=PLACES),
-    Row("TopK", largest(2, 0, False), [between(-1, 1, 5), ints(2)], SMALLEST, others=PLACES),
-    Row("TopK", largest(2, 0, False), [*randoms((5, 2)), ints(2)], SMALLEST, others=PLACES),
-    Row("TopK", largest(3, 2), [*randoms((2, 2, 3, 2, 2)), ints(3)], {"axis": 2}, others=PLACES),
+TOPK_CASES = [
+    GradientCase("TopK", topk_values(2, 1), [uniform(-1, 1), int_vector(2)], {"axis": 1},
+                 other_outputs=INDEX_OUTPUT),
+    GradientCase("TopK", topk_values(3, -1), [uniform(-1, 1, 2, 7), int_vector(3)],
+                 other_outputs=INDEX_OUTPUT),
+    GradientCase("TopK", topk_values(2, 0, False), [uniform(-1, 1, 5), int_vector(2)], SMALLEST,
+                 other_outputs=INDEX_OUTPUT),
+    GradientCase("TopK", topk_values(2, 0, False), [*random_arrays((5, 2)), int_vector(2)],
+                 SMALLEST, other_outputs=INDEX_OUTPUT),
+    GradientCase("TopK", topk_values(3, 2), [*random_arrays((2, 2, 3, 2, 2)), int_vector(3)],
+                 {"axis": 2}, other_outputs=INDEX_OUTPUT),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from onnx_models import model_of, node, randn
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class Residual(nn.Module):
+class SmallResNet(nn.Module):
     """A small ResNet: a skip, a stride, a head of classes."""
 
     def __init__(self, channels: int = 3) -> None:
@@ -27,12 +27,12 @@ class Residual(nn.Module):
         return self.fc(self.pool(x).flatten(1))
 
 
-def residual(channels: int = 3) -> nn.Module:
+def small_resnet(channels: int = 3) -> nn.Module:
     torch.manual_seed(5)
-    return Residual(channels).eval()
+    return SmallResNet(channels).eval()
 
 
-def from_tensorflow() -> onnx.ModelProto:
+def tensorflow_model() -> onnx.ModelProto:
     """A file as tf2onnx writes them: (n, h, w, channels) that is turned at once."""
     return model_of(
         [

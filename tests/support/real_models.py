@@ -16,8 +16,8 @@ from pretrained import MTCNN, OCR, read
 from upscale import load_flower, load_upscaler
 from zoo import PNet
 
-LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
-TEXT = "Feature maps 2026"
+LIGHT_MODELS = Path(onnx.backend.test.__file__).parent / "data" / "light"
+SAMPLE_TEXT = "Feature maps 2026"
 
 
 class RNet(nn.Module):
@@ -93,12 +93,12 @@ def ocr(name: str, *pictures: np.ndarray) -> Any:
     return read(OCR, f"rapidocr_onnxruntime/models/{name}.onnx"), np.concatenate(pictures)
 
 
-def written(height: int, width: int, *, turned: bool = False, size: int = 32) -> np.ndarray:
+def text_picture(height: int, width: int, *, turned: bool = False, size: int = 32) -> np.ndarray:
     """A line of black text on white as a picture, from −1 to 1 as PP-OCR's networks want it."""
     picture = Image.new("RGB", (width, height), "white")
     draw = ImageDraw.Draw(picture)
     font = ImageFont.load_default(size)
-    draw.text((8, height // 2), TEXT, fill="black", font=font, anchor="lm")
+    draw.text((8, height // 2), SAMPLE_TEXT, fill="black", font=font, anchor="lm")
     if turned:
         picture = picture.transpose(Image.Transpose.ROTATE_180)
     pixels = np.asarray(picture, np.float32).transpose(2, 0, 1)[None]
@@ -108,11 +108,13 @@ def written(height: int, width: int, *, turned: bool = False, size: int = 32) ->
 DETECTOR = "ch_PP-OCRv4_det_infer"
 CLASSIFIER = "ch_ppocr_mobile_v2.0_cls_infer"
 RECOGNISER = "ch_PP-OCRv4_rec_infer"
-TRAINED: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
-    "text detector": lambda: ocr(DETECTOR, written(192, 384)),
-    "text detector, another size": lambda: ocr(DETECTOR, written(96, 160, size=18)),
-    "text direction": lambda: ocr(CLASSIFIER, written(48, 192), written(48, 192, turned=True)),
-    "text recogniser": lambda: ocr(RECOGNISER, written(48, 320)),
+TRAINED_MODELS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
+    "text detector": lambda: ocr(DETECTOR, text_picture(192, 384)),
+    "text detector, another size": lambda: ocr(DETECTOR, text_picture(96, 160, size=18)),
+    "text direction": lambda: ocr(
+        CLASSIFIER, text_picture(48, 192), text_picture(48, 192, turned=True)
+    ),
+    "text recogniser": lambda: ocr(RECOGNISER, text_picture(48, 320)),
     "mtcnn p-net": lambda: mtcnn("pnet", PNet, 61, 58),
     "mtcnn r-net": lambda: mtcnn("rnet", RNet, 24, 24),
     "mtcnn o-net": lambda: mtcnn("onet", ONet, 48, 48),
@@ -120,9 +122,13 @@ TRAINED: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "efficientnet-lite0": efficientnet,
 }
 # ONNX's own files: real architectures whose weights are all the same number.
-UNTRAINED = sorted(file.stem.removeprefix("light_") for file in LIGHT.glob("*.onnx"))
+UNTRAINED_MODELS = sorted(file.stem.removeprefix("light_") for file in LIGHT_MODELS.glob("*.onnx"))
 
 
-def build(name: str) -> tuple[Any, np.ndarray | None]:
+def build_model(name: str) -> tuple[Any, np.ndarray | None]:
     """A model and its example input, for `load`; an untrained one makes up its own."""
-    return TRAINED[name]() if name in TRAINED else (LIGHT / f"light_{name}.onnx", None)
+    return (
+        TRAINED_MODELS[name]()
+        if name in TRAINED_MODELS
+        else (LIGHT_MODELS / f"light_{name}.onnx", None)
+    )

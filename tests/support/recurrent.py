@@ -9,11 +9,11 @@ from nbglcnn.graph import Carry, Graph, Key, Node, Value
 FLOAT32 = np.dtype(np.float32)
 RANDOM = np.random.default_rng(17)
 SHAPE = (2, 5, 6, 7)  # odd channels, two images
-START = RANDOM.standard_normal(SHAPE).astype(np.float32)
+INITIAL_STATE = RANDOM.standard_normal(SHAPE).astype(np.float32)
 INPUTS = [RANDOM.standard_normal(SHAPE).astype(np.float32) for _ in range(4)]
 
 
-def leaky(shape: tuple[int, ...] = SHAPE, initial: np.ndarray = START) -> Graph:
+def leaky_integrator(shape: tuple[int, ...] = SHAPE, initial: np.ndarray = INITIAL_STATE) -> Graph:
     """State s ← 0.9 s + x in section "forward", and in section "post" y = tanh(s) + x."""
     names = ("x", "scaled", "next", "squashed", "y", "s")
     values = {name: Value(name, shape, FLOAT32) for name in names}
@@ -36,7 +36,7 @@ def leaky(shape: tuple[int, ...] = SHAPE, initial: np.ndarray = START) -> Graph:
     )  # fmt: skip
 
 
-def two_states(graph: Graph) -> Graph:
+def with_delay_state(graph: Graph) -> Graph:
     """The same with p, the x of the step before, whose source is an input; d = x − p."""
     values = dict(graph.values)
     values |= {name: Value(name, SHAPE, FLOAT32) for name in ("p", "d")}
@@ -52,13 +52,13 @@ def two_states(graph: Graph) -> Graph:
     )
 
 
-def stepped(x: np.ndarray, s: np.ndarray) -> dict[str, np.ndarray]:
+def numpy_step(x: np.ndarray, s: np.ndarray) -> dict[str, np.ndarray]:
     """What one run gives by numpy, from a state."""
     following = np.float32(0.9) * s + x
     return {"scaled": np.float32(0.9) * s, "next": following, "y": np.tanh(following) + x}
 
 
-def pooled() -> Graph:
+def pooled_sections() -> Graph:
     """A vector as maps, whose windows' maxima two sections find, the second with another sign."""
     shapes = {"x": (1, 80), "maps": (1, 5, 4, 4), **dict.fromkeys(("a", "most", "b"), (1, 5, 2, 2))}
     values = {name: Value(name, shape, FLOAT32) for name, shape in shapes.items()}
@@ -75,7 +75,7 @@ def pooled() -> Graph:
     return Graph("pooled", nodes, values, ("x",), ("a", "b"), keys, {})
 
 
-def crossed() -> Graph:
+def cross_section_graph() -> Graph:
     """A value that no one observes, of "forward", with which a chain in "post" begins."""
     names = ("x", "a", "b", "c", "d", "y")
     values = {name: Value(name, SHAPE, FLOAT32) for name in names}
@@ -88,6 +88,6 @@ def crossed() -> Graph:
     return Graph("crossed", tuple(nodes), values, ("x",), ("y",), keys, {})
 
 
-def crossed_of(x: np.ndarray) -> np.ndarray:
+def cross_section_values(x: np.ndarray) -> np.ndarray:
     """What that gives by numpy."""
     return np.asarray(np.exp(1 / (1 + np.exp(-np.tanh(-np.sin(x))))))

@@ -10,16 +10,16 @@ import numpy as np
 from playwright.sync_api import Error
 
 from nbglcnn import NbglcnnError, Plan, Session
-from page import GlPage, decode, encode
+from webgl_page import GlPage, decode, encode
 
 Arrays = Mapping[str, np.ndarray]
 
 
-class Refused(Exception):
+class RuntimeRefusal(Exception):
     """A Plan file, or what is asked of it, in the runtime's own words."""
 
 
-class Loaded(Protocol):
+class LoadedPlan(Protocol):
     """A Plan on a device. Arrays are row-major, in the shapes and types that the Plan says."""
 
     sections: list[str]
@@ -44,7 +44,7 @@ class Runtime(Protocol):
 
     name: str
 
-    def load(self, file: bytes) -> Loaded: ...
+    def load(self, file: bytes) -> LoadedPlan: ...
 
 
 class OpenGL:
@@ -52,14 +52,14 @@ class OpenGL:
 
     name = "OpenGL"
 
-    def load(self, file: bytes) -> Loaded:
+    def load(self, file: bytes) -> LoadedPlan:
         try:
-            return _Local(Session(Plan.from_bytes(file)))
+            return _OpenGLPlan(Session(Plan.from_bytes(file)))
         except NbglcnnError as error:
-            raise Refused(str(error)) from None
+            raise RuntimeRefusal(str(error)) from None
 
 
-class _Local:
+class _OpenGLPlan:
     def __init__(self, session: Session) -> None:
         header = session.plan.header
         self._session = session
@@ -70,14 +70,14 @@ class _Local:
         try:
             found = self._session.run(dict(inputs), section=section)
         except NbglcnnError as error:
-            raise Refused(str(error)) from None
+            raise RuntimeRefusal(str(error)) from None
         return {key: found[key] for key in self._session.plan.header.outputs if key in found}
 
     def read(self, key: str) -> np.ndarray:
         try:
             return self._session.read(key)
         except (NbglcnnError, KeyError) as error:
-            raise Refused(str(error)) from None
+            raise RuntimeRefusal(str(error)) from None
 
     def commit(self) -> None:
         self._session.commit()
@@ -94,27 +94,27 @@ class WebGL:
         self._gl = gl
         gl.page.evaluate("() => { globalThis.loaded = []; }")
 
-    def load(self, file: bytes) -> Loaded:
-        number, facts = _evaluated(self._gl, LOAD, self._gl.serve(file))
-        return _InPage(self._gl, number, Plan.from_bytes(file), facts)
+    def load(self, file: bytes) -> LoadedPlan:
+        number, facts = _evaluate(self._gl, LOAD_PLAN, self._gl.serve_file(file))
+        return _WebGLPlan(self._gl, number, Plan.from_bytes(file), facts)
 
 
-LOAD = """async (url) => {
+LOAD_PLAN = """async (url) => {
   const plan = await gl.load(await (await fetch(url)).arrayBuffer(), { device: gl.opened() });
   const { sections, precision, bytes } = plan;
   return [loaded.push(plan) - 1, { sections, precision, bytes }];
 }"""
 # With one output the runtime gives its array alone.
-RUN = """async ([k, inputs, section]) => {
+RUN_PLAN = """async ([k, inputs, section]) => {
   const arrays = Object.fromEntries(inputs.map(([key, data]) => [key, gl.floats(data)]));
   const found = await loaded[k].run(arrays, section ?? undefined);
   if (found instanceof Float32Array) return [[null, gl.base64(found)]];
   return Object.entries(found).map(([key, data]) => [key, gl.base64(data)]);
 }"""
-READ = "async ([k, key]) => gl.base64(await loaded[k].read(key))"
+READ_VALUE = "async ([k, key]) => gl.base64(await loaded[k].read(key))"
 
 
-class _InPage:
+class _WebGLPlan:
     def __init__(self, gl: GlPage, number: int, plan: Plan, facts: dict[str, Any]) -> None:
         self._gl, self._number = gl, number
         header = plan.header
@@ -126,26 +126,26 @@ class _InPage:
 
     def run(self, inputs: Arrays, section: str | None = None) -> dict[str, np.ndarray]:
         given = [[key, encode(array)] for key, array in inputs.items()]
-        found = _evaluated(self._gl, RUN, [self._number, given, section])
+        found = _evaluate(self._gl, RUN_PLAN, [self._number, given, section])
         only = self._outputs[0]
-        return {key or only: self._shaped(key or only, data) for key, data in found}
+        return {key or only: self._decode_value(key or only, data) for key, data in found}
 
     def read(self, key: str) -> np.ndarray:
-        return self._shaped(key, _evaluated(self._gl, READ, [self._number, key]))
+        return self._decode_value(key, _evaluate(self._gl, READ_VALUE, [self._number, key]))
 
-    def _shaped(self, key: str, data: str) -> np.ndarray:
+    def _decode_value(self, key: str, data: str) -> np.ndarray:
         value = self._values[key]
         return decode(data).reshape(value.shape).astype(value.dtype)
 
     def commit(self) -> None:
-        _evaluated(self._gl, "k => loaded[k].commit()", self._number)
+        _evaluate(self._gl, "k => loaded[k].commit()", self._number)
 
     def close(self) -> None:
-        _evaluated(self._gl, "k => loaded[k].close()", self._number)
+        _evaluate(self._gl, "k => loaded[k].close()", self._number)
 
 
-def _evaluated(gl: GlPage, script: str, argument: Any) -> Any:
+def _evaluate(gl: GlPage, script: str, argument: Any) -> Any:
     try:
         return gl.page.evaluate(script, argument)
     except Error as error:
-        raise Refused(str(error)) from None
+        raise RuntimeRefusal(str(error)) from None

@@ -9,29 +9,31 @@ from cases.sample import boxes
 from torch import Tensor
 from torch.nn import functional as F
 
-from operator_gradients import Row, between, ints
+from operator_gradients import GradientCase, int_vector, uniform
 
-NAMES = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
+TORCH_MODES = {"linear": "bilinear", "nearest": "nearest", "cubic": "bicubic"}
 
 
-def sampled(mode: str, padding: str, corners: int, x: np.ndarray, grid: np.ndarray) -> Row:
+def grid_sample_case(
+    mode: str, padding: str, corners: int, x: np.ndarray, grid: np.ndarray
+) -> GradientCase:
     """Maps or volumes beside torch's."""
-    return Row(
-        "GridSample", lambda x, g: F.grid_sample(x, g, NAMES[mode], padding, bool(corners)),
+    return GradientCase(
+        "GridSample", lambda x, g: F.grid_sample(x, g, TORCH_MODES[mode], padding, bool(corners)),
         [x, grid], {"mode": mode, "padding_mode": padding, "align_corners": corners},
     )  # fmt: skip
 
 
-def mixed(mode: str, padding: str) -> list[Row]:
+def grid_sample_cases(mode: str, padding: str) -> list[GradientCase]:
     """Within and far beyond -1 to 1."""
     sizes = ((2, 5, 6, 4), (2, 3, 7, 2)), ((1, 3, 1, 5), (1, 13, 9, 2))
     return [
-        sampled(mode, padding, corners, between(-1, 1, *x), between(-2.7, 2.7, *grid))
+        grid_sample_case(mode, padding, corners, uniform(-1, 1, *x), uniform(-2.7, 2.7, *grid))
         for corners, (x, grid) in itertools.product((0, 1), sizes)
     ]
 
 
-def means(
+def roi_bin_means(
     x: Tensor, corners: Tensor, images: np.ndarray, bins: tuple[int, int], samples: int,
     scale: float, least: float,
 ) -> Tensor:  # fmt: skip
@@ -56,37 +58,38 @@ def means(
     return torch.stack(found)
 
 
-def regions(
+def roi_align_case(
     x: tuple[int, ...], count: int, bins: tuple[int, int], samples: int = 0, scale: float = 1.0,
     least: float = 0, constants: tuple[int, ...] = (),
-) -> Row:  # fmt: skip
+) -> GradientCase:  # fmt: skip
     images = np.arange(count) % x[0]
 
     def right(x: Tensor, corners: Tensor | None = None) -> Tensor:
         corners = torch.tensor(boxes(count)) if corners is None else corners
-        return means(x, corners, images, bins, samples, scale, least)
+        return roi_bin_means(x, corners, images, bins, samples, scale, least)
 
     mode = "output_half_pixel" if least else "half_pixel"
-    return Row(
-        "RoiAlign", right, [between(-1, 1, *x), boxes(count), images],
+    return GradientCase(
+        "RoiAlign", right, [uniform(-1, 1, *x), boxes(count), images],
         {"output_height": bins[0], "output_width": bins[1], "sampling_ratio": samples,
          "spatial_scale": scale, "coordinate_transformation_mode": mode},
         constants,
     )  # fmt: skip
 
 
-REGIONS = [
-    regions((2, 5, 9, 7), 9, (3, 2)),
-    regions((2, 5, 9, 7), 9, (3, 2), 2),
-    regions((2, 5, 9, 7), 9, (3, 2), 0, least=1),
-    regions((2, 5, 9, 7), 9, (2, 4), 3, 0.5, 1, (1,)),
-    regions((1, 3, 9, 7), 10, (2, 1)),
-    regions((3, 1, 1, 7), 3, (2, 3), 3),
+ROI_ALIGN_CASES = [
+    roi_align_case((2, 5, 9, 7), 9, (3, 2)),
+    roi_align_case((2, 5, 9, 7), 9, (3, 2), 2),
+    roi_align_case((2, 5, 9, 7), 9, (3, 2), 0, least=1),
+    roi_align_case((2, 5, 9, 7), 9, (2, 4), 3, 0.5, 1, (1,)),
+    roi_align_case((1, 3, 9, 7), 10, (2, 1)),
+    roi_align_case((3, 1, 1, 7), 3, (2, 3), 3),
 ]
 
 
-def added(window: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...],
-          dilations: tuple[int, ...], counts: tuple[int, ...], channels: int) -> Row:  # fmt: skip
+def col2im_case(window: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...],
+                dilations: tuple[int, ...], counts: tuple[int, ...],
+                channels: int) -> GradientCase:  # fmt: skip
     """Windows put back: a transposed convolution with a filter for each of their elements."""
     taps, rank = math.prod(window), len(window)
     image = tuple(
@@ -101,22 +104,22 @@ def added(window: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ..
         found = turned(columns, ones, stride=strides, padding=pads, dilation=dilations)
         return found.reshape(len(x), channels, *image)
 
-    x = between(-1, 1, 2, channels * taps, math.prod(counts))
+    x = uniform(-1, 1, 2, channels * taps, math.prod(counts))
     attributes = {"strides": strides, "pads": pads * 2, "dilations": dilations}
-    return Row("Col2Im", right, [x, ints(*image), ints(*window)], attributes)
+    return GradientCase("Col2Im", right, [x, int_vector(*image), int_vector(*window)], attributes)
 
 
-WINDOWS = [
-    added((3,), (2,), (0,), (1,), (4,), 3),
-    added((2, 3), (1, 1), (0, 0), (1, 1), (5, 5), 3),
-    added((3, 3), (2, 1), (1, 2), (1, 1), (4, 6), 1),
-    added((3, 2), (1, 3), (2, 0), (2, 3), (5, 3), 5),
-    added((1, 2, 3), (1, 2, 1), (0, 1, 1), (1, 1, 2), (3, 4, 3), 2),
+COL2IM_CASES = [
+    col2im_case((3,), (2,), (0,), (1,), (4,), 3),
+    col2im_case((2, 3), (1, 1), (0, 0), (1, 1), (5, 5), 3),
+    col2im_case((3, 3), (2, 1), (1, 2), (1, 1), (4, 6), 1),
+    col2im_case((3, 2), (1, 3), (2, 0), (2, 3), (5, 3), 5),
+    col2im_case((1, 2, 3), (1, 2, 1), (0, 1, 1), (1, 1, 2), (3, 4, 3), 2),
 ]
 
 
-def placed(x: tuple[int, ...], indices: list[int], counted: tuple[int, ...],
-           output: tuple[int, ...] | None = None) -> Row:  # fmt: skip
+def max_unpool_case(x: tuple[int, ...], indices: list[int], counted: tuple[int, ...],
+           output: tuple[int, ...] | None = None) -> GradientCase:  # fmt: skip
     """By indices of no pool, some of them twice: each that names a place has its gradient."""
     places = np.array(indices).reshape(x)
 
@@ -126,13 +129,13 @@ def placed(x: tuple[int, ...], indices: list[int], counted: tuple[int, ...],
         margins = [(0, o - c) for o, c in zip(output or counted, counted, strict=True)]
         return F.pad(found, [n for pair in margins[::-1] for n in pair])
 
-    inputs = [between(-1, 1, *x), places, *([] if output is None else [ints(*output)])]
+    inputs = [uniform(-1, 1, *x), places, *([] if output is None else [int_vector(*output)])]
     window = {"kernel_shape": (2,) * (len(x) - 2), "strides": (2,) * (len(x) - 2)}
-    return Row("MaxUnpool", right, inputs, window)
+    return GradientCase("MaxUnpool", right, inputs, window)
 
 
-UNPOOLED = [
-    placed((1, 3, 2), [0, 3, 5, 6, 8, 11], (1, 3, 4)),
-    placed((1, 2, 2, 2), [1, 1, 20, 1, 5, 20, 0, 31], (1, 2, 4, 4)),
-    placed((1, 2, 2, 2), [3, 2, 20, 1, 5, 28, 0, 31], (1, 2, 4, 4), (1, 2, 5, 7)),
+MAX_UNPOOL_CASES = [
+    max_unpool_case((1, 3, 2), [0, 3, 5, 6, 8, 11], (1, 3, 4)),
+    max_unpool_case((1, 2, 2, 2), [1, 1, 20, 1, 5, 20, 0, 31], (1, 2, 4, 4)),
+    max_unpool_case((1, 2, 2, 2), [3, 2, 20, 1, 5, 28, 0, 31], (1, 2, 4, 4), (1, 2, 5, 7)),
 ]

@@ -7,21 +7,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from operator_gradients import RNG, Row, between
+from operator_gradients import RNG, GradientCase, uniform
 
 REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
-def joined(x: Tensor, axis: int, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
+def torch_scatter(x: Tensor, axis: int, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return x.scatter(axis, places, updates)
     return x.scatter_reduce(axis, places, updates, REDUCTIONS[reduction])
 
 
-def elements(
+def scatter_elements_case(
     reduction: str, shape: tuple[int, ...], axis: int, length: int,
     numbers: Callable[..., np.ndarray],
-) -> Row:  # fmt: skip
+) -> GradientCase:  # fmt: skip
     """Along an axis; with "none" no place twice, whose value would be anybody's."""
     size = tuple(max(1, n - (k == 0)) if k != axis else length for k, n in enumerate(shape))
     if reduction == "none":
@@ -32,16 +32,16 @@ def elements(
     negative = np.where(RNG.random(size) < 0.3, places - shape[axis], places)
 
     def right(x: Tensor, updates: Tensor) -> Tensor:
-        return joined(x, axis, torch.tensor(places), updates, reduction)
+        return torch_scatter(x, axis, torch.tensor(places), updates, reduction)
 
     inputs = [numbers(*shape), negative, numbers(*size)]
-    return Row("ScatterElements", right, inputs, {"axis": axis, "reduction": reduction})
+    return GradientCase("ScatterElements", right, inputs, {"axis": axis, "reduction": reduction})
 
 
-def slices(
+def scatter_nd_case(
     reduction: str, shape: tuple[int, ...], named: int, rows: tuple[int, ...],
     numbers: Callable[..., np.ndarray],
-) -> Row:  # fmt: skip
+) -> GradientCase:  # fmt: skip
     """Rows of indices of the first axes."""
     lengths, count = shape[:named], math.prod(rows)
     whole, inner = math.prod(lengths), math.prod(shape[named:])
@@ -51,22 +51,22 @@ def slices(
     def right(x: Tensor, updates: Tensor) -> Tensor:
         places = torch.tensor(flat)[:, None].expand(count, inner)
         lines = x.reshape(whole, inner), 0, places, updates.reshape(count, inner), reduction
-        return joined(*lines).reshape(shape)
+        return torch_scatter(*lines).reshape(shape)
 
     inputs = [numbers(*shape), indices, numbers(*rows, *shape[named:])]
-    return Row("ScatterND", right, inputs, {"reduction": reduction})
+    return GradientCase("ScatterND", right, inputs, {"reduction": reduction})
 
 
-def uneven(*shape: int) -> np.ndarray:
-    return between(-1, 1, *shape)
+def uniform_values(*shape: int) -> np.ndarray:
+    return uniform(-1, 1, *shape)
 
 
-def scattered(reduction: str) -> list[Row]:
+def scatter_cases(reduction: str) -> list[GradientCase]:
     return [
-        elements(reduction, (5, 7), 1, 6, uneven),
-        elements(reduction, (2, 5, 3), 1, 5, uneven),
-        elements(reduction, (6,), 0, 5, uneven),
-        slices(reduction, (5, 3), 1, (4,), uneven),
-        slices(reduction, (3, 4, 5), 2, (2, 5), uneven),
-        slices(reduction, (7,), 1, (6,), uneven),
+        scatter_elements_case(reduction, (5, 7), 1, 6, uniform_values),
+        scatter_elements_case(reduction, (2, 5, 3), 1, 5, uniform_values),
+        scatter_elements_case(reduction, (6,), 0, 5, uniform_values),
+        scatter_nd_case(reduction, (5, 3), 1, (4,), uniform_values),
+        scatter_nd_case(reduction, (3, 4, 5), 2, (2, 5), uniform_values),
+        scatter_nd_case(reduction, (7,), 1, (6,), uniform_values),
     ]

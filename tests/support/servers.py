@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PATIENCE_S = 120  # for anything; machines that run tests are slow
+TIMEOUT_S = 120  # for anything; machines that run tests are slow
 
 
 # Below those that systems give away themselves: a kernel would take one while its server starts.
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(
+def running_server(
     command: Sequence[str],
     health: str,
     log: Path,
@@ -52,7 +52,7 @@ def server(
             start_new_session=True,
         )
     try:
-        _await(health, process, log)
+        _wait_healthy(health, process, log)
         yield process
     finally:
         for number in signals:
@@ -63,8 +63,8 @@ def server(
             process.kill()
 
 
-def _await(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + PATIENCE_S
+def _wait_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until and process.poll() is None:
         try:
             urllib.request.urlopen(url, timeout=5).close()

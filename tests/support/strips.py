@@ -16,29 +16,29 @@ class TooLarge(Exception):
 
 
 @contextmanager
-def short_sides(texels: int) -> Iterator[Target]:
+def limit_texture_side(texels: int) -> Iterator[Target]:
     """A device on which tensors are cut after so many texels, however many strips that makes.
 
     Weights, tables and what is read back may be larger: no side of theirs follows from a value's.
     """
 
     def cut(builder: Builder, layout: Layout) -> Layout:
-        found = layout.within(texels)
+        found = layout.split_to_fit(texels)
         if min(found.strips) > 1:
             raise TooLarge(str(layout))
         return found
 
     with (
-        patch.object(Builder, "fitted", cut),
+        patch.object(Builder, "fit_to_device", cut),
         patch.object(Builder, "_check_size", lambda *_: None),
     ):
         yield Target(max_texture_size=texels)
 
 
-def in_strips(graph: Graph, texels: int, **options: str) -> Plan | None:
+def compile_in_strips(graph: Graph, texels: int, **options: str) -> Plan | None:
     """The Plan for such a device; None where nothing of it lies in strips, or cannot be held."""
     try:
-        with short_sides(texels) as target:
+        with limit_texture_side(texels) as target:
             plan = lower(graph, target=target, **options)
     except TooLarge:
         return None

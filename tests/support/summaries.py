@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 
-def summarised(array: np.ndarray) -> dict[str, float]:
+def numpy_summary(array: np.ndarray) -> dict[str, float]:
     finite = array[np.isfinite(array)].astype(np.float64)
     none = [np.nan]
     return {
@@ -19,16 +19,18 @@ def summarised(array: np.ndarray) -> dict[str, float]:
     }
 
 
-def check_summary(actual: dict[str, float], array: np.ndarray, name: str) -> None:
+def assert_summary(actual: dict[str, float], array: np.ndarray, name: str) -> None:
     scale = np.abs(array[np.isfinite(array)]).max(initial=0)
-    for word, value in summarised(array).items():
+    for word, value in numpy_summary(array).items():
         tolerance = 2e-6 * scale if word in ("mean", "std") else 1e-12
         np.testing.assert_allclose(
             actual[word], value, rtol=1e-6, atol=tolerance, err_msg=f"{name}: {word}"
         )
 
 
-def check_histogram(found: dict[str, Any] | None, values: np.ndarray, bins: int, name: str) -> None:
+def assert_histogram(
+    found: dict[str, Any] | None, values: np.ndarray, bins: int, name: str
+) -> None:
     """Against numpy.histogram of the finite values; exact zeros are counted apart."""
     finite = values[np.isfinite(values)].astype(np.float64)
     if finite.size == 0:

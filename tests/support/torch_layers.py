@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from operator_gradients import ints
+from operator_gradients import int_vector
 
 
-def normal(axes: tuple[int, ...], eps: float = 1e-5, root: bool = True):
+def normalize(axes: tuple[int, ...], eps: float = 1e-5, root: bool = True):
     """Less the mean, over the deviation along some axes."""
 
     def right(x: Tensor) -> Tensor:
@@ -18,13 +18,15 @@ def normal(axes: tuple[int, ...], eps: float = 1e-5, root: bool = True):
     return right
 
 
-def frozen(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+def batch_norm_eval(
+    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
+) -> Tensor:
     rows = (one[:, None, None] for one in (scale, bias, mean, variance))
     scale, bias, mean, variance = rows
     return (x - mean) / (variance + 1e-5).sqrt() * scale + bias
 
 
-def norms(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
+def lp_pool(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
     """The p-norms of windows: nn.LPPool2d forgets signs, and has no dilation."""
 
     def right(x: Tensor) -> Tensor:
@@ -35,7 +37,7 @@ def norms(p: int, kernel: tuple[int, int], stride: int, dilation: int = 1):
     return right
 
 
-def dilated(x: Tensor, padded: bool) -> Tensor:
+def dilated_mean(x: Tensor, padded: bool) -> Tensor:
     """Means of the elements of a dilated window, with or without a margin of zeros."""
     ones = torch.ones((x.shape[1], 1, 2, 3), dtype=x.dtype)
 
@@ -45,22 +47,22 @@ def dilated(x: Tensor, padded: bool) -> Tensor:
     return sums(x) / (6 if padded else sums(torch.ones_like(x)))
 
 
-def whole(p: int):
+def global_lp_pool(p: int):
     return lambda x: (x.abs() ** p).sum((2, 3), keepdim=True) ** (1 / p)
 
 
-DILATED = {"kernel_shape": (2, 3), "dilations": (2, 2), "pads": (1, 2, 1, 2)}
-MARGINS = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}
+DILATED_WINDOW = {"kernel_shape": (2, 3), "dilations": (2, 2), "pads": (1, 2, 1, 2)}
+PAD_MODES = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}
 
 
-def padded(mode: str):
-    return lambda x: F.pad(x, (1, 2, 2, 0), MARGINS[mode])
+def pad_by_mode(mode: str):
+    return lambda x: F.pad(x, (1, 2, 2, 0), PAD_MODES[mode])
 
 
-def with_margin(x: Tensor, value: Tensor) -> Tensor:
+def pad_with_value(x: Tensor, value: Tensor) -> Tensor:
     """A margin whose number is an input."""
     inside = F.pad(torch.ones_like(x), (1, 2, 2, 0))
     return F.pad(x, (1, 2, 2, 0)) + (1 - inside) * value
 
 
-PADS = ints(0, 0, 2, 1, 0, 0, 0, 2)
+PADS = int_vector(0, 0, 2, 1, 0, 0, 0, 2)

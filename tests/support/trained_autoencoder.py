@@ -11,7 +11,7 @@ from nbglcnn import Plan
 
 
 @cache
-def autoencoder() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
+def compile_autoencoder() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
     """The trained autoencoder's Plan for three pictures, and each layer's values in PyTorch."""
     model, images = load_autoencoder(), load_images()[0][:3]
     values: dict[str, np.ndarray] = {}

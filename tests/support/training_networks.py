@@ -50,14 +50,14 @@ def convnext() -> nn.Module:
 
 
 @dataclass
-class Example:
+class TrainingExample:
     """A network with eight examples, for batches of four."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
     rate: float  # small enough for twenty steps that aren't chaotic
 
-    def built(self) -> tuple[nn.Module, Tensor, Tensor, str]:
+    def build(self) -> tuple[nn.Module, Tensor, Tensor, str]:
         """Model, inputs, targets and the loss's name."""
         torch.manual_seed(0)
         model = self.make()
@@ -71,11 +71,11 @@ class Example:
 
 TORCH_LOSSES = {"mse": F.mse_loss, "cross_entropy": F.cross_entropy}
 EXAMPLES = {
-    "autoencoder": Example(autoencoder, (1, 28, 28), 0.1),
-    "mnist": Example(MnistNet, (1, 28, 28), 0.02),
-    "unet": Example(UNet, (3, 64, 64), 0.02),
-    "convnext": Example(convnext, (3, 64, 64), 0.02),
-    "vit": Example(SmallViT, (3, 64, 64), 0.02),
-    "resnet18": Example(ResNet18, (3, 64, 64), 1e-4),
-    "mobilenet_v2": Example(MobileNetV2, (3, 64, 64), 1e-4),
+    "autoencoder": TrainingExample(autoencoder, (1, 28, 28), 0.1),
+    "mnist": TrainingExample(MnistNet, (1, 28, 28), 0.02),
+    "unet": TrainingExample(UNet, (3, 64, 64), 0.02),
+    "convnext": TrainingExample(convnext, (3, 64, 64), 0.02),
+    "vit": TrainingExample(SmallViT, (3, 64, 64), 0.02),
+    "resnet18": TrainingExample(ResNet18, (3, 64, 64), 1e-4),
+    "mobilenet_v2": TrainingExample(MobileNetV2, (3, 64, 64), 1e-4),
 }

@@ -15,8 +15,8 @@ import numpy as np, torch, ipywidgets
 from torch import nn
 from IPython.display import display
 from nbglcnn import Viewer
-import patient
-from viewer_models import autoencoder, chain, hooked, pictures
+import timeouts
+from viewer_models import autoencoder, hook_values, layer_chain, pictures
 """
 
 
@@ -50,7 +50,7 @@ def pictures(seed: int, count: int = 2) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(count, 1, 22, 18)).astype(np.float32)
 
 
-def hooked(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
+def hook_values(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
     """What forward hooks see, leaf and container, under the names of activations."""
     seen: dict[str, np.ndarray] = {"input": x}
     handles = [
@@ -79,7 +79,7 @@ class TwoInputs(nn.Module):
         return mixed, torch.relu(mixed)
 
 
-class Named(nn.Module):
+class NamedOutputs(nn.Module):
     """A dict of outputs."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Named(nn.Module):
         return {"map": y, "sign": torch.sigmoid(y)}
 
 
-def chain(kinds: Iterable[str], seed: int) -> tuple[nn.Module, np.ndarray]:
+def layer_chain(kinds: Iterable[str], seed: int) -> tuple[nn.Module, np.ndarray]:
     """A network of a layer for each letter, of random widths and numbers, and a random input."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
@@ -120,7 +120,7 @@ def chain(kinds: Iterable[str], seed: int) -> tuple[nn.Module, np.ndarray]:
     return nn.Sequential(*parts).eval(), x.numpy()
 
 
-class Large(nn.Module):
+class LargeProducts(nn.Module):
     """Its products leave 16 bits, what comes of them doesn't."""
 
     def __init__(self) -> None:

@@ -9,62 +9,63 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from browsers import SEEN_MAPS
-from bundle import bundled
+from browsers import VISIBLE_MAPS
+from bundle import bundle_script
 from nbglcnn import Plan
-from page import encode
+from webgl_page import encode
 
 # The link keeps Chromium from asking for an icon, whenever it thinks of it.
-EMPTY = (
+EMPTY_PAGE = (
     '<!doctype html><link rel="icon" href="data:,">'
     '<body data-jp-theme-light="true" style="margin: 0">'
 )
-MAPS = ".nbglcnn canvas[data-maps]"
-SETTLED = f"""() => {{
-  const seen = ({SEEN_MAPS})();
+MAP_CANVASES = ".nbglcnn canvas[data-maps]"
+IS_DRAWN = f"""() => {{
+  const seen = ({VISIBLE_MAPS})();
   return seen.length > 0 && seen.every(({{ dataset }}) => dataset.drawn || 'skipped' in dataset);
 }}"""
-# The page's script, for `bundled`; setting signals of the state.
-VIEWS = ("test/views.ts", "--format=iife", "--loader:.css=text")
-SET = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
-RESET = "async () => ({ left: await (globalThis.views?.reset() ?? ['no views']) })"
+# The page's script, for `bundle_script`; setting signals of the state.
+VIEWS_BUNDLE = ("test/views_page.ts", "--format=iife", "--loader:.css=text")
+SET_STATE = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value = v; }"
+RESET_STATE = "async () => ({ left: await (globalThis.views?.reset() ?? ['no views']) })"
 # A comparison with the framework's own values, but for its layers.
-PARITY = {
-    "layers": [], "reference": "PyTorch", "sampled": False, "flawed": [], "note": "", "beyond": "",
-    "at": 0,
+PARITY_STATE = {
+    "layers": [], "reference": "PyTorch", "isSampled": False, "flawed": [], "note": "",
+    "beyond": "", "time": 0,
 }  # fmt: skip
-CLIPPED = """() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
+CLIPPED_ELEMENTS = """\
+() => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>
   !element.closest('svg') && element.tagName !== 'STYLE' && element.clientWidth > 0
   && element.textContent.trim() !== '' && element.scrollWidth > element.clientWidth
   && !['auto', 'scroll'].includes(getComputedStyle(element).overflowX)
 ).map((element) => `${element.className}: ${element.textContent.slice(0, 60)}`)"""
 
 
-class Views:
-    """A page that shows one network: a new document, or one that `reset` has put back."""
+class ViewsPage:
+    """A page that shows one network: a new document, or one that `reset_page` has put back."""
 
     def __init__(self, page: Page, files: dict[str, bytes], plan: Plan, *inputs: np.ndarray):
         self.page, self.files = page, files
         if not page.evaluate("() => 'views' in globalThis"):
-            page.set_content(EMPTY)
-            files["/views.js"] = bundled(*VIEWS)
+            page.set_content(EMPTY_PAGE)
+            files["/views.js"] = bundle_script(*VIEWS_BUNDLE)
             page.add_script_tag(url="/views.js")  # as content it would be copied through Playwright
         page.evaluate("() => { globalThis.dispose = views.show(); }")
         files["/views.plan"] = plan.to_bytes()
         page.evaluate("a => views.open(...a)", ["/views.plan", [encode(x) for x in inputs]])
-        self.settle()
+        self.wait_drawn()
 
-    def settle(self) -> None:
+    def wait_drawn(self) -> None:
         """Wait until all that is visible has been drawn."""
-        self.page.wait_for_function(SETTLED)
+        self.page.wait_for_function(IS_DRAWN)
 
-    def quiet(self) -> None:
+    def wait_idle(self) -> None:
         """Wait until all questions are answered, and nothing is drawn or is about to be."""
         self.page.evaluate("() => views.quiet()")
 
     def set(self, **values: Any) -> None:
         """Set signals of the state."""
-        self.page.evaluate(SET, values)
+        self.page.evaluate(SET_STATE, values)
 
     def get(self, name: str) -> Any:
         return self.page.evaluate("k => views.state[k].value", name)
@@ -72,9 +73,9 @@ class Views:
     def open_layer(self, layer: str, channel: int | None = None) -> None:
         self.set(selected={"layer": layer, "channel": channel}, tab="layer")
         expect(self.page.locator(".nbg-layer")).to_have_attribute("data-layer", layer)
-        self.settle()
+        self.wait_drawn()
 
-    def point(self, canvas: Locator, x: float, y: float) -> str:
+    def hover(self, canvas: Locator, x: float, y: float) -> str:
         """The tooltip at a place of a canvas, as shares of its width and height."""
         canvas.scroll_into_view_if_needed()
         box = canvas.bounding_box()
@@ -85,20 +86,20 @@ class Views:
         return tip.inner_text()
 
 
-def reset(page: Page) -> list[str]:
+def reset_page(page: Page) -> list[str]:
     """Put the page of a Views back for the next one; gives what is not as in a new document."""
-    left = page.wait_for_function(RESET)  # unlike `evaluate` it ends where the page hangs
+    left = page.wait_for_function(RESET_STATE)  # unlike `evaluate` it ends where the page hangs
     page.mouse.move(-1, -1)  # what is below it has the look of what is pointed at
     return list(left.json_value()["left"])
 
 
-def pixels(canvas: Locator) -> np.ndarray:
+def canvas_pixels(canvas: Locator) -> np.ndarray:
     """A canvas's colours, H×W×RGB; as a PNG: Playwright takes seconds for 100,000 numbers."""
     text = canvas.evaluate("(canvas) => canvas.toDataURL()").partition(",")[2]
     return np.array(Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB"))
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """The first number of a text, as the views write it."""
     found = re.search(r"[−-]?\d+(\.\d+)?(e[−-]?\d+)?", text.replace(",", ""))
     assert found is not None, text

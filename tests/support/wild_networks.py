@@ -23,11 +23,11 @@ class Network:
     shapes: tuple[Shape, ...]
 
 
-def _called(module: str, name: str, **arguments: Any) -> Any:
+def _construct(module: str, name: str, **arguments: Any) -> Any:
     return getattr(importlib.import_module(module), name)(**arguments)
 
 
-def prepare() -> None:
+def prepare_imports() -> None:
     """What has to be done before torchvision is imported, by us or by another package.
 
     Its compiled operators are built for CUDA and don't load here. The networks below use none of
@@ -54,11 +54,11 @@ def _timm(name: str, **arguments: Any) -> Any:
     return timm.create_model(name, pretrained=False, **arguments)
 
 
-class _Alone:
+class _TensorModule:
     """Modules that are called with more than tensors, or give objects, as plain modules."""
 
     @staticmethod
-    def of(module: Any, call: Callable[..., Any]) -> Any:
+    def wrap(module: Any, call: Callable[..., Any]) -> Any:
         import torch
 
         class Alone(torch.nn.Module):
@@ -72,47 +72,57 @@ class _Alone:
         return Alone()
 
 
-def _timed(build: Callable[[], Any], **others: Shape) -> Callable[[], Any]:
+def _with_timestep(build: Callable[[], Any], **others: Shape) -> Callable[[], Any]:
     """A denoiser at step 10; `others` are further inputs with fixed numbers."""
 
     def built() -> Any:
         import torch
 
-        given = {n: torch.sin(torch.arange(0, _size(s)) * 1.0).view(s) for n, s in others.items()}
+        given = {
+            n: torch.sin(torch.arange(0, _element_count(s)) * 1.0).view(s)
+            for n, s in others.items()
+        }
         step = torch.tensor([10])
 
         def call(net: Any, x: Any) -> Any:
             return net(x, step, return_dict=False, **given)[0]
 
-        return _Alone.of(build(), call)
+        return _TensorModule.wrap(build(), call)
 
     return built
 
 
-def _size(shape: Shape) -> int:
+def _element_count(shape: Shape) -> int:
     size = 1
     for dimension in shape:
         size *= dimension
     return size
 
 
-def _first(build: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: _Alone.of(build(), lambda net, x: net(x, return_dict=False)[0])
+def _first_output(build: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: _TensorModule.wrap(build(), lambda net, x: net(x, return_dict=False)[0])
 
 
-def picture(size: int, channels: int = 3) -> tuple[Shape, ...]:
+def picture_shapes(size: int, channels: int = 3) -> tuple[Shape, ...]:
     """One square picture."""
     return ((1, channels, size, size),)
 
 
-def networks() -> dict[str, Network]:
+def wild_networks() -> dict[str, Network]:
     """All networks by name."""
-    from wild_more import more_networks
+    from more_wild_networks import more_networks
 
     found = more_networks()
-    for source in (_of_torchvision, _of_timm, _of_smp, _of_diffusers, _of_kornia, _of_monai):
+    for source in (
+        _torchvision_networks,
+        _timm_networks,
+        _smp_networks,
+        _diffusers_networks,
+        _kornia_networks,
+        _monai_networks,
+    ):
         found.update(source())
-    found.update(_of_spandrel())
+    found.update(_spandrel_networks())
     return found
 
 
@@ -128,7 +138,7 @@ TORCHVISION = """
 VIDEOS = {"r3d_18": (4, 32), "mc3_18": (4, 32), "r2plus1d_18": (4, 32), "swin3d_t": (4, 32)}
 
 
-def _of_torchvision() -> dict[str, Network]:
+def _torchvision_networks() -> dict[str, Network]:
     found = {}
     for entry in TORCHVISION.split():
         name, size = entry.split(":")
@@ -136,7 +146,7 @@ def _of_torchvision() -> dict[str, Network]:
         if "deeplab" in name or "fcn" in name or "lraspp" in name:
             more = {"weights_backbone": None}
         build = partial(_torchvision, name, **more)
-        found[f"torchvision/{name}"] = Network(build, picture(int(size)))
+        found[f"torchvision/{name}"] = Network(build, picture_shapes(int(size)))
     for name, (frames, size) in VIDEOS.items():
         build = partial(_torchvision, name)
         found[f"torchvision/{name}"] = Network(build, ((1, 3, frames, size, size),))
@@ -170,7 +180,7 @@ TIMM = """
     tf_efficientnet_lite0:64 tf_efficientnetv2_b0:64 tiny_vit_5m_224:64 tinynet_e:64 tresnet_m:64
     vgg11:32 xception41:64
 """
-OF_THEIR_SIZE = """
+FIXED_SIZE = """
     beit_base_patch16_224:64 botnet26t_256:64 cait_xxs24_224:112 coat_lite_tiny:64 coat_tiny:64
     coatnet_nano_rw_224:64 convit_tiny:112 deit_tiny_distilled_patch16_224:112
     efficientformer_l1:224 efficientformerv2_s0:128 efficientvit_m0:128 eva02_tiny_patch14_224:112
@@ -186,40 +196,40 @@ OF_THEIR_SIZE = """
 """
 
 
-def _of_timm() -> dict[str, Network]:
+def _timm_networks() -> dict[str, Network]:
     found = {}
     for entry in TIMM.split():
         name, size = entry.split(":")
-        found[f"timm/{name}"] = Network(partial(_timm, name), picture(int(size)))
-    for entry in OF_THEIR_SIZE.split():
+        found[f"timm/{name}"] = Network(partial(_timm, name), picture_shapes(int(size)))
+    for entry in FIXED_SIZE.split():
         name, size = entry.split(":")
         build = partial(_timm, name, img_size=int(size))
-        found[f"timm/{name}"] = Network(build, picture(int(size)))
+        found[f"timm/{name}"] = Network(build, picture_shapes(int(size)))
     return found
 
 
 SEGMENTATION = "Unet UnetPlusPlus FPN PSPNet DeepLabV3 DeepLabV3Plus Linknet MAnet PAN UPerNet"
 
 
-def _of_smp() -> dict[str, Network]:
+def _smp_networks() -> dict[str, Network]:
     found = {}
     for name in (*SEGMENTATION.split(), "Segformer", "DPT"):
         encoder = "tu-vit_tiny_patch16_224" if name == "DPT" else "resnet18"
         arguments = {"encoder_name": encoder, "encoder_weights": None, "classes": 4}
-        build = partial(_called, "segmentation_models_pytorch", name, **arguments)
+        build = partial(_construct, "segmentation_models_pytorch", name, **arguments)
         size = {"DPT": 224, "PAN": 256}.get(name, 64)
-        found[f"smp/{name}"] = Network(build, picture(size))
+        found[f"smp/{name}"] = Network(build, picture_shapes(size))
     arguments = {"encoder_name": "mobilenet_v2", "encoder_weights": None, "classes": 4}
-    build = partial(_called, "segmentation_models_pytorch", "Unet", **arguments)
-    found["smp/Unet mobilenet_v2"] = Network(build, picture(64))
+    build = partial(_construct, "segmentation_models_pytorch", "Unet", **arguments)
+    found["smp/Unet mobilenet_v2"] = Network(build, picture_shapes(64))
     arguments = {"encoder_name": "mit_b0", "encoder_weights": None, "classes": 4}
-    build = partial(_called, "segmentation_models_pytorch", "FPN", **arguments)
-    found["smp/FPN mit_b0"] = Network(build, picture(64))
+    build = partial(_construct, "segmentation_models_pytorch", "FPN", **arguments)
+    found["smp/FPN mit_b0"] = Network(build, picture_shapes(64))
     return found
 
 
-def _of_diffusers() -> dict[str, Network]:
-    of = partial(partial, _called, "diffusers")
+def _diffusers_networks() -> dict[str, Network]:
+    of = partial(partial, _construct, "diffusers")
     down = {"block_out_channels": (32, 64), "layers_per_block": 1, "norm_num_groups": 8}
     plain = {"down_block_types": ("DownBlock2D", "AttnDownBlock2D"),
              "up_block_types": ("AttnUpBlock2D", "UpBlock2D")}  # fmt: skip
@@ -247,17 +257,22 @@ def _of_diffusers() -> dict[str, Network]:
         import torch
 
         step, label = torch.tensor([10]), torch.tensor([3])
-        return _Alone.of(dit(), lambda net, x: net(x, step, label, return_dict=False)[0])
+        return _TensorModule.wrap(dit(), lambda net, x: net(x, step, label, return_dict=False)[0])
 
     return {
-        "diffusers/UNet2DModel": Network(_timed(unet), picture(16)),
-        "diffusers/UNet2DConditionModel": Network(_timed(conditioned, **text), picture(16, 4)),
-        "diffusers/AutoencoderKL": Network(
-            _first(of("AutoencoderKL", latent_channels=4, **down, **autoencoder)), picture(32)
+        "diffusers/UNet2DModel": Network(_with_timestep(unet), picture_shapes(16)),
+        "diffusers/UNet2DConditionModel": Network(
+            _with_timestep(conditioned, **text), picture_shapes(16, 4)
         ),
-        "diffusers/AutoencoderTiny": Network(_first(of("AutoencoderTiny")), picture(32)),
+        "diffusers/AutoencoderKL": Network(
+            _first_output(of("AutoencoderKL", latent_channels=4, **down, **autoencoder)),
+            picture_shapes(32),
+        ),
+        "diffusers/AutoencoderTiny": Network(
+            _first_output(of("AutoencoderTiny")), picture_shapes(32)
+        ),
         "diffusers/AsymmetricAutoencoderKL": Network(
-            _first(
+            _first_output(
                 of(
                     "AsymmetricAutoencoderKL",
                     down_block_types=("DownEncoderBlock2D",) * 2,
@@ -267,15 +282,17 @@ def _of_diffusers() -> dict[str, Network]:
                     norm_num_groups=8,
                 )
             ),
-            picture(32),
+            picture_shapes(32),
         ),
         "diffusers/VQModel": Network(
-            _first(of("VQModel", latent_channels=4, num_vq_embeddings=32, **down, **autoencoder)),
-            picture(32),
+            _first_output(
+                of("VQModel", latent_channels=4, num_vq_embeddings=32, **down, **autoencoder)
+            ),
+            picture_shapes(32),
         ),
-        "diffusers/DiTTransformer2DModel": Network(classes, picture(16, 4)),
+        "diffusers/DiTTransformer2DModel": Network(classes, picture_shapes(16, 4)),
         "diffusers/PixArtTransformer2DModel": Network(
-            lambda: _Alone.of(pixart(), _pixart), picture(16, 4)
+            lambda: _TensorModule.wrap(pixart(), _pixart), picture_shapes(16, 4)
         ),
     }
 
@@ -291,28 +308,29 @@ def _pixart(net: Any, x: Any) -> Any:
     )[0]  # fmt: skip
 
 
-def _of_kornia() -> dict[str, Network]:
+def _kornia_networks() -> dict[str, Network]:
     found: dict[str, Network] = {}
     patches = ((3, 1, 32, 32),)
     for name in ("HardNet", "HardNet8", "SOSNet", "TFeat", "HyNet", "OriNet"):
-        build = partial(_called, "kornia.feature", name, pretrained=False)
+        build = partial(_construct, "kornia.feature", name, pretrained=False)
         found[f"kornia/{name}"] = Network(build, patches)
-    build = partial(_called, "kornia.feature", "KeyNet", pretrained=False)
-    found["kornia/KeyNet"] = Network(build, picture(32, 1))
+    build = partial(_construct, "kornia.feature", "KeyNet", pretrained=False)
+    found["kornia/KeyNet"] = Network(build, picture_shapes(32, 1))
     found["kornia/XFeatModel"] = Network(
-        partial(_called, "kornia.feature", "XFeatModel"), picture(64, 1)
+        partial(_construct, "kornia.feature", "XFeatModel"), picture_shapes(64, 1)
     )
     found["kornia/CornerHarris"] = Network(
-        partial(_called, "kornia.feature", "CornerHarris", k=0.04), picture(32, 1)
+        partial(_construct, "kornia.feature", "CornerHarris", k=0.04), picture_shapes(32, 1)
     )
     found["kornia/BlobHessian"] = Network(
-        partial(_called, "kornia.feature", "BlobHessian"), picture(32, 1)
+        partial(_construct, "kornia.feature", "BlobHessian"), picture_shapes(32, 1)
     )
     found["kornia/DexiNed"] = Network(
-        partial(_called, "kornia.models.dexined", "DexiNed", pretrained=False), picture(64)
+        partial(_construct, "kornia.models.dexined", "DexiNed", pretrained=False),
+        picture_shapes(64),
     )
     found["kornia/TinyViT"] = Network(
-        partial(_called, "kornia.models.tiny_vit", "TinyViT", img_size=64), picture(64)
+        partial(_construct, "kornia.models.tiny_vit", "TinyViT", img_size=64), picture_shapes(64)
     )
     filters: dict[str, dict[str, Any]] = {
         "BoxBlur": {"kernel_size": (3, 5)},
@@ -329,21 +347,23 @@ def _of_kornia() -> dict[str, Network]:
         "Canny": {},
     }
     for name, arguments in filters.items():
-        build = partial(_called, "kornia.filters", name, **arguments)
-        found[f"kornia/{name}"] = Network(build, picture(24))
+        build = partial(_construct, "kornia.filters", name, **arguments)
+        found[f"kornia/{name}"] = Network(build, picture_shapes(24))
     for name in ("RgbToHsv", "RgbToLab", "RgbToYcbcr", "RgbToLuv", "RgbToXyz", "RgbToGrayscale"):
-        found[f"kornia/{name}"] = Network(partial(_called, "kornia.color", name), picture(24))
+        found[f"kornia/{name}"] = Network(
+            partial(_construct, "kornia.color", name), picture_shapes(24)
+        )
     return found
 
 
-def _of_monai() -> dict[str, Network]:
-    of = partial(partial, _called, "monai.networks.nets")
+def _monai_networks() -> dict[str, Network]:
+    of = partial(partial, _construct, "monai.networks.nets")
     flat = {"spatial_dims": 2, "in_channels": 1, "out_channels": 2}
     deep = {"spatial_dims": 3, "in_channels": 1, "out_channels": 2}
     unet = {"channels": (8, 16, 32), "strides": (2, 2), "num_res_units": 2}
     kernels = {"kernel_size": (3, 3, 3), "strides": (1, 2, 2), "upsample_kernel_size": (2, 2)}
     volume = ((1, 1, 16, 16, 16),)
-    slices = picture(32, 1)
+    slices = picture_shapes(32, 1)
     vit = {"in_channels": 1, "img_size": (32, 32), "patch_size": (4, 4), "hidden_size": 48,
            "mlp_dim": 96, "num_layers": 2, "num_heads": 3, "spatial_dims": 2}  # fmt: skip
     builders: dict[str, tuple[Callable[[], Any], tuple[Shape, ...]]] = {
@@ -367,19 +387,19 @@ def _of_monai() -> dict[str, Network]:
                **flat), slices,
         ),
         "SwinUNETR": (of("SwinUNETR", feature_size=12, depths=(1, 1, 1, 1), **flat),
-                      picture(64, 1)),
+                      picture_shapes(64, 1)),
         "DenseNet121": (of("DenseNet121", **flat), slices),
         "SEResNet50": (of("SEResNet50", spatial_dims=2, in_channels=3, num_classes=4),
-                       picture(64)),
+                       picture_shapes(64)),
         "ResNet": (
             of("resnet10", spatial_dims=3, n_input_channels=1, num_classes=3), volume,
         ),
         "EfficientNetBN": (
             of("EfficientNetBN", model_name="efficientnet-b0", pretrained=False, spatial_dims=2,
-               in_channels=1, num_classes=4), picture(64, 1),
+               in_channels=1, num_classes=4), picture_shapes(64, 1),
         ),
         "AHNet": (of("AHNet", layers=(1, 1, 1, 1), spatial_dims=2, in_channels=1, out_channels=2,
-                     psp_block_num=0), picture(64, 1)),
+                     psp_block_num=0), picture_shapes(64, 1)),
         "HighResNet": (of("HighResNet", **flat), slices),
         "ViT": (of("ViT", classification=True, num_classes=4, **vit), slices),
         "ViTAutoEnc": (of("ViTAutoEnc", **vit), slices),
@@ -402,19 +422,20 @@ def _of_monai() -> dict[str, Network]:
         ),
         "FlexibleUNet": (
             of("FlexibleUNet", in_channels=3, out_channels=2, backbone="efficientnet-b0",
-               pretrained=False, spatial_dims=2, decoder_channels=(32, 16, 16, 8, 8)), picture(64),
+               pretrained=False, spatial_dims=2, decoder_channels=(32, 16, 16, 8, 8)),
+            picture_shapes(64),
         ),
         "MedNeXt": (
             of("MedNeXt", init_filters=8, encoder_expansion_ratio=2, decoder_expansion_ratio=2,
                bottleneck_expansion_ratio=2, blocks_down=(1, 1, 1, 1), blocks_bottleneck=1,
                blocks_up=(1, 1, 1, 1), deep_supervision=False, **flat), slices,
         ),
-        "DiffusionModelUNet": (lambda: _denoiser(), picture(16, 1)),
+        "DiffusionModelUNet": (lambda: _denoiser(), picture_shapes(16, 1)),
         "VQVAE": (
             of("VQVAE", channels=(8, 16), num_res_layers=1, num_res_channels=(8, 16),
                downsample_parameters=((2, 4, 1, 1),) * 2,
                upsample_parameters=((2, 4, 1, 1, 0),) * 2, num_embeddings=16, embedding_dim=8,
-               spatial_dims=2, in_channels=1, out_channels=1), picture(16, 1),
+               spatial_dims=2, in_channels=1, out_channels=1), picture_shapes(16, 1),
         ),
         "PatchDiscriminator": (
             of("PatchDiscriminator", spatial_dims=2, channels=8, in_channels=1, num_layers_d=2),
@@ -422,13 +443,13 @@ def _of_monai() -> dict[str, Network]:
         ),
         "VoxelMorphUNet": (
             of("VoxelMorphUNet", spatial_dims=2, in_channels=2, unet_out_channels=8,
-               channels=(8, 8, 8, 8, 8, 8), final_conv_channels=(8,)), picture(32, 2),
+               channels=(8, 8, 8, 8, 8, 8), final_conv_channels=(8,)), picture_shapes(32, 2),
         ),
         "FullyConnectedNet": (
             of("FullyConnectedNet", in_channels=10, out_channels=3, hidden_channels=(8, 16)),
             ((2, 10),),
         ),
-        "HoVerNet": (of("HoVerNet", mode="fast", out_classes=3), picture(256)),
+        "HoVerNet": (of("HoVerNet", mode="fast", out_classes=3), picture_shapes(256)),
     }  # fmt: skip
     return {f"monai/{name}": Network(*entry) for name, entry in builders.items()}
 
@@ -436,15 +457,15 @@ def _of_monai() -> dict[str, Network]:
 def _denoiser() -> Any:
     import torch
 
-    net = _called(
+    net = _construct(
         "monai.networks.nets", "DiffusionModelUNet", spatial_dims=2, in_channels=1, out_channels=1,
         channels=(8, 16), attention_levels=(False, True), num_res_blocks=1, norm_num_groups=4,
         num_head_channels=8,
     )  # fmt: skip
-    return _Alone.of(net, lambda net, x: net(x, torch.tensor([10])))
+    return _TensorModule.wrap(net, lambda net, x: net(x, torch.tensor([10])))
 
 
-def _ties_in_order(build: Callable[[], Any]) -> Callable[[], Any]:
+def _with_stable_sort(build: Callable[[], Any]) -> Callable[[], Any]:
     """A network that sorts without asking for stability, as one that asks for it.
 
     PyTorch may give ties in any order then, and does so with vector instructions for floats and
@@ -461,10 +482,10 @@ def _ties_in_order(build: Callable[[], Any]) -> Callable[[], Any]:
     return built
 
 
-def _of_spandrel() -> dict[str, Network]:
+def _spandrel_networks() -> dict[str, Network]:
     def of(name: str, path: str = "", **arguments: Any) -> Callable[[], Any]:
         module = f"spandrel.architectures.{path or name}"
-        return partial(_called, module, name, **arguments)
+        return partial(_construct, module, name, **arguments)
 
     swin = {"depths": [2, 2], "embed_dim": 24, "num_heads": [2, 2], "window_size": 8,
             "img_size": 32, "upscale": 2, "upsampler": "pixelshuffle"}  # fmt: skip
@@ -524,9 +545,9 @@ def _of_spandrel() -> dict[str, Network]:
     }  # fmt: skip
     found = {}
     for name, (build, size) in builders.items():
-        shapes = picture(size or 32, 4 if name == "DRUNet" else 3)
+        shapes = picture_shapes(size or 32, 4 if name == "DRUNet" else 3)
         if name == "ATD":
-            build = _ties_in_order(build)
+            build = _with_stable_sort(build)
         if name == "LaMa":
             shapes = ((1, 3, 32, 32), (1, 1, 32, 32))
         found[f"spandrel/{name}"] = Network(build, shapes)

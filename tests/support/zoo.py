@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo_odd import ODD
+from zoo_unusual import UNUSUAL
 
 
 def conv_bn(
@@ -82,18 +82,18 @@ class UNet(nn.Module):
     def __init__(self, width: int = 8) -> None:
         super().__init__()
         w = width
-        self.down1, self.down2 = self._two(3, w), self._two(w, 2 * w)
-        self.middle = self._two(2 * w, 4 * w)
+        self.down1, self.down2 = self._double_conv(3, w), self._double_conv(w, 2 * w)
+        self.middle = self._double_conv(2 * w, 4 * w)
         self.up2, self.up1 = (
             nn.ConvTranspose2d(4 * w, 2 * w, 2, 2),
             nn.Upsample(scale_factor=2, mode="bilinear"),
         )
-        self.join2, self.join1 = self._two(4 * w, 2 * w), self._two(3 * w, w)
+        self.join2, self.join1 = self._double_conv(4 * w, 2 * w), self._double_conv(3 * w, w)
         self.pool = nn.MaxPool2d(2)
         self.head = nn.Conv2d(w, 3, 1)
 
     @staticmethod
-    def _two(i: int, o: int) -> nn.Sequential:
+    def _double_conv(i: int, o: int) -> nn.Sequential:
         return nn.Sequential(*conv_bn(i, o, act=nn.ReLU()), *conv_bn(o, o, act=nn.ReLU()))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -538,7 +538,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
     "vae": (VAE, ((2, 1, 16, 16), (2, 5))),
     "dcgan": (dcgan, ((2, 20, 1, 1),)),
     "mtcnn": (PNet, ((1, 3, 29, 31),)),
-    **ODD,
+    **UNUSUAL,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import nbglcnn
-from equal import assert_equal
+from assertions import assert_equal
 from nbglcnn import InputError, Viewer
 from nbglcnn.features.mirror import callbacks
 from nbglcnn.features.mirror.mirror import Mirror
@@ -24,7 +24,7 @@ X = torch.rand(64, 1, 8, 8, generator=torch.Generator().manual_seed(1))
 Y = torch.arange(64) % 10
 
 
-def made() -> nn.Sequential:
+def make_model() -> nn.Sequential:
     torch.manual_seed(3)
     return nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.3),
@@ -32,7 +32,7 @@ def made() -> nn.Sequential:
     )  # fmt: skip
 
 
-def loop(
+def training_loop(
     model: nn.Module, count: int, told: Callable[[torch.Tensor], object] = lambda _: None
 ) -> Iterator[float]:
     """Trains in training mode; each step's loss."""
@@ -50,12 +50,12 @@ def loop(
 
 @pytest.fixture
 def viewer() -> Iterator[Viewer]:
-    viewer = Viewer(made().eval(), X[:2])
+    viewer = Viewer(make_model().eval(), X[:2])
     yield viewer
     viewer.close()
 
 
-def right(model: nn.Module) -> np.ndarray:
+def eval_output(model: nn.Module) -> np.ndarray:
     was = [module.training for module in model.modules()]
     model.eval()
     with torch.no_grad():
@@ -69,20 +69,20 @@ def test_the_loop_is_the_same_to_the_bit_with_and_without_a_mirror() -> None:
     """Its losses, with Dropout; what it draws afterwards; modes, hooks, gradients."""
     random.seed(0)
     np.random.seed(0)
-    alone = made()
-    without = list(loop(alone, 60))
+    alone = make_model()
+    without = list(training_loop(alone, 60))
     after = torch.rand(3), random.random(), np.random.rand()
 
     random.seed(0)
     np.random.seed(0)
-    model = made()
+    model = make_model()
     calls: list[str] = []
     model[0].register_forward_hook(lambda *_: calls.append("hook"))
     model.register_state_dict_pre_hook(lambda *_: calls.append("state_dict"))
     model[1].eval()  # a mode of its own: kept, whatever the Viewer shows
     model[1].train()
     state = torch.get_rng_state()
-    shown = Viewer(made().eval(), X[:2])
+    shown = Viewer(make_model().eval(), X[:2])
     torch.set_rng_state(state)
     seen = []
     with nbglcnn.mirror(shown, model, every=3) as mirror:
@@ -91,7 +91,7 @@ def test_the_loop_is_the_same_to_the_bit_with_and_without_a_mirror() -> None:
             mirror(loss=loss)
             seen.append([module.training for module in model.modules()])
 
-        losses = list(loop(model, 60, tell))
+        losses = list(training_loop(model, 60, tell))
     assert losses == without
     assert calls == ["hook"] * 60
     assert all(all(one) for one in seen)
@@ -105,7 +105,7 @@ def test_the_loop_is_the_same_to_the_bit_with_and_without_a_mirror() -> None:
 
 
 def test_the_viewer_has_the_weights_that_were_mirrored_last(viewer: Viewer) -> None:
-    model = made()
+    model = make_model()
     mirror = nbglcnn.mirror(viewer, model, every=10)
     states = []
 
@@ -113,20 +113,20 @@ def test_the_viewer_has_the_weights_that_were_mirrored_last(viewer: Viewer) -> N
         mirror(loss=loss)
         states.append({name: t.clone() for name, t in model.state_dict().items()})
 
-    losses = list(loop(model, 25, tell))
+    losses = list(training_loop(model, 25, tell))
     found = viewer.state_dict()
     assert {n: torch.equal(t, states[19][n]) for n, t in found.items()} == dict.fromkeys(
         found, True
     )
     assert found["1.num_batches_tracked"] == 20
     assert viewer.verify().ok
-    then = made()
+    then = make_model()
     then.load_state_dict(states[19])
-    assert_equal(viewer.output, right(then), rtol=1e-5)
+    assert_equal(viewer.output, eval_output(then), rtol=1e-5)
     mirror.flush()
-    assert_equal(viewer.output, right(model), rtol=1e-5)
+    assert_equal(viewer.output, eval_output(model), rtol=1e-5)
     mirror.close()
-    assert_equal(viewer.activations["1"], _layer(model, 2), rtol=1e-5)
+    assert_equal(viewer.activations["1"], _layer_output(model, 2), rtol=1e-5)
     assert_array_equal(mirror.losses, np.array(losses, np.float32))
     assert repr(mirror) == f"Mirror(closed, 25 steps, loss {losses[-1]:.4g})"
     viewer.set_weight("5.bias", 2, 3.0)
@@ -134,13 +134,13 @@ def test_the_viewer_has_the_weights_that_were_mirrored_last(viewer: Viewer) -> N
     assert viewer.verify().ok
 
 
-def _layer(model: nn.Sequential, count: int) -> np.ndarray:
-    return right(model[:count])
+def _layer_output(model: nn.Sequential, count: int) -> np.ndarray:
+    return eval_output(model[:count])
 
 
 def test_a_loop_in_a_thread_gives_states_of_one_step(viewer: Viewer) -> None:
     """Each weight is the number of its step: a state that mixes two would show both."""
-    model = made()
+    model = make_model()
     mirror = nbglcnn.mirror(viewer, model, every=1)
 
     def count() -> None:
@@ -186,7 +186,7 @@ def test_resnet18_with_its_batch_norms() -> None:
     shown.close()
 
 
-class Holds(nn.Module):
+class LightningLike(nn.Module):
     """As a LightningModule holds what it trains."""
 
     def __init__(self, **modules: nn.Module) -> None:
@@ -200,26 +200,26 @@ class Holds(nn.Module):
     [
         nn.DataParallel,
         lambda model: torch.compile(model, backend="eager"),
-        lambda model: Holds(net=model, loss=nn.CrossEntropyLoss()),
-        lambda model: Holds(net=torch.compile(nn.DataParallel(model), backend="eager")),
+        lambda model: LightningLike(net=model, loss=nn.CrossEntropyLoss()),
+        lambda model: LightningLike(net=torch.compile(nn.DataParallel(model), backend="eager")),
     ],
     ids=["DataParallel", "compile", "part", "all"],
 )
 def test_a_wrapped_model_is_found(viewer: Viewer, wrap: Callable[[nn.Module], nn.Module]) -> None:
-    model = made()
+    model = make_model()
     with nbglcnn.mirror(viewer, wrap(model), every=2):
-        list(loop(model, 3))
-    assert_equal(viewer.output, right(model), rtol=1e-5)
+        list(training_loop(model, 3))
+    assert_equal(viewer.output, eval_output(model), rtol=1e-5)
 
 
 def test_weights_in_16_bits_and_on_strides_of_their_own_are_taken(viewer: Viewer) -> None:
-    model = made().to(torch.bfloat16).to(memory_format=torch.channels_last)
+    model = make_model().to(torch.bfloat16).to(memory_format=torch.channels_last)
     nbglcnn.mirror(viewer, model).close()
     assert_array_equal(viewer.state_dict()["0.weight"], model[0].weight.detach().float())
 
 
 def test_losses_are_by_step_and_gaps_are_nan(viewer: Viewer) -> None:
-    mirror = nbglcnn.mirror(viewer, made())
+    mirror = nbglcnn.mirror(viewer, make_model())
     mirror(loss=torch.tensor(1.5), accuracy=0.25)
     mirror()
     mirror(loss=np.float32(0.5), step=4, held_out_loss=2.0)
@@ -251,24 +251,30 @@ ERRORS: dict[str, tuple[Callable[[Mirror], Any], str]] = {
 def test_what_a_mirror_is_not_told_says_so(
     viewer: Viewer, call: Callable[[Mirror], Any], words: str
 ) -> None:
-    mirror = nbglcnn.mirror(viewer, made())
+    mirror = nbglcnn.mirror(viewer, make_model())
     with pytest.raises(InputError) as error:
         call(mirror)
     assert words in str(error.value)
     mirror.close()
 
 
-def narrow() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(8), *made()[2:])
+def mismatched_model() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(8), *make_model()[2:])
 
 
 @pytest.mark.parametrize(
     "model, words",
     [
         (nn.Linear(2, 2), "Linear has no 0.weight, 1.weight, 1.bias and 4 more"),
-        (narrow(), "0.weight has the shape (4, 1, 3, 3); in the Viewer's Sequential it has (8, 1"),
-        (Holds(a=made(), b=made()), "2 times, as a and b; give the one that is meant"),
-        (made().to("meta"), "0.weight is on meta and has no numbers"),
+        (
+            mismatched_model(),
+            "0.weight has the shape (4, 1, 3, 3); in the Viewer's Sequential it has (8, 1",
+        ),
+        (
+            LightningLike(a=make_model(), b=make_model()),
+            "2 times, as a and b; give the one that is meant",
+        ),
+        (make_model().to("meta"), "0.weight is on meta and has no numbers"),
         ("model.onnx", "str is no torch.nn.Module"),
     ],
     ids=["other", "shape", "twice", "meta", "file"],
@@ -277,19 +283,19 @@ def test_another_model_is_refused(viewer: Viewer, model: Any, words: str) -> Non
     with pytest.raises(InputError) as error:
         nbglcnn.mirror(viewer, model)
     assert words in str(error.value)
-    nbglcnn.mirror(viewer, made()).close()  # nothing has begun
+    nbglcnn.mirror(viewer, make_model()).close()  # nothing has begun
 
 
 def test_what_is_no_viewer_and_other_everys_are_refused(viewer: Viewer) -> None:
     with pytest.raises(InputError, match="Plan is not a Viewer; make one of the model"):
-        nbglcnn.mirror(nbglcnn.compile(made().eval(), X[:2]), made())  # type: ignore[arg-type]
+        nbglcnn.mirror(nbglcnn.compile(make_model().eval(), X[:2]), make_model())  # type: ignore[arg-type]
     for every in (0, 2.0, True):
         with pytest.raises(InputError, match=r"every=.*: a whole number of at least 1 is needed"):
-            nbglcnn.mirror(viewer, made(), every=every)  # type: ignore[arg-type]
+            nbglcnn.mirror(viewer, make_model(), every=every)  # type: ignore[arg-type]
 
 
 def test_a_model_that_loses_a_parameter_says_so(viewer: Viewer) -> None:
-    model = made()
+    model = make_model()
     mirror = nbglcnn.mirror(viewer, model, every=1)
     model[5] = nn.Identity()
     with pytest.raises(InputError, match=r"the model has lost its 5\.weight"):
@@ -317,7 +323,7 @@ def test_a_package_that_is_missing_is_named(
         raise ModuleNotFoundError(f"No module named {module!r}", name=module.partition(".")[0])
 
     monkeypatch.setattr(callbacks, "import_module", missing)
-    mirror = nbglcnn.mirror(viewer, made())
+    mirror = nbglcnn.mirror(viewer, make_model())
     with pytest.raises(InputError, match="lightning is not installed: `pip install lightning`"):
         mirror.lightning()
     with pytest.raises(InputError, match="transformers is not installed"):
@@ -331,7 +337,7 @@ def test_lightning_trains_with_it(viewer: Viewer, tmp_path: Any) -> None:
     class Lit(lightning.LightningModule):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.net = made()
+            self.net = make_model()
 
         def training_step(self, batch: Any, _: int) -> torch.Tensor:
             x, y = batch
@@ -354,7 +360,7 @@ def test_lightning_trains_with_it(viewer: Viewer, tmp_path: Any) -> None:
     trainer.fit(model, data, data)
     assert mirror.step_count == 8 and np.isfinite(mirror.losses).all()
     assert mirror.held_out_losses[:, 0].tolist() == [4, 8]
-    assert_equal(viewer.output, right(model.net), rtol=1e-5)
+    assert_equal(viewer.output, eval_output(model.net), rtol=1e-5)
     mirror.close()
 
 
@@ -365,7 +371,7 @@ def test_the_trainer_of_hugging_face_trains_with_it(viewer: Viewer, tmp_path: An
     class Scored(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.net = made()
+            self.net = make_model()
 
         def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
             scores = self.net(x)
@@ -386,7 +392,7 @@ def test_the_trainer_of_hugging_face_trains_with_it(viewer: Viewer, tmp_path: An
     assert mirror.step_count == 10
     assert np.isfinite(mirror.losses).tolist() == [False, True] * 5
     assert mirror.held_out_losses[:, 0].tolist() == [5, 10]
-    assert_equal(viewer.output, right(model.net), rtol=1e-5)
+    assert_equal(viewer.output, eval_output(model.net), rtol=1e-5)
     mirror.close()
 
 
@@ -394,7 +400,7 @@ def test_callbacks_tell_what_they_are_told(viewer: Viewer, monkeypatch: pytest.M
     """The same without the packages: what their trainers call, in that order."""
     empty = SimpleNamespace(Callback=object, TrainerCallback=object)
     monkeypatch.setattr(callbacks, "import_module", lambda _: empty)
-    mirror = nbglcnn.mirror(viewer, made())
+    mirror = nbglcnn.mirror(viewer, make_model())
     lit = mirror.lightning()
     trainer = SimpleNamespace(sanity_checking=True, callback_metrics={"val_loss": 9.0})
     lit.on_validation_end(trainer, None)

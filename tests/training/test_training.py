@@ -15,7 +15,7 @@ from torch.nn import functional as F
 import nbglcnn
 from nbglcnn import losses
 from nbglcnn.errors import DeviceError, InputError, UnsupportedModel, UnsupportedOperator
-from trainings import assert_trained, by_torch
+from training_checks import assert_trained, train_in_torch
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -25,17 +25,17 @@ def sgd(lr: float = 0.1, **options: Any) -> Callable[[Any], torch.optim.Optimize
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _seed_torch() -> None:
     torch.manual_seed(0)
 
 
-def small(outputs: int = 5, last: nn.Module | None = None) -> nn.Module:
+def small_cnn(outputs: int = 5, last: nn.Module | None = None) -> nn.Module:
     """A network of odd sizes with an output (batch, outputs)."""
     layers = [nn.Conv2d(2, 3, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(27, outputs)]
     return nn.Sequential(*layers, *([last] if last else []))
 
 
-def inputs(count: int = 8) -> Tensor:
+def random_inputs(count: int = 8) -> Tensor:
     return torch.randn(count, 2, 7, 7)
 
 
@@ -76,19 +76,19 @@ LOSSES: dict[str, tuple[Any, Any, nn.Module | None, Callable[[], Tensor]]] = {
 @pytest.mark.parametrize("size", [4, 3])  # batches that are whole, and 8 = 3 + 3 + 2
 def test_losses(name: str, size: int) -> None:
     loss, of_torch, last, target = LOSSES[name]
-    assert_trained(small(last=last), (inputs(), target()), loss, of_torch, nbglcnn.SGD(0.1), sgd(),
-                   size=size)  # fmt: skip
+    assert_trained(small_cnn(last=last), (random_inputs(), target()), loss, of_torch,
+                   nbglcnn.SGD(0.1), sgd(), size=size)  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [4, 3])
 def test_cross_entropy_of_each_pixel(size: int) -> None:
     model = nn.Sequential(nn.Conv2d(2, 5, 3), nn.Tanh(), nn.Conv2d(5, 3, 1))
-    data = inputs(), torch.randint(0, 3, (8, 5, 5))
+    data = random_inputs(), torch.randint(0, 3, (8, 5, 5))
     assert_trained(model, data, "cross_entropy", F.cross_entropy, nbglcnn.SGD(0.1), sgd(),
                    size=size)  # fmt: skip
 
 
-def rate(step: int) -> float:
+def decaying_rate(step: int) -> float:
     return 0.1 / (1 + step)
 
 
@@ -124,9 +124,9 @@ OPTIMIZERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         nbglcnn.AdamW(1e-2, weight_decay=0.3),
         lambda p: torch.optim.AdamW(p, 1e-2, weight_decay=0.3), {},
     ),
-    "schedule": (nbglcnn.SGD(rate), sgd(), {"rate": rate}),
-    "schedule of Adam": (nbglcnn.Adam(rate, eps=1e-3),
-                         lambda p: torch.optim.Adam(p, eps=1e-3), {"rate": rate}),
+    "schedule": (nbglcnn.SGD(decaying_rate), sgd(), {"rate": decaying_rate}),
+    "schedule of Adam": (nbglcnn.Adam(decaying_rate, eps=1e-3),
+                         lambda p: torch.optim.Adam(p, eps=1e-3), {"rate": decaying_rate}),
     "norm": (nbglcnn.SGD(0.1, clip_norm=0.3), sgd(), {"clip": clip_norm}),
     "a norm that is large enough": (nbglcnn.SGD(0.1, clip_norm=1e6), sgd(), {}),
     "value": (nbglcnn.SGD(0.1, clip_value=0.02), sgd(), {"clip": clip_value}),
@@ -138,11 +138,11 @@ OPTIMIZERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def test_optimizers(name: str) -> None:
     ours, theirs, more = OPTIMIZERS[name]
     # `gradients` are those before clipping, which autograd doesn't keep.
-    data = inputs(), torch.randn(8, 5)
-    result = nbglcnn.train(small_one := small(), data, "mse", ours, 4, steps=6, shuffle=False,
+    data = random_inputs(), torch.randn(8, 5)
+    result = nbglcnn.train(small_one := small_cnn(), data, "mse", ours, 4, steps=6, shuffle=False,
                            progress=False)  # fmt: skip
-    right = by_torch(small_one, *data, F.mse_loss, theirs, steps=6, size=4, dtype=torch.float64,
-                     **more)  # fmt: skip
+    right = train_in_torch(small_one, *data, F.mse_loss, theirs, steps=6, size=4,
+                           dtype=torch.float64, **more)  # fmt: skip
     np.testing.assert_allclose(result.losses, right.losses, rtol=1e-5)
     for name, tensor in right.model.state_dict().items():
         found = result.state_dict()[name].numpy()
@@ -152,7 +152,7 @@ def test_optimizers(name: str) -> None:
 # Data
 
 
-class Pairs(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
+class PairDataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     def __init__(self, x: Tensor, y: Tensor) -> None:
         self.x, self.y = x, y
 
@@ -164,8 +164,8 @@ class Pairs(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
 
 
 def test_arrays_datasets_and_loaders_are_the_same_data() -> None:
-    model, x, y = small(), inputs(7), torch.randint(0, 5, (7,))
-    pairs = Pairs(x, y)
+    model, x, y = small_cnn(), random_inputs(7), torch.randint(0, 5, (7,))
+    pairs = PairDataset(x, y)
     loader = torch.utils.data.DataLoader(pairs, batch_size=3)
     dropping = torch.utils.data.DataLoader(pairs, batch_size=3, drop_last=True)
     options: Any = {"loss": "cross_entropy", "optimizer": nbglcnn.SGD(0.1), "progress": False}
@@ -229,7 +229,7 @@ class TwoInputs(nn.Module):
 
 
 def test_several_inputs_are_a_tuple() -> None:
-    model, x, numbers, y = TwoInputs(), inputs(6), torch.randn(6, 4), torch.randn(6, 3)
+    model, x, numbers, y = TwoInputs(), random_inputs(6), torch.randn(6, 4), torch.randn(6, 3)
     found = nbglcnn.train(model, ((x, numbers), y), "mse", nbglcnn.SGD(0.1), 6, steps=2,
                           progress=False, shuffle=False)  # fmt: skip
     loss = F.mse_loss(model(x, numbers), y)
@@ -241,10 +241,10 @@ def test_several_inputs_are_a_tuple() -> None:
 # Losses of the model's own
 
 
-class OwnLoss(nn.Module):
+class ComputesLoss(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.model = small()
+        self.model = small_cnn()
 
     def forward(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         found = self.model(x)
@@ -252,11 +252,11 @@ class OwnLoss(nn.Module):
 
 
 def test_a_scalar_output_of_the_model_is_a_loss() -> None:
-    model, x, y = OwnLoss(), inputs(), torch.randn(8, 5)
+    model, x, y = ComputesLoss(), random_inputs(), torch.randn(8, 5)
     found = nbglcnn.train(model, (x, y), "output['cost']", nbglcnn.SGD(0.1), 4, steps=4,
                           shuffle=False, progress=False)  # fmt: skip
-    right = by_torch(model.model, x, y, lambda a, b: ((a - b) ** 2).sum(1).sqrt().mean(), sgd(),
-                     steps=4, size=4, dtype=torch.float64)  # fmt: skip
+    right = train_in_torch(model.model, x, y, lambda a, b: ((a - b) ** 2).sum(1).sqrt().mean(),
+                           sgd(), steps=4, size=4, dtype=torch.float64)  # fmt: skip
     np.testing.assert_allclose(found.losses, right.losses, rtol=1e-5)
     with pytest.raises(InputError, match="batch_size that divides"):
         nbglcnn.train(model, (x, y), "output['cost']", batch_size=3, steps=1)
@@ -270,10 +270,10 @@ def test_a_scalar_output_of_the_model_is_a_loss() -> None:
 
 
 def test_gradients_and_activations_of_the_last_step() -> None:
-    model, x, y = small(), inputs(), torch.randn(8, 5)
+    model, x, y = small_cnn(), random_inputs(), torch.randn(8, 5)
     result = nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 8, steps=3, progress=False,
                            shuffle=False)  # fmt: skip
-    own = by_torch(model, x, y, F.mse_loss, sgd(), steps=2, size=8, dtype=torch.float64).model
+    own = train_in_torch(model, x, y, F.mse_loss, sgd(), steps=2, size=8, dtype=torch.float64).model
     own.zero_grad()
     given = x.double().requires_grad_()
     hidden = own[1](own[0](given))
@@ -298,12 +298,12 @@ def test_gradients_and_activations_of_the_last_step() -> None:
 
 @pytest.mark.parametrize("ours", [nbglcnn.Adam(1e-2), nbglcnn.SGD(0.1, momentum=0.9)])
 def test_training_goes_on_where_it_ended(ours: Any, tmp_path: Any) -> None:
-    model, data = small(), (inputs(7), torch.randn(7, 5))
+    model, data = small_cnn(), (random_inputs(7), torch.randn(7, 5))
     options: Any = {"loss": "mse", "optimizer": ours, "batch_size": 3, "progress": False}
     whole = nbglcnn.train(model, data, steps=9, **options)
     half = nbglcnn.train(model, data, steps=4, **options)
     np.savez(tmp_path / "state.npz", **half.optimizer_state)
-    half_trained = small()
+    half_trained = small_cnn()
     half_trained.load_state_dict(half.state_dict())
     with np.load(tmp_path / "state.npz") as state:
         rest = nbglcnn.train(half_trained, data, steps=5, optimizer_state=state, **options)
@@ -316,8 +316,8 @@ def test_training_goes_on_where_it_ended(ours: Any, tmp_path: Any) -> None:
 
 
 def test_no_step_changes_nothing() -> None:
-    model = small()
-    result = nbglcnn.train(model, (inputs(), torch.randn(8, 5)), steps=0, progress=False)
+    model = small_cnn()
+    result = nbglcnn.train(model, (random_inputs(), torch.randn(8, 5)), steps=0, progress=False)
     assert result.losses.shape == (0,) and not [*result.gradients]
     assert all(torch.equal(t, model.state_dict()[n]) for n, t in result.state_dict().items())
     assert result.memory > 0 and result.renderer
@@ -381,7 +381,7 @@ def test_weights_that_explode_are_told_from_values() -> None:
 
 
 @pytest.fixture
-def interrupted() -> Iterator[Callable[[float], None]]:
+def interrupt_after() -> Iterator[Callable[[float], None]]:
     timers: list[threading.Timer] = []
 
     def later(seconds: float) -> None:
@@ -394,10 +394,10 @@ def interrupted() -> Iterator[Callable[[float], None]]:
 
 
 def test_an_interrupt_keeps_what_was_learned() -> None:
-    model, x, y = small(), inputs(), torch.randn(8, 5)
+    model, x, y = small_cnn(), random_inputs(), torch.randn(8, 5)
     stops_at = 7
 
-    class Stopping(Pairs):
+    class Stopping(PairDataset):
         taken = 0
 
         def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
@@ -418,11 +418,11 @@ def test_an_interrupt_keeps_what_was_learned() -> None:
         np.testing.assert_array_equal(result.gradients[name], right.gradients[name])
 
 
-def test_an_interrupt_at_any_time(interrupted: Callable[[float], None]) -> None:
-    model, data = small(), (inputs(), torch.randn(8, 5))
+def test_an_interrupt_at_any_time(interrupt_after: Callable[[float], None]) -> None:
+    model, data = small_cnn(), (random_inputs(), torch.randn(8, 5))
     options: Any = {"batch_size": 4, "shuffle": False, "progress": False}
     nbglcnn.train(model, data, steps=1, **options)  # all is imported and compiled once
-    interrupted(4.0)
+    interrupt_after(4.0)
     result = nbglcnn.train(model, data, steps=10**6, **options)
     assert "interrupted" in result.stopped and len(result.losses)
     right = nbglcnn.train(model, data, steps=len(result.losses), **options)
@@ -435,7 +435,7 @@ def test_an_interrupt_at_any_time(interrupted: Callable[[float], None]) -> None:
 def test_what_needs_more_memory_than_may_be_taken_is_refused_with_a_batch_that_fits(
     share: float, least: int
 ) -> None:
-    model, data = small(), (inputs(64), torch.randn(64, 5))
+    model, data = small_cnn(), (random_inputs(64), torch.randn(64, 5))
     needs = nbglcnn.train(model, data, batch_size=30, steps=0, progress=False).memory
     most = int(needs * share)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), batch_size=30)
@@ -453,14 +453,14 @@ def test_what_needs_more_memory_than_may_be_taken_is_refused_with_a_batch_that_f
 # What is refused before anything runs
 
 
-def refused(*args: Any, **options: Any) -> str:
+def refusal_message(*args: Any, **options: Any) -> str:
     with pytest.raises((InputError, KeyError, UnsupportedModel)) as error:
         nbglcnn.train(*args, **{"steps": 1, "progress": False, **options})
     return str(error.value)
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
-    model, x, y = small(), inputs(4), torch.randn(4, 5)
+    model, x, y = small_cnn(), random_inputs(4), torch.randn(4, 5)
     for words, _, options in (
         ("lr=-1", (), {"optimizer": lambda: nbglcnn.SGD(-1)}),
         ("betas", (), {"optimizer": lambda: nbglcnn.Adam(betas=(0.9, 1.0))}),
@@ -485,29 +485,31 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         ),
         (torch.optim.RMSprop(weights), "torch.optim.RMSprop; give nbglcnn.SGD, nbglcnn.Adam or"),
     ):
-        assert found in refused(model, (x, y), optimizer=given)
-    assert "epochs=… or steps=…" in refused(model, (x, y), steps=None)
-    assert "epochs=… or steps=…" in refused(model, (x, y), epochs=1)
-    assert "steps=-1" in refused(model, (x, y), steps=-1)
-    assert "batch_size=0" in refused(model, (x, y), batch_size=0)
-    assert "single example" in refused(model, (x[:0], y[:0]))
-    assert "as many examples" in refused(model, (x, y[:3]))
-    assert "tuple of 3" in refused(model, (x, y, y))
-    assert "str was given" in refused(model, "data")
-    assert "dicts of image" in refused(model, Dicts())
-    assert "for an output of shape (4, 5)" in refused(model, (x, y[:, :3]))
-    assert "reshape the targets to (-1, 5,)" in refused(model, (x, y.reshape(4, 5, 1)))
-    assert "hold the class 5" in refused(model, (x, torch.full((4,), 5)), "cross_entropy")
-    assert "hold the class -1" in refused(model, (x, torch.full((4,), -1)), "cross_entropy")
-    assert "0 to 1 is needed" in refused(small(last=nn.Sigmoid()), (x, y * 9), "bce")
-    assert "neither a loss" in refused(model, (x, y), "mes")
-    words = refused(model, (x, y), "crossentropy")
+        assert found in refusal_message(model, (x, y), optimizer=given)
+    assert "epochs=… or steps=…" in refusal_message(model, (x, y), steps=None)
+    assert "epochs=… or steps=…" in refusal_message(model, (x, y), epochs=1)
+    assert "steps=-1" in refusal_message(model, (x, y), steps=-1)
+    assert "batch_size=0" in refusal_message(model, (x, y), batch_size=0)
+    assert "single example" in refusal_message(model, (x[:0], y[:0]))
+    assert "as many examples" in refusal_message(model, (x, y[:3]))
+    assert "tuple of 3" in refusal_message(model, (x, y, y))
+    assert "str was given" in refusal_message(model, "data")
+    assert "dicts of image" in refusal_message(model, DictDataset())
+    assert "for an output of shape (4, 5)" in refusal_message(model, (x, y[:, :3]))
+    assert "reshape the targets to (-1, 5,)" in refusal_message(model, (x, y.reshape(4, 5, 1)))
+    assert "hold the class 5" in refusal_message(model, (x, torch.full((4,), 5)), "cross_entropy")
+    assert "hold the class -1" in refusal_message(model, (x, torch.full((4,), -1)), "cross_entropy")
+    assert "0 to 1 is needed" in refusal_message(small_cnn(last=nn.Sigmoid()), (x, y * 9), "bce")
+    assert "neither a loss" in refusal_message(model, (x, y), "mes")
+    words = refusal_message(model, (x, y), "crossentropy")
     assert words.startswith("loss='crossentropy' is not known (near: cross_entropy): it is neither")
     assert words.endswith("all of the data (Sequential.forward takes 1 input; 2 were given)")
-    assert "reduction='sum'" in refused(model, (x, y), nn.MSELoss(reduction="sum"))
-    assert "pos_weight" in refused(model, (x, y), nn.BCEWithLogitsLoss(pos_weight=torch.ones(5)))
+    assert "reduction='sum'" in refusal_message(model, (x, y), nn.MSELoss(reduction="sum"))
+    assert "pos_weight" in refusal_message(
+        model, (x, y), nn.BCEWithLogitsLoss(pos_weight=torch.ones(5))
+    )
     ignoring = nn.CrossEntropyLoss(ignore_index=2)
-    assert "ignore_index=2" in refused(model, (x, torch.full((4,), 2)), ignoring)
+    assert "ignore_index=2" in refusal_message(model, (x, torch.full((4,), 2)), ignoring)
     for hook in (
         "register_forward_hook",
         "register_forward_pre_hook",
@@ -515,25 +517,27 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     ):
         hooked = nn.MSELoss()
         getattr(hooked, hook)(lambda *_: None)
-        assert "MSELoss: a hook" in refused(model, (x, y), hooked)
+        assert "MSELoss: a hook" in refusal_message(model, (x, y), hooked)
     replaced = nn.MSELoss()
     replaced.forward = lambda a, b: (a - b).abs().mean()
-    assert "MSELoss: a hook or a forward of its own" in refused(model, (x, y), replaced)
-    assert "KLDivLoss" in refused(model, (x, y), nn.KLDivLoss())
-    assert "0.weight" in refused(model, (x, y), parameters=["0.wieght"])
+    assert "MSELoss: a hook or a forward of its own" in refusal_message(model, (x, y), replaced)
+    assert "KLDivLoss" in refusal_message(model, (x, y), nn.KLDivLoss())
+    assert "0.weight" in refusal_message(model, (x, y), parameters=["0.wieght"])
     body = nn.Sequential(OrderedDict(body=model, head=nn.Linear(5, 5))).eval()
-    assert "(near: head.*" in refused(body, (x, y), parameters=["haed.*"])
-    assert "(near: head)" in refused(body, (x, y), parameters=["haed"])
-    assert "requires_grad" in refused(small().requires_grad_(False), (x, y))
-    assert "the model has none" in refused(nn.Tanh(), (x, x))
-    assert "outputs are" in refused(OwnLoss(), ((x, y), y))
+    assert "(near: head.*" in refusal_message(body, (x, y), parameters=["haed.*"])
+    assert "(near: head)" in refusal_message(body, (x, y), parameters=["haed"])
+    assert "requires_grad" in refusal_message(small_cnn().requires_grad_(False), (x, y))
+    assert "the model has none" in refusal_message(nn.Tanh(), (x, x))
+    assert "outputs are" in refusal_message(ComputesLoss(), ((x, y), y))
     joined = nn.Sequential(nn.Flatten(0, 1), nn.Flatten(), nn.Linear(49, 3))
-    message = refused(joined, (torch.randn(5, 2, 7, 7), torch.randn(5, 3)), batch_size=2)
+    message = refusal_message(joined, (torch.randn(5, 2, 7, 7), torch.randn(5, 3)), batch_size=2)
     assert "no axis of the 2 examples" in message
-    assert "lr(0) gave nan" in refused(model, (x, y), optimizer=nbglcnn.SGD(lambda _: np.nan))
+    assert "lr(0) gave nan" in refusal_message(
+        model, (x, y), optimizer=nbglcnn.SGD(lambda _: np.nan)
+    )
 
 
-class Dicts(torch.utils.data.Dataset[dict[str, Tensor]]):
+class DictDataset(torch.utils.data.Dataset[dict[str, Tensor]]):
     def __len__(self) -> int:
         return 4
 
@@ -542,12 +546,12 @@ class Dicts(torch.utils.data.Dataset[dict[str, Tensor]]):
 
 
 def test_an_operator_without_a_gradient_is_named_before_anything_runs() -> None:
-    onnx_model, x, name = unslopped()
+    onnx_model, x, name = model_without_gradient()
     with pytest.raises(UnsupportedOperator, match=f"{name}.*has no gradient"):
         nbglcnn.train(onnx_model, (x, x), steps=1, progress=False)
 
 
-def unslopped() -> tuple[Any, np.ndarray, str]:
+def model_without_gradient() -> tuple[Any, np.ndarray, str]:
     """An ONNX model with an operator that has no gradient behind a weight."""
     from onnx import TensorProto, helper, numpy_helper
 

@@ -16,14 +16,14 @@ from torch.nn.utils import parametrizations
 import nbglcnn
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.features.training import Training
-from trainings import assert_trained, by_torch
+from training_checks import assert_trained, train_in_torch
 
 pytestmark = pytest.mark.filterwarnings("error")
 OPTIONS: Any = {"shuffle": False, "progress": False}
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _seed_torch() -> None:
     torch.manual_seed(0)
 
 
@@ -31,13 +31,13 @@ def sgd(lr: float = 0.1) -> Callable[[Any], torch.optim.Optimizer]:
     return lambda parameters: torch.optim.SGD(parameters, lr)
 
 
-def convolved(norm: nn.Module, channels: int = 3) -> nn.Module:
+def conv_with_norm(norm: nn.Module, channels: int = 3) -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(2, channels, 3), norm, nn.Tanh(), nn.Flatten(), nn.Linear(channels * 20, 4)
     )
 
 
-def uneven(norm: Any) -> Any:
+def with_random_statistics(norm: Any) -> Any:
     """Statistics and an affine part that aren't trivial."""
     nn.init.uniform_(norm.running_mean, -0.5, 0.5)
     nn.init.uniform_(norm.running_var, 0.5, 2)
@@ -65,28 +65,34 @@ NORMS: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("size", [4, 3])
 @pytest.mark.parametrize("name", NORMS)
 def test_batchnorm_trains_by_its_batch_and_keeps_statistics(name: str, size: int) -> None:
-    model = convolved(uneven(NORMS[name]()))
+    model = conv_with_norm(with_random_statistics(NORMS[name]()))
     data = pictures(), torch.randn(8, 4)
     result = assert_trained(model, data, "mse", F.mse_loss, nbglcnn.SGD(0.1), sgd(), size=size)
     assert int(result.state_dict()["1.num_batches_tracked"]) == 4
 
 
 def test_a_mean_of_all_batches_goes_on() -> None:
-    norm = uneven(nn.BatchNorm2d(3, momentum=None))
+    norm = with_random_statistics(nn.BatchNorm2d(3, momentum=None))
     norm.num_batches_tracked += 5
-    assert_trained(convolved(norm), (pictures(), torch.randn(8, 4)), "mse", F.mse_loss,
+    assert_trained(conv_with_norm(norm), (pictures(), torch.randn(8, 4)), "mse", F.mse_loss,
                    nbglcnn.SGD(0.1), sgd())  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [4, 3])
 def test_batchnorm_of_vectors_signals_and_volumes(size: int) -> None:
-    vectors = nn.Sequential(nn.Linear(5, 6), uneven(nn.BatchNorm1d(6)), nn.Linear(6, 4))
+    vectors = nn.Sequential(
+        nn.Linear(5, 6), with_random_statistics(nn.BatchNorm1d(6)), nn.Linear(6, 4)
+    )
     assert_trained(vectors, (torch.randn(8, 5), torch.randn(8, 4)), "mse", F.mse_loss,
                    nbglcnn.SGD(0.1), sgd(), size=size)  # fmt: skip
-    signals = nn.Sequential(nn.Conv1d(2, 5, 3), uneven(nn.BatchNorm1d(5)), nn.Tanh())
+    signals = nn.Sequential(
+        nn.Conv1d(2, 5, 3), with_random_statistics(nn.BatchNorm1d(5)), nn.Tanh()
+    )
     assert_trained(signals, (torch.randn(8, 2, 9), torch.randn(8, 5, 7)), "mse", F.mse_loss,
                    nbglcnn.SGD(0.1), sgd(), size=size)  # fmt: skip
-    volumes = nn.Sequential(nn.Conv3d(1, 3, 2), uneven(nn.BatchNorm3d(3)), nn.Tanh())
+    volumes = nn.Sequential(
+        nn.Conv3d(1, 3, 2), with_random_statistics(nn.BatchNorm3d(3)), nn.Tanh()
+    )
     data = torch.randn(8, 1, 3, 4, 3), torch.randn(8, 3, 2, 3, 2)
     assert_trained(volumes, data, "mse", F.mse_loss, nbglcnn.SGD(0.1), sgd(), size=size)
 
@@ -95,7 +101,7 @@ def test_a_norm_that_is_called_twice_keeps_statistics_of_both_calls() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.conv, self.norm = nn.Conv2d(2, 2, 1), uneven(nn.BatchNorm2d(2))
+            self.conv, self.norm = nn.Conv2d(2, 2, 1), with_random_statistics(nn.BatchNorm2d(2))
 
         def forward(self, x: Tensor) -> Tensor:
             return self.norm(torch.tanh(self.norm(self.conv(x))) * 2)  # type: ignore[no-any-return]
@@ -103,7 +109,7 @@ def test_a_norm_that_is_called_twice_keeps_statistics_of_both_calls() -> None:
     result = nbglcnn.train(Twice(), (x := pictures(), y := torch.randn(8, 2, 6, 7)), "mse",
                            nbglcnn.SGD(0.1), 4, steps=3, **OPTIONS)  # fmt: skip
     torch.manual_seed(0)
-    right = by_torch(Twice(), x, y, F.mse_loss, sgd(), steps=3, size=4, dtype=torch.float64)
+    right = train_in_torch(Twice(), x, y, F.mse_loss, sgd(), steps=3, size=4, dtype=torch.float64)
     np.testing.assert_allclose(result.losses, right.losses, rtol=1e-5)
     for name in ("norm.running_mean", "norm.running_var"):
         np.testing.assert_allclose(result.state_dict()[name], right.model.state_dict()[name],
@@ -116,12 +122,12 @@ def test_frozen_norms_stay_as_they_are() -> None:
         model[1].eval()  # type: ignore[index]
         return model
 
-    model = prepared(convolved(uneven(nn.BatchNorm2d(3))))
+    model = prepared(conv_with_norm(with_random_statistics(nn.BatchNorm2d(3))))
     data = pictures(), torch.randn(8, 4)
     result = assert_trained(model, data, "mse", F.mse_loss, nbglcnn.SGD(0.1), sgd(),
                             prepared=prepared, size=3)  # fmt: skip
     assert torch.equal(result.state_dict()["1.running_mean"], model.state_dict()["1.running_mean"])
-    plain = convolved(nn.BatchNorm2d(3, track_running_stats=False))
+    plain = conv_with_norm(nn.BatchNorm2d(3, track_running_stats=False))
     assert_trained(plain, data, "mse", F.mse_loss, nbglcnn.SGD(0.1), sgd())
 
 
@@ -136,7 +142,7 @@ def test_one_number_for_each_channel_has_no_variance() -> None:
 # Dropout
 
 
-class Masked(nn.Module):
+class MaskedModule(nn.Module):
     """A module that was called is replaced by what its mask lets through."""
 
     def __init__(self, of: Callable[[Tensor, Tensor], Tensor], masks: list[Tensor]) -> None:
@@ -147,11 +153,11 @@ class Masked(nn.Module):
         return self.of(x, self.masks.pop(0).to(x.dtype))
 
 
-def shares(p: float) -> Callable[[Tensor, Tensor], Tensor]:
+def scale_by_keep(p: float) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda x, mask: x * mask / (1 - p)
 
 
-def alpha(p: float) -> Callable[[Tensor, Tensor], Tensor]:
+def alpha_dropout(p: float) -> Callable[[Tensor, Tensor], Tensor]:
     """Klambauer et al. (2017): so that mean 0 and variance 1 stay."""
     fill = -1.0507009873554805 * 1.6732632423543772
     scale = ((1 - p) * (1 + p * fill**2)) ** -0.5
@@ -208,26 +214,26 @@ def test_the_padding_row_of_an_embedding_is_not_trained() -> None:
 
 
 DROPOUTS: dict[str, tuple[nn.Module, Any, tuple[int, ...]]] = {
-    "Dropout": (nn.Dropout(0.3), shares(0.3), (6, 3, 4, 5)),
-    "Dropout2d": (nn.Dropout2d(0.4), shares(0.4), (6, 3, 1, 1)),
-    "AlphaDropout": (nn.AlphaDropout(0.3), alpha(0.3), (6, 3, 4, 5)),
-    "FeatureAlphaDropout": (nn.FeatureAlphaDropout(0.3), alpha(0.3), (6, 3, 1, 1)),
-    "DropPath": (DropPath(0.4), shares(0.4), (6, 1, 1, 1)),
+    "Dropout": (nn.Dropout(0.3), scale_by_keep(0.3), (6, 3, 4, 5)),
+    "Dropout2d": (nn.Dropout2d(0.4), scale_by_keep(0.4), (6, 3, 1, 1)),
+    "AlphaDropout": (nn.AlphaDropout(0.3), alpha_dropout(0.3), (6, 3, 4, 5)),
+    "FeatureAlphaDropout": (nn.FeatureAlphaDropout(0.3), alpha_dropout(0.3), (6, 3, 1, 1)),
+    "DropPath": (DropPath(0.4), scale_by_keep(0.4), (6, 1, 1, 1)),
     "DropPath without scale": (DropPath(0.4, False), lambda x, mask: x * mask, (6, 1, 1, 1)),
-    "StochasticDepth": (StochasticDepth(0.4, "row"), shares(0.4), (6, 1, 1, 1)),
+    "StochasticDepth": (StochasticDepth(0.4, "row"), scale_by_keep(0.4), (6, 1, 1, 1)),
 }
 
 
 @pytest.mark.parametrize("name", DROPOUTS)
 def test_what_masks_let_through_is_what_pytorch_makes_of_them(name: str) -> None:
     drop, of, shape = DROPOUTS[name]
-    model = convolved(drop)
+    model = conv_with_norm(drop)
     x, y = pictures(6), torch.randn(6, 4)
     result = nbglcnn.train(model, (x, y), "mse", nbglcnn.SGD(0.1), 6, steps=1, **OPTIONS)
     mask = result.activations["1.mask"]
     assert mask.shape == shape and set(np.unique(mask)) == {0, 1}
     own = copy.deepcopy(model).double()
-    own[1] = Masked(of, [torch.from_numpy(mask)])  # type: ignore[index]
+    own[1] = MaskedModule(of, [torch.from_numpy(mask)])  # type: ignore[index]
     loss = F.mse_loss(own(x.double()), y.double())
     loss.backward()
     assert result.losses[0] == pytest.approx(loss.item(), rel=1e-5)
@@ -238,7 +244,7 @@ def test_what_masks_let_through_is_what_pytorch_makes_of_them(name: str) -> None
         ))  # fmt: skip
 
 
-def masks_of(seed: int, steps: int) -> dict[str, np.ndarray]:
+def draw_masks(seed: int, steps: int) -> dict[str, np.ndarray]:
     class Two(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -254,8 +260,8 @@ def masks_of(seed: int, steps: int) -> dict[str, np.ndarray]:
 
 
 def test_masks_are_independent_and_a_seed_fixes_them() -> None:
-    found = [masks_of(0, 1), masks_of(0, 2), masks_of(1, 1)]
-    again = masks_of(0, 1)
+    found = [draw_masks(0, 1), draw_masks(0, 2), draw_masks(1, 1)]
+    again = draw_masks(0, 1)
     assert all(np.array_equal(again[name], mask) for name, mask in found[0].items())
     flat = [mask.reshape(-1) for masks in found for mask in masks.values()]
     for mask in flat:
@@ -288,19 +294,19 @@ def test_a_dropout_beside_its_input_and_one_that_does_nothing() -> None:
 # Which parameters
 
 
-def passes(model: nn.Module, data: tuple[Tensor, Tensor], parameters: Any) -> int:
+def count_passes(model: nn.Module, data: tuple[Tensor, Tensor], parameters: Any) -> int:
     return nbglcnn.train(model, data, batch_size=4, steps=0, parameters=parameters,
                          progress=False).memory  # fmt: skip
 
 
 def test_frozen_parameters_stay_and_cost_nothing() -> None:
-    model = convolved(nn.Tanh())
+    model = conv_with_norm(nn.Tanh())
     data = pictures(), torch.randn(8, 4)
     result = nbglcnn.train(model, data, "mse", nbglcnn.SGD(0.1), 4, steps=3, parameters=["4"],
                            **OPTIONS)  # fmt: skip
     own = copy.deepcopy(model)
     own[0].requires_grad_(False)  # type: ignore[index]
-    right = by_torch(own, *data, F.mse_loss, sgd(), steps=3, size=4, dtype=torch.float64)
+    right = train_in_torch(own, *data, F.mse_loss, sgd(), steps=3, size=4, dtype=torch.float64)
     np.testing.assert_allclose(result.losses, right.losses, rtol=1e-5)
     assert torch.equal(result.state_dict()["0.weight"], model.state_dict()["0.weight"])
     assert {*result.optimizer_state} == {"step"}
@@ -309,8 +315,8 @@ def test_frozen_parameters_stay_and_cost_nothing() -> None:
     by_pattern = nbglcnn.train(model, data, "mse", nbglcnn.SGD(0.1), 4, steps=3,
                                parameters=["4.*", "4.bias"], **OPTIONS)  # fmt: skip
     np.testing.assert_array_equal(by_pattern.losses, result.losses)
-    assert passes(model, data, ["4"]) < passes(model, data, "all")
-    assert passes(model, data, ["4.bias"]) < passes(model, data, ["4"])
+    assert count_passes(model, data, ["4"]) < count_passes(model, data, "all")
+    assert count_passes(model, data, ["4.bias"]) < count_passes(model, data, ["4"])
     # What lies before a frozen layer is trained all the same.
     first = nbglcnn.train(model, data, "mse", nbglcnn.SGD(0.1), 4, steps=3, parameters=["0.*"],
                           **OPTIONS)  # fmt: skip
@@ -366,7 +372,7 @@ def test_parameters_that_nothing_depends_on_stay() -> None:
 # What is refused
 
 
-class Reversing(torch.autograd.Function):
+class GradientReversal(torch.autograd.Function):
     """Gradient reversal, as for adversarial domain adaptation."""
 
     @staticmethod
@@ -378,7 +384,7 @@ class Reversing(torch.autograd.Function):
         return -dy
 
 
-def refusal(model: nn.Module, *, x: Tensor | None = None) -> str:
+def refusal_message(model: nn.Module, *, x: Tensor | None = None) -> str:
     x = pictures(4) if x is None else x
     with torch.no_grad():
         y = torch.randn_like(copy.deepcopy(model).eval()(x))
@@ -404,7 +410,7 @@ def test_what_trains_in_a_way_of_its_own_is_refused_by_name() -> None:
         def forward(self, x: Tensor) -> Any:
             return self.conv(x) * (2 if self.training else 1)
 
-    said = refusal(nn.Sequential(nn.Conv2d(2, 2, 1), Functional()))
+    said = refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), Functional()))
     assert said.startswith("'1' (Functional) computes something else in training mode")
 
     class Detached(nn.Module):
@@ -422,20 +428,20 @@ def test_what_trains_in_a_way_of_its_own_is_refused_by_name() -> None:
 
     class Reversed(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return Reversing.apply(x)  # type: ignore[no-any-return]
+            return GradientReversal.apply(x)  # type: ignore[no-any-return]
 
     for cut, word in ((Detached(), "'1' calls detach()"), (Ungraded(), "'1' calls torch.no_grad"),
-                      (Data(), "'1' calls .data"), (Reversed(), "Function Reversing")):  # fmt: skip
-        assert word in refusal(nn.Sequential(nn.Conv2d(2, 2, 1), cut))
-    assert "'1' (Asking)" in refusal(nn.Sequential(nn.Conv2d(2, 2, 1), Asking()))
-    assert "spectral_norm" in refusal(parametrizations.spectral_norm(nn.Conv2d(2, 3, 1)))
-    assert "draws its slopes" in refusal(nn.Sequential(nn.Conv2d(2, 3, 1), nn.RReLU()))
+                      (Data(), "'1' calls .data"), (Reversed(), "Function GradientReversal")):  # fmt: skip
+        assert word in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), cut))
+    assert "'1' (Asking)" in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), Asking()))
+    assert "spectral_norm" in refusal_message(parametrizations.spectral_norm(nn.Conv2d(2, 3, 1)))
+    assert "draws its slopes" in refusal_message(nn.Sequential(nn.Conv2d(2, 3, 1), nn.RReLU()))
     norm = nn.InstanceNorm2d(2, track_running_stats=True)
-    assert "track_running_stats=False" in refusal(nn.Sequential(nn.Conv2d(2, 2, 1), norm))
+    assert "track_running_stats=False" in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), norm))
     attention = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1, batch_first=True)
-    assert "dropout of 0.1 inside" in refusal(attention, x=torch.randn(4, 3, 4))
+    assert "dropout of 0.1 inside" in refusal_message(attention, x=torch.randn(4, 3, 4))
     mode = nn.Sequential(nn.Conv2d(2, 3, 1), StochasticDepth(0.5, "batch"))
-    assert 'mode="row"' in refusal(mode)
+    assert 'mode="row"' in refusal_message(mode)
 
 
 # ONNX
@@ -473,7 +479,7 @@ def onnx_model(seed: int = 0) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
-class SameInTorch(nn.Module):
+class TorchEquivalent(nn.Module):
     def __init__(self, model: onnx.ModelProto, masks: list[Tensor]) -> None:
         super().__init__()
         arrays = {one.name: torch.tensor(numpy_helper.to_array(one)).double()
@@ -501,8 +507,8 @@ def test_onnx_models_train_with_their_batchnorms_and_dropouts() -> None:
     (name,) = (name for name in trained(1).activations if name.endswith(".mask"))
     masks = [torch.from_numpy(trained(k).activations[name]).double() for k in (1, 2)]
     assert model.SerializeToString() == before
-    own = SameInTorch(model, [*masks])
-    right = by_torch(own, x, y, F.mse_loss, sgd(), steps=2, size=8, dtype=torch.float64)
+    own = TorchEquivalent(model, [*masks])
+    right = train_in_torch(own, x, y, F.mse_loss, sgd(), steps=2, size=8, dtype=torch.float64)
     result = trained(2)
     np.testing.assert_allclose(result.losses, right.losses, rtol=1e-5)
     state = result.state_dict()

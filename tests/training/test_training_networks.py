@@ -12,14 +12,14 @@ from torch.nn import functional as F
 import nbglcnn
 from nbglcnn import Session
 from nbglcnn.datasets import fashion_mnist
-from nbglcnn.features.training.local import compiled
+from nbglcnn.features.training.local_training import compile_training
+from training_checks import assert_near_float64, train_in_torch
 from training_networks import EXAMPLES, TORCH_LOSSES
-from trainings import assert_near, by_torch
 
 STEPS, SIZE = 20, 4
 LARGE = ("resnet18", "mobilenet_v2")  # in `make sweep`
-GRADIENTS = 1e-5  # of each tensor's maximum
-LOSSES = 1e-4
+GRADIENT_TOLERANCE = 1e-5  # of each tensor's maximum
+LOSS_TOLERANCE = 1e-4
 
 
 def optimizers(name: str, lr: float) -> tuple[Any, Callable[[Any], torch.optim.Optimizer]]:
@@ -35,12 +35,12 @@ def optimizers(name: str, lr: float) -> tuple[Any, Callable[[Any], torch.optim.O
 )
 def test_gradients_of_a_step_and_losses_of_twenty(name: str) -> None:
     example = EXAMPLES[name]
-    model, x, y, loss = example.built()
+    model, x, y, loss = example.build()
     ours, theirs = optimizers("SGD", example.rate)
-    run, data = compiled(model, (x, y), loss, ours, SIZE, shuffle=False)
+    run, data = compile_training(model, (x, y), loss, ours, SIZE, shuffle=False)
     of_torch = TORCH_LOSSES[loss]
     first = [
-        by_torch(model, x, y, of_torch, theirs, steps=1, size=SIZE, dtype=dtype).model
+        train_in_torch(model, x, y, of_torch, theirs, steps=1, size=SIZE, dtype=dtype).model
         for dtype in (torch.float64, torch.float32)
     ]
     largest = max(float(one.grad.abs().max()) for one in first[0].parameters()
@@ -48,7 +48,7 @@ def test_gradients_of_a_step_and_losses_of_twenty(name: str) -> None:
     found = []
     with Session(run.plan) as session:
         for number, batch in zip(range(STEPS), data.batches(0), strict=False):
-            for key, array in run.inputs(batch, number).items():
+            for key, array in run.step_inputs(batch, number).items():
                 session.write(key, array)
             session.run(section="train", read=())
             found.append(float(session.read("loss")[0]))
@@ -57,32 +57,35 @@ def test_gradients_of_a_step_and_losses_of_twenty(name: str) -> None:
                 for (parameter, right), single in pairs:
                     assert right.grad is not None and single.grad is not None
                     size = max(float(right.grad.abs().max()), 1e-3 * largest)
-                    assert_near(parameter, session.read(f"gradient of {parameter}"), right.grad,
-                                single.grad, GRADIENTS, size)  # fmt: skip
+                    assert_near_float64(parameter, session.read(f"gradient of {parameter}"),
+                                        right.grad,
+                                        single.grad, GRADIENT_TOLERANCE, size)  # fmt: skip
             session.commit()
     right, single = (
         torch.from_numpy(
-            by_torch(model, x, y, of_torch, theirs, steps=STEPS, size=SIZE, dtype=dtype).losses
+            train_in_torch(
+                model, x, y, of_torch, theirs, steps=STEPS, size=SIZE, dtype=dtype
+            ).losses
         )
         for dtype in (torch.float64, torch.float32)
     )
     assert right[-1] < right[0] or name == "unet"
-    assert_near("losses", np.array(found), right, single, LOSSES)
+    assert_near_float64("losses", np.array(found), right, single, LOSS_TOLERANCE)
 
 
 @pytest.mark.parametrize("name", ["mnist", "convnext", "vit"])
 def test_losses_of_twenty_steps_of_adam(name: str) -> None:
     example = EXAMPLES[name]
-    model, x, y, loss = example.built()
+    model, x, y, loss = example.build()
     ours, theirs = optimizers("Adam", 1e-3)
     result = nbglcnn.train(model, (x, y), loss, ours, SIZE, steps=STEPS, shuffle=False,
                            progress=False)  # fmt: skip
     right, single = (
-        torch.from_numpy(by_torch(model, x, y, TORCH_LOSSES[loss], theirs, steps=STEPS, size=SIZE,
-                                  dtype=dtype).losses)
+        torch.from_numpy(train_in_torch(model, x, y, TORCH_LOSSES[loss], theirs, steps=STEPS,
+                                        size=SIZE, dtype=dtype).losses)
         for dtype in (torch.float64, torch.float32)
     )  # fmt: skip
-    assert_near("losses", result.losses, right, single, LOSSES)
+    assert_near_float64("losses", result.losses, right, single, LOSS_TOLERANCE)
 
 
 def fashion_autoencoder() -> nn.Module:
@@ -100,7 +103,7 @@ def test_two_hundred_steps_of_the_autoencoder_reach_pytorchs_loss() -> None:
     x = torch.from_numpy(pictures[:512].astype(np.float32) / 255)[:, None]
     result = nbglcnn.train(model, pictures[:512], "mse", nbglcnn.SGD(1.0, momentum=0.9), 16,
                            steps=200, shuffle=False, progress=False)  # fmt: skip
-    right = by_torch(
+    right = train_in_torch(
         model, x, x, F.mse_loss, lambda p: torch.optim.SGD(p, 1.0, momentum=0.9), steps=200, size=16
     )
     assert right.losses[-10:].mean() < 0.5 * right.losses[0]

@@ -13,24 +13,24 @@ from playwright.sync_api import Locator, TimeoutError, expect
 from torch import nn
 
 import nbglcnn
-from eventually import eventually
 from fashion_autoencoder import load_autoencoder, load_images
-from legible import assert_found, unreadable
-from trained_autoencoder import autoencoder
-from views_page import CLIPPED, MAPS, PARITY, Views, number
+from polling import retry_until_passes
+from readability import assert_detected, faults_by_width
+from trained_autoencoder import compile_autoencoder
+from views_page import CLIPPED_ELEMENTS, MAP_CANVASES, PARITY_STATE, ViewsPage, parse_number
 
 WIDTHS = (400, 420, 900, 1200)
 
 
 def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, _ = autoencoder()
+    plan, images, _ = compile_autoencoder()
     page = show(plan, images).page
     titles = page.locator(".nbg-line .nbg-caption strong").all_inner_texts()
     stages = ["encoder.0–2", "encoder.3–5", "encoder.6", "decoder.0–2", "decoder.3–5"]
     assert titles == ["Input", *stages, "Output"]
-    canvases = page.locator(f".nbg-line {MAPS[9:]}")
+    canvases = page.locator(f".nbg-line {MAP_CANVASES[9:]}")
     shown = {
         one.get_attribute("data-maps"): int(one.get_attribute("data-channels") or 0)
         for one in canvases.all()
@@ -43,7 +43,7 @@ def test_the_strip_shows_every_channel_of_every_stage_from_input_to_output(
 
 
 # The strip's stages: where their pictures are, and the words below them.
-CELLS = """() => [...document.querySelectorAll(
+CELL_BOXES = """() => [...document.querySelectorAll(
   '.nbg-wrap > div, .nbg-line > .nbg-stage')].map((cell) => {
   const stage = cell.querySelector('.nbg-stage') ?? cell;
   const canvas = stage.querySelector('canvas');
@@ -57,11 +57,11 @@ CELLS = """() => [...document.querySelectorAll(
 
 
 def test_at_848_pixels_the_tours_network_is_one_line_that_fills_the_width(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, _ = autoencoder()
+    plan, images, _ = compile_autoencoder()
     page = show(plan, images, width=848).page
-    cells = page.evaluate(CELLS)
+    cells = page.evaluate(CELL_BOXES)
     assert len(cells) == 7
     assert {one["top"] for one in cells} == {cells[0]["top"]}
     assert cells[0]["left"] == 25 and 848 - 25 - 8 < cells[-1]["right"] <= 848 - 25
@@ -76,7 +76,7 @@ def test_at_848_pixels_the_tours_network_is_one_line_that_fills_the_width(
 
 
 @pytest.mark.parametrize("width", [620, 848, 1420])
-def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., Views], width: int) -> None:
+def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., ViewsPage], width: int) -> None:
     parts: list[nn.Module] = [nn.Conv2d(3, 16, 3, padding=1), nn.ReLU()]
     for k in range(2, 41, 2):
         parts += [nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()]
@@ -86,7 +86,7 @@ def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., Views], width
     model.forward = model.features.forward  # type: ignore[method-assign]
     x = np.random.default_rng(0).random((1, 3, 32, 32)).astype(np.float32)
     page = show(nbglcnn.compile(model.eval(), x), x, width=width).page
-    cells = page.evaluate(CELLS)
+    cells = page.evaluate(CELL_BOXES)
     assert len(cells) == 23, "21 convolutions and a pool; the last is the output"
     assert cells[0]["words"][0] == "Input" and cells[-1]["words"][0] == "Output"
     assert cells[2]["words"][:2] == ["features.2–3", "16×32×32"]
@@ -103,13 +103,13 @@ def test_a_chain_of_any_length_wraps_like_text(show: Callable[..., Views], width
         assert lefts == sorted(lefts) and lefts[0] == pytest.approx(rows[0][0]["left"], abs=1)
     assert rows[0][-1]["right"] > width - 25 - 20
     assert all(one["width"] / one["columns"] >= 20 for one in cells[1:-1])
-    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate(CLIPPED_ELEMENTS) == []
 
 
-def test_pictures_differ_by_layer_and_have_many_colours(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_pictures_differ_by_layer_and_have_many_colours(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     page = show(plan, images).page
-    pixels = page.locator(f".nbg-line {MAPS[9:]}").evaluate_all(
+    pixels = page.locator(f".nbg-line {MAP_CANVASES[9:]}").evaluate_all(
         """all => all.map((canvas) => {
           const {width, height} = canvas;
           const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
@@ -127,8 +127,8 @@ def test_pictures_differ_by_layer_and_have_many_colours(show: Callable[..., View
     assert all(colours > 16 for key, colours, _ in pixels if key in ("encoder.2", "decoder.5"))
 
 
-def test_the_pointer_shows_the_value_under_it(show: Callable[..., Views]) -> None:
-    plan, images, values = autoencoder()
+def test_the_pointer_shows_the_value_under_it(show: Callable[..., ViewsPage]) -> None:
+    plan, images, values = compile_autoencoder()
     views = show(plan, images)
     random = np.random.default_rng(0)
     for example in (0, 2):
@@ -142,32 +142,32 @@ def test_the_pointer_shows_the_value_under_it(show: Callable[..., Views]) -> Non
                 channel, y, x = (int(random.integers(n)) for n in (channels, height, width))
                 across = columns * (width * 2 + 1) - 1
                 down = rows * (height * 2 + 1) - 1
-                text = views.point(
+                text = views.hover(
                     canvas,
                     (channel % columns * (width * 2 + 1) + 2 * x + 1) / across,
                     (channel // columns * (height * 2 + 1) + 2 * y + 1) / down,
                 )
                 assert f"channel {channel} · y {y}, x {x}" in text
                 expected = float(values[layer][example, channel, y, x])
-                assert number(text) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+                assert parse_number(text) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
 def test_a_code_of_single_values_is_shown_as_bars_with_their_numbers(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, values = autoencoder()
+    plan, images, values = compile_autoencoder()
     views = show(plan, images)
     bars = views.page.locator(".nbg-line [data-bars='encoder.6']")
     code = values["encoder.6"][0].ravel()
     expect(bars.locator(".nbg-negative")).to_have_count(int((code < 0).sum()))
     for channel in (0, 7, 15):
-        text = views.point(bars, 0.5, (channel + 0.5) / 16)
+        text = views.hover(bars, 0.5, (channel + 0.5) / 16)
         assert f"channel {channel}" in text
-        assert number(text) == pytest.approx(float(code[channel]), rel=1e-5, abs=1e-5)
+        assert parse_number(text) == pytest.approx(float(code[channel]), rel=1e-5, abs=1e-5)
 
 
-def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Views]) -> None:
-    plan, images, values = autoencoder()
+def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., ViewsPage]) -> None:
+    plan, images, values = compile_autoencoder()
     views = show(plan, images)
     views.set(example=1)
     views.open_layer("encoder.4", 9)
@@ -185,8 +185,8 @@ def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Vi
     for row in rows.all():
         name, channel, whole = row.locator("th, td").all_inner_texts()
         if name in expected:
-            assert number(channel) == pytest.approx(expected[name][0], rel=1e-3, abs=6e-4)
-            assert number(whole) == pytest.approx(expected[name][1], rel=1e-3, abs=6e-4)
+            assert parse_number(channel) == pytest.approx(expected[name][0], rel=1e-3, abs=6e-4)
+            assert parse_number(whole) == pytest.approx(expected[name][1], rel=1e-3, abs=6e-4)
     for label, shown in (("Values of channel 9", layer[9]), ("All values of encoder.4", layer)):
         bars = views.page.get_by_role("img", name=label).locator("rect:not(.nbg-zeros)")
         heights = np.array([float(bar.get_attribute("height") or 0) for bar in bars.all()])
@@ -198,11 +198,11 @@ def test_the_table_and_captions_are_the_layers_statistics(show: Callable[..., Vi
     for caption in captions:
         channel, mean = caption.split()
         exact = float(layer[int(channel)].mean())
-        assert number(mean) == pytest.approx(exact, rel=6e-2, abs=6e-4)
+        assert parse_number(mean) == pytest.approx(exact, rel=6e-2, abs=6e-4)
 
 
 # After a click no run comes before it is shown, in words and pictures. How many did come meanwhile.
-CLICKED = """async ([css, shown]) => {
+CLICK_CANVAS = """async ([css, shown]) => {
   const { state } = views;
   const session = state.session.value;
   const [input] = state.plan.value.inputs;
@@ -227,12 +227,12 @@ CLICKED = """async ([css, shown]) => {
 }"""
 
 
-def test_a_click_is_shown_before_the_networks_next_run(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_a_click_is_shown_before_the_networks_next_run(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
 
     def clicked(css: str, shown: str) -> int | str:
-        return views.page.evaluate(CLICKED, [css, shown])
+        return views.page.evaluate(CLICK_CANVAS, [css, shown])
 
     stage = "[data-layer='decoder.2'] .nbg-picture"
     assert clicked(stage, ".nbg-panel[aria-label='About decoder.2']") == 0
@@ -240,9 +240,9 @@ def test_a_click_is_shown_before_the_networks_next_run(show: Callable[..., Views
     assert clicked(".nbg-frame:nth-of-type(8)", ".nbg-inspector:not([aria-label='Channel 0'])") == 0
 
 
-@pytest.mark.usefixtures("own_page")
-def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., Views]) -> None:
-    plan, images, values = autoencoder()
+@pytest.mark.usefixtures("fresh_page")
+def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., ViewsPage]) -> None:
+    plan, images, values = compile_autoencoder()
     views = show(plan, images, width=700)
     page = views.page
     page.set_viewport_size({"width": 700, "height": 500})
@@ -287,14 +287,14 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., Views]
         while not quick(("touchStart", at), ("touchEnd", None)):
             pass
 
-    assert swiped(page.locator(MAPS).first) > 40
+    assert swiped(page.locator(MAP_CANVASES).first) > 40
     views.open_layer("encoder.4", 0)
     tile = page.locator(".nbg-frame").nth(5)
     assert swiped(page.locator(".nbg-grid canvas").first) > 40
     tap(inside(tile, 0.5, 0.5))
     expect(page.locator(".nbg-inspector")).to_have_attribute("aria-label", "Channel 5")
-    views.settle()
-    large = page.locator(":is(.nbg-inspector, .nbg-overlaid) > .nbg-maps")
+    views.wait_drawn()
+    large = page.locator(":is(.nbg-inspector, .nbg-blended) > .nbg-maps")
     _, _, height, width = values["encoder.4"].shape
     tip = page.locator(".nbg-tip")
 
@@ -312,15 +312,15 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., Views]
                 expect(tip).to_contain_text(f"y {y}, x {x}", timeout=5000)
                 expect(tip).not_to_contain_text("…")
                 exact = float(values["encoder.4"][0, 5, y, x])
-                assert number(tip.inner_text()) == pytest.approx(exact, rel=1e-4, abs=1e-5)
+                assert parse_number(tip.inner_text()) == pytest.approx(exact, rel=1e-4, abs=1e-5)
             assert page.evaluate("scrollY") == scrolled, "it reads, and does not scroll"
         finally:
             touch("touchEnd")
 
     inside(large, 0.5, 0.5)
-    eventually(page, reads)
+    retry_until_passes(page, reads)
     expect(tip).to_have_count(0)
-    views.set(section="explain")
+    views.set(layerSection="explain")
     pick = page.locator(".nbg-pick")
     expect(pick).to_be_visible()
     tap(inside(pick, 1.5 / width, 2.5 / height))
@@ -329,8 +329,8 @@ def test_fingers_tap_hold_to_read_and_swipe_to_scroll(show: Callable[..., Views]
 
 
 @pytest.mark.parametrize("order", ["mean", "max", "variance"])
-def test_channels_are_sorted(show: Callable[..., Views], order: str) -> None:
-    plan, images, values = autoencoder()
+def test_channels_are_sorted(show: Callable[..., ViewsPage], order: str) -> None:
+    plan, images, values = compile_autoencoder()
     views = show(plan, images)
     views.open_layer("encoder.2")
     views.page.get_by_label("Sort").select_option(order)
@@ -341,14 +341,14 @@ def test_channels_are_sorted(show: Callable[..., Views], order: str) -> None:
     expect(numbers).to_have_text(wanted)
 
 
-def test_the_filter_of_a_channel_has_its_weights(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_the_filter_of_a_channel_has_its_weights(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     weights = load_autoencoder().state_dict()
     views.open_layer("encoder.2", 21)
     cells = views.page.locator(".nbg-weights > span")
     expect(cells).to_have_count(16)
-    shown = [number(text) for text in cells.all_inner_texts()]
+    shown = [parse_number(text) for text in cells.all_inner_texts()]
     np.testing.assert_allclose(shown, weights["encoder.0.weight"][21, 0].ravel(), atol=5.1e-3)
     # A transposed convolution's weight is stored input channel first.
     views.open_layer("decoder.3", 5)
@@ -357,44 +357,44 @@ def test_the_filter_of_a_channel_has_its_weights(show: Callable[..., Views]) -> 
     kernels = weights["decoder.3.weight"][:, 5].numpy()
     strongest = int((kernels**2).sum((1, 2)).argmax())
     expect(caption).to_contain_text(f"for input channel {strongest}, the strongest of 64")
-    shown = [number(text) for text in cells.all_inner_texts()]
+    shown = [parse_number(text) for text in cells.all_inner_texts()]
     np.testing.assert_allclose(shown, kernels[strongest].ravel(), atol=5.1e-3)
 
 
-def test_filters_show_every_weight_of_the_stage(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_filters_show_every_weight_of_the_stage(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     views.open_layer("encoder.2")
     views.page.get_by_role("button", name="Filters").click()
     kernels = views.page.locator("canvas[data-kernels='encoder.0.weight']")
     expect(kernels).to_have_attribute("data-channels", "32")
-    text = views.point(kernels, 0.004, 0.02)
+    text = views.hover(kernels, 0.004, 0.02)
     weight = float(load_autoencoder().state_dict()["encoder.0.weight"][0, 0, 0, 0])
-    assert number(text) == pytest.approx(weight, rel=1e-5)
+    assert parse_number(text) == pytest.approx(weight, rel=1e-5)
     titles = views.page.locator(".nbg-filters h3").all_inner_texts()
     words = ["Conv2d", "Bias", "Scale", "Shift", "Running mean", "Running variance"]
     assert [title.split("  ")[0].split(" encoder")[0].strip() for title in titles] == words
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_text_is_clipped(show: Callable[..., Views], width: int) -> None:
-    plan, images, _ = autoencoder()
+def test_no_text_is_clipped(show: Callable[..., ViewsPage], width: int) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images, width=width)
-    assert views.page.evaluate(CLIPPED) == []
+    assert views.page.evaluate(CLIPPED_ELEMENTS) == []
     for layer in ("encoder.2", "encoder.6", "decoder.3"):
         views.open_layer(layer)
-        assert views.page.evaluate(CLIPPED) == []
+        assert views.page.evaluate(CLIPPED_ELEMENTS) == []
         views.page.get_by_role("button", name="Filters").click()
-        assert views.page.evaluate(CLIPPED) == []
+        assert views.page.evaluate(CLIPPED_ELEMENTS) == []
         views.page.get_by_role("button", name="Maps", exact=True).click()
     assert views.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_nothing_is_drawn_unless_something_changed(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_nothing_is_drawn_unless_something_changed(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     page = views.page
-    views.quiet()
+    views.wait_idle()
     clear = "() => { views.calls.drawn.length = 0; views.calls.runs = 0; }"
     page.evaluate(clear)
     page.wait_for_timeout(400)
@@ -402,7 +402,7 @@ def test_nothing_is_drawn_unless_something_changed(show: Callable[..., Views]) -
     chosen = page.locator("select[aria-label=Example] option:checked")
     assert chosen.inner_text() == f"1 of {len(images)}", "people count from 1, Python from 0"
     page.get_by_label("Next example").click()
-    views.quiet()
+    views.wait_idle()
     assert (views.get("example"), chosen.inner_text()) == (1, f"2 of {len(images)}")
     drawn = page.evaluate("views.calls.drawn")
     assert {"x", "encoder.2", "encoder.5", "decoder.2", "decoder.5", "output"} <= set(drawn)
@@ -410,17 +410,17 @@ def test_nothing_is_drawn_unless_something_changed(show: Callable[..., Views]) -
     page.evaluate(clear)
     # Far below the window nothing is visible, so nothing is drawn.
     page.evaluate("document.body.style.paddingTop = '5000px'")
-    page.wait_for_function("() => [...views.state.seen.value.values()][0] === false")
+    page.wait_for_function("() => [...views.state.viewVisibility.value.values()][0] === false")
     views.set(example=2)
-    views.quiet()
+    views.wait_idle()
     assert page.evaluate("views.calls.drawn") == []
     page.evaluate("document.body.style.paddingTop = '0'")
-    views.settle()
+    views.wait_drawn()
     assert "encoder.2" in page.evaluate("views.calls.drawn")
 
 
-def test_fast_runs_are_drawn_a_dozen_times_a_second(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_fast_runs_are_drawn_a_dozen_times_a_second(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     page = show(plan, images).page
     drawn, ms = page.evaluate(
         """async () => {
@@ -437,8 +437,8 @@ def test_fast_runs_are_drawn_a_dozen_times_a_second(show: Callable[..., Views]) 
     assert 1 <= drawn <= ms / 80 + 2
 
 
-def test_another_theme_is_followed_at_once(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_another_theme_is_followed_at_once(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     page = views.page
     corner = """() => [...document.querySelector(".nbg-line canvas[data-maps='encoder.2']")
@@ -450,13 +450,13 @@ def test_another_theme_is_followed_at_once(show: Callable[..., Views]) -> None:
     def darker() -> None:
         assert np.mean(page.evaluate(corner)) < np.mean(light)
 
-    eventually(page, darker)
+    retry_until_passes(page, darker)
     background = page.locator(".nbglcnn").evaluate("e => getComputedStyle(e).backgroundColor")
     assert background == "rgb(28, 29, 31)"
 
 
-def test_the_keyboard_goes_through_layers_channels_and_back(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_the_keyboard_goes_through_layers_channels_and_back(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     page = views.page
     keys = page.evaluate_handle(
@@ -489,9 +489,9 @@ def test_the_keyboard_goes_through_layers_channels_and_back(show: Callable[..., 
 
 
 def test_the_layer_tab_opens_with_what_the_network_tab_comments(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, _ = autoencoder()
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     page = views.page
     expect(page.locator(".nbg-panel")).to_contain_text("encoder.2")
@@ -501,8 +501,10 @@ def test_the_layer_tab_opens_with_what_the_network_tab_comments(
     expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "encoder.3")
 
 
-def test_clicks_select_a_layer_a_part_of_a_stage_and_a_channel(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_clicks_select_a_layer_a_part_of_a_stage_and_a_channel(
+    show: Callable[..., ViewsPage],
+) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     page = views.page
     stage = page.locator(".nbg-stage[data-layer='encoder.5']")
@@ -519,9 +521,9 @@ def test_clicks_select_a_layer_a_part_of_a_stage_and_a_channel(show: Callable[..
 
 
 def test_states_say_what_happened_and_what_still_works(
-    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+    show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]]
 ) -> None:
-    plan, images, _ = autoencoder()
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     page = views.page
     said = {
@@ -537,16 +539,16 @@ def test_states_say_what_happened_and_what_still_works(
         page.evaluate(f"() => {{ views.state.status.value = views.says.{call}; }}")
         message = page.locator(".nbg-message")
         assert words in " ".join(message.inner_text().split())
-        assert page.evaluate(CLIPPED) == []
-        assert unreadable(page, swept_widths(620)) == {}
+        assert page.evaluate(CLIPPED_ELEMENTS) == []
+        assert faults_by_width(page, sweep_widths(620)) == {}
     page.evaluate("() => { views.state.status.value = views.says.ready(); }")
     expect(page.locator(".nbg-message")).to_have_count(0)
 
 
 def test_the_status_line_says_only_what_was_measured(
-    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+    show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]]
 ) -> None:
-    plan, images, _ = autoencoder()
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     status = views.page.locator(".nbg-status")
     expect(status).to_contain_text("Live")
@@ -557,27 +559,27 @@ def test_the_status_line_says_only_what_was_measured(
     layers = [
         [one.name, differs.get(one.name, 1e-7), one.name not in differs] for one in plan.layers
     ]
-    views.set(parity={**PARITY, "layers": layers})
+    views.set(parity={**PARITY_STATE, "layers": layers})
     count = len(plan.layers)
     expect(status).to_contain_text(f"{count - 2} of {count} layers match PyTorch")
     expect(status).to_contain_text("first difference at decoder.3, max error 0.02")
     memory = views.page.evaluate("views.state.session.value.bytes") / 1e6
     expect(status).to_contain_text(re.compile(rf"{memory:.2g}\d* MB on the GPU"))
-    assert unreadable(views.page, swept_widths(620, 848)) == {}
+    assert faults_by_width(views.page, sweep_widths(620, 848)) == {}
     broken = ".nbg-status { flex-wrap: nowrap; white-space: nowrap }"
-    assert_found(views.page, {broken: "outside of the Viewer"}, width=620)
+    assert_detected(views.page, {broken: "outside of the Viewer"}, width=620)
     views.set(run=None)
     expect(status).not_to_contain_text(" ms")
 
 
 def test_numbers_that_leave_16_bits_are_named_beside_a_button_for_float32(
-    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+    show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]]
 ) -> None:
-    _, images, _ = autoencoder()
+    _, images, _ = compile_autoencoder()
     plan = nbglcnn.compile(load_autoencoder(), images, precision="float16")
     views = show(plan, images)
     status, page = views.page.locator(".nbg-status"), views.page
-    views.set(parity={**PARITY, "layers": [["y", 1e9, False]], "beyond": "decoder.0"})
+    views.set(parity={**PARITY_STATE, "layers": [["y", 1e9, False]], "beyond": "decoder.0"})
     expect(status).to_contain_text("numbers leave 16 bits, first at decoder.0")
     expect(status).to_contain_text('write it with precision="float32"')  # without Python
     page.evaluate("""() => {
@@ -587,7 +589,7 @@ def test_numbers_that_leave_16_bits_are_named_beside_a_button_for_float32(
     expect(status).not_to_contain_text("write it")
     status.get_by_role("button", name="Use float32").click()
     assert page.evaluate("window.asked") == ["float32"]
-    assert unreadable(page, swept_widths(620, 848)) == {}
+    assert faults_by_width(page, sweep_widths(620, 848)) == {}
     page.evaluate("""() => {
       const { capabilities } = views.state;
       capabilities.value = { ...capabilities.value, precision: "float16" };
@@ -597,31 +599,31 @@ def test_numbers_that_leave_16_bits_are_named_beside_a_button_for_float32(
 
 
 def test_the_status_line_says_when_the_comparison_was_made_and_what_differs(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, _ = autoencoder()
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     status = views.page.locator(".nbg-status")
     note = "example 2 of encoder.0 differs from example 0, which has the same input"
     made = 1_700_000_000_000
-    views.set(parity={**PARITY, "layers": [["y", 0, False]], "note": note, "at": made})
+    views.set(parity={**PARITY_STATE, "layers": [["y", 0, False]], "note": note, "time": made})
     expect(status).to_contain_text(note)
     time = status.locator("time")
     expect(time).to_have_attribute("datetime", "2023-11-14T22:13:20.000Z")
     expect(time).to_have_text(re.compile(r"^at \d\d:\d\d( [AP]M)?$"))
-    views.set(unchecked="another input")
+    views.set(uncheckedReason="another input")
     expect(status).to_contain_text("what is shown now is not compared: another input")
     views.set(parity=None)
     expect(status).to_contain_text("not compared: another input")
 
 
-def test_the_status_line_says_float16_its_error_and_why(show: Callable[..., Views]) -> None:
-    _, images, _ = autoencoder()
+def test_the_status_line_says_float16_its_error_and_why(show: Callable[..., ViewsPage]) -> None:
+    _, images, _ = compile_autoencoder()
     plan = nbglcnn.compile(load_autoencoder(), images, precision="float16")
     views = show(plan, images)
     status = views.page.locator(".nbg-status")
     expect(status).to_contain_text("float16 · llvmpipe")
-    views.set(parity={**PARITY, "layers": [["y", 0.0012, True]]})
+    views.set(parity={**PARITY_STATE, "layers": [["y", 0.0012, True]]})
     expect(status).to_contain_text("float16 (largest error 0.0012) · llvmpipe")
     expect(status.get_by_role("button", name="Use float32")).to_have_count(0)
     expect(status).not_to_contain_text("cannot draw")
@@ -637,7 +639,7 @@ def test_the_status_line_says_float16_its_error_and_why(show: Callable[..., View
     expect(status).to_contain_text("(this device cannot draw float32)")
 
 
-COUNTED = """() => {
+COUNT_LISTENERS = """() => {
   globalThis.alive = 0;
   for (const [owner, on, off] of [
     [EventTarget, 'addEventListener', 'removeEventListener'],
@@ -667,16 +669,16 @@ COUNTED = """() => {
 }"""
 
 
-def test_opening_and_closing_twenty_times_leaves_nothing(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
+def test_opening_and_closing_twenty_times_leaves_nothing(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
     views = show(plan, images)
     page = views.page
     page.evaluate("() => dispose()")
-    page.evaluate(COUNTED)
+    page.evaluate(COUNT_LISTENERS)
     expect(page.locator(".nbglcnn, style, canvas")).to_have_count(0)
     for k in range(20):
         page.evaluate("() => { globalThis.dispose = views.show(); }")
-        views.settle()
+        views.wait_drawn()
         if k % 5 == 0:
             views.open_layer("encoder.2", 3)
             views.set(tab="network")
@@ -690,7 +692,7 @@ def test_opening_and_closing_twenty_times_leaves_nothing(show: Callable[..., Vie
     assert page.evaluate("views.calls.drawn") == []
 
 
-def test_names_from_a_model_are_only_ever_text(show: Callable[..., Views]) -> None:
+def test_names_from_a_model_are_only_ever_text(show: Callable[..., ViewsPage]) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -707,7 +709,7 @@ def test_names_from_a_model_are_only_ever_text(show: Callable[..., Views]) -> No
     expect(views.page.locator(".nbglcnn img")).to_have_count(0)
 
 
-def test_nan_and_infinity_are_counted_and_named(show: Callable[..., Views]) -> None:
+def test_nan_and_infinity_are_counted_and_named(show: Callable[..., ViewsPage]) -> None:
     x = np.ones((1, 2, 5, 7), np.float32)
     x[0, 1, 2, 3], x[0, 1, 4, 6], x[0, 0, 0, 0] = np.nan, np.inf, 0
     views = show(nbglcnn.compile(nn.Sequential(nn.LeakyReLU(0.5)).eval(), x), x)
@@ -716,11 +718,11 @@ def test_nan_and_infinity_are_counted_and_named(show: Callable[..., Views]) -> N
     row = views.page.locator(".nbg-table .nbg-bad td").all_inner_texts()
     assert row == ["1, 1", "1, 1"]
     large = views.page.locator(".nbg-inspector canvas")
-    assert views.point(large, 3.5 / 7, 2.5 / 5).startswith("NaN")
-    assert views.point(large, 6.5 / 7, 4.5 / 5).startswith("∞")
+    assert views.hover(large, 3.5 / 7, 2.5 / 5).startswith("NaN")
+    assert views.hover(large, 6.5 / 7, 4.5 / 5).startswith("∞")
 
 
-def test_weights_that_are_not_numbers_are_shown_as_such(show: Callable[..., Views]) -> None:
+def test_weights_that_are_not_numbers_are_shown_as_such(show: Callable[..., ViewsPage]) -> None:
     model, images = load_autoencoder(), load_images()[0][:1]
     with torch.no_grad():
         model.state_dict()["encoder.0.weight"][3, 0, 1, 1] = np.nan
@@ -729,9 +731,9 @@ def test_weights_that_are_not_numbers_are_shown_as_such(show: Callable[..., View
     views = show(nbglcnn.compile(model, images), images)
     page = views.page
     expect(page.locator(".nbg-line [data-bars='encoder.6'] .nbg-nan")).to_have_count(16)
-    assert "NaN" in views.point(page.locator(".nbg-line canvas[data-maps='output']"), 0.5, 0.5)
+    assert "NaN" in views.hover(page.locator(".nbg-line canvas[data-maps='output']"), 0.5, 0.5)
     expect(page.locator(".nbg-line")).not_to_contain_text("NaN to NaN")
-    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate(CLIPPED_ELEMENTS) == []
     views.open_layer("encoder.2", 3)
     assert "NaN" in page.get_by_role("button", name=re.compile("^channel 3, mean")).get_attribute(
         "aria-label"
@@ -755,8 +757,8 @@ def test_weights_that_are_not_numbers_are_shown_as_such(show: Callable[..., View
     expect(page.locator(".nbg-filters .nbg-bars .nbg-nan")).to_have_count(1)
 
 
-def test_the_channels_most_alike_are_ordered_by_cosine(show: Callable[..., Views]) -> None:
-    plan, images, values = autoencoder()
+def test_the_channels_most_alike_are_ordered_by_cosine(show: Callable[..., ViewsPage]) -> None:
+    plan, images, values = compile_autoencoder()
     views = show(plan, images)
     views.set(example=2)
     views.open_layer("encoder.4", 20)
@@ -768,12 +770,14 @@ def test_the_channels_most_alike_are_ordered_by_cosine(show: Callable[..., Views
     assert len(found) > 3
     others = [k for k in np.argsort(-alike) if k != 20][: len(found)]
     assert [int(channel) for channel, _ in found] == others
-    np.testing.assert_allclose([number(text) for _, text in found], alike[others], atol=0.0051)
+    np.testing.assert_allclose(
+        [parse_number(text) for _, text in found], alike[others], atol=0.0051
+    )
     shown.locator(".nbg-tile").nth(1).click()
     assert views.get("selected") == {"layer": "encoder.4", "channel": int(others[1])}
 
 
-def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., Views]) -> None:
+def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., ViewsPage]) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -788,8 +792,8 @@ def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., V
     sound = random.standard_normal((1, 4, 40)).astype(np.float32)
     model = Net().eval()
     views = show(nbglcnn.compile(model, (picture, sound)), picture, sound)
-    views.set(form="strip")
-    views.settle()
+    views.set(networkLayout="strip")
+    views.wait_drawn()
     page = views.page
     ends = page.locator(".nbg-end")
     expect(ends.first).to_contain_text("picture 5×12×9")
@@ -799,11 +803,13 @@ def test_several_inputs_and_outputs_of_any_shape_are_shown(show: Callable[..., V
         size = float(model(torch.from_numpy(picture), torch.from_numpy(sound))["size"])
     shown = page.locator(".nbg-end .nbg-number")
     expect(shown).to_contain_text(re.compile(r"\d"))
-    assert number(shown.inner_text()) == pytest.approx(size, abs=5e-3)
-    assert page.evaluate(CLIPPED) == []
+    assert parse_number(shown.inner_text()) == pytest.approx(size, abs=5e-3)
+    assert page.evaluate(CLIPPED_ELEMENTS) == []
 
 
-def test_a_network_of_many_branches_stands_in_rows_by_module(show: Callable[..., Views]) -> None:
+def test_a_network_of_many_branches_stands_in_rows_by_module(
+    show: Callable[..., ViewsPage],
+) -> None:
     class Block(nn.Module):
         def __init__(self, channels: int) -> None:
             super().__init__()
@@ -817,8 +823,8 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(show: Callable[...,
     model = nn.Sequential(nn.Conv2d(3, 50, 3, padding=1), *(Block(50) for _ in range(9))).eval()
     x = np.random.default_rng(0).random((1, 3, 20, 20)).astype(np.float32)
     views = show(nbglcnn.compile(model, x), x)
-    views.set(form="strip")
-    views.settle()
+    views.set(networkLayout="strip")
+    views.wait_drawn()
     page = views.page
     assert page.locator(".nbg-group h3").all_inner_texts() == [
         "Sequential",
@@ -829,14 +835,14 @@ def test_a_network_of_many_branches_stands_in_rows_by_module(show: Callable[...,
     expect(page.locator(".nbg-rows [data-layer='2.relu:1']")).to_contain_text(
         "reads 1.relu:1, conv2"
     )
-    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate(CLIPPED_ELEMENTS) == []
     # Only what is in sight is drawn.
     drawn = set(page.evaluate("views.calls.drawn"))
     assert "1.conv2" in drawn and "9.conv2" not in drawn
     page.locator("[data-layer='9.conv2'] canvas").scroll_into_view_if_needed()
-    views.settle()
+    views.wait_drawn()
     assert "9.conv2" in set(page.evaluate("views.calls.drawn"))
     page.set_viewport_size({"width": 420, "height": 900})
     expect(page.locator(".nbg-list")).to_be_visible()
-    views.settle()
-    assert page.evaluate(CLIPPED) == []
+    views.wait_drawn()
+    assert page.evaluate(CLIPPED_ELEMENTS) == []

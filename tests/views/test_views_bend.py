@@ -12,26 +12,26 @@ from playwright.sync_api import Locator, Page, expect
 from torch import nn
 
 import nbglcnn
-from equal import assert_equal
-from eventually import eventually
+from assertions import assert_equal
 from fashion_autoencoder import load_autoencoder
-from legible import assert_found, unreadable
 from nbglcnn.features.edits.records import Edit, from_dict
-from nbglcnn.features.edits.reference import edited
-from nbglcnn.features.edits.transforms import KINDS
-from trained_autoencoder import autoencoder
-from views_page import CLIPPED, Views, number, pixels
+from nbglcnn.features.edits.reference import apply_edits
+from nbglcnn.features.edits.transforms import TRANSFORM_KINDS
+from polling import retry_until_passes
+from readability import assert_detected, faults_by_width
+from trained_autoencoder import compile_autoencoder
+from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
 
 LAYER = "decoder.5"
 PAUSE_MS = 1200  # longer than keys of one step may be apart
-READ = """async (key) => {
+READ_VALUE = """async (key) => {
   const { session } = views.state;
   const values = await session.value.read(key);
   return [session.value.value(key).shape, Array.from(values)];
 }"""
-WITHOUT, DIFFERENCE = (f"{what}\0derived\0" for what in ("without", "difference"))
+UNEDITED_KEY, DIFFERENCE_KEY = (f"{what}\0derived\0" for what in ("without", "difference"))
 # Frames since this was asked, and when runs ended and the output was drawn.
-WATCH = """() => {
+RECORD_RUNS = """() => {
   const { state } = views;
   const log = (globalThis.log = { frame: 0, runs: [], draws: [] });
   const tick = () => { log.frame++; if (!log.ended) requestAnimationFrame(tick); };
@@ -46,32 +46,32 @@ WATCH = """() => {
 }"""
 
 
-class Bending:
+class BendSection:
     """A page at a layer's bends."""
 
-    def __init__(self, views: Views, layer: str = LAYER) -> None:
+    def __init__(self, views: ViewsPage, layer: str = LAYER) -> None:
         self.views, self.page = views, views.page
-        views.set(section="bend")
+        views.set(layerSection="bend")
         views.open_layer(layer)
 
-    def tile(self, channel: int) -> Locator:
+    def channel_tile(self, channel: int) -> Locator:
         return self.page.locator(f"[data-pick='{channel}']")
 
-    def picked(self) -> list[int]:
+    def selected_channels(self) -> list[int]:
         shown = self.page.locator("[data-pick][aria-selected='true']")
         return [int(one.get_attribute("data-pick") or -1) for one in shown.all()]
 
-    def row(self, name: str) -> Locator:
+    def bend_row(self, name: str) -> Locator:
         return self.page.locator(f"[data-bend='{name}']")
 
-    def rows(self) -> list[str | None]:
+    def bend_names(self) -> list[str | None]:
         return [one.get_attribute("data-bend") for one in self.page.locator("[data-bend]").all()]
 
-    def add(self, transform: str) -> None:
+    def add_transform(self, transform: str) -> None:
         self.page.locator(f"[data-transform='{transform}']").click()
 
-    def type(self, name: str, parameter: str, text: str) -> Locator:
-        field = self.row(name).get_by_role("textbox", name=re.compile(f": {parameter}"))
+    def type_parameter(self, name: str, parameter: str, text: str) -> Locator:
+        field = self.bend_row(name).get_by_role("textbox", name=re.compile(f": {parameter}"))
         field.fill(text)
         field.press("Enter")
         return field
@@ -80,135 +80,142 @@ class Bending:
         return self.page.get_by_role("button", name=name, exact=True)
 
     def edits(self) -> tuple[Edit, ...]:
-        return from_dict(self.views.get("edited")["edits"])
+        return from_dict(self.views.get("presentEdits")["edits"])
 
-    def read(self, key: str) -> np.ndarray:
-        shape, values = self.page.evaluate(READ, key)
+    def read_value(self, key: str) -> np.ndarray:
+        shape, values = self.page.evaluate(READ_VALUE, key)
         return np.array(values, np.float32).reshape(shape)
 
 
-def behind(values: np.ndarray) -> np.ndarray:
+def decode_rest(values: np.ndarray) -> np.ndarray:
     """What the autoencoder makes of the values of decoder.5."""
     with torch.inference_mode():
         found: np.ndarray = load_autoencoder().decoder[6:](torch.from_numpy(values)).numpy()
     return found
 
 
-def check(bending: Bending, values: dict[str, np.ndarray]) -> np.ndarray:
+def assert_bent_values(bending: BendSection, values: dict[str, np.ndarray]) -> np.ndarray:
     """The layer and the output are what numpy and PyTorch make of the edits; the output."""
-    bending.views.quiet()
+    bending.views.wait_idle()
     own = [one for one in bending.edits() if one.layer == LAYER]
     clean = values[LAYER]
-    bent = edited(clean, clean.shape, own, {})
-    output = behind(bent)
-    assert_equal(bending.read(LAYER), bent, rtol=2e-5, name=LAYER)
-    assert_equal(bending.read("output"), output, rtol=2e-5, name="output")
-    assert_equal(bending.read(WITHOUT + "output"), values["decoder.7"], name="A")
+    bent = apply_edits(clean, clean.shape, own, {})
+    output = decode_rest(bent)
+    assert_equal(bending.read_value(LAYER), bent, rtol=2e-5, name=LAYER)
+    assert_equal(bending.read_value("output"), output, rtol=2e-5, name="output")
+    assert_equal(bending.read_value(UNEDITED_KEY + "output"), values["decoder.7"], name="A")
     assert_equal(
-        bending.read(DIFFERENCE + "output"), output - values["decoder.7"], rtol=4e-5, name="B − A"
+        bending.read_value(DIFFERENCE_KEY + "output"),
+        output - values["decoder.7"],
+        rtol=4e-5,
+        name="B − A",
     )
     return output
 
 
 def test_what_is_built_with_pointer_and_keys_is_what_numpy_computes(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, values = autoencoder()
-    bending = Bending(show(plan, images))
+    plan, images, values = compile_autoencoder()
+    bending = BendSection(show(plan, images))
     page = bending.page
-    bending.views.quiet()
+    bending.views.wait_idle()
     # Each transform that fits these channels is shown on one of them.
     tiles = page.locator("[data-transform]")
     names = [one.get_attribute("data-transform") for one in tiles.all()]
-    assert names == [kind.name for kind in KINDS.values() if not kind.counts]
-    as_it_is = pixels(page.locator(".nbg-bend-tiles figure canvas"))
-    drawn = {name: pixels(page.locator(f"[data-transform='{name}'] canvas")) for name in names}
+    assert names == [kind.name for kind in TRANSFORM_KINDS.values() if not kind.counts]
+    as_it_is = canvas_pixels(page.locator(".nbg-bend-tiles figure canvas"))
+    drawn = {
+        name: canvas_pixels(page.locator(f"[data-transform='{name}'] canvas")) for name in names
+    }
     assert len({one.tobytes() for one in (as_it_is, *drawn.values())}) == len(names) + 1
     assert (drawn["flip_h"] == as_it_is[:, ::-1]).all()
     assert (drawn["flip_v"] == as_it_is[::-1]).all()
     for channel in (5, 10, 12):
-        bending.tile(channel).click()
-    bending.add("rotate")
-    bending.type("rotate", "degrees", "40")
+        bending.channel_tile(channel).click()
+    bending.add_transform("rotate")
+    bending.type_parameter("rotate", "degrees", "40")
     bending.button("None").click()
-    bending.add("multiply")
-    bending.type("multiply", "factor", "1,6")
-    bending.type("multiply", "mix", "0.5")
+    bending.add_transform("multiply")
+    bending.type_parameter("multiply", "factor", "1,6")
+    bending.type_parameter("multiply", "mix", "0.5")
     assert bending.edits() == (
         Edit(layer=LAYER, name="rotate", transform="rotate", parameters=(40,),
              channels=(5, 10, 12)),
         Edit(layer=LAYER, name="multiply", transform="multiply", parameters=(1.6,), mix=0.5),
     )  # fmt: skip
-    output = check(bending, values)
-    expect(page.locator(".nbg-bend-three figure").last).to_contain_text("±")
-    most = number(page.locator(".nbg-bend-three figcaption").last.inner_text().partition("±")[2])
+    output = assert_bent_values(bending, values)
+    expect(page.locator(".nbg-bend-comparison figure").last).to_contain_text("±")
+    most = parse_number(
+        page.locator(".nbg-bend-comparison figcaption").last.inner_text().partition("±")[2]
+    )
     changed = np.abs(output - values["decoder.7"])[0].max()  # of the shown example
     assert most == pytest.approx(changed, abs=0.006)
     frame = page.locator(".nbg-bend-mine > .nbg-maps")
     assert frame.evaluate("(one) => getComputedStyle(one).outlineColor") == "rgb(162, 28, 175)"
     # The picture of B is the output in grey, its range is 0 to 1.
-    shown = pixels(page.locator(".nbg-bend-mine canvas"))[:, :, 0] / 255
+    shown = canvas_pixels(page.locator(".nbg-bend-mine canvas"))[:, :, 0] / 255
     step = shown.shape[0] // 28
     grey = shown[step // 2 :: step, step // 2 :: step][:28, :28]
     assert np.abs(grey - output[0, 0].clip(0, 1)).max() < 0.01
     # Order, tick, mix, remove, and all of it back.
-    bending.add("threshold")
-    bending.type("threshold", "level", "0.3")
-    bending.row("threshold").locator(".nbg-grip").press("Alt+ArrowUp")
-    assert bending.rows() == ["rotate", "threshold", "multiply"]
-    expect(bending.row("threshold").locator(".nbg-grip")).to_be_focused()
-    check(bending, values)
-    bending.row("multiply").get_by_role("checkbox").uncheck()
-    check(bending, values)
+    bending.add_transform("threshold")
+    bending.type_parameter("threshold", "level", "0.3")
+    bending.bend_row("threshold").locator(".nbg-grip").press("Alt+ArrowUp")
+    assert bending.bend_names() == ["rotate", "threshold", "multiply"]
+    expect(bending.bend_row("threshold").locator(".nbg-grip")).to_be_focused()
+    assert_bent_values(bending, values)
+    bending.bend_row("multiply").get_by_role("checkbox").uncheck()
+    assert_bent_values(bending, values)
     bending.button("Remove Rotate").click()
-    assert bending.rows() == ["threshold", "multiply"]
-    check(bending, values)
+    assert bending.bend_names() == ["threshold", "multiply"]
+    assert_bent_values(bending, values)
     for rows in (3, 3, 3):
         page.keyboard.press("Control+z")
         expect(page.locator("[data-bend]")).to_have_count(rows)
-    assert bending.rows() == ["rotate", "multiply", "threshold"]
+    assert bending.bend_names() == ["rotate", "multiply", "threshold"]
     bending.button("Redo").click()
-    assert bending.rows() == ["rotate", "threshold", "multiply"]
+    assert bending.bend_names() == ["rotate", "threshold", "multiply"]
     page.keyboard.press("Control+Shift+z")
-    expect(bending.row("multiply").get_by_role("checkbox")).not_to_be_checked()
-    check(bending, values)
+    expect(bending.bend_row("multiply").get_by_role("checkbox")).not_to_be_checked()
+    assert_bent_values(bending, values)
 
 
 def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, values = autoencoder()
-    bending = Bending(show(plan, images, width=900))
+    plan, images, values = compile_autoencoder()
+    bending = BendSection(show(plan, images, width=900))
     page = bending.page
-    bending.add("rotate")
-    bending.views.quiet()
-    slider = bending.row("rotate").get_by_role("slider", name="Rotate: degrees")
+    bending.add_transform("rotate")
+    bending.views.wait_idle()
+    slider = bending.bend_row("rotate").get_by_role("slider", name="Rotate: degrees")
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] * 0.62, middle)
     page.mouse.down()
-    bending.views.quiet()
+    bending.views.wait_idle()
     before, runs = page.evaluate("() => [views.alive(), views.calls.runs]")
-    page.evaluate(WATCH)
+    page.evaluate(RECORD_RUNS)
     picture = page.locator(".nbg-bend-mine canvas")
-    pictures = {pixels(picture).tobytes()}
+    pictures = {canvas_pixels(picture).tobytes()}
     for k in range(1, 9):
         page.mouse.move(box["x"] + box["width"] * (0.62 - 0.04 * k), middle)
 
         def follows() -> bytes:
-            now = pixels(picture).tobytes()
+            now = canvas_pixels(picture).tobytes()
             assert now not in pictures, "each step is another picture"
             return now
 
-        pictures.add(eventually(page, follows))
+        pictures.add(retry_until_passes(page, follows))
         if k == 4:
             page.wait_for_timeout(PAUSE_MS)
     page.mouse.up()
     page.wait_for_timeout(500)
     page.evaluate("() => { log.ended = true; }")
-    bending.views.quiet()
+    bending.views.wait_idle()
     assert page.evaluate("() => views.alive()") == before
     assert page.evaluate("() => views.calls.runs") - runs >= 8
     log = page.evaluate("() => log")
@@ -220,39 +227,39 @@ def test_a_slider_that_is_dragged_shows_each_step_with_no_new_program_or_texture
     assert sorted(waits)[len(waits) // 2] <= 2, waits
     assert max(waits) < 1000, "the last run is drawn too"
     [edit] = bending.edits()
-    assert len(bending.views.get("past")) == 2, "a drag is one step"
-    turned = edited(values[LAYER], values[LAYER].shape, [edit], {})
-    assert_equal(bending.read("output"), behind(turned), rtol=2e-5)
+    assert len(bending.views.get("pastEdits")) == 2, "a drag is one step"
+    turned = apply_edits(values[LAYER], values[LAYER].shape, [edit], {})
+    assert_equal(bending.read_value("output"), decode_rest(turned), rtol=2e-5)
     bending.button("Undo").click()
     assert bending.edits()[0].parameters == (45,)
     # Keys with a pause between them are two steps.
     slider.press("ArrowRight")
     page.wait_for_timeout(PAUSE_MS)
     slider.press("ArrowRight")
-    assert len(bending.views.get("past")) == 3 and bending.edits()[0].parameters == (47,)
+    assert len(bending.views.get("pastEdits")) == 3 and bending.edits()[0].parameters == (47,)
 
 
 def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, values = autoencoder()
-    bending = Bending(show(plan, images))
-    page, tile = bending.page, bending.tile
+    plan, images, values = compile_autoencoder()
+    bending = BendSection(show(plan, images))
+    page, tile = bending.page, bending.channel_tile
     grid = page.get_by_role("grid", name="Channels of decoder.5 to bend")
     expect(grid).to_have_attribute("aria-multiselectable", "true")
     tile(3).click()
     tile(7).click(modifiers=["Shift"])
-    assert bending.picked() == [3, 4, 5, 6, 7]
+    assert bending.selected_channels() == [3, 4, 5, 6, 7]
     tile(5).click()
-    assert bending.picked() == [3, 4, 6, 7]
+    assert bending.selected_channels() == [3, 4, 6, 7]
     expect(page.locator("[data-picked]")).to_have_text("4 picked")
     # A rectangle from one tile to another: of picked ones, where it begins on one, none stays.
     columns = int(page.locator(".nbg-picking").get_attribute("data-columns") or 0)
-    drag(page, tile(8), tile(8 + columns + 1))
+    drag_to(page, tile(8), tile(8 + columns + 1))
     square = {8, 9, 8 + columns, 9 + columns}
-    assert set(bending.picked()) == {3, 4, 6, 7} | square
-    drag(page, tile(9), tile(9 + columns))
-    assert set(bending.picked()) == {3, 4, 6, 7, 8, 8 + columns}
+    assert set(bending.selected_channels()) == {3, 4, 6, 7} | square
+    drag_to(page, tile(9), tile(9 + columns))
+    assert set(bending.selected_channels()) == {3, 4, 6, 7, 8, 8 + columns}
     # Keys: one stop of Tab, arrows, Space, Shift.
     bending.button("None").click()
     tile(0).click()
@@ -262,47 +269,52 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
     expect(tile(1 + columns)).to_be_focused()
     page.keyboard.press(" ")
     page.keyboard.press("Shift+ArrowRight")
-    assert bending.picked() == [0, 1 + columns, 2 + columns]
+    assert bending.selected_channels() == [0, 1 + columns, 2 + columns]
     assert bending.views.get("selected")["layer"] == LAYER, "arrows stay in the grid"
     # Sets.
     bending.button("Invert").click()
-    assert len(bending.picked()) == 29
+    assert len(bending.selected_channels()) == 29
     bending.button("Every 2nd").click()
-    assert bending.picked() == list(range(0, 32, 2))
+    assert bending.selected_channels() == list(range(0, 32, 2))
     bending.button("Random").click()
-    first = bending.picked()
+    first = bending.selected_channels()
     bending.button("Random").click()
-    assert len(first) == len(bending.picked()) == 16 and first != bending.picked()
+    assert (
+        len(first) == len(bending.selected_channels()) == 16
+        and first != bending.selected_channels()
+    )
     maps = values[LAYER][0].reshape(32, -1)
     for option, numbers in (
         ("mean", maps.mean(1)), ("max", maps.max(1)), ("std", maps.std(1)),
     ):  # fmt: skip
         page.get_by_label("By a statistic").select_option(option)
-        assert bending.picked() == sorted(np.argsort(-numbers, kind="stable")[:8].tolist())
+        assert bending.selected_channels() == sorted(
+            np.argsort(-numbers, kind="stable")[:8].tolist()
+        )
     bending.button("By cluster").click()
     chips = page.get_by_role("group", name="Clusters of similar channels").get_by_role("button")
     expect(chips.first).to_be_visible()
     found = []
     for chip in chips.all():
         chip.click()
-        found += bending.picked()
+        found += bending.selected_channels()
         expect(chip).to_have_attribute("aria-pressed", "true")
     assert sorted(found) == list(range(32)), "each channel is in one cluster"
     # A bend's own set.
     bending.button("All").click()
-    bending.add("invert")
+    bending.add_transform("invert")
     assert bending.edits()[0].channels is None
-    pill = bending.row("invert").get_by_role("button", name="Channels of Invert: all 32")
+    pill = bending.bend_row("invert").get_by_role("button", name="Channels of Invert: all 32")
     bending.button("None").click()
     pill.click()
-    assert len(bending.picked()) == 32
+    assert len(bending.selected_channels()) == 32
     tile(2).click()
     assert bending.edits()[0].channels == tuple(k for k in range(32) if k != 2)
     bending.button("Done").click()
-    assert bending.picked() == [], "those for the next bend are kept apart"
+    assert bending.selected_channels() == [], "those for the next bend are kept apart"
 
 
-def drag(page: Page, start: Locator, end: Locator) -> None:
+def drag_to(page: Page, start: Locator, end: Locator) -> None:
     """From the middle of one element to that of another."""
     places = []
     for one in (start, end):
@@ -315,11 +327,11 @@ def drag(page: Page, start: Locator, end: Locator) -> None:
     page.mouse.up()
 
 
-def drag_row(bending: Bending, name: str, to: str, past: float) -> None:
+def drag_row(bending: BendSection, name: str, to: str, past: float) -> None:
     """By its handle to another row, so much of its height past its middle."""
     page = bending.page
-    grip = bending.row(name).locator(".nbg-grip").bounding_box()
-    row = bending.row(to).bounding_box()
+    grip = bending.bend_row(name).locator(".nbg-grip").bounding_box()
+    row = bending.bend_row(to).bounding_box()
     assert grip is not None and row is not None
     page.mouse.move(grip["x"] + 8, grip["y"] + 8)
     page.mouse.down()
@@ -329,27 +341,27 @@ def drag_row(bending: Bending, name: str, to: str, past: float) -> None:
 
 
 def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images))
+    plan, images, _ = compile_autoencoder()
+    bending = BendSection(show(plan, images))
     page = bending.page
     for transform in ("blur", "noise", "flip_h"):
-        bending.add(transform)
-    blur = bending.row("blur")
+        bending.add_transform(transform)
+    blur = bending.bend_row("blur")
     for text, said in (
         ("0", "More than 0 is needed."),
         ("40", "At most 16 is possible."),
         ("wide", "A number is needed."),
     ):
-        field = bending.type("blur", "sigma", text)
+        field = bending.type_parameter("blur", "sigma", text)
         expect(blur.get_by_role("alert")).to_have_text(f"sigma: {said}")
         expect(field).to_have_attribute("aria-invalid", "true")
     assert bending.edits()[0].parameters == (1,)
     field.press("Escape")
     expect(blur.get_by_role("alert")).to_have_count(0)
     expect(field).to_have_value("1")
-    bending.type("blur", "sigma", "9.5")  # beyond the slider's end
+    bending.type_parameter("blur", "sigma", "9.5")  # beyond the slider's end
     assert bending.edits()[0].parameters == (9.5,)
     expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_value("5")
     field.press("ArrowUp")
@@ -357,10 +369,10 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     field.hover()
     top = page.evaluate("() => scrollY")
     page.mouse.wheel(0, -100)
-    page.wait_for_function("() => views.state.edited.value.edits[0].parameters[0] === 9.7")
+    page.wait_for_function("() => views.state.presentEdits.value.edits[0].parameters[0] === 9.7")
     assert page.evaluate("() => scrollY") == top, "the page stays where it is"
-    bending.type("noise", "seed", "1.5")
-    said = bending.row("noise").get_by_role("alert")
+    bending.type_parameter("noise", "seed", "1.5")
+    said = bending.bend_row("noise").get_by_role("alert")
     expect(said).to_have_text("seed: A whole number is needed.")
     expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_attribute(
         "aria-valuetext", "9.7 px"
@@ -368,34 +380,34 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     # From its handle to above the first row, and to below the last.
     page.evaluate("() => scrollTo(0, 0)")
     drag_row(bending, "noise", "blur", -0.5)
-    assert bending.rows() == ["noise", "blur", "flip_h"]
+    assert bending.bend_names() == ["noise", "blur", "flip_h"]
     drag_row(bending, "noise", "flip_h", 0.5)
-    assert bending.rows() == ["blur", "flip_h", "noise"]
+    assert bending.bend_names() == ["blur", "flip_h", "noise"]
     # Three bends, the number in one step, and two moves.
-    assert len(bending.views.get("past")) == 6
+    assert len(bending.views.get("pastEdits")) == 6
 
 
-def test_the_lines_of_python_make_the_same_edits(show: Callable[..., Views]) -> None:
-    plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images))
+def test_the_lines_of_python_make_the_same_edits(show: Callable[..., ViewsPage]) -> None:
+    plan, images, _ = compile_autoencoder()
+    bending = BendSection(show(plan, images))
     page = bending.page
     page.evaluate(
         "() => { globalThis.copied = '';"
         " navigator.clipboard.writeText = async (text) => { copied = text; }; }"
     )
     bending.button("Every 2nd").click()
-    bending.add("rotate")
-    bending.add("rotate")
-    bending.type("rotate-2", "degrees", "−12.5")
-    bending.type("rotate-2", "mix", "0.25")
+    bending.add_transform("rotate")
+    bending.add_transform("rotate")
+    bending.type_parameter("rotate-2", "degrees", "−12.5")
+    bending.type_parameter("rotate-2", "mix", "0.25")
     page.get_by_label("Presets").select_option("Mirror")  # in their place
-    bending.add("noise")
-    bending.row("noise").get_by_role("checkbox").uncheck()
+    bending.add_transform("noise")
+    bending.bend_row("noise").get_by_role("checkbox").uncheck()
     bending.views.open_layer("encoder.2")
-    bending.tile(9).click()
-    bending.add("translate")
-    bending.add("clamp")
-    bending.type("clamp", "low", "-1e-7")
+    bending.channel_tile(9).click()
+    bending.add_transform("translate")
+    bending.add_transform("clamp")
+    bending.type_parameter("clamp", "low", "-1e-7")
     section = page.get_by_role("region", name="As Python")
     section.get_by_role("button", name="Copy").click()
     expect(section.get_by_role("button")).to_have_text("Copied")
@@ -412,16 +424,16 @@ def test_the_lines_of_python_make_the_same_edits(show: Callable[..., Views]) -> 
 
 
 def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, values = autoencoder()
+    plan, images, values = compile_autoencoder()
     views = show(plan, images)
     page = views.page
     clean = values["decoder.7"]
     views.open_layer("decoder.5")
     page.get_by_role("button", name="channel 4,").click(modifiers=["Alt"])
     views.set(tab="network")
-    views.settle()
+    views.wait_drawn()
     mosaic = page.locator("[data-layer='decoder.5'] canvas").first
     box = mosaic.bounding_box()
     assert box is not None
@@ -429,13 +441,13 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     page.keyboard.down("Alt")
     page.mouse.click(box["x"] + 4, box["y"] + 4)
     page.keyboard.up("Alt")
-    bending = Bending(views)
+    bending = BendSection(views)
     [mute] = bending.edits()
     assert (mute.name, mute.transform) == ("mute", "ablate")
     assert 4 in (mute.channels or ()) and len(mute.channels or ()) == 2
-    bent = edited(values[LAYER], values[LAYER].shape, [mute], {})
-    assert_equal(bending.read("output"), behind(bent), rtol=2e-5)
-    bending.tile(4).click(modifiers=["Alt"])
+    bent = apply_edits(values[LAYER], values[LAYER].shape, [mute], {})
+    assert_equal(bending.read_value("output"), decode_rest(bent), rtol=2e-5)
+    bending.channel_tile(4).click(modifiers=["Alt"])
     assert 4 not in (bending.edits()[0].channels or ()), "and once more: no longer"
     # Marks, the pill and the status line.
     views.set(tab="network")
@@ -445,7 +457,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     assert stage.locator(".nbg-picture > *").first.evaluate(outline) == "rgb(162, 28, 175)"
     expect(page.locator(".nbg-stage [data-bent]")).to_have_count(1)
     # The same in a graph, where its module is closed or open, and in the rows of a narrow place.
-    views.set(form="graph")
+    views.set(networkLayout="graph")
     page.get_by_role("button", name="Close all modules").click()
     module = page.locator("[data-node='decoder']")
     expect(module.get_by_role("img", name="bent: decoder.5 ablate")).to_be_visible()
@@ -456,7 +468,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     expect(node.locator(".nbg-picture > *")).to_be_visible()  # from far its words are left out
     assert node.locator(".nbg-picture > *").evaluate(outline) == "rgb(162, 28, 175)"
     expect(page.locator("[data-node] [data-bent]")).to_have_count(1)
-    views.set(form="strip")
+    views.set(networkLayout="strip")
     page.set_viewport_size({"width": 480, "height": 1000})
     row = page.locator(".nbg-row[data-layer='decoder.5']")
     expect(row.get_by_role("img", name="bent: ablate")).to_be_visible()
@@ -468,23 +480,23 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     expect(page.locator(".nbg-bend")).to_be_visible()
     expect(page.locator(".nbg-rail-item:has([data-bent])")).to_have_count(1)
     # `a` held: without bends, everywhere.
-    bending.tile(0).focus()
+    bending.channel_tile(0).focus()
     page.keyboard.down("a")
     page.wait_for_function("() => views.state.withoutEdits.value")
-    views.quiet()
-    assert_equal(bending.read("output"), clean, rtol=2e-5)
+    views.wait_idle()
+    assert_equal(bending.read_value("output"), clean, rtol=2e-5)
     expect(page.locator(".nbg-bent-word")).to_contain_text("shown without bends")
     page.keyboard.up("a")
-    views.quiet()
-    assert np.abs(bending.read("output") - clean).max() > 1e-3
+    views.wait_idle()
+    assert np.abs(bending.read_value("output") - clean).max() > 1e-3
     # `b` opens the bends, and one click takes all of them away, which can be undone.
-    views.set(tab="network", section="maps")
+    views.set(tab="network", layerSection="maps")
     page.locator(".nbg-picture").first.focus()
     page.keyboard.press("b")
     expect(page.locator(".nbg-bend")).to_be_visible()
     page.get_by_role("button", name="Remove all").click()
-    views.quiet()
-    assert_equal(bending.read("output"), clean, rtol=2e-5)
+    views.wait_idle()
+    assert_equal(bending.read_value("output"), clean, rtol=2e-5)
     expect(pill).to_have_count(0)
     page.locator(".nbg-grip, [data-pick='0']").first.focus()
     page.keyboard.press("Control+z")
@@ -494,37 +506,39 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
 
 
 def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, values = autoencoder()
-    bending = Bending(show(plan, images))
+    plan, images, values = compile_autoencoder()
+    bending = BendSection(show(plan, images))
     page = bending.page
-    bending.tile(13).click()
-    bending.add("flip_v")
+    bending.channel_tile(13).click()
+    bending.add_transform("flip_v")
     bending.button("This layer").click()
-    bending.views.quiet()
+    bending.views.wait_idle()
     own = values[LAYER][0, 13]
-    most = number(page.locator(".nbg-bend-three figcaption").last.inner_text().partition("±")[2])
+    most = parse_number(
+        page.locator(".nbg-bend-comparison figcaption").last.inner_text().partition("±")[2]
+    )
     assert most == pytest.approx(np.abs(own[::-1] - own).max(), rel=0.01)
-    keys = page.locator(".nbg-bend-three canvas").evaluate_all(
+    keys = page.locator(".nbg-bend-comparison canvas").evaluate_all(
         "(all) => all.map((c) => c.dataset.maps)"
     )
-    assert keys == [WITHOUT + LAYER, LAYER, DIFFERENCE + LAYER]
+    assert keys == [UNEDITED_KEY + LAYER, LAYER, DIFFERENCE_KEY + LAYER]
     bending.button("Wipe").click()
     page.get_by_role("slider", name="How much of A is shown").fill("25")
-    top = page.locator(".nbg-bend-three .nbg-top-one")
+    top = page.locator(".nbg-bend-comparison .nbg-overlay-figure")
     expect(top).to_have_css("clip-path", "inset(0px 75% 0px 0px)")
     bending.button("Hold A").click()
     held = page.locator("[data-held]")
     expect(held).to_have_attribute("data-held", "false")
-    bending.tile(13).focus()
+    bending.channel_tile(13).focus()
     page.keyboard.down("a")
     expect(held).to_have_attribute("data-held", "true")
     page.keyboard.up("a")
     expect(held).to_have_attribute("data-held", "false")
 
 
-class Scores(nn.Module):
+class ClassScores(nn.Module):
     """Ten classes of a picture, by a vector and an index that cannot be bent."""
 
     def __init__(self) -> None:
@@ -538,42 +552,42 @@ class Scores(nn.Module):
 
 
 def test_vectors_wide_layers_and_what_cannot_be_bent(
-    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+    show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]]
 ) -> None:
     torch.manual_seed(0)
-    model = Scores().eval()
+    model = ClassScores().eval()
     x = np.random.default_rng(0).standard_normal((1, 3, 9, 9)).astype(np.float32)
     plan = nbglcnn.compile(model, x)
     views = show(plan, x)
     page = views.page
-    bending = Bending(views, "body.1")
+    bending = BendSection(views, "body.1")
     # 300 channels, 256 a page.
     expect(page.locator("[data-pick]")).to_have_count(256)
     page.get_by_role("button", name="Next").click()
     expect(page.locator("[data-pick]")).to_have_count(44)
-    bending.tile(299).click()
-    bending.add("add")
-    views.quiet()
-    expect(page.locator(".nbg-bend-three .nbg-bars")).to_have_count(3)
-    assert unreadable(page, swept_widths(620)) == {}
+    bending.channel_tile(299).click()
+    bending.add_transform("add")
+    views.wait_idle()
+    expect(page.locator(".nbg-bend-comparison .nbg-bars")).to_have_count(3)
+    assert faults_by_width(page, sweep_widths(620)) == {}
     with torch.inference_mode():
         maps = model.body[:2](torch.from_numpy(x)).numpy()
-        bent = edited(maps, maps.shape, bending.edits(), {})
+        bent = apply_edits(maps, maps.shape, bending.edits(), {})
         scores = model.head(model.body[2](torch.from_numpy(bent)).flatten(1)).numpy()
     outputs = [value.key for value in plan.values if value.kind == "output"]
-    assert_equal(bending.read(outputs[0]), scores, rtol=2e-5)
+    assert_equal(bending.read_value(outputs[0]), scores, rtol=2e-5)
     views.open_layer("head")
     expect(page.locator("[data-pick]")).to_have_count(10)
-    assert unreadable(page, swept_widths(848)) == {}
-    bending.tile(3).click()
-    bending.add("ablate")
-    views.quiet()
-    assert bending.read(outputs[0])[0, 3] == 0
+    assert faults_by_width(page, sweep_widths(848)) == {}
+    bending.channel_tile(3).click()
+    bending.add_transform("ablate")
+    views.wait_idle()
+    assert bending.read_value(outputs[0])[0, 3] == 0
     # Elements, and rows of scores, are muted as maps are; nothing is picked, opened or explained.
-    bending.tile(5).click(modifiers=["Alt"])
+    bending.channel_tile(5).click(modifiers=["Alt"])
     assert bending.edits()[-1].name == "mute" and bending.edits()[-1].channels == (5,)
-    assert bending.picked() == [3]
-    views.set(section="maps")
+    assert bending.selected_channels() == [3]
+    views.set(layerSection="maps")
     page.get_by_role("button", name="value 6:").click(modifiers=["Alt"])
     assert bending.edits()[-1].channels == (5, 6)
     views.set(tab="network")
@@ -583,53 +597,53 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     mute = bending.edits()[-1]
     assert (mute.layer, mute.channels) == (outputs[0], (first,))
     assert views.get("tab") == "network", "the row was asked why"
-    views.quiet()
-    assert (bending.read(outputs[0])[0, [3, 5, 6, first]] == 0).all()
+    views.wait_idle()
+    assert (bending.read_value(outputs[0])[0, [3, 5, 6, first]] == 0).all()
     assert page.locator("[data-transform='rotate'] canvas").count() == 0
     index = next(value.key for value in plan.values if value.dtype != "float32")
-    views.set(selected={"layer": index, "channel": None}, section="bend", tab="layer")
+    views.set(selected={"layer": index, "channel": None}, layerSection="bend", tab="layer")
     refused = page.locator(".nbg-bend-refused")
     expect(refused).to_contain_text("only float32 values can be bent. These can be:")
-    assert unreadable(page, swept_widths(768)) == {}
+    assert faults_by_width(page, sweep_widths(768)) == {}
     refused.get_by_role("button").first.click()
     expect(page.locator(".nbg-picking")).to_be_visible()
 
 
 # All transforms that these channels have; off, for each takes time. One under a name of its own,
 # one of another layer.
-MANY = [
+MANY_EDITS = [
     Edit(layer=LAYER, name=kind.name, transform=kind.name, enabled=False,
          parameters=tuple(one.default for one in kind.parameters))
-    for kind in KINDS.values()
+    for kind in TRANSFORM_KINDS.values()
     if not kind.counts
 ]  # fmt: skip
-MANY += [
+MANY_EDITS += [
     Edit(layer=LAYER, name="what_the_reader_calls_it", transform="scale", parameters=(1.25,)),
     Edit(layer="encoder.2", name="dream", transform="blur", parameters=(1.2,), channels=(1, 2, 5)),
 ]
 
 
 def test_all_can_be_read_and_reached_at_any_width(
-    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]]
+    show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]]
 ) -> None:
-    plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images))
+    plan, images, _ = compile_autoencoder()
+    bending = BendSection(show(plan, images))
     views, page = bending.views, bending.page
-    views.quiet()
-    found = {"nothing is bent": unreadable(page, swept_widths(620))}
+    views.wait_idle()
+    found = {"nothing is bent": faults_by_width(page, sweep_widths(620))}
     bending.button("By cluster").click()
-    views.set(edited={"edits": msgspec.to_builtins(MANY), "weights": 0})
-    views.set(editTrouble="“what_the_reader_calls_it” cannot be: scale has a factor above 0")
-    bending.type("blur", "sigma", "0")
-    bending.tile(13).click()
+    views.set(presentEdits={"edits": msgspec.to_builtins(MANY_EDITS), "weights": 0})
+    views.set(editError="“what_the_reader_calls_it” cannot be: scale has a factor above 0")
+    bending.type_parameter("blur", "sigma", "0")
+    bending.channel_tile(13).click()
     page.evaluate("() => { document.body.dataset.jpThemeLight = false; }")
-    found["all transforms"] = unreadable(page, swept_widths(848, 1120))
+    found["all transforms"] = faults_by_width(page, sweep_widths(848, 1120))
     bending.button("This layer").click()
     bending.button("Wipe").click()
-    found["this layer, wiped"] = unreadable(page, swept_widths(768))
+    found["this layer, wiped"] = faults_by_width(page, sweep_widths(768))
     assert not any(found.values()), found
     # Each part of it is measured.
-    assert_found(
+    assert_detected(
         page,
         {
             ".nbg-bend-name strong { font-size: 9px }": "letters of 9.0 px",
@@ -638,16 +652,18 @@ def test_all_can_be_read_and_reached_at_any_width(
             ".nbg-bend-tools .nbg-select { width: 60px !important }": 'cut off: "Presets"',
             ".nbg-bend-numbers { margin-left: -60px }": "over each other",
             ".nbg-bend-sets { margin-top: -40px }": "over each other",
-            ".nbg-bend-three figcaption { margin-top: -30px }": "over a picture",
+            ".nbg-bend-comparison figcaption { margin-top: -30px }": "over a picture",
             ".nbg-bend-tile + .nbg-bend-tile { margin-left: -50px }": "over each other",
         },
         width=1200,
     )
     for width in (400, 520, 760, 1200):
         page.set_viewport_size({"width": width, "height": 1000})
-        views.quiet()
+        views.wait_idle()
         # Of a reader's own name the end is left out; its title has it.
-        assert [one for one in page.evaluate(CLIPPED) if "what_the_reader" not in one] == []
+        assert [
+            one for one in page.evaluate(CLIPPED_ELEMENTS) if "what_the_reader" not in one
+        ] == []
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
         if width >= 520:
             continue
@@ -661,25 +677,25 @@ def test_all_can_be_read_and_reached_at_any_width(
 
 
 def test_previews_and_pictures_follow_the_example_and_the_channel(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    plan, images, _ = autoencoder()
-    bending = Bending(show(plan, images))
+    plan, images, _ = compile_autoencoder()
+    bending = BendSection(show(plan, images))
     page = bending.page
 
     def drawn() -> tuple[np.ndarray, ...]:
         """The map as it is, turned by a preview, and the output without bends."""
-        bending.views.quiet()
-        flipped = pixels(page.locator("[data-transform='flip_h'] canvas"))
-        plain = pixels(page.locator(".nbg-bend-tiles figure canvas"))
+        bending.views.wait_idle()
+        flipped = canvas_pixels(page.locator("[data-transform='flip_h'] canvas"))
+        plain = canvas_pixels(page.locator(".nbg-bend-tiles figure canvas"))
         np.testing.assert_array_equal(flipped, plain[:, ::-1])
-        return plain, pixels(page.locator(".nbg-bend-mine canvas"))
+        return plain, canvas_pixels(page.locator(".nbg-bend-mine canvas"))
 
     first = drawn()
     bending.views.set(example=1)
     second = drawn()
     assert all((one != other).any() for one, other in zip(first, second, strict=True))
-    bending.tile(9).click()
+    bending.channel_tile(9).click()
     other, output = drawn()
     assert (other != second[0]).any()
     np.testing.assert_array_equal(output, second[1])

@@ -10,12 +10,12 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from torch import nn
 
 import nbglcnn
-from accessibility import AXE, faults
-from browsers import EMPTY, serving
-from legible import assert_found, unreadable
+from accessibility import AXE_SCRIPT, accessibility_violations
+from browsers import EMPTY_PAGE, serve_files
 from nbglcnn.features.edits.records import Edit, to_dict
-from viewer_models import hooked
-from views_page import CLIPPED, Views, number
+from readability import assert_detected, faults_by_width
+from viewer_models import hook_values
+from views_page import CLIPPED_ELEMENTS, ViewsPage, parse_number
 
 NAMES = [
     "cat",
@@ -25,7 +25,7 @@ NAMES = [
     "",
     "bird, " + " ".join(["long"] * 18),
 ]
-LONG = [f"name {k}" for k in range(21_841)]
+MANY_NAMES = [f"name {k}" for k in range(21_841)]
 
 
 class Net(nn.Module):
@@ -46,7 +46,7 @@ class Net(nn.Module):
         return self.share(self.fc(self.drop(x)))
 
 
-def made() -> tuple[nn.Module, np.ndarray]:
+def make_classifier() -> tuple[nn.Module, np.ndarray]:
     torch.manual_seed(4)
     model = Net().eval()
     with torch.no_grad():
@@ -55,59 +55,59 @@ def made() -> tuple[nn.Module, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def seen() -> dict[str, np.ndarray]:
-    return hooked(*made())
+def torch_values() -> dict[str, np.ndarray]:
+    return hook_values(*make_classifier())
 
 
-def opened(page: Page, plan: nbglcnn.Plan, *inputs: np.ndarray) -> Iterator[Views]:
-    files = {"/": EMPTY}
-    with serving(files.get) as address:
+def open_views(page: Page, plan: nbglcnn.Plan, *inputs: np.ndarray) -> Iterator[ViewsPage]:
+    files = {"/": EMPTY_PAGE}
+    with serve_files(files.get) as address:
         page.set_viewport_size({"width": 900, "height": 900})
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.goto(address + "/")
-        yield Views(page, files, plan, *inputs)
+        yield ViewsPage(page, files, plan, *inputs)
         assert not errors, errors
         page.context.close()
 
 
 @pytest.fixture(scope="module")
-def views(browser: Callable[[str], Browser]) -> Iterator[Views]:
+def views(browser: Callable[[str], Browser]) -> Iterator[ViewsPage]:
     """The classifier with its names, open all the while."""
-    model, x = made()
+    model, x = make_classifier()
     page = browser("llvmpipe").new_context().new_page()
-    for views in opened(page, nbglcnn.compile(model, x), x):
-        views.set(classes=NAMES)
+    for views in open_views(page, nbglcnn.compile(model, x), x):
+        views.set(classNames=NAMES)
         yield views
 
 
-def explain(views: Views, layer: str, channel: int | None = None) -> Locator:
-    views.set(trail=None, pixel=None, example=0, section="explain", tab="layer")
+def open_explain(views: ViewsPage, layer: str, channel: int | None = None) -> Locator:
+    views.set(explainTrail=None, pixel=None, example=0, layerSection="explain", tab="layer")
     views.set(selected={"layer": layer, "channel": channel})
     question = views.page.locator(".nbg-question")
     expect(question).to_contain_text(f"Why is {layer},")
-    views.quiet()
+    views.wait_idle()
     return question
 
 
-def best(values: np.ndarray) -> int:
+def best_class(values: np.ndarray) -> int:
     return int(values[0].argmax())
 
 
 def test_the_output_names_its_largest_classes_and_a_click_asks_why(
-    views: Views, seen: dict[str, np.ndarray]
+    views: ViewsPage, torch_values: dict[str, np.ndarray]
 ) -> None:
     views.set(tab="network", example=0)
-    views.quiet()
+    views.wait_idle()
     page = views.page
     rows = page.locator("[data-layer='output'] .nbg-top-row")
-    order = (-seen["output"][0]).argsort(kind="stable")
+    order = (-torch_values["output"][0]).argsort(kind="stable")
     shown = [row.split("\n") for row in rows.all_inner_texts()]
     assert 3 <= len(shown) <= len(order)
     for (name, share), k in zip(shown, order, strict=False):
         assert name == (NAMES[k] or str(k))
-        assert number(share) == pytest.approx(seen["output"][0, k], rel=0.06)
+        assert parse_number(share) == pytest.approx(torch_values["output"][0, k], rel=0.06)
     assert not page.locator("img").count()
     rows.first.click()
     expect(page.locator(".nbg-question")).to_contain_text(f"Why is share, value {order[0]} (")
@@ -115,10 +115,10 @@ def test_the_output_names_its_largest_classes_and_a_click_asks_why(
 
 
 def test_explain_of_a_dense_layer_opens_at_the_winner_and_follows_it(
-    views: Views, seen: dict[str, np.ndarray]
+    views: ViewsPage, torch_values: dict[str, np.ndarray]
 ) -> None:
-    question = explain(views, "fc")
-    winners = [int(one.argmax()) for one in seen["fc"]]
+    question = open_explain(views, "fc")
+    winners = [int(one.argmax()) for one in torch_values["fc"]]
     assert winners[0] != winners[1]
     for example, winner in enumerate(winners):
         views.set(example=example)
@@ -128,19 +128,21 @@ def test_explain_of_a_dense_layer_opens_at_the_winner_and_follows_it(
     views.set(example=0)
     largest = views.page.get_by_role("group", name="The largest values").get_by_role("button")
     expect(largest.first).to_have_attribute("aria-pressed", "true")
-    order = (-seen["fc"][0]).argsort(kind="stable")[:5]
+    order = (-torch_values["fc"][0]).argsort(kind="stable")[:5]
     for row, k in zip(largest.all_inner_texts(), order, strict=True):
         assert row.startswith(NAMES[k] or str(k))
-        assert number(row.rpartition("\n")[2]) == pytest.approx(seen["fc"][0, k], rel=0.06)
+        assert parse_number(row.rpartition("\n")[2]) == pytest.approx(
+            torch_values["fc"][0, k], rel=0.06
+        )
     largest.nth(1).click()
     expect(question).to_contain_text(f"fc, value {order[1]}")
     expect(largest.nth(1)).to_have_attribute("aria-pressed", "true")
 
 
 def test_an_input_of_a_dense_layer_is_a_channel_and_a_pixel_one_click_away(
-    views: Views, seen: dict[str, np.ndarray]
+    views: ViewsPage, torch_values: dict[str, np.ndarray]
 ) -> None:
-    explain(views, "fc")
+    open_explain(views, "fc")
     page = views.page
     rows = page.locator(".nbg-terms tbody tr")
     expect(page.locator(".nbg-explain")).to_contain_text("inputs are pool, 5×3×4")
@@ -148,58 +150,58 @@ def test_an_input_of_a_dense_layer_is_a_channel_and_a_pixel_one_click_away(
         cells = text.split("\t")
         k, c, y, x = (int(one) for one in re.findall(r"\d+", cells[0]))
         assert np.unravel_index(k, (5, 3, 4)) == (c, y, x)
-        assert number(cells[1]) == pytest.approx(seen["pool"][0, c, y, x], abs=6e-4)
+        assert parse_number(cells[1]) == pytest.approx(torch_values["pool"][0, c, y, x], abs=6e-4)
     k, c, y, x = (int(one) for one in re.findall(r"\d+", rows.nth(2).inner_text().split("\t")[0]))
     rows.nth(2).get_by_role("button").click()
     question = page.locator(".nbg-question")
     expect(question).to_contain_text(f"Why is pool, channel {c}, pixel y {y}, x {x} =")
-    assert number(question.inner_text().partition("=")[2]) == pytest.approx(
-        seen["pool"][0, c, y, x], abs=6e-4
+    assert parse_number(question.inner_text().partition("=")[2]) == pytest.approx(
+        torch_values["pool"][0, c, y, x], abs=6e-4
     )
 
 
 def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
-    views: Views, seen: dict[str, np.ndarray]
+    views: ViewsPage, torch_values: dict[str, np.ndarray]
 ) -> None:
-    explain(views, "share")
+    open_explain(views, "share")
     page = views.page
     ways = page.locator("[data-origin]")
     crumbs = page.get_by_role("navigation", name="The way here").get_by_role("button")
-    weight = made()[0].fc.weight.detach().numpy()[best(seen["fc"])]
-    products = (weight * seen["flat"][0]).reshape(5, 12).astype(np.float64)
+    weight = make_classifier()[0].fc.weight.detach().numpy()[best_class(torch_values["fc"])]
+    products = (weight * torch_values["flat"][0]).reshape(5, 12).astype(np.float64)
     channels = products.sum(1)
     expect(ways).to_have_count(1)
     ways.first.click()
     # Channels of what was flattened, those whose maps give most in front.
     expect(page.locator(".nbg-question")).to_contain_text("Why is fc,")
-    views.quiet()
+    views.wait_idle()
     order = (-abs(channels)).argsort()
     assert ways.count() == 4
     for text, c in zip(ways.all_inner_texts(), order, strict=False):
         assert f"pool, all of channel {c}" in text
-        assert number(text.rpartition("\n")[2]) == pytest.approx(channels[c], rel=0.06)
+        assert parse_number(text.rpartition("\n")[2]) == pytest.approx(channels[c], rel=0.06)
     ways.first.click()
     c = int(order[0])
     most = int((products[c] * np.sign(channels[c])).argmax())
     y, x = divmod(most, 4)
     expect(page.locator(".nbg-question")).to_contain_text(f"pool, channel {c}, pixel y {y}, x {x}")
-    views.quiet()
+    views.wait_idle()
     # The pool's winner, which is in its window and has its number.
     ways.first.click()
     expect(page.locator(".nbg-question")).to_contain_text(f"Why is act, channel {c}")
-    views.quiet()
+    views.wait_idle()
     pixel = views.get("pixel")
     assert (pixel["y"] // 2, pixel["x"] // 2) == (y, x)
-    assert seen["act"][0, c, pixel["y"], pixel["x"]] == seen["pool"][0, c, y, x]
+    assert torch_values["act"][0, c, pixel["y"], pixel["x"]] == torch_values["pool"][0, c, y, x]
     # Of a convolution the channels that give most, all the products of each together.
-    kernel = made()[0].conv.weight.detach().numpy()[c].astype(np.float64)
-    around = np.pad(made()[1][0], ((0, 0), (1, 1), (1, 1)))
+    kernel = make_classifier()[0].conv.weight.detach().numpy()[c].astype(np.float64)
+    around = np.pad(make_classifier()[1][0], ((0, 0), (1, 1), (1, 1)))
     taps = kernel * around[:, pixel["y"] : pixel["y"] + 3, pixel["x"] : pixel["x"] + 3]
     sums = taps.sum((1, 2))
     assert ways.count() == 3
     for text, k in zip(ways.all_inner_texts(), (-abs(sums)).argsort(), strict=True):
         assert f"x, channel {k}’s patch" in text
-        assert number(text.rpartition("\n")[2]) == pytest.approx(sums[k], rel=0.06)
+        assert parse_number(text.rpartition("\n")[2]) == pytest.approx(sums[k], rel=0.06)
     # A click goes to the tap that gives most of it.
     k = int(abs(sums).argmax())
     dy, dx = divmod(int((taps[k] * np.sign(sums[k])).argmax()), 3)
@@ -208,8 +210,8 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     end = page.locator(".nbg-given")
     expect(end).to_contain_text(f"x, channel {k}, y {v}, x {u} =")
     expect(end.locator("strong")).not_to_have_text("…")
-    assert number(end.locator("strong").inner_text()) == pytest.approx(
-        made()[1][0, k, v, u], abs=1e-5
+    assert parse_number(end.locator("strong").inner_text()) == pytest.approx(
+        make_classifier()[1][0, k, v, u], abs=1e-5
     )
     mark, picture = (end.locator(one).bounding_box() for one in (".nbg-mark", "canvas"))
     assert mark and picture
@@ -217,12 +219,14 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     assert (mark["y"] - picture["y"]) / picture["height"] == pytest.approx(v / 6, abs=0.01)
     names = [text.partition(",")[0] for text in crumbs.all_inner_texts()]
     assert names == ["share", "fc", "pool", "act"]
-    assert not page.evaluate(CLIPPED)
+    assert not page.evaluate(CLIPPED_ELEMENTS)
     crumbs.nth(1).click()
-    expect(page.locator(".nbg-question")).to_contain_text(f"Why is fc, value {best(seen['fc'])}")
+    expect(page.locator(".nbg-question")).to_contain_text(
+        f"Why is fc, value {best_class(torch_values['fc'])}"
+    )
     expect(crumbs).to_have_count(1)
     # Of a channel that takes away, the pixel that takes most.
-    views.quiet()
+    views.wait_idle()
     taker = next(c for c in order[:4] if channels[c] < 0)
     ways.filter(has_text=f"all of channel {taker}").click()
     y, x = divmod(int(products[taker].argmin()), 4)
@@ -236,27 +240,27 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
 
 
 def test_names_are_in_the_tooltip_the_inspector_and_what_is_spoken(
-    views: Views, seen: dict[str, np.ndarray]
+    views: ViewsPage, torch_values: dict[str, np.ndarray]
 ) -> None:
-    views.set(section="maps", example=0)
+    views.set(layerSection="maps", example=0)
     views.open_layer("fc", 0)
     page = views.page
     expect(page.locator(".nbg-inspector h3")).to_contain_text("Channel 0 cat")
     expect(page.get_by_role("button", name="value 1, dog:")).to_be_visible()
     bars = page.locator("svg[data-bars='fc']")
-    assert "dog · channel 1" in views.point(bars, 1.5 / 6, 0.5)
+    assert "dog · channel 1" in views.hover(bars, 1.5 / 6, 0.5)
     # What is no class has none.
     views.open_layer("flat", 0)
     expect(page.locator(".nbg-inspector h3")).not_to_contain_text("cat")
 
 
-def test_a_bends_outputs_have_the_same_rows_with_names(views: Views) -> None:
+def test_a_bends_outputs_have_the_same_rows_with_names(views: ViewsPage) -> None:
     bend = [Edit(layer="conv", name="multiply", transform="multiply", parameters=(4.0,))]
-    views.set(edited={"edits": to_dict(bend), "weights": 0}, section="bend", example=0)
+    views.set(presentEdits={"edits": to_dict(bend), "weights": 0}, layerSection="bend", example=0)
     views.open_layer("conv")
-    shown = views.page.locator(".nbg-bend-three .nbg-top")
+    shown = views.page.locator(".nbg-bend-comparison .nbg-top")
     expect(shown).to_have_count(3)
-    views.quiet()
+    views.wait_idle()
     each = [
         one.locator(".nbg-top-name").all_inner_texts() for one in (shown.nth(k) for k in range(3))
     ]
@@ -266,10 +270,10 @@ def test_a_bends_outputs_have_the_same_rows_with_names(views: Views) -> None:
         "all => all.map(one => [...one.children].map(row => row.getBoundingClientRect().top))"
     )
     assert tops[0] == tops[1] == tops[2]
-    views.set(edited={"edits": [], "weights": 0}, section="maps")
+    views.set(presentEdits={"edits": [], "weights": 0}, layerSection="maps")
 
 
-def test_the_word_of_the_examples_stands_clear_of_their_buttons(views: Views) -> None:
+def test_the_word_of_the_examples_stands_clear_of_their_buttons(views: ViewsPage) -> None:
     for width in (1000, 1300):
         views.page.set_viewport_size({"width": width, "height": 900})
         word = views.page.locator(".nbg-examples").get_by_text("Example", exact=True)
@@ -281,7 +285,7 @@ def test_the_word_of_the_examples_stands_clear_of_their_buttons(views: Views) ->
     views.page.set_viewport_size({"width": 900, "height": 900})
 
 
-def test_a_profile_says_that_costs_are_of_the_whole_batch(views: Views) -> None:
+def test_a_profile_says_that_costs_are_of_the_whole_batch(views: ViewsPage) -> None:
     views.set(tab="profile")
     said = views.page.locator(".nbg-profile p").first
     expect(said).to_contain_text("for the batch of 2")
@@ -289,27 +293,27 @@ def test_a_profile_says_that_costs_are_of_the_whole_batch(views: Views) -> None:
 
 
 def test_the_way_to_the_pixels_is_accessible_and_can_be_read(
-    views: Views, swept_widths: Callable[..., tuple[int, ...]]
+    views: ViewsPage, sweep_widths: Callable[..., tuple[int, ...]]
 ) -> None:
     page = views.page
-    explain(views, "fc")
+    open_explain(views, "fc")
     page.locator("[data-origin]").first.click()
-    views.quiet()
-    page.add_script_tag(path=str(AXE))
-    assert not faults(page, "light")
+    views.wait_idle()
+    page.add_script_tag(path=str(AXE_SCRIPT))
+    assert not accessibility_violations(page, "light")
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
-    assert not faults(page, "dark")
-    assert unreadable(page, swept_widths(848)) == {}
+    assert not accessibility_violations(page, "dark")
+    assert faults_by_width(page, sweep_widths(848)) == {}
     page.evaluate("() => { document.body.dataset.jpThemeLight = 'true'; }")
     # Its whole length, from the classes down to the input's pixel.
-    explain(views, "share")
+    open_explain(views, "share")
     for _ in range(4):
-        assert unreadable(page, swept_widths(620)) == {}
+        assert faults_by_width(page, sweep_widths(620)) == {}
         page.locator("[data-origin]").first.click()
-        views.quiet()
+        views.wait_idle()
     expect(page.locator(".nbg-given")).to_be_visible()
-    assert unreadable(page, swept_widths(620, 1120)) == {}
-    assert_found(
+    assert faults_by_width(page, sweep_widths(620, 1120)) == {}
+    assert_detected(
         page,
         {
             ".nbg-given, .nbg-given * { font-size: 9px !important }": "letters of 9.0 px",
@@ -321,55 +325,55 @@ def test_the_way_to_the_pixels_is_accessible_and_can_be_read(
 def test_compare_names_the_classes_of_a_of_b_and_of_their_difference(
     browser: Callable[[str], Browser],
 ) -> None:
-    model, x = made()
+    model, x = make_classifier()
     other = {name: 0.5 * tensor for name, tensor in model.state_dict().items()}
     joined = nbglcnn.compare(model, other, x)
     page = browser("llvmpipe").new_context().new_page()
-    a = hooked(model, x)["output"][0]
+    a = hook_values(model, x)["output"][0]
     model.load_state_dict(other)
-    b = hooked(model, x)["output"][0]
+    b = hook_values(model, x)["output"][0]
     order = (-np.maximum(a, b)).argsort(kind="stable")
-    for views in opened(page, joined.network.plan, x):
-        views.set(classes=NAMES, tab="compare", selected=None)
-        views.quiet()
+    for views in open_views(page, joined.network.plan, x):
+        views.set(classNames=NAMES, tab="compare", selected=None)
+        views.wait_idle()
         pictures = page.locator(".nbg-compared .nbg-top")
         for place, numbers in enumerate((a, b, b - a)):
             rows = pictures.nth(place).locator(".nbg-top-row").all_inner_texts()
             assert len(rows) == len(order)
             for text, k in zip(rows, order, strict=True):
                 assert text.startswith(NAMES[k] or str(k))
-                assert number(text.rpartition("\n")[2]) == pytest.approx(
+                assert parse_number(text.rpartition("\n")[2]) == pytest.approx(
                     numbers[k], rel=0.06, abs=1e-6
                 )
     joined.close()
 
 
 def test_twenty_thousand_names_leave_the_page_quick(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
     x = np.random.default_rng(2).standard_normal((1, 1, 2, 2)).astype(np.float32)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, len(LONG))).eval()
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, len(MANY_NAMES))).eval()
     views = show(nbglcnn.compile(model, x), x)
     page = views.page
-    views.quiet()
+    views.wait_idle()
     before = page.evaluate("() => document.querySelectorAll('.nbglcnn *').length")
     took = page.evaluate(
         """async (names) => {
           const start = performance.now();
-          views.state.classes.value = names;
+          views.state.classNames.value = names;
           await new Promise(requestAnimationFrame);
           await new Promise((done) => setTimeout(done));
           return performance.now() - start;
         }""",
-        LONG,
+        MANY_NAMES,
     )
     assert took < 1000
-    winner = int(hooked(model, x)["1"][0].argmax())
+    winner = int(hook_values(model, x)["1"][0].argmax())
     expect(page.locator(".nbg-top-row").first).to_contain_text(f"name {winner}")
     assert page.evaluate("() => document.querySelectorAll('.nbglcnn *').length") < before + 50
 
 
-class Added(nn.Module):
+class AddedAtPosition(nn.Module):
     """What is added lies at the sum's own place."""
 
     def __init__(self) -> None:
@@ -382,14 +386,14 @@ class Added(nn.Module):
 
 
 def test_a_step_to_the_same_place_of_another_layer_stays_there(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
     torch.manual_seed(3)
     x = torch.randn(1, 2, 6, 7).numpy()
-    model = Added().eval()
+    model = AddedAtPosition().eval()
     plan = nbglcnn.compile(model, x)
     views = show(plan, x)
-    views.set(section="explain", tab="layer")
+    views.set(layerSection="explain", tab="layer")
     views.open_layer("add", 1)
     views.set(pixel={"height": 6, "width": 7, "y": 2, "x": 3})
     page = views.page
@@ -400,7 +404,7 @@ def test_a_step_to_the_same_place_of_another_layer_stays_there(
     # The mean of each map is a pool of it, and leads to its pixels.
     views.open_layer("mean", 1)
     expect(question).to_contain_text("Why is mean, value 1 =")
-    true = float(hooked(model, x)["output"][0, 1])
-    assert number(question.inner_text().partition("=")[2]) == pytest.approx(true, abs=6e-4)
+    true = float(hook_values(model, x)["output"][0, 1])
+    assert parse_number(question.inner_text().partition("=")[2]) == pytest.approx(true, abs=6e-4)
     page.locator("[data-origin]").first.click()
     expect(question).to_contain_text("Why is add, channel 1, pixel y ")

@@ -10,36 +10,36 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from torch import nn
 
 import nbglcnn
-from accessibility import AXE, faults
-from browsers import EMPTY, serving
-from legible import unreadable
-from viewer_models import autoencoder, hooked, pictures
-from views_page import CLIPPED, Views, number, pixels
+from accessibility import AXE_SCRIPT, accessibility_violations
+from browsers import EMPTY_PAGE, serve_files
+from readability import faults_by_width
+from viewer_models import autoencoder, hook_values, pictures
+from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
 
 X = pictures(3)
 SEEDS = (3, 7)
 
 
 @pytest.fixture(scope="module")
-def seen() -> tuple[dict[str, np.ndarray], ...]:
+def torch_values() -> tuple[dict[str, np.ndarray], ...]:
     """What PyTorch has in A, in B, and B − A in double precision."""
-    a, b = (hooked(autoencoder(seed), X) for seed in SEEDS)
+    a, b = (hook_values(autoencoder(seed), X) for seed in SEEDS)
     return a, b, {name: b[name].astype(np.float64) - a[name] for name in a}
 
 
 @pytest.fixture(scope="module")
-def compared(browser: Callable[[str], Browser]) -> Iterator[Views]:
+def comparison_views(browser: Callable[[str], Browser]) -> Iterator[ViewsPage]:
     """Two checkpoints on two pictures, open all the while."""
     joined = nbglcnn.compare(*map(autoencoder, SEEDS), X, titles=("before", "after"))
-    files = {"/": EMPTY}
-    with serving(files.get) as address:
+    files = {"/": EMPTY_PAGE}
+    with serve_files(files.get) as address:
         page = browser("llvmpipe").new_context().new_page()
         page.set_viewport_size({"width": 1200, "height": 1000})
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.goto(address + "/")
-        views = Views(page, files, joined.network.plan, X)
+        views = ViewsPage(page, files, joined.network.plan, X)
         views.set(tab="compare")
         yield views
         assert not errors, errors
@@ -47,34 +47,36 @@ def compared(browser: Callable[[str], Browser]) -> Iterator[Views]:
     joined.close()
 
 
-def row(page: Page, name: str) -> Locator:
+def pair_row(page: Page, name: str) -> Locator:
     return page.locator(f"tr:has([data-pair='{name}'])")
 
 
-def choose(views: Views, name: str, channel: int | None = None) -> None:
+def select_pair(views: ViewsPage, name: str, channel: int | None = None) -> None:
     """Show a pair as a click on its row does, and a channel of it, of the first example."""
     views.set(example=0)
-    row(views.page, name).locator("td").first.click()
+    pair_row(views.page, name).locator("td").first.click()
     expect(views.page.locator(".nbg-compare")).to_have_attribute("data-pair", name)
     if channel is not None:
         views.page.get_by_role("button", name=f"channel {channel},").click()
-    views.settle()
+    views.wait_drawn()
 
 
-def test_the_table_has_the_numbers_of_every_layer(compared: Views, seen: Any) -> None:
-    page = compared.page
+def test_the_table_has_the_numbers_of_every_layer(
+    comparison_views: ViewsPage, torch_values: Any
+) -> None:
+    page = comparison_views.page
     expect(page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
-    a, _, differences = seen
+    a, _, differences = torch_values
     for example in (1, 0):
-        compared.set(example=example)
-        compared.quiet()
+        comparison_views.set(example=example)
+        comparison_views.wait_idle()
         names = page.locator("button[data-pair]").evaluate_all(
             "all => all.map(e => e.dataset.pair)"
         )
         layers = [name for name in a if name.count(".") == 1]
         assert names[: len(layers)] == layers == names
         for name in names:
-            shown = [float(one) for one in row(page, name).locator("data").evaluate_all(
+            shown = [float(one) for one in pair_row(page, name).locator("data").evaluate_all(
                 "all => all.map((one) => one.value)")]  # fmt: skip
             change = abs(differences[name][example])
             mean, most = change.mean(), change.max()
@@ -82,14 +84,16 @@ def test_the_table_has_the_numbers_of_every_layer(compared: Views, seen: Any) ->
             assert shown == pytest.approx(wanted, rel=1e-3, abs=1e-6), name
 
 
-def test_rows_are_sorted_by_any_measure_and_back(compared: Views, seen: Any) -> None:
-    page = compared.page
+def test_rows_are_sorted_by_any_measure_and_back(
+    comparison_views: ViewsPage, torch_values: Any
+) -> None:
+    page = comparison_views.page
     names = lambda: page.locator("button[data-pair]").evaluate_all(  # noqa: E731
         "all => all.map(e => e.dataset.pair)"
     )
     before = names()
     page.get_by_role("button", name="max |B − A|").click()
-    largest = {name: abs(seen[2][name][0]).max() for name in before}
+    largest = {name: abs(torch_values[2][name][0]).max() for name in before}
     assert names() == sorted(before, key=lambda name: -largest[name])
     head = page.locator("th", has_text="max |B − A|")
     expect(head).to_have_attribute("aria-sort", "descending")
@@ -102,39 +106,44 @@ def test_rows_are_sorted_by_any_measure_and_back(compared: Views, seen: Any) -> 
     assert names() == before
 
 
-def test_the_pointer_tells_both_values_and_their_difference(compared: Views, seen: Any) -> None:
-    choose(compared, "encoder.2", 4)
-    page = compared.page
-    height, width = seen[0]["encoder.2"].shape[2:]
+def test_the_pointer_tells_both_values_and_their_difference(
+    comparison_views: ViewsPage, torch_values: Any
+) -> None:
+    select_pair(comparison_views, "encoder.2", 4)
+    page = comparison_views.page
+    height, width = torch_values[0]["encoder.2"].shape[2:]
     canvases = page.locator(".nbg-compared canvas")
     assert canvases.count() == 3
     for canvas, (y, x) in zip(canvases.all(), ((1, 2), (6, 3), (9, 8)), strict=True):
-        tip = compared.point(canvas, (x + 0.5) / width, (y + 0.5) / height)
+        tip = comparison_views.hover(canvas, (x + 0.5) / width, (y + 0.5) / height)
         assert f"channel 4 · y {y}, x {x}" in tip
         texts = tip.splitlines()[0].removeprefix("A ").replace(" B − A ", " B ").split(" · B ")
-        wanted = [of["encoder.2"][0, 4, y, x] for of in seen]
-        assert [number(text) for text in texts] == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+        wanted = [of["encoder.2"][0, 4, y, x] for of in torch_values]
+        assert [parse_number(text) for text in texts] == pytest.approx(wanted, rel=1e-4, abs=1e-6)
         expect(page.locator(".nbg-compared .nbg-mark")).to_have_count(3)
     page.mouse.move(0, 0)
 
 
 def test_a_and_b_have_one_range_and_the_difference_is_signed_around_zero(
-    compared: Views, seen: Any
+    comparison_views: ViewsPage, torch_values: Any
 ) -> None:
     for mode in ("channel", "layer"):
-        compared.set(range=mode)
-        choose(compared, "encoder.2", 4)
-        compared.quiet()
+        comparison_views.set(rangeMode=mode)
+        select_pair(comparison_views, "encoder.2", 4)
+        comparison_views.wait_idle()
         part = np.s_[0, 4] if mode == "channel" else np.s_[0]
-        a, b, difference = (of["encoder.2"][part] for of in seen)
-        legends = compared.page.locator(".nbg-compared .nbg-legend").all_inner_texts()
-        ends = [[number(text) for text in legend.split("\n")] for legend in legends]
+        a, b, difference = (of["encoder.2"][part] for of in torch_values)
+        legends = comparison_views.page.locator(".nbg-compared .nbg-legend").all_inner_texts()
+        ends = [[parse_number(text) for text in legend.split("\n")] for legend in legends]
         most = max(abs(a).max(), abs(b).max())
         assert ends[0] == ends[1] == pytest.approx([-most, most], rel=0.05)
         change = abs(difference).max()
         assert ends[2] == pytest.approx([-change, change], rel=0.05)
-    a, b, difference = (of["encoder.2"][0, 4] for of in seen)
-    shown = [pixels(one).astype(int) for one in compared.page.locator(".nbg-compared canvas").all()]
+    a, b, difference = (of["encoder.2"][0, 4] for of in torch_values)
+    shown = [
+        canvas_pixels(one).astype(int)
+        for one in comparison_views.page.locator(".nbg-compared canvas").all()
+    ]
     assert shown[0].shape[:2] == difference.shape
     # White is zero; blue is positive, orange negative.
     blue = shown[2][..., 2].astype(int) - shown[2][..., 0]
@@ -149,34 +158,36 @@ def test_a_and_b_have_one_range_and_the_difference_is_signed_around_zero(
     assert (np.diff(dark[values > 0.02 * most][order]) >= -3).all()
 
 
-def test_a_fixed_range_stays_when_another_example_is_shown(compared: Views, seen: Any) -> None:
-    choose(compared, "encoder.2", 4)
-    compared.page.get_by_role("button", name="Fixed").click()
-    legends = compared.page.locator(".nbg-compared .nbg-legend")
-    compared.quiet()
+def test_a_fixed_range_stays_when_another_example_is_shown(
+    comparison_views: ViewsPage, torch_values: Any
+) -> None:
+    select_pair(comparison_views, "encoder.2", 4)
+    comparison_views.page.get_by_role("button", name="Fixed").click()
+    legends = comparison_views.page.locator(".nbg-compared .nbg-legend")
+    comparison_views.wait_idle()
     before = legends.all_inner_texts()
-    compared.set(example=1)
-    compared.quiet()
+    comparison_views.set(example=1)
+    comparison_views.wait_idle()
     assert legends.all_inner_texts() == before
-    a, b, _ = (of["encoder.2"][0] for of in seen)
+    a, b, _ = (of["encoder.2"][0] for of in torch_values)
     most = max(abs(a).max(), abs(b).max())
-    shown = [number(text) for text in before[0].split("\n")]
+    shown = [parse_number(text) for text in before[0].split("\n")]
     assert shown == pytest.approx([-most, most], rel=0.05)
-    compared.set(range="layer")
-    compared.quiet()
+    comparison_views.set(rangeMode="layer")
+    comparison_views.wait_idle()
     assert legends.all_inner_texts() != before
 
 
 @pytest.mark.parametrize("form", ["graph", "strip"])
 def test_the_network_tab_says_at_each_stage_how_much_it_differs(
-    compared: Views, seen: Any, form: str
+    comparison_views: ViewsPage, torch_values: Any, form: str
 ) -> None:
-    page = compared.page
-    compared.set(tab="network", form=form, example=1)
-    marks = page.locator(".nbg-differ")
+    page = comparison_views.page
+    comparison_views.set(tab="network", networkLayout=form, example=1)
+    marks = page.locator(".nbg-difference-bar")
     expect(marks.first).to_be_visible()
-    compared.quiet()
-    of_a, _, changes = seen
+    comparison_views.wait_idle()
+    of_a, _, changes = torch_values
     found = {
         mark.get_attribute("aria-label"): mark.get_attribute("data-relative")
         for mark in marks.all()
@@ -188,33 +199,35 @@ def test_the_network_tab_says_at_each_stage_how_much_it_differs(
         expected = np.abs(changes[name][1]).mean() / np.abs(of_a[name][1]).mean()
         assert float(relative) == pytest.approx(expected, rel=1e-4), label
     mark = page.locator("[aria-label^='encoder.2: A and B differ by']").first
-    share = number(mark.text_content() or "")
+    share = parse_number(mark.text_content() or "")
     expected = np.abs(changes["encoder.2"][1]).mean() / np.abs(of_a["encoder.2"][1]).mean()
     assert share == pytest.approx(100 * expected if expected < 10 else expected, rel=0.1)
     mark.click()
     expect(page.locator(".nbg-compare")).to_have_attribute("data-pair", "encoder.2")
-    compared.set(form=None, example=0)
+    comparison_views.set(networkLayout=None, example=0)
 
 
-def test_the_output_is_an_image_in_a_and_b(compared: Views, seen: Any) -> None:
-    choose(compared, "decoder.4")
-    compared.quiet()
-    ranges = compared.page.locator(".nbg-compared .nbg-image-range > span").all_inner_texts()
+def test_the_output_is_an_image_in_a_and_b(comparison_views: ViewsPage, torch_values: Any) -> None:
+    select_pair(comparison_views, "decoder.4")
+    comparison_views.wait_idle()
+    ranges = comparison_views.page.locator(
+        ".nbg-compared .nbg-image-range > span"
+    ).all_inner_texts()
     assert ranges == ["0 to 1"] * 2
-    for side, canvas in enumerate(compared.page.locator(".nbg-compared canvas").all()[:2]):
-        grey = np.rint(255 * seen[side]["decoder.4"][0, 0])
-        assert abs(pixels(canvas)[..., 0] - grey).max() <= 1
-    figures = compared.page.locator(".nbg-compared figcaption").all_inner_texts()
+    for side, canvas in enumerate(comparison_views.page.locator(".nbg-compared canvas").all()[:2]):
+        grey = np.rint(255 * torch_values[side]["decoder.4"][0, 0])
+        assert abs(canvas_pixels(canvas)[..., 0] - grey).max() <= 1
+    figures = comparison_views.page.locator(".nbg-compared figcaption").all_inner_texts()
     assert figures[0].startswith("A\nbefore") and figures[1].startswith("B\nafter")
 
 
-def test_a_is_wiped_over_b_and_shown_while_a_key_is_held(compared: Views) -> None:
-    page = compared.page
-    choose(compared, "encoder.4", 1)
+def test_a_is_wiped_over_b_and_shown_while_a_key_is_held(comparison_views: ViewsPage) -> None:
+    page = comparison_views.page
+    select_pair(comparison_views, "encoder.4", 1)
     page.get_by_role("button", name="Wipe").click()
     slider = page.get_by_role("slider", name="How much of A is shown")
     slider.fill("25")
-    over = page.locator(".nbg-top-one")
+    over = page.locator(".nbg-overlay-figure")
     assert "inset(0px 75% 0px 0px)" in over.evaluate("one => getComputedStyle(one).clipPath")
     assert [over.locator("canvas").get_attribute("data-maps"),
             page.locator(".nbg-layered > .nbg-maps canvas").get_attribute("data-maps")
@@ -223,7 +236,9 @@ def test_a_is_wiped_over_b_and_shown_while_a_key_is_held(compared: Views) -> Non
     expect(over).to_be_hidden()
     page.keyboard.down("a")
     expect(over).to_be_visible()
-    expect(page.locator(".nbg-one[data-held=true] figcaption strong")).to_have_text("A before")
+    expect(page.locator(".nbg-compared-figure[data-held=true] figcaption strong")).to_have_text(
+        "A before"
+    )
     page.keyboard.up("a")
     expect(over).to_be_hidden()
     button = page.get_by_role("button", name="Hold to see A")
@@ -235,44 +250,44 @@ def test_a_is_wiped_over_b_and_shown_while_a_key_is_held(compared: Views) -> Non
     page.get_by_role("button", name="Side by side").click()
 
 
-def test_the_header_counts_the_networks_apart(compared: Views) -> None:
+def test_the_header_counts_the_networks_apart(comparison_views: ViewsPage) -> None:
     count = sum(parameter.numel() for parameter in autoencoder(SEEDS[0]).parameters())
-    words = compared.page.locator(".nbg-model .nbg-second")
+    words = comparison_views.page.locator(".nbg-model .nbg-second")
     expect(words).to_contain_text(f"layers · {count:,} + {count:,} parameters")
 
 
-def test_arrows_move_through_layers_and_channels(compared: Views) -> None:
-    page = compared.page
-    choose(compared, "encoder.3")
+def test_arrows_move_through_layers_and_channels(comparison_views: ViewsPage) -> None:
+    page = comparison_views.page
+    select_pair(comparison_views, "encoder.3")
     page.locator("button[data-pair='encoder.3']").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("button[data-pair='encoder.4']")).to_be_focused()
-    assert compared.get("selected") == {"layer": "difference.encoder.4", "channel": None}
+    assert comparison_views.get("selected") == {"layer": "difference.encoder.4", "channel": None}
     page.keyboard.press("ArrowLeft")
     expect(page.locator("button[data-pair='encoder.3']")).to_be_focused()
-    a, b = (hooked(autoencoder(seed), X)["encoder.3"][0] for seed in SEEDS)
+    a, b = (hook_values(autoencoder(seed), X)["encoder.3"][0] for seed in SEEDS)
     order = list(np.argsort(-((b - a) ** 2).mean(axis=(1, 2))))
     shown = page.locator(".nbg-frame").evaluate_all("all => all.map((e) => e.ariaLabel)")
-    assert [int(number(label)) for label in shown] == order
+    assert [int(parse_number(label)) for label in shown] == order
     pressed = page.locator(".nbg-frame[aria-pressed=true]")
     expect(pressed).to_have_attribute("aria-label", re.compile(f"^channel {order[0]},"))
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     selected = {"layer": "difference.encoder.3", "channel": order[1]}
-    assert compared.get("selected") == selected
+    assert comparison_views.get("selected") == selected
     expect(page.get_by_role("button", name=f"channel {order[1]},")).to_be_focused()
     page.get_by_label("Sort").select_option("number")
     shown = page.locator(".nbg-frame").evaluate_all("all => all.map((e) => e.ariaLabel)")
-    assert [int(number(label)) for label in shown] == sorted(order)
+    assert [int(parse_number(label)) for label in shown] == sorted(order)
 
 
-def test_a_layer_selected_anywhere_is_the_one_that_is_compared(compared: Views) -> None:
-    page = compared.page
-    compared.set(selected={"layer": "B.decoder.0", "channel": 2})
+def test_a_layer_selected_anywhere_is_the_one_that_is_compared(comparison_views: ViewsPage) -> None:
+    page = comparison_views.page
+    comparison_views.set(selected={"layer": "B.decoder.0", "channel": 2})
     expect(page.locator(".nbg-compare")).to_have_attribute("data-pair", "decoder.0")
     page.get_by_role("tab", name="Layer").click()
     expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "B.decoder.0")
-    compared.set(selected={"layer": "difference.decoder.0", "channel": 2})
+    comparison_views.set(selected={"layer": "difference.decoder.0", "channel": 2})
     expect(page.locator(".nbg-title").first).to_contain_text("difference.decoder.0")
     page.get_by_role("button", name="Explain", exact=True).first.click()
     expect(page.locator(".nbg-layer")).to_contain_text("difference.decoder.0")
@@ -281,18 +296,18 @@ def test_a_layer_selected_anywhere_is_the_one_that_is_compared(compared: Views) 
 
 
 @pytest.mark.parametrize("width", [420, 900])
-def test_nothing_is_cut_off_in_a_narrow_cell(compared: Views, width: int) -> None:
-    page = compared.page
-    choose(compared, "encoder.2", 4)
+def test_nothing_is_cut_off_in_a_narrow_cell(comparison_views: ViewsPage, width: int) -> None:
+    page = comparison_views.page
+    select_pair(comparison_views, "encoder.2", 4)
     page.set_viewport_size({"width": width, "height": 1000})
-    compared.quiet()
-    assert page.evaluate(CLIPPED) == []
-    lefts = {round(one.bounding_box()["x"]) for one in page.locator(".nbg-one").all()}
+    comparison_views.wait_idle()
+    assert page.evaluate(CLIPPED_ELEMENTS) == []
+    lefts = {round(one.bounding_box()["x"]) for one in page.locator(".nbg-compared-figure").all()}
     assert len(lefts) == (1 if width < 520 else 3)
     page.set_viewport_size({"width": 1200, "height": 1000})
 
 
-def test_vectors_are_bars_with_the_same_elements_and_scale(show: Callable[..., Views]) -> None:
+def test_vectors_are_bars_with_the_same_elements_and_scale(show: Callable[..., ViewsPage]) -> None:
     rng = np.random.default_rng(2)
     x = rng.normal(size=(1, 1, 2, 3)).astype("float32")
     a, b = (
@@ -302,12 +317,14 @@ def test_vectors_are_bars_with_the_same_elements_and_scale(show: Callable[..., V
     comparison = nbglcnn.compare(a, b, x)
     views = show(comparison.network.plan, x)
     views.set(tab="compare")
-    views.quiet()
+    views.wait_idle()
     page = views.page
     charts = page.locator(".nbg-compared svg")
     assert charts.count() == 3
-    shown = [number(page.locator(".nbg-compared svg").nth(k).get_attribute("data-channels") or "")
-             for k in range(3)]  # fmt: skip
+    shown = [
+        parse_number(page.locator(".nbg-compared svg").nth(k).get_attribute("data-channels") or "")
+        for k in range(3)
+    ]
     assert len(set(shown)) == 1 and 50 < shown[0] < 300
     values = comparison["output"]
     top = max(abs(values.a).max(), abs(values.b).max())
@@ -320,7 +337,7 @@ def test_vectors_are_bars_with_the_same_elements_and_scale(show: Callable[..., V
     comparison.close()
 
 
-def test_what_has_no_partner_is_said(show: Callable[..., Views]) -> None:
+def test_what_has_no_partner_is_said(show: Callable[..., ViewsPage]) -> None:
     a = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()).eval()
     b = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 5, 1)).eval()
     comparison = nbglcnn.compare(a, b, X)
@@ -332,12 +349,12 @@ def test_what_has_no_partner_is_said(show: Callable[..., Views]) -> None:
 
 
 def test_no_serious_rule_of_accessibility_is_broken_and_all_can_be_read(
-    compared: Views, swept_widths: Callable[..., tuple[int, ...]]
+    comparison_views: ViewsPage, sweep_widths: Callable[..., tuple[int, ...]]
 ) -> None:
-    compared.page.add_script_tag(path=str(AXE))
+    comparison_views.page.add_script_tag(path=str(AXE_SCRIPT))
     for light in (True, False):
-        compared.page.evaluate("on => { document.body.dataset.jpThemeLight = on; }", light)
-        compared.quiet()
-        wrong = faults(compared.page, "light" if light else "dark")
+        comparison_views.page.evaluate("on => { document.body.dataset.jpThemeLight = on; }", light)
+        comparison_views.wait_idle()
+        wrong = accessibility_violations(comparison_views.page, "light" if light else "dark")
         assert not wrong, wrong
-        assert unreadable(compared.page, swept_widths(768 if light else 848)) == {}
+        assert faults_by_width(comparison_views.page, sweep_widths(768 if light else 848)) == {}

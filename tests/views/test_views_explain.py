@@ -12,12 +12,12 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from explained import exactly, explained, near
-from page import encode
-from viewer_models import hooked
-from views_page import CLIPPED, Views, number
+from explain_page import approx_float32, approx_float64, read_explanation
+from viewer_models import hook_values
+from views_page import CLIPPED_ELEMENTS, ViewsPage, parse_number
+from webgl_page import encode
 
-PIXELS = 20
+PIXELS_PER_LAYER = 20
 
 
 class Net(nn.Module):
@@ -53,7 +53,7 @@ class Net(nn.Module):
         return self.share(self.dense(self.flat(self.whole(x))))
 
 
-def made() -> tuple[nn.Module, np.ndarray]:
+def make_network() -> tuple[nn.Module, np.ndarray]:
     torch.manual_seed(5)
     model = Net()
     x = torch.randn(2, 3, 13, 11)
@@ -66,23 +66,23 @@ def made() -> tuple[nn.Module, np.ndarray]:
 
 
 # Layers whose pixels are explained by a patch and a filter, and by products alone.
-PATCHED = {"odd.2", "groups.1", "elu", "first.2", "round", "mirror", "edge"}
-MULTIPLIED = PATCHED | {"up.2"}
+PATCH_LAYERS = {"odd.2", "groups.1", "elu", "first.2", "round", "mirror", "edge"}
+PRODUCT_LAYERS = PATCH_LAYERS | {"up.2"}
 
 
-def summed(shown: dict[str, Any]) -> float:
+def sum_terms(shown: dict[str, Any]) -> float:
     """The sum of products that a pixel's cards begin with, from its terms."""
     layer = shown["question"].removeprefix("Why is ").partition(",")[0]
     patch, kernel, products = (
         [value for value, _ in shown[name]] for name in ("patch", "filter", "products")
     )
-    assert bool(patch) == (layer in PATCHED), f"{layer} has a patch of {len(patch)}"
+    assert bool(patch) == (layer in PATCH_LAYERS), f"{layer} has a patch of {len(patch)}"
     if patch:
-        assert products == [exactly(a * b) for a, b in zip(patch, kernel, strict=True)]
-    assert products or layer not in MULTIPLIED, f"{layer} has no products"
+        assert products == [approx_float64(a * b) for a, b in zip(patch, kernel, strict=True)]
+    assert products or layer not in PRODUCT_LAYERS, f"{layer} has no products"
     assert shown["terms"], f"{layer} has no terms"
     if products:
-        assert sum(products) == exactly(shown["terms"][str(shown["chosen"])])
+        assert sum(products) == approx_float64(shown["terms"][str(shown["chosen"])])
     return float(sum(shown["terms"].values()))
 
 
@@ -97,7 +97,7 @@ FUNCTIONS = {
 }
 
 
-def followed(cards: list[dict[str, Any]], now: float) -> float:
+def follow_cards(cards: list[dict[str, Any]], now: float) -> float:
     """The last card's result, each card checked to give it from the one before."""
     for card in cards:
         lines = [value for value, _ in card["lines"]]
@@ -106,59 +106,59 @@ def followed(cards: list[dict[str, Any]], now: float) -> float:
             case "Sum":
                 assert lines[0] >= 0 >= lines[1]
                 expected = sum(lines)
-                assert expected == exactly(now)
+                assert expected == approx_float64(now)
             case "Bias":
-                assert lines[0] == exactly(now)
+                assert lines[0] == approx_float64(now)
                 expected = sum(lines)
             case "BatchNorm2d" | "GroupNorm" | "InstanceNorm2d" | "LayerNorm":
                 before, mean, deviation, scale, shift = lines
-                assert before == exactly(now)
+                assert before == approx_float64(now)
                 expected = (before + mean) / deviation * scale + shift
             case title if title in FUNCTIONS:
-                assert lines[-1] == exactly(now)
+                assert lines[-1] == approx_float64(now)
                 expected = float(FUNCTIONS[title](torch.tensor(now, dtype=torch.float64)))
             case title:
                 raise AssertionError(f"no such card: {title}")
         assert result == pytest.approx(expected, rel=1e-9, abs=1e-9)
-        assert number(card["result"][1]) == pytest.approx(result, abs=5.1e-4)
+        assert parse_number(card["result"][1]) == pytest.approx(result, abs=5.1e-4)
         now = result
     return now
 
 
-SUMS = ("odd.2", "groups.1", "up.2", "spread", "dense.1")
+SUM_LAYERS = ("odd.2", "groups.1", "up.2", "spread", "dense.1")
 
 
-def places(values: np.ndarray, random: np.random.Generator) -> list[list[int]]:
+def sample_positions(values: np.ndarray, random: np.random.Generator) -> list[list[int]]:
     """Channel, y, x: corners of the map first, then anywhere."""
     shape = [*values.shape[1:], 1, 1][:3]
     corners = [[0, 0, 0], [shape[0] - 1, shape[1] - 1, shape[2] - 1]]
-    return corners + [[int(random.integers(n)) for n in shape] for _ in range(PIXELS - 2)]
+    return corners + [[int(random.integers(n)) for n in shape] for _ in range(PIXELS_PER_LAYER - 2)]
 
 
 def test_the_shown_terms_add_up_to_the_shown_value_which_is_pytorchs(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    model, x = made()
-    values = hooked(model, x)
+    model, x = make_network()
+    values = hook_values(model, x)
     weights = model.state_dict()
     views = show(nbglcnn.compile(model, x), x)
     random = np.random.default_rng(2)
-    views.set(tab="layer", section="explain", example=1)
-    for layer in (*SUMS, "most", "mean", "whole", "share", "tanh"):
-        for at in places(values[layer], random):
-            shown = explained(views.page, layer, at)
+    views.set(tab="layer", layerSection="explain", example=1)
+    for layer in (*SUM_LAYERS, "most", "mean", "whole", "share", "tanh"):
+        for at in sample_positions(values[layer], random):
+            shown = read_explanation(views.page, layer, at)
             channel, *pixel = at
             value, text = shown["value"]
             own = values[layer][1]
             truth = float(own[channel] if own.ndim == 1 else own[tuple(at)])
-            assert value == near(truth), (layer, at)
-            assert number(text) == pytest.approx(value, abs=5.1e-4)
-            if layer in SUMS:
-                found = followed(shown["cards"], summed(shown))
+            assert value == approx_float32(truth), (layer, at)
+            assert parse_number(text) == pytest.approx(value, abs=5.1e-4)
+            if layer in SUM_LAYERS:
+                found = follow_cards(shown["cards"], sum_terms(shown))
             elif layer == "tanh":
                 total, last = shown["cards"]
-                assert total["result"][0] == exactly(sum(one for one, _ in total["lines"]))
-                found = followed([last], total["result"][0])
+                assert total["result"][0] == approx_float64(sum(one for one, _ in total["lines"]))
+                found = follow_cards([last], total["result"][0])
             elif layer == "most":
                 inside = [one for one, _ in shown["window"]]
                 [found] = shown["ringed"]
@@ -171,14 +171,14 @@ def test_the_shown_terms_add_up_to_the_shown_value_which_is_pytorchs(
                 position = str(channel)
                 assert shown["terms"][position] == power["result"][0]
                 found = shown["terms"][position] / sum(shown["terms"].values())
-                assert share["result"][0] == exactly(found)
+                assert share["result"][0] == approx_float64(found)
             else:
                 [card] = shown["cards"]
                 found = card["result"][0]
                 total = sum(one for one, _ in shown["window"])
-                divisor = number(card_text(views.page).split("/")[1])
-                assert found == exactly(total / divisor)
-            assert found == near(value), (layer, at)
+                divisor = parse_number(card_text(views.page).split("/")[1])
+                assert found == approx_float64(total / divisor)
+            assert found == approx_float32(value), (layer, at)
             if layer in ("odd.2", "groups.1"):
                 name = f"{layer.split('.')[0]}.0.weight"
                 first = 0 if layer == "odd.2" else channel // 3 * 2
@@ -191,7 +191,7 @@ def card_text(page: Page) -> str:
 
 
 # Clicks, and waits until a step shows these words: from outside a busy machine looks too late.
-SLIDE = """(button, words) => new Promise((done) => {
+DRAG_NUMBER = """(button, words) => new Promise((done) => {
   const root = button.closest('.nbglcnn');
   const observer = new MutationObserver(() => {
     if (!root.querySelector('.nbg-question').innerText.includes(words)) return;
@@ -203,16 +203,16 @@ SLIDE = """(button, words) => new Promise((done) => {
 })"""
 
 
-def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Views]) -> None:
-    model, x = made()
+def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., ViewsPage]) -> None:
+    model, x = make_network()
     views = show(nbglcnn.compile(model, x), x)
     page = views.page
     question = page.locator(".nbg-question")
     views.open_layer("odd.2", 3)
-    large = page.locator(":is(.nbg-inspector, .nbg-overlaid) > .nbg-maps")
+    large = page.locator(":is(.nbg-inspector, .nbg-blended) > .nbg-maps")
     box = large.bounding_box()
     assert box is not None
-    _, _, height, width = hooked(model, x)["odd.2"].shape
+    _, _, height, width = hook_values(model, x)["odd.2"].shape
     large.click(
         position={"x": 2.5 / width * box["width"], "y": 5.5 / height * box["height"]},
     )
@@ -224,7 +224,7 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     expect(question).to_contain_text("channel 3, pixel y 4, x 3 ")
     assert own.evaluate("(own) => own === document.activeElement")
     page.keyboard.press("Escape")
-    views.set(tab="layer", section="maps", selected={"layer": "odd.2", "channel": 4})
+    views.set(tab="layer", layerSection="maps", selected={"layer": "odd.2", "channel": 4})
     page.locator(".nbg-rail-item[aria-current=true]").focus()
     page.keyboard.press("e")
     expect(question).to_contain_text("channel 4, pixel y 4, x 3 ")
@@ -234,7 +234,7 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     page.get_by_role("spinbutton", name="x", exact=True).fill(str(width - 1))
     page.get_by_role("button", name="Next position").click()
     expect(question).to_contain_text("pixel y 0, x 0 ")
-    page.get_by_role("button", name="Slide the filter").evaluate(SLIDE, "pixel y 0, x 3 ")
+    page.get_by_role("button", name="Slide the filter").evaluate(DRAG_NUMBER, "pixel y 0, x 3 ")
     page.get_by_role("button", name="Pause").click()
     # Another channel's products, by the keyboard's way.
     page.get_by_role("spinbutton", name="Shown for channel").fill("1")
@@ -242,12 +242,14 @@ def test_a_click_keys_and_typed_numbers_choose_the_pixel(show: Callable[..., Vie
     expect(page.locator(".nbg-figure", has_text="Filter")).to_contain_text("odd.0.weight[4, 1]")
 
 
-def test_an_index_that_is_typed_stays_while_the_network_runs(show: Callable[..., Views]) -> None:
+def test_an_index_that_is_typed_stays_while_the_network_runs(
+    show: Callable[..., ViewsPage],
+) -> None:
     model = nn.Sequential(nn.Conv2d(12, 2, 1)).eval()
     plan = nbglcnn.compile(model, torch.zeros(1, 12, 2, 12))
     inputs = np.random.default_rng(3).standard_normal((4, 1, 12, 2, 12)).astype(np.float32)
     views = show(plan, inputs[0])
-    views.set(tab="layer", section="explain", selected={"layer": "0", "channel": 0})
+    views.set(tab="layer", layerSection="explain", selected={"layer": "0", "channel": 0})
     page = views.page
     question = page.locator(".nbg-question")
     for name, words in (("x", "x 11 "), ("Shown for channel", "")):
@@ -258,7 +260,7 @@ def test_an_index_that_is_typed_stays_while_the_network_runs(show: Callable[...,
             if typed:
                 field.press("1")
             page.evaluate("a => views.feed(...a)", [plan.header.inputs[0].key, encode(x)])
-            views.quiet()
+            views.wait_idle()
             expect(field).to_have_value(typed)
         expect(question).to_contain_text(words)
         field.press("4")  # beyond the last one
@@ -267,7 +269,7 @@ def test_an_index_that_is_typed_stays_while_the_network_runs(show: Callable[...,
 
 
 def test_explain_opens_far_from_zero_and_holds_the_input_channel_while_the_filter_slides(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
     """Of two input channels the first gives most at some pixels, the second at others."""
     model = nn.Sequential(nn.Conv2d(2, 2, 1, bias=False)).eval()
@@ -275,7 +277,7 @@ def test_explain_opens_far_from_zero_and_holds_the_input_channel_while_the_filte
         model[0].weight.copy_(torch.tensor([[1.0, 1], [0.01, 1]])[..., None, None])
     x = np.array([[[[1, 2, -9, 1]], [[4, 5, -1, 6]]]], "f4")
     views = show(nbglcnn.compile(model, x), x)
-    views.set(tab="layer", section="explain", selected={"layer": "0", "channel": 0})
+    views.set(tab="layer", layerSection="explain", selected={"layer": "0", "channel": 0})
     page = views.page
     question, term = page.locator(".nbg-question"), page.get_by_label("Shown for channel")
     expect(question).to_contain_text("x 2 = −10")
@@ -288,15 +290,17 @@ def test_explain_opens_far_from_zero_and_holds_the_input_channel_while_the_filte
     expect(term).to_have_value("1")
 
 
-def test_the_numbers_are_those_of_the_last_run_and_of_one_run(show: Callable[..., Views]) -> None:
-    model, x = made()
+def test_the_numbers_are_those_of_the_last_run_and_of_one_run(
+    show: Callable[..., ViewsPage],
+) -> None:
+    model, x = make_network()
     views = show(nbglcnn.compile(model, x), x)
-    views.set(tab="layer", section="explain", example=1)
+    views.set(tab="layer", layerSection="explain", example=1)
     at = [2, 1, 1]
-    explained(views.page, "odd.2", at)
+    read_explanation(views.page, "odd.2", at)
     for k in range(3):
         other = np.random.default_rng(k).standard_normal(x.shape).astype(np.float32)
-        truth = float(hooked(model, other)["odd.2"][1][tuple(at)])
+        truth = float(hook_values(model, other)["odd.2"][1][tuple(at)])
         views.page.evaluate(RUN, encode(other))
         views.page.wait_for_function(
             """wanted => {
@@ -305,9 +309,9 @@ def test_the_numbers_are_those_of_the_last_run_and_of_one_run(show: Callable[...
             }""",
             arg=truth,
         )
-        shown = explained(views.page, "odd.2", at)
-        assert shown["value"][0] == near(truth)
-        assert followed(shown["cards"], summed(shown)) == near(truth)
+        shown = read_explanation(views.page, "odd.2", at)
+        assert shown["value"][0] == approx_float32(truth)
+        assert follow_cards(shown["cards"], sum_terms(shown)) == approx_float32(truth)
 
 
 RUN = """async (text) => {
@@ -319,7 +323,7 @@ RUN = """async (text) => {
 }"""
 
 
-class Several(nn.Module):
+class CompositeLayers(nn.Module):
     """Layers that exporters write as several operators."""
 
     def __init__(self) -> None:
@@ -337,10 +341,10 @@ class Several(nn.Module):
         return x, self.plain(self.token(words))
 
 
-def test_layers_of_several_operators_are_explained_as_one(show: Callable[..., Views]) -> None:
+def test_layers_of_several_operators_are_explained_as_one(show: Callable[..., ViewsPage]) -> None:
     """Padding that repeats the map, LocalResponseNorm, and Linear over a sequence."""
     torch.manual_seed(4)
-    model = Several().eval()
+    model = CompositeLayers().eval()
     inputs = (torch.randn(2, 4, 7, 8) * 3, torch.randn(2, 3, 6))
     values: dict[str, np.ndarray] = {}
     for name, module in model.named_children():
@@ -352,28 +356,28 @@ def test_layers_of_several_operators_are_explained_as_one(show: Callable[..., Vi
     arrays = tuple(one.numpy() for one in inputs)
     views = show(nbglcnn.compile(model, arrays), *arrays)
     random = np.random.default_rng(6)
-    views.set(tab="layer", section="explain", example=1)
+    views.set(tab="layer", layerSection="explain", example=1)
     for layer, own in ((name, of[1]) for name, of in values.items()):
         frame = own.shape if own.ndim == 3 else (own.shape[0], 1, own.shape[1])
-        for at in places(np.empty((1, *frame)), random)[:12]:
-            shown = explained(views.page, layer, at)
+        for at in sample_positions(np.empty((1, *frame)), random)[:12]:
+            shown = read_explanation(views.page, layer, at)
             value, _ = shown["value"]
-            assert value == near(float(own.reshape(frame)[tuple(at)])), (layer, at)
+            assert value == approx_float32(float(own.reshape(frame)[tuple(at)])), (layer, at)
             if layer in ("near", "even"):
                 squares, ratio = shown["cards"]
                 around = sum(one**2 for one, _ in squares["lines"])
-                assert squares["result"][0] == exactly(around)
+                assert squares["result"][0] == approx_float64(around)
                 x, bias, share, total, beta = (one for one, _ in ratio["lines"])
-                assert total == exactly(around)
+                assert total == approx_float64(around)
                 found = ratio["result"][0]
-                assert found == exactly(x / (bias + share * total) ** beta)
+                assert found == approx_float64(x / (bias + share * total) ** beta)
             else:
-                found = followed(shown["cards"], summed(shown))
-            assert found == near(value), (layer, at)
+                found = follow_cards(shown["cards"], sum_terms(shown))
+            assert found == approx_float32(value), (layer, at)
 
 
 def test_what_is_not_explained_is_said_with_its_name(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -397,7 +401,7 @@ def test_what_is_not_explained_is_said_with_its_name(
         line = model.line(inputs[2]).numpy()
     arrays = [one.numpy() for one in inputs]
     views = show(nbglcnn.compile(model, tuple(arrays)), *arrays)
-    views.set(section="explain")
+    views.set(layerSection="explain")
     said = {
         "blocks": "Softmin is not explained yet.",
         "solid": "Conv3d is not explained yet in this form.",
@@ -413,11 +417,11 @@ def test_what_is_not_explained_is_said_with_its_name(
     views.set(pixel={"height": 1, "width": 4, "y": 0, "x": 2})
     expect(views.page.locator(".nbg-question")).to_contain_text("line.1, channel 3, x 2 =")
     found = views.page.locator(".nbg-result data").last.get_attribute("value")
-    assert float(found or "nan") == near(float(line[1, 3, 2]))
+    assert float(found or "nan") == approx_float32(float(line[1, 3, 2]))
 
 
 # What is drawn over a picture and doesn't lie on it; rays to a patch leave it on purpose.
-ASTRAY = """() => [...document.querySelectorAll('.nbg-over')].filter((over) => {
+MISPLACED_OVERLAYS = """() => [...document.querySelectorAll('.nbg-overlay')].filter((over) => {
   const own = over.getBoundingClientRect();
   const map = over.closest('.nbg-maps').querySelector('canvas').getBoundingClientRect();
   return ['left', 'top', 'width', 'height'].some((side) => Math.abs(own[side] - map[side]) > 1);
@@ -426,19 +430,19 @@ ASTRAY = """() => [...document.querySelectorAll('.nbg-over')].filter((over) => {
 
 @pytest.mark.parametrize(("width", "dark"), [(420, True), (900, False)])
 def test_no_text_of_an_explanation_is_clipped(
-    show: Callable[..., Views], width: int, dark: bool
+    show: Callable[..., ViewsPage], width: int, dark: bool
 ) -> None:
-    model, x = made()
+    model, x = make_network()
     views = show(nbglcnn.compile(model, x), x, width=width)
     if dark:
         views.page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
-    views.set(tab="layer", section="explain")
+    views.set(tab="layer", layerSection="explain")
     for layer in ("odd.2", "groups.1", "up.2", "most", "dense.1", "share", "tanh"):
-        explained(views.page, layer, [1, 0, 0])
-        assert views.page.evaluate(CLIPPED) == [], layer
-        assert views.page.evaluate(ASTRAY) == 0, layer
+        read_explanation(views.page, layer, [1, 0, 0])
+        assert views.page.evaluate(CLIPPED_ELEMENTS) == [], layer
+        assert views.page.evaluate(MISPLACED_OVERLAYS) == 0, layer
         assert views.page.evaluate("document.documentElement.scrollWidth") <= width, layer
-    views.set(section="maps")
+    views.set(layerSection="maps")
 
 
 # What both pictures of a transposed convolution show: the phase, ringed and hatched taps, numbers.
@@ -468,14 +472,14 @@ BOTH_WAYS = """() => {
     ],
 )
 def test_a_phase_has_its_whole_filter_at_the_border_too_and_both_pictures_agree(
-    show: Callable[..., Views], y: int, x: int, outside: int, words: str
+    show: Callable[..., ViewsPage], y: int, x: int, outside: int, words: str
 ) -> None:
     torch.manual_seed(4)
     model = nn.Sequential(nn.ConvTranspose2d(1, 2, 4, stride=2, padding=1, bias=False))
     given = torch.randn(1, 1, 5, 5)
     views = show(nbglcnn.compile(model, given), given.numpy())
-    views.set(tab="layer", section="explain")
-    explained(views.page, "0", [1, y, x])
+    views.set(tab="layer", layerSection="explain")
+    read_explanation(views.page, "0", [1, y, x])
     found = views.page.evaluate(BOTH_WAYS)
     phase = f"phase ({(y + 1) % 2}, {(x + 1) % 2}) of 4: an ordinary 2×2 filter{words}"
     assert found["phase"] == phase
@@ -486,7 +490,7 @@ def test_a_phase_has_its_whole_filter_at_the_border_too_and_both_pictures_agree(
     assert found["said"].startswith(f"the same {4 - outside} product")
 
 
-class Uneven(nn.Module):
+class AdaptivePools(nn.Module):
     """Pools whose windows overlap and differ in size."""
 
     def __init__(self) -> None:
@@ -499,26 +503,30 @@ class Uneven(nn.Module):
         return self.mean(x).mean() + self.most(x)
 
 
-def test_of_an_uneven_pool_the_window_of_each_pixel_is_shown(show: Callable[..., Views]) -> None:
+def test_of_an_uneven_pool_the_window_of_each_pixel_is_shown(
+    show: Callable[..., ViewsPage],
+) -> None:
     torch.manual_seed(7)
-    model, x = Uneven().eval(), torch.randn(2, 1, 11, 13)
-    values = hooked(model, x.numpy())
+    model, x = AdaptivePools().eval(), torch.randn(2, 1, 11, 13)
+    values = hook_values(model, x.numpy())
     views = show(nbglcnn.compile(model, x), x.numpy())
-    views.set(tab="layer", section="explain", example=1)
+    views.set(tab="layer", layerSection="explain", example=1)
     random = np.random.default_rng(3)
     for layer in ("mean", "most"):
-        for channel, y, x_ in places(values[layer], random)[:8]:
-            shown = explained(views.page, layer, [channel, y, x_])
+        for channel, y, x_ in sample_positions(values[layer], random)[:8]:
+            shown = read_explanation(views.page, layer, [channel, y, x_])
             sides = zip((y, x_), (11, 13), values[layer].shape[2:], strict=True)
             rows, columns = (slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in sides)
             window = values["first"][1, channel, rows, columns].ravel()
             inside = [one for one, _ in shown["window"]]
             np.testing.assert_allclose(inside, window, rtol=1e-5, atol=1e-5)
             value, _ = shown["value"]
-            assert value == near(float(window.mean() if layer == "mean" else window.max()))
+            assert value == approx_float32(
+                float(window.mean() if layer == "mean" else window.max())
+            )
 
 
-class Reaching(nn.Module):
+class FieldWidening(nn.Module):
     """Layers that widen what a pixel depends on, each in its way, with a skip and a larger map."""
 
     def __init__(self) -> None:
@@ -537,7 +545,7 @@ class Reaching(nn.Module):
 
 
 # The pixels whose middle lies inside what is drawn.
-COVERED = """(figure) => {
+COVERED_CURVE = """(figure) => {
   const path = figure.querySelector('svg .nbg-ink path, svg path.nbg-ink');
   const { width, height } = path.ownerSVGElement.getBoundingClientRect();
   const [rows, columns] = figure.dataset.pixels.split('×').map(Number);
@@ -551,10 +559,10 @@ COVERED = """(figure) => {
 
 
 def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
     torch.manual_seed(6)
-    model, x = Reaching().eval(), torch.randn(1, 1, 21, 17)
+    model, x = FieldWidening().eval(), torch.randn(1, 1, 21, 17)
     views = show(nbglcnn.compile(model, x), x.numpy())
     kept: dict[str, torch.Tensor] = {}
     changes: dict[str, torch.Tensor] = {}  # what is added to values, while they are computed
@@ -569,7 +577,7 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
     given = x.double().requires_grad_()
     output = model.double()(given)
     random = np.random.default_rng(2)
-    views.set(tab="layer", section="explain")
+    views.set(tab="layer", layerSection="explain")
     for name in ("wide", "mean", "up", "act", "skip"):
         value = kept[name]
         height, width = value.shape[2:]
@@ -585,13 +593,13 @@ def test_the_fields_of_a_pixel_are_drawn_where_its_gradients_are_not_zero(
                 reached = (model(given) - output)[0, 0].numpy()
             changes.clear()
             expected["to,output"] = np.flatnonzero(reached).tolist()
-            explained(views.page, name, [1, y, x_])
+            read_explanation(views.page, name, [1, y, x_])
             figures = views.page.locator("[data-field]").all()
-            found = dict(figure.evaluate(COVERED) for figure in figures)
+            found = dict(figure.evaluate(COVERED_CURVE) for figure in figures)
             assert found == expected, (name, y, x_)
 
 
-class Moving(nn.Module):
+class NormsAndSlopes(nn.Module):
     """Normalisations by the picture's own numbers, slopes, and numbers from elsewhere."""
 
     def __init__(self) -> None:
@@ -610,37 +618,37 @@ class Moving(nn.Module):
 
 
 def test_numbers_of_the_picture_itself_and_from_elsewhere_are_explained(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
     torch.manual_seed(9)
-    model, x = Moving(), torch.randn(2, 2, 7, 6)
+    model, x = NormsAndSlopes(), torch.randn(2, 2, 7, 6)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim in (1, 3):
                 parameter.copy_(0.5 + 0.5 * torch.rand(parameter.shape))
     model.eval()
-    values = hooked(model, x.numpy())
+    values = hook_values(model, x.numpy())
     plan = nbglcnn.compile(model, x)
     values["cat"] = np.concatenate([values["elu"], values["first"]], axis=1)
     [joined] = [one.name for one in plan.layers if one.operator == "Concat"]
     views = show(plan, x.numpy())
-    views.set(tab="layer", section="explain", example=1)
+    views.set(tab="layer", layerSection="explain", example=1)
     random = np.random.default_rng(4)
     slopes = model.first[2].weight.detach().numpy()
     for layer in ("first.2", "elu", joined, "larger", "again", "third.1"):
         truth = values["cat" if layer == joined else layer]
-        for at in places(truth, random):
-            shown = explained(views.page, layer, at)
-            assert shown["value"][0] == near(float(truth[1][tuple(at)])), (layer, at)
+        for at in sample_positions(truth, random):
+            shown = read_explanation(views.page, layer, at)
+            assert shown["value"][0] == approx_float32(float(truth[1][tuple(at)])), (layer, at)
             cards = shown["cards"]
             channel, y, x_ = at
             if layer in ("first.2", "elu"):
-                start, last = summed(shown), len(cards) - (layer == "first.2")
-                found = followed(cards[:last], start)
+                start, last = sum_terms(shown), len(cards) - (layer == "first.2")
+                found = follow_cards(cards[:last], start)
                 if layer == "first.2":
                     assert cards[-1]["title"] == "PReLU"
                     slope = 1 if found >= 0 else float(slopes[channel])
-                    assert cards[-1]["result"][0] == exactly(found * slope)
+                    assert cards[-1]["result"][0] == approx_float64(found * slope)
                     found *= slope
             elif layer == joined:
                 [card] = cards
@@ -650,24 +658,24 @@ def test_numbers_of_the_picture_itself_and_from_elsewhere_are_explained(
                 words = views.page.locator(".nbg-card").inner_text()
                 assert f"{source}, channel {own}, y {y}, x {x_}" in words
             elif layer == "third.1":
-                found = followed(cards[1:], cards[0]["result"][0])
+                found = follow_cards(cards[1:], cards[0]["result"][0])
             else:
                 [card] = cards
                 numbers = [value for value, _ in card["lines"]]
                 found = card["result"][0]
                 if layer == "again":
                     assert numbers == [found]
-                    assert found == near(float(values["larger"][1, channel, y, x_ // 2]))
+                    assert found == approx_float32(float(values["larger"][1, channel, y, x_ // 2]))
                 else:
                     shares = numbers[::2] if len(numbers) > 1 else [1.0]
-                    assert sum(shares) == exactly(1)
+                    assert sum(shares) == approx_float64(1)
                     parts = numbers[1::2] if len(numbers) > 1 else numbers
                     total = sum(a * b for a, b in zip(shares, parts, strict=True))
-                    assert total == exactly(found)
-            assert found == near(float(truth[1][tuple(at)])), (layer, at)
+                    assert total == approx_float64(found)
+            assert found == approx_float32(float(truth[1][tuple(at)])), (layer, at)
 
 
-class Triangle(nn.Module):
+class UpperTriangle(nn.Module):
     """A convolution, and behind it what lies above its maps' second diagonal."""
 
     def __init__(self) -> None:
@@ -678,9 +686,11 @@ class Triangle(nn.Module):
         return self.conv(x).triu(1)
 
 
-def test_an_operator_is_right_in_every_view_by_its_record_alone(show: Callable[..., Views]) -> None:
+def test_an_operator_is_right_in_every_view_by_its_record_alone(
+    show: Callable[..., ViewsPage],
+) -> None:
     torch.manual_seed(3)
-    model = Triangle().eval()
+    model = UpperTriangle().eval()
     x = np.random.default_rng(3).standard_normal((1, 1, 6, 7)).astype(np.float32)
     with torch.no_grad():
         expected = model(torch.from_numpy(x)).numpy()
@@ -689,19 +699,19 @@ def test_an_operator_is_right_in_every_view_by_its_record_alone(show: Callable[.
     views = show(plan, x)
     page = views.page
     # It belongs to the stage of the convolution, which the graph draws as the output.
-    views.set(tab="network", form="graph", opened=None, camera=None)
+    views.set(tab="network", networkLayout="graph", openGroups=None, graphCamera=None)
     node = page.locator(f".nbg-node[data-node='{triangle.name}']")
     expect(node).to_have_attribute("data-layers", f"conv\n{triangle.name}")
     expect(node).to_have_attribute("data-kind", "output")
     expect(page.locator(".nbg-node")).to_have_count(2)  # the other is the input
-    views.set(tab="layer", section="explain")
+    views.set(tab="layer", layerSection="explain")
     for at, words in [([2, 1, 5], "5 − 1 ≥ 1: x; else 0"), ([0, 4, 2], "2 − 4 ≥ 1: x; else 0")]:
-        shown = explained(page, triangle.name, at)
-        assert shown["value"][0] == near(float(expected[0][tuple(at)]))
+        shown = read_explanation(page, triangle.name, at)
+        assert shown["value"][0] == approx_float32(float(expected[0][tuple(at)]))
         expect(page.locator(".nbg-card").last).to_contain_text(words)
         assert shown["cards"][-1]["title"] == "Trilu"
         given = shown["cards"][-2]["result"][0]
         kept = at[2] - at[1] >= 1
-        assert shown["cards"][-1]["result"][0] == exactly(given if kept else 0.0)
+        assert shown["cards"][-1]["result"][0] == approx_float64(given if kept else 0.0)
     # What is cut depends on nothing.
     expect(page.locator(".nbg-explain")).to_contain_text("nothing of x")

@@ -12,14 +12,14 @@ from torch import nn
 import nbglcnn
 from denoiser import Denoiser
 from gallery_networks import VisionTransformer
-from graph_page import NODES, Shown, centre
-from views_page import CLIPPED, Views, number
+from graph_page import NODE_BOXES, GraphPage, centre
+from views_page import CLIPPED_ELEMENTS, ViewsPage, parse_number
 from zoo import ResNet18, UNet, autoencoder
 
-LINES = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
+EDGE_ENDS = """() => [...document.querySelectorAll('.nbg-edge')].map(({ dataset }) =>
   [dataset.from, ...dataset.steps.split('\\n').filter((id) => id), dataset.to])"""
 # A mosaic's maps as they are drawn, a number from 0 to 255 for each of their pixels.
-GREYS = """(canvas) => {
+CANVAS_GREYS = """(canvas) => {
   const { width, height, dataset } = canvas;
   const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
   return { width, height, columns: Number(dataset.columns), shown: Number(dataset.channels),
@@ -36,11 +36,11 @@ def vit() -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def opened(
-    browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
-) -> Iterator[Callable[[str], Shown]]:
+def open_graph(
+    browser: Callable[[str], Browser], static_site: tuple[str, dict[str, bytes]]
+) -> Iterator[Callable[[str], GraphPage]]:
     """opened("unet"): the network's page."""
-    made: dict[str, Shown] = {}
+    made: dict[str, GraphPage] = {}
     models = {
         "unet": lambda: UNet(4),
         "resnet18": lambda: ResNet18(4, 10),
@@ -48,10 +48,12 @@ def opened(
         "vit": vit,
     }
 
-    def get(name: str) -> Shown:
+    def get(name: str) -> GraphPage:
         if name not in made:
-            made[name] = Shown(browser("llvmpipe"), site[1], site[0], models[name]())
-        return made[name].fresh()
+            made[name] = GraphPage(
+                browser("llvmpipe"), static_site[1], static_site[0], models[name]()
+            )
+        return made[name].reset()
 
     yield get
     for one in made.values():
@@ -61,9 +63,9 @@ def opened(
 
 @pytest.mark.parametrize("name", ["unet", "resnet18"])
 def test_every_layer_is_in_one_node_and_lines_are_the_layer_tables_inputs(
-    opened: Callable[[str], Shown], name: str
+    open_graph: Callable[[str], GraphPage], name: str
 ) -> None:
-    shown = opened(name)
+    shown = open_graph(name)
     counts = []
     for button in (None, "Open all", "Close all"):
         if button is not None:
@@ -79,7 +81,7 @@ def test_every_layer_is_in_one_node_and_lines_are_the_layer_tables_inputs(
             for key in layer.inputs
             if owner[key] != owner[layer.name]
         }
-        lines = shown.page.evaluate(LINES)
+        lines = shown.page.evaluate(EDGE_ENDS)
         drawn = {pair for ids in lines for pair in pairwise(ids)}
         assert drawn == expected
         counts.append(len(nodes))
@@ -88,9 +90,9 @@ def test_every_layer_is_in_one_node_and_lines_are_the_layer_tables_inputs(
 
 
 def test_a_resnet_shows_its_stem_its_four_layers_and_its_head(
-    opened: Callable[[str], Shown],
+    open_graph: Callable[[str], GraphPage],
 ) -> None:
-    nodes = opened("resnet18").nodes()
+    nodes = open_graph("resnet18").nodes()
     blocks = [f"layer{k}" for k in range(1, 5)]
     assert list(nodes) == ["x", "relu", "maxpool", *blocks, "avgpool", "fc"]
     assert [id for id, one in nodes.items() if one["kind"] == "group"] == blocks
@@ -99,8 +101,8 @@ def test_a_resnet_shows_its_stem_its_four_layers_and_its_head(
     assert list(y) == sorted(y), "resolution steps down"
 
 
-def test_a_unet_looks_like_a_u(opened: Callable[[str], Shown]) -> None:
-    shown = opened("unet")
+def test_a_unet_looks_like_a_u(open_graph: Callable[[str], GraphPage]) -> None:
+    shown = open_graph("unet")
     nodes = shown.nodes()
     at = {name: centre(one) for name, one in nodes.items()}
     for left, right in (("down1", "join1"), ("down2", "join2")):
@@ -123,11 +125,13 @@ def test_a_unet_looks_like_a_u(opened: Callable[[str], Shown]) -> None:
     expect(shown.node("down2").locator(".nbg-caption")).to_contain_text("8×16×16")
     expect(shown.node("down2").locator(".nbg-caption")).to_contain_text("6 layers")
     # Of a node only its words may be larger than itself, and those are whole.
-    assert [one for one in shown.page.evaluate(CLIPPED) if not one.startswith("nbg-node")] == []
+    assert [
+        one for one in shown.page.evaluate(CLIPPED_ELEMENTS) if not one.startswith("nbg-node")
+    ] == []
 
 
-def test_modules_open_and_close_in_place(opened: Callable[[str], Shown]) -> None:
-    shown = opened("unet")
+def test_modules_open_and_close_in_place(open_graph: Callable[[str], GraphPage]) -> None:
+    shown = open_graph("unet")
     shown.button("down2").dblclick()
     expect(shown.node("down2")).to_have_count(0)
     inside = {id: one for id, one in shown.nodes().items() if id.startswith("down2.")}
@@ -148,8 +152,8 @@ def test_modules_open_and_close_in_place(opened: Callable[[str], Shown]) -> None
     shown.page.get_by_role("button", name="Open join1 here").click()
     expect(shown.node("join1.2")).to_have_count(1)
     # Seen from near, what was opened stays where it was.
-    shown.fresh()
-    shown.views.set(camera={"zoom": 1.5, "x": -300, "y": -250})
+    shown.reset()
+    shown.views.set(graphCamera={"zoom": 1.5, "x": -300, "y": -250})
     before = shown.nodes()["middle"]
     shown.button("middle").dblclick()
     after = shown.nodes()["middle.2"]
@@ -158,14 +162,14 @@ def test_modules_open_and_close_in_place(opened: Callable[[str], Shown]) -> None
 
 @pytest.mark.parametrize("key", ["down1.5", "down2.5", "middle.5"])
 def test_a_node_shows_the_channels_of_its_last_layer(
-    opened: Callable[[str], Shown], key: str
+    open_graph: Callable[[str], GraphPage], key: str
 ) -> None:
-    shown = opened("unet")
-    shown.views.set(colormap="grey", camera={"zoom": 1, "x": 0, "y": 0})
-    shown.settle()
+    shown = open_graph("unet")
+    shown.views.set(colormap="grey", graphCamera={"zoom": 1, "x": 0, "y": 0})
+    shown.wait_idle()
     canvas = shown.page.locator(f".nbg-node[data-layer='{key}'] canvas")
-    shown.views.quiet()
-    got = canvas.evaluate(GREYS)
+    shown.views.wait_idle()
+    got = canvas.evaluate(CANVAS_GREYS)
     maps = shown.values[key][0]
     channels, height, width = maps.shape
     columns, rows = got["columns"], -(-got["shown"] // got["columns"])
@@ -186,8 +190,10 @@ def test_a_node_shows_the_channels_of_its_last_layer(
         np.testing.assert_allclose(part, expected, atol=1.6)
 
 
-def test_only_what_is_in_the_window_is_drawn_and_asked_for(opened: Callable[[str], Shown]) -> None:
-    shown = opened("unet")
+def test_only_what_is_in_the_window_is_drawn_and_asked_for(
+    open_graph: Callable[[str], GraphPage],
+) -> None:
+    shown = open_graph("unet")
     run = """async () => {
       const { state, calls } = views;
       calls.drawn.length = 0;
@@ -205,7 +211,7 @@ def test_only_what_is_in_the_window_is_drawn_and_asked_for(opened: Callable[[str
     for _ in range(8):
         shown.page.mouse.wheel(0, -100)
     shown.page.keyboard.up("Control")
-    shown.settle()
+    shown.wait_idle()
     drawn = set(shown.page.evaluate(run))
     assert "middle.5" in drawn and not drawn & ends
     pictured = shown.page.locator(".nbg-node canvas").evaluate_all(
@@ -214,20 +220,20 @@ def test_only_what_is_in_the_window_is_drawn_and_asked_for(opened: Callable[[str
     assert set(pictured) <= {"middle", "down2", "join2"} and "middle" in pictured
 
 
-def test_wheel_and_drag_and_buttons_move_the_graph(opened: Callable[[str], Shown]) -> None:
-    shown = opened("unet")
+def test_wheel_and_drag_and_buttons_move_the_graph(open_graph: Callable[[str], GraphPage]) -> None:
+    shown = open_graph("unet")
     page = shown.page
-    start = shown.camera()
+    start = shown.view_transform()
     x, y = centre(shown.nodes()["down2"])
     page.mouse.move(x, y)
     page.mouse.wheel(0, -100)
     page.wait_for_timeout(100)
-    assert shown.camera() == start, "the wheel scrolls the notebook"
+    assert shown.view_transform() == start, "the wheel scrolls the notebook"
     page.keyboard.down("Control")
     page.mouse.wheel(0, -100)
     page.keyboard.up("Control")
-    page.wait_for_function("() => views.state.camera.value !== null")
-    near = shown.camera()
+    page.wait_for_function("() => views.state.graphCamera.value !== null")
+    near = shown.view_transform()
     assert near["zoom"] == pytest.approx(start["zoom"] * 2**0.5, rel=1e-3)
     assert centre(shown.nodes()["down2"]) == pytest.approx((x, y), abs=0.5)
     # A drag that begins on a node is no click.
@@ -235,18 +241,18 @@ def test_wheel_and_drag_and_buttons_move_the_graph(opened: Callable[[str], Shown
     page.mouse.move(x + 30, y + 20, steps=3)
     page.mouse.move(x + 60, y + 40)
     page.mouse.up()
-    moved = shown.camera()
+    moved = shown.view_transform()
     assert (moved["x"] - near["x"], moved["y"] - near["y"]) == pytest.approx((60, 40), abs=0.1)
     assert shown.views.get("selected") is None
     page.get_by_role("button", name="Larger").click()
-    assert shown.camera()["zoom"] == pytest.approx(near["zoom"] * 1.25, rel=1e-3)
+    assert shown.view_transform()["zoom"] == pytest.approx(near["zoom"] * 1.25, rel=1e-3)
     page.get_by_role("button", name="Smaller").press("Enter")
-    assert shown.camera()["zoom"] == pytest.approx(near["zoom"], rel=1e-3)
+    assert shown.view_transform()["zoom"] == pytest.approx(near["zoom"], rel=1e-3)
     page.get_by_role("button", name="Fit").click()
-    assert shown.camera() == start
+    assert shown.view_transform() == start
 
 
-LABELS = """() => {
+LABEL_BOXES = """() => {
   const texts = '.nbg-on-line, .nbg-skip, .nbg-bracket > span, .nbg-node .nbg-caption > *';
   return [...document.querySelectorAll(texts)].map((one) => {
     const range = document.createRange();
@@ -257,7 +263,7 @@ LABELS = """() => {
 }"""
 
 
-def touching(labels: list[dict[str, Any]], apart: float) -> list[tuple[str, str]]:
+def overlapping_labels(labels: list[dict[str, Any]], apart: float) -> list[tuple[str, str]]:
     """Pairs of labels that are nearer to each other than so many pixels across and 0 down."""
     return [
         (a["text"], b["text"])
@@ -271,21 +277,23 @@ def touching(labels: list[dict[str, Any]], apart: float) -> list[tuple[str, str]
 
 
 @pytest.mark.parametrize("name", ["unet", "denoiser", "resnet18"])
-def test_no_label_of_the_graph_touches_another(opened: Callable[[str], Shown], name: str) -> None:
-    shown = opened(name)
+def test_no_label_of_the_graph_touches_another(
+    open_graph: Callable[[str], GraphPage], name: str
+) -> None:
+    shown = open_graph(name)
     for button in (None, "Open all", "Close all"):
         if button is not None:
             shown.page.get_by_role("button", name=button).click()
-        shown.views.set(camera={"zoom": 1, "x": 0, "y": 0})
-        shown.settle()
-        labels = shown.page.evaluate(LABELS)
+        shown.views.set(graphCamera={"zoom": 1, "x": 0, "y": 0})
+        shown.wait_idle()
+        labels = shown.page.evaluate(LABEL_BOXES)
         assert len(labels) > 5
-        assert touching(labels, 4) == [], button
-    shown.views.set(camera=None)
+        assert overlapping_labels(labels, 4) == [], button
+    shown.views.set(graphCamera=None)
 
 
 # What of the graph is outside of its window: nodes, and all that is written.
-OUTSIDE = """() => {
+OUTSIDE_WINDOW = """() => {
   const window_ = document.querySelector('.nbg-window');
   const box = window_.getBoundingClientRect();
   const all = '.nbg-node, .nbg-caption > *, .nbg-bracket, .nbg-skip, .nbg-block-name';
@@ -300,9 +308,9 @@ OUTSIDE = """() => {
 @pytest.mark.parametrize("name", ["resnet18", "vit"])
 @pytest.mark.parametrize("width", [848, 1100, 1420])
 def test_fit_shows_every_node_and_caption(
-    opened: Callable[[str], Shown], name: str, width: int
+    open_graph: Callable[[str], GraphPage], name: str, width: int
 ) -> None:
-    shown = opened(name)
+    shown = open_graph(name)
     page = shown.page
     page.set_viewport_size({"width": width, "height": 1000})
     for opening in ("Close all", "Open all"):
@@ -311,26 +319,26 @@ def test_fit_shows_every_node_and_caption(
             button.click()
         page.get_by_role("button", name="Larger").click()
         page.get_by_role("button", name="Fit").click()
-        shown.settle()
-        assert page.evaluate(OUTSIDE) == [], opening
+        shown.wait_idle()
+        assert page.evaluate(OUTSIDE_WINDOW) == [], opening
         last = page.locator(".nbg-node[data-kind=output]").bounding_box()
         assert last is not None and last["x"] + last["width"] < width
         # What is too small for names has pictures, and its name for the pointer.
         if last["width"] < 30:
             node = page.locator(".nbg-node[data-kind=stage] > .nbg-picture").first
             assert node.locator("canvas, svg").count() == 1
-        before = shown.camera()["zoom"]
+        before = shown.view_transform()["zoom"]
         page.get_by_role("button", name="Smaller").click()
-        assert shown.camera()["zoom"] <= before
+        assert shown.view_transform()["zoom"] <= before
         page.get_by_role("button", name="Larger").click()
-        assert shown.camera()["zoom"] > before * 0.99
+        assert shown.view_transform()["zoom"] > before * 0.99
 
 
 def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(
-    opened: Callable[[str], Shown],
+    open_graph: Callable[[str], GraphPage],
 ) -> None:
-    shown = opened("unet")
-    start = shown.camera()
+    shown = open_graph("unet")
+    start = shown.view_transform()
     device = shown.page.context.new_cdp_session(shown.page)
     device.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
 
@@ -342,27 +350,27 @@ def test_two_fingers_pinch_and_one_scrolls_past_a_graph_that_is_all_there(
     touch("touchStart", (x, y))
     touch("touchMove", (x + 40, y))
     touch("touchEnd")
-    assert shown.camera() == start
+    assert shown.view_transform() == start
     touch("touchStart", (x - 50, y), (x + 50, y))
     for by in (70, 100):
         touch("touchMove", (x - by, y), (x + by, y))
     touch("touchEnd")
     device.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
     device.detach()
-    assert shown.camera()["zoom"] == pytest.approx(start["zoom"] * 2, rel=0.02)
+    assert shown.view_transform()["zoom"] == pytest.approx(start["zoom"] * 2, rel=0.02)
     assert centre(shown.nodes()["cat"]) == pytest.approx((x, y), abs=3)
 
 
 def test_far_nodes_are_blocks_with_their_names_and_near_ones_have_maps(
-    opened: Callable[[str], Shown],
+    open_graph: Callable[[str], GraphPage],
 ) -> None:
-    shown = opened("unet")
+    shown = open_graph("unet")
     node = shown.node("down1")
     words = node.locator(".nbg-caption > .nbg-name")
     shape = node.locator(".nbg-caption > span").first
     expect(shape).to_be_visible()
     for zoom, far in ((0.55, False), (0.45, True)):
-        shown.views.set(camera={"zoom": zoom, "x": 20, "y": 20})
+        shown.views.set(graphCamera={"zoom": zoom, "x": 20, "y": 20})
         expect(node.locator(".nbg-block-name")).to_have_count(int(far))
         shown.page.wait_for_timeout(200)
         assert words.is_visible() is not far
@@ -378,8 +386,10 @@ def test_far_nodes_are_blocks_with_their_names_and_near_ones_have_maps(
     assert shown.nodes()["down1"]["width"] == pytest.approx(44, abs=0.1)
 
 
-def test_arrows_move_along_the_edges_and_enter_opens(opened: Callable[[str], Shown]) -> None:
-    shown = opened("unet")
+def test_arrows_move_along_the_edges_and_enter_opens(
+    open_graph: Callable[[str], GraphPage],
+) -> None:
+    shown = open_graph("unet")
     page = shown.page
     stops = page.locator(".nbg-node .nbg-picture[tabindex='0']")
     expect(stops).to_have_count(1)
@@ -405,22 +415,24 @@ def test_arrows_move_along_the_edges_and_enter_opens(opened: Callable[[str], Sho
     press("ArrowLeft", "middle.2")
     press("Backspace", "middle")
     # What was zoomed out of sight comes into the window with the focus.
-    shown.views.set(camera={"zoom": 2, "x": -1000, "y": -1000})
+    shown.views.set(graphCamera={"zoom": 2, "x": -1000, "y": -1000})
     press("ArrowRight", "up2")
     press("ArrowRight", "cat")
-    assert shown.is_seen("cat")
+    assert shown.is_in_window("cat")
     page.evaluate("() => document.activeElement.blur()")
-    shown.views.set(camera={"zoom": 2, "x": 2000, "y": -1000})
-    assert not shown.is_seen("cat")
+    shown.views.set(graphCamera={"zoom": 2, "x": 2000, "y": -1000})
+    assert not shown.is_in_window("cat")
     stops.focus()
     expect(shown.button("cat")).to_be_in_viewport()
-    assert shown.is_seen("cat")
+    assert shown.is_in_window("cat")
     page.keyboard.press("Enter")
     expect(page.locator(".nbg-layer")).to_have_attribute("data-layer", "cat")
 
 
-def test_a_click_selects_and_a_skip_selects_what_travels(opened: Callable[[str], Shown]) -> None:
-    shown = opened("unet")
+def test_a_click_selects_and_a_skip_selects_what_travels(
+    open_graph: Callable[[str], GraphPage],
+) -> None:
+    shown = open_graph("unet")
     page = shown.page
     shown.button("join2").click()
     assert shown.views.get("selected") == {"layer": "join2.5", "channel": None}
@@ -441,10 +453,10 @@ def test_a_click_selects_and_a_skip_selects_what_travels(opened: Callable[[str],
 
 
 def test_a_closed_module_that_is_selected_shows_its_layers_below(
-    opened: Callable[[str], Shown],
+    open_graph: Callable[[str], GraphPage],
 ) -> None:
-    shown = opened("unet")
-    look = shown.page.locator(".nbg-look")
+    shown = open_graph("unet")
+    look = shown.page.locator(".nbg-module-layers")
     expect(look).to_have_count(0)
     shown.button("down2").click()
     tiles = look.locator(".nbg-tile")
@@ -459,19 +471,19 @@ def test_a_closed_module_that_is_selected_shows_its_layers_below(
     expect(shown.page.locator(".nbg-layer")).to_have_attribute("data-layer", "down2.3")
 
 
-def test_the_pointer_reads_values_at_any_zoom(opened: Callable[[str], Shown]) -> None:
-    shown = opened("resnet18")
+def test_the_pointer_reads_values_at_any_zoom(open_graph: Callable[[str], GraphPage]) -> None:
+    shown = open_graph("resnet18")
     canvas = shown.page.locator(".nbg-node[data-node='layer1'] canvas")
     maps = shown.values["layer1"][0]
     for zoom in (0.6, 1.7):
-        shown.views.set(camera={"zoom": zoom, "x": -100 * zoom, "y": 40})
-        shown.settle()
+        shown.views.set(graphCamera={"zoom": zoom, "x": -100 * zoom, "y": 40})
+        shown.wait_idle()
         columns = int(canvas.get_attribute("data-columns") or 1)
         assert columns == 2 and maps.shape == (4, 8, 8)
-        text = shown.views.point(canvas, 0.5 + 0.5 * 2.5 / 8, 0.5 * 5.5 / 8)
+        text = shown.views.hover(canvas, 0.5 + 0.5 * 2.5 / 8, 0.5 * 5.5 / 8)
         assert "channel 1 · y 5, x 2" in text
-        assert number(text) == pytest.approx(float(maps[1, 5, 2]), rel=1e-4, abs=1e-5)
-    shown.views.set(camera={"zoom": 0.8, "x": 0, "y": 0})
+        assert parse_number(text) == pytest.approx(float(maps[1, 5, 2]), rel=1e-4, abs=1e-5)
+    shown.views.set(graphCamera={"zoom": 0.8, "x": 0, "y": 0})
     bars = shown.page.locator(".nbg-node [data-bars='avgpool']")
     code = shown.values["avgpool"].ravel()
     count = bars.locator("rect").count()
@@ -479,14 +491,14 @@ def test_the_pointer_reads_values_at_any_zoom(opened: Callable[[str], Shown]) ->
     whole, fourth = bars.bounding_box(), bars.locator("rect").nth(3).bounding_box()
     assert whole is not None and fourth is not None
     middle = fourth["y"] + fourth["height"] / 2 - whole["y"]
-    text = shown.views.point(bars, 0.5, middle / whole["height"])
-    channel = int(number(text.split("channel")[1]))
+    text = shown.views.hover(bars, 0.5, middle / whole["height"])
+    channel = int(parse_number(text.split("channel")[1]))
     assert channel == sorted(np.argsort(-np.abs(code), kind="stable")[:count])[3]
-    assert number(text) == pytest.approx(float(code[channel]), rel=1e-4)
+    assert parse_number(text) == pytest.approx(float(code[channel]), rel=1e-4)
 
 
-def test_a_layer_is_found_by_its_name_or_its_type(opened: Callable[[str], Shown]) -> None:
-    shown = opened("resnet18")
+def test_a_layer_is_found_by_its_name_or_its_type(open_graph: Callable[[str], GraphPage]) -> None:
+    shown = open_graph("resnet18")
     page = shown.page
     shown.button("layer1").focus()
     page.keyboard.press("/")
@@ -503,19 +515,19 @@ def test_a_layer_is_found_by_its_name_or_its_type(opened: Callable[[str], Shown]
 
 
 def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
-    opened: Callable[[str], Shown], show: Callable[..., Views]
+    open_graph: Callable[[str], GraphPage], show: Callable[..., ViewsPage]
 ) -> None:
-    shown = opened("unet")
+    shown = open_graph("unet")
     page = shown.page
-    shown.views.set(form=None)
+    shown.views.set(networkLayout=None)
     pressed = page.get_by_role("group", name="Form of the network").locator("[aria-pressed='true']")
     expect(pressed).to_have_text("Graph")
     page.set_viewport_size({"width": 420, "height": 900})
     expect(page.locator(".nbg-list")).to_be_visible()
     expect(pressed).to_have_text("Strip")
     page.get_by_role("button", name="Graph").click()
-    shown.settle()
-    assert all(shown.is_seen(name) for name in shown.nodes())
+    shown.wait_idle()
+    assert all(shown.is_in_window(name) for name in shown.nodes())
     # The choice is kept while another tab is open.
     shown.views.set(tab="layer")
     expect(page.locator(".nbg-window")).to_have_count(0)
@@ -526,7 +538,7 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     plain = show(nbglcnn.compile(autoencoder().eval(), x), x).page
     expect(plain.locator(".nbg-line")).to_be_visible()
     plain.get_by_role("button", name="Graph").click()
-    nodes = plain.evaluate(NODES)
+    nodes = plain.evaluate(NODE_BOXES)
     assert all(one["kind"] != "group" for one in nodes.values()), "five layers are all open"
     centres = [centre(one)[1] for one in nodes.values()]
     lowest = centres.index(max(centres))

@@ -7,13 +7,13 @@ import torch
 from playwright.sync_api import Browser, expect
 from torch import nn
 
-from accessibility import AXE
-from accessibility import faults as unfair
-from eventually import eventually, frames
-from graph_page import Shown, centre
-from legible import faults
+from accessibility import AXE_SCRIPT
+from accessibility import accessibility_violations as unfair
+from graph_page import GraphPage, centre
+from polling import retry_until_passes, wait_frames
+from readability import layout_faults
 
-TIMES = 6
+BLOCK_COUNT = 6
 
 
 class Block(nn.Module):
@@ -34,7 +34,7 @@ class Tower(nn.Module):
         names = ("convolution1", "convolution2", "convolution3")
         for i, name in enumerate(names):
             self.add_module(name, nn.Conv2d(4 if i else 3, 4, 3, padding=1))
-        self.blocks = nn.Sequential(*(Block() for _ in range(TIMES)))
+        self.blocks = nn.Sequential(*(Block() for _ in range(BLOCK_COUNT)))
         self.downwards = nn.Conv2d(4, 8, 3, 2, 1)
         self.classifier = nn.Linear(8 * 256, 5)
 
@@ -45,41 +45,41 @@ class Tower(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def page_of_tower(
-    browser: Callable[[str], Browser], site: tuple[str, dict[str, bytes]]
-) -> Iterator[Shown]:
-    shown = Shown(browser("llvmpipe"), site[1], site[0], Tower())
+def tower_page(
+    browser: Callable[[str], Browser], static_site: tuple[str, dict[str, bytes]]
+) -> Iterator[GraphPage]:
+    shown = GraphPage(browser("llvmpipe"), static_site[1], static_site[0], Tower())
     yield shown
     shown.page.close()
     assert not shown.errors
 
 
 @pytest.fixture
-def tower(page_of_tower: Shown) -> Shown:
+def tower(tower_page: GraphPage) -> GraphPage:
     """The tower at 620 pixels, which are too few for all of it."""
-    shown = page_of_tower.fresh()
+    shown = tower_page.reset()
     shown.page.set_viewport_size({"width": 620, "height": 900})
-    shown.settle()
+    shown.wait_idle()
     return shown
 
 
-FOLD = f"blocks.0 × {TIMES}"
-FRAME = """() => {
+FOLDED_NAME = f"blocks.0 × {BLOCK_COUNT}"
+MINIMAP_FRAME = """() => {
   const map = document.querySelector('.nbg-minimap').getBoundingClientRect();
   const frame = document.querySelector('.nbg-here').getBoundingClientRect();
   return [(frame.left - map.left) / map.width, frame.width / map.width];
 }"""
 
 
-def test_a_large_graph_begins_at_its_input_as_large_as_can_be_read(tower: Shown) -> None:
+def test_a_large_graph_begins_at_its_input_as_large_as_can_be_read(tower: GraphPage) -> None:
     page, nodes = tower.page, tower.nodes()
-    assert tower.camera()["zoom"] == pytest.approx(0.75)
+    assert tower.view_transform()["zoom"] == pytest.approx(0.75)
     assert min(one["width"] for one in nodes.values() if one["kind"] != "step") >= 44
-    assert tower.is_seen("x") and not tower.is_seen(list(nodes)[-1])
-    assert faults(page) == []
+    assert tower.is_in_window("x") and not tower.is_in_window(list(nodes)[-1])
+    assert layout_faults(page) == []
     # The small map's frame is where the window is.
     width = page.locator(".nbg-sheet").evaluate("one => one.offsetWidth")
-    start, share = page.evaluate(FRAME)
+    start, share = page.evaluate(MINIMAP_FRAME)
     assert share == pytest.approx(620 / 0.75 / width, abs=0.02)
     assert start == pytest.approx(-20 / 0.75 / width, abs=0.02)
     # A press on it goes there.
@@ -87,31 +87,31 @@ def test_a_large_graph_begins_at_its_input_as_large_as_can_be_read(tower: Shown)
     box = small.bounding_box()
     assert box is not None
     small.click(position={"x": box["width"] - 6, "y": box["height"] / 2})
-    tower.settle()
-    assert tower.is_seen(list(tower.nodes())[-1]) and not tower.is_seen("x")
-    assert page.evaluate(FRAME)[0] > 0.3
+    tower.wait_idle()
+    assert tower.is_in_window(list(tower.nodes())[-1]) and not tower.is_in_window("x")
+    assert page.evaluate(MINIMAP_FRAME)[0] > 0.3
     page.get_by_role("button", name="Fit").click()
-    assert tower.camera()["zoom"] < 0.6
+    assert tower.view_transform()["zoom"] < 0.6
     # Where all of it fits, nothing else is needed.
-    tower.views.set(camera=None)
+    tower.views.set(graphCamera=None)
     page.set_viewport_size({"width": 1420, "height": 900})
     expect(page.locator(".nbg-minimap")).to_have_count(0)
-    assert all(tower.is_seen(name) for name in tower.nodes())
+    assert all(tower.is_in_window(name) for name in tower.nodes())
 
 
 def test_the_wheel_moves_a_large_graph_sideways_and_leaves_up_and_down_to_the_notebook(
-    tower: Shown,
+    tower: GraphPage,
 ) -> None:
     page = tower.page
-    start = tower.camera()
+    start = tower.view_transform()
     page.mouse.move(*centre(tower.nodes()["x"]))
     page.mouse.wheel(0, 200)
     page.mouse.wheel(-200, 0)
     page.wait_for_timeout(100)
-    assert tower.camera() == start
+    assert tower.view_transform() == start
     page.mouse.wheel(150, 0)
-    page.wait_for_function("() => views.state.camera.value !== null")
-    assert tower.camera() == start | {"x": start["x"] - 150}
+    page.wait_for_function("() => views.state.graphCamera.value !== null")
+    assert tower.view_transform() == start | {"x": start["x"] - 150}
     for _ in range(10):
         page.mouse.wheel(400, 0)
 
@@ -120,27 +120,27 @@ def test_the_wheel_moves_a_large_graph_sideways_and_leaves_up_and_down_to_the_no
         assert sheet is not None
         assert sheet["x"] + sheet["width"] == pytest.approx(620 - 1 - 20, abs=2)
 
-    eventually(page, at_its_end)
-    frames(page, 6)
+    retry_until_passes(page, at_its_end)
+    wait_frames(page, 6)
     at_its_end()  # no further
 
 
-def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: Shown) -> None:
+def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: GraphPage) -> None:
     page = tower.page
     tower.set_open("blocks")
-    fold = tower.node(FOLD)
-    expect(fold.locator(".nbg-caption > .nbg-name")).to_have_text(f"0–5 × {TIMES}")
-    assert set(tower.nodes()[FOLD]["layers"]) == {
+    fold = tower.node(FOLDED_NAME)
+    expect(fold.locator(".nbg-caption > .nbg-name")).to_have_text(f"0–5 × {BLOCK_COUNT}")
+    assert set(tower.nodes()[FOLDED_NAME]["layers"]) == {
         layer.name
         for layer in tower.plan.layers
         if layer.name.startswith("blocks.") or layer.name.startswith("add")
     }
-    tower.button(FOLD).dblclick()
+    tower.button(FOLDED_NAME).dblclick()
     brackets = page.locator(".nbg-bracket > span")
     expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
-    assert {"blocks.1 × 5"} < set(tower.nodes()) and FOLD not in tower.nodes()
+    assert {"blocks.1 × 5"} < set(tower.nodes()) and FOLDED_NAME not in tower.nodes()
     assert tower.views.get("selected")["layer"].startswith("blocks.0.")
-    assert tower.is_seen("blocks.0.conv2")
+    assert tower.is_in_window("blocks.0.conv2")
     # The next one takes its place.
     tower.button("blocks.1 × 5").focus()  # and comes into the window
     tower.button("blocks.1 × 5").dblclick()
@@ -152,7 +152,7 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: S
     expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
     expect(page.locator(".nbg-node .nbg-picture:focus")).to_have_count(1)
     page.keyboard.press("Backspace")
-    expect(tower.button(FOLD)).to_be_focused()
+    expect(tower.button(FOLDED_NAME)).to_be_focused()
     # A layer that is looked for opens its own.
     page.keyboard.press("/")
     field = page.get_by_label("Find a layer")
@@ -165,18 +165,18 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: S
     expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
 
 
-def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower: Shown) -> None:
+def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower: GraphPage) -> None:
     tower.set_open("blocks")
-    tower.button(FOLD).click()
-    look = tower.page.locator(".nbg-look")
+    tower.button(FOLDED_NAME).click()
+    look = tower.page.locator(".nbg-module-layers")
     expect(look).to_contain_text("6 blocks of one structure")
     tiles = look.locator(".nbg-tile")
-    expect(tiles).to_have_count(TIMES)
+    expect(tiles).to_have_count(BLOCK_COUNT)
     keys = look.locator("canvas").evaluate_all("all => all.map((one) => one.dataset.maps)")
-    assert keys == [f"blocks.{k}.relu:1" for k in range(TIMES)]
+    assert keys == [f"blocks.{k}.relu:1" for k in range(BLOCK_COUNT)]
     tiles.nth(3).click()
     assert tower.views.get("selected") == {"layer": "blocks.3.relu:1", "channel": None}
-    expect(tower.button(FOLD)).to_have_attribute("aria-pressed", "true")
+    expect(tower.button(FOLDED_NAME)).to_have_attribute("aria-pressed", "true")
     tiles.nth(3).dblclick()
     expect(tower.page.locator(".nbg-bracket > span")).to_have_text(["blocks", "3 · one of 6 alike"])
     names = {"blocks.0 × 3", "blocks.4 × 2", "blocks.3.relu:1"}
@@ -186,17 +186,17 @@ def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower:
     }
 
 
-def test_a_large_graph_breaks_no_serious_rule_of_accessibility(tower: Shown) -> None:
-    tower.page.add_script_tag(path=str(AXE))
+def test_a_large_graph_breaks_no_serious_rule_of_accessibility(tower: GraphPage) -> None:
+    tower.page.add_script_tag(path=str(AXE_SCRIPT))
     tower.set_open("blocks", "blocks.2")
     tower.button("blocks.3 × 3").focus()
     tower.page.keyboard.press("ArrowLeft")
     tower.button("blocks.3 × 3").click()
     for theme in ("light", "dark"):
         tower.page.evaluate("t => { document.body.dataset.jpThemeLight = t === 'light'; }", theme)
-        tower.settle()
-        for camera in (tower.views.get("camera"), {"zoom": 0.42, "x": 20, "y": 20}):
-            tower.views.set(camera=camera)
+        tower.wait_idle()
+        for camera in (tower.views.get("graphCamera"), {"zoom": 0.42, "x": 20, "y": 20}):
+            tower.views.set(graphCamera=camera)
             expect(tower.page.locator(".nbg-minimap")).to_be_visible()
             assert unfair(tower.page, theme) == []
     tower.page.evaluate("() => { document.body.dataset.jpThemeLight = true; }")

@@ -11,11 +11,11 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
-from views_page import Views
+from views_page import ViewsPage
 
-Show = Callable[..., Views]
+Show = Callable[..., ViewsPage]
 # The whole Viewer, what scrolls in it, and what stands above and below that.
-BOXES = """() => {
+READ_BOXES = """() => {
   const box = (name) => {
     const found = document.querySelector(name).getBoundingClientRect();
     return { top: found.top, bottom: found.bottom, height: found.height };
@@ -24,11 +24,11 @@ BOXES = """() => {
   return { all: box('.nbglcnn'), content: box('.nbg-content'), status: box('.nbg-status'),
     bar: box('.nbg-bar'), scrolls: content.scrollHeight > content.clientHeight };
 }"""
-LONG = "the context was lost, and 15 layers with their weights are rebuilt. " * 6
+LONG_STATUS = "the context was lost, and 15 layers with their weights are rebuilt. " * 6
 
 
 @cache
-def network() -> tuple[Plan, np.ndarray]:
+def compile_network() -> tuple[Plan, np.ndarray]:
     torch.manual_seed(0)
     layers: list[nn.Module] = []
     for k in range(8):
@@ -40,16 +40,16 @@ def network() -> tuple[Plan, np.ndarray]:
 @pytest.mark.parametrize("width", [420, 620, 848, 1280])
 @pytest.mark.parametrize("height", [640, 360])
 def test_the_whole_viewer_is_as_high_as_asked_for(show: Show, width: int, height: int) -> None:
-    plan, x = network()
+    plan, x = compile_network()
     views = show(plan, x, width=width)
-    views.set(height=height, selected={"layer": "0", "channel": 0})
+    views.set(maxHeight=height, selected={"layer": "0", "channel": 0})
     page = views.page
-    lost = {"phase": "lost", "title": "The graphics context was lost", "text": LONG}
+    lost = {"phase": "lost", "title": "The graphics context was lost", "text": LONG_STATUS}
     ready = views.get("status")
     for changes in ({"tab": "network"}, {"tab": "layer"}, {"status": lost}, {"status": ready}):
         views.set(**changes)
-        views.quiet()
-        found = page.evaluate(BOXES)
+        views.wait_idle()
+        found = page.evaluate(READ_BOXES)
         assert found["all"]["height"] == height
         assert found["scrolls"] and found["content"]["height"] > 40
         assert found["bar"]["top"] >= found["all"]["top"]
@@ -62,34 +62,34 @@ def test_the_whole_viewer_is_as_high_as_asked_for(show: Show, width: int, height
           return one.lastElementChild.getBoundingClientRect().bottom;
         }"""
     )
-    assert last <= page.evaluate(BOXES)["status"]["top"] + 1
+    assert last <= page.evaluate(READ_BOXES)["status"]["top"] + 1
 
 
 @pytest.mark.parametrize("width", [420, 848])
 def test_where_bar_and_status_line_alone_take_more_all_of_it_scrolls(
     show: Show, width: int
 ) -> None:
-    plan, x = network()
+    plan, x = compile_network()
     views = show(plan, x, width=width)
-    views.set(height=100)
-    views.quiet()
-    found = views.page.evaluate(BOXES)
+    views.set(maxHeight=100)
+    views.wait_idle()
+    found = views.page.evaluate(READ_BOXES)
     assert found["all"]["height"] == 100
     views.page.locator(".nbg-status").scroll_into_view_if_needed()
-    assert views.page.evaluate(BOXES)["status"]["bottom"] <= found["all"]["bottom"] + 1
+    assert views.page.evaluate(READ_BOXES)["status"]["bottom"] <= found["all"]["bottom"] + 1
 
 
 @pytest.mark.parametrize("width", [620, 848, 1280])
 def test_the_drawer_of_sources_stands_within_the_height(show: Show, width: int) -> None:
-    plan, x = network()
+    plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
     page.evaluate("() => { globalThis.stop = views.feeds(); }")
-    views.set(height=500)
+    views.set(maxHeight=500)
     page.locator(".nbg-chosen-source").click()
     expect(page.locator(".nbg-drawer")).to_be_visible()
-    views.quiet()
-    found = page.evaluate(BOXES)
+    views.wait_idle()
+    found = page.evaluate(READ_BOXES)
     assert found["all"]["height"] == 500
     assert found["status"]["bottom"] <= found["all"]["bottom"]
     # The whole of it can be scrolled to, and some of the network is seen.
@@ -102,27 +102,28 @@ def test_what_needs_less_is_lower_and_presented_it_fills_the_window(show: Show) 
     x = np.ones((1, 1, 6, 6), np.float32)
     views = show(nbglcnn.compile(nn.Sequential(nn.Conv2d(1, 2, 3)).eval(), x), x, width=848)
     page = views.page
-    views.set(height=900)
-    views.quiet()
-    low = page.evaluate(BOXES)
+    views.set(maxHeight=900)
+    views.wait_idle()
+    low = page.evaluate(READ_BOXES)
     assert low["all"]["height"] < 800 and not low["scrolls"]
-    views.set(height=300, presenting=True)
+    views.set(maxHeight=300, isPresenting=True)
     page.wait_for_function(
         "() => document.querySelector('.nbglcnn').dataset.presenting !== undefined"
     )
-    views.quiet()
-    assert page.evaluate(BOXES)["all"]["height"] == 1000
-    views.set(presenting=False)
+    views.wait_idle()
+    assert page.evaluate(READ_BOXES)["all"]["height"] == 1000
+    views.set(isPresenting=False)
     page.wait_for_function(
         "() => document.querySelector('.nbglcnn').dataset.presenting === undefined"
     )
-    views.quiet()
-    assert page.evaluate(BOXES)["all"]["height"] == 300
+    views.wait_idle()
+    assert page.evaluate(READ_BOXES)["all"]["height"] == 300
 
 
 # In the way of a scrollbar that takes room: what it takes from the content, and what is beside it.
 SCROLLBAR = ".nbg-content { scrollbar-gutter: stable; overflow-y: scroll }"
-OVER = """() => [...document.querySelectorAll('.nbg-content .nbg-histogram, .nbg-content svg')]
+OVERFLOWING = """\
+() => [...document.querySelectorAll('.nbg-content .nbg-histogram, .nbg-content svg')]
   .filter((one) => one.getBoundingClientRect().width > 0 && !one.closest('.nbg-sheet'))
   .map((one) => {
     const { right } = one.getBoundingClientRect();
@@ -136,31 +137,31 @@ OVER = """() => [...document.querySelectorAll('.nbg-content .nbg-histogram, .nbg
 
 @pytest.mark.parametrize("width", [620, 848, 1100, 1500])
 def test_charts_are_as_wide_as_what_a_scrollbar_leaves(show: Show, width: int) -> None:
-    plan, x = network()
+    plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
     page.add_style_tag(content=SCROLLBAR)
-    views.set(height=640)
+    views.set(maxHeight=640)
     lost = page.locator(".nbg-content").evaluate("(one) => one.offsetWidth - one.clientWidth")
     assert lost > 10
     for tab in ("network", "layer"):
         views.set(tab=tab, selected={"layer": "2", "channel": 0})
-        views.quiet()
+        views.wait_idle()
         assert page.locator(".nbg-content svg").count() > 0
-        assert page.evaluate(OVER) == [], tab
+        assert page.evaluate(OVERFLOWING) == [], tab
 
 
 @pytest.mark.parametrize("height", [360, 480, 640])
 @pytest.mark.parametrize("width", [620, 848, 1500])
 def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, height: int) -> None:
-    plan, x = network()
+    plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
     page.add_style_tag(content=SCROLLBAR)
-    views.set(height=height, form="graph")
-    views.quiet()
+    views.set(maxHeight=height, networkLayout="graph")
+    views.wait_idle()
     page.get_by_role("button", name="Fit the whole graph in").click()
-    views.quiet()
+    views.wait_idle()
     page.locator(".nbg-window").evaluate(
         """(one) => {
           const content = one.closest('.nbg-content');
@@ -168,7 +169,7 @@ def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, hei
           content.scrollTop += top(one) - top(content);
         }"""
     )
-    seen = page.evaluate(BOXES)["content"]
+    seen = page.evaluate(READ_BOXES)["content"]
     for node in page.locator(".nbg-node").all():
         box = node.bounding_box()
         assert box is not None
@@ -179,16 +180,16 @@ def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, hei
 
 @pytest.mark.parametrize("width", [420, 848])
 def test_in_a_low_viewer_the_drawer_is_whole_and_all_of_it_scrolls(show: Show, width: int) -> None:
-    plan, x = network()
+    plan, x = compile_network()
     views = show(plan, x, width=width)
     page = views.page
     page.evaluate("() => { globalThis.stop = views.feeds(); }")
-    views.set(height=320)
+    views.set(maxHeight=320)
     page.locator(".nbg-chosen-source").click()
     drawer = page.locator(".nbg-drawer")
     drawer.locator("[data-kind=drawing]").click()
-    views.quiet()
-    assert page.evaluate(BOXES)["all"]["height"] == 320
+    views.wait_idle()
+    assert page.evaluate(READ_BOXES)["all"]["height"] == 320
     assert drawer.evaluate("(one) => one.scrollHeight <= one.clientHeight + 1"), "it is not cut"
     paper = drawer.locator(".nbg-paper canvas")
     paper.scroll_into_view_if_needed()
@@ -200,5 +201,5 @@ def test_in_a_low_viewer_the_drawer_is_whole_and_all_of_it_scrolls(show: Show, w
     page.mouse.up()
     expect(drawer.get_by_role("button", name="Clear")).to_be_enabled()
     page.locator(".nbg-status").scroll_into_view_if_needed()
-    found = page.evaluate(BOXES)
+    found = page.evaluate(READ_BOXES)
     assert found["status"]["bottom"] <= found["all"]["bottom"] + 1

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 import nbglcnn
 from nbglcnn import Plan
-from nbglcnn.pictures import maps
-from page import encode
-from views_page import Views, pixels
+from nbglcnn.pictures import feature_maps
+from views_page import ViewsPage, canvas_pixels
+from webgl_page import encode
 
-Show = Callable[..., Views]
-STEP = 1  # of 255
+Show = Callable[..., ViewsPage]
+COLOUR_TOLERANCE = 1  # of 255
 
 
-class Sharper(nn.Module):
+class ContrastNet(nn.Module):
     """A picture with more contrast, beyond 0 and 1 on both sides."""
 
     def __init__(self) -> None:
@@ -32,59 +32,59 @@ class Sharper(nn.Module):
 
 
 @cache
-def picture() -> tuple[Plan, np.ndarray, np.ndarray]:
+def picture_case() -> tuple[Plan, np.ndarray, np.ndarray]:
     """A Plan, its input, and its output in PyTorch."""
     x = np.random.default_rng(2).random((2, 3, 18, 24)).astype(np.float32)
-    model = Sharper().eval()
+    model = ContrastNet().eval()
     with torch.inference_mode():
         output = model(torch.from_numpy(x)).numpy()
     return nbglcnn.compile(model, x), x, output
 
 
-def caption(page: Page) -> Locator:
+def output_caption(page: Page) -> Locator:
     return page.locator(".nbg-end:has([data-layer=output])")
 
 
-def choice(page: Page) -> Locator:
-    return caption(page).get_by_label("What black and white of output are")
+def range_choice(page: Page) -> Locator:
+    return output_caption(page).get_by_label("What black and white of output are")
 
 
-def shown(page: Page, key: str = "output") -> np.ndarray:
+def read_end_picture(page: Page, key: str = "output") -> np.ndarray:
     """The picture of an end of the network, as its canvas has it."""
-    return pixels(page.locator(f".nbg-end [data-maps='{key}']"))
+    return canvas_pixels(page.locator(f".nbg-end [data-maps='{key}']"))
 
 
-def by_python(plan: Plan, array: np.ndarray, scale: int, **look: object) -> np.ndarray:
+def python_picture(plan: Plan, array: np.ndarray, scale: int, **look: object) -> np.ndarray:
     value = next(one for one in plan.values if one.key == "output")
-    return np.asarray(maps.picture(value, array, scale=scale, **look))  # type: ignore[arg-type]
+    return np.asarray(feature_maps.draw_picture(value, array, scale=scale, **look))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("example", [0, 1])
 def test_an_output_is_drawn_from_0_to_1_and_what_that_clips_is_marked_and_counted(
     show: Show, example: int
 ) -> None:
-    plan, x, output = picture()
+    plan, x, output = picture_case()
     views = show(plan, x)
     views.set(example=example)
-    views.quiet()
+    views.wait_idle()
     above = int((output[example] > 1 + 0.5 / 255).sum())
     below = int((output[example] < -0.5 / 255).sum())
-    clipped = caption(views.page).locator(".nbg-clipped")
+    clipped = output_caption(views.page).locator(".nbg-clipped")
     expect(clipped).to_have_attribute("data-above", str(above))
     expect(clipped).to_have_attribute("data-below", str(below))
     expect(clipped).to_have_text(f" · {above} above, {below} below")
-    expect(caption(views.page).locator(".nbg-image-range > span")).to_have_text("0 to 1")
-    found = shown(views.page)
+    expect(output_caption(views.page).locator(".nbg-image-range > span")).to_have_text("0 to 1")
+    found = read_end_picture(views.page)
     scale = found.shape[0] // 18
     assert scale > 1, "it is enlarged, and yet its marks are a pixel large"
-    mine = by_python(plan, output, scale, example=example)
-    assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+    mine = python_picture(plan, output, scale, example=example)
+    assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
     # The input is within its range: nothing is said of it.
     expect(views.page.locator(".nbg-end:has([data-layer=x]) .nbg-clipped")).to_have_count(0)
 
 
 def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> None:
-    plan, x, output = picture()
+    plan, x, output = picture_case()
     views = show(plan, x)
     page = views.page
     own = (float(output[0].min()), float(output[0].max()))
@@ -93,45 +93,45 @@ def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> N
         ("Its own least and greatest number", {"output": "layer"}, "layer"),
         ("0 to 255", {"output": [0, 255]}, (0.0, 255.0)),
     ):
-        choice(page).select_option(label=word)
-        views.quiet()
+        range_choice(page).select_option(label=word)
+        views.wait_idle()
         assert views.get("imageRanges") == ranges
-        found = shown(page)
-        mine = by_python(plan, output, max(1, found.shape[0] // 18), color_range=look)
+        found = read_end_picture(page)
+        mine = python_picture(plan, output, max(1, found.shape[0] // 18), color_range=look)
         if found.shape != mine.shape:  # nothing is marked: the browser enlarges it
-            mine = by_python(plan, output, 1, color_range=look)
-        assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+            mine = python_picture(plan, output, 1, color_range=look)
+        assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
     # What is held stays, whatever comes.
-    label = choice(page).locator("option", has_text="Held at").inner_text()
-    choice(page).select_option(label=label)
+    label = range_choice(page).locator("option", has_text="Held at").inner_text()
+    range_choice(page).select_option(label=label)
     views.page.evaluate("a => views.feed(...a)", ["x", encode(x * 0.5)])
-    views.quiet()
+    views.wait_idle()
     held = views.get("imageRanges")["output"]
     np.testing.assert_allclose(held, own, rtol=1e-6)
-    choice(page).select_option(value="")
+    range_choice(page).select_option(value="")
     assert views.get("imageRanges") == {}
 
 
 def test_a_picture_of_noise_does_not_turn_black_to_grey(show: Show) -> None:
-    plan, x, _ = picture()
+    plan, x, _ = picture_case()
     views = show(plan, x)
     noise = np.random.default_rng(4).normal(0, 1, x.shape)
     for strength in (0.05, 0.3):
         noisy = (x * 0.6 + strength * noise).astype(np.float32)
         views.page.evaluate("a => views.feed(...a)", ["x", encode(noisy)])
-        views.quiet()
+        views.wait_idle()
         expect(
             views.page.locator(".nbg-end:has([data-layer=x]) .nbg-image-range > span")
         ).to_have_text("0 to 1")
-        found = shown(views.page, "x")
+        found = read_end_picture(views.page, "x")
         scale = found.shape[0] // 18
         value = next(one for one in plan.values if one.key == "x")
-        mine = np.asarray(maps.picture(value, noisy, scale=scale))
-        assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+        mine = np.asarray(feature_maps.draw_picture(value, noisy, scale=scale))
+        assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
 
 
 @cache
-def classifier() -> tuple[Plan, np.ndarray, np.ndarray]:
+def classifier_case() -> tuple[Plan, np.ndarray, np.ndarray]:
     """A network that ends with a softmax of scores that are close, its input and its shares."""
     torch.manual_seed(1)
     layers = (nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 5), nn.Softmax(1))
@@ -144,7 +144,7 @@ def classifier() -> tuple[Plan, np.ndarray, np.ndarray]:
 
 
 # Of each bar its length as a share of the room that there is for it.
-BARS = """(svg) => {
+BAR_LENGTHS = """(svg) => {
   const zero = svg.querySelector('.nbg-zero');
   const at = (name) => Number(zero.getAttribute(name));
   const upright = at('y1') === at('y2');
@@ -152,36 +152,36 @@ BARS = """(svg) => {
   return [...svg.querySelectorAll('rect')].map(
     (bar) => Number(bar.getAttribute(upright ? 'height' : 'width')) / room);
 }"""
-ROWS = """(list) => [...list.querySelectorAll('.nbg-top-bar')].map(
+ROW_WIDTHS = """(list) => [...list.querySelectorAll('.nbg-top-bar')].map(
   (bar) => parseFloat(bar.style.width) / 100)"""
 
 
-def lengths(bars: Locator) -> list[float]:
+def bar_lengths(bars: Locator) -> list[float]:
     expect(bars.first).to_be_visible()
     assert bars.count() == 1
     isList = bars.evaluate("(one) => one.nodeName !== 'svg'")
-    return list(map(float, bars.evaluate(ROWS if isList else BARS)))
+    return list(map(float, bars.evaluate(ROW_WIDTHS if isList else BAR_LENGTHS)))
 
 
 @pytest.mark.parametrize("width", [420, 848, 1280])
 def test_bars_behind_a_softmax_go_from_0_to_1_in_each_view(show: Show, width: int) -> None:
-    plan, x, shares = classifier()
+    plan, x, shares = classifier_case()
     views = show(plan, x, width=width)
     page = views.page
-    views.quiet()
+    views.wait_idle()
     expected = pytest.approx(sorted(shares), abs=0.01)
     ends = page.locator(".nbg-end [data-bars=output]")
-    assert sorted(lengths(ends)) == expected
+    assert sorted(bar_lengths(ends)) == expected
     others = page.locator(".nbglcnn [data-bars='3']")
     for k in range(others.count()):
-        assert sorted(lengths(others.nth(k))) == expected
+        assert sorted(bar_lengths(others.nth(k))) == expected
     if width >= 760:
         page.get_by_role("button", name="Graph").click()
-        views.quiet()
-        assert sorted(lengths(page.locator(".nbg-node [data-bars=output]"))) == expected
-    views.set(selected={"layer": "3", "channel": None}, tab="layer", section="maps")
-    views.quiet()
-    assert lengths(page.locator(".nbg-main svg[data-bars='3']")) == pytest.approx(
+        views.wait_idle()
+        assert sorted(bar_lengths(page.locator(".nbg-node [data-bars=output]"))) == expected
+    views.set(selected={"layer": "3", "channel": None}, tab="layer", layerSection="maps")
+    views.wait_idle()
+    assert bar_lengths(page.locator(".nbg-main svg[data-bars='3']")) == pytest.approx(
         list(shares), abs=0.01
     )
     thumb = page.locator("[data-thumb='output'] rect")
@@ -191,8 +191,8 @@ def test_bars_behind_a_softmax_go_from_0_to_1_in_each_view(show: Show, width: in
     rows = page.locator(".nbg-element rect:not([class*=zero])")
     found = [float(one.get_attribute("width") or 0) / 72 for one in rows.all()]
     assert found == pytest.approx(list(shares), abs=0.01)
-    views.set(section="bend")
-    views.quiet()
+    views.set(layerSection="bend")
+    views.wait_idle()
     bars = page.locator(".nbg-bend-element .nbg-bend-bar")
     widths = [float(one.evaluate("(bar) => parseFloat(bar.style.width)")) for one in bars.all()]
     assert widths == pytest.approx(list(100 * shares), abs=1)
@@ -203,35 +203,35 @@ def test_scores_without_a_softmax_fill_the_room(show: Show) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 5)).eval()
     x = np.random.default_rng(2).random((1, 1, 6, 6)).astype(np.float32)
     views = show(nbglcnn.compile(model, x), x)
-    views.quiet()
+    views.wait_idle()
     with torch.inference_mode():
         scores = model(torch.from_numpy(x)).numpy()[0]
-    found = lengths(views.page.locator(".nbg-end [data-bars=output]"))
+    found = bar_lengths(views.page.locator(".nbg-end [data-bars=output]"))
     spread = max(0, scores.max()) - min(0, scores.min())
     assert sorted(found) == pytest.approx(sorted(np.abs(scores) / spread), abs=0.01)
 
 
-AWAY = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
-BACK = "() => { document.body.style.paddingTop = '0'; }"
-UNSEEN = "() => [...views.state.seen.value.values()][0] === false"
+SCROLL_AWAY = "() => { document.body.style.paddingTop = '5000px'; scrollTo(0, 0); }"
+SCROLL_BACK = "() => { document.body.style.paddingTop = '0'; }"
+IS_OUT_OF_SIGHT = "() => [...views.state.viewVisibility.value.values()][0] === false"
 # Whatever a view draws itself or writes down of values.
-LOOKS = """() => {
+VISIBLE_CONTENT = """() => {
   const root = document.querySelector('.nbglcnn main');
   const numbers = root.cloneNode(true);
   for (const one of numbers.querySelectorAll('.nbg-image-range, style')) one.remove();
   return [[...root.querySelectorAll('canvas')].map((one) => one.toDataURL()),
     numbers.textContent, [...root.querySelectorAll('rect')].map((one) => one.outerHTML)];
 }"""
-TABS = [
+TAB_STATES = [
     {"tab": "network"},
-    {"tab": "layer", "section": "maps"},
-    {"tab": "layer", "section": "filters"},
-    {"tab": "layer", "section": "explain"},
-    {"tab": "layer", "section": "bend"},
+    {"tab": "layer", "layerSection": "maps"},
+    {"tab": "layer", "layerSection": "filters"},
+    {"tab": "layer", "layerSection": "explain"},
+    {"tab": "layer", "layerSection": "bend"},
 ]
 
 
-@pytest.mark.parametrize("view", TABS, ids=lambda view: view.get("section", view["tab"]))
+@pytest.mark.parametrize("view", TAB_STATES, ids=lambda view: view.get("layerSection", view["tab"]))
 def test_what_comes_back_in_sight_shows_the_run_of_now(show: Show, view: dict[str, str]) -> None:
     torch.manual_seed(3)
     layers = (nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 3, 3, padding=1))
@@ -244,27 +244,27 @@ def test_what_comes_back_in_sight_shows_the_run_of_now(show: Show, view: dict[st
     pixel = {"height": 18, "width": 24, "y": 5, "x": 7}
     opened = {"selected": {"layer": "0", "channel": 1}, "pixel": pixel, **view}
     views.set(**opened)
-    views.settle()
-    views.quiet()
-    before = page.evaluate(LOOKS)
-    page.evaluate(AWAY)
-    page.wait_for_function(UNSEEN)
+    views.wait_drawn()
+    views.wait_idle()
+    before = page.evaluate(VISIBLE_CONTENT)
+    page.evaluate(SCROLL_AWAY)
+    page.wait_for_function(IS_OUT_OF_SIGHT)
     for k in (3, 2):
         page.evaluate("a => views.feed(...a)", ["input", encode(x[..., ::-1] / k)])
-        views.quiet()
-    page.evaluate(BACK)
-    page.wait_for_function(f"() => !({UNSEEN})()")
-    views.settle()
-    views.quiet()
-    after = page.evaluate(LOOKS)
+        views.wait_idle()
+    page.evaluate(SCROLL_BACK)
+    page.wait_for_function(f"() => !({IS_OUT_OF_SIGHT})()")
+    views.wait_drawn()
+    views.wait_idle()
+    after = page.evaluate(VISIBLE_CONTENT)
     other = show(plan, x[..., ::-1] / 2)
     other.page.evaluate("() => { globalThis.stop = views.feeds(); }")
     other.set(**opened)
-    other.settle()
-    other.quiet()
-    fresh = other.page.evaluate(LOOKS)
+    other.wait_drawn()
+    other.wait_idle()
+    fresh = other.page.evaluate(VISIBLE_CONTENT)
     assert after == fresh
-    if view.get("section") != "filters":
+    if view.get("layerSection") != "filters":
         assert after != before
 
 
@@ -272,7 +272,7 @@ def range_text(where: Locator) -> str:
     return where.locator(".nbg-image-range > span").inner_text()
 
 
-def counted(where: Locator) -> tuple[int, int]:
+def clipped_counts(where: Locator) -> tuple[int, int]:
     """Numbers above and below its range, as a caption counts them."""
     clipped = where.locator(".nbg-clipped")
     above, below = (clipped.get_attribute(f"data-{word}") for word in ("above", "below"))
@@ -282,66 +282,66 @@ def counted(where: Locator) -> tuple[int, int]:
 def test_the_layer_tab_and_the_graph_draw_an_output_in_its_range_and_count_what_that_clips(
     show: Show,
 ) -> None:
-    plan, x, output = picture()
+    plan, x, output = picture_case()
     views = show(plan, x)
     page = views.page
     wanted = int((output[0] > 1 + 0.5 / 255).sum()), int((output[0] < -0.5 / 255).sum())
-    views.set(form="graph")
-    views.quiet()
+    views.set(networkLayout="graph")
+    views.wait_idle()
     node = page.locator(".nbg-node[data-kind='output']")
-    assert (range_text(node), counted(node)) == ("0 to 1", wanted)
+    assert (range_text(node), clipped_counts(node)) == ("0 to 1", wanted)
     views.open_layer(plan.layers[-1].name)
-    views.quiet()
+    views.wait_idle()
     block = page.locator(".nbg-as-picture")
-    assert (range_text(block), counted(block)) == ("0 to 1", wanted)
+    assert (range_text(block), clipped_counts(block)) == ("0 to 1", wanted)
     for look in (None, (-1.0, 1.0)):
         if look is not None:
             block.get_by_label("What black and white of output are").select_option(label="−1 to 1")
-            views.quiet()
+            views.wait_idle()
             assert views.get("imageRanges") == {"output": [-1, 1]}
-        found = pixels(block.locator("canvas"))
-        mine = by_python(plan, output, max(1, found.shape[0] // 18), color_range=look)
-        assert np.abs(found.astype(int) - mine.astype(int)).max() <= STEP
+        found = canvas_pixels(block.locator("canvas"))
+        mine = python_picture(plan, output, max(1, found.shape[0] // 18), color_range=look)
+        assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
     # What was chosen holds in the network too.
     views.set(tab="network")
-    views.quiet()
+    views.wait_idle()
     assert range_text(page.locator(".nbg-node[data-kind='output']")) == "−1 to 1"
 
 
 def test_the_colours_of_an_input_are_grey_in_its_range_as_python_draws_them(show: Show) -> None:
-    plan, x, _ = picture()
+    plan, x, _ = picture_case()
     views = show(plan, x)
     views.open_layer("x")
-    views.quiet()
+    views.wait_idle()
     page = views.page
     expect(page.locator(".nbg-controls").get_by_text("Range", exact=True)).to_have_count(0)
     expect(page.locator(".nbg-controls .nbg-legend")).to_have_count(0)
-    found = pixels(page.locator(".nbg-grid canvas").first)
+    found = canvas_pixels(page.locator(".nbg-grid canvas").first)
     value = next(one for one in plan.values if one.key == "x")
     scale = found.shape[0] // 18
     for channel in range(3):
-        mine = np.asarray(maps.picture(value, x, channels=[channel], scale=scale))
+        mine = np.asarray(feature_maps.draw_picture(value, x, channels=[channel], scale=scale))
         width = mine.shape[1]
         gap = (found.shape[1] - 3 * width) // 2
         start = channel * (width + gap)
         part = found[:, start : start + width]
-        assert np.abs(part.astype(int) - mine.astype(int)).max() <= STEP
+        assert np.abs(part.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
 
 
 @pytest.mark.parametrize("showing", ["Side by side", "Wipe", "Hold A"])
 def test_a_comparison_counts_what_the_range_of_both_clips(show: Show, showing: str) -> None:
-    _, x, output = picture()
-    other = Sharper().eval()
+    _, x, output = picture_case()
+    other = ContrastNet().eval()
     other.mix.weight.data *= 1.2
     with torch.inference_mode():
         outputs = output, other(torch.from_numpy(x)).numpy()
-    joined = nbglcnn.compare(Sharper().eval(), other, x)
+    joined = nbglcnn.compare(ContrastNet().eval(), other, x)
     views = show(joined.network.plan, x)
     joined.close()
     views.set(tab="compare", selected={"layer": "A.output", "channel": None})
     page = views.page
     page.get_by_role("button", name=showing, exact=True).click()
-    views.quiet()
+    views.wait_idle()
     captions = page.locator(".nbg-compared .nbg-clipped")
     expect(captions).to_have_count(2)
     for caption_of, array in zip(captions.all(), outputs, strict=True):
@@ -360,17 +360,17 @@ def test_a_comparison_counts_what_the_range_of_both_clips(show: Show, showing: s
 def test_a_picture_of_equal_numbers_has_a_range_with_zero_in_page_and_python(
     show: Show, number: float, text: str, light: int
 ) -> None:
-    plan, x, _ = picture()
+    plan, x, _ = picture_case()
     views = show(plan, np.full_like(x, number))
     views.set(imageRanges={"x": "layer"})
-    views.quiet()
+    views.wait_idle()
     where = views.page.locator(".nbg-end:has([data-layer=x])")
     assert range_text(where) == text
     expect(where.locator(".nbg-clipped")).to_have_count(0)
     value = next(one for one in plan.values if one.key == "x")
-    mine = maps.picture(value, np.full_like(x, number), color_range="layer")
+    mine = feature_maps.draw_picture(value, np.full_like(x, number), color_range="layer")
     assert np.unique(np.asarray(mine)).tolist() == [light]
-    assert np.unique(shown(views.page, "x")).tolist() == [light]
+    assert np.unique(read_end_picture(views.page, "x")).tolist() == [light]
     assert mine.info == {"below": 0, "above": 0}
 
 
@@ -382,8 +382,8 @@ def test_the_output_of_an_upscaler_is_drawn_larger_than_its_input(
     model = nn.Sequential(nn.Conv2d(1, times * times, 3, padding=1), nn.PixelShuffle(times)).eval()
     x = np.random.default_rng(3).random((1, 1, 16, 16)).astype(np.float32)
     views = show(nbglcnn.compile(model, x), x)
-    views.set(form=form)
-    views.quiet()
+    views.set(networkLayout=form)
+    views.wait_idle()
     end = ".nbg-end" if form == "strip" else ".nbg-node"
     sides = []
     for key in ("input", "output"):

@@ -11,24 +11,32 @@ import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
 
-from accessibility import AXE
-from accessibility import faults as axe_faults
-from latent_page import NAMES, code_of, decoded, fashion, output, put, workbench
-from legible import assert_found, faults, unreadable
+from accessibility import AXE_SCRIPT
+from accessibility import accessibility_violations as axe_faults
+from latent_page import (
+    CLASS_NAMES,
+    current_code,
+    decode,
+    open_workbench,
+    read_output,
+    serve_blobs,
+    trained_fashion,
+)
 from nbglcnn import Latent
 from nbglcnn.features.latent import host as latents
 from nbglcnn.widget.network import Network
-from views_page import CLIPPED, Views, number, pixels
+from readability import assert_detected, faults_by_width, layout_faults
+from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
 
-RING, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"
+PAD, PLANE = ".nbg-latent-ring", ".nbg-latent-plane"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
-GRID = ".nbg-latent-cells canvas"
+GRID_CANVAS = ".nbg-latent-cells canvas"
 # Runs beside the network take longer than a frame, as on a slow device.
-SLOW = """() => {
-  const { twin } = views.state;
+SLOW_DECODING = """() => {
+  const { forkSession } = views.state;
   views.slow = 100;
-  const open = twin.value;
-  twin.value = async () => {
+  const open = forkSession.value;
+  forkSession.value = async () => {
     const session = await open();
     const run = async (options) => {
       await new Promise((done) => setTimeout(done, views.slow));
@@ -37,51 +45,51 @@ SLOW = """() => {
     return { ...session, run };
   };
 }"""
-BEGUN = f"""() => {{
-  const now = document.querySelector('{GRID}')?.dataset.done;
+IS_GRID_STARTED = f"""() => {{
+  const now = document.querySelector('{GRID_CANVAS}')?.dataset.done;
   return now > 0 && now < 64;
 }}"""
-DONE = f"() => document.querySelector('{GRID}')?.dataset.done === '64'"
+IS_GRID_DONE = f"() => document.querySelector('{GRID_CANVAS}')?.dataset.done === '64'"
 
 
-MOVED = """before => (views.state.code.value ?? views.state.source.value.code)
+IS_CODE_CHANGED = """before => (views.state.latentCode.value ?? views.state.source.value.code)
   .some((one, k) => one !== before[k])"""
 
 
-def moved(page: Page, before: np.ndarray, rests: bool = True) -> np.ndarray:
+def changed_code(page: Page, before: np.ndarray, rests: bool = True) -> np.ndarray:
     """The code, once it is another one and, where it rests, the network has run with it."""
-    page.wait_for_function(MOVED, arg=before.astype(float).tolist())
+    page.wait_for_function(IS_CODE_CHANGED, arg=before.astype(float).tolist())
     if rests:
         page.evaluate("() => views.quiet()")
-    return code_of(page)
+    return current_code(page)
 
 
-def axes(page: Page, name: str) -> None:
+def choose_axes(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def on_plane(code: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+def plane_coordinates(code: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
     """The two principal coordinates of a code, of the fashion's or those that are known."""
-    codes = (fashion().codes if known is None else known).astype(np.float64)
+    codes = (trained_fashion().codes if known is None else known).astype(np.float64)
     mean = codes.mean(0)
     rows = np.linalg.svd(codes - mean, full_matrices=False)[2][:2]
     signs = [np.sign(row[np.abs(row).argmax()]) for row in rows]
     return np.array([sign * row @ (code - mean) for sign, row in zip(signs, rows, strict=True)])
 
 
-def latents_of(item: int) -> np.ndarray:
+def item_code(item: int) -> np.ndarray:
     """An item's code to the bit, as Python has told the page."""
-    found = fashion()
-    opened, _ = latents.opened(found.network, Latent("encoder.6", found.images))
+    found = trained_fashion()
+    opened, _ = latents.open_latent(found.network, Latent("encoder.6", found.images))
     return opened.codes[item]
 
 
-def place(page: Page, item: int, of: np.ndarray | None = None) -> tuple[float, float]:
+def item_position(page: Page, item: int, of: np.ndarray | None = None) -> tuple[float, float]:
     """Where the point of an item is on the screen, by the ends that the ring tells."""
     box = page.locator(PLANE).bounding_box()
     assert box is not None
-    known = fashion().codes if of is None else of
-    codes = np.array([on_plane(one, known) for one in known])
+    known = trained_fashion().codes if of is None else of
+    codes = np.array([plane_coordinates(one, known) for one in known])
     deviations = codes.std(0, ddof=1)
     low = np.minimum(codes.min(0), -2.5 * deviations)
     high = np.maximum(codes.max(0), 2.5 * deviations)
@@ -91,12 +99,14 @@ def place(page: Page, item: int, of: np.ndarray | None = None) -> tuple[float, f
 
 
 def test_it_begins_with_the_present_input_and_skips_the_encoder(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
-    np.testing.assert_allclose(code_of(page), found.codes[0], rtol=1e-4, atol=2e-5)
-    np.testing.assert_allclose(output(page), decoded(found.model, code_of(page)), **TOLERANCE)
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
+    np.testing.assert_allclose(current_code(page), found.codes[0], rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(
+        read_output(page), decode(found.model, current_code(page)), **TOLERANCE
+    )
     head = page.locator(".nbg-latent-head h3")
     expect(head).to_have_text(
         "Latent cut at encoder.6 · 16 numbers · move the ring, the decoder draws it"
@@ -110,15 +120,17 @@ def test_it_begins_with_the_present_input_and_skips_the_encoder(
     assert {one.get_attribute("data-maps") for one in dimmed.all()} == {"encoder.2", "encoder.5"}
     expect(page.locator(".nbg-stage", has_text="encoder.3–5")).to_contain_text("64×7×7")
     views.set(source=None)
-    expect(page.locator(RING)).to_have_count(0)
+    expect(page.locator(PAD)).to_have_count(0)
     expect(dimmed).to_have_count(0)
-    views.quiet()
-    assert views.get("run")["passes"] == len(fashion().plan.header.passes)
+    views.wait_idle()
+    assert views.get("run")["passes"] == len(trained_fashion().plan.header.passes)
     assert views.get("status")["phase"] == "ready"
 
 
-def test_the_panel_of_a_skipped_layer_says_that_it_does_not_run(show: Callable[..., Views]) -> None:
-    views = workbench(show)
+def test_the_panel_of_a_skipped_layer_says_that_it_does_not_run(
+    show: Callable[..., ViewsPage],
+) -> None:
+    views = open_workbench(show)
     page = views.page
     numbers = page.locator(".nbg-panel .nbg-numbers")
     views.set(selected={"layer": "encoder.2", "channel": None})
@@ -131,161 +143,163 @@ def test_the_panel_of_a_skipped_layer_says_that_it_does_not_run(show: Callable[.
 
 
 def test_back_to_data_is_the_latents_own_data_set_with_its_labels(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
     items = views.get("source")["items"]
     page.get_by_role("button", name="Back to data").click()
-    expect(page.locator(RING)).to_have_count(0)
+    expect(page.locator(PAD)).to_have_count(0)
     source = views.get("source")
     assert (source["kind"], source["data"], source["index"]) == ("images", items, 0)
     assert not source["playing"]
-    views.quiet()
+    views.wait_idle()
     with torch.inference_mode():
         expected = found.model(torch.from_numpy(found.images[:1])).numpy()
-    page.wait_for_function("() => views.state.fed.value?.kind === 'images'")
-    views.quiet()
-    np.testing.assert_allclose(output(page), expected, **TOLERANCE)
-    expect(page.locator(".nbg-drawer")).to_contain_text(NAMES[found.labels[0]])
+    page.wait_for_function("() => views.state.inputOverride.value?.kind === 'images'")
+    views.wait_idle()
+    np.testing.assert_allclose(read_output(page), expected, **TOLERANCE)
+    expect(page.locator(".nbg-drawer")).to_contain_text(CLASS_NAMES[found.labels[0]])
 
 
-def test_the_scatter_is_of_new_codes_once_python_tells_of_them(show: Callable[..., Views]) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
+def test_the_scatter_is_of_new_codes_once_python_tells_of_them(
+    show: Callable[..., ViewsPage],
+) -> None:
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
     points = "canvas => canvas.toDataURL()"
     before = page.locator(".nbg-latent-points").evaluate(points)
-    code = code_of(page)
+    code = current_code(page)
     weights = copy.deepcopy(found.model)
     with torch.no_grad():
         turned = torch.linspace(-2, 2, 16)[:, None, None, None]
         weights.get_submodule("encoder.6").weight.mul_(turned)
     network = Network(weights, found.images[:1], observe="all", precision="float32")
-    given = Latent("encoder.6", found.images, found.labels, NAMES, code)
-    opened, blobs = latents.opened(network, given)
-    put(views, blobs)
-    source = msgspec.structs.replace(opened.wire(given.layer), **blobs.fields())
+    given = Latent("encoder.6", found.images, found.labels, CLASS_NAMES, code)
+    opened, blobs = latents.open_latent(network, given)
+    serve_blobs(views, blobs)
+    source = msgspec.structs.replace(opened.to_record(given.layer), **blobs.record_fields())
     views.set(source=msgspec.to_builtins(source))
     page.wait_for_function("name => views.fed.asked.includes(name)", arg=source.data)
-    views.quiet()
-    np.testing.assert_array_equal(code_of(page), code)
+    views.wait_idle()
+    np.testing.assert_array_equal(current_code(page), code)
     assert page.locator(".nbg-latent-points").evaluate(points) != before
     tip = page.locator(".nbg-latent-tip")
-    page.mouse.move(*place(page, 5, opened.codes))
-    expect(tip).to_contain_text(NAMES[found.labels[5]])
+    page.mouse.move(*item_position(page, 5, opened.codes))
+    expect(tip).to_contain_text(CLASS_NAMES[found.labels[5]])
     with torch.inference_mode():
         item = weights.encoder(torch.from_numpy(found.images[3:4])).numpy().ravel()
     np.testing.assert_allclose(opened.codes[3], item, **TOLERANCE)
 
 
-def test_without_data_the_way_back_is_the_input_as_it_was(show: Callable[..., Views]) -> None:
+def test_without_data_the_way_back_is_the_input_as_it_was(show: Callable[..., ViewsPage]) -> None:
     code = np.zeros(16, np.float32)
-    views = workbench(show, latent=Latent("encoder.6", code=code))
+    views = open_workbench(show, latent=Latent("encoder.6", code=code))
     views.page.get_by_role("button", name="Back to data").click()
-    expect(views.page.locator(RING)).to_have_count(0)
+    expect(views.page.locator(PAD)).to_have_count(0)
     assert views.get("source") is None
 
 
-def test_the_ring_moves_by_mouse_and_the_decoder_draws_that_very_code(
-    show: Callable[..., Views],
+def test_the_pad_moves_by_mouse_and_the_decoder_draws_that_very_code(
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
     box = page.locator(PLANE).bounding_box()
     assert box is not None
-    before = code_of(page)
+    before = current_code(page)
     page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
     page.mouse.down()
-    first = moved(page, before)
+    first = changed_code(page, before)
     page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.3 * box["height"], steps=3)
     page.mouse.up()
-    second = moved(page, first)
+    second = changed_code(page, first)
     for code in (first, second):
         # On the plane: its two coordinates are all that it differs from the mean by.
         mean = found.codes.mean(0)
-        assert np.linalg.norm(on_plane(code)) == pytest.approx(
+        assert np.linalg.norm(plane_coordinates(code)) == pytest.approx(
             float(np.linalg.norm(code - mean)), rel=1e-4
         )
-    assert (on_plane(second) - on_plane(first) < 0).all(), "left and down"
-    np.testing.assert_allclose(output(page), decoded(found.model, second), **TOLERANCE)
+    assert (plane_coordinates(second) - plane_coordinates(first) < 0).all(), "left and down"
+    np.testing.assert_allclose(read_output(page), decode(found.model, second), **TOLERANCE)
     page.wait_for_function(
-        "() => views.state.source.value.code.join() === views.state.code.value.join()"
+        "() => views.state.source.value.code.join() === views.state.latentCode.value.join()"
     )  # Python is told a moment later
-    ring = page.locator(RING)
+    ring = page.locator(PAD)
     assert "near" in (ring.get_attribute("aria-valuetext") or "")
 
 
 def test_a_click_on_a_point_decodes_that_item_and_hovering_shows_it(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
-    points = np.array([place(page, item) for item in range(32)])
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
+    points = np.array([item_position(page, item) for item in range(32)])
     apart = [np.sort(np.linalg.norm(points - one, axis=1))[1] for one in points]
     item = int(np.argmax(apart))
-    before = code_of(page)
+    before = current_code(page)
     page.mouse.move(*points[item])
     tip = page.locator(".nbg-latent-tip")
-    expect(tip).to_contain_text(f"{NAMES[found.labels[item]]}, item {item}")
-    small = pixels(tip.locator("canvas"))[..., 0]
+    expect(tip).to_contain_text(f"{CLASS_NAMES[found.labels[item]]}, item {item}")
+    small = canvas_pixels(tip.locator("canvas"))[..., 0]
     np.testing.assert_allclose(small, found.images[item, 0] * 255, atol=1)
     page.mouse.click(*points[item])
-    known = latents_of(item)
-    np.testing.assert_array_equal(moved(page, before), known)
+    known = item_code(item)
+    np.testing.assert_array_equal(changed_code(page, before), known)
     np.testing.assert_allclose(known, found.codes[item], rtol=1e-4, atol=2e-5)
-    np.testing.assert_allclose(output(page), decoded(found.model, known), **TOLERANCE)
+    np.testing.assert_allclose(read_output(page), decode(found.model, known), **TOLERANCE)
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("off this plane")
     # What is told of a point in the middle, where there is least room on either side.
     page.set_viewport_size({"width": 848, "height": 1500})
-    views.quiet()
+    views.wait_idle()
     box = page.locator(".nbg-latent-plane").bounding_box()
     assert box is not None
-    across = np.array([place(page, item)[0] for item in range(32)]) - box["x"]
-    letters = [len(NAMES[label]) for label in found.labels]
+    across = np.array([item_position(page, item)[0] for item in range(32)]) - box["x"]
+    letters = [len(CLASS_NAMES[label]) for label in found.labels]
     room = np.maximum(across, box["width"] - across) - 7 * np.array(letters)
-    page.mouse.move(*place(page, int(np.argmin(room))))
+    page.mouse.move(*item_position(page, int(np.argmin(room))))
     expect(tip).to_be_visible()
-    assert faults(page) == []
+    assert layout_faults(page) == []
 
 
-def test_arrows_move_the_ring_by_steps_and_with_shift_by_ten(show: Callable[..., Views]) -> None:
-    views = workbench(show)
+def test_arrows_move_the_pad_by_steps_and_with_shift_by_ten(show: Callable[..., ViewsPage]) -> None:
+    views = open_workbench(show)
     page = views.page
-    page.locator(RING).focus()
-    tab, before = views.get("tab"), code_of(page)
+    page.locator(PAD).focus()
+    tab, before = views.get("tab"), current_code(page)
     page.keyboard.press("Home")
-    home = moved(page, before)
-    np.testing.assert_allclose(on_plane(home), 0, atol=1e-4)
+    home = changed_code(page, before)
+    np.testing.assert_allclose(plane_coordinates(home), 0, atol=1e-4)
     steps = {}
     for key in ("ArrowRight", "Shift+ArrowRight", "ArrowUp", "Shift+ArrowDown"):
-        start = code_of(page)
+        start = current_code(page)
         page.keyboard.press(key)
-        steps[key] = on_plane(moved(page, start)) - on_plane(start)
+        steps[key] = plane_coordinates(changed_code(page, start)) - plane_coordinates(start)
     assert steps["ArrowRight"][0] > 0 and abs(steps["ArrowRight"][1]) < 1e-4
     np.testing.assert_allclose(steps["Shift+ArrowRight"], 10 * steps["ArrowRight"], atol=1e-3)
     np.testing.assert_allclose(steps["Shift+ArrowDown"], -10 * steps["ArrowUp"], atol=1e-3)
     assert views.get("tab") == tab and views.get("selected") is None, "the arrows are the ring's"
-    ring = page.locator(RING)
-    assert number(ring.get_attribute("aria-valuenow") or "") == pytest.approx(
-        on_plane(code_of(page))[0], abs=2e-3
+    ring = page.locator(PAD)
+    assert parse_number(ring.get_attribute("aria-valuenow") or "") == pytest.approx(
+        plane_coordinates(current_code(page))[0], abs=2e-3
     )
     assert (ring.get_attribute("aria-valuetext") or "").startswith("PC 1 ")
 
 
 def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
     slider = page.get_by_role("slider", name="Number 13", exact=True)
-    before = code_of(page)
+    before = current_code(page)
     slider.focus()
     page.keyboard.press("ArrowRight")
-    after = moved(page, before)
+    after = changed_code(page, before)
     assert np.flatnonzero(after != before).tolist() == [13] and after[13] > before[13]
-    np.testing.assert_allclose(output(page), decoded(found.model, after), **TOLERANCE)
+    np.testing.assert_allclose(read_output(page), decode(found.model, after), **TOLERANCE)
     slider.dblclick()
-    page.wait_for_function("() => views.state.code.value?.[13] === 0")
+    page.wait_for_function("() => views.state.latentCode.value?.[13] === 0")
     row = page.locator(".nbg-latent-number", has=slider)
     expect(row.locator("output")).to_have_text("0")
     low, high = (float(slider.get_attribute(end) or "nan") for end in ("min", "max"))
@@ -295,30 +309,30 @@ def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
     assert low == pytest.approx(min(mean - 3 * std, before[13]), rel=1e-3)
 
 
-def cell(page: Page, column: int, row: int) -> np.ndarray:
+def grid_cell(page: Page, column: int, row: int) -> np.ndarray:
     """A cell's picture in the grid, 28×28."""
-    whole = pixels(page.locator(GRID))[..., 0]
+    whole = canvas_pixels(page.locator(GRID_CANVAS))[..., 0]
     return whole[28 * row : 28 * row + 28, 28 * column : 28 * column + 28]
 
 
 def test_the_grid_has_what_pytorch_makes_of_each_point_of_the_plane(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
-    page.wait_for_function(DONE)
-    shown = output(page)
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
+    page.wait_for_function(IS_GRID_DONE)
+    shown = read_output(page)
     runs = page.evaluate("() => views.calls.runs")
     grid = page.locator(".nbg-latent-cells").bounding_box()
     assert grid is not None
     for column, row in ((0, 0), (5, 2), (7, 7)):
-        before = code_of(page)
+        before = current_code(page)
         at = ((column + 0.5) / 8, (row + 0.5) / 8)
         page.mouse.click(grid["x"] + at[0] * grid["width"], grid["y"] + at[1] * grid["height"])
-        code = moved(page, before)
-        expected = decoded(found.model, code)[0, 0] * 255
-        np.testing.assert_allclose(cell(page, column, row), expected, atol=1.01)
-        np.testing.assert_allclose(output(page)[0, 0] * 255, expected, atol=1e-2)
+        code = changed_code(page, before)
+        expected = decode(found.model, code)[0, 0] * 255
+        np.testing.assert_allclose(grid_cell(page, column, row), expected, atol=1.01)
+        np.testing.assert_allclose(read_output(page)[0, 0] * 255, expected, atol=1e-2)
         mark = page.locator(".nbg-latent-cell")
         style = mark.get_attribute("style") or ""
         assert f"left: {100 * column / 8:g}%" in style and f"top: {100 * row / 8:g}%" in style
@@ -328,133 +342,135 @@ def test_the_grid_has_what_pytorch_makes_of_each_point_of_the_plane(
 
 
 def test_a_plane_that_comes_again_is_kept_and_a_bend_draws_it_anew(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
-    page.wait_for_function(DONE)
-    first = pixels(page.locator(GRID))
-    axes(page, "Between two pictures")
-    page.wait_for_function(f"() => !({DONE})()")
-    page.wait_for_function(DONE)
-    assert (pixels(page.locator(GRID)) != first).any()
-    axes(page, "PCA 1, 2")
-    assert page.evaluate(DONE)
-    np.testing.assert_array_equal(pixels(page.locator(GRID)), first)
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
+    page.wait_for_function(IS_GRID_DONE)
+    first = canvas_pixels(page.locator(GRID_CANVAS))
+    choose_axes(page, "Between two pictures")
+    page.wait_for_function(f"() => !({IS_GRID_DONE})()")
+    page.wait_for_function(IS_GRID_DONE)
+    assert (canvas_pixels(page.locator(GRID_CANVAS)) != first).any()
+    choose_axes(page, "PCA 1, 2")
+    assert page.evaluate(IS_GRID_DONE)
+    np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS)), first)
     bend = {
         "layer": "encoder.6", "name": "add", "transform": "add", "parameters": [2.0],
         "channels": [3], "mix": 1, "enabled": True, "source": "", "names": [], "array": "",
         "frozen": False, "skips": False,
     }  # fmt: skip
-    views.set(edited={"edits": [bend], "weights": 0})
-    page.wait_for_function(f"() => !({DONE})()")
-    page.wait_for_function(DONE)
-    before = code_of(page)
+    views.set(presentEdits={"edits": [bend], "weights": 0})
+    page.wait_for_function(f"() => !({IS_GRID_DONE})()")
+    page.wait_for_function(IS_GRID_DONE)
+    before = current_code(page)
     grid = page.locator(".nbg-latent-cells").bounding_box()
     assert grid is not None
     page.mouse.click(grid["x"] + 2, grid["y"] + 2)
-    code = moved(page, before)
+    code = changed_code(page, before)
     code[3] += 2
-    expected = decoded(found.model, code)[0, 0] * 255
-    np.testing.assert_allclose(cell(page, 0, 0), expected, atol=1.01)
-    np.testing.assert_allclose(output(page)[0, 0] * 255, expected, atol=1e-2)
+    expected = decode(found.model, code)[0, 0] * 255
+    np.testing.assert_allclose(grid_cell(page, 0, 0), expected, atol=1.01)
+    np.testing.assert_allclose(read_output(page)[0, 0] * 255, expected, atol=1e-2)
 
 
-@pytest.mark.usefixtures("own_page")
+@pytest.mark.usefixtures("fresh_page")
 def test_a_grid_that_begins_anew_while_it_is_decoded_ends_with_the_same_pictures(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
-    views = workbench(show)
+    views = open_workbench(show)
     page = views.page
-    page.wait_for_function(DONE)
-    first = pixels(page.locator(GRID))
+    page.wait_for_function(IS_GRID_DONE)
+    first = canvas_pixels(page.locator(GRID_CANVAS))
     page.clock.install()
-    page.evaluate(SLOW)
-    views.set(edited={"edits": [], "weights": 1})  # all of it is decoded once more
+    page.evaluate(SLOW_DECODING)
+    views.set(presentEdits={"edits": [], "weights": 1})  # all of it is decoded once more
     for light in (False, True, False, True):
-        page.wait_for_function(BEGUN, polling=20)
+        page.wait_for_function(IS_GRID_STARTED, polling=20)
         page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
     begun = page.evaluate("() => performance.now()")
     page.evaluate("() => { views.slow = 0; }")
-    page.wait_for_function(DONE, polling=100)
-    np.testing.assert_array_equal(pixels(page.locator(GRID)), first)
+    page.wait_for_function(IS_GRID_DONE, polling=100)
+    np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS)), first)
     # Ten seconds after all that: what it was decoded by is in use, and not given up.
     passed = page.evaluate("() => performance.now()") - begun
     page.clock.fast_forward(max(0, round(9_000 - passed)))
     page.evaluate("() => { views.slow = 100; }")
-    axes(page, "Between two pictures")
-    page.wait_for_function(BEGUN, polling=20)
+    choose_axes(page, "Between two pictures")
+    page.wait_for_function(IS_GRID_STARTED, polling=20)
     page.clock.run_for(2_000)
     page.evaluate("() => { views.slow = 0; }")
-    page.wait_for_function(DONE, polling=100)
+    page.wait_for_function(IS_GRID_DONE, polling=100)
 
 
-def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., Views]) -> None:
-    views = workbench(show)
-    page, found = views.page, fashion()
-    axes(page, "Units")
+def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., ViewsPage]) -> None:
+    views = open_workbench(show)
+    page, found = views.page, trained_fashion()
+    choose_axes(page, "Units")
     page.get_by_label("Number across").fill("4")
     page.get_by_label("Number up").fill("9")
     page.get_by_label("Number up").blur()
-    before = code_of(page)
+    before = current_code(page)
     box = page.locator(PLANE).bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 0.93 * box["width"], box["y"] + 0.06 * box["height"])
-    after = moved(page, before)
+    after = changed_code(page, before)
     assert set(np.flatnonzero(after != before)) <= {4, 9}
     assert after[4] > before[4] and after[9] > before[9]
-    axes(page, "Between two pictures")
+    choose_axes(page, "Between two pictures")
     end = page.locator(".nbg-latent-end").nth(1)
     expect(end).to_contain_text("item 1")
     end.get_by_role("button").click()
-    before = code_of(page)
+    before = current_code(page)
     # A point of the plane that it shows now: that of picture 0 is at 0, 0, the ring's Home.
-    page.locator(RING).focus()
+    page.locator(PAD).focus()
     page.keyboard.press("Home")
-    home = moved(page, before)
+    home = changed_code(page, before)
     np.testing.assert_allclose(home, found.codes[0], rtol=1e-4, atol=1e-4)
     expect(end.get_by_role("button")).to_have_attribute("aria-pressed", "true")
-    ring = page.locator(RING).bounding_box()
+    ring = page.locator(PAD).bounding_box()
     assert ring is not None
 
 
-@pytest.mark.usefixtures("own_page")
-def test_an_orbit_goes_around_until_somebody_takes_the_ring(show: Callable[..., Views]) -> None:
-    views = workbench(show)
+@pytest.mark.usefixtures("fresh_page")
+def test_an_orbit_goes_around_until_somebody_takes_the_ring(show: Callable[..., ViewsPage]) -> None:
+    views = open_workbench(show)
     page = views.page
     button = page.locator(".nbg-latent-decoded button").first
     expect(button).to_have_text("Orbit")
     button.click()
     expect(button).to_have_text("Stop")
-    seen = {tuple(moved(page, code_of(page), rests=False).round(3)) for _ in range(5)}
+    seen = {tuple(changed_code(page, current_code(page), rests=False).round(3)) for _ in range(5)}
     assert len(seen) > 3
-    page.locator(RING).focus()
+    page.locator(PAD).focus()
     page.keyboard.press("ArrowLeft")
     expect(button).to_have_text("Orbit")
-    still = code_of(page)
+    still = current_code(page)
     page.wait_for_timeout(200)
-    np.testing.assert_array_equal(code_of(page), still)
+    np.testing.assert_array_equal(current_code(page), still)
     # With little motion a click is a step.
     page.emulate_media(reduced_motion="reduce")
     button.click()
-    stepped = moved(page, still)
+    stepped = changed_code(page, still)
     expect(button).to_have_text("Orbit")
     page.wait_for_timeout(150)
-    np.testing.assert_array_equal(code_of(page), stepped)
+    np.testing.assert_array_equal(current_code(page), stepped)
 
 
-def test_without_data_there_are_units_and_sliders_alone(show: Callable[..., Views]) -> None:
-    views = workbench(show, latent=Latent("encoder.6", code=np.arange(16) / 4))
-    page, found = views.page, fashion()
-    np.testing.assert_allclose(output(page), decoded(found.model, np.arange(16) / 4), **TOLERANCE)
+def test_without_data_there_are_units_and_sliders_alone(show: Callable[..., ViewsPage]) -> None:
+    views = open_workbench(show, latent=Latent("encoder.6", code=np.arange(16) / 4))
+    page, found = views.page, trained_fashion()
+    np.testing.assert_allclose(
+        read_output(page), decode(found.model, np.arange(16) / 4), **TOLERANCE
+    )
     expect(page.locator(".nbg-latent-axes button")).to_have_count(1)
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text(
         'Latent("encoder.6", data=images)'
     )
-    expect(page.locator(RING)).to_have_attribute(
+    expect(page.locator(PAD)).to_have_attribute(
         "aria-label", "Code on the plane of Unit 0 and Unit 1"
     )
-    page.wait_for_function(DONE)
+    page.wait_for_function(IS_GRID_DONE)
     button = page.get_by_role("button", name="Back to data")
     button.click()
     assert views.get("source") is None
@@ -463,26 +479,26 @@ def test_without_data_there_are_units_and_sliders_alone(show: Callable[..., View
 
 @pytest.mark.parametrize("light", [True, False])
 def test_it_is_legible_at_every_width_in_both_themes(
-    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]], light: bool
+    show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]], light: bool
 ) -> None:
-    views = workbench(show, 848)
+    views = open_workbench(show, 848)
     page = views.page
     page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", light)
     for width in (420, 1200):
         # All of it is in sight: a mouse reaches nothing else.
         page.set_viewport_size({"width": width, "height": 2600 if width < 520 else 1500})
         for name in ("Between two pictures", "Units", "PCA 1, 2"):
-            axes(page, name)
-            views.quiet()
-            assert page.evaluate(CLIPPED) == []
-            small = narrow_targets(page.locator(".nbg-latent button")) if width < 520 else []
+            choose_axes(page, name)
+            views.wait_idle()
+            assert page.evaluate(CLIPPED_ELEMENTS) == []
+            small = small_buttons(page.locator(".nbg-latent button")) if width < 520 else []
             assert small == []
     for name in ("Between two pictures", "Units", "PCA 1, 2"):
-        axes(page, name)
-        assert unreadable(page, swept_widths(*((620, 768) if light else (848,)))) == {}, name
+        choose_axes(page, name)
+        assert faults_by_width(page, sweep_widths(*((620, 768) if light else (848,)))) == {}, name
     if not light:
         return
-    assert_found(
+    assert_detected(
         page,
         {
             ".nbg-latent-name { top: 60px !important }": "over each other",
@@ -493,9 +509,9 @@ def test_it_is_legible_at_every_width_in_both_themes(
     )
 
 
-def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., Views]) -> None:
+def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., ViewsPage]) -> None:
     for width, height in ((848, 24), (420, 40)):
-        page = workbench(show, width).page
+        page = open_workbench(show, width).page
         # As in the drawer, whose labels are laid out side by side.
         page.evaluate("() => document.querySelector('.nbg-latent').parentElement.classList"
                       ".add('nbg-drawer')")  # fmt: skip
@@ -504,7 +520,7 @@ def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., View
         assert len(tops) == 16
         np.testing.assert_allclose(np.diff(tops), height, atol=0.5)
         # The longest that `short` writes is whole, and nothing is to be scrolled to the side.
-        page.evaluate("() => { views.state.code.value = Array(16).fill(-0.00741); }")
+        page.evaluate("() => { views.state.latentCode.value = Array(16).fill(-0.00741); }")
         expect(page.locator(".nbg-latent-number output").first).to_have_text("−0.0074")
         wide = page.locator(".nbg-latent-sliders, .nbg-latent-number > output").evaluate_all(
             "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
@@ -512,18 +528,20 @@ def test_each_number_has_a_row_of_its_own_in_the_drawer(show: Callable[..., View
         assert wide == 0
 
 
-def narrow_targets(buttons: Locator) -> list[str]:
+def small_buttons(buttons: Locator) -> list[str]:
     boxes = [(one.inner_text(), one.bounding_box()) for one in buttons.all()]
     return [text for text, box in boxes if box is not None and box["height"] < 40]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_it_breaks_no_serious_rule_of_accessibility(show: Callable[..., Views], theme: str) -> None:
-    views = workbench(show)
+def test_it_breaks_no_serious_rule_of_accessibility(
+    show: Callable[..., ViewsPage], theme: str
+) -> None:
+    views = open_workbench(show)
     page = views.page
-    page.add_script_tag(path=str(AXE))
+    page.add_script_tag(path=str(AXE_SCRIPT))
     page.evaluate("light => { document.body.dataset.jpThemeLight = light; }", theme == "light")
     for name in ("Between two pictures", "Units", "PCA 1, 2"):
-        axes(page, name)
-        views.quiet()
+        choose_axes(page, name)
+        views.wait_idle()
         assert axe_faults(page, theme) == []

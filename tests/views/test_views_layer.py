@@ -11,10 +11,10 @@ from torch import nn
 
 import nbglcnn
 from nbglcnn import Plan
-from views_page import CLIPPED, Views, number, pixels
+from views_page import CLIPPED_ELEMENTS, ViewsPage, canvas_pixels, parse_number
 
 
-class Marked(nn.Module):
+class ChannelStates(nn.Module):
     """Channels that are dead, saturated at either end, and neither; and a layer of three."""
 
     def __init__(self) -> None:
@@ -35,10 +35,10 @@ class Marked(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def marked() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
+def channel_states() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
     """The Plan, its input, and every layer's first image."""
     torch.manual_seed(3)
-    model, x = Marked().eval(), torch.randn(2, 1, 12, 14)
+    model, x = ChannelStates().eval(), torch.randn(2, 1, 12, 14)
     plan = nbglcnn.compile(model, x)
     session = nbglcnn.Session(plan)
     session.run(x.numpy())
@@ -47,32 +47,32 @@ def marked() -> tuple[Plan, np.ndarray, dict[str, np.ndarray]]:
     return plan, x.numpy(), values
 
 
-def shown(views: Views) -> list[int]:
+def shown_channels(views: ViewsPage) -> list[int]:
     """The channels of the grid, in its order."""
     captions = views.page.locator(".nbg-grid .nbg-cell-caption > :first-child")
     return [int(text) for text in captions.all_inner_texts()]
 
 
 def test_channels_stand_by_their_likeness_to_the_selected_one(
-    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+    show: Callable[..., ViewsPage], channel_states: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:
-    plan, x, values = marked
+    plan, x, values = channel_states
     views = show(plan, x)
     maps = values["first"].reshape(6, -1)
     for channel in (3, 5):
         views.open_layer("first", channel)
         views.page.get_by_label("Sort").select_option("similarity")
-        views.quiet()
+        views.wait_idle()
         cosine = maps @ maps[channel] / np.linalg.norm(maps, axis=1) / np.linalg.norm(maps[channel])
-        assert shown(views) == list(np.argsort(-cosine, kind="stable"))
-        assert shown(views)[0] == channel
+        assert shown_channels(views) == list(np.argsort(-cosine, kind="stable"))
+        assert shown_channels(views)[0] == channel
     expect(views.page.locator(".nbg-inspector h3")).to_contain_text("first by similarity")
 
 
 def test_dead_and_saturated_channels_are_marked_and_picked_out(
-    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+    show: Callable[..., ViewsPage], channel_states: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:
-    plan, x, _ = marked
+    plan, x, _ = channel_states
     views = show(plan, x)
     views.open_layer("sigmoid", 3)
     caption = views.page.locator(".nbg-grid .nbg-cell-caption")
@@ -81,11 +81,11 @@ def test_dead_and_saturated_channels_are_marked_and_picked_out(
     assert all("sat" not in caption.nth(k).inner_text() for k in range(2, 6))
     which = views.page.get_by_label(re.compile("^Show"))
     which.select_option("sat")
-    assert shown(views) == [0, 1]
+    assert shown_channels(views) == [0, 1]
     which.select_option("live")
-    assert shown(views) == [2, 3, 4, 5]
+    assert shown_channels(views) == [2, 3, 4, 5]
     which.select_option("dead")
-    assert shown(views) == []
+    assert shown_channels(views) == []
     expect(views.page.locator(".nbg-main")).to_contain_text("No channel of this picture is")
     views.open_layer("relu")
     expect(caption.nth(1)).to_have_text("1dead")
@@ -95,9 +95,9 @@ def test_dead_and_saturated_channels_are_marked_and_picked_out(
 
 
 def test_a_sequential_map_goes_from_minus_to_plus_when_asked(
-    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+    show: Callable[..., ViewsPage], channel_states: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:
-    plan, x, values = marked
+    plan, x, values = channel_states
     views = show(plan, x)
     views.open_layer("second", 0)
     around = views.page.get_by_role("checkbox", name="± around zero")
@@ -110,12 +110,14 @@ def test_a_sequential_map_goes_from_minus_to_plus_when_asked(
     grid = views.page.locator(".nbg-grid canvas").first
     for symmetric in (False, True):
         around.set_checked(symmetric)
-        views.quiet()
+        views.wait_idle()
         most = max(abs(low), abs(high))
         ends = (-most, most) if symmetric else (low, high)
-        assert [number(text) for text in legend.all_inner_texts()] == pytest.approx(ends, rel=0.02)
+        assert [parse_number(text) for text in legend.all_inner_texts()] == pytest.approx(
+            ends, rel=0.02
+        )
         _, height, width = values["second"].shape
-        colours = pixels(grid)
+        colours = canvas_pixels(grid)
         scale = colours.shape[0] // height
         corner = colours[scale // 2 : height * scale : scale, scale // 2 : width * scale : scale, 0]
         grey = 255 * (values["second"][0] - ends[0]) / (ends[1] - ends[0])
@@ -123,15 +125,15 @@ def test_a_sequential_map_goes_from_minus_to_plus_when_asked(
 
 
 def test_three_channels_are_also_one_picture_of_colours(
-    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+    show: Callable[..., ViewsPage], channel_states: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:
-    plan, x, values = marked
+    plan, x, values = channel_states
     views = show(plan, x)
     views.open_layer("second")
-    views.quiet()
+    views.wait_idle()
     picture = views.page.get_by_role("img", name="as red, green and blue")
     maps = values["second"]
-    colours = pixels(picture)
+    colours = canvas_pixels(picture)
     scale = colours.shape[0] // maps.shape[1]
     low, high = maps.min(), maps.max()
     expected = 255 * (maps - low) / (high - low)
@@ -142,9 +144,9 @@ def test_three_channels_are_also_one_picture_of_colours(
 
 
 def test_up_to_four_channels_stand_beside_each_other(
-    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+    show: Callable[..., ViewsPage], channel_states: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:
-    plan, x, _ = marked
+    plan, x, _ = channel_states
     views = show(plan, x)
     views.open_layer("first", 2)
     frames = views.page.locator(".nbg-grid .nbg-frame")
@@ -153,15 +155,15 @@ def test_up_to_four_channels_stand_beside_each_other(
     expect(large).to_have_count(2)
     for k in (5, 3, 0):
         frames.nth(k).click(modifiers=["Shift"])
-    assert views.get("compared") == {"layer": "first", "channels": [4, 5, 3, 0]}
-    views.settle()
+    assert views.get("comparedChannels") == {"layer": "first", "channels": [4, 5, 3, 0]}
+    views.wait_drawn()
     labels = [one.get_attribute("aria-label") for one in large.all()]
     assert labels == [f"channel {k} of first" for k in (4, 5, 3, 0)]
     pressed = [one.get_attribute("aria-pressed") for one in frames.all()]
     assert pressed == ["true", "false", "false", "true", "true", "true"]
     frames.nth(5).click(modifiers=["Shift"])
-    assert views.get("compared")["channels"] == [4, 3, 0]
-    assert views.page.evaluate(CLIPPED) == []
+    assert views.get("comparedChannels")["channels"] == [4, 3, 0]
+    assert views.page.evaluate(CLIPPED_ELEMENTS) == []
     frames.nth(1).click()
     expect(large).to_have_count(0)
     assert views.get("selected") == {"layer": "first", "channel": 1}
@@ -169,17 +171,19 @@ def test_up_to_four_channels_stand_beside_each_other(
 
 @pytest.mark.parametrize("by", ["key", "click"])
 def test_the_tooltip_of_the_large_map_goes_with_it(
-    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]], by: str
+    show: Callable[..., ViewsPage],
+    channel_states: tuple[Plan, np.ndarray, dict[str, np.ndarray]],
+    by: str,
 ) -> None:
-    plan, x, values = marked
+    plan, x, values = channel_states
     views = show(plan, x)
     page, tip = views.page, views.page.locator(".nbg-tip")
     views.open_layer("first", 4)
-    views.quiet()
+    views.wait_idle()
     page.locator(".nbg-tabs [aria-selected=true]").focus()
     large = page.locator(".nbg-inspector .nbg-maps")
-    said = views.point(large.locator("canvas"), 2.5 / 14, 3.5 / 12)
-    assert number(said) == pytest.approx(float(values["first"][4, 3, 2]), rel=1e-4)
+    said = views.hover(large.locator("canvas"), 2.5 / 14, 3.5 / 12)
+    assert parse_number(said) == pytest.approx(float(values["first"][4, 3, 2]), rel=1e-4)
     expect(large.locator(".nbg-mark")).to_have_count(1)
     if by == "key":
         page.keyboard.press("Escape")
@@ -191,15 +195,15 @@ def test_the_tooltip_of_the_large_map_goes_with_it(
     expect(tip).to_have_count(0)
 
 
-def test_each_nan_of_the_large_map_is_hatched(show: Callable[..., Views]) -> None:
+def test_each_nan_of_the_large_map_is_hatched(show: Callable[..., ViewsPage]) -> None:
     x = torch.randn(1, 1, 10, 12)
     places = [(0, 0), (4, 7), (9, 11), (4, 8)]
     for y, column in places:
         x[0, 0, y, column] = torch.nan
     views = show(nbglcnn.compile(nn.Sequential(nn.Conv2d(1, 4, 1)).eval(), x), x.numpy())
     views.open_layer("0", 2)
-    views.quiet()
-    picture = pixels(views.page.locator(".nbg-inspector .nbg-maps canvas"))
+    views.wait_idle()
+    picture = canvas_pixels(views.page.locator(".nbg-inspector .nbg-maps canvas"))
     scale = picture.shape[0] // 10
     cells = picture.reshape(10, scale, 12, -1, 3).swapaxes(1, 2)
     for y, column in places:
@@ -209,9 +213,9 @@ def test_each_nan_of_the_large_map_is_hatched(show: Callable[..., Views]) -> Non
 
 
 def test_the_keys_are_listed(
-    show: Callable[..., Views], marked: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
+    show: Callable[..., ViewsPage], channel_states: tuple[Plan, np.ndarray, dict[str, np.ndarray]]
 ) -> None:
-    views = show(*marked[:2])
+    views = show(*channel_states[:2])
     tab = views.get("tab")
     views.page.locator(".nbg-picture").first.focus()
     views.page.keyboard.press("?")

@@ -11,14 +11,22 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from legible import NETWORKS, WIDTHS, assert_found, faults, network, still, views_of
 from nbglcnn.features.edits.records import Edit
-from sourced import Sourced
+from readability import (
+    NETWORKS,
+    WIDTHS,
+    assert_detected,
+    compile_network,
+    layout_faults,
+    views_of,
+    wait_page_drawn,
+)
+from sources_page import SourcesPage
 from viewer_models import autoencoder, pictures
-from views_page import Views, number
+from views_page import ViewsPage, parse_number
 
 # A part of the sweep: of some networks, the views whose names match, at some widths.
-SPREAD = {
+SAMPLE_WIDTHS = {
     "autoencoder": (
         "graph|profile|explain of (encoder.4|decoder.0)|filters of decoder.0",
         (620, 1120),
@@ -34,111 +42,111 @@ SPREAD = {
 @pytest.mark.timeout(900)  # in full
 @pytest.mark.parametrize("name", NETWORKS)
 def test_all_can_be_read_at_every_width(
-    show: Callable[..., Views], request: pytest.FixtureRequest, name: str
+    show: Callable[..., ViewsPage], request: pytest.FixtureRequest, name: str
 ) -> None:
-    part, widths = SPREAD.get(name, ("(?!)", ()))
+    part, widths = SAMPLE_WIDTHS.get(name, ("(?!)", ()))
     if request.config.getoption("--sweep"):
         part, widths = ".", WIDTHS
     elif not widths:
         pytest.skip("in `make sweep`")
-    plan, inputs = network(name)
+    plan, inputs = compile_network(name)
     views = show(plan, *inputs)
     found: dict[str, list[str]] = {}
     for view, state in views_of(plan).items():
         for width in widths if re.match(part, view) else ():
             views.page.set_viewport_size({"width": width, "height": 900})
             views.set(**state)
-            still(views)
-            found[f"{view}, {width} px wide"] = faults(views.page)
+            wait_page_drawn(views)
+            found[f"{view}, {width} px wide"] = layout_faults(views.page)
     assert len(found) >= len(widths), "no view has such a name"
     assert {view: these for view, these in found.items() if these} == {}
 
 
 @pytest.mark.parametrize("name", ["autoencoder", "long"])
 def test_the_bar_and_tips_keep_their_names_whole(
-    show: Callable[..., Views], swept_widths: Callable[..., tuple[int, ...]], name: str
+    show: Callable[..., ViewsPage], sweep_widths: Callable[..., tuple[int, ...]], name: str
 ) -> None:
     """With a batch, a source that goes on, a training, bends of a layer, a tip over its maps."""
-    plan, (x,) = network(name)
+    plan, (x,) = compile_network(name)
     views = show(plan, x)
     page = views.page
-    sourced = Sourced(views, plan)
+    sourced = SourcesPage(views, plan)
     layer = plan.layers[1].name
     bend = Edit(layer=layer, name="turned", transform="rotate", parameters=(30,))
     progress = "() => { const p = views.state.progress; p.value = { ...p.value, phase: 'off' }; }"
     for source in (False, True) if name == "autoencoder" else (True,):
         if source:
-            sourced.set("noise")
-            views.set(edited={"edits": [msgspec.to_builtins(bend)], "weights": 0})
+            sourced.set_source("noise")
+            views.set(presentEdits={"edits": [msgspec.to_builtins(bend)], "weights": 0})
             page.evaluate(progress.replace("'off'", "'waiting'"))
-        for width in {*swept_widths(620, 848), 1300}:
+        for width in {*sweep_widths(620, 848), 1300}:
             page.set_viewport_size({"width": width, "height": 900})
-            still(views)
+            wait_page_drawn(views)
             words = page.locator(".nbg-model .nbg-name")
             assert words.evaluate("(one) => one.scrollWidth <= one.clientWidth"), width
-            assert faults(page) == [], width
+            assert layout_faults(page) == [], width
     # At the left and at the right of the Viewer.
-    for width in swept_widths(620):
+    for width in sweep_widths(620):
         page.set_viewport_size({"width": width, "height": 900})
-        still(views)
+        wait_page_drawn(views)
         for canvas, at in (("first", 0.1), ("last", 0.95)):
-            views.point(getattr(page.locator(".nbg-content canvas[data-maps]"), canvas), at, 0.5)
-            assert faults(page) == [], (width, at)
+            views.hover(getattr(page.locator(".nbg-content canvas[data-maps]"), canvas), at, 0.5)
+            assert layout_faults(page) == [], (width, at)
     expect(page.locator(".nbg-tip")).to_be_visible()
-    assert_found(page, {".nbg-tip { width: 40px; overflow: hidden }": "in pieces"}, width=width)
+    assert_detected(page, {".nbg-tip { width: 40px; overflow: hidden }": "in pieces"}, width=width)
 
 
 # As hosts have it for the lists of terms in their texts.
-HOST = "dt { float: left; width: 20%; } dd { width: 80%; margin-left: 20%; }"
+HOST_STYLE = "dt { float: left; width: 20%; } dd { width: 80%; margin-left: 20%; }"
 
 
-def test_the_list_of_keys_can_be_read_in_any_host(show: Callable[..., Views]) -> None:
+def test_the_list_of_keys_can_be_read_in_any_host(show: Callable[..., ViewsPage]) -> None:
     views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
     views.page.get_by_role("button", name="Keys").click()
-    for style in (":root {}", HOST):
+    for style in (":root {}", HOST_STYLE):
         views.page.add_style_tag(content=style)
         for width in WIDTHS:
             views.page.set_viewport_size({"width": width, "height": 900})
-            still(views)
-            assert faults(views.page) == [], (style, width)
+            wait_page_drawn(views)
+            assert layout_faults(views.page) == [], (style, width)
 
 
-def test_what_is_wrong_with_a_view_is_found(show: Callable[..., Views]) -> None:
+def test_what_is_wrong_with_a_view_is_found(show: Callable[..., ViewsPage]) -> None:
     # The measurements themselves, on a page that was broken on purpose.
     x = pictures(3)
     views = show(nbglcnn.compile(autoencoder(3), x), x, width=848)
     views.open_layer("encoder.0", 0)
-    views.set(section="explain")
-    still(views)
-    assert faults(views.page) == []
+    views.set(layerSection="explain")
+    wait_page_drawn(views)
+    assert layout_faults(views.page) == []
     broken = {
         ".nbg-question { font-size: 10px !important }": "letters of 10.0 px",
         ".nbg-asked { width: 14px }": "in pieces of",
         ".nbg-matrix td { font-size: 40px }": "cut off",
         ".nbg-card { margin-top: -60px }": "over ",
         ".nbg-pick canvas { zoom: 0.3 }": "a picture of",
-        ".nbg-over { transform: translateX(400px) }": "a mark outside of",
+        ".nbg-overlay { transform: translateX(400px) }": "a mark outside of",
         ".nbg-index { width: 8px !important; padding: 0 !important }": "cut off",
     }
-    assert_found(views.page, broken)
-    assert faults(views.page) == []
+    assert_detected(views.page, broken)
+    assert layout_faults(views.page) == []
 
 
-CHOSEN = "Shown for channel"
+CHANNEL_LABEL = "Shown for channel"
 
 
 def shown_channel(page: Page) -> int:
-    return int(page.get_by_label(CHOSEN).input_value())
+    return int(page.get_by_label(CHANNEL_LABEL).input_value())
 
 
-def test_the_filter_stays_while_it_slides(show: Callable[..., Views]) -> None:
+def test_the_filter_stays_while_it_slides(show: Callable[..., ViewsPage]) -> None:
     torch.manual_seed(2)
     model, x = nn.Sequential(nn.Conv2d(5, 3, 3, padding=1)).eval(), torch.randn(1, 5, 6, 7)
     views = show(nbglcnn.compile(model, x), x.numpy())
     page = views.page
     views.set(pixel={"height": 6, "width": 7, "y": 0, "x": 0})
     views.open_layer("0", 1)
-    views.set(section="explain")
+    views.set(layerSection="explain")
     expect(page.locator(".nbg-question")).to_contain_text("y 0, x 0 =")
     first = shown_channel(page)
     terms = [
@@ -154,8 +162,8 @@ def test_the_filter_stays_while_it_slides(show: Callable[..., Views]) -> None:
         assert page.get_by_role("table", name="Filter").inner_text() == weights
     expect(page.locator(".nbg-question")).to_contain_text("y 1, x 5 =")
     assert len(most) > 1, "another channel gives most somewhere"
-    page.get_by_label(CHOSEN).fill("4")
-    page.get_by_label(CHOSEN).press("Tab")
+    page.get_by_label(CHANNEL_LABEL).fill("4")
+    page.get_by_label(CHANNEL_LABEL).press("Tab")
     page.get_by_role("button", name="Previous position").click()
     expect(page.locator(".nbg-question")).to_contain_text("y 1, x 4 =")
     assert shown_channel(page) == 4
@@ -165,13 +173,13 @@ def test_the_filter_stays_while_it_slides(show: Callable[..., Views]) -> None:
     assert str(shown_channel(page)) == page.locator("[data-term]").first.get_attribute("data-term")
 
 
-def test_a_slider_scrubs_through_all_positions(show: Callable[..., Views]) -> None:
+def test_a_slider_scrubs_through_all_positions(show: Callable[..., ViewsPage]) -> None:
     model, x = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)).eval(), torch.randn(1, 1, 6, 7)
     views = show(nbglcnn.compile(model, x), x.numpy())
     page = views.page
     views.set(pixel={"height": 6, "width": 7, "y": 2, "x": 3})
     views.open_layer("0", 0)
-    views.set(section="explain")
+    views.set(layerSection="explain")
     slider = page.get_by_role("slider", name="Position of the filter")
     expect(slider).to_have_value("17")
     expect(slider).to_have_attribute("aria-valuetext", "y 2, x 3, position 18 of 42")
@@ -183,7 +191,7 @@ def test_a_slider_scrubs_through_all_positions(show: Callable[..., Views]) -> No
     assert views.get("selected")["layer"] == "0", "the arrows were the slider's"
 
 
-def test_negative_outputs_grow_to_the_left(show: Callable[..., Views]) -> None:
+def test_negative_outputs_grow_to_the_left(show: Callable[..., ViewsPage]) -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Flatten(), nn.Linear(50, 4))
     with torch.no_grad():
         model[2].weight.zero_()
@@ -198,30 +206,32 @@ def test_negative_outputs_grow_to_the_left(show: Callable[..., Views]) -> None:
         bar = row.locator(".nbg-top-bar").bounding_box()
         assert track is not None and bar is not None
         ends = np.array([bar["x"], bar["x"] + bar["width"]]) - track["x"]
-        found[number(row.locator("strong").inner_text())] = ends / track["width"]
+        found[parse_number(row.locator("strong").inner_text())] = ends / track["width"]
     for value, ends in found.items():
         expected = sorted(((min(value, 0) + 2) / 5, (max(value, 0) + 2) / 5))
         np.testing.assert_allclose(ends, expected, atol=0.02, err_msg=str(value))
 
 
-def focused(page: Page) -> str:
+def focused_layer(page: Page) -> str:
     return str(page.evaluate("() => document.activeElement.closest('[data-layer]')?.dataset.layer"))
 
 
 @pytest.mark.parametrize("form", ["strip", "graph"])
-def test_the_focus_goes_from_the_finder_to_the_layer(show: Callable[..., Views], form: str) -> None:
+def test_the_focus_goes_from_the_finder_to_the_layer(
+    show: Callable[..., ViewsPage], form: str
+) -> None:
     views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
     page = views.page
-    views.set(form=form)
+    views.set(networkLayout=form)
     page.get_by_role("button", name=form.title(), pressed=True).wait_for()
-    views.quiet()  # a picture that is drawn anew while the key comes would lose it
+    views.wait_idle()  # a picture that is drawn anew while the key comes would lose it
     page.locator(".nbg-picture").first.press("/")
     field = page.get_by_label("Find a layer")
     expect(field).to_be_focused()
     page.keyboard.type("decoder.2")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.activeElement.matches('.nbg-picture')")
-    assert focused(page) == views.get("selected")["layer"] == "decoder.2"
+    assert focused_layer(page) == views.get("selected")["layer"] == "decoder.2"
     expect(field).to_have_value("")
     page.keyboard.press("ArrowLeft")
     assert views.get("selected")["layer"] != "decoder.2", "the arrows go on from there"
@@ -239,12 +249,12 @@ def test_the_focus_goes_from_the_finder_to_the_layer(show: Callable[..., Views],
 
 
 def test_the_focus_that_follows_an_arrow_does_not_come_after_the_next_key(
-    show: Callable[..., Views],
+    show: Callable[..., ViewsPage],
 ) -> None:
     views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
     page = views.page
-    views.set(form="strip")
-    views.quiet()
+    views.set(networkLayout="strip")
+    views.wait_idle()
     page.locator(".nbg-picture").first.focus()
     page.evaluate(
         """async () => {
@@ -258,7 +268,7 @@ def test_the_focus_that_follows_an_arrow_does_not_come_after_the_next_key(
     expect(page.get_by_label("Find a layer")).to_be_focused()
 
 
-def test_arrows_on_the_tabs_go_to_the_tabs_beside(show: Callable[..., Views]) -> None:
+def test_arrows_on_the_tabs_go_to_the_tabs_beside(show: Callable[..., ViewsPage]) -> None:
     views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
     page = views.page
     views.set(selected={"layer": "encoder.2", "channel": None})
@@ -274,21 +284,30 @@ def test_arrows_on_the_tabs_go_to_the_tabs_beside(show: Callable[..., Views]) ->
     expect(page.locator("[role=tab][tabindex='0']")).to_have_count(1)
 
 
-def test_a_time_with_building_shaders_is_not_told_as_a_runs(show: Callable[..., Views]) -> None:
+def test_a_time_with_building_shaders_is_not_told_as_a_runs(show: Callable[..., ViewsPage]) -> None:
     views = show(nbglcnn.compile(autoencoder(3), pictures(3)), pictures(3))
     status = views.page.locator(".nbg-status")
-    run = {"ms": 588, "clock": "fence", "passes": 9, "builds": True, "alone": False, "sequence": 9}
-    views.set(run=run, timed=None)
+    run = {
+        "ms": 588,
+        "clock": "fence",
+        "passes": 9,
+        "hasBuiltPipelines": True,
+        "isExclusive": False,
+        "sequence": 9,
+    }
+    views.set(run=run, timedRun=None)
     expect(status).to_contain_text("first run: building shaders")
     expect(status).not_to_contain_text(" ms")
-    views.set(tab="profile", profile=None, session=None)
+    views.set(tab="profile", layerTimes=None, session=None)
     expect(views.page.locator(".nbg-profile")).not_to_contain_text("588")
-    views.set(timed={**run, "ms": 1.26, "builds": False, "alone": True})
+    views.set(timedRun={**run, "ms": 1.26, "hasBuiltPipelines": False, "isExclusive": True})
     expect(status.locator("strong").first).to_have_text("1.3 ms")
     expect(status).not_to_contain_text("building")
 
 
-def test_layers_that_add_up_to_more_than_a_run_are_explained(show: Callable[..., Views]) -> None:
+def test_layers_that_add_up_to_more_than_a_run_are_explained(
+    show: Callable[..., ViewsPage],
+) -> None:
     plan = nbglcnn.compile(autoencoder(3), pictures(3))
     views = show(plan, pictures(3))
     views.set(tab="profile")
@@ -297,10 +316,11 @@ def test_layers_that_add_up_to_more_than_a_run_are_explained(show: Callable[...,
     line = page.locator(".nbg-profile p").first
     for each, words in ((2.0, True), (0.5, False)):
         page.evaluate(
-            "([count, ms]) => { const { profile, run, timed } = views.state;"
-            " run.value = { ...run.value, ms: count, builds: false }; timed.value = null;"
+            "([count, ms]) => { const { layerTimes, run, timedRun } = views.state;"
+            " run.value = { ...run.value, ms: count, hasBuiltPipelines: false };"
+            " timedRun.value = null;"
             " const time = { ms, clock: 'wall', passes: 1, repeats: 1 };"
-            " profile.value = new Map(Array.from({ length: count + 1 }, (_, k) =>"
+            " layerTimes.value = new Map(Array.from({ length: count + 1 }, (_, k) =>"
             " [k < count ? k : -1, time])); }",
             [len(plan.layers), each],
         )

@@ -9,19 +9,19 @@ from PIL import Image
 from playwright.sync_api import expect
 
 import nbglcnn
-from equal import assert_all_equal
+from assertions import assert_all_equal
 from nbglcnn import Preprocess, Session
-from preprocessing import STD, from_tensorflow, residual
-from views_page import Views, number
+from preprocessing import STD, small_resnet, tensorflow_model
+from views_page import ViewsPage, parse_number
 
-Show = Callable[..., Views]
+Show = Callable[..., ViewsPage]
 PICTURE = Image.fromarray(np.random.default_rng(8).integers(0, 256, (18, 14, 3), np.uint8))
-STEPS = Preprocess(range=(0, 255), channels="BGR", mean=(123.5, 7.25, 103), std=57.5)
+PREPROCESS = Preprocess(range=(0, 255), channels="BGR", mean=(123.5, 7.25, 103), std=57.5)
 READ = "k => views.state.session.value.read(k).then((v) => [...v])"
 FORMULAS = ("x · 255", "", "(x − 7.25) / 57.5")
 
 
-def opened(show: Show, model: object, preprocess: Preprocess) -> tuple[Views, dict]:
+def open_views(show: Show, model: object, preprocess: Preprocess) -> tuple[ViewsPage, dict]:
     plan = nbglcnn.compile(model, PICTURE, preprocess=preprocess)
     with Session(plan) as session:
         found = dict(session.run(PICTURE))
@@ -29,7 +29,7 @@ def opened(show: Show, model: object, preprocess: Preprocess) -> tuple[Views, di
 
 
 def test_the_steps_are_a_stage_in_front_and_each_is_explained(show: Show) -> None:
-    views, found = opened(show, residual(), STEPS)
+    views, found = open_views(show, small_resnet(), PREPROCESS)
     page = views.page
     stage = page.get_by_role("button", name="preprocess.range–normalize")
     expect(stage).to_be_visible()
@@ -38,18 +38,18 @@ def test_the_steps_are_a_stage_in_front_and_each_is_explained(show: Show) -> Non
     names = ("preprocess.range", "preprocess.channels", "preprocess.normalize")
     for name, formula in zip(names, FORMULAS, strict=True):
         views.open_layer(name, 1)
-        views.set(section="explain", pixel={"height": 18, "width": 14, "y": 5, "x": 3})
-        views.quiet()
+        views.set(layerSection="explain", pixel={"height": 18, "width": 14, "y": 5, "x": 3})
+        views.wait_idle()
         question = page.locator(".nbg-question")
         expect(question).to_contain_text(f"Why is {name},")
         expect(page.locator(".nbg-layer")).to_contain_text(formula)
         expect(page.locator(".nbg-layer")).not_to_contain_text("apart, by rounding")
-        said = number(question.inner_text().split("=")[-1])
+        said = parse_number(question.inner_text().split("=")[-1])
         assert said == pytest.approx(float(found[name][0, 1, 5, 3]), rel=1e-2)
 
 
 def test_a_page_computes_what_a_session_does(show: Show) -> None:
-    views, found = opened(show, from_tensorflow(), Preprocess(std=STD, layout="NHWC"))
+    views, found = open_views(show, tensorflow_model(), Preprocess(std=STD, layout="NHWC"))
     plan_keys = ["preprocess.normalize", "preprocess.layout", "y"]
     read = {}
     for key in plan_keys:
@@ -57,15 +57,15 @@ def test_a_page_computes_what_a_session_does(show: Show) -> None:
         read[key] = np.array(numbers, np.float32).reshape(found[key].shape)
     assert_all_equal(read, {key: found[key] for key in plan_keys})
     views.open_layer("preprocess.layout")
-    views.set(section="explain")
-    views.quiet()
+    views.set(layerSection="explain")
+    views.wait_idle()
 
 
 def test_grey_is_explained_as_the_sum_that_it_is(show: Show) -> None:
     torch.manual_seed(0)
-    views, _ = opened(show, residual(1), Preprocess(channels="grey", mean=0.5))
+    views, _ = open_views(show, small_resnet(1), Preprocess(channels="grey", mean=0.5))
     for name in ("preprocess.channels", "preprocess.normalize"):
         views.open_layer(name, 0)
-        views.set(section="explain", pixel={"height": 18, "width": 14, "y": 5, "x": 3})
-        views.quiet()
+        views.set(layerSection="explain", pixel={"height": 18, "width": 14, "y": 5, "x": 3})
+        views.wait_idle()
         expect(views.page.locator(".nbg-layer")).to_contain_text("preprocess.channels")

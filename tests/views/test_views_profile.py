@@ -12,13 +12,13 @@ from torch import nn
 import nbglcnn
 from nbglcnn import Plan
 from nbglcnn.lowering.lower import lower
-from recurrent import INPUTS, leaky
-from views_page import CLIPPED, PARITY, Views, number
+from recurrent import INPUTS, leaky_integrator
+from views_page import CLIPPED_ELEMENTS, PARITY_STATE, ViewsPage, parse_number
 
 COLUMNS = ("ms", "parameters", "macs", "bytes")
 
 
-class Uneven(nn.Module):
+class UnevenCosts(nn.Module):
     """One layer does nearly all of the work, one has nearly all of the parameters, one is free."""
 
     def __init__(self) -> None:
@@ -36,30 +36,30 @@ class Uneven(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def uneven() -> tuple[Plan, np.ndarray]:
+def uneven_costs() -> tuple[Plan, np.ndarray]:
     torch.manual_seed(0)
     x = torch.randn(1, 2, 96, 96)
-    return nbglcnn.compile(Uneven().eval(), x), x.numpy()
+    return nbglcnn.compile(UnevenCosts().eval(), x), x.numpy()
 
 
-def opened(show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]) -> Views:
+def open_profile(show: Callable[..., ViewsPage], uneven: tuple[Plan, np.ndarray]) -> ViewsPage:
     """The Profile tab when every layer has been measured."""
     views = show(*uneven)
-    measure(views)
+    measure_layers(views)
     return views
 
 
-def measure(views: Views) -> None:
+def measure_layers(views: ViewsPage) -> None:
     """Open the Profile tab and wait until every layer is measured, and what belongs to none."""
     views.set(tab="profile")
     views.page.wait_for_function(
-        "() => views.state.profile.value?.size === views.state.plan.value.layers.length + 1",
+        "() => views.state.layerTimes.value?.size === views.state.plan.value.layers.length + 1",
         timeout=60_000,
     )
     expect(views.page.get_by_role("button", name="Measure again")).to_be_visible()
 
 
-def column(table: Locator, cost: str) -> dict[str, float]:
+def column_values(table: Locator, cost: str) -> dict[str, float]:
     """A column's numbers by layer, in the order of the rows."""
     found: dict[str, float] = {}
     for row in table.locator("tbody tr").all():
@@ -69,43 +69,43 @@ def column(table: Locator, cost: str) -> dict[str, float]:
 
 
 def test_every_layer_has_its_costs(
-    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+    show: Callable[..., ViewsPage], uneven_costs: tuple[Plan, np.ndarray]
 ) -> None:
-    views = opened(show, uneven)
-    plan = uneven[0]
+    views = open_profile(show, uneven_costs)
+    plan = uneven_costs[0]
     table = views.page.get_by_role("table", name="Costs of all layers")
     for cost in COLUMNS[1:]:
-        assert column(table, cost) == {one.name: getattr(one, cost) for one in plan.layers}
-    ms = column(table, "ms")
+        assert column_values(table, cost) == {one.name: getattr(one, cost) for one in plan.layers}
+    ms = column_values(table, "ms")
     assert max(ms, key=lambda name: ms[name]) == "heavy", "it multiplies 84 times as often"
     assert ms["heavy"] > 0
     assert ms["flat"] == 0
     assert table.locator("[data-row=flat] [data-cost=ms]").inner_text() == "–"
     total = table.locator("tfoot td:not(:empty)").all_inner_texts()
-    assert number(total[0]) == pytest.approx(sum(ms.values()), rel=0.05)
-    assert number(total[1]) == pytest.approx(
+    assert parse_number(total[0]) == pytest.approx(sum(ms.values()), rel=0.05)
+    assert parse_number(total[1]) == pytest.approx(
         sum(one.parameters - one.shared for one in plan.layers) / 1e3, rel=0.01
     )
     # Nothing was lost by running layers again: the values are PyTorch's still.
     run = views.get("run")
     assert run["sequence"] > 1
-    took = (views.get("timed") or run)["ms"]
+    took = (views.get("timedRun") or run)["ms"]
     # Each layer's time is that of its own passes; were each a whole run's, they would be 5 runs.
     assert 0 < sum(ms.values()) < 2.5 * took
     said = table.page.locator(".nbg-profile p strong").first.inner_text()
     assert said.startswith("One run takes ") and said.endswith(" ms")
-    assert number(said) == pytest.approx(took, rel=0.06)
+    assert parse_number(said) == pytest.approx(took, rel=0.06)
     headline = table.page.locator(".nbg-profile p").first
     expect(headline).not_to_contain_text("batch")
     expect(headline).not_to_contain_text("now 0 a second")
     # While it goes on, it counts what viewer.layers has.
-    views.page.evaluate("() => { views.state.profile.value = new Map(); }")
+    views.page.evaluate("() => { views.state.layerTimes.value = new Map(); }")
     expect(headline).to_contain_text(f"0 of {len(plan.layers)} layers measured")
     bars = table.locator("[data-row=heavy] .nbg-cost-track > span").all()
     assert "100%" in (bars[0].get_attribute("style") or "")
 
 
-def test_a_profile_changes_no_value(show: Callable[..., Views]) -> None:
+def test_a_profile_changes_no_value(show: Callable[..., ViewsPage]) -> None:
     # Compiled for its output alone, layers share textures: timing them leaves old values there.
     torch.manual_seed(0)
     layers = [each for _ in range(4) for each in (nn.Conv2d(4, 4, 3, padding=1), nn.Tanh())]
@@ -114,7 +114,7 @@ def test_a_profile_changes_no_value(show: Callable[..., Views]) -> None:
     outputs = [one.output for one in plan.header.passes]
     assert len(set(outputs)) < len(outputs), "no texture is used twice"
     views = show(plan, x.numpy())
-    measure(views)
+    measure_layers(views)
     found = views.page.evaluate("async () => [...await views.state.session.value.read('output')]")
     with torch.inference_mode():
         truth = model(x).numpy().ravel()
@@ -122,39 +122,39 @@ def test_a_profile_changes_no_value(show: Callable[..., Views]) -> None:
 
 
 def test_a_column_sorts_the_table(
-    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+    show: Callable[..., ViewsPage], uneven_costs: tuple[Plan, np.ndarray]
 ) -> None:
-    views = opened(show, uneven)
+    views = open_profile(show, uneven_costs)
     table = views.page.get_by_role("table", name="Costs of all layers")
-    names = [one.name for one in uneven[0].layers]
-    assert list(column(table, "ms")) == names
+    names = [one.name for one in uneven_costs[0].layers]
+    assert list(column_values(table, "ms")) == names
     for cost, word in zip(COLUMNS, ("Time", "Parameters", "MACs", "Memory"), strict=True):
         head = table.locator(f"th[data-column={cost}]")
         head.get_by_role("button", name=word).click()
         expect(head).to_have_attribute("aria-sort", "descending")
-        falling = list(column(table, cost).values())
+        falling = list(column_values(table, cost).values())
         assert falling == sorted(falling, reverse=True)
         head.get_by_role("button").click()
         expect(head).to_have_attribute("aria-sort", "ascending")
-        assert list(column(table, cost).values()) == sorted(falling)
+        assert list(column_values(table, cost).values()) == sorted(falling)
     table.locator("th[data-column=number] button").press("Enter")
-    assert list(column(table, "ms")) == names
+    assert list(column_values(table, "ms")) == names
     table.get_by_role("button", name="heavy").click()
     expect(views.page.locator(".nbg-layer")).to_have_attribute("data-layer", "heavy")
 
 
 def test_layers_say_whether_they_match(
-    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+    show: Callable[..., ViewsPage], uneven_costs: tuple[Plan, np.ndarray]
 ) -> None:
-    plan, _ = uneven
-    views = show(plan, uneven[1])
+    plan, _ = uneven_costs
+    views = show(plan, uneven_costs[1])
     expect(views.page.locator(".nbg-badge")).to_have_count(0)  # nobody has compared anything
     layers = [
         [one.name, 0.25 if one.name == "pool" else 2e-7, one.name != "pool"] for one in plan.layers
     ]
-    views.set(parity={**PARITY, "layers": layers})
-    views.set(form="strip")
-    views.settle()
+    views.set(parity={**PARITY_STATE, "layers": layers})
+    views.set(networkLayout="strip")
+    views.wait_drawn()
     shown = {
         (one.locator("xpath=ancestor::*[@data-layer][1]").get_attribute("data-layer")): (
             one.get_attribute("aria-label"),
@@ -183,10 +183,10 @@ def test_layers_say_whether_they_match(
 
 
 def test_times_that_nobody_measured_are_called_estimated(
-    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+    show: Callable[..., ViewsPage], uneven_costs: tuple[Plan, np.ndarray]
 ) -> None:
-    views = show(*uneven)
-    views.set(form="strip")
+    views = show(*uneven_costs)
+    views.set(networkLayout="strip")
     bars = views.page.locator(".nbg-stage .nbg-cost")
     heavy = views.page.locator(".nbg-stage[data-layer=relu] .nbg-cost")
     expect(heavy).to_have_attribute("aria-label", re.compile(r"^\d+ % of time, estimated"))
@@ -196,10 +196,10 @@ def test_times_that_nobody_measured_are_called_estimated(
         heavy.click()
         expect(heavy).to_have_attribute("aria-label", re.compile(f" of {word}$"))
         shares[word] = [
-            number(text.split(",")[-1])
+            parse_number(text.split(",")[-1])
             for text in (one.get_attribute("aria-label") or "" for one in bars.all())
         ]
-    layers = {one.name: one for one in uneven[0].layers}
+    layers = {one.name: one for one in uneven_costs[0].layers}
     # A stage's bar is that of its layers together; vectors have none.
     stages = {"light": ["light"], "relu": ["heavy", "relu"], "pool": ["pool"]}
     names = views.page.locator(".nbg-stage:has(.nbg-cost)").all()
@@ -210,16 +210,16 @@ def test_times_that_nobody_measured_are_called_estimated(
         # "> 99 %", "< 1 %"
         assert shares[word] == pytest.approx([100 * one / total for one in expected], abs=1), word
     heavy.click()
-    measure(views)
+    measure_layers(views)
     expect(views.page.locator("td em")).to_have_count(0)
     views.set(tab="network")
     expect(heavy).not_to_have_attribute("aria-label", re.compile("estimated"))
 
 
 def test_pictures_are_the_same_on_either_way(
-    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+    show: Callable[..., ViewsPage], uneven_costs: tuple[Plan, np.ndarray]
 ) -> None:
-    views = opened(show, uneven)
+    views = open_profile(show, uneven_costs)
     page = views.page
     ways = page.get_by_role("group", name="How pictures reach the screen")
     ways.get_by_role("button").click()
@@ -233,9 +233,9 @@ def test_pictures_are_the_same_on_either_way(
     for way in ("WebGL to screen", "Read back to a 2-D canvas"):
         views.set(tab="profile")
         ways.get_by_role("radio", name=re.compile(way)).check()
-        assert page.evaluate("views.state.session.value.delivery") in ("canvas", "readback")
+        assert page.evaluate("views.state.session.value.canvasTransfer") in ("canvas", "readback")
         views.set(tab="network")
-        views.quiet()
+        views.wait_idle()
         drawn[way] = page.evaluate(pixels)
     one, other = drawn.values()
     assert len(one) > 3
@@ -244,15 +244,15 @@ def test_pictures_are_the_same_on_either_way(
 
 
 def test_a_narrow_profile_is_whole(
-    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+    show: Callable[..., ViewsPage], uneven_costs: tuple[Plan, np.ndarray]
 ) -> None:
-    views = opened(show, uneven)
+    views = open_profile(show, uneven_costs)
     views.page.set_viewport_size({"width": 420, "height": 900})
-    views.quiet()
-    assert views.page.evaluate(CLIPPED) == []
+    views.wait_idle()
+    assert views.page.evaluate(CLIPPED_ELEMENTS) == []
 
 
-def test_a_module_that_is_called_twice_is_counted_once(show: Callable[..., Views]) -> None:
+def test_a_module_that_is_called_twice_is_counted_once(show: Callable[..., ViewsPage]) -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -264,23 +264,23 @@ def test_a_module_that_is_called_twice_is_counted_once(show: Callable[..., Views
     x = torch.randn(1, 2, 8, 8)
     views = show(nbglcnn.compile(Twice().eval(), x), x.numpy())
     expect(views.page.locator(".nbg-bar")).to_contain_text("3 layers · 38 parameters")
-    measure(views)
+    measure_layers(views)
     table = views.page.get_by_role("table", name="Costs of all layers")
-    assert column(table, "parameters") == {"conv": 38, "relu": 0, "conv:1": 38}
+    assert column_values(table, "parameters") == {"conv": 38, "relu": 0, "conv:1": 38}
     assert table.locator("tfoot [data-column=parameters]").inner_text() == "38"
 
 
 def test_layers_and_the_last_run_name_their_section_where_there_is_more_than_one(
-    show: Callable[..., Views], uneven: tuple[Plan, np.ndarray]
+    show: Callable[..., ViewsPage], uneven_costs: tuple[Plan, np.ndarray]
 ) -> None:
-    views = show(lower(leaky()), INPUTS[0])
-    measure(views)
+    views = show(lower(leaky_integrator()), INPUTS[0])
+    measure_layers(views)
     status = views.page.locator(".nbg-status")
     expect(status).to_contain_text("4 passes of forward, post")
     for layer, section in (("scaled", "forward"), ("squashed", "post"), ("y", "post")):
         name = views.page.locator(f'tr[data-row="{layer}"] th')
         expect(name).to_have_text(f"{layer} {section}")
-    other = show(*uneven)
-    measure(other)
+    other = show(*uneven_costs)
+    measure_layers(other)
     expect(other.page.locator(".nbg-status")).not_to_contain_text("forward")
     expect(other.page.locator('tr[data-row="wide"] th')).to_have_text("wide")

@@ -13,18 +13,18 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import nbglcnn
-from latent_page import workbench
-from page import encode
-from sourced import Sourced
-from trained_autoencoder import autoencoder
-from views_page import MAPS, Views, reset
+from latent_page import open_workbench
+from sources_page import SourcesPage
+from trained_autoencoder import compile_autoencoder
+from views_page import MAP_CANVASES, ViewsPage, reset_page
+from webgl_page import encode
 
-Show = Callable[..., Views]
+Show = Callable[..., ViewsPage]
 Site = tuple[str, dict[str, bytes]]
 
 # But for times, for counts of what was asked, and for the status line, which tells of building
 # shaders.
-STANDS = """() => {
+READ_PAGE_STATE = """() => {
   const kept = (key, value) =>
     value instanceof Map || value instanceof Set ? [...value]
     : value instanceof Node ? value.nodeName
@@ -65,93 +65,93 @@ STANDS = """() => {
 }"""
 READ = "async (key) => Array.from(await views.state.session.value.read(key))"
 # The most by which a few pixels of round corners differ when Chromium draws them once more.
-SMOOTHED = 16
+SMOOTHED_PIXELS = 16
 KEYS = ("encoder.2", "decoder.3", "output")
 
 
-def stands(views: Views) -> dict[str, Any]:
+def page_state(views: ViewsPage) -> dict[str, Any]:
     """What the page shows, has and computes."""
     page = views.page
     page.wait_for_function("() => document.fonts.status === 'loaded'")
-    views.quiet()
+    views.wait_idle()
     page.add_style_tag(content=".nbg-status { visibility: hidden }")  # it tells milliseconds
     picture = page.screenshot()
     page.evaluate("() => document.head.lastElementChild.remove()")
     return {
-        **page.evaluate(STANDS),
+        **page.evaluate(READ_PAGE_STATE),
         "values": {key: page.evaluate(READ, key) for key in KEYS},
         "picture": picture,
     }
 
 
-def looks_at_a_layer(views: Views) -> None:
+def open_a_layer(views: ViewsPage) -> None:
     views.open_layer("encoder.2", 3)
-    views.set(section="explain", pixel={"height": 14, "width": 14, "y": 2, "x": 3}, example=2)
-    views.quiet()
+    views.set(layerSection="explain", pixel={"height": 14, "width": 14, "y": 2, "x": 3}, example=2)
+    views.wait_idle()
 
 
-def looks_at_the_graph(views: Views) -> None:
-    views.set(tab="network", form="graph")
-    views.quiet()
+def open_the_graph(views: ViewsPage) -> None:
+    views.set(tab="network", networkLayout="graph")
+    views.wait_idle()
     views.page.locator(".nbg-content").hover()
     views.page.mouse.wheel(0, 300)
     views.set(tab="profile")
-    views.quiet()
+    views.wait_idle()
 
 
-def bends(views: Views) -> None:
+def add_bend(views: ViewsPage) -> None:
     bend = {
         "layer": "encoder.5", "name": "add", "transform": "add", "parameters": [2.0],
         "channels": [3], "mix": 1, "enabled": True, "source": "", "names": [], "array": "",
         "frozen": False, "skips": False,
     }  # fmt: skip
     before = views.page.evaluate(READ, "output")
-    views.set(edited={"edits": [bend], "weights": 0})
-    views.quiet()
+    views.set(presentEdits={"edits": [bend], "weights": 0})
+    views.wait_idle()
     assert views.page.evaluate(READ, "output") != before
 
 
-def feeds(views: Views) -> None:
+def feed_inputs(views: ViewsPage) -> None:
     views.page.evaluate("a => views.feed(...a)", ["x", encode(np.ones((3, 1, 28, 28)))])
-    sourced = Sourced(views, autoencoder()[0])
-    sourced.set("noise")
-    sourced.wait(1)
-    sourced.open()
-    views.quiet()
+    sourced = SourcesPage(views, compile_autoencoder()[0])
+    sourced.set_source("noise")
+    sourced.wait_input_count(1)
+    sourced.open_drawer()
+    views.wait_idle()
 
 
-def moves_a_latent(views: Views) -> None:
-    workbench(lambda *_given, **_options: views)
+def move_latent(views: ViewsPage) -> None:
+    open_workbench(lambda *_given, **_options: views)
     views.page.locator(".nbg-latent-ring").focus()
     views.page.keyboard.press("ArrowRight")
-    views.quiet()
+    views.wait_idle()
 
 
-def points(views: Views) -> None:
-    views.point(views.page.locator(MAPS).nth(1), 0.3, 0.4)
+def hover_map(views: ViewsPage) -> None:
+    views.hover(views.page.locator(MAP_CANVASES).nth(1), 0.3, 0.4)
     views.page.mouse.down()
     views.page.mouse.up()
     views.page.mouse.move(300, 200)
 
 
-def presses_keys(views: Views) -> None:
+def press_keys(views: ViewsPage) -> None:
     page = views.page
     page.locator("[role=tab]").first.focus()
     page.keyboard.press("?")
     page.keyboard.press("p")
     expect(page.locator(".nbg-present")).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("Tab")
-    views.quiet()
+    views.wait_idle()
 
 
-def scrolls(views: Views) -> None:
+def scroll_page(views: ViewsPage) -> None:
     views.page.set_viewport_size({"width": 420, "height": 300})
     views.page.mouse.wheel(0, 200)
     views.page.wait_for_function("() => scrollY > 0")
     views.page.evaluate("() => getSelection().selectAllChildren(document.body)")
 
 
-def changes_the_document(views: Views) -> None:
+def change_document(views: ViewsPage) -> None:
     page = views.page
     page.evaluate("""() => {
       document.body.dataset.jpThemeLight = 'false';
@@ -176,20 +176,20 @@ def changes_the_document(views: Views) -> None:
     }""")
 
 
-DISTURBED = (
-    looks_at_a_layer,
-    looks_at_the_graph,
-    bends,
-    feeds,
-    moves_a_latent,
-    points,
-    presses_keys,
-    scrolls,
-    changes_the_document,
+DISTURBANCES = (
+    open_a_layer,
+    open_the_graph,
+    add_bend,
+    feed_inputs,
+    move_latent,
+    hover_map,
+    press_keys,
+    scroll_page,
+    change_document,
 )
 
 
-def different(new: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def state_differences(new: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     """What is not the same, as it was and is; of the page the elements."""
     changed: dict[str, Any] = {
         name: (new[name], found[name]) for name in new if found[name] != new[name]
@@ -199,77 +199,79 @@ def different(new: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     if "picture" in changed:
         before, after = (np.asarray(Image.open(io.BytesIO(one)), int) for one in changed["picture"])
         most = np.abs(after - before).max() if before.shape == after.shape else 255
-        if most <= SMOOTHED:
+        if most <= SMOOTHED_PIXELS:
             del changed["picture"]
         else:
             changed["picture"] = most
     return changed
 
 
-def opened(page: Page, site: Site) -> Views:
-    plan, images, _ = autoencoder()
+def open_views(page: Page, site: Site) -> ViewsPage:
+    plan, images, _ = compile_autoencoder()
     page.set_viewport_size({"width": 1200, "height": 1000})
-    return Views(page, site[1], plan, images)
+    return ViewsPage(page, site[1], plan, images)
 
 
 @pytest.fixture(scope="module")
-def found_new() -> dict[str, Any]:
-    """What `new` found, for all tests of this file."""
+def new_state_cache() -> dict[str, Any]:
+    """What `new_state` found, for all tests of this file."""
     return {}
 
 
 @pytest.fixture
-def new(found_new: dict[str, Any], gl_page: Callable[..., Page], site: Site) -> dict[str, Any]:
+def new_state(
+    new_state_cache: dict[str, Any], gl_page: Callable[..., Page], static_site: Site
+) -> dict[str, Any]:
     """How the autoencoder stands in a new document."""
-    if not found_new:
-        found_new.update(stands(opened(gl_page("llvmpipe"), site)))
-    return found_new
+    if not new_state_cache:
+        new_state_cache.update(page_state(open_views(gl_page("llvmpipe"), static_site)))
+    return new_state_cache
 
 
-@pytest.mark.parametrize("disturb", DISTURBED, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("disturb", DISTURBANCES, ids=lambda one: one.__name__)
 def test_after_whatever_a_test_did_the_page_stands_as_in_a_new_document(
-    new: dict[str, Any],
+    new_state: dict[str, Any],
     gl_page: Callable[..., Page],
-    site: Site,
-    disturb: Callable[[Views], None],
+    static_site: Site,
+    disturb: Callable[[ViewsPage], None],
 ) -> None:
-    views = opened(gl_page("llvmpipe", views=True), site)
+    views = open_views(gl_page("llvmpipe", views=True), static_site)
     disturb(views)
-    assert reset(views.page) == []
-    assert different(new, stands(opened(views.page, site))) == {}
+    assert reset_page(views.page) == []
+    assert state_differences(new_state, page_state(open_views(views.page, static_site))) == {}
 
 
 def test_the_page_of_another_network_is_as_good(
-    new: dict[str, Any], gl_page: Callable[..., Page], site: Site
+    new_state: dict[str, Any], gl_page: Callable[..., Page], static_site: Site
 ) -> None:
     page = gl_page("llvmpipe")
     x = np.zeros((1, 2, 9, 7), np.float32)
     plan = nbglcnn.compile(nn.Conv2d(2, 3, 3).eval(), torch.from_numpy(x))
-    Views(page, site[1], plan, x)
-    assert reset(page) == []
-    assert different(new, stands(opened(page, site))) == {}
+    ViewsPage(page, static_site[1], plan, x)
+    assert reset_page(page) == []
+    assert state_differences(new_state, page_state(open_views(page, static_site))) == {}
 
 
-LEFT = {
+LEFTOVERS = {
     "() => { Object.defineProperty(globalThis, 'mine', { value: 1 }); }": "[object Window]",
     "() => { location.hash = 'mine'; }": "the address",
     "() => { const wait = () => setTimeout(wait, 100); wait(); }": "a timer",
 }
 
 
-@pytest.mark.parametrize(("done", "left"), LEFT.items())
+@pytest.mark.parametrize(("done", "left"), LEFTOVERS.items())
 def test_what_cannot_be_put_back_is_found(show: Show, done: str, left: str) -> None:
-    plan, images, _ = autoencoder()
+    plan, images, _ = compile_autoencoder()
     page = show(plan, images).page
     page.evaluate(done)
-    assert reset(page) == [left]
+    assert reset_page(page) == [left]
 
 
 def test_a_page_without_its_graphics_is_not_used_again(
-    gl_page: Callable[..., Page], site: Site
+    gl_page: Callable[..., Page], static_site: Site
 ) -> None:
-    views = opened(gl_page("llvmpipe", allow="CONTEXT_LOST_WEBGL|context lost"), site)
+    views = open_views(gl_page("llvmpipe", allow="CONTEXT_LOST_WEBGL|context lost"), static_site)
     views.page.evaluate(
         "() => views.graphics().gl.getExtension('WEBGL_lose_context').loseContext()"
     )
-    assert reset(views.page) == ["a lost context"]
+    assert reset_page(views.page) == ["a lost context"]

@@ -1,31 +1,38 @@
 // Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
 import { batch } from "@preact/signals";
 import type { Edit } from "../plan/edits.ts";
-import { parseContainer } from "../plan/format.ts";
-import { needed } from "../plan/required_inputs.ts";
+import { parsePlanFile } from "../plan/plan_file.ts";
+import { requiredInputs } from "../plan/required_inputs.ts";
 import {
   type Device,
   DeviceUnavailable,
-  type Picture,
+  type ImageSource,
   PlanError,
   type Runtime,
   type Session,
   SessionClosed,
 } from "../plan/runtime.ts";
 import type { Input, PlanHeader } from "../plan/schema.ts";
-import { WantedEdits } from "./edits.ts";
-import { watchPace } from "./pace.ts";
-import { type Twins, twinsOf } from "./samples.ts";
+import { pageStore } from "./page_store.ts";
+import { RequestedEdits } from "./requested_edits.ts";
+import { watchRunRate } from "./run_rate.ts";
+import { createRunTimer, type RunTimer } from "./run_timing.ts";
 import { createSignals, type EngineSignals } from "./signals.ts";
-import { pageStore } from "./store.ts";
-import { createTiming, type Timing } from "./timing.ts";
-import type { Content, Engine, EngineEvents, Fed, Showing, WeightRows } from "./types.ts";
+import type {
+  Engine,
+  EngineEvents,
+  InputOverride,
+  NetworkContent,
+  ShowOptions,
+  WeightTextures,
+} from "./types.ts";
+import { type EqualExamples, findEqualExamples } from "./value_samples.ts";
 
 /**
  * A network whose Plan changes keeps what is the same: the device, programs and weights that both Plans have. For that
  * the old session stays until the new one has run, and its pictures with it; unless it takes more bytes than this.
  */
-const TOGETHER_BYTES = 2 ** 28;
+const MAX_OVERLAP_BYTES = 2 ** 28;
 
 export const createEngine = (runtime: Runtime, events: EngineEvents): Engine =>
   new PlanEngine(runtime, events);
@@ -34,62 +41,64 @@ class PlanEngine implements Engine {
   readonly signals: EngineSignals = createSignals();
   readonly device: Device | undefined;
   readonly unavailable: DeviceUnavailable | undefined;
-  frame = 0;
-  losses = 0;
-  shown: Content | undefined;
+  runCount = 0;
+  contextLosses = 0;
+  currentContent: NetworkContent | undefined;
   private readonly store = pageStore();
   private readonly runtime: Runtime;
   private readonly events: EngineEvents;
-  private readonly undo: (() => void)[] = [];
-  private readonly timing: Timing;
-  private loaded: { readonly session: Session; content: Content; fed: Fed | null } | undefined;
+  private readonly cleanups: (() => void)[] = [];
+  private readonly timing: RunTimer;
+  private loaded:
+    | { readonly session: Session; content: NetworkContent; fed: InputOverride | null }
+    | undefined;
   /** In the place of one of the Content's inputs. */
-  private fed: Fed | null = null;
+  private inputOverride: InputOverride | null = null;
   /** What is wanted of any network. */
-  private readonly edits: WantedEdits;
+  private readonly requestedEdits: RequestedEdits;
   /** A Plan whose programs are compiled before it is shown, and what undoes that. */
-  private ahead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
-  private wanted: Content | undefined;
-  private turn: Promise<void> = Promise.resolve();
-  private urgent = false;
+  private compiledAhead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
+  private requestedContent: NetworkContent | undefined;
+  private lastTask: Promise<void> = Promise.resolve();
+  private isUrgent = false;
   /** What is asked for of the Plan; undefined for all of it. */
   private section: string | undefined;
   /** All sections have run, not only one. */
-  private complete = true;
+  private hasRunAllSections = true;
   /** What a run is under way of. */
-  private active: Session | undefined;
-  private watchers = 0;
-  private closed = false;
+  private runningSession: Session | undefined;
+  private mountedViews = 0;
+  private isClosed = false;
   /** The twins of these inputs. */
-  private paired:
-    | { readonly inputs: readonly string[]; readonly twins: Twins | undefined }
+  private equalExamplesCache:
+    | { readonly inputs: readonly string[]; readonly twins: EqualExamples | undefined }
     | undefined;
 
   constructor(runtime: Runtime, events: EngineEvents) {
     this.runtime = runtime;
     this.events = events;
-    this.edits = new WantedEdits(this.store, (left) => events.onEdits?.(left));
-    this.timing = createTiming(this.signals, {
-      shown: () => this.watchers > 0,
-      busy: () => events.isBusy(),
-      tell: (run) => events.onTimed(run),
+    this.requestedEdits = new RequestedEdits(this.store, (left) => events.onSkippedEdits?.(left));
+    this.timing = createRunTimer(this.signals, {
+      hasViews: () => this.mountedViews > 0,
+      isBusy: () => events.isBusy(),
+      onTimed: (run) => events.onTimed(run),
     });
-    this.undo.push(
-      watchPace(this.signals, (running, runsPerSecond) => {
+    this.cleanups.push(
+      watchRunRate(this.signals, (running, runsPerSecond) => {
         this.signals.runsPerSecond.value = runsPerSecond;
-        events.onPace(running, runsPerSecond);
+        events.onRunRate(running, runsPerSecond);
       }),
     );
     try {
-      this.device = this.store.takeDevice(runtime);
+      this.device = this.store.acquireDevice(runtime);
     } catch (error) {
       if (!(error instanceof DeviceUnavailable)) throw error;
       this.unavailable = error;
     }
-    if (this.device !== undefined) this.follow(this.device);
+    if (this.device !== undefined) this.listenToDevice(this.device);
   }
 
-  get content(): Content | undefined {
+  get loadedContent(): NetworkContent | undefined {
     return this.loaded?.content;
   }
 
@@ -97,121 +106,124 @@ class PlanEngine implements Engine {
     return this.loaded?.session.bytes ?? 0;
   }
 
-  get views(): number {
-    return this.watchers;
+  get viewCount(): number {
+    return this.mountedViews;
   }
 
-  get fedInput(): string {
+  get overriddenInput(): string {
     const { loaded } = this;
-    const input = loaded?.session.plan.inputs.find((one) => fits(loaded.fed, one));
+    const input = loaded?.session.plan.inputs.find((one) => matchesInput(loaded.fed, one));
     return input?.key ?? "";
   }
 
-  get twins(): Twins | undefined {
+  get equalExamples(): EqualExamples | undefined {
     const { loaded } = this;
-    if (loaded === undefined || this.fedInput !== "" || loaded.session.plan.batch < 2)
+    if (loaded === undefined || this.overriddenInput !== "" || loaded.session.plan.batch < 2)
       return undefined;
     const { inputs } = loaded.content;
-    if (this.paired?.inputs !== inputs) {
+    if (this.equalExamplesCache?.inputs !== inputs) {
       const data = inputs.map((hash) => this.store.get(hash) ?? new Uint8Array());
-      this.paired = { inputs, twins: twinsOf(loaded.session.plan, data) };
+      this.equalExamplesCache = { inputs, twins: findEqualExamples(loaded.session.plan, data) };
     }
-    return this.paired.twins;
+    return this.equalExamplesCache.twins;
   }
 
-  watch(): () => void {
-    this.watchers += 1;
-    this.timing.soon();
+  addView(): () => void {
+    this.mountedViews += 1;
+    this.timing.schedule();
     let here = true;
     return () => {
-      if (here) this.watchers -= 1;
+      if (here) this.mountedViews -= 1;
       here = false;
     };
   }
 
-  show(content: Content, { urgent = false, again = false, section }: Showing = {}): Promise<void> {
-    this.wanted = content;
-    this.urgent ||= urgent;
+  show(
+    content: NetworkContent,
+    { urgent = false, rerun = false, section }: ShowOptions = {},
+  ): Promise<void> {
+    this.requestedContent = content;
+    this.isUrgent ||= urgent;
     this.section = section;
-    if (again || section !== undefined || !this.complete) this.shown = undefined;
-    const shown = this.turn.then(() => this.bring());
-    this.turn = shown.catch(() => undefined);
+    if (rerun || section !== undefined || !this.hasRunAllSections) this.currentContent = undefined;
+    const shown = this.lastTask.then(() => this.syncContent());
+    this.lastTask = shown.catch(() => undefined);
     return shown;
   }
 
-  async edit(edits: readonly Edit[]): Promise<void> {
-    const failure = this.edits.want(edits);
-    const brought = this.turn.then(() => this.bring());
-    this.turn = brought.catch(() => undefined);
+  async setEdits(edits: readonly Edit[]): Promise<void> {
+    const failure = this.requestedEdits.request(edits);
+    const brought = this.lastTask.then(() => this.syncContent());
+    this.lastTask = brought.catch(() => undefined);
     await brought;
     failure();
   }
 
-  async feed(fed: Fed | null): Promise<void> {
-    this.fed = fed;
-    const brought = this.turn.then(() => this.bring());
-    this.turn = brought.catch(() => undefined);
+  async overrideInput(fed: InputOverride | null): Promise<void> {
+    this.inputOverride = fed;
+    const brought = this.lastTask.then(() => this.syncContent());
+    this.lastTask = brought.catch(() => undefined);
     await brought;
   }
 
   commit(): void {
-    this.ready().commit();
+    this.requireSession().commit();
   }
 
-  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    const done = this.turn.then(() => work(this.ready()));
-    this.turn = done.then(
+  withSession<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    const done = this.lastTask.then(() => work(this.requireSession()));
+    this.lastTask = done.then(
       () => undefined,
       () => undefined,
     );
     return done;
   }
 
-  initialState(): WeightRows {
+  initialState(): WeightTextures {
     const { loaded } = this;
     if (loaded === undefined) throw new SessionClosed("nothing is shown");
     const { plan } = loaded.session;
-    const { rows, weights } = loaded.content;
+    const { weightOverrides, weights } = loaded.content;
     const changing = new Set(plan.carries.map(({ target }) => target));
     const found = new Map<number, Float32Array>();
     for (const [k, { texture }] of plan.weights.entries())
       if (changing.size === 0 || changing.has(texture))
-        found.set(texture, rows?.get(texture) ?? this.floats(weights[k] ?? ""));
+        found.set(texture, weightOverrides?.get(texture) ?? this.floatsOf(weights[k] ?? ""));
     return found;
   }
 
-  refresh(): Promise<void> {
-    return this.use(async (session) => {
+  rerun(): Promise<void> {
+    return this.withSession(async (session) => {
       const run = await session.run();
       if (this.loaded?.session !== session) return;
-      this.frame += 1;
+      this.runCount += 1;
       batch(() => {
         this.signals.run.value = run;
-        this.signals.timed.value = null;
+        this.signals.timedRun.value = null;
       });
     });
   }
 
-  hurry(): void {
-    this.active?.run({ urgent: true }).catch(() => undefined);
+  expedite(): void {
+    this.runningSession?.run({ urgent: true }).catch(() => undefined);
   }
 
   async read(key: string): Promise<Float32Array<ArrayBuffer>> {
-    return (await this.ready().read(key)) as Float32Array<ArrayBuffer>;
+    return (await this.requireSession().read(key)) as Float32Array<ArrayBuffer>;
   }
 
-  async resamplePicture(input: Input, picture: Picture): Promise<Float32Array<ArrayBuffer>> {
+  async resamplePicture(input: Input, picture: ImageSource): Promise<Float32Array<ArrayBuffer>> {
     if (this.device === undefined) throw this.unavailable;
     return this.runtime.resamplePicture(this.device, input, picture);
   }
 
-  async twin(): Promise<Session> {
+  async forkSession(): Promise<Session> {
     const { loaded, device } = this;
     if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
     const { content, fed } = loaded;
-    const { plan, uniforms } = this.weighed(content);
+    const { plan, uniforms } = this.planWithWeights(content);
     // Its progress is nobody's news, and where there is no room for it what is shown stays.
-    const weight = (hash: string) => this.floats(hash);
+    const weight = (hash: string) => this.floatsOf(hash);
     const session = await this.runtime.createSession(
       device,
       plan,
@@ -219,133 +231,145 @@ class PlanEngine implements Engine {
       weight,
       () => undefined,
     );
-    this.put(session, content, fresh(content), fed, null);
+    this.upload(session, content, withoutUploads(content), fed, null);
     return session;
   }
 
-  idle(): void {
-    this.timing.soon();
+  notifyIdle(): void {
+    this.timing.schedule();
   }
 
-  describe(plan: string): void {
-    this.signals.plan.value ??= this.parse(plan).plan;
+  showPlan(plan: string): void {
+    this.signals.plan.value ??= this.parsePlan(plan).plan;
   }
 
-  prepare(plan: string): void {
+  compileAhead(plan: string): void {
     const { device } = this;
-    const known = plan === this.loaded?.content.plan || plan === this.ahead?.plan;
-    if (known || device === undefined || device.lost || this.store.get(plan) === undefined) return;
-    this.forgetAhead();
+    const known = plan === this.loaded?.content.plan || plan === this.compiledAhead?.plan;
+    if (known || device === undefined || device.isLost || this.store.get(plan) === undefined)
+      return;
+    this.releaseCompiledAhead();
     try {
-      const { plan: header, uniforms } = this.parse(plan);
+      const { plan: header, uniforms } = this.parsePlan(plan);
       const undo = this.runtime.compileAhead(device, header, uniforms);
       undo.catch(() => undefined);
-      this.ahead = { plan, undo };
+      this.compiledAhead = { plan, undo };
       this.signals.plan.value ??= header;
     } catch {
-      this.ahead = { plan, undo: Promise.resolve(() => undefined) }; // it is not looked at again
+      this.compiledAhead = { plan, undo: Promise.resolve(() => undefined) }; // it is not looked at again
     }
   }
 
-  async prepared(): Promise<void> {
-    await this.ahead?.undo.catch(() => undefined);
+  async whenCompiled(): Promise<void> {
+    await this.compiledAhead?.undo.catch(() => undefined);
   }
 
-  private forgetAhead(): void {
-    this.ahead?.undo.then((undo) => undo()).catch(() => undefined);
-    this.ahead = undefined;
+  private releaseCompiledAhead(): void {
+    this.compiledAhead?.undo.then((undo) => undo()).catch(() => undefined);
+    this.compiledAhead = undefined;
   }
 
   release(): void {
-    this.wanted = undefined;
-    this.forgetAhead();
-    this.drop();
+    this.requestedContent = undefined;
+    this.releaseCompiledAhead();
+    this.closeSession();
   }
 
   dispose(): void {
-    if (this.closed) return;
-    this.closed = true;
+    if (this.isClosed) return;
+    this.isClosed = true;
     this.timing.dispose();
-    for (const undo of this.undo) undo();
+    for (const undo of this.cleanups) undo();
     this.release();
-    this.edits.dispose();
-    if (this.device !== undefined) this.store.giveBack();
+    this.requestedEdits.dispose();
+    if (this.device !== undefined) this.store.releaseDevice();
   }
 
-  private follow(device: Device): void {
+  private listenToDevice(device: Device): void {
     this.signals.capabilities.value = device.capabilities;
-    this.undo.push(
+    this.cleanups.push(
       device.onLost(() => {
-        this.losses += 1;
-        this.shown = undefined;
+        this.contextLosses += 1;
+        this.currentContent = undefined;
         this.events.onLost();
       }),
       device.onRestored(() => {
-        if (this.wanted !== undefined) this.show(this.wanted).catch(() => undefined); // told to who shows next
+        if (this.requestedContent !== undefined)
+          this.show(this.requestedContent).catch(() => undefined); // told to who shows next
         this.events.onRestored();
       }),
     );
   }
 
-  private ready(): Session {
+  private requireSession(): Session {
     if (this.loaded === undefined) throw new SessionClosed("nothing is shown");
     return this.loaded.session;
   }
 
-  private async bring(): Promise<void> {
-    const { wanted: content, device } = this;
-    if (content === undefined || device === undefined || device.lost || this.closed) return;
+  private async syncContent(): Promise<void> {
+    const { requestedContent: content, device } = this;
+    if (content === undefined || device === undefined || device.isLost || this.isClosed) return;
     const old = this.loaded;
     try {
       // What is fed stays, whatever else that input is said to be.
-      const fedAt = old?.session.plan.inputs.findIndex((input) => fits(this.fed, input)) ?? -1;
+      const fedAt =
+        old?.session.plan.inputs.findIndex((input) => matchesInput(this.inputOverride, input)) ??
+        -1;
       const isShown =
-        this.shown !== undefined && isSame(this.shown, content, fedAt) && old?.fed === this.fed;
-      if (isShown && (old === undefined || !(await this.edits.give(old.session, true)))) return;
-      this.shown = undefined;
-      if (old?.content.plan === content.plan) await this.update(old, content);
-      else await this.exchange(content, device);
+        this.currentContent !== undefined &&
+        isSameContent(this.currentContent, content, fedAt) &&
+        old?.fed === this.inputOverride;
+      if (isShown && (old === undefined || !(await this.requestedEdits.applyTo(old.session, true))))
+        return;
+      this.currentContent = undefined;
+      if (old?.content.plan === content.plan) await this.updateSession(old, content);
+      else await this.replaceSession(content, device);
     } catch (error) {
       // What is left of the old network isn't what was asked for; a lost context brings back what was.
-      if (old?.content.plan !== content.plan && !device.lost) this.drop();
+      if (old?.content.plan !== content.plan && !device.isLost) this.closeSession();
       throw error;
     } finally {
-      this.urgent = false;
+      this.isUrgent = false;
     }
   }
 
   /** The same Plan with other weights or inputs. */
-  private async update(loaded: NonNullable<typeof this.loaded>, content: Content): Promise<void> {
-    await this.edits.give(loaded.session, true);
-    const { fed } = this;
-    this.put(loaded.session, content, loaded.content, fed, loaded.fed);
-    Object.assign(loaded, { content, fed });
-    await this.run(loaded.session, content);
+  private async updateSession(
+    loaded: NonNullable<typeof this.loaded>,
+    content: NetworkContent,
+  ): Promise<void> {
+    await this.requestedEdits.applyTo(loaded.session, true);
+    const { inputOverride } = this;
+    this.upload(loaded.session, content, loaded.content, inputOverride, loaded.fed);
+    Object.assign(loaded, { content, fed: inputOverride });
+    await this.runSession(loaded.session, content);
   }
 
   /** Another Plan, in the place of what is loaded. */
-  private async exchange(content: Content, device: Device): Promise<void> {
-    const { plan: header, uniforms } = this.weighed(content);
+  private async replaceSession(content: NetworkContent, device: Device): Promise<void> {
+    const { plan: header, uniforms } = this.planWithWeights(content);
     const bytes = content.weights.reduce(
       (sum, hash) => sum + (this.store.get(hash)?.length ?? 0),
       0,
     );
-    if (this.bytes + bytes > TOGETHER_BYTES) this.drop();
+    if (this.bytes + bytes > MAX_OVERLAP_BYTES) this.closeSession();
     // What was compiled ahead is the session's from here on.
-    const session = await this.make(header, uniforms, device).finally(() => this.forgetAhead());
+    const session = await this.openSession(header, uniforms, device).finally(() =>
+      this.releaseCompiledAhead(),
+    );
     const old = this.loaded?.session;
     const first = old === undefined;
-    const { fed } = this;
+    const { inputOverride } = this;
     const settle = () => {
-      this.loaded = { session, content, fed };
+      this.loaded = { session, content, fed: inputOverride };
       this.signals.plan.value = header;
       this.signals.session.value = session;
     };
     try {
-      this.put(session, content, fresh(content), fed, null);
-      await this.edits.give(session, false);
+      this.upload(session, content, withoutUploads(content), inputOverride, null);
+      await this.requestedEdits.applyTo(session, false);
       if (first) batch(settle);
-      await this.run(session, content, first ? undefined : settle);
+      await this.runSession(session, content, first ? undefined : settle);
     } catch (error) {
       if (this.loaded?.session !== session) session.dispose();
       throw error;
@@ -354,8 +378,11 @@ class PlanEngine implements Engine {
   }
 
   /** A Plan with the weights that are wanted of it. */
-  private weighed(content: Content): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
-    const { plan, uniforms } = this.parse(content.plan);
+  private planWithWeights(content: NetworkContent): {
+    readonly plan: PlanHeader;
+    readonly uniforms: Uint8Array;
+  } {
+    const { plan, uniforms } = this.parsePlan(content.plan);
     // Contributed inputs come last; features write them.
     const inputs = plan.inputs.filter(({ contributed }) => !contributed).length;
     if (plan.weights.length !== content.weights.length || inputs !== content.inputs.length) {
@@ -365,13 +392,17 @@ class PlanEngine implements Engine {
     return { plan: { ...plan, weights }, uniforms };
   }
 
-  private async make(header: PlanHeader, uniforms: Uint8Array, device: Device): Promise<Session> {
+  private async openSession(
+    header: PlanHeader,
+    uniforms: Uint8Array,
+    device: Device,
+  ): Promise<Session> {
     const open = () =>
       this.runtime.createSession(
         device,
         header,
         uniforms,
-        (hash) => this.floats(hash),
+        (hash) => this.floatsOf(hash),
         this.events.onProgress,
       );
     let session: Session;
@@ -380,22 +411,22 @@ class PlanEngine implements Engine {
     } catch (error) {
       // There may be room for it alone.
       const isFull = error instanceof Error && error.name === "PlanError" && this.bytes > 0;
-      if (!isFull || device.lost) throw error;
-      this.drop();
+      if (!isFull || device.isLost) throw error;
+      this.closeSession();
       session = await open();
     }
-    if (this.wanted !== undefined) return session;
+    if (this.requestedContent !== undefined) return session;
     session.dispose(); // nobody wants it any more
     throw new SessionClosed("the engine was released");
   }
 
   /** Writes the weights and inputs that differ from what the session has. */
-  private put(
+  private upload(
     session: Session,
-    content: Content,
-    had: Content,
-    fed: Fed | null,
-    hadFed: Fed | null,
+    content: NetworkContent,
+    had: NetworkContent,
+    fed: InputOverride | null,
+    hadFed: InputOverride | null,
   ): void {
     const patches = content.patches ?? [];
     const old = had.patches ?? [];
@@ -405,69 +436,73 @@ class PlanEngine implements Engine {
     for (const [index, hash] of content.weights.entries()) {
       const texture = session.plan.weights[index]?.texture;
       if (texture === undefined) continue;
-      const own = content.rows?.get(texture);
-      const isSame = had.weights[index] === hash && had.rows?.get(texture) === own;
+      const own = content.weightOverrides?.get(texture);
+      const isSame = had.weights[index] === hash && had.weightOverrides?.get(texture) === own;
       if (isSame && !stale.has(texture)) continue;
-      session.setWeight(texture, own ?? this.floats(hash), own ? undefined : hash);
+      session.setWeight(texture, own ?? this.floatsOf(hash), own ? undefined : hash);
       written.add(texture);
     }
     for (const [k, patch] of patches.entries()) {
       if (!kept || k >= old.length || written.has(patch.texture)) session.patchWeight(patch);
     }
     if (had.inputs.length === 0) {
-      for (const { key, shape, contributed } of needed(session.plan)) {
+      for (const { key, shape, contributed } of requiredInputs(session.plan)) {
         if (contributed) session.write(key, new Float32Array(shape.reduce((a, b) => a * b, 1)));
       }
     }
     for (const [index, hash] of content.inputs.entries()) {
       const input = session.plan.inputs[index];
       if (input === undefined) continue;
-      if (fits(fed, input)) {
+      if (matchesInput(fed, input)) {
         // A picture may come later, as a camera's first one.
-        if (had.inputs[index] === undefined) session.write(input.key, this.floats(hash));
-        if (fed !== hadFed) give(session, fed);
-      } else if (had.inputs[index] !== hash || fits(hadFed, input)) {
-        session.write(input.key, this.floats(hash));
+        if (had.inputs[index] === undefined) session.write(input.key, this.floatsOf(hash));
+        if (fed !== hadFed) feedInput(session, fed);
+      } else if (had.inputs[index] !== hash || matchesInput(hadFed, input)) {
+        session.write(input.key, this.floatsOf(hash));
       }
     }
   }
 
-  private async run(session: Session, content: Content, settle?: () => void): Promise<void> {
+  private async runSession(
+    session: Session,
+    content: NetworkContent,
+    settle?: () => void,
+  ): Promise<void> {
     const { onProgress } = this.events;
     onProgress({ stage: "run", done: 0, total: 1 });
-    this.active = session;
-    this.signals.running.value = true;
-    const { section, urgent } = this;
-    const options = { urgent, onProgress, ...(section === undefined ? {} : { section }) };
+    this.runningSession = session;
+    this.signals.isRunning.value = true;
+    const { section, isUrgent } = this;
+    const options = { urgent: isUrgent, onProgress, ...(section === undefined ? {} : { section }) };
     const run = await session.run(options).finally(() => {
-      this.signals.running.value = false;
-      this.active = undefined;
+      this.signals.isRunning.value = false;
+      this.runningSession = undefined;
     });
-    if (this.wanted === undefined) throw new SessionClosed("the engine was released");
-    this.frame += 1;
-    this.shown = content;
-    this.complete = section === undefined;
+    if (this.requestedContent === undefined) throw new SessionClosed("the engine was released");
+    this.runCount += 1;
+    this.currentContent = content;
+    this.hasRunAllSections = section === undefined;
     batch(() => {
       settle?.();
       this.signals.run.value = run;
-      this.signals.timed.value = null;
+      this.signals.timedRun.value = null;
     });
   }
 
-  private parse(plan: string): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
+  private parsePlan(plan: string): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
     const file = this.store.get(plan);
     if (file === undefined) throw new PlanError("the Plan is not here");
-    return parseContainer(file);
+    return parsePlanFile(file);
   }
 
-  private floats(hash: string): Float32Array {
+  private floatsOf(hash: string): Float32Array {
     const data = this.store.get(hash);
     if (data === undefined) throw new PlanError(`the weights or input ${hash} are not here`);
     return new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
   }
 
-  private drop(): void {
-    this.shown = undefined;
+  private closeSession(): void {
+    this.currentContent = undefined;
     this.signals.session.value = null;
     this.loaded?.session.dispose();
     this.loaded = undefined;
@@ -475,28 +510,34 @@ class PlanEngine implements Engine {
 }
 
 /** What a session has of it that was just made. */
-const fresh = (content: Content): Content => ({
+const withoutUploads = (content: NetworkContent): NetworkContent => ({
   ...content,
   inputs: [],
   patches: [],
-  rows: undefined,
+  weightOverrides: undefined,
 });
 
-function fits(fed: Fed | null, { key, shape, fit }: PlanHeader["inputs"][number]): fed is Fed {
+function matchesInput(
+  fed: InputOverride | null,
+  { key, shape, fit }: PlanHeader["inputs"][number],
+): fed is InputOverride {
   if (fed?.key !== key) return false;
   if (fed.data === undefined) return fit !== "";
   return fed.data.length === shape.reduce((product, size) => product * size, 1);
 }
 
-function give(session: Session, { key, data, picture, mirrored = false }: Fed): void {
+function feedInput(
+  session: Session,
+  { key, data, picture, mirrored = false }: InputOverride,
+): void {
   if (data !== undefined) session.write(key, data);
   else if (picture !== undefined) session.feed(key, picture, mirrored);
 }
 
-const isSame = (a: Content, b: Content, besides: number): boolean =>
+const isSameContent = (a: NetworkContent, b: NetworkContent, besides: number): boolean =>
   a.plan === b.plan &&
   a.weights.join() === b.weights.join() &&
   a.inputs.every((hash, k) => k === besides || hash === b.inputs[k]) &&
-  a.rows === b.rows &&
+  a.weightOverrides === b.weightOverrides &&
   a.patches?.length === b.patches?.length &&
   (a.patches ?? []).every((patch, k) => b.patches?.[k] === patch);

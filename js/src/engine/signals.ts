@@ -9,9 +9,9 @@ export interface EngineSignals {
   /** The last run; views redraw when its `sequence` changes. */
   readonly run: Signal<RunInfo | null>;
   /** The last run once more, with nothing else on the device; null until there is such a one. */
-  readonly timed: Signal<RunInfo | null>;
+  readonly timedRun: Signal<RunInfo | null>;
   /** A run is under way. */
-  readonly running: Signal<boolean>;
+  readonly isRunning: Signal<boolean>;
   /** Runs that ended within the last second; 0 when idle. */
   readonly runsPerSecond: Signal<number>;
   readonly capabilities: Signal<Capabilities | null>;
@@ -22,14 +22,14 @@ export function createSignals(): EngineSignals {
     plan: signal(null),
     session: signal(null),
     run: signal(null),
-    timed: signal(null),
-    running: signal(false),
+    timedRun: signal(null),
+    isRunning: signal(false),
     runsPerSecond: signal(0),
     capabilities: signal(null),
   };
 }
 
 /** The last run, by the best time that is known of it. */
-export function lastRun({ run, timed }: EngineSignals): RunInfo | null {
-  return timed.value ?? run.value;
+export function lastRun({ run, timedRun }: EngineSignals): RunInfo | null {
+  return timedRun.value ?? run.value;
 }

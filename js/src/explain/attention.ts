@@ -4,33 +4,33 @@ import type { Layer, Value } from "../plan/schema.ts";
 import { sizeOf } from "./tensor.ts";
 
 /** Layers between the scores and the softmax, or behind it, are few: a factor, a mask, another shape. */
-const MOST_BETWEEN = 6;
+const MAX_LAYERS_BETWEEN = 6;
 
 export interface Attention {
   /** q·k of each pair of tokens: (…, queries, keys). */
   readonly scores: Layer;
-  readonly share: Layer;
+  readonly weights: Layer;
   /** The sums of v by their shares: (…, queries, features). */
-  readonly mix: Layer;
+  readonly output: Layer;
   /** Everything that is read for it. */
-  readonly needed: readonly Value[];
+  readonly requiredValues: readonly Value[];
 }
 
-const multiplies = ({ explains, composite, made, operands }: Layer): boolean =>
+const isMatrixProduct = ({ explains, composite, made, operands }: Layer): boolean =>
   explains === "matrix" &&
   !composite &&
   made.length === 0 &&
   operands.slice(0, 2).every(({ kind }) => kind === "value");
 
 /** From a layer back over those of as many numbers, in the same order, until one is found. */
-function before(
+function findUpstream(
   network: Network,
   key: string,
   wanted: (layer: Layer) => boolean,
   through: (layer: Layer) => boolean,
 ): Layer | null {
   let now = network.layers.find((layer) => layer.name === key);
-  for (let k = 0; k < MOST_BETWEEN && now !== undefined; k++) {
+  for (let k = 0; k < MAX_LAYERS_BETWEEN && now !== undefined; k++) {
     if (wanted(now)) return now;
     if (!through(now)) return null;
     const size = sizeOf(now.output_shape);
@@ -45,28 +45,29 @@ const keepsOrder = ({ explains, output_shape: shape, input_shapes: given }: Laye
 
 /** The attention that a layer is a part of: its scores, their softmax or its result; null for other layers. */
 export function attentionOf(network: Network, layer: Layer): Attention | null {
-  for (const mix of network.layers) {
-    if (!multiplies(mix)) continue;
+  for (const output of network.layers) {
+    if (!isMatrixProduct(output)) continue;
     const shares = (one: Layer): boolean =>
       one.explains === "softmax" &&
       one.made.length === 0 &&
       [-1, one.output_shape.length - 1].includes(Number(one.attributes.axis ?? -1));
-    const share = before(
+    const weights = findUpstream(
       network,
-      mix.operands[0]?.key ?? "",
+      output.operands[0]?.key ?? "",
       shares,
       ({ explains }) => explains === "same",
     );
-    const scores = share && before(network, share.operands[0]?.key ?? "", multiplies, keepsOrder);
-    if (share === null || scores === null || ![scores, share, mix].includes(layer)) continue;
-    const keys = [scores, share, mix].flatMap((one) => [
+    const scores =
+      weights && findUpstream(network, weights.operands[0]?.key ?? "", isMatrixProduct, keepsOrder);
+    if (weights === null || scores === null || ![scores, weights, output].includes(layer)) continue;
+    const keys = [scores, weights, output].flatMap((one) => [
       one.name,
       ...one.operands.map(({ key }) => key),
     ]);
     const needed = [...new Set(keys)].map((key) => network.values.get(key));
     return needed.includes(undefined)
       ? null
-      : { scores, share, mix, needed: needed.filter((one) => one !== undefined) };
+      : { scores, weights, output, requiredValues: needed.filter((one) => one !== undefined) };
   }
   return null;
 }

@@ -1,14 +1,14 @@
 // How a layer's number came about: the layer that makes it, and the steps that each change it alone.
 
-import { leafName } from "../network/names.ts";
+import { leafName } from "../network/layer_names.ts";
 import type { Network, Stage } from "../network/network.ts";
 import type { Layer, Operand, Value } from "../plan/schema.ts";
-import { type Formula, formulaOf } from "./formula.ts";
-import { movedTo } from "./read.ts";
+import { type Formula, parseFormula } from "./formula.ts";
+import { sourceIndex } from "./operand_elements.ts";
 import { coordinates, element, sizeOf, type Tensors } from "./tensor.ts";
 
 /** A layer that changes each number by itself, in its place. */
-export type Step =
+export type ElementwiseStep =
   | { readonly kind: "pointwise"; readonly layer: Layer }
   | { readonly kind: "normalization"; readonly layer: Layer }
   /** By the mean and deviation of the numbers around it, in this very picture. */
@@ -24,19 +24,19 @@ export interface Chain {
   /** What the root reads first, or the number that is given. */
   readonly source: Value;
   /** In order. */
-  readonly steps: readonly Step[];
+  readonly steps: readonly ElementwiseStep[];
   /** All values and parameters that are read for it. */
-  readonly needed: readonly Value[];
+  readonly requiredValues: readonly Value[];
 }
 
 /** Why a number cannot be explained, in words. */
-export interface Unexplained {
+export interface UnsupportedReason {
   readonly title: string;
   readonly text: string;
 }
 
 /** What makes a number of many. */
-const ROOTS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
+const ROOT_KINDS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
   "convolution",
   "transposed convolution",
   "matrix",
@@ -54,11 +54,11 @@ const ROOTS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
   "resampling",
   "padding",
 ]);
-const KNOWN =
+const SUPPORTED_TEXT =
   "Explained are convolutions and transposed ones over maps and lines, products of matrices, pools, softmax, what " +
   "goes number by number or only moves numbers, upsampling, padding, and normalisations.";
 
-function stepOf(layer: Layer, network: Network): Step | null {
+function stepOf(layer: Layer, network: Network): ElementwiseStep | null {
   if (layer.composite) return null;
   const read = layer.operands[0]?.kind === "value";
   switch (layer.explains) {
@@ -84,68 +84,68 @@ function stepOf(layer: Layer, network: Network): Step | null {
 }
 
 /** The key of the value that a step changes. */
-const sourceOf = (step: Step): string =>
+const sourceKey = (step: ElementwiseStep): string =>
   (step.kind === "pointwise" || step.kind === "same"
     ? step.layer.inputs[0]
     : step.layer.operands[0]?.key) ?? "";
 
 /** The operands of a step that are read besides the number itself. */
-function readBy({ kind, layer }: Step): readonly Operand[] {
+function extraOperands({ kind, layer }: ElementwiseStep): readonly Operand[] {
   if (kind === "standardization") return layer.operands;
   const more = kind === "normalization" || layer.explains === "slope";
   return more ? layer.operands.slice(1) : [];
 }
 
 /** The chain that ends with a layer, within its stage. */
-export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | Unexplained {
-  const steps: Step[] = [];
+export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | UnsupportedReason {
+  const steps: ElementwiseStep[] = [];
   let now: Layer | undefined = layer;
   let source = "";
   while (now !== undefined) {
     const step = stepOf(now, network);
     if (step === null) break;
     steps.unshift(step);
-    source = sourceOf(step);
+    source = sourceKey(step);
     const before = source;
     now = stage.layers.find((one) => one.name === before);
   }
-  const root = now === undefined ? null : asMade(now);
+  const root = now === undefined ? null : beforeMoves(now);
   if (root !== null) {
     const problem = rootProblem(root);
     if (problem !== null) return problem;
     source = root.operands.find(({ key }) => key !== "")?.key ?? "";
   }
-  const read: Operand[] = [...(root?.operands ?? []), ...steps.flatMap(readBy)];
-  return withValues(network, { root, steps }, source, layer.name, read);
+  const read: Operand[] = [...(root?.operands ?? []), ...steps.flatMap(extraOperands)];
+  return collectValues(network, { root, steps }, source, layer.name, read);
 }
 
 /** With the shape of what its operator gives, before that is only moved. */
-const asMade = (layer: Layer): Layer =>
+const beforeMoves = (layer: Layer): Layer =>
   layer.made.length > 0 ? { ...layer, output_shape: layer.made } : layer;
 
-function withValues(
+function collectValues(
   network: Network,
   chain: Pick<Chain, "root" | "steps">,
   source: string,
   last: string,
   read: readonly Operand[],
-): Chain | Unexplained {
+): Chain | UnsupportedReason {
   const needed = new Map<string, Value>();
   const keys = read.flatMap(({ kind, key }) =>
     kind === "omitted" || kind === "number" || kind === "setting" ? [] : [key],
   );
   for (const key of [...keys, source, last]) {
     const value = network.values.get(key) ?? network.parameters.get(key);
-    if (value === undefined) return missing(key);
+    if (value === undefined) return missingValue(key);
     needed.set(key, value);
   }
   const first = needed.get(source);
   return first === undefined
-    ? missing(source)
-    : { ...chain, source: first, needed: [...needed.values()] };
+    ? missingValue(source)
+    : { ...chain, source: first, requiredValues: [...needed.values()] };
 }
 
-const missing = (key: string): Unexplained => ({
+const missingValue = (key: string): UnsupportedReason => ({
   title: key === "" ? "A number that this layer reads has no name" : `${key} is not kept`,
   text:
     key === ""
@@ -153,7 +153,7 @@ const missing = (key: string): Unexplained => ({
       : "The network was compiled without its values, so there is nothing to show it with.",
 });
 
-function rootProblem(root: Layer): Unexplained | null {
+function rootProblem(root: Layer): UnsupportedReason | null {
   const name = root.module || root.operator;
   if (root.python) {
     return {
@@ -171,20 +171,20 @@ function rootProblem(root: Layer): Unexplained | null {
     const parts = root.operators.join(", ");
     return {
       title: `${name} is not explained yet`,
-      text: `${root.name} is computed by several operators here: ${parts}. ${KNOWN}`,
+      text: `${root.name} is computed by several operators here: ${parts}. ${SUPPORTED_TEXT}`,
     };
   }
-  if (ROOTS.has(root.explains)) return null;
+  if (ROOT_KINDS.has(root.explains)) return null;
   return {
     title: `${name} is not explained yet`,
-    text: `${root.name} is made by the operator ${root.operator}; its numbers are under Maps. ${KNOWN}`,
+    text: `${root.name} is made by the operator ${root.operator}; its numbers are under Maps. ${SUPPORTED_TEXT}`,
   };
 }
 
 /** A root that is known, over a shape that isn't. */
-export const unusual = (root: Layer): Unexplained => ({
+export const unsupportedShape = (root: Layer): UnsupportedReason => ({
   title: `${root.module || root.operator} is not explained yet in this form`,
-  text: `${root.name} reads ${root.input_shapes.map((shape) => shape.join("×")).join(" and ")}. ${KNOWN}`,
+  text: `${root.name} reads ${root.input_shapes.map((shape) => shape.join("×")).join(" and ")}. ${SUPPORTED_TEXT}`,
 });
 
 /** The numbers of a normalisation at one channel. */
@@ -201,24 +201,24 @@ export interface Normalization {
 }
 
 /** An operand's number at a place; of one that isn't there, zero. */
-export function numberOf(tensors: Tensors, operand: Operand | undefined, at: number): number {
+export function operandNumber(tensors: Tensors, operand: Operand | undefined, at: number): number {
   if (operand === undefined) return Number.NaN;
   if (operand.kind === "omitted") return 0;
   if (operand.kind === "number") return operand.number;
   const data = tensors.get(operand.key)?.data ?? [];
-  return element(data, data.length === 1 ? 0 : movedTo(operand.moves, at));
+  return element(data, data.length === 1 ? 0 : sourceIndex(operand.moves, at));
 }
 
 /** The function of a step at a place, with the numbers there for what it names. */
-export function pointwise(layer: Layer, tensors: Tensors, index: number): Formula {
+export function pointwiseFormula(layer: Layer, tensors: Tensors, index: number): Formula {
   const at = coordinates(layer.output_shape, index);
   const [row = 0, column = 0] = [at.at(-2), at.at(-1)];
-  const slope = numberOf(tensors, layer.operands[1], at[1] ?? 0);
-  return formulaOf(layer.formula, { row, column, channel: at[1] ?? 0, slope });
+  const slope = operandNumber(tensors, layer.operands[1], at[1] ?? 0);
+  return parseFormula(layer.formula, { row, column, channel: at[1] ?? 0, slope });
 }
 
 /** What is normalised together with an element: begin, length, and the place of its scale and shift. */
-function groupOf(layer: Layer, shape: readonly number[], index: number) {
+function normalizationGroup(layer: Layer, shape: readonly number[], index: number) {
   const channels = shape[1] ?? 1;
   const map = sizeOf(shape.slice(2));
   const at = coordinates(shape, index);
@@ -235,9 +235,9 @@ function groupOf(layer: Layer, shape: readonly number[], index: number) {
 }
 
 /** Of GroupNorm, InstanceNorm and LayerNorm at an element: the mean and variance are those of this picture. */
-export function standardization(layer: Layer, tensors: Tensors, index: number): Normalization {
+export function groupNormalization(layer: Layer, tensors: Tensors, index: number): Normalization {
   const source = tensors.get(layer.operands[0]?.key ?? "");
-  const { begin, length, own } = groupOf(layer, layer.output_shape, index);
+  const { begin, length, own } = normalizationGroup(layer, layer.output_shape, index);
   const data = source?.data.subarray(begin, begin + length) ?? new Float32Array();
   const mean = data.reduce((sum, x) => sum + x, 0) / length;
   const variance = data.reduce((sum, x) => sum + (x - mean) ** 2, 0) / length;
@@ -249,8 +249,8 @@ export function standardization(layer: Layer, tensors: Tensors, index: number): 
     mean,
     variance,
     epsilon: typeof epsilon === "number" ? epsilon : 1e-5,
-    scale: missing(scale) ? 1 : numberOf(tensors, scale, own),
-    shift: missing(shift) ? 0 : numberOf(tensors, shift, own),
+    scale: missing(scale) ? 1 : operandNumber(tensors, scale, own),
+    shift: missing(shift) ? 0 : operandNumber(tensors, shift, own),
     count: length,
   };
 }
@@ -259,9 +259,9 @@ const leafOf = (operand: Operand | undefined, otherwise: string): string =>
   operand?.kind === "parameter" || operand?.kind === "value" ? leafName(operand.key) : otherwise;
 
 /** By the operator's operands: scale, shift, mean, variance. */
-export function normalization(layer: Layer, tensors: Tensors, channel: number): Normalization {
+export function batchNormalization(layer: Layer, tensors: Tensors, channel: number): Normalization {
   const [, scale, shift, mean, variance] = layer.operands;
-  const of = (operand: Operand | undefined) => numberOf(tensors, operand, channel);
+  const of = (operand: Operand | undefined) => operandNumber(tensors, operand, channel);
   const { epsilon } = layer.attributes;
   return {
     mean: of(mean),
@@ -273,5 +273,5 @@ export function normalization(layer: Layer, tensors: Tensors, channel: number): 
   };
 }
 
-export const normalized = (x: number, by: Normalization): number =>
+export const normalize = (x: number, by: Normalization): number =>
   ((x - by.mean) / Math.sqrt(by.variance + by.epsilon)) * by.scale + by.shift;

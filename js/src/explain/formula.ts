@@ -3,7 +3,7 @@
 export interface Formula {
   /** With `x` for the number: "x < 0: 0.01 · x; else x". */
   readonly text: string;
-  readonly of: (x: number) => number;
+  readonly evaluate: (x: number) => number;
 }
 
 /** The error function: its power series, and far out its continued fraction. */
@@ -31,10 +31,10 @@ function round(x: number): number {
   return low % 2 === 0 ? low : low + 1;
 }
 
-type Function = (...of: number[]) => number;
+type NumberFunction = (...of: number[]) => number;
 
 /** What formulas may call, by the names that NumPy has for it; `Phi` is the normal distribution's. */
-const FUNCTIONS: ReadonlyMap<string, Function> = new Map<string, Function>([
+const FUNCTIONS: ReadonlyMap<string, NumberFunction> = new Map<string, NumberFunction>([
   ...(["abs", "sign", "floor", "ceil", "sqrt", "exp", "log", "max", "min"] as const).map(
     (name) => [name, Math[name]] as const,
   ),
@@ -57,97 +57,143 @@ const FUNCTIONS: ReadonlyMap<string, Function> = new Map<string, Function>([
 ]);
 
 /** A part of a formula; `level` says how tightly it holds together. */
-interface Part {
-  readonly of: (x: number) => number;
+interface Expression {
+  readonly evaluate: (x: number) => number;
   readonly text: string;
-  readonly level: number;
+  readonly precedence: number;
 }
 
 const [CHOICE, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM] = [0, 1, 2, 3, 4, 5, 6];
 
-const within = ({ text, level }: Part, least: number): string =>
-  level < least ? `(${text})` : text;
+const parenthesize = ({ text, precedence }: Expression, least: number): string =>
+  precedence < least ? `(${text})` : text;
 
-const numeral = (value: number): Part => ({
-  of: () => value,
+const numberLiteral = (value: number): Expression => ({
+  evaluate: () => value,
   text: String(Number(value.toPrecision(4))).replace("-", "−"),
-  level: value < 0 ? SIGN : ATOM,
+  precedence: value < 0 ? SIGN : ATOM,
 });
 
-const isOne = ({ text }: Part): boolean => text === "1";
+const isOne = ({ text }: Expression): boolean => text === "1";
 
 interface Operation {
-  readonly level: number;
-  readonly of: Function;
-  readonly text: (a: Part, b: Part) => string;
+  readonly precedence: number;
+  readonly evaluate: NumberFunction;
+  readonly text: (a: Expression, b: Expression) => string;
 }
 
-const spaced =
+const infixText =
   (sign: string, level: number) =>
-  (a: Part, b: Part): string =>
-    `${within(a, level)} ${sign} ${within(b, level + 1)}`;
+  (a: Expression, b: Expression): string =>
+    `${parenthesize(a, level)} ${sign} ${parenthesize(b, level + 1)}`;
 
-function product(a: Part, b: Part): string {
+function productText(a: Expression, b: Expression): string {
   if (isOne(a)) return b.text;
-  return isOne(b) ? a.text : spaced("·", PRODUCT)(a, b);
+  return isOne(b) ? a.text : infixText("·", PRODUCT)(a, b);
 }
 
-const truth =
-  (test: (a: number, b: number) => boolean): Function =>
+const comparison =
+  (test: (a: number, b: number) => boolean): NumberFunction =>
   (a = Number.NaN, b = Number.NaN) =>
     Number(test(a, b));
 
 const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
-  ["<", { level: COMPARISON, of: truth((a, b) => a < b), text: spaced("<", COMPARISON) }],
-  ["<=", { level: COMPARISON, of: truth((a, b) => a <= b), text: spaced("≤", COMPARISON) }],
-  [">", { level: COMPARISON, of: truth((a, b) => a > b), text: spaced(">", COMPARISON) }],
-  [">=", { level: COMPARISON, of: truth((a, b) => a >= b), text: spaced("≥", COMPARISON) }],
-  ["==", { level: COMPARISON, of: truth((a, b) => a === b), text: spaced("=", COMPARISON) }],
-  ["!=", { level: COMPARISON, of: truth((a, b) => a !== b), text: spaced("≠", COMPARISON) }],
-  ["+", { level: SUM, of: (a = 0, b = 0) => a + b, text: spaced("+", SUM) }],
-  ["-", { level: SUM, of: (a = 0, b = 0) => a - b, text: spaced("−", SUM) }],
-  ["*", { level: PRODUCT, of: (a = 0, b = 0) => a * b, text: product }],
+  [
+    "<",
+    {
+      precedence: COMPARISON,
+      evaluate: comparison((a, b) => a < b),
+      text: infixText("<", COMPARISON),
+    },
+  ],
+  [
+    "<=",
+    {
+      precedence: COMPARISON,
+      evaluate: comparison((a, b) => a <= b),
+      text: infixText("≤", COMPARISON),
+    },
+  ],
+  [
+    ">",
+    {
+      precedence: COMPARISON,
+      evaluate: comparison((a, b) => a > b),
+      text: infixText(">", COMPARISON),
+    },
+  ],
+  [
+    ">=",
+    {
+      precedence: COMPARISON,
+      evaluate: comparison((a, b) => a >= b),
+      text: infixText("≥", COMPARISON),
+    },
+  ],
+  [
+    "==",
+    {
+      precedence: COMPARISON,
+      evaluate: comparison((a, b) => a === b),
+      text: infixText("=", COMPARISON),
+    },
+  ],
+  [
+    "!=",
+    {
+      precedence: COMPARISON,
+      evaluate: comparison((a, b) => a !== b),
+      text: infixText("≠", COMPARISON),
+    },
+  ],
+  ["+", { precedence: SUM, evaluate: (a = 0, b = 0) => a + b, text: infixText("+", SUM) }],
+  ["-", { precedence: SUM, evaluate: (a = 0, b = 0) => a - b, text: infixText("−", SUM) }],
+  ["*", { precedence: PRODUCT, evaluate: (a = 0, b = 0) => a * b, text: productText }],
   [
     "/",
     {
-      level: PRODUCT,
-      of: (a = 0, b = 0) => a / b,
-      text: (a, b) => (isOne(b) ? a.text : spaced("/", PRODUCT)(a, b)),
+      precedence: PRODUCT,
+      evaluate: (a = 0, b = 0) => a / b,
+      text: (a, b) => (isOne(b) ? a.text : infixText("/", PRODUCT)(a, b)),
     },
   ],
   [
     "**",
     {
-      level: POWER,
-      of: (a = 0, b = 0) => a ** b,
+      precedence: POWER,
+      evaluate: (a = 0, b = 0) => a ** b,
       text: (a, b) =>
-        `${within(a, ATOM)}${({ 2: "²", 3: "³" } as Record<string, string>)[b.text] ?? `^${within(b, ATOM)}`}`,
+        `${parenthesize(a, ATOM)}${({ 2: "²", 3: "³" } as Record<string, string>)[b.text] ?? `^${parenthesize(b, ATOM)}`}`,
     },
   ],
 ]);
 
 /** e to a power. */
-function power({ text, level }: Part): string {
+function exponentialText({ text, precedence }: Expression): string {
   if (text === "x") return "eˣ";
-  return text === "−x" ? "e⁻ˣ" : `e^${level === ATOM ? text : `(${text})`}`;
+  return text === "−x" ? "e⁻ˣ" : `e^${precedence === ATOM ? text : `(${text})`}`;
 }
 
-function called(name: string, parts: readonly Part[]): Pick<Part, "text" | "level"> {
+function callText(
+  name: string,
+  parts: readonly Expression[],
+): Pick<Expression, "text" | "precedence"> {
   const [first, second, third] = parts;
   const text = parts.map((part) => part.text).join(", ");
   if (first !== undefined && second !== undefined && third !== undefined && name === "where") {
-    return { text: `${first.text}: ${second.text}; else ${third.text}`, level: CHOICE };
+    return { text: `${first.text}: ${second.text}; else ${third.text}`, precedence: CHOICE };
   }
-  if (first !== undefined && name === "exp") return { text: power(first), level: ATOM };
+  if (first !== undefined && name === "exp")
+    return { text: exponentialText(first), precedence: ATOM };
   if (first !== undefined && name === "softplus")
-    return { text: `log(1 + ${power(first)})`, level: ATOM };
-  if (name === "abs") return { text: `|${text}|`, level: ATOM };
-  return { text: `${name === "Phi" ? "Φ" : name}(${text})`, level: ATOM };
+    return { text: `log(1 + ${exponentialText(first)})`, precedence: ATOM };
+  if (name === "abs") return { text: `|${text}|`, precedence: ATOM };
+  return { text: `${name === "Phi" ? "Φ" : name}(${text})`, precedence: ATOM };
 }
 
 const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|[A-Za-z_]\w*|\*\*|[<>]=?|[=!]=|[-+*/(),])/y;
 
-function tokensOf(source: string): string[] {
+function tokenize(source: string): string[] {
   const tokens: string[] = [];
   TOKEN.lastIndex = 0;
   for (let at = 0; at < source.length; at = TOKEN.lastIndex) {
@@ -158,11 +204,15 @@ function tokensOf(source: string): string[] {
   return tokens;
 }
 
-type Named = Readonly<Record<string, number>>;
+type Constants = Readonly<Record<string, number>>;
 
 /** Reads a formula; names in `values` stand for these numbers, and those in `names` as well, but are still called so. */
-export function formulaOf(source: string, values: Named = {}, names: Named = {}): Formula {
-  const tokens = tokensOf(source);
+export function parseFormula(
+  source: string,
+  values: Constants = {},
+  names: Constants = {},
+): Formula {
+  const tokens = tokenize(source);
   const next = (token: string): boolean => {
     if (tokens[0] !== token) return false;
     tokens.shift();
@@ -171,23 +221,23 @@ export function formulaOf(source: string, values: Named = {}, names: Named = {})
   const expect = (token: string): void => {
     if (!next(token)) throw new SyntaxError(`${source} lacks a ${token}`);
   };
-  const atom = (): Part => {
+  const atom = (): Expression => {
     const token = tokens.shift() ?? "";
     if (token === "(") {
       const inner = operations(COMPARISON);
       expect(")");
       return inner;
     }
-    if (/^\d/.test(token)) return numeral(Number(token));
+    if (/^\d/.test(token)) return numberLiteral(Number(token));
     if (next("(")) return call(token);
-    if (token === "x") return { of: (x) => x, text: "x", level: ATOM };
+    if (token === "x") return { evaluate: (x) => x, text: "x", precedence: ATOM };
     const named = names[token];
-    if (named !== undefined) return { of: () => named, text: token, level: ATOM };
+    if (named !== undefined) return { evaluate: () => named, text: token, precedence: ATOM };
     const value = { inf: Infinity, nan: Number.NaN, ...values }[token];
     if (value === undefined) throw new SyntaxError(`${source} names an unknown ${token}`);
-    return numeral(value);
+    return numberLiteral(value);
   };
-  const call = (name: string): Part => {
+  const call = (name: string): Expression => {
     const of = FUNCTIONS.get(name);
     if (of === undefined && name !== "choose")
       throw new SyntaxError(`${source} calls an unknown ${name}`);
@@ -195,38 +245,54 @@ export function formulaOf(source: string, values: Named = {}, names: Named = {})
     while (next(",")) parts.push(operations(COMPARISON));
     expect(")");
     // Which one it is doesn't depend on x.
-    if (of === undefined) return parts[1 + (parts[0]?.of(0) ?? 0)] ?? numeral(Number.NaN);
-    return { ...called(name, parts), of: (x) => of(...parts.map((part) => part.of(x))) };
+    if (of === undefined)
+      return parts[1 + (parts[0]?.evaluate(0) ?? 0)] ?? numberLiteral(Number.NaN);
+    return {
+      ...callText(name, parts),
+      evaluate: (x) => of(...parts.map((part) => part.evaluate(x))),
+    };
   };
-  const signed = (): Part => {
+  const signed = (): Expression => {
     if (next("-")) {
       const inner = signed();
-      return { of: (x) => -inner.of(x), text: `−${within(inner, SIGN)}`, level: SIGN };
+      return {
+        evaluate: (x) => -inner.evaluate(x),
+        text: `−${parenthesize(inner, SIGN)}`,
+        precedence: SIGN,
+      };
     }
     const base = atom();
     return next("**") ? joined("**", base, signed()) : base;
   };
-  const joined = (sign: string, a: Part, b: Part): Part => {
+  const joined = (sign: string, a: Expression, b: Expression): Expression => {
     const operation = OPERATIONS.get(sign);
     if (operation === undefined) throw new SyntaxError(`${source} has an unknown ${sign}`);
-    const { level, of, text } = operation;
+    const { precedence, evaluate, text } = operation;
     const [one, other] = [isOne(a), isOne(b)];
     // What a factor of 1 leaves holds together as it did.
     const left =
-      sign === "*" && one ? b.level : (sign === "*" || sign === "/") && other ? a.level : level;
-    return { of: (x) => of(a.of(x), b.of(x)), text: text(a, b), level: left };
+      sign === "*" && one
+        ? b.precedence
+        : (sign === "*" || sign === "/") && other
+          ? a.precedence
+          : precedence;
+    return {
+      evaluate: (x) => evaluate(a.evaluate(x), b.evaluate(x)),
+      text: text(a, b),
+      precedence: left,
+    };
   };
-  const operations = (least: number): Part => {
+  const operations = (least: number): Expression => {
     if (least > PRODUCT) return signed();
     let left = operations(least + 1);
     for (;;) {
       const [sign = ""] = tokens;
-      if (OPERATIONS.get(sign)?.level !== least) return left;
+      if (OPERATIONS.get(sign)?.precedence !== least) return left;
       tokens.shift();
       left = joined(sign, left, operations(least + 1));
     }
   };
-  const { of, text } = operations(COMPARISON);
+  const { evaluate, text } = operations(COMPARISON);
   if (tokens.length > 0) throw new SyntaxError(`${source} goes on with ${tokens[0]}`);
-  return { of, text };
+  return { evaluate, text };
 }

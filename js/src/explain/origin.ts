@@ -1,7 +1,7 @@
 // A number of another layer as the views call it: by channel and pixel, at the layer that gave it its value.
 import { layerOf, type Network } from "../network/network.ts";
 import type { Value } from "../plan/schema.ts";
-import type { From } from "./read.ts";
+import type { ElementRef } from "./operand_elements.ts";
 import { sizeOf } from "./tensor.ts";
 
 /** A number of another layer, and what it gives to the one that is explained. */
@@ -14,11 +14,11 @@ export interface Origin {
   readonly image: number;
   readonly amount: number;
   /** The amount is that of the channel's whole map, or of the patch of it; the pixel is the one that gives most of it. */
-  readonly of?: "channel" | "patch";
+  readonly scope?: "channel" | "patch";
 }
 
 /** An element of a value, in row-major order, as the channel and pixel that the views call it. */
-export function spotOf({ nchw }: Value, index: number) {
+export function elementPosition({ nchw }: Value, index: number) {
   const [, channels, height, width] = nchw;
   return {
     image: Math.floor(index / (channels * height * width)),
@@ -32,7 +32,7 @@ export function spotOf({ nchw }: Value, index: number) {
  * The same element before it was only laid out anew: input 661 of a dense layer is channel 13, y 3, x 3 of the maps
  * that were flattened.
  */
-export function beforeLayout(network: Network, value: Value): Value {
+export function valueBeforeReshape(network: Network, value: Value): Value {
   const seen = new Set<Value>();
   let now = value;
   while (!seen.has(now)) {
@@ -49,12 +49,16 @@ export function beforeLayout(network: Network, value: Value): Value {
 
 /** An element of a value as an origin, at the layer that gave it its number. */
 export function originAt(network: Network, value: Value, index: number, amount: number): Origin {
-  const own = beforeLayout(network, value);
-  return { value: own, ...spotOf(own, index), amount };
+  const own = valueBeforeReshape(network, value);
+  return { value: own, ...elementPosition(own, index), amount };
 }
 
 /** The same of an element that is known by its value's key; null of a parameter's. */
-export function originFrom(network: Network, { key, index }: From, amount: number): Origin | null {
+export function originFrom(
+  network: Network,
+  { key, index }: ElementRef,
+  amount: number,
+): Origin | null {
   const value = network.values.get(key);
   return value === undefined ? null : originAt(network, value, index, amount);
 }

@@ -1,22 +1,22 @@
 // A sum of products behind one number: of a convolution, a transposed one, or a dense layer.
 import type { Layer } from "../plan/schema.ts";
-import { coordinates, element, place, type Tensor } from "./tensor.ts";
+import { coordinates, element, flatIndex, type Tensor } from "./tensor.ts";
 import {
-  type Lines,
-  type Phased,
-  type State,
-  slidingLines,
-  stateOf,
-  transposedLines,
+  slidingTaps,
+  type TapState,
+  type TransposedTaps,
+  tapState,
+  transposedTaps,
+  type WindowTaps,
 } from "./window.ts";
 
 export interface Product {
   readonly input: number;
   readonly weight: number;
   readonly product: number;
-  readonly state: State;
+  readonly state: TapState;
   /** "y 1, x 0": of padding, which pixel of the map it repeats. */
-  readonly repeated?: string;
+  readonly repeatedPixel?: string;
 }
 
 /** What one input channel gives, tap by tap. */
@@ -29,7 +29,7 @@ export interface Patch {
 /** All products of one number, in double precision, of the GPU's inputs and weights. */
 export interface Products {
   /** The first of the input channels that are summed. */
-  readonly first: number;
+  readonly firstChannel: number;
   /** What each of them gives. */
   readonly contributions: Float64Array;
   /** How many products there are, those with padding or inserted zeros among them left out. */
@@ -38,42 +38,50 @@ export interface Products {
   readonly negative: number;
   readonly sum: number;
   /** The patch of the k-th channel; of fewer taps where other lines are given. */
-  patch(k: number, lines?: Lines): Patch;
+  patch(k: number, lines?: WindowTaps): Patch;
 }
 
 /** What a dense layer's products are made of, besides. */
-export interface Paired extends Products {
+export interface DenseProducts extends Products {
   /** Which elements of both operands the k-th product is of. */
   readonly pair: (k: number) => readonly [number, number];
 }
 
 /** What a convolution's products are made of, besides. */
-export interface Sliding extends Products {
-  readonly lines: Lines;
+export interface ConvolutionProducts extends Products {
+  readonly taps: WindowTaps;
   /** Of a transposed convolution. */
-  readonly phased: Phased | null;
+  readonly transposedTaps: TransposedTaps | null;
 }
 
-interface Source {
-  readonly first: number;
+interface ProductSource {
+  readonly firstChannel: number;
   readonly channels: number;
-  readonly lines: Lines;
+  readonly taps: WindowTaps;
   /** The input's number where a tap reads inside the map. */
   readonly input: (k: number, y: number, x: number) => number;
   readonly weight: (k: number, y: number, x: number) => number;
 }
 
-function productsOf({ first, channels, lines, input, weight }: Source): Products {
-  const productAt = (k: number, { rows, columns }: Lines, i: number): Product => {
+function productsOf({
+  firstChannel,
+  channels,
+  taps: lines,
+  input,
+  weight,
+}: ProductSource): Products {
+  const productAt = (k: number, { rows, columns }: WindowTaps, i: number): Product => {
     const row = rows[Math.floor(i / columns.length)];
     const column = columns[i % columns.length];
     if (row === undefined || column === undefined) throw new RangeError("a tap outside its kernel");
-    const state = stateOf(row, column);
-    const number = state === "input" ? input(k, row.at, column.at) : 0;
+    const state = tapState(row, column);
+    const number = state === "input" ? input(k, row.inputIndex, column.inputIndex) : 0;
     const factor = weight(k, row.tap, column.tap);
     const found = { input: number, weight: factor, product: number * factor, state };
-    const outside = row.stands !== undefined || column.stands !== undefined;
-    return outside ? { ...found, repeated: `y ${row.at}, x ${column.at}` } : found;
+    const outside = row.outsideIndex !== undefined || column.outsideIndex !== undefined;
+    return outside
+      ? { ...found, repeatedPixel: `y ${row.inputIndex}, x ${column.inputIndex}` }
+      : found;
   };
   const contributions = new Float64Array(channels);
   let [count, positive, negative, sum] = [0, 0, 0, 0];
@@ -90,68 +98,73 @@ function productsOf({ first, channels, lines, input, weight }: Source): Products
     contributions[k] = own;
     sum += own;
   }
-  const patch = (k: number, some: Lines = lines): Patch => {
+  const patch = (k: number, some: WindowTaps = lines): Patch => {
     const [rows, columns] = [some.rows.length, some.columns.length];
     const cells = Array.from({ length: rows * columns }, (_, i) => productAt(k, some, i));
     return { rows, columns, cells };
   };
-  return { first, contributions, count, positive, negative, sum, patch };
+  return { firstChannel, contributions, count, positive, negative, sum, patch };
 }
 
 /** Conv and ConvTranspose over lines and maps; null over volumes. */
-export function convolution(
+export function convolutionProducts(
   layer: Layer,
   x: Tensor,
   weight: Tensor,
   index: number,
-): Sliding | null {
+): ConvolutionProducts | null {
   const at = coordinates(layer.output_shape, index);
   const [image = 0, output = 0] = at;
   const spatial = x.shape.slice(2);
   const transposed = layer.explains === "transposed convolution";
-  const phased = transposed ? transposedLines(layer.window, spatial, at) : null;
-  const lines =
-    phased ??
-    (transposed ? null : slidingLines(layer.window, spatial, at, layer.attributes.padding_mode));
-  if (lines === null) return null;
-  const groups = groupsOf(layer);
+  const filterTaps = transposed ? transposedTaps(layer.window, spatial, at) : null;
+  const taps =
+    filterTaps ??
+    (transposed ? null : slidingTaps(layer.window, spatial, at, layer.attributes.padding_mode));
+  if (taps === null) return null;
+  const groups = groupCount(layer);
   const [, inputs = 1] = x.shape;
   const [, outputs = 1] = layer.output_shape;
   const each = { inputs: inputs / groups, outputs: outputs / groups };
   const group = Math.floor(output / each.outputs);
-  const first = group * each.inputs;
-  const [rows, columns] = [lines.rows.length, lines.columns.length];
+  const firstChannel = group * each.inputs;
+  const [rows, columns] = [taps.rows.length, taps.columns.length];
   const across = spatial.at(-1) ?? 1;
   const size = spatial.reduce((product, length) => product * length, 1);
-  const map = (k: number): number => (image * inputs + first + k) * size;
+  const map = (k: number): number => (image * inputs + firstChannel + k) * size;
   const kernel = (k: number): number =>
     (transposed
-      ? (first + k) * each.outputs + (output - group * each.outputs)
+      ? (firstChannel + k) * each.outputs + (output - group * each.outputs)
       : output * each.inputs + k) *
     rows *
     columns;
   const products = productsOf({
-    first,
+    firstChannel,
     channels: each.inputs,
-    lines,
+    taps,
     input: (k, y, column) => element(x.data, map(k) + y * across + column),
     weight: (k, y, column) => element(weight.data, kernel(k) + y * columns + column),
   });
-  return { ...products, lines, phased };
+  return { ...products, taps, transposedTaps: filterTaps };
 }
 
-export function groupsOf(layer: Layer): number {
+export function groupCount(layer: Layer): number {
   const { group } = layer.attributes;
   return typeof group === "number" ? group : 1;
 }
 
-const POINT: Lines = {
-  rows: [{ tap: 0, at: 0, state: "input" }],
-  columns: [{ tap: 0, at: 0, state: "input" }],
+const SINGLE_TAP: WindowTaps = {
+  rows: [{ tap: 0, inputIndex: 0, state: "input" }],
+  columns: [{ tap: 0, inputIndex: 0, state: "input" }],
 };
 
 /** Gemm and MatMul: a row of the first times a column of the second, of the batch that the output's place is in. */
-export function dense(layer: Layer, a: Tensor, b: Tensor, index: number): Paired | null {
+export function denseProducts(
+  layer: Layer,
+  a: Tensor,
+  b: Tensor,
+  index: number,
+): DenseProducts | null {
   const at = coordinates(layer.output_shape, index);
   const [row = 0, column = 0] = at.slice(-2);
   const flip = (name: string): boolean => layer.attributes[name] === 1;
@@ -166,13 +179,13 @@ export function dense(layer: Layer, a: Tensor, b: Tensor, index: number): Paired
       .slice(0, -2)
       .map((length, k) => (length === 1 ? 0 : (at[at.length - shape.length + k] ?? 0)));
   const left = (k: number) =>
-    place(a.shape, [...batch(a.shape), ...(flip("transA") ? [k, row] : [row, k])]);
+    flatIndex(a.shape, [...batch(a.shape), ...(flip("transA") ? [k, row] : [row, k])]);
   const right = (k: number) =>
-    place(b.shape, [...batch(b.shape), ...(flip("transB") ? [column, k] : [k, column])]);
+    flatIndex(b.shape, [...batch(b.shape), ...(flip("transB") ? [column, k] : [k, column])]);
   const products = productsOf({
-    first: 0,
+    firstChannel: 0,
     channels: inner,
-    lines: POINT,
+    taps: SINGLE_TAP,
     input: (k) => element(a.data, left(k)),
     weight: (k) => factor * element(b.data, right(k)),
   });

@@ -27,7 +27,7 @@ export function coordinates(shape: readonly number[], index: number): number[] {
 }
 
 /** The place of an element in row-major order. */
-export const place = (shape: readonly number[], at: readonly number[]): number =>
+export const flatIndex = (shape: readonly number[], at: readonly number[]): number =>
   shape.reduce((index, length, axis) => index * length + (at[axis] ?? 0), 0);
 
 /** The number of elements. */

@@ -1,36 +1,37 @@
 // Where a window lies over a map: the rows and columns that its taps read, in the input or outside of it.
 import type { Layer, Window } from "../plan/schema.ts";
-import { REPEATED, repeats } from "./repeated.ts";
+import { PADDED_INDEX, paddingModeText } from "./padding_modes.ts";
 
 /** "padding": outside the map. "inserted": between two of its pixels, where a transposed convolution has zeros. */
-export type State = "input" | "padding" | "inserted";
+export type TapState = "input" | "padding" | "inserted";
 
 /** What one row or one column of a kernel reads. */
-export interface Line {
+export interface AxisTap {
   /** The row or column of the kernel. */
   readonly tap: number;
   /** The row or column of the input; of the map with inserted zeros where it isn't in the input. */
-  readonly at: number;
-  readonly state: State;
+  readonly inputIndex: number;
+  readonly state: TapState;
   /** Where the tap stands outside of the map, where padding there repeats what is at `at`. */
-  readonly stands?: number;
+  readonly outsideIndex?: number;
 }
 
 /** Where a tap stands, over the map or outside of it. */
-export const standsAt = ({ at, stands }: Line): number => stands ?? at;
+export const tapPosition = ({ inputIndex, outsideIndex }: AxisTap): number =>
+  outsideIndex ?? inputIndex;
 
 /** A window over a map at one position. */
-export interface Lines {
-  readonly rows: readonly Line[];
-  readonly columns: readonly Line[];
+export interface WindowTaps {
+  readonly rows: readonly AxisTap[];
+  readonly columns: readonly AxisTap[];
 }
 
 /** Of a transposed convolution also: which of the stride's phases the position has. */
-export interface Phased extends Lines {
+export interface TransposedTaps extends WindowTaps {
   readonly phase: readonly [number, number];
   readonly strides: readonly [number, number];
   /** The taps that meet pixels at this phase, or padding beyond them: an ordinary filter over the map. */
-  readonly filter: Lines;
+  readonly phaseTaps: WindowTaps;
 }
 
 interface Axis {
@@ -42,7 +43,7 @@ interface Axis {
 }
 
 /** Both axes; a line of numbers is a map of one row. Null for volumes, and where the numbers don't fit together. */
-function axesOf(window: Window, spatial: readonly number[]): readonly [Axis, Axis] | null {
+function windowAxes(window: Window, spatial: readonly number[]): readonly [Axis, Axis] | null {
   const rank = spatial.length;
   const { kernel, strides, dilations, begins } = window;
   // What only pads has no kernel.
@@ -64,11 +65,11 @@ const pixelOf = (at: readonly number[]): readonly [number, number] =>
   at.length > 3 ? [at[2] ?? 0, at[3] ?? 0] : [0, at[2] ?? 0];
 
 /** What each place along the kernel's sides is, for an output at these coordinates. */
-function linesOf(
+function windowTaps(
   axes: readonly [Axis, Axis],
   at: readonly number[],
-  line: (axis: Axis, output: number, place: number) => Line,
-): Lines {
+  line: (axis: Axis, output: number, place: number) => AxisTap,
+): WindowTaps {
   const [y, x] = pixelOf(at);
   const along = (axis: Axis, output: number) =>
     Array.from({ length: axis.kernel }, (_, place) => line(axis, output, place));
@@ -76,25 +77,25 @@ function linesOf(
 }
 
 /** What a convolution or pool reads for an output at these coordinates; `mode`: of padding other than zeros. */
-export function slidingLines(
+export function slidingTaps(
   window: Window,
   spatial: readonly number[],
   at: readonly number[],
   mode?: unknown,
-): Lines | null {
-  const axes = axesOf(window, spatial);
+): WindowTaps | null {
+  const axes = windowAxes(window, spatial);
   return (
     axes &&
-    linesOf(axes, at, ({ size, stride, dilation, begin }, output, tap) => {
+    windowTaps(axes, at, ({ size, stride, dilation, begin }, output, tap) => {
       const from = output * stride - begin + tap * dilation;
-      if (from >= 0 && from < size) return { tap, at: from, state: "input" };
-      return repeats(mode) === null
-        ? { tap, at: from, state: "padding" }
+      if (from >= 0 && from < size) return { tap, inputIndex: from, state: "input" };
+      return paddingModeText(mode) === null
+        ? { tap, inputIndex: from, state: "padding" }
         : {
             tap,
-            at: REPEATED[mode as keyof typeof REPEATED](from, size),
+            inputIndex: PADDED_INDEX[mode as keyof typeof PADDED_INDEX](from, size),
             state: "input",
-            stands: from,
+            outsideIndex: from,
           };
     })
   );
@@ -104,67 +105,69 @@ export function slidingLines(
 export const isAdaptive = ({ attributes }: Layer): boolean => Array.isArray(attributes.output_size);
 
 /** What an adaptive pool reads for an output at these coordinates: the share of the map that this place of so many has. */
-export function shareLines(
+export function adaptiveTaps(
   spatial: readonly number[],
   places: readonly number[],
   at: readonly number[],
-): Lines | null {
+): WindowTaps | null {
   if (spatial.length < 1 || spatial.length > 2 || places.length !== spatial.length) return null;
-  const along = (axis: number, output: number): Line[] => {
+  const along = (axis: number, output: number): AxisTap[] => {
     const [size, count] = [spatial.at(axis) ?? 1, places.at(axis) ?? 1];
     const from = Math.floor((output * size) / count);
     const end = Math.ceil(((output + 1) * size) / count);
     return Array.from({ length: end - from }, (_, tap) => ({
       tap,
-      at: from + tap,
+      inputIndex: from + tap,
       state: "input",
     }));
   };
   const [y, x] = pixelOf(at);
-  const single: Line = { tap: 0, at: 0, state: "input" };
+  const single: AxisTap = { tap: 0, inputIndex: 0, state: "input" };
   return { rows: spatial.length > 1 ? along(-2, y) : [single], columns: along(-1, x) };
 }
 
 /** The same for a transposed convolution: the flipped kernel over the map with zeros inserted. */
-export function transposedLines(
+export function transposedTaps(
   window: Window,
   spatial: readonly number[],
   at: readonly number[],
-): Phased | null {
-  const axes = axesOf(window, spatial);
+): TransposedTaps | null {
+  const axes = windowAxes(window, spatial);
   if (axes === null) return null;
-  const lines = linesOf(axes, at, ({ size, kernel, stride, dilation, begin }, output, i) => {
+  const lines = windowTaps(axes, at, ({ size, kernel, stride, dilation, begin }, output, i) => {
     const tap = kernel - 1 - i;
     const wide = output + begin - tap * dilation;
-    if (wide < 0 || wide > (size - 1) * stride) return { tap, at: wide, state: "padding" };
-    if (wide % stride !== 0) return { tap, at: wide, state: "inserted" };
-    return { tap, at: wide / stride, state: "input" };
+    if (wide < 0 || wide > (size - 1) * stride) return { tap, inputIndex: wide, state: "padding" };
+    if (wide % stride !== 0) return { tap, inputIndex: wide, state: "inserted" };
+    return { tap, inputIndex: wide / stride, state: "input" };
   });
   const [y, x] = pixelOf(at);
-  const filter = (axis: Axis, output: number): Line[] =>
+  const filter = (axis: Axis, output: number): AxisTap[] =>
     Array.from({ length: axis.kernel }, (_, i) => axis.kernel - 1 - i).flatMap((tap) => {
       const wide = output + axis.begin - tap * axis.dilation;
       if (wide % axis.stride !== 0) return [];
       const from = wide / axis.stride;
-      return [{ tap, at: from, state: from >= 0 && from < axis.size ? "input" : "padding" }];
+      return [
+        { tap, inputIndex: from, state: from >= 0 && from < axis.size ? "input" : "padding" },
+      ];
     });
   return {
     ...lines,
-    filter: { rows: filter(axes[0], y), columns: filter(axes[1], x) },
+    phaseTaps: { rows: filter(axes[0], y), columns: filter(axes[1], x) },
     phase: [(y + axes[0].begin) % axes[0].stride, (x + axes[1].begin) % axes[1].stride],
     strides: [axes[0].stride, axes[1].stride],
   };
 }
 
 /** What a tap reads, by its row and its column. */
-export function stateOf(row: Line, column: Line): State {
+export function tapState(row: AxisTap, column: AxisTap): TapState {
   if (row.state === "inserted" || column.state === "inserted") return "inserted";
   return row.state === "padding" || column.state === "padding" ? "padding" : "input";
 }
 
 /** "19–22"; with gaps "3, 5, 7", beyond the border "0–1 (1 outside)", where it repeats "1, 0, 1 (mirrored at the border)". */
-function span(lines: readonly Line[], border: string): string {
-  const places = lines.filter((line) => line.state !== "padding").map((line) => line.at);
+function spanText(lines: readonly AxisTap[], border: string): string {
+  const places = lines.filter((line) => line.state !== "padding").map((line) => line.inputIndex);
   const [first = 0, last = 0] = [places[0], places.at(-1)];
   if (places.some((at, i) => i > 0 && at <= (places[i - 1] ?? 0)))
     return `${places.join(", ")} (${border} at the border)`;
@@ -175,7 +178,7 @@ function span(lines: readonly Line[], border: string): string {
 }
 
 /** "rows 19–22, columns 15–18": what a window reads, in the order of its taps. */
-export function spansOf({ rows, columns }: Lines, flat: boolean, mode?: unknown): string {
-  const border = repeats(mode) ?? "repeated";
-  return `${flat ? "" : `rows ${span(rows, border)}, `}columns ${span(columns, border)}`;
+export function windowText({ rows, columns }: WindowTaps, flat: boolean, mode?: unknown): string {
+  const border = paddingModeText(mode) ?? "repeated";
+  return `${flat ? "" : `rows ${spanText(rows, border)}, `}columns ${spanText(columns, border)}`;
 }

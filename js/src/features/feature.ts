@@ -1,8 +1,8 @@
 // What a feature offers a page, and what a page hands it: features/feature.py has the same in Python.
 import type { Signal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
-import type { Buffer } from "../buffers.ts";
-import type { Engine, Fed } from "../engine/types.ts";
+import type { Engine, InputOverride } from "../engine/types.ts";
+import type { MessageBuffer } from "../message_buffers.ts";
 import type { Exported, FromKernel, FromPage, VIEWS } from "../messages.ts";
 import type { Network } from "../network/network.ts";
 import type { Statistics } from "../plan/runtime.ts";
@@ -17,9 +17,9 @@ export interface Feature {
   /** Its signals, which become part of the state that all views share. */
   state?(): object;
   /** The Viewer's traits that it follows and sets. */
-  traits?(state: ViewerState): readonly Trait[];
+  traits?(state: ViewerState): readonly TraitSync[];
   /** Begins in a Viewer of this page. */
-  run?(host: Host): Running;
+  start?(host: ViewerHost): FeatureInstance;
   /** Its views, by their names in Python; in an exported page those for which that has the data. */
   views?(exported: Exported): readonly (typeof VIEWS)[number][];
   readonly tabs?: readonly Tab[];
@@ -29,23 +29,27 @@ export interface Feature {
 }
 
 /** Traits that are taken and told together. */
-export interface Trait {
+export interface TraitSync {
   readonly names: readonly string[];
   /** Their values, when Python or another page has set one. */
-  take(...values: unknown[]): void;
+  apply(...values: unknown[]): void;
   /** What they are in this page; without it Python alone sets them. */
-  tell?(): readonly unknown[];
+  values?(): readonly unknown[];
 }
 
 /**
  * The trait of a record that Python and pages both set, as `{[field]: record, turn}`. Python counts its own changes in
  * `turn`, and ignores what a page says of an older one.
  */
-export function recordTrait<T>(name: string, field: string, record: Signal<T | null>): Trait {
+export function recordTraitSync<T>(
+  name: string,
+  field: string,
+  record: Signal<T | null>,
+): TraitSync {
   let turn = 0; // of Python's last change
   return {
     names: [name],
-    take(value) {
+    apply(value) {
       const given = (value ?? {}) as { readonly turn?: number; readonly [name: string]: unknown };
       if ((given.turn ?? 0) < turn) return; // some hosts return our own message after Python's newer one
       turn = given.turn ?? 0;
@@ -53,37 +57,40 @@ export function recordTrait<T>(name: string, field: string, record: Signal<T | n
       // An equal record stays the same object: some hosts return our own.
       if (JSON.stringify(found) !== JSON.stringify(record.peek())) record.value = found as T | null;
     },
-    tell: () => [{ [field]: record.value, turn }],
+    values: () => [{ [field]: record.value, turn }],
   };
 }
 
 /** A Viewer of this page, as its features see it. */
-export interface Host {
+export interface ViewerHost {
   /** This page's name. */
   readonly page: string;
   readonly state: ViewerState;
   readonly engine: Engine;
   /** Undefined in an exported page. */
-  readonly python?: Python;
+  readonly python?: PythonLink;
   /** Undefined in a notebook. */
   readonly exported?: ExportedPage;
   /** A blob that Python has, or the exported page; rejects where it does not come. */
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
   /** Lets go of it. */
-  drop(name: string): void;
-  /** Feeds an input; null ends that, with `taken` once Python, or the page, has taken over what was fed last. */
-  feed(fed: Fed | null, taken?: boolean): Promise<void>;
+  release(name: string): void;
+  /** Feeds an input; null ends that, with `isTakenOver` once Python, or the page, has taken over what was fed last. */
+  feed(fed: InputOverride | null, isTakenOver?: boolean): Promise<void>;
   /** A value's elements. */
   read(key: string): Promise<Float32Array>;
 }
 
-export interface Python {
+export interface PythonLink {
   send(message: FromPage, buffers?: ArrayBuffer[]): void;
-  trait(name: string): unknown;
+  traitValue(name: string): unknown;
   /** Takes a message on top of the revision `base`, if that is here; `take` returns whether it is all there. */
-  advance(message: { readonly base: number; readonly revision: number }, take: () => boolean): void;
+  applyRevision(
+    message: { readonly base: number; readonly revision: number },
+    take: () => boolean,
+  ): void;
   /** Something has changed that reads wait for. */
-  wake(): void;
+  notifyReads(): void;
 }
 
 export interface ExportedPage {
@@ -94,25 +101,25 @@ export interface ExportedPage {
   settled(): Promise<unknown>;
 }
 
-export type Messages = {
+export type MessageHandlers = {
   readonly [T in FromKernel["type"]]?: (
     message: Extract<FromKernel, { type: T }>,
-    buffers: readonly Buffer[],
+    buffers: readonly MessageBuffer[],
   ) => void;
 };
 
 /** A feature in one Viewer. */
-export interface Running {
+export interface FeatureInstance {
   /** What is done with messages that Python sends to it. */
-  readonly messages?: Messages;
+  readonly messages?: MessageHandlers;
   /** A read came: the result says whether it must still wait for this feature. */
-  asked?(): () => boolean;
+  onRead?(): () => boolean;
   /** All that an exported page holds is here. */
-  open?(): void | Promise<void>;
+  onPageReady?(): void | Promise<void>;
   /** A script of an exported page has given an input. */
-  inputGiven?(): void;
+  onInputSet?(): void;
   /** What scripts of an exported page find in `window.nbglcnn`. */
-  readonly scripts?: object;
+  readonly scriptApi?: object;
   /** Frees what it holds. */
   close?(): void;
 }
@@ -126,7 +133,7 @@ export interface Slots {
   /** Between bar and content. */
   readonly drawer: object;
   /** Beside everything: what listens to keys and clicks. */
-  readonly everywhere: object;
+  readonly globalListeners: object;
   readonly status: object;
   /** Beside a layer's name; `layers`: all that a closed module stands for. */
   readonly layerMark: { layer: string; layers?: readonly Layer[] };
@@ -166,11 +173,11 @@ export interface TabKeys {
   /** Which channel ↑ and ↓ go on from; these keys do nothing here without it. */
   channel?(network: Network, selected: Selection | null): Selection | null;
   /** What gets the focus when another layer is shown, as a selector. */
-  readonly layerFocus: string;
+  readonly focusSelector: string;
   /** Esc leads to the first tab; without it the notebook gets the keyboard back. */
-  readonly leads?: true;
+  readonly escapeToFirstTab?: true;
   /** Keys that only this tab has; whether it was one. */
-  press?(key: string, views: { readonly root: HTMLElement; readonly state: ViewerState }): boolean;
+  onKey?(key: string, views: { readonly root: HTMLElement; readonly state: ViewerState }): boolean;
 }
 
 /** ← and → lead from stage to stage. */
@@ -181,5 +188,5 @@ export const STAGE_KEYS: TabKeys = {
       stage.layers.some((layer) => layer.name === selected?.layer),
     ),
   }),
-  layerFocus: ".nbg-picture",
+  focusSelector: ".nbg-picture",
 };

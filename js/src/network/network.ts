@@ -1,8 +1,14 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
 
-import { full } from "../format.ts";
+import { formatInteger } from "../number_format.ts";
 import type { Layer, Pair, PlanHeader, Value } from "../plan/schema.ts";
-import { chainTitle, INSIDE, labelOf, modulesOf, within } from "./names.ts";
+import {
+  CALL_SEPARATOR,
+  chainTitle,
+  enclosingModules,
+  labelOf,
+  relativeName,
+} from "./layer_names.ts";
 
 /** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
 export interface Stage {
@@ -16,7 +22,7 @@ export interface Stage {
   /** The one of them that is two levels deep at most; "" for the model itself. */
   readonly group: string;
   /** Titles of the stages and inputs it reads; empty when that is just what stands before it. */
-  readonly reads: readonly string[];
+  readonly readTitles: readonly string[];
 }
 
 export interface Network {
@@ -36,11 +42,11 @@ export interface Network {
   readonly pairs: ReadonlyMap<string, Pair>;
 }
 
-const follows = ({ role }: Layer): boolean => role === "follows" || role === "alias";
-const leads = ({ role }: Layer): boolean => role === "leads" || role === "alias";
+const isFollower = ({ role }: Layer): boolean => role === "follows" || role === "alias";
+const isLeader = ({ role }: Layer): boolean => role === "leads" || role === "alias";
 
 /** Index of a Plan, made once per Plan. */
-export function networkOf(plan: PlanHeader): Network {
+export function indexNetwork(plan: PlanHeader): Network {
   const read = new Set(plan.layers.flatMap((layer) => layer.inputs));
   // What an ONNX file gives and reads on is a layer among layers, no picture in colour.
   const isLayer = ({ kind, key }: Value) => kind === "output" && read.has(key);
@@ -62,10 +68,10 @@ export function networkOf(plan: PlanHeader): Network {
       layers,
       new Set(inputs.map((value) => value.key)),
       aliasesOf(layers, values),
-      returnsOf(plan.values),
+      returningModules(plan.values),
     ),
     layers,
-    parameterCounts: parametersOf(plan),
+    parameterCounts: parameterCountText(plan),
     batch: plan.batch,
     pairs: new Map(
       plan.comparison.pairs.flatMap((pair) =>
@@ -76,7 +82,7 @@ export function networkOf(plan: PlanHeader): Network {
 }
 
 /** The value that a layer's picture is drawn as: the output's for the layer that makes it, an image as there. */
-export const picturedAs = ({ outputs }: Pick<Network, "outputs">, value: Value): Value =>
+export const displayedValue = ({ outputs }: Pick<Network, "outputs">, value: Value): Value =>
   outputs.find(({ texture }) => texture === value.texture) ?? value;
 
 /** Layers that compute nothing (Identity, Flatten, Dropout) by the key of the value that they pass on. */
@@ -94,9 +100,9 @@ function aliasesOf(
 }
 
 /** Modules that give back just this value, so that what is computed of it stands behind them. */
-type Returns = (key: string) => readonly string[];
+type ReturningModules = (key: string) => readonly string[];
 
-function returnsOf(values: readonly Value[]): Returns {
+function returningModules(values: readonly Value[]): ReturningModules {
   const textures = new Map(values.map((value) => [value.key, value.texture]));
   const returned = new Map<number, string[]>();
   for (const { kind, key, texture } of values) {
@@ -111,7 +117,7 @@ export function stagesOf(
   layers: readonly Layer[],
   inputs: ReadonlySet<string>,
   aliases: ReadonlyMap<string, string> = new Map(),
-  returns: Returns = () => [],
+  returns: ReturningModules = () => [],
 ): Stage[] {
   // Who reads behind an alias reads what the alias passes on, and is said to.
   const root = (key: string): string => aliases.get(key) ?? key;
@@ -133,25 +139,25 @@ export function stagesOf(
       (readers.get(root(before.name)) ?? 0) <= 1 &&
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
-    const leading = chain?.every(leads) ?? false;
+    const leading = chain?.every(isLeader) ?? false;
     // A sum or concatenation at a module's end stays in it, whatever comes behind the module.
     const made = chain?.findLast(({ role }) => role !== "alias");
     const ends =
       made?.role === "merges" &&
       made.module === "" &&
       layer.role !== "alias" &&
-      returns(made.name).some((module) => within(layer.name, module) === layer.name);
-    if (continues && !ends && (follows(layer) || leading)) chain?.push(layer);
+      returns(made.name).some((module) => relativeName(layer.name, module) === layer.name);
+    if (continues && !ends && (isFollower(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
-  return withReads(chains, inputs, root, returns);
+  return buildStages(chains, inputs, root, returns);
 }
 
-function withReads(
+function buildStages(
   chains: readonly (readonly Layer[])[],
   inputs: ReadonlySet<string>,
   root: (key: string) => string,
-  returns: Returns,
+  returns: ReturningModules,
 ): Stage[] {
   const titles = new Map<string, string>();
   const stages: Stage[] = [];
@@ -169,9 +175,9 @@ function withReads(
       : sources.every((key) => inputs.has(key)) && sources.length === inputs.size;
     // A functional operator (an addition) belongs to the module that is under way.
     const placed = ({ module, name }: Layer) =>
-      module !== "" || name.includes("/") || name.includes(INSIDE);
+      module !== "" || name.includes("/") || name.includes(CALL_SEPARATOR);
     modules = layers.some(placed)
-      ? modulesOf(layers)
+      ? enclosingModules(layers)
       : modules.slice(
           0,
           1 + modules.findLastIndex((module) => !before || !returns(before.key).includes(module)),
@@ -182,7 +188,7 @@ function withReads(
       title,
       modules,
       group: modules.at(Math.min(modules.length, 2) - 1) ?? "",
-      reads: plain ? [] : sources.map((key) => titles.get(key) ?? key),
+      readTitles: plain ? [] : sources.map((key) => titles.get(key) ?? key),
     });
     titles.set(root(last.name), title);
   }
@@ -197,20 +203,26 @@ export const longType = ({ type, python }: Layer): string =>
   `${type}${python ? " (in Python)" : ""}`;
 
 /** A length for each axis, or one for all that are alike: "2", "1×2". */
-const along = (lengths: readonly number[]): string =>
+const formatLengths = (lengths: readonly number[]): string =>
   new Set(lengths).size === 1 ? String(lengths[0]) : lengths.join("×");
 
 /** Explanations of layers that make channels of channels. */
-const MIXING: ReadonlySet<Layer["explains"]> = new Set([
+const CHANNEL_MIXING: ReadonlySet<Layer["explains"]> = new Set([
   "convolution",
   "transposed convolution",
   "matrix",
 ]);
 
 /** "16→32": how many features a layer with weights makes of how many; "" for the rest. */
-function widths({ explains, parameters, input_shapes: [input = []], ...layer }: Layer): string {
+function channelWidths({
+  explains,
+  parameters,
+  input_shapes: [input = []],
+  ...layer
+}: Layer): string {
   const { output_shape: output, places } = layer;
-  if (!MIXING.has(explains) || parameters === 0 || input.length !== output.length) return "";
+  if (!CHANNEL_MIXING.has(explains) || parameters === 0 || input.length !== output.length)
+    return "";
   // Channels lie along the axis that neither tells examples nor places apart.
   const axis = output.findLastIndex((_, i) => i > 0 && !places.includes(i));
   return axis < 0 ? "" : `${input[axis]}→${output[axis]}`;
@@ -221,14 +233,14 @@ export const layerOf = ({ layers, values }: Network, { texture }: Value): Layer 
   layers.findLast(({ name }) => values.get(name)?.texture === texture);
 
 /** "4×4, 16→32, stride 2": what a layer looks at and makes of it; "" for one without window and weights. */
-export function settings(layer: Layer): string {
+export function layerSettings(layer: Layer): string {
   const { kernel, strides, dilations } = layer.window;
   const { group } = layer.attributes;
   return [
     kernel.join("×"),
-    widths(layer),
-    strides.some((step) => step !== 1) ? `stride ${along(strides)}` : "",
-    dilations.some((step) => step !== 1) ? `dilation ${along(dilations)}` : "",
+    channelWidths(layer),
+    strides.some((step) => step !== 1) ? `stride ${formatLengths(strides)}` : "",
+    dilations.some((step) => step !== 1) ? `dilation ${formatLengths(dilations)}` : "",
     typeof group === "number" && group > 1 ? `groups ${group}` : "",
   ]
     .filter((part) => part !== "")
@@ -236,49 +248,50 @@ export function settings(layer: Layer): string {
 }
 
 /** "Conv 3×3, 16→16", "ReLU": what a caption says of a layer beside its name. */
-export const describe = (layer: Layer): string => `${shortType(layer)} ${settings(layer)}`.trim();
+export const layerCaption = (layer: Layer): string =>
+  `${shortType(layer)} ${layerSettings(layer)}`.trim();
 
 /** What is looked at before anything is selected: the first stage with several channels. */
-export function firstValue({ stages, values }: Network): Value | undefined {
+export function defaultValue({ stages, values }: Network): Value | undefined {
   const first = stages.find((stage) => values.get(stage.key)?.nchw[1] !== 1) ?? stages[0];
   return values.get(first?.key ?? "");
 }
 
 /** How many of a Plan's layers have these names, those of two networks apart: "17", "17 + 17". */
-export function layerCount(plan: PlanHeader, names: readonly string[]): string {
-  if (plan.comparison.pairs.length === 0) return full(names.length);
+export function formatLayerCount(plan: PlanHeader, names: readonly string[]): string {
+  if (plan.comparison.pairs.length === 0) return formatInteger(names.length);
   const first = names.filter((name) => name.startsWith("A.")).length;
-  return `${full(first)} + ${full(names.length - first)}`;
+  return `${formatInteger(first)} + ${formatInteger(names.length - first)}`;
 }
 
-function parametersOf({ layers, comparison }: PlanHeader): string {
+function parameterCountText({ layers, comparison }: PlanHeader): string {
   const sum = (those: readonly Layer[]) =>
     those.reduce((all, { parameters, shared }) => all + parameters - shared, 0);
   if (comparison.pairs.length === 0) {
     const all = sum(layers);
-    return `${full(all)} ${all === 1 ? "parameter" : "parameters"}`;
+    return `${formatInteger(all)} ${all === 1 ? "parameter" : "parameters"}`;
   }
   const first = layers.filter(({ name }) => name.startsWith("A."));
   const second = layers.filter(({ name }) => !name.startsWith("A."));
   // Of one model beside itself the second network has none of its own.
   const own = sum(second);
-  return `${full(sum(first))}${own > 0 ? ` + ${full(own)}` : ""} parameters`;
+  return `${formatInteger(sum(first))}${own > 0 ? ` + ${formatInteger(own)}` : ""} parameters`;
 }
 
 /** "17 layers", "17 + 17 layers". */
-export function layersOf(plan: PlanHeader): string {
+export function layerCountText(plan: PlanHeader): string {
   const names = plan.layers.map(({ name }) => name);
-  return `${layerCount(plan, names)} ${names.length === 1 ? "layer" : "layers"}`;
+  return `${formatLayerCount(plan, names)} ${names.length === 1 ? "layer" : "layers"}`;
 }
 
 /** "Conv 3×3, 16→16, stride 1, padding 1": a layer in a few words with all that shapes what it does; `name` for its type. */
-export function said(
+export function layerText(
   layer: Layer,
   name = /\w/.test(layer.short) ? layer.short : longType(layer),
 ): string {
   const { explains, window, attributes, input_shapes: shapes, output_shape: output } = layer;
   const { strides, begins, ends } = window;
-  const own = settings(layer).split(", ");
+  const own = layerSettings(layer).split(", ");
   const at = own.findIndex((part) => part.includes("→"));
   const border = attributes.padding_mode ?? attributes.mode;
   const sampled = explains === "resampling";
@@ -287,7 +300,7 @@ export function said(
   }
   const more = [
     begins.some((size) => size !== 0) || ends.some((size) => size !== 0)
-      ? `padding ${begins.join() === ends.join() ? along(begins) : `${begins} and ${ends}`}`
+      ? `padding ${begins.join() === ends.join() ? formatLengths(begins) : `${begins} and ${ends}`}`
       : "",
     typeof border === "string" && (begins.length > 0 || sampled) ? border : "",
     sampled ? [shapes[0] ?? [], output].map((shape) => shape.slice(2).join("×")).join("→") : "",

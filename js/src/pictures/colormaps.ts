@@ -5,18 +5,18 @@ import { CIVIDIS, MAGENTA, MAGMA, MAP_TEXELS, VIRIDIS, ZERO_TEXEL } from "./colo
 
 export type Rgb = readonly [number, number, number];
 
-const GREY = (t: number): Rgb => [t * 255, t * 255, t * 255];
-const SEQUENTIAL = [nearest(VIRIDIS), nearest(CIVIDIS), nearest(MAGMA), GREY];
-const ORDER = ["viridis", "cividis", "magma", "grey"] as const;
+const greyMap = (t: number): Rgb => [t * 255, t * 255, t * 255];
+const SEQUENTIAL_MAPS = [tableColor(VIRIDIS), tableColor(CIVIDIS), tableColor(MAGMA), greyMap];
+const SEQUENTIAL_NAMES = ["viridis", "cividis", "magma", "grey"] as const;
 
 /** Which layer of the colour-map texture a job uses. */
-export function mapLayer(map: ColorMapName, theme: Theme): number {
-  return map === "signed" ? (theme === "light" ? 0 : 1) : 2 + ORDER.indexOf(map);
+export function colorMapLayer(map: ColorMapName, theme: Theme): number {
+  return map === "signed" ? (theme === "light" ? 0 : 1) : 2 + SEQUENTIAL_NAMES.indexOf(map);
 }
 
 /** Thirds of the row behind all maps: nothing, magenta, black. */
-export const MARKS_LAYER = 2 + ORDER.length;
-const FLAGS = [
+export const MARKS_LAYER = 2 + SEQUENTIAL_NAMES.length;
+const MARK_COLORS = [
   [0, 0, 0, 0],
   [...MAGENTA, 255],
   [0, 0, 0, 255],
@@ -24,26 +24,26 @@ const FLAGS = [
 
 /** The row behind the marks: a texel for each class. */
 export const CLASSES_LAYER = MARKS_LAYER + 1;
-const CLASSES = CLASS_COLORS.split(" ").map(parse);
+const CLASS_PALETTE = CLASS_COLORS.split(" ").map(parseColor);
 /** As many classes have a colour of their own: as in CLASS_COLORS, then lighter, then darker. */
-export const CLASSES_APART = CLASSES.length * 3;
+export const CLASS_COLOR_COUNT = CLASS_PALETTE.length * 3;
 
 /** The colour of a class. */
 export function classColor(which: number): Rgb {
-  const [r, g, b] = CLASSES[which % CLASSES.length] ?? [0, 0, 0];
-  const turn = Math.floor(which / CLASSES.length) % 3;
+  const [r, g, b] = CLASS_PALETTE[which % CLASS_PALETTE.length] ?? [0, 0, 0];
+  const turn = Math.floor(which / CLASS_PALETTE.length) % 3;
   const mixed = (byte: number) => [byte, byte * 0.55 + 115, byte * 0.55][turn] ?? byte;
   return [mixed(r), mixed(g), mixed(b)];
 }
 
-/** All maps' texels, RGBA bytes, in the order of `mapLayer`, the marks, and the classes. */
-export function mapTexels(): Uint8Array {
+/** All maps' texels, RGBA bytes, in the order of `colorMapLayer`, the marks, and the classes. */
+export function colorMapTexels(): Uint8Array {
   const rows = [
     ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
-      const at = ramp(stops.split(" ").map(parse));
+      const at = colorRamp(stops.split(" ").map(parseColor));
       return (k: number) => at(Math.max(-1, (k - ZERO_TEXEL) / (ZERO_TEXEL - 1)) / 2 + 0.5);
     }),
-    ...SEQUENTIAL.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
+    ...SEQUENTIAL_MAPS.map((at) => (k: number) => at(k / (MAP_TEXELS - 1))),
   ];
   const bytes = new Uint8Array((rows.length + 2) * MAP_TEXELS * 4);
   for (const [row, at] of rows.entries()) {
@@ -52,7 +52,7 @@ export function mapTexels(): Uint8Array {
     }
   }
   for (let k = 0; k < MAP_TEXELS; k++) {
-    const mark = FLAGS[Math.floor((k * FLAGS.length) / MAP_TEXELS)] ?? [];
+    const mark = MARK_COLORS[Math.floor((k * MARK_COLORS.length) / MAP_TEXELS)] ?? [];
     bytes.set(mark, (MARKS_LAYER * MAP_TEXELS + k) * 4);
     bytes.set([...classColor(k).map(Math.round), 255], (CLASSES_LAYER * MAP_TEXELS + k) * 4);
   }
@@ -60,7 +60,7 @@ export function mapTexels(): Uint8Array {
 }
 
 /** Stops at equal distances, interpolated in linear light. */
-export function ramp(stops: readonly Rgb[]): (t: number) => Rgb {
+export function colorRamp(stops: readonly Rgb[]): (t: number) => Rgb {
   const linear = stops.map(([r, g, b]) => [toLinear(r), toLinear(g), toLinear(b)] as const);
   return (t) => {
     const place = Math.min(1, Math.max(0, t)) * (linear.length - 1);
@@ -72,7 +72,7 @@ export function ramp(stops: readonly Rgb[]): (t: number) => Rgb {
 }
 
 /** The nearest colour of a table, for 0 to 1. */
-function nearest(table: string): (t: number) => Rgb {
+function tableColor(table: string): (t: number) => Rgb {
   const bytes = atob(table);
   const count = bytes.length / 3;
   return (t) => {
@@ -82,7 +82,7 @@ function nearest(table: string): (t: number) => Rgb {
 }
 
 /** "#rrggbb" or "rgb(r, g, b)" as 0 to 255. */
-export function parse(colour: string): Rgb {
+export function parseColor(colour: string): Rgb {
   const hex = /^#(..)(..)(..)$/.exec(colour)?.slice(1);
   const [r = 0, g = 0, b = 0] = hex
     ? hex.map((pair) => Number.parseInt(pair, 16))

@@ -18,7 +18,7 @@ export interface MosaicOptions {
 }
 
 /** The size of `count` maps of h × w pixels; throws RangeError for numbers that make no picture. */
-export function mosaicOf(h: number, w: number, options: MosaicOptions): Mosaic {
+export function mosaicSize(h: number, w: number, options: MosaicOptions): Mosaic {
   const { count, columns, gap, scale } = options;
   if (!(scale > 0) || (scale > 1 && !Number.isInteger(scale))) {
     throw new RangeError(`scale is ${scale}: a whole number, or a fraction below 1`);
@@ -42,7 +42,7 @@ export function mosaicOf(h: number, w: number, options: MosaicOptions): Mosaic {
   };
 }
 
-export interface Placed<T> {
+export interface PackedItem<T> {
   readonly item: T;
   readonly x: number;
   readonly y: number;
@@ -51,20 +51,20 @@ export interface Placed<T> {
 export interface Atlas<T> {
   readonly width: number;
   readonly height: number;
-  readonly placed: readonly Placed<T>[];
+  readonly placed: readonly PackedItem<T>[];
 }
 
 /** Packs pictures on shelves, highest first, onto as few atlases of at most `side` pixels as that needs. */
-export function pack<T extends { readonly width: number; readonly height: number }>(
+export function packAtlases<T extends { readonly width: number; readonly height: number }>(
   items: readonly T[],
   side: number,
 ): Atlas<T>[] {
-  const atlases: { width: number; height: number; placed: Placed<T>[] }[] = [];
+  const atlases: { width: number; height: number; placed: PackedItem<T>[] }[] = [];
   // About square: a browser's cost is the atlas's area, with whatever is empty in it.
   const area = items.reduce((sum, item) => sum + item.width * item.height, 0);
   const widest = Math.max(0, ...items.map((item) => item.width));
   const width = Math.min(side, Math.max(widest, Math.ceil(Math.sqrt(area))));
-  let atlas = { width: 0, height: 0, placed: [] as Placed<T>[] };
+  let atlas = { width: 0, height: 0, placed: [] as PackedItem<T>[] };
   let [x, shelf, below] = [0, 0, 0];
   for (const item of [...items].sort((a, b) => b.height - a.height)) {
     if (x > 0 && x + item.width > width) [x, shelf] = [0, below];

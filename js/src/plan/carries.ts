@@ -1,7 +1,7 @@
 // State that lives over runs: what a commit copies, and when.
 
 import type { Carry, Pass, PlanHeader } from "./schema.ts";
-import { writtenIn } from "./sections.ts";
+import { sectionsByTexture } from "./sections.ts";
 
 /**
  * A commit is carried out when the next run begins. Until then the textures hold all that the last run read, so that it
@@ -11,62 +11,64 @@ export class Carries {
   private readonly carries: readonly Carry[];
   private readonly writers: ReadonlyMap<number, ReadonlySet<number>>;
   /** Sections that ran since the last commit. */
-  private readonly ran = new Set<number>();
-  private asked = new Set<Carry>();
+  private readonly sectionsRun = new Set<number>();
+  private pendingCopies = new Set<Carry>();
 
   constructor(plan: PlanHeader) {
     this.carries = plan.carries;
-    this.writers = writtenIn(plan);
+    this.writers = sectionsByTexture(plan);
   }
 
-  get none(): boolean {
+  get isEmpty(): boolean {
     return this.carries.length === 0;
   }
 
   /** Something is to be copied before the next run. */
-  get pending(): boolean {
-    return this.asked.size > 0;
+  get hasPendingCopies(): boolean {
+    return this.pendingCopies.size > 0;
   }
 
-  hasRun(sections: readonly number[]): void {
-    for (const section of sections) this.ran.add(section);
+  markRun(sections: readonly number[]): void {
+    for (const section of sections) this.sectionsRun.add(section);
   }
 
   commit(): void {
     for (const carry of this.carries) {
-      const isNew = [...(this.writers.get(carry.source) ?? [])].some((one) => this.ran.has(one));
-      if (isNew) this.asked.add(carry);
+      const isNew = [...(this.writers.get(carry.source) ?? [])].some((one) =>
+        this.sectionsRun.has(one),
+      );
+      if (isNew) this.pendingCopies.add(carry);
     }
-    this.ran.clear();
+    this.sectionsRun.clear();
   }
 
-  apply(objects: { copy(source: number, target: number): void }): void {
-    for (const { source, target } of this.asked) objects.copy(source, target);
-    this.asked.clear();
+  copyCommitted(objects: { copy(source: number, target: number): void }): void {
+    for (const { source, target } of this.pendingCopies) objects.copy(source, target);
+    this.pendingCopies.clear();
   }
 
   /** What was computed with other weights is nobody's state. */
-  forget(): void {
-    this.ran.clear();
+  discardRuns(): void {
+    this.sectionsRun.clear();
   }
 
   /** The state is as it was at first. */
-  restart(): void {
-    this.ran.clear();
-    this.asked.clear();
+  reset(): void {
+    this.sectionsRun.clear();
+    this.pendingCopies.clear();
   }
 
   /** The targets of all carries, each with the texture that its state lies in now. */
-  get lying(): readonly (readonly [target: number, lies: number])[] {
+  get stateTextures(): readonly (readonly [target: number, lies: number])[] {
     return this.carries.map((carry) => [
       carry.target,
-      this.asked.has(carry) ? carry.source : carry.target,
+      this.pendingCopies.has(carry) ? carry.source : carry.target,
     ]);
   }
 
   /** How a state is read: what was committed lies in the source still. */
-  reading(step: Pass): Pass {
-    const sources = new Map([...this.asked].map(({ source, target }) => [target, source]));
+  redirectReads(step: Pass): Pass {
+    const sources = new Map([...this.pendingCopies].map(({ source, target }) => [target, source]));
     if (!step.inputs.some((texture) => sources.has(texture))) return step;
     return { ...step, inputs: step.inputs.map((texture) => sources.get(texture) ?? texture) };
   }

@@ -1,36 +1,36 @@
 // Edits, checked against the Plan that is to run them: where they act, what of, and their numbers.
 
-import type { Preview } from "./derived_values.ts";
+import type { EditPreview } from "./derived_values.ts";
 import { type Edit, GLSL, INJECT, MOST_PARAMETERS, TRANSFORMS } from "./edits.ts";
 import { PlanError } from "./runtime.ts";
 import { NOT_EDITABLE, type PlanHeader, type Value } from "./schema.ts";
 
-function check(right: boolean, what: string): void {
+function ensure(right: boolean, what: string): void {
   if (!right) throw new PlanError(what);
 }
 
-function checkOne(edit: Edit, value: Value): void {
+function checkTransform(edit: Edit, value: Value): void {
   const { transform, parameters, channels, mix, source, names } = edit;
   const what = `${transform} of ${value.key}`;
   const own = TRANSFORMS.find(({ name }) => name === transform);
   const count =
     transform === GLSL ? names.length : transform === INJECT ? 0 : own?.parameters.length;
-  check(count !== undefined, `no transform ${JSON.stringify(transform)}`);
-  check(
+  ensure(count !== undefined, `no transform ${JSON.stringify(transform)}`);
+  ensure(
     parameters.length === count && count <= MOST_PARAMETERS,
     `${what} takes ${count} parameters, not ${parameters.length}`,
   );
-  check([...parameters, mix].every(Number.isFinite), `${what} has a number that is not finite`);
-  check((transform === GLSL) === (source !== ""), `${what} has the text of another transform`);
+  ensure([...parameters, mix].every(Number.isFinite), `${what} has a number that is not finite`);
+  ensure((transform === GLSL) === (source !== ""), `${what} has the text of another transform`);
   const { counts = [] } = own ?? {};
-  check(
+  ensure(
     counts.length === 0 || counts.includes(value.nchw[1]),
     `${what} takes values of ${counts.join(" or ")} channels, not ${value.nchw[1]}`,
   );
   const wrong = channels?.find(
     (one) => !(Number.isInteger(one) && one >= 0 && one < value.nchw[1]),
   );
-  check(wrong === undefined, `${value.key} has ${value.nchw[1]} channels, not number ${wrong}`);
+  ensure(wrong === undefined, `${value.key} has ${value.nchw[1]} channels, not number ${wrong}`);
 }
 
 /** Throws PlanError where an edit is none of this Plan's. */
@@ -43,12 +43,12 @@ export function checkEdit(
   if (value === undefined || value.after === NOT_EDITABLE) {
     throw new PlanError(`${JSON.stringify(edit.layer)} cannot be edited`);
   }
-  checkOne(edit, value);
+  checkTransform(edit, value);
   if (edit.transform !== INJECT) return;
   const [n, c, h, w] = value.nchw;
   const count = n * (edit.channels?.length ?? c) * h * w;
   const { length } = array(edit.array);
-  check(length === count, `${edit.layer} takes ${count} numbers, not ${length}`);
+  ensure(length === count, `${edit.layer} takes ${count} numbers, not ${length}`);
 }
 
 /** The same for all of them together. */
@@ -59,18 +59,21 @@ export function checkEdits(
 ): void {
   for (const edit of edits) checkEdit(plan, edit, array);
   const names = new Set(edits.map(({ name }) => name));
-  check(names.size === edits.length, "two edits have one name");
+  ensure(names.size === edits.length, "two edits have one name");
 }
 
 /** Throws PlanError where a key is none of this Plan's values. */
 export function checkValue({ values }: Pick<PlanHeader, "values">, key: string): void {
-  check(
+  ensure(
     values.some((value) => value.key === key),
     `no value ${JSON.stringify(key)}`,
   );
 }
 
-export function checkPreview(plan: PlanHeader, { layer, channel, image, edits }: Preview): void {
+export function checkPreview(
+  plan: PlanHeader,
+  { layer, channel, image, edits }: EditPreview,
+): void {
   checkEdits(
     plan,
     edits.filter(({ transform }) => transform !== INJECT),
@@ -79,5 +82,5 @@ export function checkPreview(plan: PlanHeader, { layer, channel, image, edits }:
   const [n, c] = plan.values.find(({ key }) => key === layer)?.nchw ?? [0, 0];
   const inside = image >= 0 && image < n && channel >= 0 && channel < c;
   const own = edits.every((edit) => edit.layer === layer && edit.transform !== INJECT);
-  check(inside && own, `no preview of channel ${channel} of ${JSON.stringify(layer)}`);
+  ensure(inside && own, `no preview of channel ${channel} of ${JSON.stringify(layer)}`);
 }

@@ -4,7 +4,7 @@ import type { PlanHeader } from "./schema.ts";
 
 /** Records of a header, and what messages call each. */
 export interface Records<Item> {
-  readonly of: (header: PlanHeader) => readonly Item[];
+  readonly select: (header: PlanHeader) => readonly Item[];
   readonly name: (header: PlanHeader, number: number) => string;
 }
 
@@ -18,8 +18,8 @@ export function constraint<Item, Facts extends { readonly header: PlanHeader }>(
   says: (facts: Facts, name: string, item: Item) => string,
 ): Constraint<Facts> {
   return (facts) => {
-    for (const { of, name } of records) {
-      for (const [k, item] of of(facts.header).entries()) {
+    for (const { select, name } of records) {
+      for (const [k, item] of select(facts.header).entries()) {
         if (!holds(facts, k, item)) return says(facts, name(facts.header, k), item);
       }
     }

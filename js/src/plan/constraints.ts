@@ -104,92 +104,92 @@ export function factsOf(header: PlanHeader): Facts {
 }
 
 const PLAN: Records<PlanHeader> = {
-  of: (h) => [h],
+  select: (h) => [h],
   name: () => "the Plan",
 };
 
 const TEXTURES: Records<Texture> = {
-  of: (h) => h.textures,
+  select: (h) => h.textures,
   name: (_h, k) => `texture ${k}`,
 };
 
 const PROGRAMS: Records<Program> = {
-  of: (h) => h.programs,
+  select: (h) => h.programs,
   name: (h, k) => `program ${k} (${at(h.programs, k).name})`,
 };
 
 const PASSES: Records<Pass> = {
-  of: (h) => h.passes,
+  select: (h) => h.passes,
   name: (_h, k) => `pass ${k}`,
 };
 
 const SECTIONS: Records<Section> = {
-  of: (h) => h.sections,
+  select: (h) => h.sections,
   name: (h, k) => `section ${quoted(at(h.sections, k).name)}`,
 };
 
 const VALUES: Records<Value> = {
-  of: (h) => h.values,
+  select: (h) => h.values,
   name: (h, k) => `value ${quoted(at(h.values, k).key)}`,
 };
 
 const PARAMETERS: Records<Value> = {
-  of: (h) => h.parameters,
+  select: (h) => h.parameters,
   name: (h, k) => `parameter ${quoted(at(h.parameters, k).key)}`,
 };
 
 const INPUTS: Records<Input> = {
-  of: (h) => h.inputs,
+  select: (h) => h.inputs,
   name: (h, k) => `input ${quoted(at(h.inputs, k).key)}`,
 };
 
 const WEIGHTS: Records<Weight> = {
-  of: (h) => h.weights,
+  select: (h) => h.weights,
   name: (h, k) => `weight ${at(h.weights, k).hash}`,
 };
 
 const OUTPUTS: Records<string> = {
-  of: (h) => h.outputs,
+  select: (h) => h.outputs,
   name: (h, k) => `output ${quoted(at(h.outputs, k))}`,
 };
 
 const CARRIES: Records<Carry> = {
-  of: (h) => h.carries,
+  select: (h) => h.carries,
   name: (_h, k) => `carry ${k}`,
 };
 
 const TOKENS: Records<Tokens> = {
-  of: (h) => h.tokens,
+  select: (h) => h.tokens,
   name: (_h, k) => `tokens ${k}`,
 };
 
 const PAIRS: Records<Pair> = {
-  of: (h) => h.comparison.pairs,
+  select: (h) => h.comparison.pairs,
   name: (h, k) => `a comparison of ${quoted(at(h.comparison.pairs, k).a)}`,
 };
 
 const REACHES: Records<Reach> = {
-  of: (h) => h.reaches,
+  select: (h) => h.reaches,
   name: (_h, k) => `reach ${k}`,
 };
 
 const LAYERS: Records<Layer> = {
-  of: (h) => h.layers,
+  select: (h) => h.layers,
   name: (h, k) => `layer ${quoted(at(h.layers, k).name)}`,
 };
 
 const READS_OF_VALUES: Records<Pass> = {
-  of: (h) => h.values.map((value) => value.read.step),
+  select: (h) => h.values.map((value) => value.read.step),
   name: (h, k) => `reading value ${quoted(at(h.values, k).key)}`,
 };
 
 const READS_OF_PARAMETERS: Records<Pass> = {
-  of: (h) => h.parameters.map((value) => value.read.step),
+  select: (h) => h.parameters.map((value) => value.read.step),
   name: (h, k) => `reading parameter ${quoted(at(h.parameters, k).key)}`,
 };
 
 const STEPS_OF_INPUTS: Records<Pass> = {
-  of: (h) => h.inputs.map((one) => one.step),
+  select: (h) => h.inputs.map((one) => one.step),
   name: (h, k) => `input ${quoted(at(h.inputs, k).key)}`,
 };
 

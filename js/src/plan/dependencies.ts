@@ -2,16 +2,16 @@
 
 import { joined, prod, quoted } from "./constraint_table.ts";
 import type { Move, PlanHeader } from "./schema.ts";
-import { writtenIn } from "./sections.ts";
+import { sectionsByTexture } from "./sections.ts";
 
 /** The message of the first check that fails; undefined where none does. */
-export function brokenDependency(plan: PlanHeader): string | undefined {
-  return order(plan) ?? views(plan) ?? reads(plan) ?? moves(plan);
+export function findBrokenDependency(plan: PlanHeader): string | undefined {
+  return checkOrder(plan) ?? checkViews(plan) ?? checkDependencies(plan) ?? checkIndexMaps(plan);
 }
 
 /** A pass reads what it or a later pass writes: a second run would give other values. */
-function order(plan: PlanHeader): string | undefined {
-  const writers = writtenIn(plan);
+function checkOrder(plan: PlanHeader): string | undefined {
+  const writers = sectionsByTexture(plan);
   for (const [number, { first, count }] of plan.sections.entries()) {
     const written = new Set<number>();
     for (let k = first; k < first + count; k++) {
@@ -31,7 +31,7 @@ function order(plan: PlanHeader): string | undefined {
 }
 
 /** A value's source isn't there, is itself, or lies in another texture. */
-function views({ values }: PlanHeader): string | undefined {
+function checkViews({ values }: PlanHeader): string | undefined {
   for (const [number, { key, texture, source }] of values.entries()) {
     const what = `value ${quoted(key)} is a view of`;
     const seen = new Set([number]);
@@ -48,7 +48,7 @@ function views({ values }: PlanHeader): string | undefined {
 }
 
 /** A layer's reader isn't known before it reads, or has another number of places. */
-function reads({ layers, reaches }: PlanHeader): string | undefined {
+function checkDependencies({ layers, reaches }: PlanHeader): string | undefined {
   for (const layer of layers) {
     const name = `layer ${quoted(layer.name)}`;
     const found = new Map([[0, prod(layer.places.map((axis) => layer.output_shape[axis] ?? 0))]]);
@@ -69,7 +69,7 @@ function reads({ layers, reaches }: PlanHeader): string | undefined {
 }
 
 /** A layer's numbers are said to come from elements that are not there. */
-function moves({ values, parameters, layers }: PlanHeader): string | undefined {
+function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | undefined {
   const sizes = new Map([...values, ...parameters].map(({ key, shape }) => [key, prod(shape)]));
   for (const { name, operands, moves, output_shape, made } of layers) {
     const ways = [
@@ -82,7 +82,7 @@ function moves({ values, parameters, layers }: PlanHeader): string | undefined {
       let count = prod(shape);
       if (count === 0) continue; // nothing is moved
       for (const move of moves) {
-        const [low, high] = reached(move, count);
+        const [low, high] = sourceRange(move, count);
         if (low < 0 || high < 0) return `${what} that are not there`;
         count = high + 1;
       }
@@ -95,7 +95,7 @@ function moves({ values, parameters, layers }: PlanHeader): string | undefined {
 }
 
 /** The first and the last element that a move of so many leads to; [-1, -1] where it is none. */
-function reached(move: Move, count: number): readonly [number, number] {
+function sourceRange(move: Move, count: number): readonly [number, number] {
   const { sizes, strides, axis, table, offset } = move;
   const right =
     strides.length === sizes.length &&

@@ -2,18 +2,18 @@
 import type { Edit } from "./edits.ts";
 import { DERIVED } from "./schema.ts";
 
-const named = (what: string, key: string): string => `${what}${DERIVED}${key}`;
+const deriveKey = (what: string, key: string): string => `${what}${DERIVED}${key}`;
 
 /** The value before its own edits; those before it have acted. */
-export const beforeKey = (key: string): string => named("before", key);
-/** The value of the network without any edit, where `compareWith` keeps it. */
-export const withoutKey = (key: string): string => named("without", key);
+export const beforeKey = (key: string): string => deriveKey("before", key);
+/** The value of the network without any edit, where `keepUnedited` keeps it. */
+export const uneditedKey = (key: string): string => deriveKey("without", key);
 /** With its edits − without any. */
-export const differenceKey = (key: string): string => named("difference", key);
+export const differenceKey = (key: string): string => deriveKey("difference", key);
 /** The value after its first `k` edits, switched on or off, where `stagesOf` keeps it; 0: before all. */
-export const stageKey = (key: string, k: number): string => named(`stage ${k}`, key);
+export const stageKey = (key: string, k: number): string => deriveKey(`stage ${k}`, key);
 /** What `Session.preview` has made of edit number `k`. */
-export const previewKey = (k: number | string): string => named("preview", `${k}`);
+export const previewKey = (k: number | string): string => deriveKey("preview", `${k}`);
 
 /** The Plan's value that is meant where nothing is edited, and what is asked of it: "" for the value itself. */
 export function splitKey(key: string): readonly [what: string, key: string] {
@@ -22,13 +22,13 @@ export function splitKey(key: string): readonly [what: string, key: string] {
 }
 
 /** The Plan's value that a value follows from, whose channels it has; of a preview itself. */
-export function originalOf(key: string): string {
+export function baseKey(key: string): string {
   const [what, original] = splitKey(key);
   return what === "preview" ? key : original;
 }
 
 /** What is asked for as `Session.preview` has it. */
-export interface Preview {
+export interface EditPreview {
   readonly layer: string;
   readonly channel: number;
   readonly image: number;
@@ -36,4 +36,4 @@ export interface Preview {
 }
 
 /** A program's number of a value that is read as it lies, an element a texel. */
-export const AS_IT_LIES = -1;
+export const DIRECT_READ = -1;

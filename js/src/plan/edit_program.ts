@@ -16,8 +16,8 @@ import {
 } from "./edits.ts";
 import type { ProgramSource } from "./program_source.ts";
 import { type Texture, UNIFORM_BYTES } from "./schema.ts";
-import { slots } from "./slots.ts";
-import { isReshaped, type Lying, writeNumbers } from "./uniforms.ts";
+import { uniformSlots } from "./uniform_slots.ts";
+import { isReshaped, type ValueLayout, writeUniforms } from "./uniforms.ts";
 
 type TextureSize = Pick<Texture, "width" | "height" | "layers">;
 
@@ -25,20 +25,20 @@ type TextureSize = Pick<Texture, "width" | "height" | "layers">;
 const TEXEL_COST = 15;
 const TAP_COST = 3;
 /** Of a preview, whose program has all transforms. */
-const ALONE_COST = 7;
+const PREVIEW_COST_FACTOR = 7;
 /** Width of a texture that nothing reaches: a value that lies in no strips. */
-const ENDLESS = 2 ** 24;
+const UNWRAPPED_SIDE = 2 ** 24;
 
 /** With the texts of all transforms. */
-const BEND = bend
+const BEND_SHADER = bend
   .split("\n")
   .map((line) => TEXTS[line] ?? line)
   .join("\n");
 
-const BEND_SLOTS = slots(SLOTS);
+const BEND_SLOTS = uniformSlots(SLOTS);
 
 /** By what they differ in: a slider asks for the same many times a second. */
-const made = new Map<string, ProgramSource>();
+const programCache = new Map<string, ProgramSource>();
 
 /**
  * The program of a transform for textures of so many layers, or that of previews, which has all of them. `edit`
@@ -50,14 +50,14 @@ export function bendProgram(
   transform: string | undefined,
   edit?: Edit,
 ): ProgramSource {
-  if (edit?.source) return program(layers, reshaped, transform, edit);
+  if (edit?.source) return buildProgram(layers, reshaped, transform, edit);
   const name = `${layers} ${reshaped} ${transform}`;
-  const found = made.get(name) ?? program(layers, reshaped, transform);
-  made.set(name, found);
+  const found = programCache.get(name) ?? buildProgram(layers, reshaped, transform);
+  programCache.set(name, found);
   return found;
 }
 
-function program(
+function buildProgram(
   layers: number,
   reshaped: boolean,
   transform: string | undefined,
@@ -79,14 +79,14 @@ function program(
     prelude,
     ...SAMPLERS.map((name) => `uniform sampler2DArray ${name};`),
     ...Array.from({ length: layers }, (_, k) => `layout(location = ${k}) out vec4 o${k};`),
-    BEND,
-    own ? custom(own) : "",
+    BEND_SHADER,
+    own ? customFunction(own) : "",
   ].join("\n");
   const name = own ? "transforms.glsl" : "bend";
-  return { name, source, samplers: SAMPLERS, ...(own ? { lines: own.source } : {}) };
+  return { name, source, samplers: SAMPLERS, ...(own ? { errorSource: own.source } : {}) };
 }
 
-function custom({ source, names }: Edit): string {
+function customFunction({ source, names }: Edit): string {
   const lines = names.map(
     (name, k) => `  float ${name} = u_parameters(${k >> 2}).${"xyzw"[k & 3]};\n`,
   );
@@ -94,91 +94,108 @@ function custom({ source, names }: Edit): string {
   return CUSTOM.replace("PARAMETERS", () => lines.join("")).replace("SOURCE", () => source);
 }
 
-const recordOf = (transform: string) => TRANSFORMS.find(({ name }) => name === transform);
+const findTransform = (transform: string) => TRANSFORMS.find(({ name }) => name === transform);
 
-export const stagesOf = ({ transform }: Pick<Edit, "transform">): number =>
-  recordOf(transform)?.stages ?? 1;
+export const passCount = ({ transform }: Pick<Edit, "transform">): number =>
+  findTransform(transform)?.stages ?? 1;
 
 /** What one pass of bend.glsl is told. */
-export interface BendNumbers {
+export interface BendUniforms {
   /** What is transformed. */
-  readonly from: Lying;
+  readonly input: ValueLayout;
   /** The value before. */
-  readonly before: Lying;
-  readonly to: Lying;
+  readonly before: ValueLayout;
+  readonly output: ValueLayout;
   /** "none" copies and "difference" subtracts, besides the transforms. */
   readonly transform: string;
   readonly stage: number;
   readonly parameters: readonly number[];
   readonly mix: number;
   /** Channels of an injected array. */
-  readonly injected: number;
+  readonly injectedChannels: number;
   /** Of a preview: its channel and image. */
-  readonly alone?: readonly [channel: number, image: number];
+  readonly singleMap?: readonly [channel: number, image: number];
 }
 
 /** Writes one pass's uniform block. */
-export function writeBend(block: ArrayBuffer, at: number, numbers: BendNumbers): void {
-  const { from, before, to, transform, stage, parameters, mix, injected, alone } = numbers;
-  const [channel, image] = alone ?? [-1, 0];
+export function writeBendUniforms(block: ArrayBuffer, at: number, numbers: BendUniforms): void {
+  const { input, before, output, transform, stage, parameters, mix, injectedChannels, singleMap } =
+    numbers;
+  const [channel, image] = singleMap ?? [-1, 0];
   const four = (k: number) => {
     const [x = 0, y = 0, z = 0, w = 0] = parameters.slice(k);
     return [x, y, z, w] as const;
   };
-  const own = BEND_SLOTS.fill({
+  const slotWords = BEND_SLOTS.fill({
     transform: NUMBERS[transform.toUpperCase()] ?? 0,
     stage,
     one_channel: channel,
     one_example: image,
     shown: before.nchw,
-    injected,
-    side: to.layout.side || ENDLESS,
+    injected: injectedChannels,
+    side: output.layout.side || UNWRAPPED_SIDE,
     parameters: [four(0), four(4)],
     mix,
   });
-  writeNumbers(block, at, { output: to.words, words: [...from.words, ...before.words], own });
+  writeUniforms(block, at, {
+    outputLayout: output.words,
+    inputLayouts: [...input.words, ...before.words],
+    slotWords,
+  });
 }
 
 /** One pass of an edit of a value. */
-export function numbersOfEdit(value: Lying, edit: Edit, stage: number): BendNumbers {
+export function bendUniforms(value: ValueLayout, edit: Edit, stage: number): BendUniforms {
   const { transform, parameters, mix, channels } = edit;
-  const injected = channels?.length ?? value.nchw[1];
-  return { from: value, before: value, to: value, transform, stage, parameters, mix, injected };
+  const injectedChannels = channels?.length ?? value.nchw[1];
+  return {
+    input: value,
+    before: value,
+    output: value,
+    transform,
+    stage,
+    parameters,
+    mix,
+    injectedChannels,
+  };
 }
 
 /** Uniform blocks of passes, one after the other. */
-export function blocksOf(all: readonly BendNumbers[]): Uint8Array<ArrayBuffer> {
+export function packUniformBlocks(all: readonly BendUniforms[]): Uint8Array<ArrayBuffer> {
   const block = new ArrayBuffer(all.length * UNIFORM_BYTES);
-  for (const [k, numbers] of all.entries()) writeBend(block, k * UNIFORM_BYTES, numbers);
+  for (const [k, numbers] of all.entries()) writeBendUniforms(block, k * UNIFORM_BYTES, numbers);
   return new Uint8Array(block);
 }
 
-const ONE_READ = { base: 1, slope: 0, parameter: 0, power: 1 };
+const SINGLE_READ = { base: 1, slope: 0, parameter: 0, power: 1 };
 
 /** Texture fetches of a pass, as a Plan counts them. */
-export function costOf({ to, transform, parameters, alone }: BendNumbers): number {
-  const [n, c, h, w] = to.nchw;
-  const texels = n * (isReshaped(to) ? c : Math.ceil(c / 4)) * h * w;
-  const { base, slope, parameter, power } = recordOf(transform)?.reads ?? ONE_READ;
+export function bendCost({ output, transform, parameters, singleMap }: BendUniforms): number {
+  const [n, c, h, w] = output.nchw;
+  const texels = n * (isReshaped(output) ? c : Math.ceil(c / 4)) * h * w;
+  const { base, slope, parameter, power } = findTransform(transform)?.reads ?? SINGLE_READ;
   const taps = (base + slope * (parameters[parameter] ?? 0)) ** power;
-  return texels * (TEXEL_COST + taps * TAP_COST) * (alone === undefined ? 1 : ALONE_COST);
+  return (
+    texels * (TEXEL_COST + taps * TAP_COST) * (singleMap === undefined ? 1 : PREVIEW_COST_FACTOR)
+  );
 }
 
-const rows = (texels: number): TextureSize => {
+const textureSizeOf = (texels: number): TextureSize => {
   const width = Math.min(Math.max(1, texels), TABLE_WIDTH);
   return { width, height: Math.max(1, Math.ceil(texels / width)), layers: 1 };
 };
 
-export const tableSize = ({ nchw }: Pick<Lying, "nchw">): TextureSize =>
-  rows(Math.ceil(nchw[1] / 4));
-export const arraySize = (elements: number): TextureSize => rows(Math.ceil(elements / 4));
+export const channelTableSize = ({ nchw }: Pick<ValueLayout, "nchw">): TextureSize =>
+  textureSizeOf(Math.ceil(nchw[1] / 4));
+export const arrayTextureSize = (elements: number): TextureSize =>
+  textureSizeOf(Math.ceil(elements / 4));
 
 /** A texel a group of channels: each one's place among the chosen from 1 on, or 0; null chooses all. */
-export function tableOf(
-  value: Pick<Lying, "nchw">,
+export function channelTable(
+  value: Pick<ValueLayout, "nchw">,
   channels: readonly number[] | null,
 ): Float32Array {
-  const { width, height } = tableSize(value);
+  const { width, height } = channelTableSize(value);
   const found = new Float32Array(width * height * 4);
   if (channels !== null) for (const [k, channel] of channels.entries()) found[channel] = k + 1;
   else for (let k = 0; k < value.nchw[1]; k++) found[k] = k + 1;
@@ -186,8 +203,8 @@ export function tableOf(
 }
 
 /** An injected array as rows of texels. */
-export function padded(array: Float32Array): Float32Array {
-  const { width, height } = arraySize(array.length);
+export function packTexels(array: Float32Array): Float32Array {
+  const { width, height } = arrayTextureSize(array.length);
   if (array.length === width * height * 4) return array;
   const found = new Float32Array(width * height * 4);
   found.set(array);

@@ -3,34 +3,46 @@
 import {
   beforeKey,
   differenceKey,
-  type Preview,
+  type EditPreview,
   previewKey,
   splitKey,
   stageKey,
-  withoutKey,
+  uneditedKey,
 } from "./derived_values.ts";
-import { type BendNumbers, bendProgram, costOf, numbersOfEdit, stagesOf } from "./edit_program.ts";
-import { acts, type Bent, sourceOf, stacksOf, textureOf } from "./edit_stacks.ts";
+import {
+  type BendUniforms,
+  bendCost,
+  bendProgram,
+  bendUniforms,
+  passCount,
+} from "./edit_program.ts";
+import {
+  buildEditStacks,
+  type EditedTextures,
+  editedTexture,
+  isActive,
+  sourceTexture,
+} from "./edit_stacks.ts";
 import type { Edit } from "./edits.ts";
 import type { ProgramSource } from "./program_source.ts";
-import { elsewhere, mapTexture, oneChannel } from "./relocate.ts";
+import { relocateValue, singleChannelValue, singleMapTexture } from "./relocated_values.ts";
 import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES, type Value } from "./schema.ts";
-import { type Skipped, skippedBy } from "./skipped_passes.ts";
-import { isReshaped, type Lying } from "./uniforms.ts";
+import { findSkippedPasses, type SkippedPasses } from "./skipped_passes.ts";
+import { isReshaped, type ValueLayout } from "./uniforms.ts";
 
 /** All that is asked for at one time. */
-export interface Wanted {
+export interface EditRequest {
   readonly edits: readonly Edit[];
-  readonly array: (hash: string) => Float32Array;
+  readonly getArray: (hash: string) => Float32Array;
   /** Keys of the values that are kept as they are without edits. */
-  readonly compared: readonly string[];
+  readonly unedited: readonly string[];
   /** Keys of the values that are kept as they are after each of their edits. */
-  readonly staged: readonly string[];
-  readonly preview: (Preview & { readonly id: number }) | null;
+  readonly stagedKeys: readonly string[];
+  readonly preview: (EditPreview & { readonly id: number }) | null;
 }
 
 /** Objects on the device by names of our own; each call says that one is needed. */
-export interface Stock {
+export interface ResourcePool {
   /** One that draws into textures like this. */
   program(source: ProgramSource, like: Texture): number;
   texture(name: string, size: Texture): number;
@@ -40,38 +52,38 @@ export interface Stock {
   /** By its hash; under another name one that is filled with what it has then, so that others need not be made. */
   array(hash: string, name?: string): number;
   /** A side that no texture may be longer than. */
-  readonly longest: number;
+  readonly maxTextureSide: number;
 }
 
-export interface Laid {
-  readonly wanted: Wanted;
+export interface EditSchedule {
+  readonly request: EditRequest;
   /** Passes of edits behind each of the Plan's, by its number. */
-  readonly behind: ReadonlyMap<number, readonly Pass[]>;
+  readonly passesAfter: ReadonlyMap<number, readonly Pass[]>;
   /** Keeps values of a run without edits, by their number. */
-  readonly copies: ReadonlyMap<number, Pass>;
+  readonly uneditedCopies: ReadonlyMap<number, Pass>;
   /** Behind all others. */
-  readonly last: readonly Pass[];
+  readonly finalPasses: readonly Pass[];
   /** What latents spare. */
-  readonly skipped: Skipped;
+  readonly skipped: SkippedPasses;
   /** Of latents: where their values are before the bends behind them, by number, and the passes that put them there. */
-  readonly given: ReadonlyMap<number, Given>;
+  readonly latentValues: ReadonlyMap<number, LatentValue>;
   /** What the passes are told, in the order of their uniforms. */
-  readonly numbers: readonly BendNumbers[];
-  readonly bent: Bent;
+  readonly uniforms: readonly BendUniforms[];
+  readonly editedTextures: EditedTextures;
   /** Of the Plan, as they lie now, and those that follow from them, by their keys. */
   readonly values: ReadonlyMap<string, Value>;
-  readonly previews: readonly string[];
+  readonly previewKeys: readonly string[];
   /** The Plan's value that each of the other ones is of. */
-  readonly bases: ReadonlyMap<Value, Value>;
+  readonly baseValues: ReadonlyMap<Value, Value>;
 }
 
-export interface Given {
+export interface LatentValue {
   readonly texture: number;
   readonly pass: Pass;
 }
 
 /** All that is drawn into of a value's texture. */
-function viewportOf({ words, layout: { side } }: Lying): readonly [number, number] {
+function viewportOf({ words, layout: { side } }: ValueLayout): readonly [number, number] {
   const [sy = 1, sx = 1, aw = 1, ah = 1] = words.slice(12);
   const [width, height] = [sx * aw, sy * ah];
   const [across, down] = side > 0 ? [Math.ceil(width / side), Math.ceil(height / side)] : [1, 1];
@@ -79,162 +91,186 @@ function viewportOf({ words, layout: { side } }: Lying): readonly [number, numbe
 }
 
 /** All values of a Plan as they lie where some are edited, and each one's that is, before that. */
-function resolved(plan: PlanHeader, bent: Bent, before: Bent, { values }: Skipped): Value[] {
+function resolveValues(
+  plan: PlanHeader,
+  bent: EditedTextures,
+  before: EditedTextures,
+  { values }: SkippedPasses,
+): Value[] {
   if (bent.size === 0) return [...plan.values];
   return plan.values.flatMap((value, number) => {
     if (values.has(number)) return [];
-    const now = elsewhere(value, textureOf(plan, number, bent));
+    const now = relocateValue(value, editedTexture(plan, number, bent));
     const texture = before.get(number);
-    return texture === undefined ? [now] : [now, elsewhere(value, texture, beforeKey(value.key))];
+    return texture === undefined
+      ? [now]
+      : [now, relocateValue(value, texture, beforeKey(value.key))];
   });
 }
 
-export function lay(plan: PlanHeader, wanted: Wanted, stock: Stock): Laid {
-  const numbers: BendNumbers[] = [];
-  const behind = new Map<number, Pass[]>();
-  const [bent, before] = [new Map<number, number>(), new Map<number, number>()];
+export function scheduleEdits(
+  plan: PlanHeader,
+  request: EditRequest,
+  stock: ResourcePool,
+): EditSchedule {
+  const uniforms: BendUniforms[] = [];
+  const passesAfter = new Map<number, Pass[]>();
+  const [editedTextures, before] = [new Map<number, number>(), new Map<number, number>()];
   const sizeOf = ({ texture }: Value) => plan.textures[texture] as Texture;
   /** A pass. Those of previews share a program. */
-  const draw = (value: Value, inputs: number[], output: number, told: BendNumbers, edit?: Edit) => {
-    numbers.push(told);
-    const fixed = told.alone === undefined ? told.transform : undefined;
-    const like = told.to === value ? sizeOf(value) : { ...sizeOf(value), layers: 1 };
+  const draw = (
+    value: Value,
+    inputs: number[],
+    output: number,
+    told: BendUniforms,
+    edit?: Edit,
+  ) => {
+    uniforms.push(told);
+    const fixed = told.singleMap === undefined ? told.transform : undefined;
+    const like = told.output === value ? sizeOf(value) : { ...sizeOf(value), layers: 1 };
     const pass: Pass = {
       program: stock.program(bendProgram(like.layers, isReshaped(value), fixed, edit), like),
       inputs,
       output,
-      uniforms: (numbers.length - 1) * UNIFORM_BYTES,
-      viewport: viewportOf(told.to),
+      uniforms: (uniforms.length - 1) * UNIFORM_BYTES,
+      viewport: viewportOf(told.output),
       layer: -1,
-      cost: costOf(told),
+      cost: bendCost(told),
       values: [],
     };
     return pass;
   };
   const all = (value: Value) => stock.table(`all ${value.nchw[1]}`, value, null);
 
-  const skipped = skippedBy(plan, wanted.edits);
-  const given = new Map<number, Given>();
+  const skipped = findSkippedPasses(plan, request.edits);
+  const latentValues = new Map<number, LatentValue>();
   /** Where each active edit has left its value. */
   const left = new Map<Edit, number>();
-  for (const { number, value, edits } of stacksOf(plan, wanted.edits.filter(acts))) {
-    if (skipped.values.has(number)) continue;
-    const passes = behind.get(value.after) ?? [];
-    behind.set(value.after, passes);
-    const room = (k: number) => stock.texture(`bent ${number} ${k}`, sizeOf(value));
-    const kept = wanted.staged.includes(value.key);
-    let source = sourceOf(plan, number, bent);
-    before.set(number, source);
+  for (const { valueIndex, value, edits } of buildEditStacks(
+    plan,
+    request.edits.filter(isActive),
+  )) {
+    if (skipped.values.has(valueIndex)) continue;
+    const passes = passesAfter.get(value.after) ?? [];
+    passesAfter.set(value.after, passes);
+    const room = (k: number) => stock.texture(`bent ${valueIndex} ${k}`, sizeOf(value));
+    const kept = request.stagedKeys.includes(value.key);
+    let source = sourceTexture(plan, valueIndex, editedTextures);
+    before.set(valueIndex, source);
     for (const [k, edit] of edits.entries()) {
       // The last result of all stays, and a latent's; others alternate between two more, where nobody looks at them.
       const within = () =>
-        kept ? stock.texture(`stage ${number} ${k}`, sizeOf(value)) : room(1 + (k % 2));
+        kept ? stock.texture(`stage ${valueIndex} ${k}`, sizeOf(value)) : room(1 + (k % 2));
       const target = edit.skips ? room(4) : k === edits.length - 1 ? room(0) : within();
       const table = stock.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
-      const code = edit.skips ? `code ${number}` : undefined;
+      const code = edit.skips ? `code ${valueIndex}` : undefined;
       const array = edit.array ? stock.array(edit.array, code) : table;
-      const count = stagesOf(edit);
+      const count = passCount(edit);
       let from = source;
       for (let stage = 0; stage < count; stage++) {
         const output = stage === count - 1 ? target : room(3);
-        const told = numbersOfEdit(value, edit, stage);
+        const told = bendUniforms(value, edit, stage);
         const pass = draw(value, [from, source, table, array], output, told, edit);
         passes.push(pass);
-        if (edit.skips) given.set(number, { texture: target, pass });
+        if (edit.skips) latentValues.set(valueIndex, { texture: target, pass });
         from = output;
       }
       source = target;
-      if (edit.skips) before.set(number, source);
+      if (edit.skips) before.set(valueIndex, source);
       if (edit.layer === value.key) left.set(edit, target);
     }
-    bent.set(number, source);
+    editedTextures.set(valueIndex, source);
   }
 
-  const values = resolved(plan, bent, before, skipped);
-  for (const key of wanted.staged) {
+  const values = resolveValues(plan, editedTextures, before, skipped);
+  for (const key of request.stagedKeys) {
     const number = plan.values.findIndex((one) => one.key === key);
     const value = plan.values[number];
     if (value === undefined || skipped.values.has(number)) continue;
-    let texture = sourceOf(plan, number, bent);
-    values.push(elsewhere(value, texture, stageKey(key, 0)));
-    for (const [k, edit] of wanted.edits.filter(({ layer }) => layer === key).entries()) {
+    let texture = sourceTexture(plan, number, editedTextures);
+    values.push(relocateValue(value, texture, stageKey(key, 0)));
+    for (const [k, edit] of request.edits.filter(({ layer }) => layer === key).entries()) {
       texture = left.get(edit) ?? texture;
-      values.push(elsewhere(value, texture, stageKey(key, k + 1)));
+      values.push(relocateValue(value, texture, stageKey(key, k + 1)));
     }
   }
-  const copies = new Map<number, Pass>();
-  const last: Pass[] = [];
-  const own = { stage: 0, parameters: [], mix: 1, injected: 0 };
-  for (const key of wanted.compared) {
+  const uneditedCopies = new Map<number, Pass>();
+  const finalPasses: Pass[] = [];
+  const own = { stage: 0, parameters: [], mix: 1, injectedChannels: 0 };
+  for (const key of request.unedited) {
     const number = plan.values.findIndex((one) => one.key === key);
     const value = plan.values[number];
     // Once there it stays as long as it is asked for: who draws it need not know when the last edit goes.
     const name = `difference ${number}`;
     if (skipped.values.has(number)) continue;
-    if (value === undefined || (bent.size === 0 && !stock.has(name))) continue;
-    const whole = { ...own, from: value, before: value, to: value };
+    if (value === undefined || (editedTextures.size === 0 && !stock.has(name))) continue;
+    const whole = { ...own, input: value, before: value, output: value };
     const table = all(value);
     let without = value.texture;
-    if (bent.size > 0) {
+    if (editedTextures.size > 0) {
       without = stock.texture(`without ${number}`, sizeOf(value));
       const told = { ...whole, transform: "none" };
-      const own = textureOf(plan, number, new Map([...given].map(([k, one]) => [k, one.texture])));
-      copies.set(number, draw(value, [own, own, table, table], without, told));
+      const own = editedTexture(
+        plan,
+        number,
+        new Map([...latentValues].map(([k, one]) => [k, one.texture])),
+      );
+      uneditedCopies.set(number, draw(value, [own, own, table, table], without, told));
     }
     const difference = stock.texture(name, sizeOf(value));
-    const now = textureOf(plan, number, bent);
+    const now = editedTexture(plan, number, editedTextures);
     const told = { ...whole, transform: "difference" };
-    last.push(draw(value, [now, without, table, table], difference, told));
-    values.push(elsewhere(value, without, withoutKey(key)));
+    finalPasses.push(draw(value, [now, without, table, table], difference, told));
+    values.push(relocateValue(value, without, uneditedKey(key)));
     const unlimited = { ...value, limits: [null, null] as const };
-    values.push(elsewhere(unlimited, difference, differenceKey(key)));
+    values.push(relocateValue(unlimited, difference, differenceKey(key)));
   }
 
-  const previews: string[] = [];
-  const { preview } = wanted;
+  const previewKeys: string[] = [];
+  const { preview } = request;
   const number = plan.values.findIndex(({ key }) => key === preview?.layer);
   const value = plan.values[number];
   if (preview !== null && value !== undefined) {
-    const size = mapTexture(value, sizeOf(value));
-    const from = textureOf(plan, number, bent);
-    const alone = [preview.channel, preview.image] as const;
-    const fits = Math.max(size.width, size.height) <= stock.longest;
+    const size = singleMapTexture(value, sizeOf(value));
+    const from = editedTexture(plan, number, editedTextures);
+    const singleMap = [preview.channel, preview.image] as const;
+    const fits = Math.max(size.width, size.height) <= stock.maxTextureSide;
     for (const [k, edit] of (fits ? preview.edits : []).entries()) {
       const room = (what: string) =>
         stock.texture(`preview ${what} ${size.width} ${size.height}`, size);
-      const one = oneChannel(value, previewKey(`${preview.id} ${k}`), room(`${k}`));
+      const one = singleChannelValue(value, previewKey(`${preview.id} ${k}`), room(`${k}`));
       const table = all(value);
-      const count = stagesOf(edit);
+      const count = passCount(edit);
       let made = from;
       for (let stage = 0; stage < count; stage++) {
         const output = stage === count - 1 ? one.texture : room("first");
-        const told = { ...numbersOfEdit(value, edit, stage), to: one, alone };
-        const read = stage === 0 ? told : { ...told, from: one };
-        last.push(draw(value, [made, from, table, table], output, read, edit));
+        const told = { ...bendUniforms(value, edit, stage), output: one, singleMap };
+        const read = stage === 0 ? told : { ...told, input: one };
+        finalPasses.push(draw(value, [made, from, table, table], output, read, edit));
         made = output;
       }
       values.push(one.form === "maps" || !isReshaped(value) ? one : { ...one, form: "maps" });
-      previews.push(one.key);
+      previewKeys.push(one.key);
     }
   }
-  const bases = basesOf(plan, values, preview?.layer);
+  const baseValues = baseValuesOf(plan, values, preview?.layer);
   const byKey = new Map(values.map((one) => [one.key, one]));
   return {
-    wanted,
-    behind,
-    copies,
-    last,
+    request,
+    passesAfter,
+    uneditedCopies,
+    finalPasses,
     skipped,
-    given,
-    numbers,
-    bent,
+    latentValues,
+    uniforms,
+    editedTextures,
     values: byKey,
-    previews,
-    bases,
+    previewKeys,
+    baseValues,
   };
 }
 
-function basesOf(
+function baseValuesOf(
   plan: PlanHeader,
   values: readonly Value[],
   previewed: string | undefined,
@@ -246,13 +282,13 @@ function basesOf(
 }
 
 /** Whether two have the same passes on the same objects, whatever these are told. */
-export function sameShape(a: Laid, b: Laid): boolean {
-  const all = ({ behind, copies, last }: Laid) =>
-    [...behind].flatMap(([after, passes]) => passes.map((pass) => [after, pass] as const))
-      .concat([...copies], last.map((pass) => [-3, pass] as const))
+export function haveSamePasses(a: EditSchedule, b: EditSchedule): boolean {
+  const all = ({ passesAfter, uneditedCopies, finalPasses }: EditSchedule) =>
+    [...passesAfter].flatMap(([after, passes]) => passes.map((pass) => [after, pass] as const))
+      .concat([...uneditedCopies], finalPasses.map((pass) => [-3, pass] as const))
       .map(([at, { program, inputs, output }]) => `${at} ${program} ${inputs} ${output}`)
       .join(); // biome-ignore format: one chain
-  const keys = ({ values, skipped }: Laid) =>
+  const keys = ({ values, skipped }: EditSchedule) =>
     [...[...values].map(([key, { texture }]) => `${key} ${texture}`), ...skipped.passes].join();
   return all(a) === all(b) && keys(a) === keys(b);
 }

@@ -5,12 +5,12 @@ import type { Kind } from "./schema.ts";
 /**
  * One edit of one layer's value: a transform of some of its channels.
  *
- * `layer` is the key of the value, `name` the edit's own, `transform` one of `KINDS`, "glsl" or
- * "inject". `channels` are numbers of the value's shown channels, None for all. The result is
- * `mix` · the transformed value + (1 − mix) · the value before. `source` is the text of "glsl",
- * whose `parameters` are called `names` there; `array` is the content hash of an injected array of
- * (n, channels, h, w), and `frozen` says that it was the layer's own value. With `skips`, as of a
- * latent, an injected whole value spares all passes that nothing behind it needs.
+ * `layer` is the key of the value, `name` the edit's own, `transform` one of `TRANSFORM_KINDS`,
+ * "glsl" or "inject". `channels` are numbers of the value's shown channels, None for all. The
+ * result is `mix` · the transformed value + (1 − mix) · the value before. `source` is the text of
+ * "glsl", whose `parameters` are called `names` there; `array` is the content hash of an injected
+ * array of (n, channels, h, w), and `frozen` says that it was the layer's own value. With `skips`,
+ * as of a latent, an injected whole value spares all passes that nothing behind it needs.
  */
 export interface Edit {
   readonly layer: string;

@@ -19,12 +19,12 @@ export function shaderMessage(name: string, log: string, source: string): string
 }
 
 /** "a", "b" and 3 more. */
-export function listed(names: readonly string[], most = 8): string {
+export function formatList(names: readonly string[], most = 8): string {
   const shown = names.slice(0, most).map((name) => JSON.stringify(name));
   if (names.length > most) shown.push(`${names.length - most} more`);
   const last = shown.pop();
   return last === undefined ? "none" : shown.length > 0 ? `${shown.join(", ")} and ${last}` : last;
 }
 
-export const noPictures = (key: string): PlanError =>
+export const noPictureInputError = (key: string): PlanError =>
   new PlanError(`input ${JSON.stringify(key)} takes no pictures`);

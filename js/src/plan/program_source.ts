@@ -5,5 +5,5 @@ import type { Program } from "./schema.ts";
 export interface ProgramSource extends Pick<Program, "name" | "source" | "samplers"> {
   readonly vertex?: string;
   /** The text that numbered lines of errors are of, where that is not all of the source. */
-  readonly lines?: string;
+  readonly errorSource?: string;
 }

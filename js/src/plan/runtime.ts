@@ -1,7 +1,7 @@
 // The interface of a runtime: a device, a session on it, and how to draw a value. docs/runtimes.md describes it.
 
 import type { COLORMAPS } from "../messages.ts";
-import type { Preview } from "./derived_values.ts";
+import type { EditPreview } from "./derived_values.ts";
 import type { Edit } from "./edits.ts";
 import type { Input, PlanHeader, Target, Texture, Value } from "./schema.ts";
 
@@ -35,7 +35,7 @@ export interface Runtime {
   resamplePicture(
     device: Device,
     input: Input,
-    picture: Picture,
+    picture: ImageSource,
   ): Promise<Float32Array<ArrayBuffer>>;
 }
 
@@ -46,17 +46,17 @@ export interface Capabilities {
   /** What a Plan for this device may use. */
   readonly target: Target;
   /** It has timer queries: in WebGL, EXT_disjoint_timer_query_webgl2. */
-  readonly timer: boolean;
+  readonly hasTimerQuery: boolean;
   /** It compiles in parallel: in WebGL, KHR_parallel_shader_compile. */
-  readonly parallelCompile: boolean;
+  readonly hasParallelCompile: boolean;
   /** Of what it can draw: float16 where it cannot draw 32-bit floats. */
   readonly precision: Precision;
   /** Drawn by the processor (SwiftShader, llvmpipe, WARP): right but slow. */
-  readonly software: boolean;
+  readonly isSoftware: boolean;
 }
 
 /** Objects alive on a device, for leak tests. */
-export interface Alive {
+export interface LiveObjects {
   textures: number;
   programs: number;
   buffers: number;
@@ -66,9 +66,9 @@ export interface Alive {
 /** The page's one graphics device. */
 export interface Device {
   readonly capabilities: Capabilities;
-  readonly alive: Readonly<Alive>;
+  readonly liveObjects: Readonly<LiveObjects>;
   /** True from the loss of the context until it and all sessions are rebuilt. */
-  readonly lost: boolean;
+  readonly isLost: boolean;
   /** Calls back when the context is lost; returns what undoes it. */
   onLost(callback: () => void): () => void;
   /** Calls back once every session is rebuilt and has run again; returns what undoes it. */
@@ -89,9 +89,9 @@ export interface RunInfo {
   readonly clock: "gpu timer" | "fence" | "wall";
   readonly passes: number;
   /** Whether some program drew for the first time: the driver finishes compiling it then, which takes longer than the run. */
-  readonly builds: boolean;
+  readonly hasBuiltPipelines: boolean;
   /** Whether nothing else was asked of the device from its beginning to its end. */
-  readonly alone: boolean;
+  readonly isExclusive: boolean;
   /** The session's `sequence` after this run. */
   readonly sequence: number;
   /** The names of what was run, in order. */
@@ -104,10 +104,10 @@ export interface LayerTime extends Pick<RunInfo, "ms" | "clock" | "passes"> {
 }
 
 /** From canvas to canvas within the browser, or read back to this thread and put as pixels. */
-export type Delivery = "canvas" | "readback";
+export type CanvasTransfer = "canvas" | "readback";
 
 /** At once; within half a second, so that live pictures don't pulse; or not at all, where something was drawn before. */
-export type RangePace = "exact" | "slow" | "held";
+export type RangeSmoothing = "exact" | "slow" | "held";
 
 export interface RunOptions {
   /** This section alone, with those that it follows from where their values are old; by default all. */
@@ -133,7 +133,7 @@ export interface Patch {
 }
 
 /** Whatever the browser can put into a texture. */
-export type Picture =
+export type ImageSource =
   | HTMLCanvasElement
   | HTMLImageElement
   | HTMLVideoElement
@@ -157,7 +157,7 @@ export interface Session {
    * a size (a video that has no frame yet, a bitmap that was closed) leaves the input as it is; one of another origin
    * fails the run, and is not tried again. After a lost context it is taken anew where it is still there.
    */
-  feed(key: string, picture: Picture, mirrored: boolean): void;
+  feed(key: string, picture: ImageSource, mirrored: boolean): void;
   /**
    * The packed rows of a weight texture; nothing is compiled. The next run uses it. With their `hash`, sessions that
    * hold the same share the texture.
@@ -174,20 +174,20 @@ export interface Session {
    * parameters, channels and shares are only told to the device, in the very next run.
    */
   setEdits(edits: readonly Edit[], array: (hash: string) => Float32Array): Promise<void>;
-  /** A value by its key, or one that follows from it (derived.ts); undefined where there is none. */
+  /** A value by its key, or one that follows from it (derived_values.ts); undefined where there is none. */
   value(key: string): Value | undefined;
   /**
-   * Keeps these values as they are without any edit, and the differences, from now on: `withoutKey`, `differenceKey`.
+   * Keeps these values as they are without any edit, and the differences, from now on: `uneditedKey`, `differenceKey`.
    * Where something is edited the network runs twice for that, once for all edits of the same inputs and weights.
    */
-  compareWith(keys: readonly string[]): Promise<void>;
+  keepUnedited(keys: readonly string[]): Promise<void>;
   /**
    * Keeps what these values are after each of their edits, from now on: `stageKey`. It costs no pass, but a texture for
    * each edit. The last call counts.
    */
-  stagesOf(keys: readonly string[]): Promise<void>;
+  keepStages(keys: readonly string[]): Promise<void>;
   /** One channel's map as each of these edits would make it behind all that are there, now and after each run: their keys. */
-  preview(asked: Preview | null): Promise<readonly string[]>;
+  previewEdits(asked: EditPreview | null): Promise<readonly string[]>;
   /**
    * What the last runs computed is the state that the next run begins with: the source of each carry whose section has
    * run since the last commit. Without a commit any number of runs gives the same. The weight of a carry's target has
@@ -198,13 +198,13 @@ export interface Session {
    * What was committed, as `setWeight` takes it of each carry's target: a state to go back to. Of one moment, whatever
    * runs meanwhile.
    */
-  saved(): Promise<ReadonlyMap<number, Float32Array>>;
+  committedState(): Promise<ReadonlyMap<number, Float32Array>>;
   /**
    * Waits until the device has nothing to do and runs a few times more, only to measure: values and `sequence` stay.
    * The shortest run; undefined where something new is to be run or is running, where a run is expected to take more
    * than `most` ms, and where something else was always asked of the device meanwhile.
    */
-  time(most: number): Promise<RunInfo | undefined>;
+  measureRun(most: number): Promise<RunInfo | undefined>;
   /** A value's or parameter's elements in row-major order; runs first when inputs or weights have changed. */
   read(key: string): Promise<Float32Array>;
   /** Stretches of the texels that reading a value draws, one after the other. */
@@ -212,29 +212,33 @@ export interface Session {
   /** Draws values of the last run into 2-D canvases, in one batch; what is read back, if anything, is their pixels. */
   draw(jobs: readonly DrawJob[]): void;
   /** Begins what `draw` would hold the page for; resolves when it no longer will, undefined where it doesn't anyway. */
-  settle(jobs: readonly DrawJob[]): Promise<void> | undefined;
+  prepareDraw(jobs: readonly DrawJob[]): Promise<void> | undefined;
   /** Numbers of one image of a value, reduced on the GPU. */
   statistics(key: string, image?: number): Promise<Statistics>;
   /**
    * The `count` largest scores of one image of a vector, picked out on the GPU. Undefined where all are to be brought:
    * there are no more, or too many, the device draws 16-bit floats alone, or that code is not here yet.
    */
-  largest(key: string, count: number, image: number): Promise<Largest | undefined>;
+  topk(key: string, count: number, image: number): Promise<TopK | undefined>;
   /**
    * The channel with the largest value at each place of one image, the first of equal ones, -1 where one is NaN: found
-   * on the GPU. Undefined as for `largest`.
+   * on the GPU. Undefined as for `topk`.
    */
-  likeliest(key: string, image: number): Promise<Float32Array | undefined>;
+  argmax(key: string, image: number): Promise<Float32Array | undefined>;
   /** How one image's values are spread over so many bins, of one channel or of all; counted on the GPU. */
   histogram(key: string, bins: number, image?: number, channel?: number): Promise<Histogram | null>;
   /** How many numbers of one image lie below and above a range; counted on the GPU. */
-  clipped(key: string, range: { low: number; high: number }, image?: number): Promise<Clipped>;
+  countClipped(
+    key: string,
+    range: { low: number; high: number },
+    image?: number,
+  ): Promise<ClippedCounts>;
   /** How the colours' ranges of layers and channels follow the values, from the next `draw` on; at first "exact". */
-  rangePace: RangePace;
+  rangeSmoothing: RangeSmoothing;
   /** The least and the greatest value that a value's colours were last drawn for, of one channel or of all. */
-  limits(key: string, channel?: number): Promise<readonly [low: number, high: number]>;
+  colorLimits(key: string, channel?: number): Promise<readonly [low: number, high: number]>;
   /** Which way pictures take from the device to their canvases. */
-  delivery: Delivery;
+  canvasTransfer: CanvasTransfer;
   /**
    * Runs the network until it is warm, then each layer by itself, which is told as it is known; -1
    * stands for passes of no layer. Other runs and reads come in between two layers. The last run.
@@ -247,7 +251,7 @@ export type ColorMapName = (typeof COLORMAPS)[number];
 export type Theme = "light" | "dark";
 
 /** Which values are the limits of the colour map. */
-export interface Range {
+export interface ColorRange {
   /** channel: each map its own; layer: shared by the image's maps; fixed: `low` to `high`. */
   readonly mode: "channel" | "layer" | "fixed";
   /** ± the larger end, instead of minimum to maximum. The signed map always is. */
@@ -268,14 +272,14 @@ export interface DrawJob {
   readonly gap: number;
   /** Canvas pixels per map pixel: a whole number, 1 when CSS enlarges, or below 1 for large maps (averaged). */
   readonly scale: number;
-  readonly map: ColorMapName;
+  readonly colormap: ColorMapName;
   readonly theme: Theme;
-  readonly range: Range;
+  readonly range: ColorRange;
   /**
    * maps: each channel through the colour map; grey: each as a grey picture; rgb: three channels, one picture;
    * curves: each along its one axis; classes: the channel with the largest value, in the class's colour, one picture.
    */
-  readonly as: "maps" | "grey" | "rgb" | "curves" | "classes";
+  readonly drawMode: "maps" | "grey" | "rgb" | "curves" | "classes";
   /** Canvas pixels of each curve. */
   readonly cell?: readonly [width: number, height: number] | undefined;
 }
@@ -301,13 +305,13 @@ export interface Statistics {
 }
 
 /** Scores from the largest on, and which ones they are; NaN counts as the largest, of equal ones the first is. */
-export interface Largest {
+export interface TopK {
   readonly scores: readonly number[];
-  readonly places: readonly number[];
+  readonly indices: readonly number[];
 }
 
 /** How many numbers of an image its range clips: see clipping.ts. */
-export interface Clipped {
+export interface ClippedCounts {
   readonly below: number;
   readonly above: number;
 }

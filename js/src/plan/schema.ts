@@ -179,7 +179,7 @@ export interface Input {
  *
  * `kind` is input, layer, module, output or contributed (added by a feature); `nchw` says how it
  * is shown and what its numbers go over: images, channels, and a map's height and width
- * (`layout.picture_of`). `layout` is how it lies in `texture`, row-major elements in the same
+ * (`layout.display_nchw`). `layout` is how it lies in `texture`, row-major elements in the same
  * order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
  * Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
  * input's), so that a module has its last one's. `form` says what it is; `tokens` are the Header's

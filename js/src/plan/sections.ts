@@ -1,13 +1,13 @@
 // A Plan's sections: their passes, which of them write a texture, and which must run before another.
 
-import { listed } from "./error_text.ts";
+import { formatList } from "./error_text.ts";
 import { PlanError } from "./runtime.ts";
 import type { Pass, PlanHeader } from "./schema.ts";
 
-type Parts = Pick<PlanHeader, "passes" | "sections">;
+type SectionTables = Pick<PlanHeader, "passes" | "sections">;
 
 /** For each texture that passes write, the numbers of their sections. */
-export function writtenIn({ passes, sections }: Parts): Map<number, Set<number>> {
+export function sectionsByTexture({ passes, sections }: SectionTables): Map<number, Set<number>> {
   const found = new Map<number, Set<number>>();
   for (const [number, { first, count }] of sections.entries()) {
     for (const { output } of passes.slice(first, first + count)) {
@@ -18,7 +18,7 @@ export function writtenIn({ passes, sections }: Parts): Map<number, Set<number>>
 }
 
 /** The names of the sections that a layer's passes are in; nothing where there is one section. */
-export function sectionsOf({ passes, sections }: Parts, layer: number): string[] {
+export function layerSectionNames({ passes, sections }: SectionTables, layer: number): string[] {
   if (sections.length < 2) return [];
   const own = ({ first, count }: { readonly first: number; readonly count: number }) =>
     passes.slice(first, first + count).some((pass) => pass.layer === layer);
@@ -27,67 +27,67 @@ export function sectionsOf({ passes, sections }: Parts, layer: number): string[]
 
 export class Sections {
   /** The numbers of those that run when nobody asks for one by its name. */
-  readonly all: readonly number[];
-  private readonly plan: Parts;
+  readonly defaults: readonly number[];
+  private readonly plan: SectionTables;
   private readonly writers: ReadonlyMap<number, ReadonlySet<number>>;
-  private readonly needs: readonly ReadonlySet<number>[];
+  private readonly dependencies: readonly ReadonlySet<number>[];
 
-  constructor(plan: Parts) {
+  constructor(plan: SectionTables) {
     this.plan = plan;
-    const numbers = [...plan.sections.keys()];
-    this.all = numbers.filter((number) => !plan.sections[number]?.on_demand);
-    this.writers = writtenIn(plan);
-    this.needs = numbers.map((number) => this.sourcesOf(number));
+    const passNumbers = [...plan.sections.keys()];
+    this.defaults = passNumbers.filter((number) => !plan.sections[number]?.on_demand);
+    this.writers = sectionsByTexture(plan);
+    this.dependencies = passNumbers.map((number) => this.sectionDependencies(number));
   }
 
   /** Those that somebody asks for by a name; all of them by none. */
-  named(name: string | undefined): readonly number[] {
-    if (name === undefined) return this.all;
+  select(name: string | undefined): readonly number[] {
+    if (name === undefined) return this.defaults;
     const { sections } = this.plan;
     const number = sections.findIndex((section) => section.name === name);
     if (number >= 0) return [number];
-    const names = listed(sections.map((section) => section.name));
+    const names = formatList(sections.map((section) => section.name));
     throw new PlanError(`no section ${JSON.stringify(name)}; this Plan has ${names}`);
   }
 
   /** These and all that they follow from, in the order in which they run. */
-  needed(numbers: readonly number[]): number[] {
+  requiredSections(numbers: readonly number[]): number[] {
     const found = new Set(numbers);
-    for (let number = this.needs.length - 1; number >= 0; number--) {
-      if (found.has(number)) for (const one of this.needs[number] ?? []) found.add(one);
+    for (let number = this.dependencies.length - 1; number >= 0; number--) {
+      if (found.has(number)) for (const one of this.dependencies[number] ?? []) found.add(one);
     }
     return [...found].sort((a, b) => a - b);
   }
 
   /** The section whose run gives a texture its values: the first one where no pass writes it. */
-  of(texture: number): number {
+  sectionOf(texture: number): number {
     return Math.max(0, ...(this.writers.get(texture) ?? []));
   }
 
   /** Whether a texture has its values when these have run, with all that they follow from. */
-  gives(texture: number, numbers: readonly number[]): boolean {
-    const run = this.needed(numbers);
-    return run.includes(this.of(texture)) || !this.writers.has(texture);
+  computes(texture: number, numbers: readonly number[]): boolean {
+    const run = this.requiredSections(numbers);
+    return run.includes(this.sectionOf(texture)) || !this.writers.has(texture);
   }
 
   passes(numbers: readonly number[]): Pass[] {
-    return this.numbers(numbers).flatMap((number) => this.plan.passes[number] ?? []);
+    return this.passNumbers(numbers).flatMap((number) => this.plan.passes[number] ?? []);
   }
 
   /** Of their passes, among the Plan's. */
-  numbers(numbers: readonly number[]): number[] {
+  passNumbers(numbers: readonly number[]): number[] {
     return numbers.flatMap((number) => {
       const { first = 0, count = 0 } = this.plan.sections[number] ?? {};
       return Array.from({ length: count }, (_, k) => first + k);
     });
   }
 
-  names(numbers: readonly number[]): string[] {
+  namesOf(numbers: readonly number[]): string[] {
     return numbers.map((number) => this.plan.sections[number]?.name ?? "");
   }
 
   /** The earlier sections whose values one reads. */
-  private sourcesOf(number: number): Set<number> {
+  private sectionDependencies(number: number): Set<number> {
     const found = new Set<number>();
     for (const texture of this.passes([number]).flatMap(({ inputs }) => inputs)) {
       const writers = this.writers.get(texture);

@@ -1,29 +1,29 @@
 // What a latent spares: the passes that nothing behind its code needs, and the values old then; as features/edits/skipped_passes.py.
 
-import { acts } from "./edit_stacks.ts";
+import { isActive } from "./edit_stacks.ts";
 import type { Edit } from "./edits.ts";
 import type { Pass, PlanHeader } from "./schema.ts";
 
-type Parts = Pick<PlanHeader, "carries" | "passes" | "values">;
+type PassTables = Pick<PlanHeader, "carries" | "passes" | "values">;
 
 /** Passes of a Plan that need not run, and the values that they would make, by their numbers. */
-export interface Skipped {
+export interface SkippedPasses {
   readonly passes: ReadonlySet<number>;
   readonly values: ReadonlySet<number>;
 }
 
-const NOTHING: Skipped = { passes: new Set(), values: new Set() };
+const NONE_SKIPPED: SkippedPasses = { passes: new Set(), values: new Set() };
 
 /**
  * What need not run while edits that skip stand in the place of their layers' values: all but what follows from these,
  * what that needs besides them, as the other end of a skip connection, and whatever makes a state that is carried on.
  */
-export function skippedBy(plan: Parts, edits: readonly Edit[]): Skipped {
-  const layers = edits.filter((edit) => edit.skips && acts(edit)).map(({ layer }) => layer);
-  if (layers.length === 0) return NOTHING;
+export function findSkippedPasses(plan: PassTables, edits: readonly Edit[]): SkippedPasses {
+  const layers = edits.filter((edit) => edit.skips && isActive(edit)).map(({ layer }) => layer);
+  if (layers.length === 0) return NONE_SKIPPED;
   const given = new Set([...plan.values.keys()].filter((k) => layers.includes(keyOf(plan, k))));
-  const behind = plan.values.map((_, number) => isBehind(plan, number, given));
-  const needed = neededOf(plan, behind, followingOf(plan, behind));
+  const behind = plan.values.map((_, number) => isAliasOf(plan, number, given));
+  const needed = neededPasses(plan, behind, downstreamPasses(plan, behind));
   const last = new Map(plan.passes.map(({ output }, number) => [output, number]));
   const old = [...plan.values.entries()].filter(([number, { texture }]) => {
     const writer = last.get(texture);
@@ -33,23 +33,23 @@ export function skippedBy(plan: Parts, edits: readonly Edit[]): Skipped {
   return { passes: new Set(spared), values: new Set(old.map(([number]) => number)) };
 }
 
-const keyOf = ({ values }: Parts, number: number): string => values[number]?.key ?? "";
+const keyOf = ({ values }: PassTables, number: number): string => values[number]?.key ?? "";
 
 /** Whether it is a given value, or another name or a view of one. */
-function isBehind({ values }: Parts, number: number, given: ReadonlySet<number>): boolean {
+function isAliasOf({ values }: PassTables, number: number, given: ReadonlySet<number>): boolean {
   for (let at = number; at >= 0; at = values[at]?.source ?? -1) if (given.has(at)) return true;
   return false;
 }
 
 /** Which textures of a pass are read as values that stand behind the given ones. */
-const readsGiven = ({ values }: Pass, k: number, behind: readonly boolean[]): boolean =>
+const readsLatent = ({ values }: Pass, k: number, behind: readonly boolean[]): boolean =>
   behind[values[k] ?? -1] ?? false;
 
 /** Which passes follow from the given values. */
-function followingOf({ passes }: Parts, behind: readonly boolean[]): boolean[] {
+function downstreamPasses({ passes }: PassTables, behind: readonly boolean[]): boolean[] {
   const textures = new Set<number>(); // that hold what follows, up to here
   return passes.map((pass) => {
-    const follows = pass.inputs.some((one, k) => readsGiven(pass, k, behind) || textures.has(one));
+    const follows = pass.inputs.some((one, k) => readsLatent(pass, k, behind) || textures.has(one));
     if (follows) textures.add(pass.output);
     else textures.delete(pass.output);
     return follows;
@@ -57,8 +57,8 @@ function followingOf({ passes }: Parts, behind: readonly boolean[]): boolean[] {
 }
 
 /** Those, and which others make what they read. */
-function neededOf(
-  { passes, carries }: Parts,
+function neededPasses(
+  { passes, carries }: PassTables,
   behind: readonly boolean[],
   follows: readonly boolean[],
 ): boolean[] {
@@ -74,7 +74,7 @@ function neededOf(
     found[number] = true;
     // What was there before is written over.
     if (viewport[0] * viewport[1] === whole.get(output)) wanted.delete(output);
-    for (const [k, one] of inputs.entries()) if (!readsGiven(pass, k, behind)) wanted.add(one);
+    for (const [k, one] of inputs.entries()) if (!readsLatent(pass, k, behind)) wanted.add(one);
   }
   return found;
 }

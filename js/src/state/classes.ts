@@ -3,7 +3,7 @@ import { type Signal, signal } from "@preact/signals";
 
 export interface ClassState {
   /** A name for each of them, "" for one without; empty where there are only numbers. */
-  readonly classes: Signal<readonly string[]>;
+  readonly classNames: Signal<readonly string[]>;
 }
 
-export const classState = (): ClassState => ({ classes: signal([]) });
+export const classState = (): ClassState => ({ classNames: signal([]) });

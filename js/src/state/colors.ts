@@ -12,26 +12,26 @@ export interface ColorLimits {
 }
 
 /** What a reader chose for a picture: the least and greatest of its own numbers, or two numbers. */
-export type ImageChoice = "layer" | readonly [low: number, high: number];
+export type ImageRangeChoice = "layer" | readonly [low: number, high: number];
 
 export interface ColorState {
   readonly colormap: Signal<ColorMapName>;
-  readonly range: Signal<RangeMode>;
+  readonly rangeMode: Signal<RangeMode>;
   /** Sequential colour maps go from −max to max too. */
-  readonly symmetric: Signal<boolean>;
+  readonly isSymmetric: Signal<boolean>;
   /** For the range "fixed": each layer's limits since that was chosen. */
   readonly colorLimits: Signal<ReadonlyMap<string, ColorLimits>>;
   /** What black and white of pictures are, by the values' keys, where that was chosen. */
-  readonly imageRanges: Signal<Readonly<Record<string, ImageChoice>>>;
+  readonly imageRanges: Signal<Readonly<Record<string, ImageRangeChoice>>>;
   /** The ranges stay as they are while the input is live, else follow it slowly. */
-  readonly held: Signal<boolean>;
+  readonly areRangesHeld: Signal<boolean>;
 }
 
 export const colorState = (): ColorState => ({
   colormap: signal("signed"),
-  range: signal("layer"),
-  symmetric: signal(false),
+  rangeMode: signal("layer"),
+  isSymmetric: signal(false),
   colorLimits: signal(new Map()),
   imageRanges: signal({}),
-  held: signal(false),
+  areRangesHeld: signal(false),
 });

@@ -1,43 +1,43 @@
 // How it stands between the page and Python: written by Python's client.
 import { type Signal, signal } from "@preact/signals";
 import type { SetPrecision, Verified } from "../messages.ts";
-import { type Status, says } from "../status.ts";
+import { type Status, statuses } from "../status.ts";
 
 /** The comparison with the framework's own values, when it was made. */
-export interface Parity
+export interface ParityResult
   extends Pick<Verified, "reference" | "layers" | "flawed" | "note" | "beyond"> {
   /** By the parity check, of stretches of each layer; else of every value there is. */
-  readonly sampled: boolean;
+  readonly isSampled: boolean;
   /** Of the model with the bends replayed. */
-  readonly bent?: boolean;
+  readonly isWithEdits?: boolean;
   /** When it was made, in milliseconds since 1970. */
-  readonly at: number;
+  readonly time: number;
 }
 
 export interface ConnectionState {
   readonly status: Signal<Status>;
-  readonly parity: Signal<Parity | null>;
+  readonly parity: Signal<ParityResult | null>;
   /** Why what is shown cannot be compared, in a page without Python; "" where it can. */
-  readonly unchecked: Signal<string>;
+  readonly uncheckedReason: Signal<string>;
   /** Asks Python to compile the network again with this precision; null without Python. */
   readonly setPrecision: Signal<((precision: SetPrecision["precision"]) => void) | null>;
   /** Whether Python can still be asked; the page goes on without it. */
-  readonly connected: Signal<boolean>;
+  readonly isConnected: Signal<boolean>;
   /** URL of a snapshot from Python, for a page that cannot draw. */
-  readonly snapshot: Signal<string | null>;
+  readonly snapshotUrl: Signal<string | null>;
   /** Each view's way to a picture of itself, a PNG; it rejects where that cannot be had. */
-  readonly screens: Set<() => Promise<Uint8Array<ArrayBuffer>>>;
+  readonly viewCaptures: Set<() => Promise<Uint8Array<ArrayBuffer>>>;
   /** The tallest the viewer may get, in CSS pixels; its content scrolls then. */
-  readonly height: Signal<number | null>;
+  readonly maxHeight: Signal<number | null>;
 }
 
 export const connectionState = (): ConnectionState => ({
-  status: signal(says.connecting()),
+  status: signal(statuses.connecting()),
   parity: signal(null),
-  unchecked: signal(""),
+  uncheckedReason: signal(""),
   setPrecision: signal(null),
-  connected: signal(true),
-  snapshot: signal(null),
-  screens: new Set(),
-  height: signal(null),
+  isConnected: signal(true),
+  snapshotUrl: signal(null),
+  viewCaptures: new Set(),
+  maxHeight: signal(null),
 });

@@ -3,15 +3,15 @@ import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 
 export interface InputState {
   /** What the engine's input was made of, as a feature has it; null where it is the network's own. */
-  readonly fed: Signal<object | null>;
+  readonly inputOverride: Signal<object | null>;
   /** Inputs follow each other by themselves. */
-  readonly live: ReadonlySignal<boolean>;
+  readonly isInputLive: ReadonlySignal<boolean>;
   /** The drawer below the bar is open. */
-  readonly drawer: Signal<boolean>;
+  readonly isDrawerOpen: Signal<boolean>;
 }
 
 export const inputState = (): InputState => ({
-  fed: signal(null),
-  live: signal(false),
-  drawer: signal(false),
+  inputOverride: signal(null),
+  isInputLive: signal(false),
+  isDrawerOpen: signal(false),
 });

@@ -6,7 +6,7 @@ export interface PythonState {
    * Keys of values that have other numbers here than what Python sent last makes of them. Whoever changes values in the
    * page writes them here: layers in Python that follow from these are said to be of the last input from Python.
    */
-  readonly changed: Signal<ReadonlySet<string>>;
+  readonly changedValues: Signal<ReadonlySet<string>>;
 }
 
-export const pythonState = (): PythonState => ({ changed: signal(new Set<string>()) });
+export const pythonState = (): PythonState => ({ changedValues: signal(new Set<string>()) });

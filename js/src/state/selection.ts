@@ -9,9 +9,9 @@ export interface Selection {
 }
 
 /** What of a layer the Layer tab shows. */
-export type Section = "maps" | "filters" | "explain" | "bend";
+export type LayerSection = "maps" | "filters" | "explain" | "bend";
 /** What Python calls a view is a tab, but for those that are sections of the Layer tab. */
-export type TabName = Exclude<(typeof VIEWS)[number], Section> | "layer";
+export type TabName = Exclude<(typeof VIEWS)[number], LayerSection> | "layer";
 
 /** A pixel of maps of this size. */
 export interface Pixel {
@@ -24,7 +24,7 @@ export interface Pixel {
 }
 
 /** A number that was explained: a layer's, at a channel and a pixel. */
-export interface Step {
+export interface ExplainStep {
   readonly layer: string;
   readonly channel: number;
   readonly y: number;
@@ -32,9 +32,9 @@ export interface Step {
 }
 
 /** The way to the layer that is explained, from number to number that it is made of; as long as it is that layer. */
-export interface Trail {
-  readonly to: string;
-  readonly before: readonly Step[];
+export interface ExplainTrail {
+  readonly layer: string;
+  readonly steps: readonly ExplainStep[];
 }
 
 /** Channels of a layer that are shown large beside each other. */
@@ -43,31 +43,31 @@ export interface ComparedChannels {
   readonly channels: readonly number[];
 }
 
-export type Order = "number" | "mean" | "max" | "variance" | "similarity";
+export type ChannelOrder = "number" | "mean" | "max" | "variance" | "similarity";
 
 export interface SelectionState {
   readonly tab: Signal<TabName>;
-  readonly section: Signal<Section>;
+  readonly layerSection: Signal<LayerSection>;
   readonly selected: Signal<Selection | null>;
   /** Which example of the batch is shown. */
   readonly example: Signal<number>;
   /** The pixel that is explained, kept from layer to layer of the same size. */
   readonly pixel: Signal<Pixel | null>;
-  readonly compared: Signal<ComparedChannels | null>;
-  readonly trail: Signal<Trail | null>;
-  readonly order: Signal<Order>;
+  readonly comparedChannels: Signal<ComparedChannels | null>;
+  readonly explainTrail: Signal<ExplainTrail | null>;
+  readonly channelOrder: Signal<ChannelOrder>;
   /** What is under the pointer in any view, for Python. */
-  readonly pointed: Signal<Spot | null>;
+  readonly pointerSpot: Signal<Spot | null>;
 }
 
 export const selectionState = (): SelectionState => ({
   tab: signal("network"),
-  section: signal("maps"),
+  layerSection: signal("maps"),
   selected: signal(null),
   example: signal(0),
   pixel: signal(null),
-  compared: signal(null),
-  trail: signal(null),
-  order: signal("number"),
-  pointed: signal(null),
+  comparedChannels: signal(null),
+  explainTrail: signal(null),
+  channelOrder: signal("number"),
+  pointerSpot: signal(null),
 });

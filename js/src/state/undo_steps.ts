@@ -2,34 +2,34 @@
 import { ONE_STEP_MS } from "../messages.ts";
 
 /** The name of a step that no other change has had: a random one, as rooms have copies of this file. */
-export const newStep = (): string => `step ${Math.random()}`;
+export const newStepName = (): string => `step ${Math.random()}`;
 
 /** Names the steps of one control. */
-export interface Stepper {
+export interface UndoStepper {
   /** The step that a change of now belongs to. */
-  name(): string;
+  currentStep(): string;
   /** A drag begins. */
-  press(): void;
+  beginDrag(): void;
   /** It ends, if there is one: the next change is another step. */
-  release(): void;
+  endDrag(): void;
 }
 
-export function createStepper(): Stepper {
+export function createUndoStepper(): UndoStepper {
   let step = "";
   let held = false;
   let last = Number.NEGATIVE_INFINITY;
   return {
-    name() {
+    currentStep() {
       const now = performance.now();
-      if (!held && now - last >= ONE_STEP_MS) step = newStep();
+      if (!held && now - last >= ONE_STEP_MS) step = newStepName();
       last = now;
       return step;
     },
-    press() {
-      step = newStep();
+    beginDrag() {
+      step = newStepName();
       held = true;
     },
-    release() {
+    endDrag() {
       if (!held) return;
       held = false;
       last = Number.NEGATIVE_INFINITY;
@@ -38,9 +38,9 @@ export function createStepper(): Stepper {
 }
 
 /** What a slider tells its stepper. A mouse that is let go outside of the page ends with a change alone. */
-export const dragOf = ({ press, release }: Stepper) => ({
-  onPointerDown: press,
-  onPointerUp: release,
-  onPointerCancel: release,
-  onChange: release,
+export const dragHandlers = ({ beginDrag, endDrag }: UndoStepper) => ({
+  onPointerDown: beginDrag,
+  onPointerUp: endDrag,
+  onPointerCancel: endDrag,
+  onChange: endDrag,
 });

@@ -3,7 +3,7 @@
 import type { Summary } from "../plan/runtime.ts";
 
 /** One channel, as the device reduced it; sums are divided by the number of pixels. */
-export interface Reduced {
+export interface ChannelReduction {
   readonly pixels: number;
   readonly low: number;
   readonly high: number;
@@ -23,24 +23,24 @@ interface Moments {
   readonly squares: number;
 }
 
-export function channelSummary(channel: Reduced): Summary {
-  return summary([channel]);
+export function summarizeChannel(channel: ChannelReduction): Summary {
+  return summarizeChannels([channel]);
 }
 
 /** What a device reduces, of each channel of one image out of all elements in row-major order. */
-export function reducedHere(
+export function reduceOnCpu(
   data: Float32Array,
   [, c, h, w]: readonly [number, number, number, number],
   image: number,
-): Reduced[] {
+): ChannelReduction[] {
   const pixels = h * w;
   return Array.from({ length: c }, (_, k) => {
     const from = (image * c + k) * pixels;
-    return reducedChannel(data.subarray(from, from + pixels));
+    return reduceChannel(data.subarray(from, from + pixels));
   });
 }
 
-function reducedChannel(map: Float32Array): Reduced {
+function reduceChannel(map: Float32Array): ChannelReduction {
   const pixels = map.length;
   let [low, high, sum, count, zeros, nan] = [Infinity, -Infinity, 0, 0, 0, 0];
   for (const v of map) {
@@ -60,11 +60,11 @@ function reducedChannel(map: Float32Array): Reduced {
 }
 
 /** All channels together. */
-export function summary(channels: readonly Reduced[]): Summary {
+export function summarizeChannels(channels: readonly ChannelReduction[]): Summary {
   const { count, mean, squares } = channels
     .map(momentsOf)
-    .reduce(combined, { count: 0, mean: 0, squares: 0 });
-  const total = (pick: (channel: Reduced) => number) =>
+    .reduce(combineMoments, { count: 0, mean: 0, squares: 0 });
+  const total = (pick: (channel: ChannelReduction) => number) =>
     channels.reduce((sum, channel) => sum + pick(channel), 0);
   const filled = channels.filter((channel) => channel.count > 0);
   const among = (pick: (...values: number[]) => number, values: number[]) =>
@@ -86,13 +86,13 @@ export function summary(channels: readonly Reduced[]): Summary {
   };
 }
 
-function momentsOf({ pixels, low, high, sum, count, squares }: Reduced): Moments {
+function momentsOf({ pixels, low, high, sum, count, squares }: ChannelReduction): Moments {
   if (count === 0) return { count: 0, mean: 0, squares: 0 };
   const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
   return { count, mean: (sum * pixels) / count, squares: squares * pixels * most * most };
 }
 
-function combined(a: Moments, b: Moments): Moments {
+function combineMoments(a: Moments, b: Moments): Moments {
   const count = a.count + b.count;
   if (count === 0) return a;
   const apart = b.mean - a.mean;

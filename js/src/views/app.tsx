@@ -3,26 +3,26 @@
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
 import type { Feature } from "../features/feature.ts";
-import { namesOf } from "../network/classes.ts";
-import { networkOf } from "../network/network.ts";
-import { originalOf } from "../plan/derived_values.ts";
+import { classNameLookup } from "../network/class_names.ts";
+import { indexNetwork } from "../network/network.ts";
+import { baseKey } from "../plan/derived_values.ts";
 import type { ViewerState } from "../state.ts";
-import { Bar } from "./bar.tsx";
-import { type Hover, type Note, useViews, type Views, ViewsContext } from "./context.ts";
-import { Keys } from "./help.tsx";
-import { listenToKeys } from "./keys.ts";
+import { type Hover, type TextTooltip, useViews, type Views, ViewsContext } from "./context.ts";
+import { KeyHelp } from "./help.tsx";
+import { listenToKeys } from "./keyboard.ts";
 import { px } from "./layout.ts";
-import { createMeasures } from "./measures.ts";
 import { createPainter } from "./painter.ts";
 import { zoomOf } from "./present.tsx";
-import { costsOf } from "./profile/costs.ts";
-import { pictureOf } from "./screen/picture.ts";
-import { watchPresenting } from "./screen/present.ts";
+import { layerCosts } from "./profile/costs.ts";
+import { createRunQueries } from "./run_queries.ts";
+import { watchPresenting } from "./screen/fullscreen.ts";
+import { takeScreenshot } from "./screen/screenshot.ts";
 import { Slot } from "./slot.tsx";
-import { Message, StatusLine } from "./status.tsx";
+import { StatusLine, StatusMessage } from "./status_line.tsx";
 import { styleOf } from "./style.ts";
 import { shownTab } from "./tabs.tsx";
 import { watchRatio, watchSizes, watchTheme } from "./theme.ts";
+import { Toolbar } from "./toolbar.tsx";
 import { Tooltip } from "./tooltip/tooltip.tsx";
 import { trackVisibility } from "./view_visibility.ts";
 
@@ -39,7 +39,7 @@ export function mount(
   const style = styleOf(features);
   sheet.textContent = style;
   el.append(sheet, root);
-  el.classList.add("nbg-place");
+  el.classList.add("nbg-host");
 
   const theme = watchTheme();
   const ratio = watchRatio();
@@ -48,56 +48,56 @@ export function mount(
   const painter = createPainter(state);
   const network = computed(() => {
     const plan = state.plan.value;
-    return plan === null ? null : networkOf(plan);
+    return plan === null ? null : indexNetwork(plan);
   });
   const views: Views = {
     features,
     state,
     network,
-    names: computed(() => {
-      const names = namesOf(network.value, state.classes.value);
-      return (key) => names(originalOf(key)); // also of a value without its bends, and of the difference
+    classNames: computed(() => {
+      const names = classNameLookup(network.value, state.classNames.value);
+      return (key) => names(baseKey(key)); // also of a value without its bends, and of the difference
     }),
     theme: theme.signal,
     zoom,
-    ratio: computed(() => ratio.signal.value * zoom.value),
+    pixelRatio: computed(() => ratio.signal.value * zoom.value),
     width: computed(() => sizes.signal.value.width),
-    room: computed(() => {
-      const height = limitOf(state);
+    contentHeight: computed(() => {
+      const height = heightLimit(state);
       if (height === null) return null;
-      return isLow(state) ? height : Math.max(0, height - sizes.signal.value.around);
+      return isTooLow(state) ? height : Math.max(0, height - sizes.signal.value.chromeHeight);
     }),
     root,
     painter,
-    measures: createMeasures(state),
+    queries: createRunQueries(state),
     hover: signal<Hover | null>(null),
-    note: signal<Note | null>(null),
-    token: signal(null),
-    pointed: signal<string | null>(null),
+    tooltip: signal<TextTooltip | null>(null),
+    attentionRow: signal(null),
+    hoveredLayer: signal<string | null>(null),
     costs: computed(() => {
       const plan = state.plan.value;
-      return plan ? costsOf(plan, state.profile.value, state.run.peek()?.ms ?? 1) : [];
+      return plan ? layerCosts(plan, state.layerTimes.value, state.run.peek()?.ms ?? 1) : [];
     }),
-    help: signal(false),
-    order: signal<readonly number[]>([]),
+    isHelpOpen: signal(false),
+    channelOrder: signal<readonly number[]>([]),
   };
   const stopKeys = listenToKeys(views);
   const stopSeen = trackVisibility(views);
   const screen = async () => {
-    await painter.all();
-    return pictureOf(root, style);
+    await painter.drawAll();
+    return takeScreenshot(root, style);
   };
-  state.screens.add(screen);
+  state.viewCaptures.add(screen);
   const stopPresenting = watchPresenting(views, el);
   // Fixed colour limits are those of the time when they were chosen.
   const stopEnds = effect(() => {
-    if (state.range.value !== "fixed" && state.colorLimits.peek().size > 0)
+    if (state.rangeMode.value !== "fixed" && state.colorLimits.peek().size > 0)
       state.colorLimits.value = new Map();
   });
   // Another session's layers take their own time.
   let profiled = state.session.peek();
   const stopProfile = effect(() => {
-    if (state.session.value !== profiled) state.profile.value = null;
+    if (state.session.value !== profiled) state.layerTimes.value = null;
     profiled = state.session.value;
   });
   render(
@@ -110,7 +110,7 @@ export function mount(
   if (content !== null) sizes.observe(content);
 
   return () => {
-    state.screens.delete(screen);
+    state.viewCaptures.delete(screen);
     stopPresenting();
     render(null, root);
     stopKeys();
@@ -121,22 +121,25 @@ export function mount(
     for (const watched of [theme, ratio, sizes]) watched.dispose();
     sheet.remove();
     root.remove();
-    el.classList.remove("nbg-place");
+    el.classList.remove("nbg-host");
   };
 }
 
 /** CSS pixels: what bar and status line may take in a narrow place, and some more; with the drawer open. */
-const LOW = 240;
-const LOW_WITH_DRAWER = 480;
+const MIN_SPLIT_HEIGHT = 240;
+const MIN_SPLIT_HEIGHT_DRAWER = 480;
 
 /** How high a viewer may be; null where nothing limits it. */
-const limitOf = ({ presenting, height }: ViewerState): number | null =>
-  presenting.value ? null : height.value;
+const heightLimit = ({ isPresenting, maxHeight }: ViewerState): number | null =>
+  isPresenting.value ? null : maxHeight.value;
 
 /** Whether bar, drawer and status line leave the content so little that all of it scrolls together. */
-function isLow(state: ViewerState): boolean {
-  const height = limitOf(state);
-  return height !== null && height < (state.drawer.value ? LOW_WITH_DRAWER : LOW);
+function isTooLow(state: ViewerState): boolean {
+  const height = heightLimit(state);
+  return (
+    height !== null &&
+    height < (state.isDrawerOpen.value ? MIN_SPLIT_HEIGHT_DRAWER : MIN_SPLIT_HEIGHT)
+  );
 }
 
 function App() {
@@ -144,23 +147,23 @@ function App() {
   const now = network.value;
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
-  const height = limitOf(state);
+  const height = heightLimit(state);
   // All of the viewer, bar and status line too: its content scrolls, and all of it where these alone take more.
   root.style.maxHeight = height === null ? "" : px(height);
   root.toggleAttribute("data-limited", height !== null);
-  root.toggleAttribute("data-low", isLow(state));
+  root.toggleAttribute("data-low", isTooLow(state));
   return (
     <>
-      <Bar network={now} />
-      <Slot name="drawer" of={{}} />
+      <Toolbar network={now} />
+      <Slot name="drawer" slotProps={{}} />
       <main class="nbg-content">
         {now !== null && width.value > 0 && <Content />}
-        <Message />
-        <Keys />
+        <StatusMessage />
+        <KeyHelp />
       </main>
       <StatusLine />
       <Tooltip />
-      <Slot name="everywhere" of={{}} />
+      <Slot name="globalListeners" slotProps={{}} />
     </>
   );
 }
@@ -170,7 +173,7 @@ function Content() {
   const { state, network } = views;
   const now = network.value;
   if (now === null) return null;
-  const snapshot = state.snapshot.value;
+  const snapshot = state.snapshotUrl.value;
   if (snapshot !== null) {
     return (
       <div class="nbg-snapshot">

@@ -1,13 +1,13 @@
 // The colour map's gradient between the real numbers at its ends.
 
 import type { LegendProps } from "../features/feature.ts";
-import { short } from "../format.ts";
-import { displayOf } from "../network/display.ts";
-import { gradient } from "./colors.ts";
+import { drawKind } from "../network/display_kind.ts";
+import { formatShort } from "../number_format.ts";
+import { cssGradient } from "./colors.ts";
 import { useViews } from "./context.ts";
 
 /** The limits of a colour map over values from `low` to `high`, and the part of the map that is used. */
-export function colorLimits(low: number, high: number, signed: boolean, symmetric = false) {
+export function colorMapLimits(low: number, high: number, signed: boolean, symmetric = false) {
   const most = Math.max(Math.abs(low), Math.abs(high));
   if (!signed && symmetric) return { low: -most, high: most, from: 0, to: 1 };
   if (!signed) return { low, high, from: 0, to: 1 };
@@ -22,20 +22,22 @@ export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
   const { state, theme } = useViews();
   if (statistics === null) return null;
   const map = state.colormap.value;
-  const own = state.range.value === "channel";
+  const own = state.rangeMode.value === "channel";
   const one = own && typeof channel === "number" ? statistics.channels[channel] : undefined;
   const summary = one ?? statistics.layer;
   if (Number.isNaN(summary.min)) return <span class="nbg-legend">no finite value</span>;
-  const fixed = state.range.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
+  const fixed =
+    state.rangeMode.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
   const { low: least, high: most } = limits ?? fixed ?? { low: summary.min, high: summary.max };
-  const curves = displayOf(value).name === "curves";
+  const curves = drawKind(value).name === "curves";
   // A curve has zero in its range.
   const ends = curves ? [Math.min(0, least), Math.max(0, most)] : [least, most];
   const signed = map === "signed" && !curves;
-  const symmetric = state.symmetric.value;
-  const { low, high, from, to } = colorLimits(ends[0] ?? 0, ends[1] ?? 0, signed, symmetric);
+  const symmetric = state.isSymmetric.value;
+  const { low, high, from, to } = colorMapLimits(ends[0] ?? 0, ends[1] ?? 0, signed, symmetric);
   const words = own && one === undefined;
-  const text = (number: number, word: string) => (words && number !== 0 ? word : short(number));
+  const text = (number: number, word: string) =>
+    words && number !== 0 ? word : formatShort(number);
   const lowWord = signed || symmetric ? "−max" : "min";
   if (curves) {
     return (
@@ -47,12 +49,12 @@ export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
       </span>
     );
   }
-  if (low === high && !words) return <span class="nbg-legend">{short(low)} everywhere</span>;
+  if (low === high && !words) return <span class="nbg-legend">{formatShort(low)} everywhere</span>;
   return (
     <span class="nbg-legend">
       {words && <span class="nbg-second">each to its own</span>}
       <span>{text(low, lowWord)}</span>
-      <span class="nbg-gradient" style={{ background: gradient(map, theme.value, from, to) }} />
+      <span class="nbg-gradient" style={{ background: cssGradient(map, theme.value, from, to) }} />
       <span>{text(high, "max")}</span>
     </span>
   );

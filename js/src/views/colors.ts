@@ -1,6 +1,6 @@
 // The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
 
-import { mapLayer, mapTexels, toLinear } from "../pictures/colormaps.ts";
+import { colorMapLayer, colorMapTexels, toLinear } from "../pictures/colormaps.ts";
 import { MAP_TEXELS } from "../pictures/colortables.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
 
@@ -10,9 +10,9 @@ let texels: Uint8Array | null = null;
 
 /** The colour at a place from 0 to 1 of a map; a half is zero in the signed one. */
 export function colorTable(map: ColorMapName, theme: Theme): (place: number) => Rgb {
-  texels ??= mapTexels();
+  texels ??= colorMapTexels();
   const all = texels;
-  const start = mapLayer(map, theme) * MAP_TEXELS;
+  const start = colorMapLayer(map, theme) * MAP_TEXELS;
   // Zero stands on texel 256 of the signed map, and both ends are 255 from there.
   const [low, steps] = map === "signed" ? [1, MAP_TEXELS - 2] : [0, MAP_TEXELS - 1];
   return (place) => {
@@ -22,7 +22,7 @@ export function colorTable(map: ColorMapName, theme: Theme): (place: number) => 
 }
 
 /** A CSS gradient of the part of a map between two places. */
-export function gradient(map: ColorMapName, theme: Theme, from: number, to: number): string {
+export function cssGradient(map: ColorMapName, theme: Theme, from: number, to: number): string {
   const table = colorTable(map, theme);
   const steps = 24;
   const stops = Array.from({ length: steps + 1 }, (_, i) => {
@@ -32,7 +32,7 @@ export function gradient(map: ColorMapName, theme: Theme, from: number, to: numb
 }
 
 /** Black or white, whichever has the higher contrast (WCAG 2's relative luminance) to a colour. */
-export function inkOn([r, g, b]: Rgb): string {
+export function textColorOn([r, g, b]: Rgb): string {
   const light = 0.2126 * toLinear(r) + 0.7152 * toLinear(g) + 0.0722 * toLinear(b);
   return (light + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
 }

@@ -4,35 +4,35 @@ import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tensor, Tensors } from "../explain/tensor.ts";
 import type { Feature } from "../features/feature.ts";
-import type { Names } from "../network/classes.ts";
+import type { ClassNames } from "../network/class_names.ts";
 import type { Network } from "../network/network.ts";
-import type { Clipped, Histogram, Largest, Statistics, Theme } from "../plan/runtime.ts";
+import type { ClippedCounts, Histogram, Statistics, Theme, TopK } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import type { ViewerState } from "../state.ts";
-import { isSkipped, type Measures, type Spread } from "./measures.ts";
 import type { Painter } from "./painter.ts";
 import type { LayerCost } from "./profile/costs.ts";
+import { type HistogramQuery, isSkipped, type RunQueries } from "./run_queries.ts";
 
 /** A position in CSS pixels from the viewer's top left corner. */
-export interface Place {
+export interface PointerPosition {
   readonly left: number;
   readonly top: number;
   /** What the pointer is over. */
-  readonly of: Element;
+  readonly element: Element;
 }
 
 /** A place in a picture under the pointer. */
-export interface Hover extends Place {
+export interface Hover extends PointerPosition {
   readonly value: Value;
   readonly channels: readonly number[];
   readonly y: number;
   readonly x: number;
   /** Also say the value's rank within its map. */
-  readonly rank: boolean;
+  readonly showRank: boolean;
 }
 
 /** A tooltip that is already worded. */
-export interface Note extends Place {
+export interface TextTooltip extends PointerPosition {
   readonly title: string;
   readonly text: string;
 }
@@ -42,32 +42,32 @@ export interface Views {
   readonly state: ViewerState;
   readonly network: ReadonlySignal<Network | null>;
   /** What the classes are called, of values that are of the classes. */
-  readonly names: ReadonlySignal<Names>;
+  readonly classNames: ReadonlySignal<ClassNames>;
   readonly theme: ReadonlySignal<Theme>;
   /** How much the viewer is enlarged for a projector: 1 in a notebook. */
   readonly zoom: ReadonlySignal<number>;
   /** Device pixels of one of the viewer's CSS pixels. */
-  readonly ratio: ReadonlySignal<number>;
+  readonly pixelRatio: ReadonlySignal<number>;
   /** The width of the viewer's content in CSS pixels, without its scrollbar. */
   readonly width: ReadonlySignal<number>;
   /** How high the content can be without scrolling, in CSS pixels; null where nothing limits it. */
-  readonly room: ReadonlySignal<number | null>;
+  readonly contentHeight: ReadonlySignal<number | null>;
   readonly root: HTMLElement;
   readonly painter: Painter;
-  readonly measures: Measures;
+  readonly queries: RunQueries;
   /** The pixel under the pointer. */
   readonly hover: Signal<Hover | null>;
-  readonly note: Signal<Note | null>;
+  readonly tooltip: Signal<TextTooltip | null>;
   /** The row of attention weights that was pointed at last: whose value's, and which token. */
-  readonly token: Signal<{ readonly key: string; readonly row: number } | null>;
+  readonly attentionRow: Signal<{ readonly key: string; readonly row: number } | null>;
   /** The layer under the pointer. */
-  readonly pointed: Signal<string | null>;
+  readonly hoveredLayer: Signal<string | null>;
   /** What each layer costs; not news with every run: estimates are shares here. */
   readonly costs: ReadonlySignal<readonly LayerCost[]>;
   /** The list of keys is open. */
-  readonly help: Signal<boolean>;
+  readonly isHelpOpen: Signal<boolean>;
   /** Channels of the open layer in the order in which they are shown. */
-  readonly order: Signal<readonly number[]>;
+  readonly channelOrder: Signal<readonly number[]>;
 }
 
 export const ViewsContext = createContext<Views | null>(null);
@@ -79,7 +79,7 @@ export function useViews(): Views {
 }
 
 /** False in the first frames of a view: a click shows its choice at once, and what stands beside it right after that. */
-export function useLater(): boolean {
+export function useAfterFirstPaint(): boolean {
   const [later, setLater] = useState(false);
   useEffect(() => {
     let frame = requestAnimationFrame(() => {
@@ -91,7 +91,7 @@ export function useLater(): boolean {
 }
 
 /** Where the pointer is in an element, in the viewer's CSS pixels: one that is presented is enlarged. */
-export function pointIn(element: Element, event: MouseEvent, { zoom }: Views) {
+export function pointerIn(element: Element, event: MouseEvent, { zoom }: Views) {
   const box = element.getBoundingClientRect();
   return {
     left: (event.clientX - box.left) / zoom.value,
@@ -100,37 +100,37 @@ export function pointIn(element: Element, event: MouseEvent, { zoom }: Views) {
 }
 
 /** Where the pointer is in a viewer. */
-export function placeOf(event: PointerEvent, views: Views): Place {
-  return { ...pointIn(views.root, event, views), of: event.currentTarget as Element };
+export function pointerPosition(event: PointerEvent, views: Views): PointerPosition {
+  return { ...pointerIn(views.root, event, views), element: event.currentTarget as Element };
 }
 
 /** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */
-export function imageOf(value: Value, network: Network, example: number): number {
+export function imageIndex(value: Value, network: Network, example: number): number {
   return value.nchw[0] === network.batch ? Math.min(example, network.batch - 1) : 0;
 }
 
-interface Answer<T> {
+interface CachedAnswer<T> {
   readonly key: string;
-  readonly about: string;
+  readonly query: string;
   readonly answer: T;
 }
 
 /**
  * What `ask` answers for this run; the last run's answer stays until then, another value's never.
- * `about`: what else of the value is asked for, in words; `asks`: false where nobody sees it now.
+ * `query`: what else of the value is asked for, in words; `isEnabled`: false where nobody sees it now.
  */
-export function useAnswer<T>(
+export function useQuery<T>(
   value: Value | null,
   ask: (views: Views, value: Value, image: number) => Promise<T | null>,
-  about = "",
-  asks = true,
+  query = "",
+  isEnabled = true,
 ): T | null {
   const views = useViews();
   const network = views.network.value;
   const session = views.state.session.value;
   const sequence = views.state.run.value?.sequence ?? 0;
-  const image = value && network ? imageOf(value, network, views.state.example.value) : 0;
-  const [known, setKnown] = useState<Answer<T> | null>(null);
+  const image = value && network ? imageIndex(value, network, views.state.example.value) : 0;
+  const [known, setKnown] = useState<CachedAnswer<T> | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a run's sequence is what makes an answer old
   useEffect(() => {
     if (value === null || session === null || sequence === 0) return;
@@ -138,62 +138,66 @@ export function useAnswer<T>(
     const go = (): Promise<void> =>
       ask(views, value, image).then(
         (answer) => {
-          if (wanted && answer !== null) setKnown({ key: value.key, about, answer });
+          if (wanted && answer !== null) setKnown({ key: value.key, query, answer });
         },
         (error: unknown) => {
           if (wanted) reportFailure(views, error);
         },
       );
-    const { unseen } = views.painter;
-    if (asks) void go();
-    else unseen.add(go);
+    const { hiddenQueries } = views.painter;
+    if (isEnabled) void go();
+    else hiddenQueries.add(go);
     return () => {
       wanted = false;
-      unseen.delete(go);
+      hiddenQueries.delete(go);
     };
-  }, [views, value, session, sequence, image, about, asks]);
+  }, [views, value, session, sequence, image, query, isEnabled]);
   if (value === null || isSkipped(session, value.key)) return null; // what is known is old
-  return known !== null && known.key === value.key && known.about === about ? known.answer : null;
+  return known !== null && known.key === value.key && known.query === query ? known.answer : null;
 }
 
-const askStatistics = (views: Views, value: Value, image: number) =>
-  views.measures.statistics(value.key, image);
-const askValues = (views: Views, value: Value) => views.measures.read(value.key);
-const askLargest = (views: Views, value: Value, image: number) =>
-  views.measures.largest(value.key, image, MOST_LARGEST);
+const queryStatistics = (views: Views, value: Value, image: number) =>
+  views.queries.statistics(value.key, image);
+const queryValues = (views: Views, value: Value) => views.queries.read(value.key);
+const queryTopk = (views: Views, value: Value, image: number) =>
+  views.queries.topk(value.key, image, MAX_TOP_VALUES);
 
 /** Of scores so many are shown at most. */
-export const MOST_LARGEST = 10;
+export const MAX_TOP_VALUES = 10;
 
 /** Numbers of the shown image of a value, or null before they are there. */
 export const useStatistics = (value: Value | null): Statistics | null =>
-  useAnswer(value, askStatistics);
+  useQuery(value, queryStatistics);
 
 /** How the shown image's values are spread, or null before that is known. */
-export const useHistogram = (value: Value | null, spread: Spread): Histogram | null =>
-  useAnswer(
+export const useHistogram = (value: Value | null, spread: HistogramQuery): Histogram | null =>
+  useQuery(
     value,
-    ({ measures }, { key }, image) => measures.histogram(key, image, spread),
+    ({ queries }, { key }, image) => queries.histogram(key, image, spread),
     `${spread.bins} ${spread.channel}`,
   );
 
 /** How many numbers of the shown image a range clips, or null before that is known. */
-export const useClipped = (value: Value | null, low: number, high: number): Clipped | null =>
-  useAnswer(
+export const useClippedCount = (
+  value: Value | null,
+  low: number,
+  high: number,
+): ClippedCounts | null =>
+  useQuery(
     value,
-    ({ measures }, { key }, image) => measures.clipped(key, image, { low, high }),
+    ({ queries }, { key }, image) => queries.countClipped(key, image, { low, high }),
     `${low} ${high}`,
   );
 
 /** All elements of a value or parameter, or null before they are there. */
-export const useValues = (value: Value | null): Float32Array | null => useAnswer(value, askValues);
+export const useValues = (value: Value | null): Float32Array | null => useQuery(value, queryValues);
 
 /** The largest scores of the shown image, which nobody picks out while they are out of sight; null before they are there. */
-export const useLargest = (value: Value | null, seen: boolean): Largest | null =>
-  useAnswer(value, askLargest, "", seen);
+export const useTopk = (value: Value | null, isVisible: boolean): TopK | null =>
+  useQuery(value, queryTopk, "", isVisible);
 
 /** An element to look at, and whether it is in sight or nearly. */
-export function useSeen<E extends Element>() {
+export function useVisibility<E extends Element>() {
   const element = useRef<E>(null);
   const [seen, setSeen] = useState(false);
   useLayoutEffect(() => {
@@ -207,14 +211,14 @@ export function useSeen<E extends Element>() {
 }
 
 /** Values and parameters of one and the same run; null when one is not to be had. */
-async function readTogether(
-  { state, measures }: Views,
+async function readFromOneRun(
+  { state, queries }: Views,
   values: readonly Value[],
 ): Promise<Tensors | null> {
   for (let tries = 0; tries < 3; tries++) {
     const session = state.session.peek();
     const before = session?.sequence;
-    const all = await Promise.all(values.map((value) => measures.read(value.key)));
+    const all = await Promise.all(values.map((value) => queries.read(value.key)));
     if (session !== state.session.peek() || session?.sequence !== before) continue;
     const found = new Map<string, Tensor>();
     for (const [i, { key, shape }] of values.entries()) {
@@ -235,7 +239,7 @@ export function useTensors(values: readonly Value[]): Tensors | null {
   useEffect(() => {
     if (session === null || sequence === 0) return;
     let wanted = true;
-    readTogether(views, values).then(
+    readFromOneRun(views, values).then(
       (tensors) => {
         if (wanted && tensors !== null) setKnown({ of: values, tensors });
       },

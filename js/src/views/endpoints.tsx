@@ -1,54 +1,54 @@
 // Where the network begins and ends: its input and output, the largest pictures.
 
 import type { ComponentProps } from "preact";
-import { displayOf, imageShape } from "../network/display.ts";
-import { describe, layerOf, type Network, type Stage } from "../network/network.ts";
+import { drawKind, imageShape } from "../network/display_kind.ts";
+import { layerCaption, layerOf, type Network, type Stage } from "../network/network.ts";
 import type { Value } from "../plan/schema.ts";
-import { Bent } from "./bent.tsx";
 import { useViews } from "./context.ts";
+import { EditBadgeSlot } from "./edit_badge_slot.tsx";
 import { ImageRange } from "./image_range.tsx";
-import { Shares } from "./overlay/classes.tsx";
-import { Over } from "./overlay/over.tsx";
-import { Picture, useEndSide } from "./picture.tsx";
-import { InPython } from "./python.tsx";
-import { broken, Parts } from "./stage.tsx";
+import { BlendedPicture } from "./overlay/blended_picture.tsx";
+import { SegmentationLegend } from "./overlay/segmentation.tsx";
+import { PythonBadge } from "./python_layers.tsx";
+import { breakable, StageLayers } from "./stage.tsx";
+import { useEndpointSide, ValuePicture } from "./value_picture.tsx";
 
 /** Input or output pictures, one below the other where there are several. */
 export function Endpoints(props: {
   values: readonly Value[];
   network: Network;
   side: number;
-  word: string;
+  label: string;
 }) {
-  const { values, network, side, word } = props;
+  const { values, network, side, label } = props;
   const { state } = useViews();
   const explain = (value: Value, channel: number): void => {
     state.selected.value = { layer: layerOf(network, value)?.name ?? value.key, channel };
-    state.section.value = "explain";
+    state.layerSection.value = "explain";
     state.tab.value = "layer";
   };
   const many = values.length;
   const room = many > 1 ? (side - (many - 1) * 8) / many : side;
-  const last = word === "Output" ? network.stages.at(-1) : undefined;
+  const last = label === "Output" ? network.stages.at(-1) : undefined;
   return (
     <div class="nbg-stage nbg-end">
       <div class="nbg-shown">
         {values.map((value) => (
           <div class="nbg-image" key={value.key} data-layer={value.key}>
-            <End
+            <EndpointPicture
               value={value}
               width={side}
               height={room}
-              top={word === "Output"}
+              showTopValues={label === "Output"}
               explain={(channel) => explain(value, channel)}
             />
           </div>
         ))}
       </div>
       <div class="nbg-caption">
-        <strong class="nbg-name">{word}</strong>
+        <strong class="nbg-name">{label}</strong>
         {values.map((value) => (
-          <EndCaption key={value.key} value={value} named={many > 1} stage={last} />
+          <EndpointCaption key={value.key} value={value} named={many > 1} stage={last} />
         ))}
       </div>
     </div>
@@ -56,25 +56,25 @@ export function Endpoints(props: {
 }
 
 /** Classes can lie over the input. */
-function End(props: Omit<ComponentProps<typeof Picture>, "tile">) {
+function EndpointPicture(props: Omit<ComponentProps<typeof ValuePicture>, "minTile">) {
   const { value } = props;
   const least = Math.min(props.width, props.height);
-  const side = useEndSide(value, least);
+  const side = useEndpointSide(value, least);
   const room = { width: (props.width * side) / least, height: (props.height * side) / least };
-  const picture = <Picture {...props} {...room} tile={20} />;
-  return displayOf(value).name === "classes" ? (
-    <Over value={value} side={side}>
+  const picture = <ValuePicture {...props} {...room} minTile={20} />;
+  return drawKind(value).name === "classes" ? (
+    <BlendedPicture value={value} side={side}>
       {picture}
-    </Over>
+    </BlendedPicture>
   ) : (
     picture
   );
 }
 
-function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {
+function EndpointCaption(props: { value: Value; named: boolean; stage: Stage | undefined }) {
   const { value, named, stage } = props;
   const { state, network } = useViews();
-  const { image, name } = displayOf(value);
+  const { isImage, name } = drawKind(value);
   const batch = network.value?.batch ?? 1;
   const select = (layer: string): void => {
     state.selected.value = { layer, channel: null };
@@ -83,16 +83,16 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
     <>
       <span>
         {(named || value.kind === "input") && `${value.key} `}
-        {imageShape(value)} <InPython layer={value.key} />
-        <Bent layer={value.key} />
-        {image && (
+        {imageShape(value)} <PythonBadge layer={value.key} />
+        <EditBadgeSlot layer={value.key} />
+        {isImage && (
           <>
             {" · "}
             <ImageRange value={value} />
           </>
         )}
       </span>
-      {name === "classes" && <Shares value={value} />}
+      {name === "classes" && <SegmentationLegend value={value} />}
       {value.kind === "input" && batch > 1 && !named && (
         <span>
           example {state.example.value + 1} of {batch}
@@ -100,8 +100,8 @@ function EndCaption(props: { value: Value; named: boolean; stage: Stage | undefi
       )}
       {value.kind === "output" && stage !== undefined && !named && (
         <span>
-          {broken(stage.title)} <Bent layer={stage.key} />
-          <Parts stage={stage} shown={stage.key} select={select} word={describe} />
+          {breakable(stage.title)} <EditBadgeSlot layer={stage.key} />
+          <StageLayers stage={stage} shown={stage.key} select={select} label={layerCaption} />
         </span>
       )}
     </>

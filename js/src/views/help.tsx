@@ -1,22 +1,22 @@
 // The keys, for whoever asks: `?`, or the button in the status line.
 
 import { useViews } from "./context.ts";
-import { KeyList } from "./help/keys.tsx";
+import { KeyList } from "./help/key_list.tsx";
 
-export function Keys() {
-  const { help } = useViews();
-  return help.value ? <KeyList /> : null;
+export function KeyHelp() {
+  const { isHelpOpen } = useViews();
+  return isHelpOpen.value ? <KeyList /> : null;
 }
 
-export function KeysButton() {
-  const { help } = useViews();
+export function KeyHelpButton() {
+  const { isHelpOpen } = useViews();
   return (
     <button
       type="button"
       class="nbg-second nbg-underlined"
-      aria-expanded={help.value}
+      aria-expanded={isHelpOpen.value}
       onClick={() => {
-        help.value = !help.value;
+        isHelpOpen.value = !isHelpOpen.value;
       }}
     >
       Keys

@@ -1,19 +1,19 @@
 // How often which value occurs: blue and orange bars, exact zeros as one grey bar of their own.
 
-import { fixed, full } from "../format.ts";
+import { formatFixed, formatInteger } from "../number_format.ts";
 import type { Histogram as Found } from "../plan/runtime.ts";
 
 export function Histogram(props: {
-  found: Found | null;
+  histogram: Found | null;
   width: number;
   height: number;
   /** A value that is marked with a line. */
   mark?: number | undefined;
   label: string;
 }) {
-  const { found, width, height, mark, label } = props;
-  if (found === null) return null;
-  const { low, high, zeros, counts } = found;
+  const { histogram, width, height, mark, label } = props;
+  if (histogram === null) return null;
+  const { low, high, zeros, counts } = histogram;
   const bins = counts.length;
   const most = Math.sqrt(Math.max(1, ...counts));
   const span = high - low || 1;
@@ -49,7 +49,7 @@ export function Histogram(props: {
             width={4}
             height={tall}
           >
-            <title>{full(zeros)} values are exactly 0</title>
+            <title>{formatInteger(zeros)} values are exactly 0</title>
           </rect>
         )}
         <line class="nbg-zero" x1={0} x2={width} y1={height} y2={height} />
@@ -57,8 +57,8 @@ export function Histogram(props: {
           <line class="nbg-pin" x1={place(mark)} x2={place(mark)} y1={0} y2={height} />
         )}
       </svg>
-      <span>{fixed(low, decimals)}</span>
-      {!isOne && <span>{fixed(high, decimals)}</span>}
+      <span>{formatFixed(low, decimals)}</span>
+      {!isOne && <span>{formatFixed(high, decimals)}</span>}
     </div>
   );
 }

@@ -1,40 +1,43 @@
 // What black and white of an image are, as a control, and how many of its numbers lie beyond.
-import { fixed, full, short } from "../format.ts";
-import { displayOf } from "../network/display.ts";
-import { originalOf } from "../plan/derived_values.ts";
+
+import { drawKind } from "../network/display_kind.ts";
+import { formatFixed, formatInteger, formatShort } from "../number_format.ts";
+import { baseKey } from "../plan/derived_values.ts";
 import { IMAGE_RANGES, type Value } from "../plan/schema.ts";
-import type { ColorLimits, ImageChoice } from "../state/colors.ts";
-import { useClipped, useStatistics, useViews } from "./context.ts";
-import { imageEnds } from "./image_ends.ts";
-import { useRange } from "./maps.tsx";
+import type { ColorLimits, ImageRangeChoice } from "../state/colors.ts";
+import { useClippedCount, useStatistics, useViews } from "./context.ts";
+import { imageLimits } from "./image_limits.ts";
+import { useColorRange } from "./maps.tsx";
 
 /** "0 to 1", "−0.06 to 1.16". */
-function endsText(low: number, high: number): string {
-  const text = [low, high].every(Number.isInteger) ? (end: number) => fixed(end, 0) : short;
+function limitsText(low: number, high: number): string {
+  const text = [low, high].every(Number.isInteger)
+    ? (end: number) => formatFixed(end, 0)
+    : formatShort;
   return `${text(low)} to ${text(high)}`;
 }
 
-const wordOf = (value: Value): string => (displayOf(value).drawn === "rgb" ? "RGB" : "grey");
+const colorKind = (value: Value): string => (drawKind(value).drawMode === "rgb" ? "RGB" : "grey");
 
 interface ImageRangeProps {
   value: Value;
   /** The picture whose range is chosen, where several are drawn in one; by default the value's own. */
-  of?: Value;
+  rangeValue?: Value;
   /** Black and white of several pictures that share them; by default the value's own. */
-  ends?: ColorLimits | null;
+  limits?: ColorLimits | null;
 }
 
 /** "grey", its range to be chosen, and what that clips: beside every image that is not a thumbnail. */
 export function ImageRange(props: ImageRangeProps) {
-  const { value, of = value } = props;
-  const range = useRange(of);
-  const { low, high } = props.ends ?? range;
-  if (displayOf(value).name === "classes") return <>the likeliest class of each place</>;
+  const { value, rangeValue = value } = props;
+  const range = useColorRange(rangeValue);
+  const { low, high } = props.limits ?? range;
+  if (drawKind(value).name === "classes") return <>the likeliest class of each place</>;
   const ends = low === undefined || high === undefined ? null : { low, high };
   return (
     <>
-      {wordOf(value)} <RangeSelect value={of} ends={ends} />
-      {ends && <Clippings value={value} ends={ends} />}
+      {colorKind(value)} <RangeSelect value={rangeValue} ends={ends} />
+      {ends && <ClippingNote value={value} ends={ends} />}
     </>
   );
 }
@@ -42,16 +45,16 @@ export function ImageRange(props: ImageRangeProps) {
 function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }) {
   const { state } = useViews();
   const statistics = useStatistics(value);
-  const key = originalOf(value.key);
+  const key = baseKey(value.key);
   const choice = state.imageRanges.value[key];
-  const usual = imageEnds(value, statistics?.layer, undefined);
+  const usual = imageLimits(value, statistics?.layer, undefined);
   const held = Array.isArray(choice) ? (choice as readonly [number, number]) : null;
   const known: (readonly [number, number])[] = IMAGE_RANGES.map((ends) => ends);
   if (held !== null && !known.some((ends) => `${ends}` === `${held}`)) known.push(held);
   const summary = statistics?.layer;
   const choose = (word: string): void => {
     const { [key]: _, ...others } = state.imageRanges.peek();
-    const chosen: ImageChoice | undefined =
+    const chosen: ImageRangeChoice | undefined =
       word === "" ? undefined : word === "layer" ? "layer" : (JSON.parse(word) as [number, number]);
     state.imageRanges.value = chosen === undefined ? others : { ...others, [key]: chosen };
   };
@@ -62,23 +65,23 @@ function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }
       class="nbg-image-range"
       title="What black and white are; numbers beyond are clipped, and marked with dots"
     >
-      <span aria-hidden="true">{ends === null ? "…" : endsText(ends.low, ends.high)}</span>
+      <span aria-hidden="true">{ends === null ? "…" : limitsText(ends.low, ends.high)}</span>
       <select
         aria-label={`What black and white of ${key} are`}
         value={choice === undefined ? "" : choice === "layer" ? "layer" : JSON.stringify(choice)}
         onChange={(event) => choose(event.currentTarget.value)}
       >
         <option value="">
-          {usual === null ? "As usual" : `As usual, ${endsText(usual.low, usual.high)}`}
+          {usual === null ? "As usual" : `As usual, ${limitsText(usual.low, usual.high)}`}
         </option>
         {known.map(([from, to]) => (
           <option key={`${from} ${to}`} value={JSON.stringify([from, to])}>
-            {endsText(from, to)}
+            {limitsText(from, to)}
           </option>
         ))}
         <option value="layer">Its own least and greatest number</option>
         {own !== null && JSON.stringify(own) !== JSON.stringify(held) && (
-          <option value={JSON.stringify(own)}>{`Held at ${endsText(...own)}`}</option>
+          <option value={JSON.stringify(own)}>{`Held at ${limitsText(...own)}`}</option>
         )}
       </select>
     </label>
@@ -86,9 +89,9 @@ function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }
 }
 
 /** " · 12 above, 3 below": how many numbers of the shown image its range clips; nothing where it clips none. */
-function Clippings({ value, ends }: { value: Value; ends: ColorLimits }) {
+function ClippingNote({ value, ends }: { value: Value; ends: ColorLimits }) {
   const { network } = useViews();
-  const found = useClipped(value, ends.low, ends.high);
+  const found = useClippedCount(value, ends.low, ends.high);
   if (network.value === null || found === null || found.above + found.below === 0) return null;
   const words = [
     [found.above, "above"],
@@ -104,7 +107,7 @@ function Clippings({ value, ends }: { value: Value; ends: ColorLimits }) {
       {" · "}
       {words
         .filter(([count]) => count > 0)
-        .map(([count, word]) => `${full(count)} ${word}`)
+        .map(([count, word]) => `${formatInteger(count)} ${word}`)
         .join(", ")}
     </span>
   );

@@ -6,7 +6,7 @@ import type { Summary } from "../plan/runtime.ts";
 export const NARROW = 520;
 
 /** Maps of one value: how many, and their size in map pixels. */
-export interface Maps {
+export interface MapShape {
   readonly channels: number;
   readonly height: number;
   readonly width: number;
@@ -15,7 +15,7 @@ export interface Maps {
 /** A mosaic as it will be drawn. */
 export interface Mosaic {
   /** How many of the channels it shows. */
-  readonly shown: number;
+  readonly shownCount: number;
   readonly columns: number;
   readonly rows: number;
   /** Device pixels per map pixel: whole, or one whole-th for maps that are too large. */
@@ -32,15 +32,15 @@ export const tileSide = (pixels: number, scale: number): number =>
 
 /** A mosaic of the first `shown` channels in this many columns. */
 export function mosaic(
-  maps: Maps,
-  shown: number,
+  maps: MapShape,
+  shownCount: number,
   columns: number,
   scale: number,
   gap: number,
 ): Mosaic {
-  const rows = Math.ceil(shown / columns);
+  const rows = Math.ceil(shownCount / columns);
   return {
-    shown,
+    shownCount,
     columns,
     rows,
     scale,
@@ -60,7 +60,12 @@ export function fitScale(pixels: number, room: number): number {
  * All channels, no taller than `room`, at most about twice as tall as wide; columns that leave no gap in
  * the last row are preferred. Null when even one column per channel is too tall.
  */
-export function tallMosaic(maps: Maps, scale: number, gap: number, room: number): Mosaic | null {
+export function tallMosaic(
+  maps: MapShape,
+  scale: number,
+  gap: number,
+  room: number,
+): Mosaic | null {
   const side = tileSide(maps.height, scale) + gap;
   const most = Math.floor((room + gap) / side);
   if (most < 1) return null;
@@ -85,7 +90,7 @@ export function tallMosaic(maps: Maps, scale: number, gap: number, room: number)
 
 /** As many channels as a box holds. */
 export function boxMosaic(
-  maps: Maps,
+  maps: MapShape,
   box: { width: number; height: number },
   gap: number,
   least: number,
@@ -109,7 +114,7 @@ export function boxMosaic(
 
 /** So many channels in the columns and rows that there are: not as a line, and best without a gap in the last row. */
 function squarest(
-  maps: Maps,
+  maps: MapShape,
   shown: number,
   { columns, rows }: { columns: number; rows: number },
   scale: number,
@@ -128,14 +133,14 @@ function squarest(
 
 /** As many channels as a box holds; where it holds all of them, as large as they fit, best without a gap in the last row. */
 export function fullMosaic(
-  maps: Maps,
+  maps: MapShape,
   box: { width: number; height: number },
   gap: number,
   least: number,
 ): Mosaic {
   const { channels } = maps;
   let best = boxMosaic(maps, box, gap, least);
-  for (let { scale } = best; best.shown === channels && scale <= box.width; ) {
+  for (let { scale } = best; best.shownCount === channels && scale <= box.width; ) {
     const columns = Math.floor((box.width + gap) / (tileSide(maps.width, scale) + gap));
     const rows = Math.floor((box.height + gap) / (tileSide(maps.height, scale) + gap));
     if (columns * rows < channels) break;
@@ -146,17 +151,17 @@ export function fullMosaic(
 }
 
 /** What stands on the strip's line: mosaics between the pictures at both ends. */
-export interface Line {
+export interface StripLayout {
   /** Device pixels per map pixel, the same for all stages; null where each has its own. */
   readonly scale: number | null;
   readonly stages: readonly (Mosaic | null)[];
   /** Device pixels a side that the end pictures may have. */
-  readonly ends: number;
+  readonly endSide: number;
   /** Height of the tallest mosaic, which bars don't exceed. */
-  readonly tallest: number;
+  readonly maxHeight: number;
 }
 
-export interface LineRoom {
+export interface StripRoom {
   readonly width: number;
   readonly height: number;
   /** Between neighbours, with the arrow. */
@@ -171,11 +176,11 @@ export interface LineRoom {
   readonly ratio: number;
 }
 
-const tallestOf = (mosaics: readonly (Mosaic | null)[]): number =>
+const tallestHeight = (mosaics: readonly (Mosaic | null)[]): number =>
   Math.max(0, ...mosaics.map((one) => one?.height ?? 0));
 
 /** What end pictures have beside these mosaics on one line. */
-function leftFor(mosaics: readonly (Mosaic | null)[], ends: number, room: LineRoom): number {
+function spaceLeft(mosaics: readonly (Mosaic | null)[], ends: number, room: StripRoom): number {
   const width = mosaics.reduce(
     (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
     (mosaics.length + ends - 1) * room.arrow,
@@ -189,10 +194,10 @@ function leftFor(mosaics: readonly (Mosaic | null)[], ends: number, room: LineRo
  * null when there is none. `null` stages are bars or numbers; `ends` is the number of end pictures.
  */
 export function fitLine(
-  stages: readonly (Maps | null)[],
+  stages: readonly (MapShape | null)[],
   ends: number,
-  room: LineRoom,
-): Line | null {
+  room: StripRoom,
+): StripLayout | null {
   const smallest = Math.min(room.height, 110 * room.ratio);
   const sides = stages.flatMap((maps) => (maps ? Math.max(maps.width, maps.height) : []));
   const least = Math.max(1, Math.ceil(room.tile / Math.min(...sides, room.tile)));
@@ -201,12 +206,13 @@ export function fitLine(
       maps === null ? null : tallMosaic(maps, scale, room.gap, room.height),
     );
     if (mosaics.some((one, i) => one === null && stages[i] !== null)) continue;
-    const left = leftFor(mosaics, ends, room);
+    const left = spaceLeft(mosaics, ends, room);
     // The pictures at both ends are the largest things on the line.
-    const tallest = tallestOf(mosaics);
+    const tallest = tallestHeight(mosaics);
     const wanted =
       scale > 2 * room.ratio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
-    if (left >= wanted) return { scale, stages: mosaics, ends: left, tallest: tallest || left };
+    if (left >= wanted)
+      return { scale, stages: mosaics, endSide: left, maxHeight: tallest || left };
   }
   return null;
 }
@@ -216,17 +222,22 @@ export function fitLine(
  * leave the end pictures wider than they are; null where captions have no room.
  */
 export function fitBoxes(
-  stages: readonly (Maps | null)[],
+  stages: readonly (MapShape | null)[],
   ends: number,
-  room: LineRoom,
-): Line | null {
+  room: StripRoom,
+): StripLayout | null {
   const narrowest = Math.max(...room.captions, room.bars);
   for (let width = Math.round(2.5 * narrowest); width >= narrowest; width -= 4) {
     const box = { width, height: room.height };
     const mosaics = stages.map((maps) => maps && fullMosaic(maps, box, room.gap, room.tile));
-    const left = leftFor(mosaics, ends, room);
+    const left = spaceLeft(mosaics, ends, room);
     if (left < Math.min(room.height, Math.max(110 * room.ratio, width))) continue;
-    return { scale: null, stages: mosaics, ends: left, tallest: tallestOf(mosaics) || left };
+    return {
+      scale: null,
+      stages: mosaics,
+      endSide: left,
+      maxHeight: tallestHeight(mosaics) || left,
+    };
   }
   return null;
 }
@@ -261,36 +272,38 @@ export function pictureSize(
 }
 
 /** Of the largest picture's drawn side, what a smaller one has at least. */
-const LEAST_SHARE = 0.5;
+const MIN_SHARE = 0.5;
 
 /**
  * The side that an input's or output's picture may have where the `largest` of them has `room`: both are drawn at one
  * scale, so that an upscaler's output is the larger one, but the smaller picture is not less than half as large.
  */
-export function endRoom(own: number, largest: number, room: number): number {
+export function endpointSide(own: number, largest: number, room: number): number {
   if (own >= largest) return room;
   const drawn = tileSide(largest, fitScale(largest, room));
-  return Math.min(room, Math.floor(drawn * Math.max(own / largest, LEAST_SHARE)));
+  return Math.min(room, Math.floor(drawn * Math.max(own / largest, MIN_SHARE)));
 }
 
 /** Channels in which something isn't finite: whatever they do, it is what one looks for. */
-export const isFlawed = ({ nan, inf }: Pick<Summary, "nan" | "inf">): boolean => nan + inf > 0;
+export const hasNonFinite = ({ nan, inf }: Pick<Summary, "nan" | "inf">): boolean => nan + inf > 0;
 
 /**
  * Which channels vary most, first those with NaN or infinity, then the one that varies most; ties keep their number's
  * order.
  */
-export function byVariation(channels: readonly Pick<Summary, "std" | "nan" | "inf">[]): number[] {
-  return rank(
+export function rankByVariation(
+  channels: readonly Pick<Summary, "std" | "nan" | "inf">[],
+): number[] {
+  return argsortDescending(
     channels.map((one) => {
-      if (isFlawed(one)) return Number.POSITIVE_INFINITY;
+      if (hasNonFinite(one)) return Number.POSITIVE_INFINITY;
       return Number.isFinite(one.std) ? one.std : -1;
     }),
   );
 }
 
 /** Indices from the largest to the smallest number; NaN last, ties in order. */
-export function rank(values: readonly number[]): number[] {
+export function argsortDescending(values: readonly number[]): number[] {
   const key = (i: number): number => {
     const value = values[i];
     return value === undefined || Number.isNaN(value) ? Number.NEGATIVE_INFINITY : value;
@@ -299,7 +312,7 @@ export function rank(values: readonly number[]): number[] {
 }
 
 /** Ends of a nice range for bars around zero. */
-export function largest(values: ArrayLike<number>): number {
+export function maxAbs(values: ArrayLike<number>): number {
   let most = 0;
   for (let i = 0; i < values.length; i++) {
     const size = Math.abs(values[i] ?? 0);

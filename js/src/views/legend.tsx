@@ -1,7 +1,7 @@
 // What the colours mean: the colour bar of maps, which follows live values or is held.
 
 import type { LegendProps } from "../features/feature.ts";
-import { displayOf } from "../network/display.ts";
+import { drawKind } from "../network/display_kind.ts";
 import { Colorbar } from "./colorbar.tsx";
 import { useViews } from "./context.ts";
 import { Slot } from "./slot.tsx";
@@ -10,7 +10,7 @@ import { Slot } from "./slot.tsx";
 export function Legend(props: LegendProps) {
   const { state } = useViews();
   const { value, statistics } = props;
-  if (displayOf(value).image || statistics === null) return null;
-  const isLive = state.live.value && state.range.value !== "fixed";
-  return isLive ? <Slot name="liveLegend" of={props} /> : <Colorbar {...props} />;
+  if (drawKind(value).isImage || statistics === null) return null;
+  const isLive = state.isInputLive.value && state.rangeMode.value !== "fixed";
+  return isLive ? <Slot name="liveLegend" slotProps={props} /> : <Colorbar {...props} />;
 }

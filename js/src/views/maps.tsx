@@ -2,17 +2,17 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { displayOf, frameOf } from "../network/display.ts";
-import { clippedBeyond } from "../pictures/clipping.ts";
-import { originalOf } from "../plan/derived_values.ts";
-import type { ColorMapName, Range, Summary } from "../plan/runtime.ts";
+import { drawKind, pictureFrame } from "../network/display_kind.ts";
+import { clippingLimits } from "../pictures/clipping.ts";
+import { baseKey } from "../plan/derived_values.ts";
+import type { ColorMapName, ColorRange, Summary } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import type { ColorLimits } from "../state/colors.ts";
-import { imageOf, placeOf, useStatistics, useViews } from "./context.ts";
-import { imageEnds, knownEnds, ownEnds } from "./image_ends.ts";
-import { TokenMarks } from "./kinds/token_marks.tsx";
+import { imageIndex, pointerPosition, useStatistics, useViews } from "./context.ts";
+import { dataLimits, declaredLimits, imageLimits } from "./image_limits.ts";
 import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
+import { TokenMarks } from "./value_views/token_marks.tsx";
 
 /** So long a finger is held before it reads numbers: as long as for the browser's own long press, nearly. */
 const HOLD_MS = 400;
@@ -28,22 +28,22 @@ interface MapsProps {
   /** CSS pixels per canvas pixel; by default one device pixel. */
   zoom?: number;
   /** CSS pixels of the picture's height, where that isn't in proportion: of a line of numbers. */
-  high?: number;
+  cssHeight?: number;
   /** CSS pixels of a curve. */
   cell?: { readonly width: number; readonly height: number };
   /** Spoken by a screen reader. */
   label: string;
   /** The tooltip says the rank within the map, and the pixel is marked. */
-  rank?: boolean;
+  showRank?: boolean;
   /** Nothing is marked on it. */
-  still?: boolean;
+  hidesMarks?: boolean;
   /** Hairlines between the maps. */
-  lines?: boolean;
+  hairlines?: boolean;
   /** As one picture of three colours, or each channel by itself; by default what suits the value. */
   rgb?: boolean;
   /** Colours and range other than the chosen ones. */
   map?: ColorMapName | undefined;
-  range?: Range | undefined;
+  range?: ColorRange | undefined;
   /** A click on a pixel. */
   pick?: (y: number, x: number) => void;
   children?: ComponentChildren;
@@ -51,25 +51,25 @@ interface MapsProps {
 
 /** Maps of one value; the pointer shows the number under it. */
 export function Maps(props: MapsProps) {
-  const { value, channels, columns, label, rank = false, lines = false, children } = props;
+  const { value, channels, columns, label, showRank = false, hairlines = false, children } = props;
   const views = useViews();
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
-  const whole = displayOf(value).drawn ?? "maps";
+  const whole = drawKind(value).drawMode ?? "maps";
   const isOne = whole === "rgb" || whole === "classes";
   const isPart = isOne && (props.rgb === false || channels.length < value.nchw[1]);
   const part = whole === "rgb" ? "grey" : "maps"; // a colour of a picture is grey in the picture's range
   const picture = props.rgb ? "rgb" : isPart ? part : whole;
   const isWhole = picture === "rgb" || picture === "classes";
-  const image = network ? imageOf(value, network, state.example.value) : 0;
+  const image = network ? imageIndex(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
-  const asked = props.zoom ?? 1 / views.ratio.value;
+  const asked = props.zoom ?? 1 / views.pixelRatio.value;
   // A picture that the browser enlarges has one colour a value: marks need the pixels themselves.
   const isCurve = picture === "curves";
   const enlarged = props.scale === 1 && gap === 0 && !isCurve;
-  const times = enlarged ? Math.round(asked * views.ratio.value) : 1;
-  const own = useRange(value);
+  const times = enlarged ? Math.round(asked * views.pixelRatio.value) : 1;
+  const own = useColorRange(value);
   const range = props.range ?? own;
   const flaws = useStatistics(times > 1 ? value : null);
   const isImage = picture === "rgb" || picture === "grey";
@@ -77,9 +77,11 @@ export function Maps(props: MapsProps) {
     flaws !== null && (flaws.layer.nan > 0 || (isImage && isClipped(range, flaws.layer)));
   const scale = isCurve ? 1 : hatched ? times : props.scale;
   // A curve is drawn at the device's own resolution, whatever it has room for.
-  const zoom = isCurve ? 1 / views.ratio.value : hatched ? asked / times : asked;
+  const zoom = isCurve ? 1 / views.pixelRatio.value : hatched ? asked / times : asked;
   const [, , height, width] = value.nchw;
-  const cell = isCurve ? curveCell(props, asked * views.ratio.value, views.ratio.value) : undefined;
+  const cell = isCurve
+    ? curveCell(props, asked * views.pixelRatio.value, views.pixelRatio.value)
+    : undefined;
   const tiles = isWhole ? 1 : channels.length;
   const [tileWidth, tileHeight] = cell ?? [tileSide(width, scale), tileSide(height, scale)];
   const shown = { columns: Math.min(columns, tiles), rows: Math.ceil(tiles / columns) };
@@ -87,8 +89,9 @@ export function Maps(props: MapsProps) {
   const down = shown.rows * (tileHeight + gap) - gap;
   const tokens = state.plan.value?.tokens ?? [];
   const linked =
-    !props.still && (value.form === "attention" || tokens.some(({ input }) => input === value.key));
-  const size = { width: px(across * zoom), height: px(props.high ?? down * zoom) };
+    !props.hidesMarks &&
+    (value.form === "attention" || tokens.some(({ input }) => input === value.key));
+  const size = { width: px(across * zoom), height: px(props.cssHeight ?? down * zoom) };
 
   const drawing: Drawing = {
     key: value.key,
@@ -97,10 +100,10 @@ export function Maps(props: MapsProps) {
     columns: shown.columns,
     gap,
     scale,
-    map: props.map ?? state.colormap.value,
+    colormap: props.map ?? state.colormap.value,
     theme: views.theme.value,
     range,
-    as: picture,
+    drawMode: picture,
     cell,
   };
 
@@ -147,8 +150,8 @@ export function Maps(props: MapsProps) {
       channels: isWhole ? channels : [at.channel],
       y: at.y,
       x: at.x,
-      ...placeOf(event, views),
-      rank,
+      ...pointerPosition(event, views),
+      showRank,
     };
   };
   const { pick } = props;
@@ -172,7 +175,7 @@ export function Maps(props: MapsProps) {
 
   return (
     <span
-      class={lines ? "nbg-maps nbg-lines" : "nbg-maps"}
+      class={hairlines ? "nbg-maps nbg-lines" : "nbg-maps"}
       style={size}
       onTouchStart={begin}
       onTouchMove={hold}
@@ -190,7 +193,7 @@ export function Maps(props: MapsProps) {
         data-columns={shown.columns}
         style={size}
       />
-      {rank && <Mark value={value} curve={isCurve} kept={pick !== undefined} />}
+      {showRank && <PixelMark value={value} curve={isCurve} isPinned={pick !== undefined} />}
       {linked && (
         <TokenMarks
           value={value}
@@ -214,22 +217,31 @@ function curveCell(props: MapsProps, asked: number, ratio: number): readonly [nu
   const round = (side: number) => Math.max(1, Math.round(side));
   if (props.cell) return [round(props.cell.width * ratio), round(props.cell.height * ratio)];
   const times = props.scale * asked;
-  if (props.high !== undefined) return [round(Math.max(h, w) * times), round(props.high * ratio)];
-  const { width, height } = frameOf(props.value);
+  if (props.cssHeight !== undefined)
+    return [round(Math.max(h, w) * times), round(props.cssHeight * ratio)];
+  const { width, height } = pictureFrame(props.value);
   return [round(width * times), round(height * times)];
 }
 
 /** The pixel under the pointer, or the chosen one, in ink with a halo so that it shows on any colour map. */
-function Mark({ value, curve, kept }: { value: Value; curve: boolean; kept: boolean }) {
+function PixelMark({
+  value,
+  curve,
+  isPinned,
+}: {
+  value: Value;
+  curve: boolean;
+  isPinned: boolean;
+}) {
   const { hover, network, state } = useViews();
   const { key, nchw } = value;
   const [, , h, w] = nchw;
-  const pointed = hover.value?.rank ? hover.value : null;
+  const pointed = hover.value?.showRank ? hover.value : null;
   const pair = network.value?.pairs.get(key);
   const compared =
     pair !== undefined && pair === network.value?.pairs.get(pointed?.value.key ?? "");
   const chosen = state.pixel.value;
-  const fits = kept && chosen?.height === h && chosen.width === w;
+  const fits = isPinned && chosen?.height === h && chosen.width === w;
   const place = pointed?.value.key === key || compared ? pointed : fits ? chosen : null;
   if (place === null) return null;
   const [places, at] = curve ? [Math.max(h, w), Math.max(place.y, place.x)] : [w, place.x];
@@ -254,54 +266,54 @@ export function MosaicMaps(props: {
   return (
     <Maps
       {...rest}
-      channels={channels.slice(0, mosaic.shown)}
+      channels={channels.slice(0, mosaic.shownCount)}
       columns={mosaic.columns}
       scale={mosaic.scale}
-      lines
+      hairlines
     />
   );
 }
 
 /** The range of a picture's colours: an image's own, or the chosen one for maps. */
-export function useRange(value: Value): Range {
+export function useColorRange(value: Value): ColorRange {
   const { state } = useViews();
-  const { image } = displayOf(value);
-  const mode = state.range.value;
+  const { isImage } = drawKind(value);
+  const mode = state.rangeMode.value;
   const kept = state.colorLimits.value.get(value.key);
-  const settle = !image && mode === "fixed" && kept === undefined;
-  const isClasses = displayOf(value).name === "classes";
-  const choice = state.imageRanges.value[originalOf(value.key)];
-  const known = image && choice !== "layer" ? imageEnds(value, undefined, choice) : null;
-  const asks = (image && !isClasses && known === null) || settle;
+  const settle = !isImage && mode === "fixed" && kept === undefined;
+  const isClasses = drawKind(value).name === "classes";
+  const choice = state.imageRanges.value[baseKey(value.key)];
+  const known = isImage && choice !== "layer" ? imageLimits(value, undefined, choice) : null;
+  const asks = (isImage && !isClasses && known === null) || settle;
   const statistics = useStatistics(asks ? value : null);
   useEffect(() => {
     if (!settle || statistics === null || Number.isNaN(statistics.layer.min)) return;
     const { min: low, max: high } = statistics.layer;
     state.colorLimits.value = new Map([...state.colorLimits.peek(), [value.key, { low, high }]]);
   });
-  const symmetric = state.symmetric.value;
-  if (!image && mode === "fixed")
+  const symmetric = state.isSymmetric.value;
+  if (!isImage && mode === "fixed")
     return { mode: "layer", ...(kept && { mode, ...kept }), symmetric };
-  if (!image) return { mode, symmetric };
+  if (!isImage) return { mode, symmetric };
   if (isClasses) return { mode: "fixed" }; // a class has no range
-  const ends = known ?? imageEnds(value, statistics?.layer, choice);
+  const ends = known ?? imageLimits(value, statistics?.layer, choice);
   return ends === null ? { mode: "layer" } : { mode: "fixed", ...ends }; // of NaN alone it has none
 }
 
 /** The range that two pictures of a value share: as the value's own, but for the least and greatest of `both`. */
-export function useSharedEnds(value: Value | null, both: ColorLimits | null): ColorLimits | null {
+export function useSharedLimits(value: Value | null, both: ColorLimits | null): ColorLimits | null {
   const { state } = useViews();
   const summary = useStatistics(value)?.layer;
   if (value === null || summary === undefined) return both;
-  const ends = imageEnds(value, summary, state.imageRanges.value[originalOf(value.key)]);
-  const own = ownEnds({ low: summary.min, high: summary.max });
+  const ends = imageLimits(value, summary, state.imageRanges.value[baseKey(value.key)]);
+  const own = dataLimits({ low: summary.min, high: summary.max });
   const isOwn = ends !== null && ends.low === own.low && ends.high === own.high;
-  return isOwn && both !== null && knownEnds(value) === null ? ownEnds(both) : ends;
+  return isOwn && both !== null && declaredLimits(value) === null ? dataLimits(both) : ends;
 }
 
 /** Whether a picture has numbers beyond its range, which are clipped and marked. */
-function isClipped({ mode, low, high }: Range, { min, max }: Summary): boolean {
+function isClipped({ mode, low, high }: ColorRange, { min, max }: Summary): boolean {
   if (mode !== "fixed" || low === undefined || high === undefined) return false;
-  const beyond = clippedBeyond({ low, high });
+  const beyond = clippingLimits({ low, high });
   return min < beyond.low || max > beyond.high;
 }

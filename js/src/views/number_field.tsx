@@ -10,7 +10,7 @@ export function NumberField(props: {
   high?: number;
   step?: number;
   /** What is wrong stays when the field is left; else the value stands there again. */
-  keepsWrong?: true;
+  keepsInvalid?: true;
   /** Classes of the label and of the field. */
   class?: string;
   field?: string;
@@ -26,7 +26,7 @@ export function NumberField(props: {
   const isGood = ({ value, validity, valueAsNumber }: HTMLInputElement): boolean =>
     value !== "" && validity.valid && Number.isFinite(valueAsNumber);
   const leave = (event: Event): void => {
-    if (!props.keepsWrong || isGood(event.currentTarget as HTMLInputElement)) setDraft(null);
+    if (!props.keepsInvalid || isGood(event.currentTarget as HTMLInputElement)) setDraft(null);
   };
   return (
     <label class={props.class ?? "nbg-labelled"}>

@@ -2,7 +2,7 @@
 import { computed, effect, untracked } from "@preact/signals";
 import type { DrawJob } from "../plan/runtime.ts";
 import type { ViewerState } from "../state.ts";
-import { isSkipped } from "./measures.ts";
+import { isSkipped } from "./run_queries.ts";
 
 /** What a canvas shows; the painter adds the canvas. */
 export type Drawing = Omit<DrawJob, "canvas">;
@@ -11,10 +11,10 @@ export interface Painter {
   /** Shows a drawing in a canvas from now on; null leaves what is there. */
   show(canvas: HTMLCanvasElement, drawing: Drawing | null): void;
   forget(canvas: HTMLCanvasElement): void;
-  /** Draws what is out of sight too, once, and asks what is `unseen`. */
-  all(): Promise<void>;
+  /** Draws what is out of sight too, once, and asks what is `hiddenQueries`. */
+  drawAll(): Promise<void>;
   /** What is asked for only while somebody sees the answer. */
-  readonly unseen: Set<() => Promise<void>>;
+  readonly hiddenQueries: Set<() => Promise<void>>;
   /** Canvases that are looked after, for leak tests. */
   readonly size: number;
   dispose(): void;
@@ -28,10 +28,10 @@ interface Entry {
 }
 
 // A very fast model runs 60 times a second; drawing every layer as often would cost more than the model.
-const INTERVAL_MS = 80;
+const MIN_DRAW_INTERVAL_MS = 80;
 
-const words = (job: DrawJob): string => JSON.stringify({ ...job, canvas: null });
-const sameJob = (a: DrawJob, b: DrawJob): boolean => words(a) === words(b);
+const jobKey = (job: DrawJob): string => JSON.stringify({ ...job, canvas: null });
+const sameJob = (a: DrawJob, b: DrawJob): boolean => jobKey(a) === jobKey(b);
 
 export function createPainter(state: ViewerState): Painter {
   const entries = new Map<Element, Entry>();
@@ -40,8 +40,8 @@ export function createPainter(state: ViewerState): Painter {
   let last = Number.NEGATIVE_INFINITY;
   let settling = false;
   let everything = false;
-  const unseen = new Set<() => Promise<void>>();
-  let acting = state.acting.peek();
+  const hiddenQueries = new Set<() => Promise<void>>();
+  let acting = state.engineEdits.peek();
 
   /** What is to be drawn now. */
   const due = (): (Entry & { readonly job: DrawJob })[] => {
@@ -58,7 +58,7 @@ export function createPainter(state: ViewerState): Painter {
     frame = 0;
     if (settling) return; // it draws what has come meanwhile
     const jobs = due().map((entry) => entry.job);
-    const settled = jobs.length === 0 ? undefined : state.session.peek()?.settle(jobs);
+    const settled = jobs.length === 0 ? undefined : state.session.peek()?.prepareDraw(jobs);
     if (settled === undefined) draw();
     else {
       settling = true;
@@ -86,7 +86,7 @@ export function createPainter(state: ViewerState): Painter {
   };
 
   const afterRun = (): void => {
-    const wait = last + INTERVAL_MS - performance.now();
+    const wait = last + MIN_DRAW_INTERVAL_MS - performance.now();
     if (wait <= 0) soon();
     else if (timer === 0) {
       timer = window.setTimeout(() => {
@@ -108,8 +108,8 @@ export function createPainter(state: ViewerState): Painter {
   );
 
   const pace = computed(() => {
-    if (!state.live.value) return "exact";
-    return state.held.value ? "held" : "slow";
+    if (!state.isInputLive.value) return "exact";
+    return state.areRangesHeld.value ? "held" : "slow";
   });
   /** For style sheets: what a latent skips has an old picture. */
   const markSkipped = (canvas: Element, job: DrawJob | null): void => {
@@ -118,8 +118,8 @@ export function createPainter(state: ViewerState): Painter {
 
   const stop = effect(() => {
     const session = state.session.value;
-    if (session !== null) session.rangePace = pace.value;
-    if (pace.value === "exact") state.held.value = false; // what is live next begins anew
+    if (session !== null) session.rangeSmoothing = pace.value;
+    if (pace.value === "exact") state.areRangesHeld.value = false; // what is live next begins anew
     const ready = session !== null && state.run.value !== null;
     if (!ready) return;
     untracked(() => {
@@ -128,8 +128,8 @@ export function createPainter(state: ViewerState): Painter {
         markSkipped(canvas, entry.job);
       }
       // Who turns a knob sees each step of it.
-      const isStep = acting !== state.acting.peek();
-      acting = state.acting.peek();
+      const isStep = acting !== state.engineEdits.peek();
+      acting = state.engineEdits.peek();
       (isStep ? soon : afterRun)();
     });
   });
@@ -153,12 +153,12 @@ export function createPainter(state: ViewerState): Painter {
       entries.delete(canvas);
       observer.unobserve(canvas);
     },
-    unseen,
-    async all() {
-      await Promise.all([...unseen].map((ask) => ask()));
+    hiddenQueries,
+    async drawAll() {
+      await Promise.all([...hiddenQueries].map((ask) => ask()));
       await new Promise((done) => setTimeout(done)); // by then the answers stand there
       everything = true;
-      await state.session.peek()?.settle(due().map((entry) => entry.job));
+      await state.session.peek()?.prepareDraw(due().map((entry) => entry.job));
       draw();
       everything = false;
     },

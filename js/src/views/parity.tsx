@@ -1,69 +1,69 @@
 // Whether a layer matches the framework's own values: a mark beside its name, computed on this page's GPU.
 
-import { leftOut, short } from "../format.ts";
+import { formatShort, nonFiniteCounts } from "../number_format.ts";
 import type { PlanHeader } from "../plan/schema.ts";
-import type { Parity } from "../state.ts";
-import { Bent } from "./bent.tsx";
+import type { ParityResult } from "../state.ts";
 import { useViews } from "./context.ts";
-import { Differs, Matches } from "./icons.tsx";
-import { InPython } from "./python.tsx";
+import { EditBadgeSlot } from "./edit_badge_slot.tsx";
+import { AlertCircleIcon, CheckCircleIcon } from "./icons.tsx";
+import { PythonBadge } from "./python_layers.tsx";
 
 /** The largest error of all layers. */
-export const worst = ({ layers }: Parity): number =>
+export const maxError = ({ layers }: ParityResult): number =>
   Math.max(0, ...layers.map(([, error]) => error));
 
 /**
  * The comparison with the framework's own values, once this page has run what it is of: Python keeps it where a page is
  * loaded again, and then there is nothing to see yet. A page that runs nothing shows Python's own pictures.
  */
-export function useParity(): Parity | null {
+export function useParity(): ParityResult | null {
   const { parity, run, status } = useViews().state;
   const waits = run.value === null && status.value.phase !== "unsupported";
   return waits ? null : parity.value;
 }
 
 /** A layer's error and whether it matches; undefined for one that was not compared. */
-export const rowOf = (parity: Parity | null, layer: string) =>
+export const parityRow = (parity: ParityResult | null, layer: string) =>
   parity?.layers.find(([name]) => name === layer);
 
 /** What is said of a layer: whether it matches, and whether all of it is finite. */
-export interface Verdict {
-  readonly words: string;
+export interface ParityVerdict {
+  readonly text: string;
   readonly matches: boolean;
   readonly finite: boolean;
 }
 
 /** "matches PyTorch, max error 7e−7", or null for a layer that was not compared. */
-export function verdictOf(parity: Parity | null, layer: string): Verdict | null {
-  const row = rowOf(parity, layer);
+export function parityVerdict(parity: ParityResult | null, layer: string): ParityVerdict | null {
+  const row = parityRow(parity, layer);
   if (!parity || row === undefined) return null;
   const [, error, matches] = row;
-  const found = `${matches ? "matches" : "differs from"} ${parity.reference}, max error ${short(error)}`;
+  const found = `${matches ? "matches" : "differs from"} ${parity.reference}, max error ${formatShort(error)}`;
   const flaw = parity.flawed.find(([name]) => name === layer);
-  const words = [parity.sampled ? `${found} in samples` : found, flaw && flawOf(flaw)];
-  return { words: words.filter(Boolean).join("; "), matches, finite: flaw === undefined };
+  const words = [parity.isSampled ? `${found} in samples` : found, flaw && flawText(flaw)];
+  return { text: words.filter(Boolean).join("; "), matches, finite: flaw === undefined };
 }
 
 /** "12 NaN, 1 infinity, first in channel 2". */
-function flawOf([, nan, inf, channel]: Parity["flawed"][number]): string {
+function flawText([, nan, inf, channel]: ParityResult["flawed"][number]): string {
   const first = channel >= 0 ? [`first in channel ${channel}`] : [];
-  return [leftOut({ nan, inf }), ...first].join(", ");
+  return [nonFiniteCounts({ nan, inf }), ...first].join(", ");
 }
 
 /** The rows that count: those of layers, which modules and outputs repeat; all where no layer is kept. */
-export function countedOf(parity: Parity, plan: PlanHeader) {
+export function countedRows(parity: ParityResult, plan: PlanHeader) {
   const names = new Set(plan.layers.map(({ name }) => name));
   const rows = parity.layers.filter(([name]) => names.has(name));
   return rows.length > 0 ? { rows, noun: "layers" } : { rows: parity.layers, noun: "values" };
 }
 
 /** "3 layers have NaN or infinity, first NaN: features.3, channel 2"; null where all is finite. */
-export function flawsOf(parity: Parity, plan: PlanHeader): string | null {
-  const counted = new Set(countedOf(parity, plan).rows.map(([name]) => name));
+export function nonFiniteSummary(parity: ParityResult, plan: PlanHeader): string | null {
+  const counted = new Set(countedRows(parity, plan).rows.map(([name]) => name));
   const rows = parity.flawed.filter(([name]) => counted.has(name));
   const [first] = rows;
   if (first === undefined) return null;
-  const said = ([name, , , channel]: Parity["flawed"][number]) =>
+  const said = ([name, , , channel]: ParityResult["flawed"][number]) =>
     channel >= 0 ? `${name}, channel ${channel}` : name;
   const nan = rows.find(([, count]) => count > 0);
   const places = first[1] > 0 ? [] : [`first infinity: ${said(first)}`];
@@ -73,28 +73,28 @@ export function flawsOf(parity: Parity, plan: PlanHeader): string | null {
 }
 
 /** Beside a layer's name: whether Python computes it, else whether it matches. */
-export function Badge({ layer }: { layer: string }) {
-  const verdict = verdictOf(useParity(), layer);
+export function LayerBadge({ layer }: { layer: string }) {
+  const verdict = parityVerdict(useParity(), layer);
   return (
     <>
-      <InPython layer={layer} />
-      <Bent layer={layer} />
-      {verdict !== null && <Mark {...verdict} />}
+      <PythonBadge layer={layer} />
+      <EditBadgeSlot layer={layer} />
+      {verdict !== null && <ParityMark {...verdict} />}
     </>
   );
 }
 
-function Mark({ words, matches, finite }: Verdict) {
+function ParityMark({ text, matches, finite }: ParityVerdict) {
   return (
     <span
       class={matches && finite ? "nbg-badge nbg-ok" : "nbg-badge nbg-warn"}
       role="img"
-      aria-label={words}
-      title={words}
+      aria-label={text}
+      title={text}
       data-matches={matches}
       data-finite={finite}
     >
-      {matches && finite ? <Matches /> : <Differs />}
+      {matches && finite ? <CheckCircleIcon /> : <AlertCircleIcon />}
     </span>
   );
 }

@@ -1,29 +1,29 @@
-// For a projector: asks for one view of the viewer in the whole window (screen/present.ts shows it).
+// For a projector: asks for one view of the viewer in the whole window (screen/fullscreen.ts shows it).
 import { batch, signal } from "@preact/signals";
 import type { ViewerState } from "../state.ts";
 import { useViews, type Views } from "./context.ts";
-import { Screen } from "./icons.tsx";
+import { ProjectorIcon } from "./icons.tsx";
 
-export const LEAST_ZOOM = 1.15;
+export const MIN_ZOOM = 1.15;
 
 /** How much larger everything is then; pictures are drawn for it, so that their pixels stay whole. */
-export const larger = signal(LEAST_ZOOM);
+export const presentationZoom = signal(MIN_ZOOM);
 
 /** How much a view of the viewer is enlarged. */
-export const zoomOf = ({ presenting, presenter }: ViewerState, root: HTMLElement): number =>
-  presenting.value && presenter.value === root ? larger.value : 1;
+export const zoomOf = ({ isPresenting, presentingView }: ViewerState, root: HTMLElement): number =>
+  isPresenting.value && presentingView.value === root ? presentationZoom.value : 1;
 
 /** Begins in this view, or ends wherever it is. */
 export function togglePresenting({ state, root }: Views): void {
   batch(() => {
-    if (!state.presenting.peek()) state.presenter.value = root;
-    state.presenting.value = !state.presenting.peek();
+    if (!state.isPresenting.peek()) state.presentingView.value = root;
+    state.isPresenting.value = !state.isPresenting.peek();
   });
 }
 
 export function PresentButton() {
   const views = useViews();
-  const on = views.state.presenting.value;
+  const on = views.state.isPresenting.value;
   return (
     <button
       type="button"
@@ -34,7 +34,7 @@ export function PresentButton() {
       }
       onClick={() => togglePresenting(views)}
     >
-      <Screen /> {on ? "Back" : "Present"}
+      <ProjectorIcon /> {on ? "Back" : "Present"}
     </button>
   );
 }

@@ -4,17 +4,17 @@ import type { Slots } from "../features/feature.ts";
 import { useViews } from "./context.ts";
 
 /** Whether a feature of this viewer fills a place. */
-export const useFilled = (name: keyof Slots): boolean =>
+export const useIsSlotFilled = (name: keyof Slots): boolean =>
   useViews().features.some(({ slots }) => slots?.[name] !== undefined);
 
 /** What the features of this viewer put there, in their order. */
-export function Slot<S extends keyof Slots>(props: { name: S; of: Slots[S] }) {
-  const { name, of } = props;
+export function Slot<S extends keyof Slots>(props: { name: S; slotProps: Slots[S] }) {
+  const { name, slotProps } = props;
   return (
     <>
       {useViews().features.map((feature) => {
         const Filling = feature.slots?.[name] as FunctionComponent<Slots[S]> | undefined;
-        return Filling && <Filling key={feature.name} {...of} />;
+        return Filling && <Filling key={feature.name} {...slotProps} />;
       })}
     </>
   );

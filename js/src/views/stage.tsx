@@ -1,21 +1,21 @@
 // One stage of the network: its picture, and below it what it is.
 
 import type { ComponentChildren } from "preact";
-import { contents, displayOf, frameOf, imageShape } from "../network/display.ts";
-import { within } from "../network/names.ts";
-import { describe, longType, type Network, type Stage, shortType } from "../network/network.ts";
+import { contentsText, drawKind, imageShape, pictureFrame } from "../network/display_kind.ts";
+import { relativeName } from "../network/layer_names.ts";
+import { layerCaption, longType, type Network, type Stage, shortType } from "../network/network.ts";
 import type { Layer, Value } from "../plan/schema.ts";
-import { BARS_WIDTH, NumberPicture, TallBars } from "./bars.tsx";
+import { BAR_COLUMN_WIDTH, BarColumn, NumberPicture } from "./bar_chart.tsx";
 import { useViews } from "./context.ts";
-import { Arrow } from "./icons.tsx";
-import { boxMosaic, type Maps, type Mosaic } from "./layout.ts";
-import { Badge } from "./parity.tsx";
-import { StageMaps } from "./picture.tsx";
-import { StageBar } from "./profile/bars.tsx";
-import { useHovered } from "./select.ts";
+import { ArrowIcon } from "./icons.tsx";
+import { useLayerHover } from "./layer_hover.ts";
+import { boxMosaic, type MapShape, type Mosaic } from "./layout.ts";
+import { LayerBadge } from "./parity.tsx";
+import { StageBar } from "./profile/cost_bar.tsx";
+import { StageMaps } from "./value_picture.tsx";
 
 /** CSS pixels of a stage's picture where each has its own scale. */
-export const BOX = 132;
+export const STAGE_SIDE = 132;
 
 /** The layer of a stage that is shown: the selected one, else the last. */
 export function shownLayer(stage: Stage, selected: string | undefined): string {
@@ -23,14 +23,14 @@ export function shownLayer(stage: Stage, selected: string | undefined): string {
 }
 
 /** A value's maps for the layout; null for what is shown otherwise. */
-export const mapsOf = (value: Value | undefined): Maps | null => {
-  if (value === undefined || !displayOf(value).each) return null;
-  return { channels: value.nchw[1], ...frameOf(value) };
+export const mapShapeOf = (value: Value | undefined): MapShape | null => {
+  if (value === undefined || !drawKind(value).isPerChannel) return null;
+  return { channels: value.nchw[1], ...pictureFrame(value) };
 };
 
 export const ArrowColumn = () => (
   <div class="nbg-arrow">
-    <Arrow />
+    <ArrowIcon />
   </div>
 );
 
@@ -46,30 +46,34 @@ export function StageView(props: {
 }) {
   const { network, stage, gap, height, group = "" } = props;
   const views = useViews();
-  const hovered = useHovered();
+  const hovered = useLayerHover();
   const selected = views.state.selected.value?.layer;
   const name = shownLayer(stage, selected);
   const value = network.values.get(name) ?? network.values.get(stage.key);
   if (value === undefined) return null;
-  const maps = mapsOf(value);
+  const maps = mapShapeOf(value);
   // The layout was made for the stage's last layer; another one of it may have maps of another size.
   const fits =
-    maps !== null && JSON.stringify(maps) === JSON.stringify(mapsOf(network.values.get(stage.key)));
+    maps !== null &&
+    JSON.stringify(maps) === JSON.stringify(mapShapeOf(network.values.get(stage.key)));
   const mosaic = fits ? props.mosaic : null;
   const own =
     maps !== null && mosaic === null
       ? boxMosaic(
           maps,
-          { width: BOX * views.ratio.value, height: BOX * views.ratio.value },
+          {
+            width: STAGE_SIDE * views.pixelRatio.value,
+            height: STAGE_SIDE * views.pixelRatio.value,
+          },
           gap,
-          Math.round(20 * views.ratio.value),
+          Math.round(20 * views.pixelRatio.value),
         )
       : null;
   const chosen = stage.layers.some((layer) => layer.name === selected);
   const select = (layer: string): void => {
     views.state.selected.value = { layer, channel: null };
     // The pointer is on what it clicked, whatever the stage showed when it came.
-    if (views.pointed.peek() !== null) views.pointed.value = layer;
+    if (views.hoveredLayer.peek() !== null) views.hoveredLayer.value = layer;
   };
   const open = (): void => {
     select(name);
@@ -88,7 +92,7 @@ export function StageView(props: {
           type="button"
           class="nbg-picture"
           aria-pressed={chosen}
-          aria-label={`${name}, ${contents(value)}`}
+          aria-label={`${name}, ${contentsText(value)}`}
           tabIndex={chosen || (selected === undefined && stage === network.stages[0]) ? 0 : -1}
           onClick={() => select(name)}
           onDblClick={open}
@@ -96,22 +100,22 @@ export function StageView(props: {
           {drawn !== null ? (
             <StageMaps value={value} mosaic={drawn} gap={gap} />
           ) : (
-            <SmallPicture value={value} height={height} />
+            <NonMapPicture value={value} height={height} />
           )}
         </button>
       </div>
       <div class="nbg-caption">
         <span class="nbg-named">
-          <Title text={within(stage.title, group)} /> <Badge layer={name} />
+          <Title text={relativeName(stage.title, group)} /> <LayerBadge layer={name} />
         </span>
         <span>{imageShape(value)}</span>
-        <Parts stage={stage} shown={name} select={select} word={describe} />
-        {drawn !== null && drawn.shown < value.nchw[1] && (
+        <StageLayers stage={stage} shown={name} select={select} label={layerCaption} />
+        {drawn !== null && drawn.shownCount < value.nchw[1] && (
           <span>
-            {drawn.shown} of {value.nchw[1]}
+            {drawn.shownCount} of {value.nchw[1]}
           </span>
         )}
-        <Reads stage={stage} group={group} />
+        <StageInputs stage={stage} group={group} />
         <StageBar layers={stage.layers} />
       </div>
     </div>
@@ -119,42 +123,42 @@ export function StageView(props: {
 }
 
 /** What a stage reads, where that isn't simply what stands before it. */
-export const Reads = ({ stage, group }: { stage: Stage; group: string }) =>
-  stage.reads.length === 0 ? null : (
+export const StageInputs = ({ stage, group }: { stage: Stage; group: string }) =>
+  stage.readTitles.length === 0 ? null : (
     <span class="nbg-reads">
-      reads {broken(stage.reads.map((name) => within(name, group)).join(", "))}
+      reads {breakable(stage.readTitles.map((name) => relativeName(name, group)).join(", "))}
     </span>
   );
 
 /** A name that may go on in the next line at its separators. */
-export const broken = (name: string): ComponentChildren =>
+export const breakable = (name: string): ComponentChildren =>
   name.split(/(?<=[._–/ ])|(?=_)/).map((part, i) => [i > 0 && <wbr />, part]);
 
-export const isShort = (title: string): boolean => title.length <= 14;
+export const isShortTitle = (title: string): boolean => title.length <= 14;
 
 /** A short name stays on one line; a long one may break, anywhere if it must. */
 export const Title = ({ text }: { text: string }) => (
-  <strong class={isShort(text) ? "nbg-name nbg-keep" : "nbg-name"}>
-    {isShort(text) ? text : broken(text)}
+  <strong class={isShortTitle(text) ? "nbg-name nbg-keep" : "nbg-name"}>
+    {isShortTitle(text) ? text : breakable(text)}
   </strong>
 );
 
 /** What isn't maps: bars of a vector, or a number. */
-function SmallPicture({ value, height }: { value: Value; height: number }) {
-  if (displayOf(value).name === "number") return <NumberPicture value={value} />;
-  const label = `${value.key}, ${contents(value)}`;
-  return <TallBars value={value} width={BARS_WIDTH} height={height} label={label} />;
+function NonMapPicture({ value, height }: { value: Value; height: number }) {
+  if (drawKind(value).name === "number") return <NumberPicture value={value} />;
+  const label = `${value.key}, ${contentsText(value)}`;
+  return <BarColumn value={value} width={BAR_COLUMN_WIDTH} height={height} label={label} />;
 }
 
 /** Conv·BN·ReLU, each a way to show that layer. */
-export function Parts(props: {
+export function StageLayers(props: {
   stage: Stage;
   shown: string;
   select: (layer: string) => void;
   /** What each is called. */
-  word?: (layer: Layer) => string;
+  label?: (layer: Layer) => string;
 }) {
-  const { stage, shown, select, word = shortType } = props;
+  const { stage, shown, select, label = shortType } = props;
   const part = (layer: Layer) => (
     <button
       type="button"
@@ -164,7 +168,7 @@ export function Parts(props: {
       title={`${layer.name} ${longType(layer)}${layer.description ? `(${layer.description})` : ""}`}
       onClick={() => select(layer.name)}
     >
-      {word(layer)}
+      {label(layer)}
     </button>
   );
   return <span class="nbg-parts">{stage.layers.map(part)}</span>;

@@ -1,8 +1,8 @@
 // The network as a strip: from a picture to a picture, on one line where it fits, else in rows.
 
-import { displayOf } from "../network/display.ts";
+import { drawKind } from "../network/display_kind.ts";
 import type { Network, Stage } from "../network/network.ts";
-import { BARS_WIDTH } from "./bars.tsx";
+import { BAR_COLUMN_WIDTH } from "./bar_chart.tsx";
 import { useViews } from "./context.ts";
 import { Endpoints } from "./endpoints.tsx";
 import {
@@ -10,17 +10,17 @@ import {
   fitLine,
   fitRows,
   fullMosaic,
-  type Line,
   type Mosaic,
   NARROW,
   px,
+  type StripLayout,
 } from "./layout.ts";
-import { List } from "./list.tsx";
-import { Rows } from "./rows.tsx";
-import { ArrowColumn, isShort, mapsOf, StageView } from "./stage.tsx";
+import { ArrowColumn, isShortTitle, mapShapeOf, StageView } from "./stage.tsx";
+import { StageList } from "./stage_list.tsx";
+import { StageRows } from "./stage_rows.tsx";
 
 /** The stages between the end pictures: the last one is the output's own where they are one value. */
-export function middleOf(network: Network): readonly Stage[] {
+export function middleStages(network: Network): readonly Stage[] {
   const last = network.stages.at(-1);
   const output = network.outputs.length === 1 ? network.outputs[0] : undefined;
   const value = last && network.values.get(last.key);
@@ -29,30 +29,30 @@ export function middleOf(network: Network): readonly Stage[] {
 }
 
 export function Strip({ network }: { network: Network }) {
-  const { width, ratio } = useViews();
-  const middle = middleOf(network);
-  if (width.value < NARROW) return <List network={network} stages={middle} />;
-  const line = lineOf(network, width.value, ratio.value);
-  if (line !== null) return <OneLine network={network} stages={middle} line={line} />;
+  const { width, pixelRatio } = useViews();
+  const middle = middleStages(network);
+  if (width.value < NARROW) return <StageList network={network} stages={middle} />;
+  const line = stripLayout(network, width.value, pixelRatio.value);
+  if (line !== null) return <LineStrip network={network} stages={middle} line={line} />;
   return isChain(network) ? (
-    <Wrapped network={network} stages={middle} />
+    <WrappedStrip network={network} stages={middle} />
   ) : (
-    <Rows network={network} stages={middle} />
+    <StageRows network={network} stages={middle} />
   );
 }
 
 /** Whether each stage reads just what stands before it. */
 export const isChain = (network: Network): boolean =>
-  network.stages.every((stage) => stage.reads.length === 0);
+  network.stages.every((stage) => stage.readTitles.length === 0);
 
 /** CSS pixels: around the strip, between neighbours, and a channel's map at least. */
 const PAD = 24;
 const ARROW = 20;
-const TILE = 20;
+const MIN_TILE = 20;
 
 /** All stages on one line, at one scale if it can be; null for more than twelve, or where they don't fit. */
-function lineOf(network: Network, width: number, ratio: number): Line | null {
-  const middle = middleOf(network);
+function stripLayout(network: Network, width: number, ratio: number): StripLayout | null {
+  const middle = middleStages(network);
   if (middle.length > 12) return null;
   const room = {
     width: Math.floor((width - 2 * PAD) * ratio),
@@ -60,15 +60,15 @@ function lineOf(network: Network, width: number, ratio: number): Line | null {
     arrow: Math.floor(ARROW * ratio),
     // A short name is not broken; bold digits and letters are about 7.6 px wide.
     captions: middle.map(({ title }) =>
-      Math.ceil(Math.max(84, isShort(title) ? title.length * 7.6 : 0) * ratio),
+      Math.ceil(Math.max(84, isShortTitle(title) ? title.length * 7.6 : 0) * ratio),
     ),
-    bars: BARS_WIDTH * ratio,
-    tile: TILE * ratio,
+    bars: BAR_COLUMN_WIDTH * ratio,
+    tile: MIN_TILE * ratio,
     gap: Math.round(ratio),
     ratio,
   };
   const ends = network.inputs.length > 0 && network.outputs.length > 0 ? 2 : 0;
-  const maps = middle.map((stage) => mapsOf(network.values.get(stage.key)));
+  const maps = middle.map((stage) => mapShapeOf(network.values.get(stage.key)));
   return fitLine(maps, ends, room) ?? fitBoxes(maps, ends, room);
 }
 
@@ -77,14 +77,14 @@ interface Props {
   stages: readonly Stage[];
 }
 
-function OneLine({ network, stages, line }: Props & { line: Line }) {
-  const ratio = useViews().ratio.value;
-  const side = line.ends / ratio;
+function LineStrip({ network, stages, line }: Props & { line: StripLayout }) {
+  const ratio = useViews().pixelRatio.value;
+  const side = line.endSide / ratio;
   const gap = Math.round(ratio);
   return (
     <>
       <div class="nbg-line" role="group" aria-label="Network, from input to output">
-        <Endpoints values={network.inputs} network={network} side={side} word="Input" />
+        <Endpoints values={network.inputs} network={network} side={side} label="Input" />
         {stages.map((stage, i) => (
           <StageColumn
             key={stage.key}
@@ -92,19 +92,19 @@ function OneLine({ network, stages, line }: Props & { line: Line }) {
             stage={stage}
             mosaic={line.stages[i] ?? null}
             gap={gap}
-            height={line.tallest / ratio}
+            height={line.maxHeight / ratio}
           />
         ))}
         <ArrowColumn />
-        <Endpoints values={network.outputs} network={network} side={side} word="Output" />
+        <Endpoints values={network.outputs} network={network} side={side} label="Output" />
       </div>
-      {line.scale === null && <OwnScale />}
+      {line.scale === null && <OwnScaleNote />}
     </>
   );
 }
 
 /** What a reader should know of pictures that aren't at one scale. */
-const OwnScale = () => (
+const OwnScaleNote = () => (
   <p class="nbg-note nbg-own-scale">
     Each layer is drawn at its own scale; where not all channels fit, those that vary most.
   </p>
@@ -120,16 +120,16 @@ function StageColumn(props: Parameters<typeof StageView>[0]) {
 }
 
 /** A long chain in rows that wrap like text: the input first, the output last. */
-function Wrapped({ network, stages }: Props) {
-  const { width, ratio } = useViews();
-  const images = [...network.inputs, ...network.outputs].filter((value) => displayOf(value).image);
+function WrappedStrip({ network, stages }: Props) {
+  const { width, pixelRatio } = useViews();
+  const images = [...network.inputs, ...network.outputs].filter((value) => drawKind(value).isImage);
   const sides = images.map((value) => Math.max(...value.nchw.slice(2)));
   const { columns, box } = fitRows(width.value - 2 * PAD, ARROW, sides);
-  const gap = Math.round(ratio.value);
+  const gap = Math.round(pixelRatio.value);
   const own = (stage: Stage): Mosaic | null => {
-    const maps = mapsOf(network.values.get(stage.key));
-    const room = { width: box * ratio.value, height: box * ratio.value };
-    return maps && fullMosaic(maps, room, gap, Math.round(TILE * ratio.value));
+    const maps = mapShapeOf(network.values.get(stage.key));
+    const room = { width: box * pixelRatio.value, height: box * pixelRatio.value };
+    return maps && fullMosaic(maps, room, gap, Math.round(MIN_TILE * pixelRatio.value));
   };
   return (
     <>
@@ -140,7 +140,7 @@ function Wrapped({ network, stages }: Props) {
         style={{ "--nb-columns": columns, "--nb-box": px(box) }}
       >
         <div class="nbg-first">
-          <Endpoints values={network.inputs} network={network} side={box} word="Input" />
+          <Endpoints values={network.inputs} network={network} side={box} label="Input" />
         </div>
         {stages.map((stage) => (
           <div key={stage.key}>
@@ -150,10 +150,10 @@ function Wrapped({ network, stages }: Props) {
         ))}
         <div class="nbg-last">
           <ArrowColumn />
-          <Endpoints values={network.outputs} network={network} side={box} word="Output" />
+          <Endpoints values={network.outputs} network={network} side={box} label="Output" />
         </div>
       </div>
-      <OwnScale />
+      <OwnScaleNote />
     </>
   );
 }

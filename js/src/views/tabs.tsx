@@ -1,11 +1,11 @@
 // The tabs: an entry is all that the bar, the shell and the keyboard know of one.
 
 import { type Feature, STAGE_KEYS, type Tab } from "../features/feature.ts";
-import { firstValue, type Network } from "../network/network.ts";
+import { defaultValue, type Network } from "../network/network.ts";
 import type { TabName } from "../state.ts";
 import type { Views } from "./context.ts";
-import { NetworkTab } from "./forms.tsx";
-import { LayerView } from "./layer/tab.tsx";
+import { LayerTab } from "./layer/tab.tsx";
+import { NetworkTab } from "./network_tab.tsx";
 import { ProfileView } from "./profile/view.tsx";
 
 const network: Tab = {
@@ -14,7 +14,7 @@ const network: Tab = {
   component: NetworkTab,
   keys: {
     ...STAGE_KEYS,
-    press(key, { root }) {
+    onKey(key, { root }) {
       if (key !== "/") return false;
       root.querySelector<HTMLElement>(".nbg-finder")?.focus();
       return true;
@@ -25,17 +25,17 @@ const network: Tab = {
 const layer: Tab = {
   name: "layer",
   title: "Layer",
-  component: LayerView,
+  component: LayerTab,
   keys: {
     layers(network, selected) {
       const names = network.layers.map((one) => one.name);
-      return { names, at: names.indexOf(selected?.layer ?? firstValue(network)?.key ?? "") };
+      return { names, at: names.indexOf(selected?.layer ?? defaultValue(network)?.key ?? "") };
     },
     channel: (_, selected) => selected,
-    layerFocus: ".nbg-rail-item",
-    leads: true,
-    press(key, { state }) {
-      if (key === "e") state.section.value = "explain";
+    focusSelector: ".nbg-rail-item",
+    escapeToFirstTab: true,
+    onKey(key, { state }) {
+      if (key === "e") state.layerSection.value = "explain";
       return key === "e";
     },
   },

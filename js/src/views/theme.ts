@@ -2,12 +2,12 @@
 import { type ReadonlySignal, signal } from "@preact/signals";
 import type { Theme } from "../plan/runtime.ts";
 
-export interface Watched<T> {
+export interface DisposableSignal<T> {
   readonly signal: ReadonlySignal<T>;
   dispose(): void;
 }
 
-export function watchTheme(): Watched<Theme> {
+export function watchTheme(): DisposableSignal<Theme> {
   const query = matchMedia("(prefers-color-scheme: dark)");
   const now = (): Theme => {
     const jupyter = document.body.dataset.jpThemeLight;
@@ -31,7 +31,7 @@ export function watchTheme(): Watched<Theme> {
 }
 
 /** Device pixels per CSS pixel; changes with the browser's zoom and between screens. */
-export function watchRatio(): Watched<number> {
+export function watchRatio(): DisposableSignal<number> {
   const ratio = signal(window.devicePixelRatio);
   let query = matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
   const update = (): void => {
@@ -49,34 +49,34 @@ interface Sizes {
   /** Without its scrollbar. */
   readonly width: number;
   /** What stands above and below it: bar, drawer, status line. */
-  readonly around: number;
+  readonly chromeHeight: number;
 }
 
-export interface WatchedSizes extends Watched<Sizes> {
+export interface ObservedSizes extends DisposableSignal<Sizes> {
   /** Begins to measure, as soon as the content is there. */
   observe(content: HTMLElement): void;
 }
 
-export function watchSizes(root: HTMLElement): WatchedSizes {
+export function watchSizes(root: HTMLElement): ObservedSizes {
   let content: HTMLElement | null = null;
   // A scrollbar's place is kept: pictures that fit beside it might need none, and without it one, and so on.
   let kept = { of: "", scrollbar: 0 };
   const now = (): Sizes => {
     const width = root.clientWidth;
     const of = `${width} ${root.style.maxHeight}`;
-    if (content === null) return { width, around: 0 };
+    if (content === null) return { width, chromeHeight: 0 };
     const before = kept.of === of ? kept.scrollbar : 0;
     kept = { of, scrollbar: Math.max(before, content.offsetWidth - content.clientWidth) };
     return {
       width: width - kept.scrollbar,
-      around: root.offsetHeight - content.offsetHeight,
+      chromeHeight: root.offsetHeight - content.offsetHeight,
     };
   };
   const sizes = signal(now());
   const update = (): void => {
     const next = now();
-    const { width, around } = sizes.peek();
-    if (next.width !== width || next.around !== around) sizes.value = next;
+    const { width, chromeHeight } = sizes.peek();
+    if (next.width !== width || next.chromeHeight !== chromeHeight) sizes.value = next;
   };
   const observer = new ResizeObserver(update);
   observer.observe(root);

@@ -1,29 +1,29 @@
 // A channel as a button: its map as large as a small picture may be, and words below it.
 import type { ComponentChildren } from "preact";
-import { frameOf } from "../network/display.ts";
+import { pictureFrame } from "../network/display_kind.ts";
 import type { Value } from "../plan/schema.ts";
 import { useViews } from "./context.ts";
 import { fitScale, px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 
 /** CSS pixels: 3 × 28, 6 × 14, 12 × 7. */
-export const TILE = 84;
+export const TILE_SIDE = 84;
 export const TILE_GAP = 8;
 
 const scaleOf = (value: Value, ratio: number): number => {
-  const { height, width } = frameOf(value);
-  return fitScale(Math.max(height, width), TILE * ratio);
+  const { height, width } = pictureFrame(value);
+  return fitScale(Math.max(height, width), TILE_SIDE * ratio);
 };
 
 /** CSS pixels that a channel takes: its map at the largest whole scale, and room for its words. */
 export const tileWidth = (value: Value, ratio: number): number =>
-  Math.max(44, tileSide(frameOf(value).width, scaleOf(value, ratio)) / ratio);
+  Math.max(44, tileSide(pictureFrame(value).width, scaleOf(value, ratio)) / ratio);
 
 /** How many tiles of a value stand side by side. */
-export const tilesAcross = (value: Value, ratio: number, room: number): number =>
+export const tilesPerRow = (value: Value, ratio: number, room: number): number =>
   Math.max(1, Math.floor((room + TILE_GAP) / (tileWidth(value, ratio) + TILE_GAP)));
 
-export function Tile(props: {
+export function ChannelTile(props: {
   value: Value;
   channel: number;
   label: string;
@@ -31,7 +31,7 @@ export function Tile(props: {
   children: ComponentChildren;
 }) {
   const { value, channel, label, choose, children } = props;
-  const ratio = useViews().ratio.value;
+  const ratio = useViews().pixelRatio.value;
   const scale = scaleOf(value, ratio);
   return (
     <button

@@ -1,32 +1,32 @@
 // The display's and the statistics' own programs, put together as codegen/glsl.py does for a Plan's.
 import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
-import { slots } from "../plan/slots.ts";
+import { uniformSlots } from "../plan/uniform_slots.ts";
 import classes from "./shaders/classes.glsl";
-import colours from "./shaders/colours.glsl";
+import colours from "./shaders/colormap.glsl";
 import combine from "./shaders/combine.glsl";
 import common from "./shaders/common.glsl";
 import counts from "./shaders/counts.glsl";
 import curves from "./shaders/curves.glsl";
 import deviations from "./shaders/deviations.glsl";
 import display from "./shaders/display.glsl";
+import reading from "./shaders/element_reads.glsl";
+import index from "./shaders/fragment_index.glsl";
 import image from "./shaders/image.glsl";
-import index from "./shaders/index.glsl";
 import minMax from "./shaders/min_max.glsl";
 import partialSums from "./shaders/partial_sums.glsl";
-import picture from "./shaders/picture.glsl";
-import reading from "./shaders/reading.glsl";
+import picture from "./shaders/picture_vertex.glsl";
 import reduction from "./shaders/reduction.glsl";
-import targets from "./shaders/targets.glsl";
+import targets from "./shaders/render_targets.glsl";
 
 /** The names of a shader's numbers: a table of slots. */
-interface Named {
+interface SlotMacros {
   readonly macros: string;
 }
 
-export function kernel(
+export function createKernel(
   name: string,
   samplers: readonly string[],
-  { macros }: Named,
+  { macros }: SlotMacros,
   constants: Readonly<Record<string, number>>,
   ...parts: string[]
 ) {
@@ -42,37 +42,37 @@ export function kernel(
 }
 
 /** For values that are shown in another nchw than they lie in, or lie in strips. */
-const RESHAPED = { RESHAPED: 1, WRAPPED: 1 };
-const SOURCES = ["x0", "x1", "x2", "x3"];
+const RESHAPED_DEFINES = { RESHAPED: 1, WRAPPED: 1 };
+const VALUE_SAMPLERS = ["x0", "x1", "x2", "x3"];
 
 /** Ranges for drawing: least and greatest of each channel, of four values in one pass. */
-export const MIN_MAX_SLOTS = slots({
+export const MIN_MAX_SLOTS = uniformSlots({
   /** Here and below: image, strips of a map, lines of a strip, number of fragments. */
   work: "ivec4[4]",
   /** First row of a value's partial results, and fragments in a row. */
   rows: "ivec2[4]",
 });
-const minMaxOf = (name: string, constants: Readonly<Record<string, number>>) =>
-  kernel(
+const minMaxKernel = (name: string, constants: Readonly<Record<string, number>>) =>
+  createKernel(
     name,
-    SOURCES,
+    VALUE_SAMPLERS,
     MIN_MAX_SLOTS,
     { TARGETS: 2, SOURCES: 4, ...constants },
     targets,
     reduction,
     minMax,
   );
-export const MIN_MAX = minMaxOf("min max", {});
-export const RESHAPED_MIN_MAX = minMaxOf("reshaped min max", RESHAPED);
+export const MIN_MAX = minMaxKernel("min max", {});
+export const RESHAPED_MIN_MAX = minMaxKernel("reshaped min max", RESHAPED_DEFINES);
 
-export const COMBINE_SLOTS = slots({
+export const COMBINE_SLOTS = uniformSlots({
   batch: "int",
   /** Of the partial results. */
   width: "int",
   /** How much of the result is the new one's, where `before` has an older one. */
   share: "float",
 });
-export const COMBINE = kernel(
+export const COMBINE = createKernel(
   "combine",
   ["a", "list", "before"],
   COMBINE_SLOTS,
@@ -82,7 +82,7 @@ export const COMBINE = kernel(
 );
 
 /** One picture of a value: a canvas pixel is a fragment, the picture is the viewport. */
-const PICTURE = {
+const PICTURE_SLOTS = {
   /** Left and top of the picture in the canvas, where rows may go up or down from. */
   origin: "ivec2",
   /** Its corner in `table`. */
@@ -118,18 +118,18 @@ const PICTURE = {
   /** What is less than the first or more than the second is clipped by an image's range. */
   clipped: "vec2",
 } as const;
-export const MAPS_SLOTS = slots(PICTURE);
-export const IMAGE_SLOTS = slots({ ...PICTURE, channels: "int" });
-export const CURVES_SLOTS = slots({
-  ...PICTURE,
+export const MAPS_SLOTS = uniformSlots(PICTURE_SLOTS);
+export const IMAGE_SLOTS = uniformSlots({ ...PICTURE_SLOTS, channels: "int" });
+export const CURVES_SLOTS = uniformSlots({
+  ...PICTURE_SLOTS,
   /** Values of the curve, and whether they lie below each other: 1. */
   values: "int",
   vertical: "int",
   /** The line's half width in hundredths of a pixel. */
   thickness: "int",
 });
-export const CLASSES_SLOTS = slots({
-  ...PICTURE,
+export const CLASSES_SLOTS = uniformSlots({
+  ...PICTURE_SLOTS,
   channels: "int",
   /** Colours of the classes, and their layer in `maps`. */
   colours: "int",
@@ -137,30 +137,34 @@ export const CLASSES_SLOTS = slots({
 });
 
 /** The vertex shader takes the range that a picture's maps share, the fragment shader does all else. */
-function pictures(drawn: string, named: Named, constants: Readonly<Record<string, number>>) {
+function pictureKernel(
+  drawn: string,
+  named: SlotMacros,
+  constants: Readonly<Record<string, number>>,
+) {
   const samplers = ["x0", "table", "maps", "ranges"];
   return {
-    ...kernel("display", samplers, named, constants, display, reading, drawn),
-    vertex: kernel("display", ["ranges"], named, { VERTEX: 1 }, display, picture).source,
+    ...createKernel("display", samplers, named, constants, display, reading, drawn),
+    vertex: createKernel("display", ["ranges"], named, { VERTEX: 1 }, display, picture).source,
   };
 }
 /** One read a pixel; means of several; those with a range for each channel; an image; curves; the largest channel. */
-export const DISPLAY = {
-  plain: pictures(colours, MAPS_SLOTS, { PLAIN: 1 }),
-  means: pictures(colours, MAPS_SLOTS, {}),
-  each: pictures(colours, MAPS_SLOTS, { BY_CHANNEL: 1 }),
-  image: pictures(image, IMAGE_SLOTS, {}),
-  curves: pictures(curves, CURVES_SLOTS, {}),
-  classes: pictures(classes, CLASSES_SLOTS, {}),
-  "reshaped means": pictures(colours, MAPS_SLOTS, RESHAPED),
-  "reshaped each": pictures(colours, MAPS_SLOTS, { BY_CHANNEL: 1, ...RESHAPED }),
-  "reshaped image": pictures(image, IMAGE_SLOTS, RESHAPED),
-  "reshaped curves": pictures(curves, CURVES_SLOTS, RESHAPED),
-  "reshaped classes": pictures(classes, CLASSES_SLOTS, RESHAPED),
+export const DISPLAY_PROGRAMS = {
+  plain: pictureKernel(colours, MAPS_SLOTS, { PLAIN: 1 }),
+  means: pictureKernel(colours, MAPS_SLOTS, {}),
+  each: pictureKernel(colours, MAPS_SLOTS, { BY_CHANNEL: 1 }),
+  image: pictureKernel(image, IMAGE_SLOTS, {}),
+  curves: pictureKernel(curves, CURVES_SLOTS, {}),
+  classes: pictureKernel(classes, CLASSES_SLOTS, {}),
+  "reshaped means": pictureKernel(colours, MAPS_SLOTS, RESHAPED_DEFINES),
+  "reshaped each": pictureKernel(colours, MAPS_SLOTS, { BY_CHANNEL: 1, ...RESHAPED_DEFINES }),
+  "reshaped image": pictureKernel(image, IMAGE_SLOTS, RESHAPED_DEFINES),
+  "reshaped curves": pictureKernel(curves, CURVES_SLOTS, RESHAPED_DEFINES),
+  "reshaped classes": pictureKernel(classes, CLASSES_SLOTS, RESHAPED_DEFINES),
 } as const;
 
 /** `width`, here and below: of what is written. */
-export const PARTIAL_SUMS_SLOTS = slots({
+export const PARTIAL_SUMS_SLOTS = uniformSlots({
   /** Texels of `a` that make one of the result, how many there are, and results. */
   each: "int",
   texels: "int",
@@ -169,22 +173,30 @@ export const PARTIAL_SUMS_SLOTS = slots({
   /** Of `a`. */
   width_before: "int",
 });
-const partialSumsOf = (name: string, sums: 0 | 1) =>
-  kernel(name, ["a"], PARTIAL_SUMS_SLOTS, { TARGETS: 4, SUMS: sums }, targets, index, partialSums);
-const PARTIAL_MOMENTS = partialSumsOf("partial moments", 0);
-const PARTIAL_SUMS = partialSumsOf("partial sums", 1);
+const partialSumsKernel = (name: string, sums: 0 | 1) =>
+  createKernel(
+    name,
+    ["a"],
+    PARTIAL_SUMS_SLOTS,
+    { TARGETS: 4, SUMS: sums },
+    targets,
+    index,
+    partialSums,
+  );
+const PARTIAL_MOMENTS = partialSumsKernel("partial moments", 0);
+const PARTIAL_SUMS = partialSumsKernel("partial sums", 1);
 
 /** Statistics: two reductions, so that deviations are taken from the mean. */
-export const MOMENTS_SLOTS = slots({ work: "ivec4", width: "int", pixels: "float" });
-export const DEVIATIONS_SLOTS = slots({
+export const MOMENTS_SLOTS = uniformSlots({ work: "ivec4", width: "int", pixels: "float" });
+export const DEVIATIONS_SLOTS = uniformSlots({
   work: "ivec4",
   width: "int",
   /** Of `a`: the moments. */
   width_before: "int",
   pixels: "float",
 });
-const reducing = (constants: Readonly<Record<string, number>>) => [
-  kernel(
+const reductionKernels = (constants: Readonly<Record<string, number>>) => [
+  createKernel(
     "moments",
     ["x0"],
     MOMENTS_SLOTS,
@@ -195,7 +207,7 @@ const reducing = (constants: Readonly<Record<string, number>>) => [
     minMax,
   ),
   PARTIAL_MOMENTS,
-  kernel(
+  createKernel(
     "deviations",
     ["x0", "a"],
     DEVIATIONS_SLOTS,
@@ -207,11 +219,11 @@ const reducing = (constants: Readonly<Record<string, number>>) => [
   ),
   PARTIAL_SUMS,
 ];
-export const REDUCING = reducing({});
-export const RESHAPED_REDUCING = reducing(RESHAPED);
+export const REDUCTION_PROGRAMS = reductionKernels({});
+export const RESHAPED_REDUCTION_PROGRAMS = reductionKernels(RESHAPED_DEFINES);
 
 /** Histograms. */
-export const COUNTS_SLOTS = slots({
+export const COUNTS_SLOTS = uniformSlots({
   work: "ivec4",
   width: "int",
   /** First channel group; the one channel, or -1 for all. */
@@ -221,8 +233,8 @@ export const COUNTS_SLOTS = slots({
   fragments: "int",
   filled: "int",
 });
-const counting = (constants: Readonly<Record<string, number>>) => [
-  kernel(
+const countKernels = (constants: Readonly<Record<string, number>>) => [
+  createKernel(
     "counts",
     ["x0", "edges"],
     COUNTS_SLOTS,
@@ -234,5 +246,5 @@ const counting = (constants: Readonly<Record<string, number>>) => [
   ),
   PARTIAL_SUMS,
 ];
-export const COUNTING = counting({});
-export const RESHAPED_COUNTING = counting(RESHAPED);
+export const COUNT_PROGRAMS = countKernels({});
+export const RESHAPED_COUNT_PROGRAMS = countKernels(RESHAPED_DEFINES);

@@ -2,56 +2,61 @@
 import vertexText from "../../../src/nbglcnn/ops/shaders/vertex.glsl";
 import { shaderMessage } from "../plan/error_text.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
-import { type Alive, ContextLostError, ShaderError } from "../plan/runtime.ts";
-import { hidden, pause } from "../plan/schedule.ts";
-import type { State } from "./gl_state.ts";
+import { isPageHidden, waitForPoll } from "../plan/run_slices.ts";
+import { ContextLostError, type LiveObjects, ShaderError } from "../plan/runtime.ts";
+import type { GlState } from "./gl_state.ts";
 
-const HEAD = "#version 300 es\n";
+const VERSION_LINE = "#version 300 es\n";
 /** The binding point of the prelude's uniform block. */
 export const PASS_BINDING = 0;
 /** Without KHR_parallel_shader_compile each one is waited for by a fence; two keep the driver busy. */
 const IN_FLIGHT = 2;
 /** What a program's end costs is the driver's affair: after so long the page can draw a frame. */
-const HOLD_MS = 16;
+const MAX_BLOCKING_MS = 16;
 
 /** A linked program, shared by all who asked for the same text. */
-export interface Linked {
+export interface LinkedProgram {
   readonly key: string;
   readonly name: string;
   readonly program: WebGLProgram;
   /** False until it has drawn: the first draw of a program builds its pipeline. */
-  drawn: boolean;
+  hasDrawn: boolean;
 }
 
-interface Entry extends Linked {
+interface ProgramEntry extends LinkedProgram {
   readonly source: string;
-  readonly lines: string | undefined;
+  readonly errorSource: string | undefined;
   readonly samplers: readonly string[];
   readonly fragment: WebGLShader;
   /** Its own vertex shader and that one's text. */
   readonly vertex: readonly [WebGLShader, string] | undefined;
   fence: WebGLSync | null;
-  users: number;
+  refCount: number;
   ready: Promise<void>;
 }
 
 export class Programs {
   /** Reads are texture() instead of textureLod(): see the prelude. Set before anything is compiled. */
-  readTexture = false;
+  usesTextureCall = false;
   private readonly gl: WebGL2RenderingContext;
-  private readonly state: State;
-  private readonly alive: Alive;
-  private readonly finish: () => Promise<void>;
+  private readonly state: GlState;
+  private readonly liveObjects: LiveObjects;
+  private readonly waitForIdle: () => Promise<void>;
   private readonly parallel: KHR_parallel_shader_compile | null;
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, ProgramEntry>();
   private vertex: WebGLShader | undefined;
 
   /** `finish` resolves when the device has nothing to do. */
-  constructor(gl: WebGL2RenderingContext, state: State, alive: Alive, finish: () => Promise<void>) {
+  constructor(
+    gl: WebGL2RenderingContext,
+    state: GlState,
+    alive: LiveObjects,
+    finish: () => Promise<void>,
+  ) {
     this.gl = gl;
-    this.finish = finish;
+    this.waitForIdle = finish;
     this.state = state;
-    this.alive = alive;
+    this.liveObjects = alive;
     this.parallel = gl.getExtension("KHR_parallel_shader_compile");
   }
 
@@ -59,17 +64,17 @@ export class Programs {
   async acquire(
     sources: readonly ProgramSource[],
     onProgress: (done: number) => void = () => undefined,
-  ): Promise<Linked[]> {
-    const fresh: Entry[] = [];
+  ): Promise<LinkedProgram[]> {
+    const fresh: ProgramEntry[] = [];
     const entries = sources.map((source) => {
       const key = this.keyOf(source);
       let entry = this.entries.get(key);
       if (entry === undefined) {
-        entry = this.make(key, source);
+        entry = this.createEntry(key, source);
         this.entries.set(key, entry);
         fresh.push(entry);
       }
-      entry.users += 1;
+      entry.refCount += 1;
       return entry;
     });
     let done = entries.filter((entry) => !fresh.includes(entry)).length;
@@ -88,18 +93,18 @@ export class Programs {
     return entries;
   }
 
-  release(linked: readonly Linked[]): void {
+  release(linked: readonly LinkedProgram[]): void {
     for (const { key, program } of linked) {
       const entry = this.entries.get(key);
       if (entry?.program !== program) continue; // of a context that is gone
-      entry.users -= 1;
-      if (entry.users > 0) continue;
+      entry.refCount -= 1;
+      if (entry.refCount > 0) continue;
       this.entries.delete(key);
       this.gl.deleteSync(entry.fence); // of one that another's failure kept from being asked
       this.gl.deleteShader(entry.fragment);
       if (entry.vertex !== undefined) this.gl.deleteShader(entry.vertex[0]);
       this.gl.deleteProgram(entry.program);
-      this.alive.programs -= 1;
+      this.liveObjects.programs -= 1;
     }
     if (this.entries.size === 0 && this.vertex !== undefined) {
       this.gl.deleteShader(this.vertex);
@@ -112,33 +117,36 @@ export class Programs {
   }
 
   private textOf(source: string): string {
-    return `${HEAD}${this.readTexture ? "#define READ_TEXTURE\n" : ""}${source}`;
+    return `${VERSION_LINE}${this.usesTextureCall ? "#define READ_TEXTURE\n" : ""}${source}`;
   }
 
-  private make(key: string, { name, source, samplers, vertex, lines }: ProgramSource): Entry {
+  private createEntry(
+    key: string,
+    { name, source, samplers, vertex, errorSource }: ProgramSource,
+  ): ProgramEntry {
     const { gl } = this;
-    this.alive.programs += 1;
+    this.liveObjects.programs += 1;
     return {
       key,
       name,
       samplers,
-      lines,
+      errorSource,
       source: this.textOf(source),
       program: gl.createProgram(),
-      fragment: created(gl.createShader(gl.FRAGMENT_SHADER)),
+      fragment: requireCreated(gl.createShader(gl.FRAGMENT_SHADER)),
       vertex:
         vertex === undefined
           ? undefined
-          : [created(gl.createShader(gl.VERTEX_SHADER)), this.textOf(vertex)],
+          : [requireCreated(gl.createShader(gl.VERTEX_SHADER)), this.textOf(vertex)],
       fence: null,
-      drawn: false,
-      users: 0,
+      hasDrawn: false,
+      refCount: 0,
       ready: Promise.resolve(),
     };
   }
 
   /** All are compiled, then all linked, then, when the device has done so, each is asked. */
-  private async build(entries: readonly Entry[], onDone: () => void): Promise<void> {
+  private async build(entries: readonly ProgramEntry[], onDone: () => void): Promise<void> {
     const width = this.parallel === null ? IN_FLIGHT : entries.length;
     let submitted = 0;
     for (const [k, entry] of entries.entries()) {
@@ -147,26 +155,26 @@ export class Programs {
         this.submit(batch);
         submitted += batch.length;
       }
-      while (!hidden() && !this.isBuilt(entry)) await pause(true);
+      while (!isPageHidden() && !this.isBuilt(entry)) await waitForPoll(true);
       onDone();
     }
     if (entries.length === 0) return;
     let since = Number.NEGATIVE_INFINITY;
     for (const entry of entries) {
-      if (performance.now() - since > HOLD_MS) {
+      if (performance.now() - since > MAX_BLOCKING_MS) {
         // What came of it can only be asked behind all that the device has to do.
-        if (!hidden()) await this.finish();
+        if (!isPageHidden()) await this.waitForIdle();
         since = performance.now();
       }
-      this.check(entry);
+      this.checkLinked(entry);
     }
   }
 
-  private submit(entries: readonly Entry[]): void {
+  private submit(entries: readonly ProgramEntry[]): void {
     const { gl } = this;
     if (this.vertex === undefined) {
-      this.vertex = created(gl.createShader(gl.VERTEX_SHADER));
-      gl.shaderSource(this.vertex, HEAD + vertexText);
+      this.vertex = requireCreated(gl.createShader(gl.VERTEX_SHADER));
+      gl.shaderSource(this.vertex, VERSION_LINE + vertexText);
       gl.compileShader(this.vertex);
     }
     for (const entry of entries) {
@@ -183,7 +191,7 @@ export class Programs {
       if (this.parallel === null) entry.fence = this.fence();
     }
     gl.flush();
-    this.state.works += 1;
+    this.state.workCount += 1;
   }
 
   private fence(): WebGLSync | null {
@@ -191,19 +199,19 @@ export class Programs {
     return gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
   }
 
-  private isBuilt(entry: Entry): boolean {
+  private isBuilt(entry: ProgramEntry): boolean {
     const { gl, parallel } = this;
-    if (parallel === null || gl.isContextLost()) return this.isPast(entry.fence);
+    if (parallel === null || gl.isContextLost()) return this.isSignaled(entry.fence);
     return gl.getProgramParameter(entry.program, parallel.COMPLETION_STATUS_KHR);
   }
 
-  private isPast(fence: WebGLSync | null): boolean {
+  private isSignaled(fence: WebGLSync | null): boolean {
     const { gl } = this;
     if (fence === null || gl.isContextLost()) return true;
     return gl.getSyncParameter(fence, gl.SYNC_STATUS) === gl.SIGNALED;
   }
 
-  private check(entry: Entry): void {
+  private checkLinked(entry: ProgramEntry): void {
     const { gl } = this;
     const linked = gl.getProgramParameter(entry.program, gl.LINK_STATUS);
     if (gl.isContextLost())
@@ -215,16 +223,16 @@ export class Programs {
       const vertexLog = vertex && gl.getShaderInfoLog(vertex);
       if (vertexLog) throw new ShaderError(shaderMessage(entry.name, vertexLog, vertexSource));
       const log = gl.getShaderInfoLog(entry.fragment) || gl.getProgramInfoLog(entry.program) || "";
-      throw new ShaderError(shaderMessage(entry.name, log, entry.lines ?? entry.source));
+      throw new ShaderError(shaderMessage(entry.name, log, entry.errorSource ?? entry.source));
     }
-    this.state.use(entry.program);
+    this.state.useProgram(entry.program);
     for (const [unit, name] of entry.samplers.entries()) {
       gl.uniform1i(gl.getUniformLocation(entry.program, name), unit);
     }
   }
 }
 
-function created<T>(object: T | null): T {
+function requireCreated<T>(object: T | null): T {
   if (object === null) throw new ContextLostError();
   return object;
 }

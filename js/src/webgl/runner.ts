@@ -1,57 +1,57 @@
 // Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
 
 import { Carries } from "../plan/carries.ts";
-import { checkPlan } from "../plan/checks.ts";
-import { listed } from "../plan/error_text.ts";
-import { Expected } from "../plan/run_time_estimate.ts";
+import { checkPlan } from "../plan/check_plan.ts";
+import { formatList } from "../plan/error_text.ts";
+import { FLUENT_BUDGET, predictPassTimes, splitRun, URGENT_BUDGET } from "../plan/run_slices.ts";
+import { RunTimeEstimate } from "../plan/run_time_estimate.ts";
 import {
   ContextLostError,
+  type ImageSource,
   type Patch,
-  type Picture,
   PlanError,
   type Progress,
   type RunInfo,
   type RunOptions,
   SessionClosed,
 } from "../plan/runtime.ts";
-import { cut, FLUENT, predict, URGENT } from "../plan/schedule.ts";
 import type { Pass, PlanHeader, Value } from "../plan/schema.ts";
 import { Sections } from "../plan/sections.ts";
-import { Clock, whenDone } from "./clock.ts";
-import type { GlDevice } from "./device.ts";
-import { type Editing, type MakeEdits, Unedited } from "./editing.ts";
-import type { Edits } from "./edits.ts";
-import { Feeding } from "./input_feed.ts";
-import { PlanObjects } from "./objects.ts";
-import { type Finish, inSlices, runAtOnce, type Submission } from "./submit.ts";
-import { Pending } from "./upload_queue.ts";
+import type { GlDevice } from "./gl_device.ts";
+import { GpuClock, readWhenIdle } from "./gpu_clock.ts";
+import { NoEdits, type RunEdits, type SessionEditsClass } from "./no_edits.ts";
+import { PictureUploader } from "./picture_upload.ts";
+import { PlanObjects } from "./plan_objects.ts";
+import type { SessionEdits } from "./session_edits.ts";
+import { type ReadbackCallback, type Submission, submitAndWait, submitSlices } from "./submit.ts";
+import { UploadQueue } from "./upload_queue.ts";
 
 /**
  * A run that seemed this short (a fence is seen late) is waited for: no clock is better, and no frame is lost.
  * Somebody who waits for its numbers loses more with a fence: whatever is one slice is waited for then.
  */
-const WALL_MS = 16;
+const MAX_BLOCKING_MS = 16;
 
-interface Flight {
+interface ActiveRun {
   /** Which writes it computes. */
   version: number;
-  urgent: boolean;
+  isUrgent: boolean;
   /** It computes what is there already, for the time that this takes. */
-  readonly again: boolean;
+  readonly isRemeasure: boolean;
   sections: readonly number[];
   /** It runs without edits first, for these inputs and weights. */
-  without?: number;
+  uneditedVersion?: number;
   result: Promise<RunInfo>;
 }
 
-interface Asked extends RunOptions {
+interface InternalRunOptions extends RunOptions {
   /** What is there is computed anew, or brought up to date: a commit waits for the next step. */
-  readonly keep?: boolean;
+  readonly keepState?: boolean;
 }
 
 /** What runs behind the flight, for all who asked meanwhile. */
-interface Queued extends Pick<Flight, "sections" | "result"> {
-  readonly options: Asked;
+interface QueuedRun extends Pick<ActiveRun, "sections" | "result"> {
+  readonly options: InternalRunOptions;
 }
 
 type OnProgress = (progress: Progress) => void;
@@ -63,45 +63,50 @@ export class Runner {
   onRebuilt: () => Promise<void> = async () => undefined;
   readonly device: GlDevice;
   /** Those of a network that is edited. */
-  edited: Edits | undefined;
+  sessionEdits: SessionEdits | undefined;
   private readonly uniforms: Uint8Array;
-  private readonly pending: Pending;
-  private readonly undo: () => void;
-  private building: Promise<void> = Promise.resolve();
+  private readonly uploads: UploadQueue;
+  private readonly removeListener: () => void;
+  private buildTask: Promise<void> = Promise.resolve();
   private objects: PlanObjects | undefined;
-  private clock: Clock;
+  private clock: GpuClock;
   private readonly sections: Sections;
   private readonly carries: Carries;
-  private feeding: Feeding | undefined;
-  private readonly unedited: Unedited;
-  private readonly times: Expected;
+  private pictureUploader: PictureUploader | undefined;
+  private readonly noEdits: NoEdits;
+  private readonly estimate: RunTimeEstimate;
   /** Of the writes whose values the textures hold, by section. */
-  private readonly shown: number[];
+  private readonly shownVersions: number[];
   /** Of the writes that the last run computed. */
-  private version = -1;
-  private flight: Flight | undefined;
-  private next: Queued | undefined;
-  private last: RunInfo | undefined;
+  private lastVersion = -1;
+  private activeRun: ActiveRun | undefined;
+  private queuedRun: QueuedRun | undefined;
+  private lastRun: RunInfo | undefined;
   /** What that was of. */
   private lastSections: readonly number[];
-  private closed = false;
+  private isClosed = false;
 
-  private constructor(device: GlDevice, plan: PlanHeader, uniforms: Uint8Array, pending: Pending) {
+  private constructor(
+    device: GlDevice,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    pending: UploadQueue,
+  ) {
     this.device = device;
     this.plan = plan;
     this.uniforms = uniforms;
-    this.pending = pending;
+    this.uploads = pending;
     this.sections = new Sections(plan);
     this.carries = new Carries(plan);
-    this.unedited = new Unedited(plan, this.sections);
-    this.times = new Expected(plan.passes);
-    this.shown = plan.sections.map(() => -1);
-    this.lastSections = this.sections.all;
-    this.clock = new Clock(device.gl, device.capabilities.software);
-    this.undo = device.onRebuild(() => this.rebuild());
+    this.noEdits = new NoEdits(plan, this.sections);
+    this.estimate = new RunTimeEstimate(plan.passes);
+    this.shownVersions = plan.sections.map(() => -1);
+    this.lastSections = this.sections.defaults;
+    this.clock = new GpuClock(device.gl, device.capabilities.isSoftware);
+    this.removeListener = device.onRebuild(() => this.rebuild());
   }
 
-  static async make(
+  static async create(
     device: GlDevice,
     plan: PlanHeader,
     uniforms: Uint8Array,
@@ -110,10 +115,10 @@ export class Runner {
   ): Promise<Runner> {
     checkPlan(plan, uniforms.byteLength, device.capabilities.target);
     device.check();
-    const runner = new Runner(device, plan, uniforms, new Pending(plan, weight));
-    runner.building = runner.build(onProgress);
+    const runner = new Runner(device, plan, uniforms, new UploadQueue(plan, weight));
+    runner.buildTask = runner.build(onProgress);
     try {
-      await runner.building;
+      await runner.buildTask;
     } catch (error) {
       runner.dispose();
       throw error;
@@ -122,25 +127,25 @@ export class Runner {
   }
 
   get bytes(): number {
-    return (this.objects?.bytes ?? 0) + (this.feeding?.bytes ?? 0);
+    return (this.objects?.bytes ?? 0) + (this.pictureUploader?.bytes ?? 0);
   }
 
   write(key: string, data: Float32Array): void {
-    this.pending.write(key, data);
+    this.uploads.write(key, data);
   }
 
-  feed(key: string, picture: Picture, mirrored: boolean): void {
-    this.pending.feed(key, { picture, mirrored });
+  feed(key: string, picture: ImageSource, mirrored: boolean): void {
+    this.uploads.feed(key, { picture, mirrored });
   }
 
   setWeight(texture: number, data: Float32Array, hash?: string): void {
-    this.pending.setWeight(texture, data, hash);
-    this.carries.forget();
+    this.uploads.setWeight(texture, data, hash);
+    this.carries.discardRuns();
   }
 
   patchWeight(patch: Patch): void {
-    this.pending.patchWeight(patch);
-    this.carries.forget();
+    this.uploads.patchWeight(patch);
+    this.carries.discardRuns();
   }
 
   commit(): void {
@@ -148,197 +153,216 @@ export class Runner {
   }
 
   /** The rows of all state as it is after the last commit, by texture; no run changes it meanwhile. */
-  async saved(): Promise<ReadonlyMap<number, Float32Array>> {
+  async committedState(): Promise<ReadonlyMap<number, Float32Array>> {
     const { device } = this;
-    const objects = this.ready();
+    const objects = this.requireObjects();
     // Taken at once: what follows on the device comes behind it.
-    const reads = this.carries.lying.map(([target, lies]) => [target, objects.rows(lies)] as const);
-    return whenDone(device, () => new Map(reads.map(([target, read]) => [target, read()])));
+    const reads = this.carries.stateTextures.map(
+      ([target, lies]) => [target, objects.readTextureRows(lies)] as const,
+    );
+    return readWhenIdle(device, () => new Map(reads.map(([target, read]) => [target, read()])));
   }
 
-  run(options: Asked = {}): Promise<RunInfo> {
-    return this.ask(options, this.sections.named(options.section));
+  run(options: InternalRunOptions = {}): Promise<RunInfo> {
+    return this.requestRun(options, this.sections.select(options.section));
   }
 
-  private ask(options: Asked, sections: readonly number[]): Promise<RunInfo> {
-    const { flight } = this;
-    if (flight === undefined) return this.launch(options, sections).result;
-    const steps = this.carries.pending && !options.keep;
-    const has = sections.every((one) => flight.sections.includes(one));
-    if (flight.version === this.pending.version && has && !steps) {
-      flight.urgent ||= options.urgent ?? false;
-      return flight.result;
+  private requestRun(options: InternalRunOptions, sections: readonly number[]): Promise<RunInfo> {
+    const { activeRun } = this;
+    if (activeRun === undefined) return this.startRun(options, sections).result;
+    const steps = this.carries.hasPendingCopies && !options.keepState;
+    const has = sections.every((one) => activeRun.sections.includes(one));
+    if (activeRun.version === this.uploads.version && has && !steps) {
+      activeRun.isUrgent ||= options.urgent ?? false;
+      return activeRun.result;
     }
-    const before = this.next;
+    const before = this.queuedRun;
     const urgent = options.urgent || before?.options.urgent || false;
-    const keep = (options.keep ?? false) && (before?.options.keep ?? true);
+    const keepState = (options.keepState ?? false) && (before?.options.keepState ?? true);
     const again = () => {
-      const { next } = this;
-      this.next = undefined;
-      return this.ask(next?.options ?? {}, next?.sections ?? this.sections.all);
+      const { queuedRun } = this;
+      this.queuedRun = undefined;
+      return this.requestRun(
+        queuedRun?.options ?? {},
+        queuedRun?.sections ?? this.sections.defaults,
+      );
     };
-    this.next = {
-      options: { ...before?.options, ...options, urgent, keep },
+    this.queuedRun = {
+      options: { ...before?.options, ...options, urgent, keepState },
       sections: [...new Set([...(before?.sections ?? []), ...sections])],
-      result: before?.result ?? flight.result.then(again, again),
+      result: before?.result ?? activeRun.result.then(again, again),
     };
-    return this.next.result;
+    return this.queuedRun.result;
   }
 
   /** Milliseconds that the last run takes, as far as that is known. */
-  get expected(): number {
-    return this.times.least(this.lastSections, this.edits.passes(this.lastSections));
+  get expectedMs(): number {
+    return this.estimate.lowerBoundMs(this.lastSections, this.edits.passes(this.lastSections));
   }
 
   /** Computes what is there already, for the time that this takes; undefined where something new is to be run, or is. */
-  again(): Promise<RunInfo> | undefined {
-    this.ready();
-    if (this.flight !== undefined || !this.isShown(this.lastSections)) return undefined;
+  remeasure(): Promise<RunInfo> | undefined {
+    this.requireObjects();
+    if (this.activeRun !== undefined || !this.isUpToDate(this.lastSections)) return undefined;
     // By a fence a short run seems long; once it is known to be short, it is waited for.
-    const measured = this.times.measured(this.lastSections, this.edits.passes(this.lastSections));
-    const urgent = measured !== undefined && measured < 2 * WALL_MS;
-    return this.launch({ urgent, keep: true }, this.lastSections, undefined, true).result;
+    const measured = this.estimate.measuredMs(
+      this.lastSections,
+      this.edits.passes(this.lastSections),
+    );
+    const urgent = measured !== undefined && measured < 2 * MAX_BLOCKING_MS;
+    return this.startRun({ urgent, keepState: true }, this.lastSections, undefined, true).result;
   }
 
-  private isShown(sections: readonly number[]): boolean {
-    return sections.every((one) => this.shown[one] === this.pending.version);
+  private isUpToDate(sections: readonly number[]): boolean {
+    return sections.every((one) => this.shownVersions[one] === this.uploads.version);
   }
 
-  get edits(): Editing {
-    return this.edited ?? this.unedited;
+  get edits(): RunEdits {
+    return this.sessionEdits ?? this.noEdits;
   }
 
   /** Edits to change. The caller passes their class, so that runtime.js has no code of edits. */
-  editing(Made: MakeEdits): Edits {
-    if (this.closed) throw new SessionClosed("this session was closed");
+  openEdits(Made: SessionEditsClass): SessionEdits {
+    if (this.isClosed) throw new SessionClosed("this session was closed");
     const changed = () => {
-      this.pending.version += 1;
+      this.uploads.version += 1;
     };
-    this.edited ??= new Made(this.device, this.plan, this.sections, changed, this.objects);
-    return this.edited;
+    this.sessionEdits ??= new Made(this.device, this.plan, this.sections, changed, this.objects);
+    return this.sessionEdits;
   }
 
-  private async prepareFeeding(): Promise<void> {
-    this.ready();
-    this.feeding ??= new Feeding(this.device);
-    await this.feeding.prepare();
+  private async preparePictures(): Promise<void> {
+    this.requireObjects();
+    this.pictureUploader ??= new PictureUploader(this.device);
+    await this.pictureUploader.prepare();
   }
 
   /** Which inputs, weights and state there are, whatever is edited. */
-  private get given(): number {
-    return this.pending.version - this.edits.changes;
+  private get unchangedVersion(): number {
+    return this.uploads.version - this.edits.changeCount;
   }
 
   /** Brings what only looks at values up to date: by itself, where these are there, else with a run. */
-  async look(): Promise<void> {
-    await this.building;
-    while (this.flight !== undefined) {
-      await this.flight.result.then(
+  async refreshDerived(): Promise<void> {
+    await this.buildTask;
+    while (this.activeRun !== undefined) {
+      await this.activeRun.result.then(
         () => undefined,
         () => undefined,
       );
     }
     if (this.sequence === 0) return;
-    const objects = this.ready();
-    if (!this.isShown(this.lastSections)) {
-      await this.run({ keep: true });
+    const objects = this.requireObjects();
+    if (!this.isUpToDate(this.lastSections)) {
+      await this.run({ keepState: true });
       return;
     }
-    this.edits.flush(objects);
-    for (const pass of this.edits.aside) objects.draw(pass);
+    this.edits.applyNext(objects);
+    for (const pass of this.edits.finalPasses) objects.draw(pass);
   }
 
   /** The objects, once they are built. */
-  built = (): Promise<PlanObjects> => this.building.then(() => this.ready());
+  whenBuilt = (): Promise<PlanObjects> => this.buildTask.then(() => this.requireObjects());
 
   /** All of a run, with edits. */
   get passes(): readonly Pass[] {
-    return this.edits.passes(this.sections.all);
+    return this.edits.passes(this.sections.defaults);
   }
 
   /** How a value is read now: a state that is committed lies elsewhere until the next run. */
-  reading({ read }: Value): Pass {
-    return this.carries.reading(read.step);
+  readPass({ read }: Value): Pass {
+    return this.carries.redirectReads(read.step);
   }
 
   /** Does `work` when `value`'s texture holds what the current inputs and weights give, and no run is on its way. */
   async whenFresh<T>(value: Value, work: (objects: PlanObjects) => T): Promise<T> {
-    await this.building;
-    if (value.kind === "parameter" && this.pending.missing.length > 0) {
-      this.pending.flushWeights(this.ready()); // no run was possible yet, so none is disturbed
-      return work(this.ready());
+    await this.buildTask;
+    if (value.kind === "parameter" && this.uploads.missingInputs.length > 0) {
+      this.uploads.flushWeights(this.requireObjects()); // no run was possible yet, so none is disturbed
+      return work(this.requireObjects());
     }
     let done: { readonly result: T } | undefined;
     const finish = (objects: PlanObjects) => {
       done = { result: work(objects) };
     };
-    const sections = [this.sections.of(this.edits.base(value).texture)];
-    while (!this.isShown(sections)) {
+    const sections = [this.sections.sectionOf(this.edits.baseValue(value).texture)];
+    while (!this.isUpToDate(sections)) {
       done = undefined;
-      const options = { urgent: true, keep: true };
-      const flight = this.flight ?? this.launch(options, sections, finish);
-      if (this.isShown(sections)) {
+      const options = { urgent: true, keepState: true };
+      const flight = this.activeRun ?? this.startRun(options, sections, finish);
+      if (this.isUpToDate(sections)) {
         flight.result.catch(() => undefined); // all is submitted; `work` sees a loss for itself
         break;
       }
-      flight.urgent = true;
+      flight.isUrgent = true;
       const { version } = flight;
       const failed = (error: unknown) => {
-        if (version === this.pending.version) throw error;
+        if (version === this.uploads.version) throw error;
       };
       await flight.result.then(() => undefined, failed);
     }
-    return done === undefined ? work(this.ready()) : (done as { readonly result: T }).result;
+    return done === undefined
+      ? work(this.requireObjects())
+      : (done as { readonly result: T }).result;
   }
 
   /**
    * Does `work` while no run is on its way; runs asked for meanwhile wait for it. It may run passes
    * again: what they give is the same, but textures that several layers share hold old values then.
    */
-  async alone<T>(work: (objects: PlanObjects, clock: Clock) => Promise<T>): Promise<T> {
-    await this.building;
-    const { all } = this.sections;
-    while (this.flight !== undefined || !this.isShown(all)) await this.run({ keep: true });
-    const { last } = this;
-    if (last === undefined) throw new PlanError("nothing was run yet");
-    const { version } = this.pending;
-    const flight: Flight = { version, urgent: false, again: true, sections: all, result: NEVER };
-    this.flight = flight;
-    const working = work(this.ready(), this.clock).finally(() => this.restore(flight));
-    const ended = () => last;
+  async runExclusive<T>(work: (objects: PlanObjects, clock: GpuClock) => Promise<T>): Promise<T> {
+    await this.buildTask;
+    const { defaults } = this.sections;
+    while (this.activeRun !== undefined || !this.isUpToDate(defaults))
+      await this.run({ keepState: true });
+    const { lastRun } = this;
+    if (lastRun === undefined) throw new PlanError("nothing was run yet");
+    const { version } = this.uploads;
+    const flight: ActiveRun = {
+      version,
+      isUrgent: false,
+      isRemeasure: true,
+      sections: defaults,
+      result: NEVER_RESOLVES,
+    };
+    this.activeRun = flight;
+    const working = work(this.requireObjects(), this.clock).finally(() =>
+      this.restoreValues(flight),
+    );
+    const ended = () => lastRun;
     flight.result = working.then(ended, ended);
-    this.clear(flight);
+    this.clearWhenDone(flight);
     return working;
   }
 
   /** After passes ran by themselves: what a commit would copy is computed anew at once, all else when it is wanted. */
-  private async restore(flight: Flight): Promise<void> {
+  private async restoreValues(flight: ActiveRun): Promise<void> {
     const { length } = this.plan.passes;
     if (length === new Set(this.plan.passes.map(({ output }) => output)).size) return;
-    this.shown.fill(-1);
-    if (this.carries.none) return;
-    const passes = this.edits.passes(this.sections.all);
-    const ms = predict(passes, this.times.of(this.sections.all, passes));
-    await inSlices(
-      cut(passes, ms, () => false, FLUENT),
-      this.submission(flight, this.ready()),
+    this.shownVersions.fill(-1);
+    if (this.carries.isEmpty) return;
+    const passes = this.edits.passes(this.sections.defaults);
+    const ms = predictPassTimes(passes, this.estimate.expectedMs(this.sections.defaults, passes));
+    await submitSlices(
+      splitRun(passes, ms, () => false, FLUENT_BUDGET),
+      this.submission(flight, this.requireObjects()),
     );
   }
 
   /** A value or parameter by name, as it lies now: what follows from edits too. */
-  find(key: string): Value {
+  findValue(key: string): Value {
     const { values, parameters } = this.plan;
-    const value = this.edits.find(key) ?? parameters.find((one) => one.key === key);
+    const value = this.edits.findValue(key) ?? parameters.find((one) => one.key === key);
     if (value !== undefined) return value;
     const keys = values.map((one) => one.key);
     if (keys.includes(key))
       throw new PlanError(`${key} has no value now: a latent skips its layer`);
-    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${listed(keys)}`);
+    throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${formatList(keys)}`);
   }
 
   /** The Plan's objects; throws when they are gone. */
-  ready(): PlanObjects {
-    if (this.closed) throw new SessionClosed("this session was closed");
+  requireObjects(): PlanObjects {
+    if (this.isClosed) throw new SessionClosed("this session was closed");
     const { objects } = this;
     this.device.check(objects?.generation);
     if (objects === undefined) throw new ContextLostError();
@@ -346,148 +370,161 @@ export class Runner {
   }
 
   dispose(): void {
-    if (this.closed) return;
-    this.closed = true;
+    if (this.isClosed) return;
+    this.isClosed = true;
     this.edits.dispose();
-    this.feeding?.dispose();
-    this.undo();
+    this.pictureUploader?.dispose();
+    this.removeListener();
     this.objects?.dispose();
     this.objects = undefined;
   }
 
   private async build(onProgress: OnProgress): Promise<void> {
-    const { device, pending, plan } = this;
-    const reads = await device.measured();
-    if (this.closed) throw new SessionClosed("this session was closed");
-    this.times.estimate(reads.perMs);
-    pending.restart();
-    const objects = await PlanObjects.make(device, plan, this.uniforms, pending, onProgress);
-    if (this.closed) {
+    const { device, uploads, plan } = this;
+    const reads = await device.readSpeed();
+    if (this.isClosed) throw new SessionClosed("this session was closed");
+    this.estimate.calibrate(reads.readsPerMs);
+    uploads.markAllDirty();
+    const objects = await PlanObjects.create(device, plan, this.uniforms, uploads, onProgress);
+    if (this.isClosed) {
       objects.dispose();
       throw new SessionClosed("this session was closed");
     }
     this.objects = objects;
-    this.clock = new Clock(device.gl, device.capabilities.software);
+    this.clock = new GpuClock(device.gl, device.capabilities.isSoftware);
     await this.edits.restore(objects);
   }
 
   private async rebuild(): Promise<void> {
     this.objects = undefined;
-    this.edits.lose();
-    this.shown.fill(-1);
-    this.carries.restart();
-    this.flight = undefined; // it fails at its next check
-    this.next = undefined;
-    this.building = this.build(() => undefined);
-    this.building.catch(() => undefined); // whoever runs or reads is told
-    await this.building;
+    this.edits.detachResources();
+    this.shownVersions.fill(-1);
+    this.carries.reset();
+    this.activeRun = undefined; // it fails at its next check
+    this.queuedRun = undefined;
+    this.buildTask = this.build(() => undefined);
+    this.buildTask.catch(() => undefined); // whoever runs or reads is told
+    await this.buildTask;
     await this.onRebuilt();
     if (this.sequence === 0) return;
     await this.run({ urgent: true });
-    this.carries.forget(); // it was nobody's step
+    this.carries.discardRuns(); // it was nobody's step
   }
 
   /** `finish` waits for what it reads: where a run is waited for anyway, it is called in place of that. */
-  private launch(
-    options: Asked,
+  private startRun(
+    options: InternalRunOptions,
     sections: readonly number[],
-    finish?: Finish,
-    again = false,
-  ): Flight {
-    const { version } = this.pending;
+    finish?: ReadbackCallback,
+    isRemeasure = false,
+  ): ActiveRun {
+    const { version } = this.uploads;
     // Textures that layers share hold old values meanwhile.
-    if (again) for (const one of sections) this.shown[one] = -1;
-    const { urgent = false } = options;
-    const flight: Flight = { version, urgent, again, sections, result: NEVER };
-    this.flight = flight;
+    if (isRemeasure) for (const one of sections) this.shownVersions[one] = -1;
+    const { urgent: isUrgent = false } = options;
+    const flight: ActiveRun = { version, isUrgent, isRemeasure, sections, result: NEVER_RESOLVES };
+    this.activeRun = flight;
     flight.result = this.execute(flight, options, finish);
-    this.clear(flight);
+    this.clearWhenDone(flight);
     return flight;
   }
 
-  private clear(flight: Flight): void {
+  private clearWhenDone(flight: ActiveRun): void {
     const clear = () => {
-      if (this.flight === flight) this.flight = undefined;
+      if (this.activeRun === flight) this.activeRun = undefined;
     };
     flight.result.then(clear, clear);
   }
 
   /** Submits before its first await when all is ready, so that a draw right after shows the new values. */
-  private async execute(flight: Flight, options: Asked, finish?: Finish): Promise<RunInfo> {
-    if (this.objects === undefined) await this.building;
-    if (this.pending.isFed && !this.feeding?.isReady) await this.prepareFeeding();
-    const objects = this.ready();
-    const { missing } = this.pending;
-    if (missing.length > 0)
-      throw new PlanError(`nothing was written to input ${listed(missing)} yet`);
-    if (this.carries.pending && !(options.keep && this.version === this.pending.version)) {
-      this.carries.apply(objects);
-      this.pending.version += 1; // all that follows from the state is old
+  private async execute(
+    flight: ActiveRun,
+    options: InternalRunOptions,
+    finish?: ReadbackCallback,
+  ): Promise<RunInfo> {
+    if (this.objects === undefined) await this.buildTask;
+    if (this.uploads.hasNewPicture && !this.pictureUploader?.isReady) await this.preparePictures();
+    const objects = this.requireObjects();
+    const { missingInputs } = this.uploads;
+    if (missingInputs.length > 0)
+      throw new PlanError(`nothing was written to input ${formatList(missingInputs)} yet`);
+    if (
+      this.carries.hasPendingCopies &&
+      !(options.keepState && this.lastVersion === this.uploads.version)
+    ) {
+      this.carries.copyCommitted(objects);
+      this.uploads.version += 1; // all that follows from the state is old
     }
-    this.edits.flush(objects);
-    const inputs = this.pending.flush(objects, this.feeding);
-    flight.version = this.version = this.pending.version;
-    const needed = this.sections.needed(flight.sections);
-    const without = this.edits.without(needed, this.given);
+    this.edits.applyNext(objects);
+    const inputs = this.uploads.flush(objects, this.pictureUploader);
+    flight.version = this.lastVersion = this.uploads.version;
+    const needed = this.sections.requiredSections(flight.sections);
+    const without = this.edits.uneditedPasses(needed, this.unchangedVersion);
     // A run without edits leaves none of what sections before it gave with them.
-    if (without.length > 0) flight.without = this.given;
+    if (without.length > 0) flight.uneditedVersion = this.unchangedVersion;
     const sections = needed.filter(
-      (one) => without.length > 0 || flight.sections.includes(one) || !this.isShown([one]),
+      (one) => without.length > 0 || flight.sections.includes(one) || !this.isUpToDate([one]),
     );
     flight.sections = sections;
     const own = [...without, ...this.edits.passes(sections)];
     const passes = [...inputs, ...own];
-    const isFirst = (pass: Pass) => objects.programs[pass.program]?.drawn === false;
-    const builds = passes.some(isFirst);
-    const ms = predict(passes, this.times.of(sections, own));
-    const before = this.times.measured(sections, own);
+    const isFirst = (pass: Pass) => objects.programs[pass.program]?.hasDrawn === false;
+    const hasBuiltPipelines = passes.some(isFirst);
+    const ms = predictPassTimes(passes, this.estimate.expectedMs(sections, own));
+    const before = this.estimate.measuredMs(sections, own);
     // How long pipelines take to build is a guess, and the page is held by what is in flight at the end.
-    const slices = cut(passes, ms, isFirst, flight.urgent && !builds ? URGENT : FLUENT);
-    const atOnce = flight.urgent ? URGENT.long : WALL_MS;
-    const known = before !== undefined && before < atOnce && !builds;
+    const slices = splitRun(
+      passes,
+      ms,
+      isFirst,
+      flight.isUrgent && !hasBuiltPipelines ? URGENT_BUDGET : FLUENT_BUDGET,
+    );
+    const atOnce = flight.isUrgent ? URGENT_BUDGET.maxUnslicedMs : MAX_BLOCKING_MS;
+    const known = before !== undefined && before < atOnce && !hasBuiltPipelines;
     const { state } = this.device;
-    const { works } = state;
+    const { workCount } = state;
     const submission = this.submission(flight, objects, finish, options.onProgress);
     const measured =
       known && slices.length === 1 && !this.clock.hasTimer
-        ? runAtOnce(passes, submission)
-        : await inSlices(slices, submission);
+        ? submitAndWait(passes, submission)
+        : await submitSlices(slices, submission);
     const seen = slices.length > 1 && measured.clock === "fence";
-    this.times.learn(sections, own, measured.ms, builds, seen);
-    const alone = state.works - works === slices.flat().length;
+    this.estimate.record(sections, own, measured.ms, hasBuiltPipelines, seen);
+    const isExclusive = state.workCount - workCount === slices.flat().length;
     this.lastSections = sections;
-    const which = { sequence: this.sequence, sections: this.sections.names(sections) };
-    this.last = { ...measured, passes: passes.length, builds, alone, ...which };
-    return this.last;
+    const which = { sequence: this.sequence, sections: this.sections.namesOf(sections) };
+    this.lastRun = { ...measured, passes: passes.length, hasBuiltPipelines, isExclusive, ...which };
+    return this.lastRun;
   }
 
   private submission(
-    flight: Flight,
+    flight: ActiveRun,
     objects: PlanObjects,
-    finish?: Finish,
+    readBack?: ReadbackCallback,
     onProgress: OnProgress = () => undefined,
   ): Submission {
     return {
       objects,
       clock: this.clock,
-      finish,
+      readBack,
       onProgress,
       check: () => {
-        if (this.ready() !== objects) throw new ContextLostError();
+        if (this.requireObjects() !== objects) throw new ContextLostError();
       },
-      isUrgent: () => flight.urgent,
-      done: () => this.done(flight),
+      isUrgent: () => flight.isUrgent,
+      onSubmitted: () => this.markDone(flight),
     };
   }
 
   /** All of a run is submitted, or done: the textures hold its values. */
-  private done(flight: Flight): void {
-    for (const one of flight.sections) this.shown[one] = flight.version;
-    if (flight.without !== undefined) this.edits.hasKept(flight.sections, flight.without);
-    if (flight.again) return;
+  private markDone(flight: ActiveRun): void {
+    for (const one of flight.sections) this.shownVersions[one] = flight.version;
+    if (flight.uneditedVersion !== undefined)
+      this.edits.markKept(flight.sections, flight.uneditedVersion);
+    if (flight.isRemeasure) return;
     this.sequence += 1;
-    this.carries.hasRun(flight.sections);
+    this.carries.markRun(flight.sections);
   }
 }
 
-const NEVER = new Promise<RunInfo>(() => undefined);
+const NEVER_RESOLVES = new Promise<RunInfo>(() => undefined);

@@ -1,59 +1,68 @@
 // A session with pictures: a Runner, the ranges of what it computes, and the display.
 
-import { clippedBy, clippingEdges } from "../pictures/clipping.ts";
+import { clippedCounts, clippingEdges } from "../pictures/clipping.ts";
+import { Semaphore } from "../plan/run_slices.ts";
 import {
+  type CanvasTransfer,
   ContextLostError,
-  type Delivery,
   type DrawJob,
   PlanError,
   type Progress,
-  type RangePace,
+  type RangeSmoothing,
   type Session,
 } from "../plan/runtime.ts";
-import { Turns } from "../plan/schedule.ts";
 import type { PlanHeader, Value } from "../plan/schema.ts";
 import { isReshaped } from "../plan/uniforms.ts";
-import { edgesOf, histogram, spanOf } from "../statistics/bins.ts";
-import { channelSummary, type Reduced, summary } from "../statistics/summary.ts";
-import type { Shown } from "./atlas.ts";
-import { calm, finished, whenDone } from "./clock.ts";
-import type { GlDevice } from "./device.ts";
-import { Display } from "./display.ts";
-import { Edits } from "./edits.ts";
-import { counter } from "./histogram.ts";
-import { COUNTING, REDUCING, RESHAPED_COUNTING, RESHAPED_REDUCING } from "./kernels.ts";
-import { OwnPrograms } from "./lazy_programs.ts";
-import { profile } from "./profile.ts";
-import { numbersOf, type Place, Ranges } from "./ranges.ts";
-import { readValue, sampleValue } from "./reads.ts";
+import { binEdges, histogramFromCounts, valueSpan } from "../statistics/histogram_bins.ts";
+import {
+  type ChannelReduction,
+  summarizeChannel,
+  summarizeChannels,
+} from "../statistics/summary.ts";
+import type { DrawItem } from "./atlas_drawing.ts";
+import { CanvasDisplay } from "./canvas_display.ts";
+import { createReducer } from "./channel_reductions.ts";
+import { ColorRanges, elementsPerImage, type RangeTexel } from "./color_ranges.ts";
+import type { GlDevice } from "./gl_device.ts";
+import { readWhenIdle, waitForFence, waitForIdle } from "./gpu_clock.ts";
+import { createEdgeCounter } from "./histogram.ts";
+import {
+  COUNT_PROGRAMS,
+  REDUCTION_PROGRAMS,
+  RESHAPED_COUNT_PROGRAMS,
+  RESHAPED_REDUCTION_PROGRAMS,
+} from "./kernels.ts";
+import { profileLayers } from "./layer_profile.ts";
+import { LazyPrograms } from "./lazy_programs.ts";
+import { measureRun } from "./measure_run.ts";
+import { readValue, sampleValue } from "./read_values.ts";
 import { Runner } from "./runner.ts";
-import { Scores } from "./scores.ts";
-import { reducer } from "./statistics.ts";
-import { time } from "./time.ts";
+import { ScoreReductions } from "./score_reductions.ts";
+import { SessionEdits } from "./session_edits.ts";
 
-type Span = ReturnType<typeof spanOf>;
+type Span = ReturnType<typeof valueSpan>;
 
 const NO_VALUES: ReadonlyMap<string, Value> = new Map();
 
 /** Reducing so many numbers may hold the page for longer than a frame. */
-const LONG = { gpu: 2 ** 21, software: 2 ** 18 };
+const LONG_REDUCTION = { gpu: 2 ** 21, software: 2 ** 18 };
 
 /** The programs of numbers that somebody asks for. */
-interface Measuring {
-  readonly reducing: OwnPrograms;
-  readonly counting: OwnPrograms;
+interface StatisticsPrograms {
+  readonly reductions: LazyPrograms;
+  readonly counts: LazyPrograms;
 }
 
 /** What only drawing needs; made anew with each context. */
-interface Pictures {
+interface DrawResources {
   readonly generation: number;
-  ranges: Ranges;
+  ranges: ColorRanges;
   /** The values whose ranges those are. */
   values: ReadonlyMap<string, Value>;
-  readonly display: Display;
-  readonly measuring: Measuring;
+  readonly display: CanvasDisplay;
+  readonly statistics: StatisticsPrograms;
   /** For values that are shown in another nchw than they lie in. */
-  readonly reshaped: Measuring;
+  readonly reshapedStatistics: StatisticsPrograms;
 }
 
 /** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
@@ -64,33 +73,33 @@ export async function createSession(
   weight: (hash: string) => Float32Array,
   onProgress?: (progress: Progress) => void,
 ): Promise<Session> {
-  const long = device.capabilities.software ? LONG.software : LONG.gpu;
-  const runner = await Runner.make(device, plan, uniforms, weight, onProgress);
+  const long = device.capabilities.isSoftware ? LONG_REDUCTION.software : LONG_REDUCTION.gpu;
+  const runner = await Runner.create(device, plan, uniforms, weight, onProgress);
   let disposed = false;
   // Browsers that draw on the processor bring each picture there by themselves, which takes longer.
-  let delivery: Delivery = device.capabilities.software ? "readback" : "canvas";
-  let rangePace: RangePace = "exact";
-  let pictures: Pictures | undefined;
-  let scores: Scores | undefined;
+  let delivery: CanvasTransfer = device.capabilities.isSoftware ? "readback" : "canvas";
+  let rangePace: RangeSmoothing = "exact";
+  let pictures: DrawResources | undefined;
+  let scores: ScoreReductions | undefined;
 
   /** What picks scores out, while the session is open. */
   function picking(): typeof scores {
-    if (!disposed) scores ??= new Scores(device, runner);
+    if (!disposed) scores ??= new ScoreReductions(device, runner);
     return scores;
   }
 
   async function prepare(): Promise<void> {
     pictures = undefined;
     const { generation } = device;
-    const ranges = await Ranges.make(device, plan.values);
-    let display: Display | undefined;
+    const ranges = await ColorRanges.create(device, plan.values);
+    let display: CanvasDisplay | undefined;
     try {
-      display = await Display.make(device, plan);
+      display = await CanvasDisplay.create(device, plan);
       // Software renderers build a program's pipeline when it first draws: the first picture, or a read behind it,
       // would hold the page until all are there.
-      ranges.warm();
-      display.warm(ranges, delivery);
-      await calm(device);
+      ranges.warmUp();
+      display.warmUp(ranges, delivery);
+      await waitForIdle(device);
       device.check(generation);
       device.resources.checkMemory(runner.bytes + ranges.bytes + display.bytes);
     } catch (error) {
@@ -100,15 +109,15 @@ export async function createSession(
       }
       throw error;
     }
-    const measuring = {
-      reducing: new OwnPrograms(device, REDUCING),
-      counting: new OwnPrograms(device, COUNTING),
+    const statistics = {
+      reductions: new LazyPrograms(device, REDUCTION_PROGRAMS),
+      counts: new LazyPrograms(device, COUNT_PROGRAMS),
     };
-    const reshaped = {
-      reducing: new OwnPrograms(device, RESHAPED_REDUCING),
-      counting: new OwnPrograms(device, RESHAPED_COUNTING),
+    const reshapedStatistics = {
+      reductions: new LazyPrograms(device, RESHAPED_REDUCTION_PROGRAMS),
+      counts: new LazyPrograms(device, RESHAPED_COUNT_PROGRAMS),
     };
-    pictures = { generation, ranges, values: NO_VALUES, display, measuring, reshaped };
+    pictures = { generation, ranges, values: NO_VALUES, display, statistics, reshapedStatistics };
     if (disposed) free();
   }
 
@@ -116,32 +125,35 @@ export async function createSession(
     if (pictures?.generation === device.generation) {
       pictures.ranges.dispose();
       pictures.display.dispose();
-      for (const { reducing, counting } of [pictures.measuring, pictures.reshaped]) {
-        reducing.dispose();
-        counting.dispose();
+      for (const { reductions, counts } of [pictures.statistics, pictures.reshapedStatistics]) {
+        reductions.dispose();
+        counts.dispose();
       }
     }
     pictures = undefined;
   }
 
-  function ready(): Pictures {
-    runner.ready();
+  function ready(): DrawResources {
+    runner.requireObjects();
     if (pictures === undefined) throw new ContextLostError();
     return pictures;
   }
 
-  function measuringOf(value: Value): Measuring {
-    const { measuring, reshaped } = ready();
-    return isReshaped(value) ? reshaped : measuring;
+  function measuringOf(value: Value): StatisticsPrograms {
+    const { statistics, reshapedStatistics } = ready();
+    return isReshaped(value) ? reshapedStatistics : statistics;
   }
 
   /** The channels of one image, reduced once a run, and the run's number. */
-  const known = { sequence: -1, of: new Map<string, Promise<Reduced[]>>() };
-  const turns = new Turns(long);
-  async function reduced(value: Value, image: number): Promise<readonly [number, Reduced[]]> {
-    const reduce = await reducer(device, measuringOf(value).reducing);
+  const known = { sequence: -1, of: new Map<string, Promise<ChannelReduction[]>>() };
+  const turns = new Semaphore(long);
+  async function reduced(
+    value: Value,
+    image: number,
+  ): Promise<readonly [number, ChannelReduction[]]> {
+    const reduce = await createReducer(device, measuringOf(value).reductions);
     const { key } = value;
-    return turns.take(numbersOf(value), async () => {
+    return turns.run(elementsPerImage(value), async () => {
       const [sequence, asked] = await runner.whenFresh(value, (objects) => {
         const { sequence } = runner;
         if (known.sequence !== sequence) Object.assign(known, { sequence, of: new Map() });
@@ -149,8 +161,8 @@ export async function createSession(
         const name = `${image} ${key}`;
         let asked = of.get(name);
         if (asked === undefined) {
-          const read = reduce(runner.find(key), image, objects); // it may lie elsewhere now
-          asked = whenDone(device, read);
+          const read = reduce(runner.findValue(key), image, objects); // it may lie elsewhere now
+          asked = readWhenIdle(device, read);
         }
         asked.catch(() => of.delete(name)); // to be asked again
         of.set(name, asked);
@@ -160,43 +172,43 @@ export async function createSession(
     });
   }
 
-  async function editing<T>(work: (edits: Edits) => Promise<T>): Promise<T> {
-    return work(runner.edited ?? runner.editing(Edits));
+  async function editing<T>(work: (edits: SessionEdits) => Promise<T>): Promise<T> {
+    return work(runner.sessionEdits ?? runner.openEdits(SessionEdits));
   }
 
   /** Asks edits to keep what follows from values, and brings it up to date. */
-  const keeping = (what: "compare" | "stages") => async (keys: readonly string[]) => {
-    if (runner.edited === undefined && keys.length === 0) return;
+  const keeping = (what: "keepUnedited" | "keepStages") => async (keys: readonly string[]) => {
+    if (runner.sessionEdits === undefined && keys.length === 0) return;
     await editing((own) => own[what](keys));
-    await runner.look();
+    await runner.refreshDerived();
   };
 
   /** What is to be drawn, apart by image; nothing while the context is lost. */
-  function shownOf(jobs: readonly DrawJob[], made: Pictures): Shown[][] {
-    const objects = runner.ready();
+  function shownOf(jobs: readonly DrawJob[], made: DrawResources): DrawItem[][] {
+    const objects = runner.requireObjects();
     const { edits } = runner;
     if (made.values !== edits.values) {
       // Edits have brought values elsewhere, where others than before may share their ranges.
-      if (made.values !== NO_VALUES || edits.any)
-        made.ranges = made.ranges.replaced(edits.values.values());
+      if (made.values !== NO_VALUES || edits.hasEdits)
+        made.ranges = made.ranges.withValues(edits.values.values());
       made.values = edits.values;
     }
-    const shown = jobs.map((job): Shown => {
-      const value = edits.find(job.key);
+    const shown = jobs.map((job): DrawItem => {
+      const value = edits.findValue(job.key);
       if (value === undefined) throw new PlanError(`no value ${JSON.stringify(job.key)} to draw`);
       checkJob(job, value);
       const { texture } = value;
       return { job, value, texture: objects.texture(texture), size: objects.size(texture) };
     });
-    return imagesApart(shown, (value) => made.ranges.place(value));
+    return groupByImage(shown, (value) => made.ranges.locate(value));
   }
 
-  function drawable(): Pictures | undefined {
+  function drawable(): DrawResources | undefined {
     if (disposed || device.gl.isContextLost()) return undefined;
     return pictures?.generation === device.generation ? pictures : undefined;
   }
 
-  function findRanges(group: readonly Shown[], { ranges }: Pictures): number {
+  function findRanges(group: readonly DrawItem[], { ranges }: DrawResources): number {
     const ranged = group.filter(({ job }) => job.range.mode !== "fixed");
     const wanted = ranged.map((one) => ({ ...one, image: one.job.image }));
     return ranges.update(wanted, runner.sequence, rangePace);
@@ -214,8 +226,8 @@ export async function createSession(
 
   function settle(jobs: readonly DrawJob[]): Promise<void> | undefined {
     const most = jobs.reduce((sum, { key }) => {
-      const value = runner.edits.find(key);
-      return sum + (value === undefined ? 0 : numbersOf(value));
+      const value = runner.edits.findValue(key);
+      return sum + (value === undefined ? 0 : elementsPerImage(value));
     }, 0);
     if (most <= long) return undefined;
     const made = drawable();
@@ -224,7 +236,7 @@ export async function createSession(
     const [group] = groups;
     if (made === undefined || group === undefined || groups.length > 1) return undefined;
     made.display.prepare(group, made.ranges, delivery); // whether there is room for it is asked before the device is busy
-    return findRanges(group, made) > long ? finished(device) : undefined;
+    return findRanges(group, made) > long ? waitForFence(device) : undefined;
   }
 
   /** Counts values of one image, of one channel or of all: at which edges follows from what they span. */
@@ -234,19 +246,19 @@ export async function createSession(
     channel: number | undefined,
     asks: (span: Span) => { edges: Float32Array; result: (from: readonly number[]) => T } | null,
   ): Promise<T | null> {
-    const value = runner.find(key);
+    const value = runner.findValue(key);
     // Asked for at once: a session that was closed meanwhile would never give its programs back.
-    const { reducing, counting } = measuringOf(value);
+    const { reductions, counts } = measuringOf(value);
     const [reduce, count] = await Promise.all([
-      reducer(device, reducing),
-      counter(device, counting),
+      createReducer(device, reductions),
+      createEdgeCounter(device, counts),
     ]);
     const [sequence, channels] = await reduced(value, image);
     return runner.whenFresh(value, (objects) => {
-      const now = runner.find(key);
+      const now = runner.findValue(key);
       // Where runs follow each other, its ends are waited for: they are to be those of this one.
       const all = runner.sequence === sequence ? channels : reduce(now, image, objects)();
-      const asked = asks(spanOf(channel === undefined ? all : all.slice(channel, channel + 1)));
+      const asked = asks(valueSpan(channel === undefined ? all : all.slice(channel, channel + 1)));
       if (asked === null) return Promise.resolve(null);
       return count(now, image, channel, objects, asked.edges).then(asked.result);
     });
@@ -275,61 +287,61 @@ export async function createSession(
     run: async (options) => runner.run(options),
     setEdits: (edits, array) => {
       // Nothing to take back, or to be told at once: the very next run has it.
-      if (runner.edited === undefined && edits.length === 0) return Promise.resolve();
-      return editing((own) => own.set(edits, array));
+      if (runner.sessionEdits === undefined && edits.length === 0) return Promise.resolve();
+      return editing((own) => own.setEdits(edits, array));
     },
-    value: (key) => runner.edits.find(key),
-    compareWith: keeping("compare"),
-    stagesOf: keeping("stages"),
-    async preview(asked) {
-      if (runner.edited === undefined && asked === null) return [];
-      const keys = await editing((own) => own.preview(asked));
-      await runner.look();
+    value: (key) => runner.edits.findValue(key),
+    keepUnedited: keeping("keepUnedited"),
+    keepStages: keeping("keepStages"),
+    async previewEdits(asked) {
+      if (runner.sessionEdits === undefined && asked === null) return [];
+      const keys = await editing((own) => own.previewEdits(asked));
+      await runner.refreshDerived();
       return keys;
     },
     commit: () => runner.commit(),
-    saved: () => runner.saved(),
-    time: (most) => time(device, runner, most),
+    committedState: () => runner.committedState(),
+    measureRun: (most) => measureRun(device, runner, most),
     read: (key) => readValue(runner, key),
     sample: (key, bands) => sampleValue(runner, key, bands),
     draw,
-    settle,
-    get rangePace() {
+    prepareDraw: settle,
+    get rangeSmoothing() {
       return rangePace;
     },
-    set rangePace(pace) {
+    set rangeSmoothing(pace) {
       rangePace = pace;
     },
-    limits: async (key, channel) =>
-      whenDone(device, ready().ranges.read(runner.find(key), channel)),
-    get delivery() {
+    colorLimits: async (key, channel) =>
+      readWhenIdle(device, ready().ranges.read(runner.findValue(key), channel)),
+    get canvasTransfer() {
       return delivery;
     },
-    set delivery(way) {
+    set canvasTransfer(way) {
       delivery = way;
     },
-    profile: (...given) => profile(runner, ...given),
+    profile: (...given) => profileLayers(runner, ...given),
     async statistics(key, image = 0) {
-      const value = runner.find(key);
+      const value = runner.findValue(key);
       const [sequence, channels] = await reduced(value, image);
       return {
         sequence,
         image,
-        layer: summary(channels),
-        channels: channels.map(channelSummary),
+        layer: summarizeChannels(channels),
+        channels: channels.map(summarizeChannel),
       };
     },
-    largest: async (...given) => picking()?.largest(...given),
-    likeliest: async (...given) => picking()?.likeliest(...given),
+    topk: async (...given) => picking()?.topk(...given),
+    argmax: async (...given) => picking()?.argmax(...given),
     histogram: (key, bins, image = 0, channel) =>
       counted(key, image, channel, ({ low, high, ...rest }) => {
         if (low > high) return null;
-        const edges = low < high ? edgesOf(low, high, bins) : new Float32Array();
-        return { edges, result: (from) => histogram({ low, high, ...rest }, from, bins) };
+        const edges = low < high ? binEdges(low, high, bins) : new Float32Array();
+        return { edges, result: (from) => histogramFromCounts({ low, high, ...rest }, from, bins) };
       }),
-    async clipped(key, range, image = 0) {
+    async countClipped(key, range, image = 0) {
       const edges = clippingEdges(range);
-      const result = (span: Span) => (from: readonly number[]) => clippedBy(range, span, from);
+      const result = (span: Span) => (from: readonly number[]) => clippedCounts(range, span, from);
       const found = await counted(key, image, undefined, (span) => ({
         edges,
         result: result(span),
@@ -354,8 +366,11 @@ function checkJob({ image, channels }: DrawJob, { key, nchw }: Value): void {
 }
 
 /** Jobs in groups that show one image of each value: its ranges are kept for one. */
-function imagesApart(shown: readonly Shown[], place: (value: Value) => Place): Shown[][] {
-  const groups: { images: Map<Place, number>; shown: Shown[] }[] = [];
+function groupByImage(
+  shown: readonly DrawItem[],
+  place: (value: Value) => RangeTexel,
+): DrawItem[][] {
+  const groups: { images: Map<RangeTexel, number>; shown: DrawItem[] }[] = [];
   for (const one of shown) {
     const at = place(one.value);
     const { image } = one.job;

@@ -1,81 +1,81 @@
 // Submits the passes of a run, at once or in slices, and sees when the device has done them.
 
+import { isPageHidden, type PassDraw } from "../plan/run_slices.ts";
 import type { Progress } from "../plan/runtime.ts";
-import { type Draw, hidden } from "../plan/schedule.ts";
 import type { Pass } from "../plan/schema.ts";
-import type { Clock, Mark, Measured } from "./clock.ts";
-import type { PlanObjects } from "./objects.ts";
+import type { GpuClock, MeasuredTime, TimingMark } from "./gpu_clock.ts";
+import type { PlanObjects } from "./plan_objects.ts";
 
 /** Slices that are submitted and not finished. */
-const IN_FLIGHT = 2;
+const MAX_IN_FLIGHT = 2;
 
 /** Reads what somebody waits for, behind the passes. */
-export type Finish = (objects: PlanObjects) => void;
+export type ReadbackCallback = (objects: PlanObjects) => void;
 
 export interface Submission {
   readonly objects: PlanObjects;
-  readonly clock: Clock;
+  readonly clock: GpuClock;
   /** Waits for what it reads: where a run is waited for anyway, it is called in place of that. */
-  readonly finish: Finish | undefined;
+  readonly readBack: ReadbackCallback | undefined;
   onProgress(progress: Progress): void;
   /** Throws when waiting has become useless. */
   check(): void;
   /** Somebody waits for the result. */
   isUrgent(): boolean;
   /** All is submitted in its order: who reads or draws after this sees the new values. */
-  done(): void;
+  onSubmitted(): void;
 }
 
 /** Waits in place, for a run that is known to be short: no clock is better. */
-export function runAtOnce(
+export function submitAndWait(
   passes: readonly Pass[],
-  { objects, finish, done }: Submission,
-): Measured {
+  { objects, readBack, onSubmitted }: Submission,
+): MeasuredTime {
   const start = performance.now();
   for (const pass of passes) objects.draw(pass);
   const last = passes.at(-1);
-  if (finish !== undefined) finish(objects);
+  if (readBack !== undefined) readBack(objects);
   else if (last !== undefined) objects.read(last, 1, 1); // returns when all is done
-  done();
+  onSubmitted();
   return { ms: performance.now() - start, clock: "wall" };
 }
 
-export async function inSlices(
-  slices: readonly Draw[][],
+export async function submitSlices(
+  slices: readonly PassDraw[][],
   submission: Submission,
-): Promise<Measured> {
-  const { objects, clock, finish, check } = submission;
+): Promise<MeasuredTime> {
+  const { objects, clock, readBack, check } = submission;
   const single = slices.length === 1;
-  const marks: Mark[] = [];
+  const marks: TimingMark[] = [];
   let passed = 0;
-  const pass = async (mark: Mark | undefined) => {
+  const pass = async (mark: TimingMark | undefined) => {
     // A single slice takes less than a frame or three: timers see its end sooner.
-    if (mark !== undefined) await clock.passed(mark, () => single || submission.isUrgent(), check);
+    if (mark !== undefined) await clock.waitFor(mark, () => single || submission.isUrgent(), check);
     passed += 1;
     submission.onProgress({ stage: "run", done: passed, total: slices.length });
   };
   try {
     for (const slice of slices) {
       // A hidden page has nothing to keep fluent, and its timers are slow.
-      while (marks.length - passed >= IN_FLIGHT && !hidden()) await pass(marks[passed]);
+      while (marks.length - passed >= MAX_IN_FLIGHT && !isPageHidden()) await pass(marks[passed]);
       check(); // what was waited for may have ended in the same moment as the session
       clock.begin();
-      for (const { step, band } of slice) objects.draw(step, band);
+      for (const { pass: step, band } of slice) objects.draw(step, band);
       marks.push(clock.end());
     }
-    if (single) submission.done();
-    else if (finish !== undefined) {
+    if (single) submission.onSubmitted();
+    else if (readBack !== undefined) {
       // What is still in flight is short, and the read that somebody waits for is its end: no fence is as quick.
       check();
-      submission.done();
-      finish(objects);
-      while (passed < marks.length) clock.drop(marks[passed++]);
+      submission.onSubmitted();
+      readBack(objects);
+      while (passed < marks.length) clock.discard(marks[passed++]);
     }
     while (passed < marks.length) await pass(marks[passed]);
   } finally {
-    for (const mark of marks.slice(passed)) clock.drop(mark); // of a run that nobody waits for
+    for (const mark of marks.slice(passed)) clock.discard(mark); // of a run that nobody waits for
   }
   const end = performance.now();
-  if (!single && finish === undefined) submission.done();
-  return clock.total(marks, end, check);
+  if (!single && readBack === undefined) submission.onSubmitted();
+  return clock.elapsed(marks, end, check);
 }

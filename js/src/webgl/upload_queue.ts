@@ -1,38 +1,38 @@
 // Inputs and weights as last written, kept on the CPU so that a lost context costs nothing.
 
 import { elements } from "../plan/constraints.ts";
-import { listed, noPictures } from "../plan/error_text.ts";
-import { needed } from "../plan/required_inputs.ts";
+import { formatList, noPictureInputError } from "../plan/error_text.ts";
+import { requiredInputs } from "../plan/required_inputs.ts";
+import type { PassDraw } from "../plan/run_slices.ts";
 import { type Patch, PlanError } from "../plan/runtime.ts";
-import type { Draw } from "../plan/schedule.ts";
 import type { Input, PlanHeader, Weight } from "../plan/schema.ts";
-import type { Feed, Feeding } from "./input_feed.ts";
-import type { PlanObjects, Weights } from "./objects.ts";
+import type { InputPicture, PictureUploader } from "./picture_upload.ts";
+import type { PlanObjects, WeightSource } from "./plan_objects.ts";
 
-interface Written {
+interface QueuedInput {
   /** Padded with zeros to the staging texture. */
   readonly data: Float32Array;
-  written: boolean;
-  dirty: boolean;
+  hasData: boolean;
+  isDirty: boolean;
   /** Taken instead of `data` by the run that finds it fresh. */
-  fed?: Feed | undefined;
-  fresh: boolean;
+  picture?: InputPicture | undefined;
+  hasNewPicture: boolean;
 }
 
-interface Replaced {
+interface QueuedWeight {
   readonly data: Float32Array;
   readonly hash: string;
 }
 
-export class Pending implements Weights {
+export class UploadQueue implements WeightSource {
   /** Counts writes. */
   version = 0;
   private readonly plan: PlanHeader;
-  private readonly weight: (hash: string) => Float32Array;
-  private readonly inputs: readonly Written[];
+  private readonly loadWeight: (hash: string) => Float32Array;
+  private readonly inputs: readonly QueuedInput[];
   /** New in their staging textures, and in no others yet. */
-  private readonly unspread = new Set<Input>();
-  private readonly weights = new Map<number, Replaced>();
+  private readonly stagedInputs = new Set<Input>();
+  private readonly weights = new Map<number, QueuedWeight>();
   private readonly dirtyWeights = new Set<number>();
   /** On top of those, in their order. */
   private readonly patches = new Map<number, Patch[]>();
@@ -40,17 +40,17 @@ export class Pending implements Weights {
 
   constructor(plan: PlanHeader, weight: (hash: string) => Float32Array) {
     this.plan = plan;
-    this.weight = weight;
+    this.loadWeight = weight;
     this.inputs = plan.inputs.map(({ staging }) => ({
       data: new Float32Array(this.size(staging)),
-      written: false,
-      dirty: false,
-      fresh: false,
+      hasData: false,
+      isDirty: false,
+      hasNewPicture: false,
     }));
   }
 
   write(key: string, data: Float32Array): void {
-    const [input, place] = this.find(key);
+    const [input, place] = this.findInput(key);
     const count = elements(input.shape);
     if (data.length !== count) {
       throw new PlanError(
@@ -58,24 +58,24 @@ export class Pending implements Weights {
       );
     }
     place.data.set(data);
-    place.written = true;
-    place.dirty = true;
-    place.fed = undefined;
-    place.fresh = false;
+    place.hasData = true;
+    place.isDirty = true;
+    place.picture = undefined;
+    place.hasNewPicture = false;
     this.version += 1;
   }
 
-  feed(key: string, fed: Feed): void {
-    const [{ fit }, place] = this.find(key);
-    if (fit === "") throw noPictures(key);
-    place.fed = fed;
-    place.fresh = true;
+  feed(key: string, fed: InputPicture): void {
+    const [{ fit }, place] = this.findInput(key);
+    if (fit === "") throw noPictureInputError(key);
+    place.picture = fed;
+    place.hasNewPicture = true;
     this.version += 1;
   }
 
   /** Some picture is to be taken by the next run. */
-  get isFed(): boolean {
-    return this.inputs.some(({ fresh }) => fresh);
+  get hasNewPicture(): boolean {
+    return this.inputs.some(({ hasNewPicture }) => hasNewPicture);
   }
 
   setWeight(texture: number, data: Float32Array, hash = ""): void {
@@ -112,22 +112,22 @@ export class Pending implements Weights {
   }
 
   /** The rows of the Plan's weight number `index`, as last written. */
-  data(index: number): Float32Array {
-    const { texture, hash } = this.recordOf(index);
-    return this.patched(texture, this.weights.get(texture)?.data ?? this.weight(hash));
+  weightData(index: number): Float32Array {
+    const { texture, hash } = this.weightRecord(index);
+    return this.applyPatches(texture, this.weights.get(texture)?.data ?? this.loadWeight(hash));
   }
 
   /** What is known of those rows: their hash, or "". */
-  hash(index: number): string {
-    const { texture, hash } = this.recordOf(index);
+  weightHash(index: number): string {
+    const { texture, hash } = this.weightRecord(index);
     return this.patches.has(texture) ? "" : (this.weights.get(texture) ?? { hash }).hash;
   }
 
   /** Keys of the inputs that nobody has written yet, and that no weight fills. */
-  get missing(): string[] {
-    const has = (place: Written | undefined) => place?.written || place?.fed !== undefined;
+  get missingInputs(): string[] {
+    const has = (place: QueuedInput | undefined) => place?.hasData || place?.picture !== undefined;
     const written = this.plan.inputs.filter((_, k) => has(this.inputs[k]));
-    return needed(this.plan)
+    return requiredInputs(this.plan)
       .filter((input) => !written.includes(input))
       .map((input) => input.key);
   }
@@ -136,64 +136,64 @@ export class Pending implements Weights {
   flushWeights(objects: PlanObjects): void {
     for (const texture of this.dirtyWeights) {
       const replaced = this.weights.get(texture);
-      if (replaced !== undefined) objects.replace(texture, replaced.data, replaced.hash);
+      if (replaced !== undefined) objects.replaceWeight(texture, replaced.data, replaced.hash);
     }
     this.dirtyWeights.clear();
     for (const patch of this.dirtyPatches) {
       const index = this.plan.weights.findIndex(({ texture }) => texture === patch.texture);
-      objects.patch(patch, () => this.data(index));
+      objects.patchWeight(patch, () => this.weightData(index));
     }
     this.dirtyPatches.clear();
   }
 
   /** Uploads what has changed; returns the passes that spread new inputs. `feeding` is there where one is fed. */
-  flush(objects: PlanObjects, feeding?: Feeding): Draw["step"][] {
+  flush(objects: PlanObjects, feeding?: PictureUploader): PassDraw["pass"][] {
     this.flushWeights(objects);
     for (const [k, input] of this.plan.inputs.entries()) {
       const place = this.inputs[k];
       if (place === undefined) continue;
-      const { fed } = place;
-      if (fed === undefined) feeding?.forget(input.key);
-      else if (place.fresh && feeding !== undefined) {
-        place.fresh = false;
-        place.fed = undefined; // what cannot be taken is not tried again
-        if (feeding.take(input, fed, objects.surface(input.staging))) {
-          place.dirty = false;
-          this.unspread.add(input);
+      const { picture } = place;
+      if (picture === undefined) feeding?.freeInput(input.key);
+      else if (place.hasNewPicture && feeding !== undefined) {
+        place.hasNewPicture = false;
+        place.picture = undefined; // what cannot be taken is not tried again
+        if (feeding.drawPicture(input, picture, objects.stagingTarget(input.staging))) {
+          place.isDirty = false;
+          this.stagedInputs.add(input);
         }
-        place.fed = fed;
+        place.picture = picture;
       }
-      if (!place.dirty) continue;
+      if (!place.isDirty) continue;
       objects.write(input.staging, place.data);
-      place.dirty = false;
-      this.unspread.add(input);
+      place.isDirty = false;
+      this.stagedInputs.add(input);
     }
-    const steps = Array.from(this.unspread, ({ step }) => step);
-    this.unspread.clear();
+    const steps = Array.from(this.stagedInputs, ({ step }) => step);
+    this.stagedInputs.clear();
     return steps;
   }
 
   /** Everything is to be written again, into new objects with these weights. */
-  restart(): void {
+  markAllDirty(): void {
     this.dirtyWeights.clear();
     this.dirtyPatches.clear();
     for (const place of this.inputs) {
-      place.dirty = place.written;
-      place.fresh = place.fed !== undefined;
+      place.isDirty = place.hasData;
+      place.hasNewPicture = place.picture !== undefined;
     }
   }
 
-  private find(key: string): [Input, Written] {
+  private findInput(key: string): [Input, QueuedInput] {
     const index = this.plan.inputs.findIndex((input) => input.key === key);
     const input = this.plan.inputs[index];
     const place = this.inputs[index];
     if (input !== undefined && place !== undefined) return [input, place];
-    const keys = listed(this.plan.inputs.map((one) => one.key));
+    const keys = formatList(this.plan.inputs.map((one) => one.key));
     throw new PlanError(`no input ${JSON.stringify(key)}; this network has ${keys}`);
   }
 
   /** A copy of the rows with the texture's patches, or the rows themselves where there are none. */
-  private patched(texture: number, rows: Float32Array): Float32Array {
+  private applyPatches(texture: number, rows: Float32Array): Float32Array {
     const patches = this.patches.get(texture);
     const { width: across = 0, height: down = 0 } = this.plan.textures[texture] ?? {};
     if (patches === undefined) return rows;
@@ -207,7 +207,7 @@ export class Pending implements Weights {
     return copy;
   }
 
-  private recordOf(index: number): Weight {
+  private weightRecord(index: number): Weight {
     const weight = this.plan.weights[index];
     if (weight === undefined) throw new PlanError(`the Plan has no weight ${index}`);
     return weight;

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from nbglcnn import __version__
-from nbglcnn.cli.words import Refused, note, refusal
+from nbglcnn.cli.console import CommandError, error_text, print_note
 from nbglcnn.errors import NbglcnnError
 
 COMMANDS = ("check", "summary", "run", "verify", "compile", "html", "serve", "bench")
-INTERRUPTED = 130  # as a shell has it: 128 and the number of SIGINT
+EXIT_INTERRUPTED = 130  # as a shell has it: 128 and the number of SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,24 +22,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # a terminal may lack the × of shapes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    given = parser().parse_args(arguments)
+    given = build_parser().parse_args(arguments)
     try:
         status = int(given.command(given))
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:  # what reads our output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        note(str(error))  # with what it is about, which args[0] lacks
-    except (NbglcnnError, KeyError, Refused) as error:
-        note(refusal(error))
+        print_note(str(error))  # with what it is about, which args[0] lacks
+    except (NbglcnnError, KeyError, CommandError) as error:
+        print_note(error_text(error))
     return 1
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """All commands with their options."""
     made = argparse.ArgumentParser(
         prog="nbglcnn",
@@ -52,11 +52,11 @@ def parser() -> argparse.ArgumentParser:
         command = import_module(f"nbglcnn.cli.{name}")
         own = commands.add_parser(
             name,
-            help=command.DOES,
-            description=f"{command.DOES[0].upper()}{command.DOES[1:]}.",
+            help=command.HELP,
+            description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
             epilog=command.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add(own)
+        command.add_arguments(own)
         own.set_defaults(command=command.run)
     return made

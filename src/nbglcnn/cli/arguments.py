@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import Any
 
-SETTINGS = ("size", "resize", "fit", "mean", "std", "range", "channels", "layout")
+PREPROCESS_NAMES = ("size", "resize", "fit", "mean", "std", "range", "channels", "layout")
 PRECISIONS = ("float32", "float16")
 
 
@@ -20,7 +20,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shape",
-        type=shape,
+        type=parse_shape,
         action="append",
         default=[],
         metavar="1x3x224x224",
@@ -33,7 +33,7 @@ def add_preprocess(parser: argparse.ArgumentParser) -> None:
     """What becomes of a picture before the model."""
     parser.add_argument(
         "--preprocess",
-        type=setting,
+        type=parse_preprocess,
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
@@ -79,7 +79,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def shape(text: str) -> tuple[int, ...]:
+def parse_shape(text: str) -> tuple[int, ...]:
     """The sizes of "1x3x224x224"; of "scalar" none."""
     if text == "scalar":
         return ()
@@ -90,12 +90,12 @@ def shape(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("x"))
 
 
-def setting(text: str) -> tuple[str, Any]:
+def parse_preprocess(text: str) -> tuple[str, Any]:
     """A name of Preprocess and its value: ("mean", (0.485, 0.456, 0.406))."""
     name, equals, value = text.partition("=")
-    if name not in SETTINGS or not equals:
+    if name not in PREPROCESS_NAMES or not equals:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: write NAME=VALUE, with one of the names {', '.join(SETTINGS)}"
+            f"{text!r}: write NAME=VALUE, with one of the names {', '.join(PREPROCESS_NAMES)}"
         )
     if name in ("fit", "channels", "layout"):
         return name, value
@@ -111,7 +111,7 @@ def setting(text: str) -> tuple[str, Any]:
     return name, numbers
 
 
-def at_least_one(text: str) -> int:
+def parse_count(text: str) -> int:
     """A count."""
     if not re.fullmatch(r"[1-9]\d{0,6}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no count from 1 on")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from nbglcnn.cli import arguments
 
 if TYPE_CHECKING:
-    from nbglcnn.cli.models import Model
+    from nbglcnn.cli.models import ModelArgument
     from nbglcnn.graph import Array
     from nbglcnn.runtime.session import Session
 
-DOES = "measure the milliseconds of a run on this machine's OpenGL"
+HELP = "measure the milliseconds of a run on this machine's OpenGL"
 EXAMPLES = """examples:
   nbglcnn bench model.onnx
   nbglcnn bench net.py:make_model --shape 1x3x224x224 --runs 50 --json
@@ -23,17 +23,17 @@ EXAMPLES = """examples:
 A run uploads the inputs, computes, and reads the outputs. "fused" keeps the outputs alone,
 "kept" every layer's values, as the Viewer does. ONNX Runtime, or for a torch module PyTorch,
 runs on the processor with all of its threads."""
-WARM_UP = 3
-LONG_S = 30.0  # after which no further round is begun
+WARM_UP_RUNS = 3
+TIME_LIMIT_S = 30.0  # after which no further round is begun
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
     parser.add_argument(
-        "--runs", type=arguments.at_least_one, default=20, metavar="N", help="of each; default: 20"
+        "--runs", type=arguments.parse_count, default=20, metavar="N", help="of each; default: 20"
     )
     arguments.add_precision(parser)
     arguments.add_json(parser)
@@ -41,39 +41,41 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the medians."""
-    from nbglcnn.cli import inputs, models, words
-    from nbglcnn.load import Prepared, behind, load
+    from nbglcnn.cli import console, inputs, models
+    from nbglcnn.load import PreprocessedModel, load, strip_preprocess
     from nbglcnn.lowering.lower import lower
     from nbglcnn.runtime.session import Session
     from nbglcnn.tables import table
 
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
-    x = inputs.pieces(model, x)[0]
-    with words.working("compiling"):
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    x = inputs.split_batches(model, x)[0]
+    with console.show_progress("compiling"):
         graph, arrays = load(model.source, x)
         fused, kept = (
             lower(graph, observe=observe, precision=given.precision)
             for observe in ("outputs", "all")
         )
-    own = behind(graph)  # the other engine runs the model alone, on what comes out in front of it
-    prepared = model.source if isinstance(model.source, Prepared) else None
-    taken = arrays if prepared is None else prepared.pictured(x).arrays
+    own = strip_preprocess(
+        graph
+    )  # the other engine runs the model alone, on what comes out in front of it
+    prepared = model.source if isinstance(model.source, PreprocessedModel) else None
+    taken = arrays if prepared is None else prepared.raw_inputs(x).preprocessed
     count = len(own.inputs) - len(graph.noise)  # the framework draws the rest itself
-    other, engine, missing = _other(model, own.inputs[:count], taken[:count])
+    other, engine, missing = _reference_engine(model, own.inputs[:count], taken[:count])
     if missing:
-        words.note(missing)
+        console.print_note(missing)
     with Session(fused) as one, Session(kept) as two:
         works: dict[str, Callable[[], object]] = {
-            "fused": lambda: _run(one, arrays),
-            "kept": lambda: _run(two, arrays),
+            "fused": lambda: _run_session(one, arrays),
+            "kept": lambda: _run_session(two, arrays),
         }
         if other is not None:
             works["other"] = other
-        ms = medians(works, given.runs)
+        ms = measure_medians(works, given.runs)
         renderer = one.renderer
     if given.json:
-        words.print_json(
+        console.print_json(
             {
                 "renderer": renderer,
                 "precision": fused.precision,
@@ -95,39 +97,39 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def medians(works: Mapping[str, Callable[[], object]], runs: int) -> dict[str, float]:
+def measure_medians(works: Mapping[str, Callable[[], object]], runs: int) -> dict[str, float]:
     """The median milliseconds of each, in turns, so that what else the machine does hits all."""
     from tqdm import tqdm
 
     calls: dict[str, list[float]] = {name: [] for name in works}
     begun = time.perf_counter()
-    for turn in tqdm(range(WARM_UP + runs), unit="run", leave=False, delay=1, disable=None):
+    for turn in tqdm(range(WARM_UP_RUNS + runs), unit="run", leave=False, delay=1, disable=None):
         for name, work in works.items():
             start = time.perf_counter()
             work()
             calls[name].append((time.perf_counter() - start) * 1000)
-        if turn >= WARM_UP and time.perf_counter() - begun > LONG_S:
+        if turn >= WARM_UP_RUNS and time.perf_counter() - begun > TIME_LIMIT_S:
             break
-    return {name: statistics.median(ms[WARM_UP:]) for name, ms in calls.items()}
+    return {name: statistics.median(ms[WARM_UP_RUNS:]) for name, ms in calls.items()}
 
 
-def _run(session: Session, arrays: tuple[Array, ...]) -> None:
+def _run_session(session: Session, arrays: tuple[Array, ...]) -> None:
     for record, array in zip(session.plan.inputs, arrays, strict=True):
         session.write(record.key, array)
     session.run(read=session.plan.header.outputs)
 
 
-def _other(
-    model: Model, names: tuple[str, ...], arrays: tuple[Array, ...]
+def _reference_engine(
+    model: ModelArgument, names: tuple[str, ...], arrays: tuple[Array, ...]
 ) -> tuple[Callable[[], object] | None, str, str]:
     """A run by the model's own framework, that one's name, and what is said where it isn't there.
 
     `names` are the Graph's inputs.
     """
-    from nbglcnn.reference import engine
+    from nbglcnn.reference import engine_name
 
     if model.is_python:
-        return _by_torch(model.bare, arrays), engine(model.bare), ""
+        return _torch_run(model.unwrapped, arrays), engine_name(model.unwrapped), ""
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
@@ -136,17 +138,17 @@ def _other(
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(
-            model.bare, options, providers=["CPUExecutionProvider"]
+            model.unwrapped, options, providers=["CPUExecutionProvider"]
         )
         given = dict(zip(names, arrays, strict=True))
         session.run(None, given)
     except Exception as error:  # an operator set that is newer than the runtime's, or a type
         words = str(error).strip().splitlines()[0]
         return None, "", f"ONNX Runtime cannot run this model, so it is not measured: {words}"
-    return lambda: session.run(None, given), engine(model.bare), ""
+    return lambda: session.run(None, given), engine_name(model.unwrapped), ""
 
 
-def _by_torch(module: Any, arrays: tuple[Array, ...]) -> Callable[[], object]:
+def _torch_run(module: Any, arrays: tuple[Array, ...]) -> Callable[[], object]:
     import torch
 
     tensors = [torch.from_numpy(array.copy()) for array in arrays]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from nbglcnn.cli import arguments
 
-DOES = "say of each layer whether it can run"
+HELP = "say of each layer whether it can run"
 EXAMPLES = """examples:
   nbglcnn check model.onnx
   nbglcnn check model.onnx --shape 1x3x224x224 --json
@@ -16,7 +16,7 @@ EXAMPLES = """examples:
 The exit status is 1 where a layer cannot run."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
@@ -27,15 +27,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print a row for each layer."""
     from nbglcnn.api import check
-    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.cli import console, inputs, models
 
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
-    with words.working("checking"):
-        report = check(model.source, inputs.at_once(model, x))
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    with console.show_progress("checking"):
+        report = check(model.source, inputs.compile_batch(model, x))
     if given.json:
         rows = [asdict(row) for row in report.rows]
-        words.print_json({"ok": report.ok, "summary": report.summary, "layers": rows})
+        console.print_json({"ok": report.ok, "summary": report.summary, "layers": rows})
     else:
         print(report)
     return 0 if report.ok else 1

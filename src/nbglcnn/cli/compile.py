@@ -7,14 +7,14 @@ from pathlib import Path
 
 from nbglcnn.cli import arguments
 
-DOES = "write a Plan that any page runs"
+HELP = "write a Plan that any page runs"
 EXAMPLES = """examples:
   nbglcnn compile model.onnx
   nbglcnn compile model.onnx -o small.plan --precision float16
   nbglcnn compile net.py:make_model --shape 1x3x224x224 --observe encoder.0,encoder.2"""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
@@ -34,17 +34,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Write the Plan and say what is in it."""
     from nbglcnn.api import compile
-    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.cli import console, inputs, models
 
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
     observe = given.observe if given.observe in ("all", "outputs") else given.observe.split(",")
-    with words.working("compiling"):
+    with console.show_progress("compiling"):
         plan = compile(
-            model.source, inputs.at_once(model, x), observe=observe, precision=given.precision
+            model.source, inputs.compile_batch(model, x), observe=observe, precision=given.precision
         )
-    output = given.output or model.beside(".plan")
-    with words.writing(output):
+    output = given.output or model.output_path(".plan")
+    with console.write_errors(output):
         plan.save(output)
     print(f"{output}: {plan!r}, {Path(output).stat().st_size:,} bytes")
     return 0

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from nbglcnn.cli import arguments
 
-DOES = "write a page that shows the network live, without Python and without a server"
+HELP = "write a page that shows the network live, without Python and without a server"
 EXAMPLES = """examples:
   nbglcnn html model.onnx
   nbglcnn html model.onnx -o lesson.html --input cat.jpg dog.jpg --title "What a CNN sees"
   nbglcnn html net.py:make_model --shape 1x3x224x224 --text lesson.md --precision float16"""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
@@ -31,14 +31,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the page and say how large it is."""
-    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.cli import console, inputs, models
     from nbglcnn.features.export.export import export_html
 
-    text = _text(given.text) if given.text else ""
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
-    output = given.output or model.beside(".html")
-    with words.working("making the page"), words.writing(output):
+    text = _read_text(given.text) if given.text else ""
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    output = given.output or model.output_path(".html")
+    with console.show_progress("making the page"), console.write_errors(output):
         export_html(
             model.source, x, output, title=given.title, text=text, precision=given.precision
         )
@@ -46,10 +46,10 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _text(file: str) -> str:
-    from nbglcnn.cli.words import Refused
+def _read_text(file: str) -> str:
+    from nbglcnn.cli.console import CommandError
 
     try:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise Refused(f"{file} is no text in UTF-8") from None
+        raise CommandError(f"{file} is no text in UTF-8") from None

@@ -12,15 +12,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from nbglcnn.cli.words import Refused
-from nbglcnn.errors import nearest
+from nbglcnn.cli.console import CommandError
+from nbglcnn.errors import suggest_names
 
 if TYPE_CHECKING:
     from nbglcnn import load
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelArgument:
     """What the functions of nbglcnn take as a model, and what people call it."""
 
     source: load.Model
@@ -28,17 +28,17 @@ class Model:
     is_python: bool = False
 
     @property
-    def bare(self) -> Any:
+    def unwrapped(self) -> Any:
         """The module, or the file's path, without what comes before it."""
         return self.source.source
 
-    def beside(self, suffix: str) -> str:
+    def output_path(self, suffix: str) -> str:
         """A file's name for what is made of it: beside an ONNX file, or else in this folder."""
-        place = Path(f"{self.name}.py" if self.is_python else self.bare)
+        place = Path(f"{self.name}.py" if self.is_python else self.unwrapped)
         return str(place.with_suffix(suffix))
 
 
-def find(text: str, settings: Sequence[tuple[str, Any]] = ()) -> Model:
+def find_model(text: str, settings: Sequence[tuple[str, Any]] = ()) -> ModelArgument:
     """The model that MODEL names, behind a Preprocess of these `settings` if there are any.
 
     Raises:
@@ -47,52 +47,54 @@ def find(text: str, settings: Sequence[tuple[str, Any]] = ()) -> Model:
     from nbglcnn.inputs.preprocess import Preprocess
     from nbglcnn.load import model_of
 
-    given, name, is_python = _found(text)
+    given, name, is_python = _resolve(text)
     preprocess = Preprocess(**dict(settings)) if settings else None
-    return Model(model_of(given, preprocess), name, is_python)
+    return ModelArgument(model_of(given, preprocess), name, is_python)
 
 
-def _found(text: str) -> tuple[Any, str, bool]:
+def _resolve(text: str) -> tuple[Any, str, bool]:
     """A module or a path, what people call it, and whether a Python file has it."""
     file, _, name = text.rpartition(":")
     if file.endswith(".py"):
-        return _made(Path(file).resolve(), name), name, True
+        return _make_module(Path(file).resolve(), name), name, True
     if text.endswith(".py"):
         path = Path(text).resolve()
-        some = _names(_imported(path))
+        some = _model_names(_import_file(path))
         has = f"; {path.name} has {', '.join(some[:8])}" if some else ""
-        raise Refused(
+        raise CommandError(
             f"say what in {path.name} makes the model: {text}:NAME, a torch.nn.Module or a "
             f"function that makes one{has}"
         )
     return text, Path(text).stem, False
 
 
-def _made(path: Path, name: str) -> Any:
+def _make_module(path: Path, name: str) -> Any:
     from nbglcnn.load import is_module
 
-    module = _imported(path)
+    module = _import_file(path)
     if name not in vars(module):
-        near = nearest(name, _names(module))
-        has = "" if near else f"; it has {', '.join(_names(module)[:8]) or 'none of its own'}"
-        raise Refused(f"{path.name} has no {name!r}{near}{has}")
+        near = suggest_names(name, _model_names(module))
+        has = "" if near else f"; it has {', '.join(_model_names(module)[:8]) or 'none of its own'}"
+        raise CommandError(f"{path.name} has no {name!r}{near}{has}")
     found = vars(module)[name]
     if is_module(found):
         return found.eval()
     if not callable(found):
-        raise Refused(
+        raise CommandError(
             f"{name!r} in {path.name} is of type {type(found).__name__}; a torch.nn.Module, or a "
             "function that makes one, is needed"
         )
-    made = _of_theirs(path, f"{name}()", found)
+    made = _run_user_code(path, f"{name}()", found)
     if not is_module(made):
-        raise Refused(f"{name}() in {path.name} gave a {type(made).__name__}, no torch.nn.Module")
+        raise CommandError(
+            f"{name}() in {path.name} gave a {type(made).__name__}, no torch.nn.Module"
+        )
     return made.eval()
 
 
-def _imported(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise Refused(f"there is no file {path}")
+        raise CommandError(f"there is no file {path}")
     # Under a name that no other module has: a file may be called like a package that it imports.
     spec = importlib.util.spec_from_file_location(f"nbglcnn_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None
@@ -100,11 +102,11 @@ def _imported(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.parent))  # as where Python runs the file itself
     loader = spec.loader
-    _of_theirs(path, "importing it", lambda: loader.exec_module(module))
+    _run_user_code(path, "importing it", lambda: loader.exec_module(module))
     return module
 
 
-def _of_theirs(path: Path, doing: str, work: Any) -> Any:
+def _run_user_code(path: Path, doing: str, work: Any) -> Any:
     """What their code gives; Refused with its line where it fails. It prints beside our result."""
     try:
         with redirect_stdout(sys.stderr):
@@ -118,10 +120,12 @@ def _of_theirs(path: Path, doing: str, work: Any) -> Any:
         lines = [error.lineno] if isinstance(error, SyntaxError) else at[-1:]
         where = f", line {lines[0]}" if lines else ""
         words = error.msg if isinstance(error, SyntaxError) else error
-        raise Refused(f"{path.name}{where}: {doing}: {type(error).__name__}: {words}") from None
+        raise CommandError(
+            f"{path.name}{where}: {doing}: {type(error).__name__}: {words}"
+        ) from None
 
 
-def _names(module: ModuleType) -> list[str]:
+def _model_names(module: ModuleType) -> list[str]:
     """What of a file's own could be meant: functions, classes and modules that it defines."""
     from nbglcnn.load import is_module
 

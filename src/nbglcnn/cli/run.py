@@ -14,7 +14,7 @@ from nbglcnn.cli import arguments
 if TYPE_CHECKING:
     from nbglcnn.graph import Array
 
-DOES = "run pictures, and print or keep the values of layers"
+HELP = "run pictures, and print or keep the values of layers"
 EXAMPLES = """examples:
   nbglcnn run model.onnx cat.jpg --resize
   nbglcnn run model.onnx cat.jpg dog.jpg --layer conv1 --layer layer2.0 --out values.npz
@@ -24,7 +24,7 @@ Several pictures are a batch, of any size. `nbglcnn summary MODEL` has the layer
 STATISTICS = ("min", "max", "mean", "std")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
@@ -38,13 +38,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--out",
-        type=_out,
+        type=_parse_output,
         metavar="FILE",
         help=".npz: an array for each layer by its name; .png: a sheet of the layers' maps",
     )
     parser.add_argument(
         "--range",
-        type=_range,
+        type=_parse_range,
         metavar="LOW,HIGH",
         help="black and white of pictures in that sheet: two numbers, or `own` for the least and "
         "greatest of each. Default: what the network says, else 0,1",
@@ -56,16 +56,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Run the pictures; print each layer's statistics, write what was asked for."""
     from nbglcnn.api import compile
-    from nbglcnn.cli import inputs, maps, models, words
+    from nbglcnn.cli import console, inputs, map_sheet, models
     from nbglcnn.runtime.session import Session
     from nbglcnn.tables import table
 
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
-    with words.working("compiling"):
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    with console.show_progress("compiling"):
         plan = compile(
             model.source,
-            inputs.at_once(model, x),
+            inputs.compile_batch(model, x),
             observe=list(dict.fromkeys(given.layer)) or "outputs",
             precision=given.precision,
         )
@@ -76,23 +76,23 @@ def run(given: argparse.Namespace) -> int:
     values = {key: found[key] for key in keys}
     if given.out is not None:
         png = given.out.suffix.lower() == ".png"
-        with words.writing(given.out):
-            sheet = maps.sheet(plan, values, given.range) if png else archive(values)
+        with console.write_errors(given.out):
+            sheet = map_sheet.draw_sheet(plan, values, given.range) if png else npz_bytes(values)
             given.out.write_bytes(sheet)
     rows = {key: statistics(array) for key, array in values.items()}
     if given.json:
         out = None if given.out is None else str(given.out)
-        words.print_json({"renderer": renderer, "out": out, "layers": rows})
+        console.print_json({"renderer": renderer, "out": out, "layers": rows})
         return 0
     titles = ("layer", "shape", *STATISTICS, "not finite")
-    print(table(titles, [_cells(key, row) for key, row in rows.items()], numbers=range(2, 7)))
+    print(table(titles, [_table_row(key, row) for key, row in rows.items()], numbers=range(2, 7)))
     if given.out is not None:
         layers = "1 layer" if len(values) == 1 else f"{len(values)} layers"
         print(f"{given.out}: {layers}, computed on {renderer}")
     return 0
 
 
-def _range(text: str) -> Any:
+def _parse_range(text: str) -> Any:
     """What `--range` says, as `color_range` has it."""
     if text == "own":
         return "layer"
@@ -124,7 +124,7 @@ def statistics(array: Array) -> dict[str, Any]:
     }
 
 
-def archive(values: Mapping[str, Array]) -> bytes:
+def npz_bytes(values: Mapping[str, Array]) -> bytes:
     """What numpy.load reads as arrays by name; numpy.savez itself takes no array called "file"."""
     import numpy as np
 
@@ -136,14 +136,14 @@ def archive(values: Mapping[str, Array]) -> bytes:
     return data.getvalue()
 
 
-def _cells(key: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _table_row(key: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     shape = "×".join(map(str, row["shape"])) or "scalar"
     numbers = ("" if row[name] is None else f"{row[name]:.4g}" for name in STATISTICS)
     wrong = [f"{row[name]:,} {name}" for name in ("nan", "inf") if row[name]]
     return key, shape, *numbers, ", ".join(wrong)
 
 
-def _out(text: str) -> Path:
+def _parse_output(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in (".png", ".npz"):
         raise argparse.ArgumentTypeError(f"{text!r} ends neither with .png nor with .npz")

@@ -7,7 +7,7 @@ import re
 
 from nbglcnn.cli import arguments
 
-DOES = "show the network in this machine's browser, until Ctrl-C"
+HELP = "show the network in this machine's browser, until Ctrl-C"
 EXAMPLES = """examples:
   nbglcnn serve model.onnx
   nbglcnn serve model.onnx --input cat.jpg --port 8123 --no-browser
@@ -15,13 +15,13 @@ EXAMPLES = """examples:
 Only this machine reaches it (127.0.0.1), by an address that cannot be guessed."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
     parser.add_argument(
-        "--port", type=_port, default=0, metavar="N", help="default: one that is free"
+        "--port", type=_parse_port, default=0, metavar="N", help="default: one that is free"
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address alone")
     parser.add_argument("--title", help="the page's title and heading; default: the model's name")
@@ -30,20 +30,20 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Serve until somebody types Ctrl-C."""
-    from nbglcnn.cli import inputs, models, words
-    from nbglcnn.cli.server import PageServer, show
-    from nbglcnn.features.export.export import page
+    from nbglcnn.cli import console, inputs, models
+    from nbglcnn.cli.page_server import PageServer, open_browser
+    from nbglcnn.features.export.export import build_page
     from nbglcnn.widget.network import Network
 
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
-    with words.working("making the page"):
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    with console.show_progress("making the page"):
         network = Network(model.source, x, observe="all", precision=given.precision)
-        content = page(network, title=given.title)
+        content = build_page(network, title=given.title)
     try:
         server = PageServer(content, given.port)
     except OSError as error:
-        raise words.Refused(
+        raise console.CommandError(
             f"port {given.port} of this machine cannot be had: {error.strerror or error}. Give "
             "another --port, or none"
         ) from None
@@ -51,14 +51,14 @@ def run(given: argparse.Namespace) -> int:
         with server:
             print(f"{server.url}\nCtrl-C ends it.", flush=True)
             if not given.no_browser:
-                show(server.url)
+                open_browser(server.url)
             server.serve_forever()
     except KeyboardInterrupt:
         print()
     return 0
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not re.fullmatch(r"\d{1,5}", text) or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to 65535")
     return int(text)

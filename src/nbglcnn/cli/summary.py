@@ -6,7 +6,7 @@ import argparse
 
 from nbglcnn.cli import arguments
 
-DOES = "print the table of layers: names, types, output shapes, parameters, MACs"
+HELP = "print the table of layers: names, types, output shapes, parameters, MACs"
 EXAMPLES = """examples:
   nbglcnn summary model.onnx
   nbglcnn summary net.py:make_model --shape 1x3x224x224
@@ -14,7 +14,7 @@ EXAMPLES = """examples:
 MACs are multiply–accumulate operations, for the whole batch."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
@@ -24,14 +24,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the layers and their sums."""
-    from nbglcnn.cli import inputs, models, words
+    from nbglcnn.cli import console, inputs, models
     from nbglcnn.lowering.lower import lower
-    from nbglcnn.python_fallback import load_mixed
+    from nbglcnn.python_fallback import load_with_fallback
 
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
-    with words.working("reading the model"):
-        graph, _ = load_mixed(model.source, inputs.at_once(model, x))
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    with console.show_progress("reading the model"):
+        graph, _ = load_with_fallback(model.source, inputs.compile_batch(model, x))
         plan = lower(graph, observe="outputs")
     layers = plan.layers
     parameters = sum(layer.parameters - layer.shared for layer in layers)
@@ -50,7 +50,7 @@ def run(given: argparse.Namespace) -> int:
             for layer in layers
         ]
         sums = {"parameters": parameters, "macs": macs}
-        words.print_json({"name": plan.header.name, **sums, "layers": rows})
+        console.print_json({"name": plan.header.name, **sums, "layers": rows})
     else:
         print(layers)
         print(f"{len(layers):,} layers, {parameters:,} parameters, {macs:,} MACs")

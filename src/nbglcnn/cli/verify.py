@@ -8,7 +8,7 @@ from typing import Any
 
 from nbglcnn.cli import arguments
 
-DOES = "compare every layer with ONNX Runtime, or with PyTorch"
+HELP = "compare every layer with ONNX Runtime, or with PyTorch"
 EXAMPLES = """examples:
   nbglcnn verify model.onnx
   nbglcnn verify model.onnx cat.jpg --resize
@@ -17,7 +17,7 @@ EXAMPLES = """examples:
 The exit status is 1 where a layer differs by more than rounding."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
@@ -31,27 +31,27 @@ def run(given: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from nbglcnn.api import compile, verify
-    from nbglcnn.cli import inputs, models, words
-    from nbglcnn.reference import engine
+    from nbglcnn.cli import console, inputs, models
+    from nbglcnn.reference import engine_name
     from nbglcnn.runtime.session import Session
 
-    model = models.find(given.model, given.preprocess)
-    x = inputs.example(model, given.images, given.shape, resize=given.resize)
-    parts = inputs.pieces(model, x)
-    if not model.is_python and not engine(model.source).startswith("ONNX Runtime"):
-        words.note(
-            f"ONNX Runtime is not installed (pip install onnxruntime); {engine(model.source)} "
+    model = models.find_model(given.model, given.preprocess)
+    x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
+    parts = inputs.split_batches(model, x)
+    if not model.is_python and not engine_name(model.source).startswith("ONNX Runtime"):
+        console.print_note(
+            f"ONNX Runtime is not installed (pip install onnxruntime); {engine_name(model.source)} "
             "computes in its place, which takes longer"
         )
-    with words.working("compiling"):
+    with console.show_progress("compiling"):
         plan = compile(model.source, parts[0], precision=given.precision)
     with Session(plan) as session:
         bar = tqdm(parts, unit="batch", leave=False, delay=1, disable=None)
         reports = [verify(session, model.source, part) for part in bar]
     ok = all(report.ok for report in reports)
     if given.json:
-        found = [_of(report) for report in reports]
-        words.print_json({"ok": ok, "reports": found})
+        found = [_report_dict(report) for report in reports]
+        console.print_json({"ok": ok, "reports": found})
     else:
         for number, report in enumerate(reports, 1):
             if len(reports) > 1:
@@ -60,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
     return 0 if ok else 1
 
 
-def _of(report: Any) -> dict[str, Any]:
+def _report_dict(report: Any) -> dict[str, Any]:
     return {
         "ok": report.ok,
         "summary": report.summary,

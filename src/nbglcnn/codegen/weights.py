@@ -12,11 +12,11 @@ from nbglcnn.plan.layout import Float32, Layout
 from nbglcnn.plan.schema import Recipe
 
 COLUMN_GROUPS = 1024  # input channel groups side by side in a weight texture: 4096 texels
-MOST_ROWS = 4096  # of texels in a weight texture; further ones are in further layers
+MAX_KERNEL_ROWS = 4096  # of texels in a weight texture; further ones are in further layers
 Packer = Callable[..., Float32]
 
 
-def packed(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
+def pack_weight(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
     """The texture contents (layers, height, width, 4) that a recipe makes of its sources' data."""
     with np.errstate(all="ignore"):  # what is infinite becomes infinite
         return PACKERS[recipe.packer](*constants, **recipe.arguments)
@@ -55,24 +55,24 @@ def batchnorm_shift(
     return (bias.astype(np.float64) - mean * factor).astype(np.float32)
 
 
-def _vector(values: Array) -> Float32:
+def _pack_vector(values: Array) -> Float32:
     return Layout((1, values.size, 1, 1)).pack(values)
 
 
 def batchnorm_factor(scale: Array, variance: Array, *, epsilon: float) -> Float32:
     """BatchNormalization's factor as a texture."""
-    return _vector(batchnorm_scale(scale, variance, epsilon=epsilon))
+    return _pack_vector(batchnorm_scale(scale, variance, epsilon=epsilon))
 
 
-def kernel_cut(inputs: int, outputs: int, taps: int) -> tuple[int, int]:
+def split_kernel(inputs: int, outputs: int, taps: int) -> tuple[int, int]:
     """How a dense kernel's texture is cut: output groups of one layer, and layers."""
     parts = -(-inputs // (4 * COLUMN_GROUPS))
     groups = -(-outputs // 4)
-    layers = -(-groups // max(1, MOST_ROWS // (parts * taps)))
+    layers = -(-groups // max(1, MAX_KERNEL_ROWS // (parts * taps)))
     return -(-groups // layers), layers
 
 
-def conv_texture(weight: Array) -> Float32:
+def pack_dense_kernel(weight: Array) -> Float32:
     """A dense kernel (O, I, KH, KW): texel (i, og·KK + k) holds 4 outputs' weights of input i.
 
     Beyond COLUMN_GROUPS input groups further columns continue below, after all rows; outputs that
@@ -80,7 +80,7 @@ def conv_texture(weight: Array) -> Float32:
     """
     o, i, kh, kw = weight.shape
     ig, kk = -(-i // 4), kh * kw
-    each, layers = kernel_cut(i, o, kk)
+    each, layers = split_kernel(i, o, kk)
     columns = min(ig, COLUMN_GROUPS) * 4
     parts = -(-ig * 4 // columns)
     texture = np.zeros((layers, parts * each * kk, columns, 4), np.float32)
@@ -98,11 +98,14 @@ def conv_texture(weight: Array) -> Float32:
 
 
 def conv(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
-    """A Conv, ConvTranspose or Gemm kernel as `conv_texture` wants it; arguments as `kernel`'s."""
-    return conv_texture(kernel(weight, *normalization, shape=shape, **options))
+    """A Conv, ConvTranspose or Gemm kernel, packed by `pack_dense_kernel`.
+
+    The arguments are those of `kernel_array`.
+    """
+    return pack_dense_kernel(kernel_array(weight, *normalization, shape=shape, **options))
 
 
-def kernel(
+def kernel_array(
     weight: Array,
     *normalization: Array,
     shape: Sequence[int],
@@ -139,7 +142,7 @@ def kernel(
 
 def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
     """A kernel whose groups aren't multiples of 4: a tensor of nchw (I/groups, O, KH, KW)."""
-    array = kernel(weight, *normalization, shape=shape, **options)
+    array = kernel_array(weight, *normalization, shape=shape, **options)
     o, i, kh, kw = array.shape
     return Layout((i, o, kh, kw)).pack(array.swapaxes(0, 1))
 
@@ -155,15 +158,15 @@ def bias(
     normalization = arrays[1:] if has_bias else arrays
     if not normalization:
         assert own is not None
-        return _vector(own)
+        return _pack_vector(own)
     scale, shift, mean, variance = normalization
     shifted = batchnorm_shift(
         scale, shift, mean if own is None else mean - own, variance, epsilon=epsilon
     )
-    return _vector(shifted)
+    return _pack_vector(shifted)
 
 
-def _starts(indices: Array, strides: Sequence[int], lengths: Sequence[int]) -> Array:
+def _slice_starts(indices: Array, strides: Sequence[int], lengths: Sequence[int]) -> Array:
     """Where the slice begins that each row of indices chooses; negative ones count from the end."""
     rows = indices.reshape(-1, len(strides)).astype(np.int64)
     starts: Array = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
@@ -172,7 +175,7 @@ def _starts(indices: Array, strides: Sequence[int], lengths: Sequence[int]) -> A
 
 def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
     """Where the slices start that rows of indices choose, four a texel, 1024 texels a row."""
-    starts = _starts(indices, strides, lengths)
+    starts = _slice_starts(indices, strides, lengths)
     width = min(1024, -(-starts.size // 4))
     flat = np.zeros(-(-starts.size // (4 * width)) * 4 * width, np.float32)
     flat[: starts.size] = starts
@@ -184,7 +187,7 @@ def updates(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
 
     Four a texel, 1024 texels a row.
     """
-    places = _starts(indices, strides, lengths)
+    places = _slice_starts(indices, strides, lengths)
     count = int(np.prod(lengths))
     flat = np.full(-(-count // 4096) * 4096, -1, np.float32)
     flat[places] = np.arange(len(places))
@@ -200,10 +203,10 @@ def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]])
     return texture.reshape(1, -1, COLUMN_GROUPS, 4)
 
 
-TABLES = {"offsets", "updates", "taps"}  # places: integers, which no rounding may touch
+INTEGER_PACKERS = {"offsets", "updates", "taps"}  # places: integers, which no rounding may touch
 PACKERS: Mapping[str, Packer] = {
     f.__name__: f
     for f in (zero, tensor, filled, batchnorm_factor, conv, grouped, bias, offsets, updates, taps)
 }
 # What a BatchNormalization is packed into that runs inside a convolution; its variance comes last.
-INSIDE = frozenset({"conv", "grouped", "bias"})
+BATCHNORM_PACKERS = frozenset({"conv", "grouped", "bias"})

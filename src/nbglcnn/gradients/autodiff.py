@@ -10,32 +10,34 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.graph import FORWARD, Graph, Node
-from nbglcnn.lowering.shapes import layer_name
-from nbglcnn.ops import OWN_OPERATORS, RECORDS
-from nbglcnn.ops.operator import Gradient
-from nbglcnn.ops.rules import Rules
+from nbglcnn.graph import FORWARD_SECTION, Graph, Node
+from nbglcnn.lowering.shape_inference import layer_name
+from nbglcnn.ops import CUSTOM_OPERATORS, OPERATOR_RECORDS
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.operator import GradientRule
 
 
-def writer(graph: Graph, *, section: str = FORWARD, prefix: str = "gradient") -> Rules:
+def make_gradient_builder(
+    graph: Graph, *, section: str = FORWARD_SECTION, prefix: str = "gradient"
+) -> GradientBuilder:
     """What adds nodes to a Graph whose shapes are known (`infer_shapes`)."""
-    return Rules(
+    return GradientBuilder(
         graph,
-        lambda facts, node: RECORDS[node.op].shapes(facts, node),
-        OWN_OPERATORS.__contains__,
+        lambda facts, node: OPERATOR_RECORDS[node.op].shapes(facts, node),
+        CUSTOM_OPERATORS.__contains__,
         section=section,
         prefix=prefix,
     )
 
 
-def written(graph: Graph, rules: Rules) -> Graph:
+def append_nodes(graph: Graph, rules: GradientBuilder) -> Graph:
     """The Graph with the nodes that were added."""
     nodes = (*graph.nodes, *rules.nodes)
     return replace(graph, nodes=nodes, values=MappingProxyType(dict(rules.values)))
 
 
 def differentiate(
-    rules: Rules, graph: Graph, seeds: Mapping[str, str], wrt: Collection[str]
+    rules: GradientBuilder, graph: Graph, seeds: Mapping[str, str], wrt: Collection[str]
 ) -> dict[str, str]:
     """Add the nodes of the gradients of a sum with respect to the values `wrt`; their names.
 
@@ -53,19 +55,20 @@ def differentiate(
         UnsupportedOperator: naming the layer, where an operator on the way has no gradient.
     """
     nodes = [*graph.nodes, *rules.nodes]
-    rules.wanted = depending(nodes, rules, wrt)
+    rules.gradient_values = dependent_values(nodes, rules, wrt)
     needed = [
         node
-        for node in _leading_to(nodes, seeds)
-        if rules.wanted.intersection(node.inputs) and rules.wanted.intersection(node.outputs)
+        for node in _ancestor_nodes(nodes, seeds)
+        if rules.gradient_values.intersection(node.inputs)
+        and rules.gradient_values.intersection(node.outputs)
     ]
-    found = {node.name: rule_of(node) for node in needed}
+    found = {node.name: gradient_rule(node) for node in needed}
     parts: dict[str, list[str]] = {value: [seed] for value, seed in seeds.items()}
     whole: dict[str, str] = {}
 
     def gradient(value: str) -> str:
         if value not in whole and value in parts:
-            whole[value] = rules.total(parts[value])
+            whole[value] = rules.sum_tensors(parts[value])
         return whole.get(value, "")
 
     for node in reversed(needed):
@@ -74,23 +77,25 @@ def differentiate(
             continue
         made = found[node.name](rules, node, given)
         for value, part in zip(node.inputs, made, strict=True):
-            if part and value in rules.wanted:
+            if part and value in rules.gradient_values:
                 assert rules.shape(part) == rules.shape(value), (node.op, value, part)
                 parts.setdefault(value, []).append(part)
     return {value: gradient(value) for value in wrt if gradient(value)}
 
 
-def depending(nodes: Collection[Node], rules: Rules, on: Collection[str]) -> set[str]:
+def dependent_values(
+    nodes: Collection[Node], rules: GradientBuilder, on: Collection[str]
+) -> set[str]:
     """The values of real numbers that depend on some values, and these; none without elements."""
-    found = {value for value in on if rules.count(value)}
+    found = {value for value in on if rules.numel(value)}
     for node in nodes:
         if found.intersection(node.inputs):
-            outputs = (value for value in node.outputs if value and rules.count(value))
+            outputs = (value for value in node.outputs if value and rules.numel(value))
             found.update(v for v in outputs if rules.values[v].dtype.kind == "f")
     return found
 
 
-def _leading_to(nodes: Collection[Node], values: Collection[str]) -> list[Node]:
+def _ancestor_nodes(nodes: Collection[Node], values: Collection[str]) -> list[Node]:
     """The nodes that some values depend on, in order."""
     wanted, found = set(values), []
     for node in reversed([*nodes]):
@@ -100,9 +105,9 @@ def _leading_to(nodes: Collection[Node], values: Collection[str]) -> list[Node]:
     return found[::-1]
 
 
-def rule_of(node: Node) -> Gradient:
+def gradient_rule(node: Node) -> GradientRule:
     """A node's gradient rule; UnsupportedOperator, naming the layer, where there is none."""
-    found = RECORDS[node.op].gradient
+    found = OPERATOR_RECORDS[node.op].gradient
     if not isinstance(found, str):
         return found
     kind = f" ({node.module_type})" if node.module_type else ""

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, unknown
-from nbglcnn.gradients.seeded import with_gradient
-from nbglcnn.gradients.weight_recomputation import unfolded
+from nbglcnn.errors import InputError, unknown_name_message
+from nbglcnn.gradients.vjp import add_vjp
+from nbglcnn.gradients.weight_recomputation import unfold_constants
 from nbglcnn.graph import Array, Graph, Key
 from nbglcnn.load import model_of
 from nbglcnn.lowering.lower import lower
-from nbglcnn.lowering.shapes import infer_shapes
+from nbglcnn.lowering.shape_inference import infer_shapes
 from nbglcnn.runtime.session import Session
 
 
@@ -57,10 +57,10 @@ def gradient(
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
     model = model_of(model, preprocess)
     graph, arrays = model.load(x)
-    values = {name: _value(graph, name) for name in names}
-    target = _value(graph, of)
+    values = {name: _value_name(graph, name) for name in names}
+    target = _value_name(graph, of)
     constants = {v for v in values.values() if graph.values[v].is_constant}
-    graph = infer_shapes(unfolded(graph, constants))
+    graph = infer_shapes(unfold_constants(graph, constants))
     for name in (of, *names):
         value = graph.values[target if name == of else values[name]]
         if value.dtype.kind != "f":
@@ -73,7 +73,7 @@ def gradient(
     except (IndexError, TypeError, ValueError) as error:
         shape = graph.shape(target)
         raise InputError(f"index={index!r} does not fit {of}, of shape {shape}: {error}") from error
-    whole, found = with_gradient(graph, target, set(values.values()), chosen)
+    whole, found = add_vjp(graph, target, set(values.values()), chosen)
     if found:
         keys = [key for key in whole.keys if key.kind in ("input", "contributed")]
         keys += [Key(f"gradient {v}", one, "output") for v, one in found.items()]
@@ -91,7 +91,7 @@ def gradient(
     }
 
 
-def _value(graph: Graph, name: str) -> str:
+def _value_name(graph: Graph, name: str) -> str:
     """The value of an input, output, layer or parameter; KeyError where there is none."""
     keys: dict[str, str] = {}
     for key in graph.keys:
@@ -105,4 +105,6 @@ def _value(graph: Graph, name: str) -> str:
     of_kind = [key.value for key in own if key.kind == name]
     if name in ("input", "output") and len(of_kind) == 1:
         return of_kind[0]
-    raise KeyError(unknown(name, [*keys, *graph.parameters], shared=graph.shared))
+    raise KeyError(
+        unknown_name_message(name, [*keys, *graph.parameters], shared=graph.shared_modules)
+    )

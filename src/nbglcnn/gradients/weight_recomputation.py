@@ -9,14 +9,14 @@ from types import MappingProxyType
 from nbglcnn.graph import Graph, Node
 
 
-def unfolded(graph: Graph, values: Collection[str]) -> Graph:
+def unfold_constants(graph: Graph, values: Collection[str]) -> Graph:
     """The Graph in which the nodes that were folded from some constants are run-time nodes.
 
     `values` are names of constants, as `graph.parameters` has them; they stay what they are. Their
     nodes come first, in order; what follows from other constants alone stays folded.
     """
     changed, nodes = set(values), []
-    for node in graph.folded:
+    for node in graph.folded_nodes:
         if changed.intersection(node.inputs):
             changed.update(filter(None, node.outputs))
             nodes.append(node)
@@ -36,5 +36,7 @@ def unfolded(graph: Graph, values: Collection[str]) -> Graph:
         graph,
         nodes=(*reversed(kept), *graph.nodes),
         values=MappingProxyType(records),
-        folded=tuple(node for node in graph.folded if not run.intersection(node.outputs)),
+        folded_nodes=tuple(
+            node for node in graph.folded_nodes if not run.intersection(node.outputs)
+        ),
     )

@@ -11,30 +11,30 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.errors import InputError, nearest
-from nbglcnn.inputs.arrays import plain_array
-from nbglcnn.inputs.picture_decoding import MODES, is_grey, picture_array
+from nbglcnn.errors import InputError, suggest_names
+from nbglcnn.inputs.arrays import native_array
+from nbglcnn.inputs.picture_decoding import CHANNEL_MODES, is_grey, picture_array
 from nbglcnn.inputs.picture_files import read_picture
-from nbglcnn.plan.picture_layout import laid_out, picture_layout, sides_of
+from nbglcnn.plan.picture_layout import channels_and_size, picture_layout, to_layout
 
 Array = npt.NDArray[Any]
 
-ALLOWED = "float32 (or float64, which is converted), int64 or bool"
-TAKEN = (
+ALLOWED_DTYPES = "float32 (or float64, which is converted), int64 or bool"
+INPUT_HINT = (
     "give an array, a tensor, a PIL image, the path of a picture or a list of these; for several "
     "inputs a tuple of them, or a dict by their names"
 )
-BOTH = "A."  # before the name of an input that two compared networks read
+SHARED_INPUT_PREFIX = "A."  # before the name of an input that two compared networks read
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class InputSpec:
     """What is known of an input: dims that are not are None, as is a shape or type that is not.
 
     `advice` is what to do about another shape. One with a `default` may be left out. With a `fit`
-    pictures of other sizes are resampled to (height, width) of the shape, of which `share` of each
-    side stays.
+    pictures of other sizes are resampled to (height, width) of the shape, of which `crop_fraction`
+    of each side stays.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Spec:
     advice: str = ""
     default: Array | None = field(default=None, compare=False)
     fit: str = ""
-    share: float = 1.0
+    crop_fraction: float = 1.0
 
 
-def as_arrays(
-    x: Any, specs: Sequence[Spec] | None = None, *, channels: int | None = None
+def to_input_arrays(
+    x: Any, specs: Sequence[InputSpec] | None = None, *, channels: int | None = None
 ) -> tuple[Array, ...]:
     """One array per input, checked against what is known of the inputs.
 
@@ -57,16 +57,18 @@ def as_arrays(
     `channels` is what a picture gets when the Spec doesn't tell: else grey stays 1, colour 3.
     """
     if isinstance(x, Mapping) and specs is not None:
-        x = _in_order(x, specs)
+        x = _order_by_spec(x, specs)
     items = x if isinstance(x, tuple) else (x,)
     if specs is None:
-        specs = tuple(Spec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items)))
-    items = _with_defaults(items, specs)
-    check_count(len(items), [spec.name for spec in specs], labels_advice(items))
-    return tuple(_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
+        specs = tuple(
+            InputSpec(f"input {i}" if len(items) > 1 else "input") for i in range(len(items))
+        )
+    items = _fill_defaults(items, specs)
+    check_count(len(items), [spec.name for spec in specs], labels_hint(items))
+    return tuple(_to_array(item, spec, channels) for item, spec in zip(items, specs, strict=True))
 
 
-def _with_defaults(items: tuple[Any, ...], specs: Sequence[Spec]) -> tuple[Any, ...]:
+def _fill_defaults(items: tuple[Any, ...], specs: Sequence[InputSpec]) -> tuple[Any, ...]:
     """The items with the defaults between them, if all those and no others are left out."""
     if len(items) == len(specs) or len(items) != sum(spec.default is None for spec in specs):
         return items
@@ -85,21 +87,21 @@ def check_count(given: int, names: Sequence[str], advice: str = "") -> None:
         )
 
 
-def with_elements(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[Array]:
+def check_not_empty(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[Array]:
     """The arrays; InputError where none of them has an element, so that there is nothing to show.
 
     One without beside others may be meant so, as boxes of which there are none.
     """
     if arrays and not any(array.size for array in arrays):
         given = " and ".join(
-            f"{name}: shape {_tuple(array.shape)} has no elements"
+            f"{name}: shape {_format_shape(array.shape)} has no elements"
             for name, array in zip(names, arrays, strict=True)
         )
         raise InputError(f"{given}, so that there is nothing to show; give at least one example")
     return arrays
 
 
-def by_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
+def resolve_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
     """Inputs by the names that a network has for them, given by those of forward's parameters.
 
     An input that is called as a module has another one, `mask:1`, and of two networks that are
@@ -107,19 +109,20 @@ def by_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
     """
     own = {name.rpartition(":")[0]: name for name in names if re.fullmatch(r".+:\d+", name)}
     own |= {
-        name.removeprefix(BOTH): name
+        name.removeprefix(SHARED_INPUT_PREFIX): name
         for name in names
-        if name.startswith(BOTH) and name.replace(BOTH, "B.", 1) not in names
+        if name.startswith(SHARED_INPUT_PREFIX)
+        and name.replace(SHARED_INPUT_PREFIX, "B.", 1) not in names
     }
     return {name if name in names else own.get(name, name): x for name, x in given.items()}
 
 
-def _in_order(given: Mapping[Any, Any], specs: Sequence[Spec]) -> tuple[Any, ...]:
+def _order_by_spec(given: Mapping[Any, Any], specs: Sequence[InputSpec]) -> tuple[Any, ...]:
     names = [spec.name for spec in specs]
-    given = by_names(given, names)
+    given = resolve_names(given, names)
     for name in given:
         if name not in names:
-            near = nearest(name, names)
+            near = suggest_names(name, names)
             raise InputError(
                 f"no input {name!r}{near}; the model takes {', '.join(map(repr, names))}"
             )
@@ -131,29 +134,32 @@ def _in_order(given: Mapping[Any, Any], specs: Sequence[Spec]) -> tuple[Any, ...
     return tuple(given.get(spec.name, spec.default) for spec in specs)
 
 
-def _array(item: Any, spec: Spec, channels: int | None) -> Array:
-    item = _read(item, spec.name)
+def _to_array(item: Any, spec: InputSpec, channels: int | None) -> Array:
+    item = _read_item(item, spec.name)
     if isinstance(item, list):
         if not item:
             raise InputError(f"{spec.name}: an empty list")
         if not any(_is_image(i) or _is_tensor(i) or isinstance(i, np.ndarray) for i in item):
-            return _checked(_numbers(item, spec), spec)
-        parts = [_image(i, spec, channels) if _is_image(i) else _plain(i, spec) for i in item]
+            return _validate_array(_number_list_array(item, spec), spec)
+        parts = [
+            _picture_array(i, spec, channels) if _is_image(i) else _numeric_array(i, spec)
+            for i in item
+        ]
         shapes = {p.shape for p in parts}
         if len(shapes) > 1:
-            if advice := labels_advice(item):
+            if advice := labels_hint(item):
                 raise InputError(f"{spec.name}: a list of shapes {sorted(shapes)}. {advice}")
             some = " and ".join(str(s) for s in sorted(shapes)[:2])
             raise InputError(f"{spec.name}: a batch needs items of one shape; got {some}")
-        return _checked(np.stack(parts), spec)
+        return _validate_array(np.stack(parts), spec)
     if _is_image(item):
-        return _checked(_image(item, spec, channels)[None], spec)
-    return _checked(_plain(item, spec), spec)
+        return _validate_array(_picture_array(item, spec, channels)[None], spec)
+    return _validate_array(_numeric_array(item, spec), spec)
 
 
-def _numbers(item: list[Any], spec: Spec) -> Array:
+def _number_list_array(item: list[Any], spec: InputSpec) -> Array:
     try:
-        return plain_array(item, spec.name).astype(np.float32)
+        return native_array(item, spec.name).astype(np.float32)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
@@ -168,7 +174,7 @@ def _is_tensor(item: Any) -> bool:
     return hasattr(item, "detach") and hasattr(item, "device")
 
 
-def _image(image: Any, spec: Spec, channels: int | None) -> Array:
+def _picture_array(image: Any, spec: InputSpec, channels: int | None) -> Array:
     """A picture as the input has it, without the axis of examples."""
     dtype = np.dtype(np.float32) if spec.dtype is None else spec.dtype
     if dtype not in (np.float32, np.uint8):
@@ -178,12 +184,12 @@ def _image(image: Any, spec: Spec, channels: int | None) -> Array:
         )
     layout, size = picture_layout(spec.shape, dtype) or "NCHW", None
     if spec.shape is not None and len(spec.shape) == 4:
-        own, height, width = sides_of(spec.shape, layout)
+        own, height, width = channels_and_size(spec.shape, layout)
         channels = own or channels
         size = (height, width) if spec.fit and height and width else None
     if channels is None:
         channels = 1 if is_grey(image) else 3
-    if channels not in MODES:
+    if channels not in CHANNEL_MODES:
         last = spec.shape is not None and len(spec.shape) == 4 and spec.shape[3] in (1, 3)
         else_ = ', or Preprocess(layout="NHWC") if its channels come last' if last else ""
         raise InputError(
@@ -192,16 +198,16 @@ def _image(image: Any, spec: Spec, channels: int | None) -> Array:
         )
     kind: Literal["uint8", "float32"] = "uint8" if dtype == np.uint8 else "float32"
     try:
-        pixels = picture_array(image, channels, kind, size, spec.fit, spec.share)
+        pixels = picture_array(image, channels, kind, size, spec.fit, spec.crop_fraction)
     except InputError as error:
         raise InputError(f"{spec.name}: {error}") from None
-    return laid_out(pixels, layout)
+    return to_layout(pixels, layout)
 
 
-def _plain(item: Any, spec: Spec) -> Array:
+def _numeric_array(item: Any, spec: InputSpec) -> Array:
     if item is None:
         raise InputError(f"{spec.name}: None was given; an example input is needed")
-    array = of_tensor(item, spec) if _is_tensor(item) else as_array(item, spec.name)
+    array = tensor_to_array(item, spec) if _is_tensor(item) else to_number_array(item, spec.name)
     if array.dtype in (np.float16, np.float64):
         return array.astype(np.float32)
     if spec.dtype is not None and spec.dtype.kind in "iu" and array.dtype.kind in "iu":
@@ -209,18 +215,18 @@ def _plain(item: Any, spec: Spec) -> Array:
     if array.dtype in (np.uint8, np.uint16):
         white = np.iinfo(array.dtype).max
         raise InputError(
-            f"{spec.name}: dtype {array.dtype}; {ALLOWED} is needed. For pixels: "
+            f"{spec.name}: dtype {array.dtype}; {ALLOWED_DTYPES} is needed. For pixels: "
             f"x.astype('float32') / {white} (or whatever scale the model was trained with); "
             "for other integers x.astype('int64')"
         )
     if array.dtype.kind not in "ib" and array.dtype != np.float32:
         raise InputError(
-            f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; {ALLOWED} is needed"
+            f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; {ALLOWED_DTYPES} is needed"
         )
     return np.array(array)  # the caller may change theirs later
 
 
-def kind_of(tensor: Any) -> tuple[str, str] | None:
+def special_tensor_kind(tensor: Any) -> tuple[str, str] | None:
     """Of a torch tensor that holds its numbers in another way: which, and what makes it dense."""
     for kind, found, dense in (
         ("nested", tensor.is_nested, "x.to_padded_tensor(0)"),
@@ -233,13 +239,13 @@ def kind_of(tensor: Any) -> tuple[str, str] | None:
     return None
 
 
-def of_tensor(tensor: Any, spec: Spec) -> Array:
+def tensor_to_array(tensor: Any, spec: InputSpec) -> Array:
     """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
     if tensor.device.type == "meta":
         raise InputError(f"{spec.name}: a tensor on meta has no numbers; give one on the CPU")
     if tensor.device.type != "cpu":
         raise InputError(f"{spec.name}: the tensor is on {tensor.device}; call .cpu() first")
-    if (found := kind_of(tensor)) is not None:
+    if (found := special_tensor_kind(tensor)) is not None:
         kind, dense = found
         raise InputError(
             f"{spec.name}: a {kind} tensor was given; only dense tensors of real numbers are "
@@ -253,26 +259,26 @@ def of_tensor(tensor: Any, spec: Spec) -> Array:
     except (TypeError, RuntimeError) as error:
         raise InputError(
             f"{spec.name}: a tensor of dtype {name} cannot become an array ({error}); "
-            f"{ALLOWED} is needed"
+            f"{ALLOWED_DTYPES} is needed"
         ) from None
 
 
-def as_array(item: Any, name: str) -> Array:
+def to_number_array(item: Any, name: str) -> Array:
     """What numpy makes an array of numbers of; InputError else. `name` is what it is for."""
     try:
-        array = plain_array(item, name)
+        array = native_array(item, name)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name}: {type(item).__name__} cannot become an array ({error}); {TAKEN}"
+            f"{name}: {type(item).__name__} cannot become an array ({error}); {INPUT_HINT}"
         ) from None
     if array.dtype.kind not in "fiubc":
-        raise InputError(f"{name}: {type(item).__name__} was given; {TAKEN}")
+        raise InputError(f"{name}: {type(item).__name__} was given; {INPUT_HINT}")
     return array
 
 
-def _checked(array: Array, spec: Spec) -> Array:
+def _validate_array(array: Array, spec: InputSpec) -> Array:
     if spec.dtype is not None and spec.dtype.kind in "iu" and array.dtype.kind in "iu":
         converted = array.astype(spec.dtype)
         if not np.array_equal(converted, array):
@@ -284,40 +290,43 @@ def _checked(array: Array, spec: Spec) -> Array:
     if spec.dtype is not None and array.dtype != spec.dtype:
         raise InputError(
             f"{spec.name}: dtype {array.dtype} was given; it is {spec.dtype}. "
-            + _converted(array, spec.dtype)
+            + _dtype_hint(array, spec.dtype)
         )
     if spec.shape is None:
         return array
-    if not _fits(array.shape, spec.shape):
+    if not _shape_matches(array.shape, spec.shape):
         wanted = tuple("any" if d is None else d for d in spec.shape)
         hint = ""
-        if _fits((1, *array.shape), spec.shape):
+        if _shape_matches((1, *array.shape), spec.shape):
             hint = "; add the batch axis with x[None]"
-        elif _fits(array.shape, spec.shape[1:]):
+        elif _shape_matches(array.shape, spec.shape[1:]):
             hint = f"; the batch axis is missing: stack {spec.shape[0]} of them, numpy.stack(items)"
         elif len(spec.shape) > 2:
-            hint = _turned(array.shape, spec.shape) or _turned_back(array.shape, spec.shape)
+            hint = _channels_first_hint(array.shape, spec.shape) or _channels_last_hint(
+                array.shape, spec.shape
+            )
         hint = hint or (f". {spec.advice}" if spec.advice else "")
         raise InputError(
-            f"{spec.name}: shape {_tuple(array.shape)} was given; it is {_tuple(wanted)}{hint}"
+            f"{spec.name}: shape {_format_shape(array.shape)} was given; it is "
+            f"{_format_shape(wanted)}{hint}"
         )
     return array
 
 
-def _converted(array: Array, dtype: np.dtype[Any]) -> str:
+def _dtype_hint(array: Array, dtype: np.dtype[Any]) -> str:
     """How to make an array of another dtype."""
     if dtype == np.uint8 and array.dtype.kind == "f" and array.size and np.abs(array).max() <= 1:
         return "Convert numbers from 0 to 1 with (255 * x).round().astype('uint8')"
     return f"Convert with x.astype('{dtype}')"
 
 
-def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+def _shape_matches(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
     return len(shape) == len(wanted) and all(
         want in (None, have) for want, have in zip(wanted, shape, strict=True)
     )
 
 
-def _turned(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
+def _channels_first_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
     """What to do where the channels come last but are wanted before the places, else nothing.
 
     A picture of (height, width, channels) lacks the batch axis, too.
@@ -325,7 +334,7 @@ def _turned(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
     places = len(wanted) - 2
     batch = (1,) if len(shape) == places + 1 else ()
     whole = (*batch, *shape)
-    if len(whole) != len(wanted) or not _fits((whole[0], whole[-1], *whole[1:-1]), wanted):
+    if len(whole) != len(wanted) or not _shape_matches((whole[0], whole[-1], *whole[1:-1]), wanted):
         return ""
     first = len(shape) - places - 1
     axes = ", ".join(map(str, [*range(first), len(shape) - 1, *range(first, len(shape) - 1)]))
@@ -333,11 +342,11 @@ def _turned(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
     return f"; channels first: x.transpose({axes}){add}, for a tensor x.permute({axes}){add}"
 
 
-def _turned_back(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
+def _channels_last_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
     """What to do where the channels come first but are wanted last, else nothing."""
     batch = (1,) if len(shape) == len(wanted) - 1 else ()
     whole = (*batch, *shape)
-    if len(whole) != len(wanted) or not _fits((whole[0], *whole[2:], whole[1]), wanted):
+    if len(whole) != len(wanted) or not _shape_matches((whole[0], *whole[2:], whole[1]), wanted):
         return ""
     first = len(shape) - len(wanted) + 1
     axes = ", ".join(map(str, [*range(first), *range(first + 1, len(shape)), first]))
@@ -345,18 +354,18 @@ def _turned_back(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
     return f"; channels last: x.transpose({axes}){add}, for a tensor x.permute({axes}){add}"
 
 
-def channels_last(shape: Sequence[int], channels: int | None) -> str:
+def layout_hint(shape: Sequence[int], channels: int | None) -> str:
     """What to do where a picture has the channels that are wanted at its end, else nothing."""
     if channels is None or len(shape) not in (3, 4) or shape[-3] == channels:
         return ""
-    return _turned(shape, (None, channels, None, None))
+    return _channels_first_hint(shape, (None, channels, None, None))
 
 
-def _tuple(shape: Sequence[Any]) -> str:
+def _format_shape(shape: Sequence[Any]) -> str:
     return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
-def labels_advice(items: Sequence[Any]) -> str:
+def labels_hint(items: Sequence[Any]) -> str:
     """What to do with the images and labels of a data set or DataLoader; "" for other items."""
     if len(items) != 2:
         return ""
@@ -366,24 +375,24 @@ def labels_advice(items: Sequence[Any]) -> str:
     whole = "int" in str(getattr(labels, "dtype", ""))
     batch = tuple(getattr(images, "shape", ()))[:1]
     if one or (whole and not shape):
-        return f"Of an image with its label, give the image alone: x[0]{_batch_axis(images)}"
+        return f"Of an image with its label, give the image alone: x[0]{_batch_axis_hint(images)}"
     if whole and shape == batch and len(shape) == 1:
         return "Of images with labels, as a data set gives them, give the images alone: x[0]"
     return ""
 
 
-def _batch_axis(image: Any) -> str:
+def _batch_axis_hint(image: Any) -> str:
     """What gives one example an axis of examples; a picture of Pillow's needs none."""
     return "[None]" if 0 < len(getattr(image, "shape", ())) < 4 else ""
 
 
-def _read(item: Any, name: str) -> Any:
+def _read_item(item: Any, name: str) -> Any:
     """An item, with the pictures in the place of their paths; InputError for what gives batches."""
     if isinstance(item, list):
-        return [_read(one, name) for one in item]
+        return [_read_item(one, name) for one in item]
     if isinstance(item, str | os.PathLike):
-        checked_path(name, os.fspath(item))
-        return read_picture(item, name, TAKEN)
+        check_local_path(name, os.fspath(item))
+        return read_picture(item, name, INPUT_HINT)
     if hasattr(item, "dataset") and hasattr(item, "__iter__") and not hasattr(item, "shape"):
         raise InputError(
             f"{name}: {type(item).__name__} gives batches: give the images of its first, "
@@ -392,7 +401,7 @@ def _read(item: Any, name: str) -> Any:
     if _is_data_set(item):
         raise InputError(
             f"{name}: {type(item).__name__} is a data set: give one of its images, "
-            f"dataset{_first_image(item)}"
+            f"dataset{_first_image_index(item)}"
         )
     return item
 
@@ -412,7 +421,7 @@ def _is_data_set(item: Any) -> bool:
     )
 
 
-def _first_image(data: Any) -> str:
+def _first_image_index(data: Any) -> str:
     """What picks the first image of a data set: "[0][0][None]" of tensors with labels."""
     try:
         item = data[0]
@@ -425,11 +434,11 @@ def _first_image(data: Any) -> str:
         parts = {f"[{at}]": one for at, one in enumerate(item)}
     for key, one in parts.items():
         if _is_image(one) or len(getattr(one, "shape", ())):
-            return f"{picked}{key}{_batch_axis(one)}"
-    return f"{picked}{_batch_axis(item)}"
+            return f"{picked}{key}{_batch_axis_hint(one)}"
+    return f"{picked}{_batch_axis_hint(item)}"
 
 
-def checked_path(what: str, path: str) -> None:
+def check_local_path(what: str, path: str) -> None:
     """InputError for a text that is an address: nothing is fetched."""
     if URL.match(path):
         raise InputError(

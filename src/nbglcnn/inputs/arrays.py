@@ -11,13 +11,13 @@ from nbglcnn.errors import InputError
 from nbglcnn.plan.schema import Value
 
 
-def plain_array(item: Any, name: str) -> npt.NDArray[Any]:
+def native_array(item: Any, name: str) -> npt.NDArray[Any]:
     """An item as an array of this machine's byte order; the same one where it has that.
 
     `name` is what it is for. InputError for masked numbers, NumPy's own errors for what is no
     array.
     """
-    if masked := masked_in(item):
+    if masked := masked_count(item):
         raise InputError(
             f"{name}: a masked array was given, of which {masked:,} of {np.size(item):,} numbers "
             "are masked; a network reads all of them. Give x.filled(0), or x.filled(numpy.nan) to "
@@ -27,13 +27,13 @@ def plain_array(item: Any, name: str) -> npt.NDArray[Any]:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def masked_in(item: Any) -> int:
+def masked_count(item: Any) -> int:
     """How many numbers of an array, or of those in a list, are masked."""
     if isinstance(item, list | tuple):
-        return sum(map(masked_in, item))
+        return sum(map(masked_count, item))
     return int(np.ma.getmaskarray(item).sum()) if isinstance(item, np.ma.MaskedArray) else 0
 
 
-def finished(value: Value, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def to_value_array(value: Value, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A value's array out of the floats that a page sent: its own shape and type."""
     return np.array(flat, dtype=value.dtype).reshape(value.shape)

@@ -7,23 +7,23 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nbglcnn.errors import InputError, users_line
+from nbglcnn.errors import InputError, user_stacklevel
 from nbglcnn.inputs.preprocess import Channels, Fit, Preprocess
 
-TAKEN = (
+PREPROCESS_HINT = (
     "give a nbglcnn.Preprocess; torchvision transforms (weights.transforms(), or a Compose of "
     "Resize, CenterCrop, ToTensor, PILToTensor, ToImage, ConvertImageDtype, ToDtype, Grayscale, "
     "Normalize); or a config of timm (model.pretrained_cfg)"
 )
 # What makes a picture a tensor, or changes nothing of it.
-NEUTRAL = ("Identity", "RGB", "ToPureTensor", "MaybeToTensor", "ToTensor")
-BYTES = ("PILToTensor", "ToImage", "MaybePILToTensor")
-FITS: Mapping[str, Fit] = {"center": "crop", "squash": "stretch", "border": "letterbox"}
+NO_OP_TRANSFORMS = ("Identity", "RGB", "ToPureTensor", "MaybeToTensor", "ToTensor")
+BYTE_TRANSFORMS = ("PILToTensor", "ToImage", "MaybePILToTensor")
+TIMM_CROP_MODES: Mapping[str, Fit] = {"center": "crop", "squash": "stretch", "border": "letterbox"}
 # As Pillow numbers them, which older transforms do.
-FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+PILLOW_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 
 
-def understood(given: Any) -> Preprocess:
+def to_preprocess(given: Any) -> Preprocess:
     """What somebody gives as `preprocess`.
 
     Raises:
@@ -32,18 +32,18 @@ def understood(given: Any) -> Preprocess:
     if isinstance(given, Preprocess):
         return given
     if isinstance(given, Mapping) or hasattr(given, "input_size"):
-        return _of_timm(given)
+        return _from_timm(given)
     if hasattr(given, "resize_size") and hasattr(given, "mean"):
-        return _of_preset(given)
+        return _from_preset(given)
     called = type(given).__name__
     if called == "partial" or isinstance(given, type):
         raise InputError(
             "preprocess: this makes a transform, it isn't one: call it, as in weights.transforms()"
         )
-    parts = list(_parts(given))
+    parts = list(_flatten_transforms(given))
     if not parts or not all(_is_transform(part) for part in parts):
-        raise InputError(f"preprocess: {called} is none that is known: {TAKEN}")
-    return _of_transforms(parts)
+        raise InputError(f"preprocess: {called} is none that is known: {PREPROCESS_HINT}")
+    return _from_transforms(parts)
 
 
 def _is_transform(part: Any) -> bool:
@@ -52,7 +52,7 @@ def _is_transform(part: Any) -> bool:
     return callable(part) and (named or not hasattr(part, "state_dict"))
 
 
-def _parts(given: Any) -> Iterable[Any]:
+def _flatten_transforms(given: Any) -> Iterable[Any]:
     """The single transforms of nested ones."""
     if hasattr(given, "transforms"):
         given = given.transforms
@@ -62,10 +62,10 @@ def _parts(given: Any) -> Iterable[Any]:
         yield given
         return
     for one in given:
-        yield from _parts(one)
+        yield from _flatten_transforms(one)
 
 
-class _Reader:
+class _TransformReader:
     """What has been read of a list of transforms so far."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Reader:
         self.std: tuple[float, ...] | None = None
         self.channels: Channels = "RGB"
 
-    def take(self, part: Any) -> None:
+    def add(self, part: Any) -> None:
         """Go on with the next one."""
         name = type(part).__name__
         late = self.mean is not None
@@ -87,26 +87,26 @@ class _Reader:
                     "preprocess: Resize(max_size=…) gives each picture a size of its own; the "
                     "model has one input: give Resize((height, width))"
                 )
-            self.resize = _side_or_sides(part.size)
+            self.resize = _parse_size(part.size)
         elif name == "CenterCrop" and not late and self.size is None:
-            side = _side_or_sides(part.size)
+            side = _parse_size(part.size)
             self.size = (side, side) if isinstance(side, int) else side
-        elif name in BYTES:
+        elif name in BYTE_TRANSFORMS:
             self.range = (0.0, 255.0)
-        elif name == "ConvertImageDtype" or (name == "ToDtype" and _scales(part)):
+        elif name == "ConvertImageDtype" or (name == "ToDtype" and _is_scaling(part)):
             self.range = (0.0, 1.0)
         elif name == "Grayscale" and not late:
             self.channels = "grey"
         elif name == "Normalize" and not late:
-            self.mean, self.std = _numbers(part.mean), _numbers(part.std)
-        elif name not in (*NEUTRAL, "ToDtype"):
-            raise _refused(part, late)
+            self.mean, self.std = _float_tuple(part.mean), _float_tuple(part.std)
+        elif name not in (*NO_OP_TRANSFORMS, "ToDtype"):
+            raise _unsupported_error(part, late)
 
 
-def _of_transforms(parts: list[Any]) -> Preprocess:
-    read = _Reader()
+def _from_transforms(parts: list[Any]) -> Preprocess:
+    read = _TransformReader()
     for part in parts:
-        read.take(part)
+        read.add(part)
     fit: Fit = "crop"
     resize, size = read.resize, read.size
     if isinstance(resize, tuple):
@@ -126,7 +126,7 @@ def _of_transforms(parts: list[Any]) -> Preprocess:
     )
 
 
-def _refused(part: Any, late: bool) -> InputError:
+def _unsupported_error(part: Any, late: bool) -> InputError:
     name = type(part).__name__
     if name.startswith("Random") or name in ("ColorJitter", "AutoAugment", "RandAugment"):
         why = "is random, for training; give the transforms of evaluation"
@@ -135,17 +135,17 @@ def _refused(part: Any, late: bool) -> InputError:
     elif name in ("Resize", "CenterCrop"):
         why = "behind CenterCrop is not supported; give a nbglcnn.Preprocess"
     else:
-        why = f"is not supported: {TAKEN}"
+        why = f"is not supported: {PREPROCESS_HINT}"
     return InputError(f"preprocess: {name} {why}")
 
 
-def _of_preset(given: Any) -> Preprocess:
+def _from_preset(given: Any) -> Preprocess:
     """Torchvision's ImageClassification, or SemanticSegmentation, which crops nothing."""
     _warn_filter(given)
-    resize = _side_or_sides(given.resize_size) if given.resize_size is not None else None
-    mean, std = _numbers(given.mean), _numbers(given.std)
+    resize = _parse_size(given.resize_size) if given.resize_size is not None else None
+    mean, std = _float_tuple(given.mean), _float_tuple(given.std)
     if getattr(given, "crop_size", None) is not None:
-        side = _side_or_sides(given.crop_size)
+        side = _parse_size(given.crop_size)
         size = (side, side) if isinstance(side, int) else side
         return Preprocess(size, resize=resize, mean=mean, std=std)
     if resize is None:
@@ -156,7 +156,7 @@ def _of_preset(given: Any) -> Preprocess:
     return Preprocess(resize, mean=mean, std=std)
 
 
-def _of_timm(given: Any) -> Preprocess:
+def _from_timm(given: Any) -> Preprocess:
     def of(name: str) -> Any:
         found = given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
         return found
@@ -164,31 +164,35 @@ def _of_timm(given: Any) -> Preprocess:
     size = of("input_size")
     if size is None:
         some = ", ".join(map(repr, list(given)[:6]))
-        raise InputError(f"preprocess: a dict with {some or 'nothing'}, no input_size: {TAKEN}")
+        raise InputError(
+            f"preprocess: a dict with {some or 'nothing'}, no input_size: {PREPROCESS_HINT}"
+        )
     size = tuple(int(side) for side in size)
     if len(size) != 3:
         raise InputError(f"preprocess: input_size is {size}; (channels, height, width) is needed")
     mode = of("crop_mode") or "center"
-    if mode not in FITS:
-        raise InputError(f"preprocess: crop_mode is {mode!r}; {', '.join(FITS)} are supported")
+    if mode not in TIMM_CROP_MODES:
+        raise InputError(
+            f"preprocess: crop_mode is {mode!r}; {', '.join(TIMM_CROP_MODES)} are supported"
+        )
     _warn_filter(given)
     height, width = size[1:]
     share = float(of("crop_pct") or 1.0)
     resize: int | tuple[int, int] | None = None
-    if share != 1 and FITS[mode] != "letterbox":
+    if share != 1 and TIMM_CROP_MODES[mode] != "letterbox":
         # As timm.data.create_transform rounds it.
         sides = tuple(math.floor(side / share) for side in (height, width))
         resize = sides[0] if height == width and mode == "center" else (sides[0], sides[1])
     return Preprocess(
         (height, width),
         resize=resize,
-        fit=FITS[mode],
-        mean=_numbers(of("mean")),
-        std=_numbers(of("std")),
+        fit=TIMM_CROP_MODES[mode],
+        mean=_float_tuple(of("mean")),
+        std=_float_tuple(of("std")),
     )
 
 
-def _side_or_sides(given: Any) -> int | tuple[int, int]:
+def _parse_size(given: Any) -> int | tuple[int, int]:
     """One number or [one] is the shorter side, two are (height, width)."""
     if isinstance(given, int):
         return given
@@ -196,14 +200,14 @@ def _side_or_sides(given: Any) -> int | tuple[int, int]:
     return sides[0] if len(sides) == 1 else (sides[0], sides[1])
 
 
-def _numbers(given: Any) -> tuple[float, ...] | None:
+def _float_tuple(given: Any) -> tuple[float, ...] | None:
     if given is None:
         return None
     given = given.tolist() if hasattr(given, "tolist") else given
     return tuple(map(float, given if hasattr(given, "__iter__") else (given,)))
 
 
-def _scales(part: Any) -> bool:
+def _is_scaling(part: Any) -> bool:
     """Whether v2's ToDtype maps 255 to 1."""
     return bool(getattr(part, "scale", False))
 
@@ -215,13 +219,17 @@ def _warn_filter(part: Any) -> None:
         else getattr(part, "interpolation", None)
     )
     found = getattr(found, "value", found)
-    name = FILTERS.get(found, str(found)) if isinstance(found, int) else str(found or "bilinear")
+    name = (
+        PILLOW_FILTERS.get(found, str(found))
+        if isinstance(found, int)
+        else str(found or "bilinear")
+    )
     if name not in ("bilinear", ""):
         warnings.warn(
             f"preprocess: pictures are resampled bilinearly (antialiased), not by {name} "
             "interpolation: values may differ a little from those of the transform",
             UserWarning,
-            stacklevel=users_line(),
+            stacklevel=user_stacklevel(),
         )
 
 
@@ -231,5 +239,5 @@ def _warn_proportions(what: str, side: int) -> None:
         f"{side}×{side}, so the middle of a picture is cut out. Preprocess(size=(height, width)) "
         "gives it another size",
         UserWarning,
-        stacklevel=users_line(),
+        stacklevel=user_stacklevel(),
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from nbglcnn.errors import InputError
-from nbglcnn.inputs.arguments import by_names
+from nbglcnn.inputs.arguments import resolve_names
 
 CONSTANTS = (type(None), bool, int, float, complex)
 
@@ -35,7 +35,7 @@ def _is_picture(one: Any) -> bool:
     return hasattr(one, "convert") or (isinstance(one, str | os.PathLike) and not is_constant(one))
 
 
-def walked(
+def map_leaves(
     tree: Any, path: str, leaf: Callable[[str, Any], Any], names: Container[str] = ()
 ) -> Any:
     """The tree with what `leaf` makes of each path and value that holds no others.
@@ -44,7 +44,7 @@ def walked(
     """
 
     def inside(one: Any, picked: str) -> Any:
-        return walked(one, f"{path}[{picked}]", leaf, names)
+        return map_leaves(one, f"{path}[{picked}]", leaf, names)
 
     if path in names or is_constant(tree):
         return leaf(path, tree)
@@ -52,17 +52,17 @@ def walked(
         return {key: inside(one, repr(key)) for key, one in tree.items()} or leaf(path, {})
     if isinstance(tree, tuple) or _is_list(tree):
         items = (inside(one, str(at)) for at, one in enumerate(tree))
-        return like(tree, items) if len(tree) else leaf(path, tree)
+        return rebuild_sequence(tree, items) if len(tree) else leaf(path, tree)
     return leaf(path, tree)
 
 
-def like(one: Sequence[Any], items: Iterator[Any]) -> Any:
+def rebuild_sequence(one: Sequence[Any], items: Iterator[Any]) -> Any:
     """A list, a tuple or a named tuple, as `one` is, of these items."""
     make: Callable[[Any], Any] = getattr(type(one), "_make", list if type(one) is list else tuple)
     return make(items)
 
 
-def text_of(constant: Any) -> str | None:
+def constant_text(constant: Any) -> str | None:
     """A constant or an empty dict, tuple or list as Python writes it; None for anything else."""
     if isinstance(constant, tuple | list | Mapping) and not constant:
         return "{}" if isinstance(constant, Mapping) else "[]" if _is_list(constant) else "()"
@@ -75,7 +75,7 @@ def text_of(constant: Any) -> str | None:
     return "None"
 
 
-def by_path(
+def match_inputs(
     x: Any, names: Sequence[str], parameters: Sequence[str], constants: Mapping[str, str]
 ) -> Any:
     """The arrays of another call, by the inputs' `names`.
@@ -98,7 +98,7 @@ def by_path(
     if named:
         if set(x) <= set(names):
             return x
-        given = by_names(x, [*parameters, *(path.partition("[")[0] for path in paths)])
+        given = resolve_names(x, [*parameters, *(path.partition("[")[0] for path in paths)])
         behind: Sequence[Any] = ()
     else:
         if len(items) <= len(names) and not any(map(is_nested, items)):
@@ -109,7 +109,7 @@ def by_path(
     seen = set[str]()
 
     def leaf(path: str, one: Any) -> None:
-        text = text_of(one)
+        text = constant_text(one)
         seen.add(path)
         if path in names or (text is None and path not in constants):
             found[path] = one
@@ -127,7 +127,7 @@ def by_path(
         )
 
     for name, one in given.items():
-        walked(one, name, leaf, names)
+        map_leaves(one, name, leaf, names)
         for path in paths:
             if path.startswith(f"{name}[") and path not in seen:
                 raise another(path, "nothing")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import InputError
-from nbglcnn.inputs.fit import fitted
+from nbglcnn.inputs.picture_fit import fit_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Dtype = Literal["uint8", "float32"]
 
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-WHITE = 65535  # of pictures of 16 bits
-GREY = ("1", "L", "LA", "La")
+CHANNEL_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+WHITE_16_BIT = 65535  # of pictures of 16 bits
+GREY_MODES = ("1", "L", "LA", "La")
 
 
 def open_picture(path: str | os.PathLike[str]) -> Image:
@@ -33,14 +33,14 @@ def open_picture(path: str | os.PathLike[str]) -> Image:
         return opened
 
 
-def is_deep(image: Image) -> bool:
+def is_high_depth(image: Image) -> bool:
     """Whether a picture has greys of more than 8 bits."""
     return image.mode == "F" or image.mode.startswith("I")
 
 
 def is_grey(image: Image) -> bool:
     """Whether a picture has no colours."""
-    return image.mode in GREY or is_deep(image)
+    return image.mode in GREY_MODES or is_high_depth(image)
 
 
 def picture_array(
@@ -49,7 +49,7 @@ def picture_array(
     dtype: Dtype = "float32",
     size: tuple[int, int] | None = None,
     fit: str = "crop",
-    share: float = 1.0,
+    crop_fraction: float = 1.0,
 ) -> Array:
     """A picture as (channels, height, width): from 0 to 1 as float32, from 0 to 255 as uint8.
 
@@ -57,32 +57,32 @@ def picture_array(
         image: any Pillow image; of an animation the current frame.
         channels: 1, 3 or 4; an input of four gets the alpha as its last.
         dtype: that of the result.
-        size: height and width of the result, resampled as `fit` and `share` say; by default the
-            picture's own.
+        size: height and width of the result, resampled as `fit` and `crop_fraction` say; by default
+            the picture's own.
 
     Raises:
         InputError: the picture has numbers that no rule scales.
     """
-    image = decoded(image)
+    image = decode_picture(image)
     if size is not None:
-        image = fitted(image, size, fit, share)
+        image = fit_picture(image, size, fit, crop_fraction)
     if image.mode == "F":
         grey = np.array(image, np.float32)
         rows = [grey] * min(channels, 3)
         whole = np.stack([*rows, np.ones_like(grey)] if channels == 4 else rows)
-        return whole if dtype == "float32" else _in_bytes(whole)
+        return whole if dtype == "float32" else _to_uint8(whole)
     if image.mode == "RGBa" and channels < 4:
         from PIL import Image as Pillow
 
         image = Pillow.merge("RGB", image.split()[:3])
-    pixels = np.asarray(image.convert(MODES[channels]))
+    pixels = np.asarray(image.convert(CHANNEL_MODES[channels]))
     pixels = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
     if dtype == "uint8":
         return np.ascontiguousarray(pixels)
     return np.ascontiguousarray(pixels, np.float32) / np.float32(255)
 
 
-def decoded(image: Image) -> Image:
+def decode_picture(image: Image) -> Image:
     """A picture as a browser shows it, in a mode whose numbers can be mixed: L, RGB, RGBa or F.
 
     It is turned as its EXIF data say and converted to sRGB by its profile. The colours of RGBa are
@@ -97,37 +97,37 @@ def decoded(image: Image) -> Image:
     if image.mode in ("RGBa", "F") and "exif" not in image.info:
         return image
     image = ImageOps.exif_transpose(image) or image
-    if is_deep(image):
-        return _deep(image)
-    found = _in_srgb(image)
+    if is_high_depth(image):
+        return _decode_high_depth(image)
+    found = _to_srgb(image)
     found.info = {}
     return found
 
 
-def _deep(image: Image) -> Image:
+def _decode_high_depth(image: Image) -> Image:
     """Greys of 16 or 32 bits, or of floats, as F: integers are divided by 65535."""
     from PIL import Image as Pillow
 
     numbers = np.array(image)
     if image.mode != "F":
-        if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) <= WHITE:
+        if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) <= WHITE_16_BIT:
             raise InputError(
                 f"a picture of mode {image.mode} has numbers from {numbers.min()} to "
-                f"{numbers.max()}; 0 (black) to {WHITE} (white) are taken. Give an array scaled to "
-                "0…1, numpy.asarray(image).astype('float32') / its white"
+                f"{numbers.max()}; 0 (black) to {WHITE_16_BIT} (white) are taken. Give an array "
+                "scaled to 0…1, numpy.asarray(image).astype('float32') / its white"
             )
         transparent = numbers == image.info.get("transparency", -1)
-        numbers = numbers.astype(np.float32) / np.float32(WHITE)
+        numbers = numbers.astype(np.float32) / np.float32(WHITE_16_BIT)
         numbers[transparent] = 0
     return Pillow.fromarray(numbers.astype(np.float32))
 
 
-def _in_bytes(numbers: Array) -> Array:
+def _to_uint8(numbers: Array) -> Array:
     """From 0 to 1 as 8 bits; what lies outside, and NaN, is cut."""
     return np.rint(255 * np.clip(np.nan_to_num(numbers.astype(np.float64)), 0, 1)).astype(np.uint8)
 
 
-def _in_srgb(image: Image) -> Image:
+def _to_srgb(image: Image) -> Image:
     """A picture of 8 bits as L, RGB or RGBa of sRGB."""
     profile = image.info.get("icc_profile")
     if image.mode == "La":  # which becomes nothing but LA
@@ -137,11 +137,11 @@ def _in_srgb(image: Image) -> Image:
         alpha = straight.getchannel("A")
         grey = is_grey(image)
         base = straight.convert("RGB")
-        base = _converted(base.convert("L") if grey else base, profile).convert("RGB")
+        base = _apply_profile(base.convert("L") if grey else base, profile).convert("RGB")
         base.putalpha(alpha)
         return base.convert("RGBa")
-    if image.mode in GREY:
-        return _converted(image.convert("L"), profile)
+    if image.mode in GREY_MODES:
+        return _apply_profile(image.convert("L"), profile)
     if image.mode != "CMYK":
         try:
             image = image.convert("RGB")
@@ -150,12 +150,12 @@ def _in_srgb(image: Image) -> Image:
                 f"a picture of mode {image.mode} has no colours that Pillow converts ({error}); "
                 "give it as RGB"
             ) from None
-    return _converted(image, profile).convert("RGB")
+    return _apply_profile(image, profile).convert("RGB")
 
 
-def _converted(image: Image, profile: bytes | None) -> Image:
+def _apply_profile(image: Image, profile: bytes | None) -> Image:
     """L, RGB or CMYK by its ICC profile in sRGB; a profile of another kind is ignored."""
-    if not profile or (found := _conversion(profile, image.mode)) is None:
+    if not profile or (found := _profile_transform(profile, image.mode)) is None:
         return image
     from PIL import ImageCms
 
@@ -166,7 +166,7 @@ def _converted(image: Image, profile: bytes | None) -> Image:
 
 
 @lru_cache(maxsize=16)
-def _conversion(profile: bytes, mode: str) -> tuple[str, Any] | None:
+def _profile_transform(profile: bytes, mode: str) -> tuple[str, Any] | None:
     """What converts pictures by an ICC profile, and the mode that they need for it.
 
     None where nothing is to be done: the profile is damaged or of other colours, or sRGB's own.

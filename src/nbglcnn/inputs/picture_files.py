@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # As torchvision.datasets.folder has them, so that the same files have the same numbers; and GIFs.
-TORCHVISION = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-EXTENSIONS = (*TORCHVISION, ".gif")
+TORCHVISION_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+PICTURE_EXTENSIONS = (*TORCHVISION_EXTENSIONS, ".gif")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class PictureFolder:
     classes: tuple[str, ...] = ()
 
 
-def picture_folder(folder: Path, what: str) -> PictureFolder:
+def list_picture_folder(folder: Path, what: str) -> PictureFolder:
     """List the pictures of a folder, or of its folders, which are classes, as ImageFolder does.
 
     Files and folders whose names begin with a dot are left out: Jupyter keeps its check points so.
@@ -63,14 +63,14 @@ def picture_folder(folder: Path, what: str) -> PictureFolder:
     if not files:
         raise InputError(
             f"{what}: there is no picture in {folder} or the folders in it; files that end with "
-            f"{', '.join(EXTENSIONS)} are taken"
+            f"{', '.join(PICTURE_EXTENSIONS)} are taken"
         )
     return PictureFolder(tuple(files))
 
 
 def is_picture_file(name: str) -> bool:
     """Whether a file of a folder is taken for a picture, by its name."""
-    return name.lower().endswith(EXTENSIONS) and name[0] != "."
+    return name.lower().endswith(PICTURE_EXTENSIONS) and name[0] != "."
 
 
 def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "") -> Image:

@@ -9,26 +9,26 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from nbglcnn.errors import InputError, unknown
+from nbglcnn.errors import InputError, unknown_name_message
 from nbglcnn.graph import Array
 
 Fit = Literal["crop", "letterbox", "stretch"]
 Channels = Literal["RGB", "BGR", "grey"]
 Layout = Literal["NCHW", "NHWC"]
 
-NAME = "preprocess"  # before the keys of its steps
+KEY_PREFIX = "preprocess"  # before the keys of its steps
 # Pillow's "L" (ITU-R 601-2), without its rounding to 8 bits.
-LUMA = tuple(np.float32(part / 65536) for part in (19595, 38470, 7471))
+LUMA_WEIGHTS = tuple(np.float32(part / 65536) for part in (19595, 38470, 7471))
 
 
 @dataclass(frozen=True)
-class Step:
+class PreprocessStep:
     """One step behind the picture: its key, what people call it, its settings, and numpy's way."""
 
     key: str
     title: str
     description: str
-    of: Callable[[Array], Array]
+    apply: Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ class Preprocess:
     def __post_init__(self) -> None:
         for name, known in (("fit", Fit), ("channels", Channels), ("layout", Layout)):
             if getattr(self, name) not in get_args(known):
-                words = unknown(str(getattr(self, name)), get_args(known))
+                words = unknown_name_message(str(getattr(self, name)), get_args(known))
                 raise InputError(f"Preprocess: {name}: {words}")
         for name in ("size", "resize"):
-            object.__setattr__(self, name, _sides(name, getattr(self, name)))
+            object.__setattr__(self, name, _validate_size(name, getattr(self, name)))
         for name in ("mean", "std"):
-            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
-        low_high = _numbers("range", self.range)
+            object.__setattr__(self, name, _validate_numbers(name, getattr(self, name)))
+        low_high = _validate_numbers("range", self.range)
         if low_high is None or len(low_high) != 2 or not low_high[0] < low_high[1]:
             raise InputError(
                 f"Preprocess: range is {self.range!r}: give what black and white are, (0, 1) or "
@@ -120,7 +120,7 @@ class Preprocess:
             )
         return share
 
-    def steps(self, channels: int) -> tuple[Step, ...]:
+    def steps(self, channels: int) -> tuple[PreprocessStep, ...]:
         """What is done to the picture in front of a model of so many channels, in order.
 
         InputError where mean or std are for another number of channels.
@@ -128,7 +128,7 @@ class Preprocess:
         found = []
         low, high = self.range
         if (low, high) != (0, 1):
-            words = f"scale={_word(high - low)}, offset={_word(low)}"
+            words = f"scale={_format_number(high - low)}, offset={_format_number(low)}"
 
             def ranged(x: Array) -> Array:
                 span, offset = (
@@ -137,28 +137,30 @@ class Preprocess:
                 scaled: Array = x * span
                 return scaled + offset if low else scaled
 
-            found.append(Step(f"{NAME}.range", "Range", words, ranged))
+            found.append(PreprocessStep(f"{KEY_PREFIX}.range", "Range", words, ranged))
         if self.channels == "BGR":
-            found.append(Step(f"{NAME}.channels", "BGR", "", _turned))
+            found.append(PreprocessStep(f"{KEY_PREFIX}.channels", "BGR", "", _reverse_channels))
         elif self.channels == "grey":
             found.append(
-                Step(f"{NAME}.channels", "Grey", f"channels={channels}", _greyed(channels))
+                PreprocessStep(
+                    f"{KEY_PREFIX}.channels", "Grey", f"channels={channels}", _to_grey(channels)
+                )
             )
-        mean, std = self.of_channels("mean", channels), self.of_channels("std", channels)
+        mean, std = self.channel_array("mean", channels), self.channel_array("std", channels)
         if mean is not None or std is not None:
             parts = (("mean", self.mean), ("std", self.std))
-            words = ", ".join(f"{name}={_shown(v)}" for name, v in parts if v is not None)
+            words = ", ".join(f"{name}={_format_numbers(v)}" for name, v in parts if v is not None)
 
             def normalized(x: Array) -> Array:
                 centred = x if mean is None else x - mean.astype(x.dtype)
                 return centred if std is None else centred / std.astype(x.dtype)
 
-            found.append(Step(f"{NAME}.normalize", "Normalize", words, normalized))
+            found.append(PreprocessStep(f"{KEY_PREFIX}.normalize", "Normalize", words, normalized))
         if self.layout == "NHWC":
-            found.append(Step(f"{NAME}.layout", "NHWC", "", _channels_last))
+            found.append(PreprocessStep(f"{KEY_PREFIX}.layout", "NHWC", "", _to_nhwc))
         return tuple(found)
 
-    def of_channels(self, name: Literal["mean", "std"], channels: int) -> Array | None:
+    def channel_array(self, name: Literal["mean", "std"], channels: int) -> Array | None:
         """`mean` or `std` as (1, channels, 1, 1), or (1, 1, 1, 1) of one number for all."""
         given = getattr(self, name)
         if given is None:
@@ -171,23 +173,23 @@ class Preprocess:
         return np.array(given, np.float32).reshape(1, -1, 1, 1)
 
 
-def _turned(x: Array) -> Array:
+def _reverse_channels(x: Array) -> Array:
     return np.ascontiguousarray(x[:, ::-1])
 
 
-def _channels_last(x: Array) -> Array:
+def _to_nhwc(x: Array) -> Array:
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
-def _greyed(channels: int) -> Callable[[Array], Array]:
+def _to_grey(channels: int) -> Callable[[Array], Array]:
     def grey(x: Array) -> Array:
-        luma = np.array(LUMA, x.dtype).reshape(1, 3, 1, 1)
+        luma = np.array(LUMA_WEIGHTS, x.dtype).reshape(1, 3, 1, 1)
         return np.repeat((x * luma).sum(1, keepdims=True, dtype=x.dtype), channels, 1)
 
     return grey
 
 
-def _sides(name: str, given: Any) -> Any:
+def _validate_size(name: str, given: Any) -> Any:
     """Height and width, of `resize` also the one number that is the shorter side."""
     if given is None:
         return None
@@ -204,7 +206,7 @@ def _sides(name: str, given: Any) -> Any:
     return (whole[0], whole[0]) if name == "size" else whole[0]
 
 
-def _numbers(name: str, given: Any) -> tuple[float, ...] | None:
+def _validate_numbers(name: str, given: Any) -> tuple[float, ...] | None:
     if given is None:
         return None
     try:
@@ -221,12 +223,12 @@ def _numbers(name: str, given: Any) -> tuple[float, ...] | None:
     return numbers
 
 
-def _word(number: float) -> str:
+def _format_number(number: float) -> str:
     """As few digits as tell it from other float32."""
     return str(np.float32(number)).removesuffix(".0")
 
 
-def _shown(numbers: Any) -> str:
+def _format_numbers(numbers: Any) -> str:
     """(0.485, 0.456, 0.406), or a number alone."""
-    words = ", ".join(map(_word, numbers))
+    words = ", ".join(map(_format_number, numbers))
     return words if len(numbers) == 1 else f"({words})"

@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Graph
-from nbglcnn.inputs.known_transforms import understood
-from nbglcnn.load.joined import Joined
-from nbglcnn.load.model import Known, Loaded, Model, Side
-from nbglcnn.load.names import arrays_for
-from nbglcnn.load.parameters import parameters_of, unwrapped_names, with_numbers, with_parameters
-from nbglcnn.load.prepared import Prepared, behind, front
-from nbglcnn.load.torch.isolation.process_state import one_at_a_time
+from nbglcnn.inputs.known_transforms import to_preprocess
+from nbglcnn.load.comparison_model import ComparisonModel
+from nbglcnn.load.model import ComparisonSide, LoadResult, Model, ValuesByKey
+from nbglcnn.load.module_keys import convert_inputs
+from nbglcnn.load.parameters import parameters_of, replace_elements, unwrap_names, with_parameters
+from nbglcnn.load.preprocessed_model import PreprocessedModel, run_preprocess, strip_preprocess
+from nbglcnn.load.torch.isolation.process_state import load_lock
 
 if TYPE_CHECKING:
-    from nbglcnn.load.torch.weights.parameter_snapshots import Copied, Tensors
+    from nbglcnn.load.torch.weights.parameter_snapshots import ModelTensors, TensorSnapshot
 
 __all__ = [
-    "Joined",
-    "Known",
-    "Loaded",
+    "ComparisonModel",
+    "ComparisonSide",
+    "LoadResult",
     "Model",
-    "Prepared",
-    "Side",
-    "arrays_for",
-    "behind",
-    "copied",
-    "front",
+    "PreprocessedModel",
+    "ValuesByKey",
+    "convert_inputs",
+    "find_tensors",
     "is_module",
+    "is_rewritten",
     "load",
+    "load_lock",
     "model_of",
-    "one_at_a_time",
     "parameters_of",
-    "rewrites",
+    "replace_elements",
     "rewritten_shape_inputs",
-    "tensors_in",
-    "unwrapped_names",
-    "with_numbers",
+    "run_preprocess",
+    "snapshot_tensors",
+    "strip_preprocess",
+    "unwrap_names",
     "with_parameters",
 ]
 
@@ -70,13 +70,13 @@ def model_of(model: Any, preprocess: Any = None) -> Model:
         found = OnnxModel(model)
     if preprocess is None:
         return found
-    if isinstance(found, Prepared | Joined):
+    if isinstance(found, PreprocessedModel | ComparisonModel):
         raise InputError("preprocess: this model has one already")
-    [leaf] = found.leaves
-    return Prepared(leaf, understood(preprocess))
+    [leaf] = found.base_models
+    return PreprocessedModel(leaf, to_preprocess(preprocess))
 
 
-def load(model: Any, x: Any = None, known: Known | None = None) -> Loaded:
+def load(model: Any, x: Any = None, known: ValuesByKey | None = None) -> LoadResult:
     """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and all its inputs.
 
     `x` is an example input (a tuple for several, or a dict by name); only an ONNX model with static
@@ -87,15 +87,15 @@ def load(model: Any, x: Any = None, known: Known | None = None) -> Loaded:
     return model_of(model).load(x, known)
 
 
-def rewrites(op: str, domain: str = "") -> bool:
+def is_rewritten(op: str, domain: str = "") -> bool:
     """Whether an operator is put into others, or nothing, while an ONNX model is loaded."""
-    from nbglcnn.load.onnx.microsoft import KNOWN, MICROSOFT
+    from nbglcnn.load.onnx.microsoft import CONVERTIBLE, MICROSOFT
     from nbglcnn.load.passes.decompose import DECOMPOSITIONS
-    from nbglcnn.load.passes.rewrite import ALWAYS, SHAPE_INPUTS, UPGRADES
+    from nbglcnn.load.passes.rewrite import ALWAYS_REWRITTEN, SHAPE_INPUTS, UPGRADES
 
     if domain:
-        return domain == MICROSOFT and op in KNOWN
-    return op in ("Identity", "If", *ALWAYS, *UPGRADES, *DECOMPOSITIONS, *SHAPE_INPUTS)
+        return domain == MICROSOFT and op in CONVERTIBLE
+    return op in ("Identity", "If", *ALWAYS_REWRITTEN, *UPGRADES, *DECOMPOSITIONS, *SHAPE_INPUTS)
 
 
 def rewritten_shape_inputs(op: str) -> tuple[int, ...]:
@@ -105,19 +105,19 @@ def rewritten_shape_inputs(op: str) -> tuple[int, ...]:
     return SHAPE_INPUTS.get(op, ())
 
 
-def tensors_in(model: Any, graph: Graph) -> Tensors:
+def find_tensors(model: Any, graph: Graph) -> ModelTensors:
     """The tensors of a torch module that a Graph has as its parameters; InputError without them."""
-    from nbglcnn.load.torch.weights.parameter_snapshots import Tensors
+    from nbglcnn.load.torch.weights.parameter_snapshots import ModelTensors
 
     shapes = {name: graph.shape(value) for name, value in graph.parameters.items()}
-    return Tensors(model, shapes, graph.name)
+    return ModelTensors(model, shapes, graph.name)
 
 
-def copied(tensors: Mapping[str, Any]) -> Copied:
+def snapshot_tensors(tensors: Mapping[str, Any]) -> TensorSnapshot:
     """Tensors as they are now, to be asked for later."""
-    from nbglcnn.load.torch.weights.parameter_snapshots import Copied
+    from nbglcnn.load.torch.weights.parameter_snapshots import TensorSnapshot
 
-    return Copied(tensors)
+    return TensorSnapshot(tensors)
 
 
 def is_module(model: Any) -> bool:

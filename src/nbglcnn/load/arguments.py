@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nbglcnn.errors import InputError, nearest
-from nbglcnn.inputs.nested import is_nested, like, text_of, walked
+from nbglcnn.errors import InputError, suggest_names
+from nbglcnn.inputs.nested import constant_text, is_nested, map_leaves, rebuild_sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class InputPlaceholder:
     """The place of an input among the arguments."""
 
     index: int
@@ -32,17 +32,19 @@ class Arguments:
     parameters: tuple[str, ...]
     constants: Mapping[str, str]
 
-    def filled(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def bind(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these inputs."""
-        return _filled(self.by_position, inputs), _filled(dict(self.by_name), inputs)
+        return _fill_placeholders(self.by_position, inputs), _fill_placeholders(
+            dict(self.by_name), inputs
+        )
 
     def example(self, inputs: Sequence[Any]) -> Any:
         """An example input of these arrays, as it is given with the module."""
-        args, named = self.filled(inputs)
+        args, named = self.bind(inputs)
         return named if self.by_name else args
 
 
-def arguments_of(
+def parse_arguments(
     x: Any, parameters: Sequence[str], defaults: Mapping[str, Any]
 ) -> tuple[Arguments, tuple[Any, ...]] | None:
     """The Arguments of an example input and its arrays; None where it is plain arrays in order.
@@ -63,8 +65,10 @@ def arguments_of(
     constants: dict[str, str] = {}
     for name, default in defaults.items():
         if name not in given:
-            _with_slots(default, name, [], constants)
-    tree = {name: _with_slots(one, str(name), found, constants) for name, one in given.items()}
+            _insert_placeholders(default, name, [], constants)
+    tree = {
+        name: _insert_placeholders(one, str(name), found, constants) for name, one in given.items()
+    }
     if not found:
         raise InputError(
             f"x: {', '.join(map(repr, given.values()))} holds no array, nor a picture's "
@@ -83,7 +87,7 @@ def arguments_of(
 
 def plain_arguments(names: Sequence[str]) -> Arguments:
     """Those of a call with arrays in order."""
-    slots = tuple(map(Slot, range(len(names))))
+    slots = tuple(map(InputPlaceholder, range(len(names))))
     return Arguments(slots, {}, tuple(names), tuple(names), {})
 
 
@@ -92,7 +96,7 @@ def check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
     for name in given:
         if name not in names:
             raise InputError(
-                f"no input {name!r}{nearest(name, names)}; the model takes "
+                f"no input {name!r}{suggest_names(name, names)}; the model takes "
                 f"{', '.join(map(repr, names))}"
             )
 
@@ -103,26 +107,26 @@ def _name(parameters: Sequence[str], at: int) -> str:
     return f"input {at}"
 
 
-def _with_slots(
+def _insert_placeholders(
     tree: Any, name: str, found: list[tuple[str, Any]], constants: dict[str, str]
 ) -> Any:
     """The tree with a Slot for each array, which `found` gets with its name."""
 
     def leaf(path: str, one: Any) -> Any:
-        if (text := text_of(one)) is not None:
+        if (text := constant_text(one)) is not None:
             constants[path] = text
             return one
         found.append((path, one))
-        return Slot(len(found) - 1)
+        return InputPlaceholder(len(found) - 1)
 
-    return walked(tree, name, leaf)
+    return map_leaves(tree, name, leaf)
 
 
-def _filled(tree: Any, inputs: Sequence[Any]) -> Any:
-    if isinstance(tree, Slot):
+def _fill_placeholders(tree: Any, inputs: Sequence[Any]) -> Any:
+    if isinstance(tree, InputPlaceholder):
         return inputs[tree.index]
     if isinstance(tree, dict):
-        return {key: _filled(one, inputs) for key, one in tree.items()}
+        return {key: _fill_placeholders(one, inputs) for key, one in tree.items()}
     if isinstance(tree, tuple | list):
-        return like(tree, (_filled(one, inputs) for one in tree))
+        return rebuild_sequence(tree, (_fill_placeholders(one, inputs) for one in tree))
     return tree

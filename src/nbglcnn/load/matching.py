@@ -8,10 +8,10 @@ from difflib import SequenceMatcher
 
 from nbglcnn.graph import Graph, Key
 
-Pairs = list[tuple[Key, Key]]
+KeyPairs = list[tuple[Key, Key]]
 
 
-def matched(a: Graph, b: Graph) -> Pairs:
+def match_keys(a: Graph, b: Graph) -> KeyPairs:
     """Keys of `a` and of `b` whose values have one shape, in the order of `a`.
 
     First those with the same name. Then, between these and in order, layers of the same operator,
@@ -21,20 +21,20 @@ def matched(a: Graph, b: Graph) -> Pairs:
     names = {key.name: key for key in b.keys}
     for key in a.keys:
         other = names.get(key.name)
-        if other is not None and _fit(a, key, b, other):
+        if other is not None and _have_same_shape(a, key, b, other):
             partner[key.name] = other.name
     for describe in (_operator_and_shape, _shape):
         _match_in_order(a, b, partner, describe)
     for kind in ("input", "output"):
         ends = ([key for key in graph.keys if key.kind == kind] for graph in (a, b))
         for left, right in zip(*ends, strict=False):
-            if left.name not in partner and _fit(a, left, b, right):
+            if left.name not in partner and _have_same_shape(a, left, b, right):
                 partner[left.name] = right.name
     kept = {key.name: key for key in a.keys if key.name in partner}  # an output may be an input
     return [(key, names[partner[name]]) for name, key in kept.items()]
 
 
-def _fit(a: Graph, left: Key, b: Graph, right: Key) -> bool:
+def _have_same_shape(a: Graph, left: Key, b: Graph, right: Key) -> bool:
     shape = a.shape(left.value)
     return shape == b.shape(right.value) and math.prod(shape) > 0
 
@@ -49,12 +49,12 @@ def _match_in_order(
     back = {right: left for left, right in partner.items()}
     left, right = _layers(a), _layers(b)
     known = {name: name for name in partner}
-    rows_a = _rows(left, describe(a, left), known)
-    rows_b = _rows(right, describe(b, right), back)
+    rows_a = _sequence_tokens(left, describe(a, left), known)
+    rows_b = _sequence_tokens(right, describe(b, right), back)
     matcher = SequenceMatcher(None, rows_a, rows_b, autojunk=False)
     for i, j, length in matcher.get_matching_blocks():
         for one, other in zip(left[i : i + length], right[j : j + length], strict=True):
-            if one.name not in partner and _fit(a, one, b, other):
+            if one.name not in partner and _have_same_shape(a, one, b, other):
                 partner[one.name] = other.name
 
 
@@ -65,7 +65,7 @@ def _layers(graph: Graph) -> list[Key]:
     return layers + [key for key in graph.keys if key.kind == "output" and key.value not in known]
 
 
-def _rows(
+def _sequence_tokens(
     keys: Sequence[Key], words: Sequence[Hashable], known: Mapping[str, str]
 ) -> list[Hashable]:
     """Words of layers, but for those that have a partner the partner's name."""

@@ -12,18 +12,18 @@ from nbglcnn.errors import NbglcnnError
 from nbglcnn.graph import Array, Graph
 
 if TYPE_CHECKING:
-    from nbglcnn.load.onnx.model import Part
+    from nbglcnn.load.onnx.model import PartialLoad
     from nbglcnn.load.onnx.onnx_model import OnnxModel
     from nbglcnn.load.torch.model import TorchModel
     from nbglcnn.load.training import TrainingMode
 
-Loaded = tuple[Graph, tuple[Array, ...]]
-Known = dict[str, Array]
-Problems = Callable[[Graph], Mapping[str, str]]
-Missing = Callable[[str], str | None]
+LoadResult = tuple[Graph, tuple[Array, ...]]
+ValuesByKey = dict[str, Array]
+CheckNodesFn = Callable[[Graph], Mapping[str, str]]
+CheckOperatorFn = Callable[[str], str | None]
 # Loads a module or a file for an example input; the last argument receives the values that are
 # computed of it on the way.
-Read = Callable[["TorchModel | OnnxModel", Any, Known | None], Loaded]
+BaseLoader = Callable[["TorchModel | OnnxModel", Any, ValuesByKey | None], LoadResult]
 
 
 @runtime_checkable
@@ -38,29 +38,31 @@ class Model(Protocol):
         """The module or file as the user gave it; None for a comparison."""
 
     @property
-    def leaves(self) -> tuple[TorchModel | OnnxModel, ...]:
+    def base_models(self) -> tuple[TorchModel | OnnxModel, ...]:
         """The modules and files in it."""
 
-    def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
+    def load(
+        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+    ) -> LoadResult:
         """The Graph and all its inputs, for an example input `x`; see `nbglcnn.load.load`.
 
-        `read` loads each of the `leaves`, by default their own `read`.
+        `load_base` loads each of the `base_models`, by default their own `load_base`.
         """
 
-    def partly(self, x: Any) -> Part | None:
+    def load_partial(self, x: Any) -> PartialLoad | None:
         """Of an ONNX file with nodes that cannot be loaded: the Graph of the others, these and why.
 
         None for other models.
         """
 
-    def modules_alone(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
+    def load_each_module(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
         """Each module of a torch module loaded by itself: path, type, Graph or the error.
 
         Empty for other models.
         """
 
     def check_gradients(
-        self, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
+        self, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
     ) -> None:
         """Raise UnsupportedModel where a torch module's own code changes a gradient.
 
@@ -68,19 +70,19 @@ class Model(Protocol):
             x: the example input that it was loaded with.
             graph: the loaded network.
             wrt: names of the Graph's values whose gradients are asked for.
-            every: those of all inputs and parameters are.
+            check_all: those of all inputs and parameters are.
         """
 
-    def as_loaded(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+    def convert_state_dict(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
         """The numbers that a state_dict gives it: a module may have code of its own to load it."""
 
     def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
         """These numbers by name: of a torch module tensors, with all others of its state_dict."""
 
-    def all_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    def state_dict_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
         """The same as arrays: of a torch module its whole state_dict."""
 
-    def initial(self, seed: int) -> dict[str, Any]:
+    def initial_weights(self, seed: int) -> dict[str, Any]:
         """A torch module's weights by name, drawn by the `reset_parameters` of its modules.
 
         The model and the process's random numbers stay as they are.
@@ -118,23 +120,23 @@ def no_modules(model: Model, x: Any) -> tuple[()]:
 
 
 def no_gradient_checks(
-    model: Model, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
+    model: Model, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
 ) -> None:
     """Check nothing: no code of the model can change a gradient."""
 
 
-def same_state_dict(model: Model, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+def return_state_dict(model: Model, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
     """The state_dict itself: the model has no code that loads it."""
     return state_dict
 
 
-def copied_numbers(model: Model, numbers: Mapping[str, Array]) -> dict[str, Any]:
+def copy_arrays(model: Model, numbers: Mapping[str, Array]) -> dict[str, Any]:
     """These numbers, in a new dict."""
     return dict(numbers)
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparisonSide:
     """One of two that are compared: its model, the Graph with its weights, and its input."""
 
     model: Model

@@ -9,23 +9,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nbglcnn.errors import InputError, nearest
+from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.graph import Array, Graph, Value
-from nbglcnn.inputs.arguments import Spec, as_arrays
+from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
 from nbglcnn.load.draft import free_name
 
-Kind = Literal["normal", "uniform"]
-OUTSIDE = "draw them outside and give them as an input"
+Distribution = Literal["normal", "uniform"]
+DRAW_OUTSIDE_HINT = "draw them outside and give them as an input"
 
 
-def seeded(generator: np.random.Generator, kind: Kind, shape: tuple[int, ...]) -> Array:
+def draw_noise(generator: np.random.Generator, kind: Distribution, shape: tuple[int, ...]) -> Array:
     """What a call gets where nothing is given: standard normal, or uniform from 0 to 1."""
     if kind == "normal":
         return generator.standard_normal(shape, np.float32)
     return generator.random(shape, np.float32)
 
 
-def chosen(
+def resolve_noise(
     given: Mapping[str, Any] | Sequence[Any], names: Sequence[str], first: Sequence[Array]
 ) -> tuple[Array, ...]:
     """The user's arrays, by name or all in order, and the `first` ones for what is left out.
@@ -37,7 +37,7 @@ def chosen(
         for name in given:
             if name not in names:
                 raise InputError(
-                    f"no input {name!r}{nearest(name, names)}; the model draws "
+                    f"no input {name!r}{suggest_names(name, names)}; the model draws "
                     f"{known or 'no random numbers'}"
                 )
     elif given and len(given) != len(names):
@@ -48,13 +48,13 @@ def chosen(
     if not names:
         return ()
     specs = [
-        Spec(name, array.shape, array.dtype, default=array)
+        InputSpec(name, array.shape, array.dtype, default=array)
         for name, array in zip(names, first, strict=True)
     ]
-    return as_arrays(given if isinstance(given, Mapping) else tuple(given), specs)
+    return to_input_arrays(given if isinstance(given, Mapping) else tuple(given), specs)
 
 
-def with_noise(graph: Graph, first: Sequence[Array]) -> Graph:
+def add_noise_inputs(graph: Graph, first: Sequence[Array]) -> Graph:
     """The Graph whose last inputs are these arrays where nobody gives others."""
     values, taken = dict(graph.values), set(graph.values)
     found = {}
@@ -64,7 +64,7 @@ def with_noise(graph: Graph, first: Sequence[Array]) -> Graph:
     return replace(graph, values=MappingProxyType(values), noise=MappingProxyType(found))
 
 
-def redrawn(generator: np.random.Generator, first: Array) -> Array:
-    """Other random numbers of the kind that `seeded` gave: what leaves 0 to 1 is normal."""
+def redraw_noise(generator: np.random.Generator, first: Array) -> Array:
+    """Other random numbers of the kind that `draw_noise` gave: what leaves 0 to 1 is normal."""
     uniform = first.size > 0 and first.min() >= 0 and first.max() < 1
-    return seeded(generator, "uniform" if uniform else "normal", first.shape)
+    return draw_noise(generator, "uniform" if uniform else "normal", first.shape)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import InputError, nearest, unknown
+from nbglcnn.errors import InputError, suggest_names, unknown_name_message
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.inputs.arguments import kind_of
-from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.inputs.arguments import special_tensor_kind
+from nbglcnn.inputs.arrays import native_array
 from nbglcnn.load.passes.evaluate import evaluate
 
-SETTING = (
+CONSTANT_READ_MESSAGE = (
     "its numbers decided what is computed (an `if`, a loop or a size in forward, or a NumPy array "
     "that shares its memory); with others it is another network, so load it anew"
 )
@@ -34,18 +34,18 @@ def parameters_of(graph: Graph) -> dict[str, Array]:
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
     """The same Graph with other weights: names and shapes must be those of `graph.parameters`."""
-    state_dict = unwrapped_names(state_dict, graph.parameters)
-    given = {n: v for n, v in state_dict.items() if not _ignored(n)}
+    state_dict = unwrap_names(state_dict, graph.parameters)
+    given = {n: v for n, v in state_dict.items() if not _is_ignored(n)}
     problems = []
     if missing := [n for n in graph.parameters if n not in given]:
-        problems.append("missing: " + _listed(missing))
+        problems.append("missing: " + _format_names(missing))
     unexpected = [
-        n + nearest(n, missing or list(graph.parameters))
+        n + suggest_names(n, missing or list(graph.parameters))
         for n in given
         if n not in graph.parameters
     ]
     if unexpected:
-        problems.append("unexpected: " + _listed(unexpected))
+        problems.append("unexpected: " + _format_names(unexpected))
     replaced: dict[str, tuple[str, Array]] = {}
     for name, value in graph.parameters.items():
         if name not in given:
@@ -57,8 +57,8 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
             problems.append(f"{name}: shape {array.shape} was given; it is {old.shape}")
         elif value in replaced and not np.array_equal(replaced[value][1], array, equal_nan=True):
             problems.append(f"{name} and {replaced[value][0]} share their numbers; two were given")
-        elif name in graph.settings and not np.array_equal(old, array):
-            problems.append(f"{name}: {SETTING}")
+        elif name in graph.constant_reads and not np.array_equal(old, array):
+            problems.append(f"{name}: {CONSTANT_READ_MESSAGE}")
         else:
             replaced[value] = name, array
     if problems:
@@ -70,7 +70,7 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
     return _with_constants(graph, changed)
 
 
-def with_numbers(graph: Graph, name: str, index: Any, numbers: Any) -> Graph:
+def replace_elements(graph: Graph, name: str, index: Any, numbers: Any) -> Graph:
     """The same Graph with other numbers at `index`, as numpy takes it, of one parameter.
 
     Raises:
@@ -78,7 +78,7 @@ def with_numbers(graph: Graph, name: str, index: Any, numbers: Any) -> Graph:
         InputError: the index or the numbers don't fit, or no number of this one can change.
     """
     if name not in graph.parameters:
-        raise KeyError(unknown(name, list(graph.parameters)))
+        raise KeyError(unknown_name_message(name, list(graph.parameters)))
     value = graph.parameters[name]
     old = graph.values[value].data
     assert old is not None
@@ -89,8 +89,8 @@ def with_numbers(graph: Graph, name: str, index: Any, numbers: Any) -> Graph:
         raise InputError(f"{name} has the shape {old.shape}: {error}") from error
     if array[index].tobytes() == old[index].tobytes():
         return graph
-    if name in graph.settings:
-        raise InputError(f"{name}: {SETTING}")
+    if name in graph.constant_reads:
+        raise InputError(f"{name}: {CONSTANT_READ_MESSAGE}")
     return _with_constants(graph, {value: array})
 
 
@@ -104,13 +104,13 @@ def _with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
         values[name] = replace(values[name], data=array)
     constants = {n: v.data for n, v in values.items() if v.data is not None}
     changed = set(arrays)
-    for node in graph.folded:
+    for node in graph.folded_nodes:
         if not changed.isdisjoint(node.inputs):
             changed.update(filter(None, node.outputs))
     # What lies between two folded nodes may not be among the values, and is computed again.
     needed: list[Node] = []
     wanted = changed - arrays.keys()
-    for node in reversed(graph.folded):
+    for node in reversed(graph.folded_nodes):
         if not wanted.isdisjoint(node.outputs):
             needed.append(node)
             wanted |= {name for name in node.inputs if name and name not in constants}
@@ -131,12 +131,12 @@ def _differs(graph: Graph, value: str, array: Array) -> bool:
     return bool((np.ravel(old).view(words) != np.ravel(array).view(words)).any())
 
 
-def uncompiled(name: str) -> str:
+def strip_compile_prefix(name: str) -> str:
     """A parameter's name without what torch.compile puts before it."""
     return name.replace("_orig_mod.", "")
 
 
-def unwrapped_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
+def unwrap_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
     """A state_dict by these names, where it has those of torch.compile's and DataParallel's module.
 
     Raises:
@@ -145,8 +145,8 @@ def unwrapped_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
     _check_state_dict(state_dict)
     if not names or all(name in state_dict for name in names):
         return dict(state_dict)
-    own = {uncompiled(name): name for name in names}
-    given = {uncompiled(name): value for name, value in state_dict.items()}
+    own = {strip_compile_prefix(name): name for name in names}
+    given = {strip_compile_prefix(name): value for name, value in state_dict.items()}
     prefix = _prefix(given, own) or ""
     if prefix.replace("module.", ""):
         prefix = ""
@@ -183,7 +183,7 @@ def _check_depth(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
         if hasattr(inner, "state_dict"):
             path, inner = f"{path}.state_dict()", inner.state_dict()
         prefix = _prefix(inner, names) if isinstance(inner, Mapping) else None
-        if prefix and uncompiled(prefix).replace("module.", ""):
+        if prefix and strip_compile_prefix(prefix).replace("module.", ""):
             found.append(
                 f"{{name.removeprefix({prefix!r}): value for name, value in "
                 f"checkpoint{path}.items()}}"
@@ -208,14 +208,14 @@ def _prefix(given: Mapping[Any, Any], names: Collection[str]) -> str | None:
     return None
 
 
-def _ignored(name: str) -> bool:
+def _is_ignored(name: str) -> bool:
     """What torch keeps in a state_dict and no eval-mode forward reads."""
     return name.rpartition(".")[2] in ("num_batches_tracked", "_extra_state")
 
 
 def _as_array(name: str, value: Any, old: Array) -> Array:
     if hasattr(value, "detach"):
-        if (found := kind_of(value)) is not None:
+        if (found := special_tensor_kind(value)) is not None:
             kind, dense = found
             raise InputError(
                 f"{name}: a {kind} tensor was given; weights are dense tensors of real numbers. "
@@ -225,12 +225,12 @@ def _as_array(name: str, value: Any, old: Array) -> Array:
             raise InputError(f"{name}: a tensor on meta has no numbers; give one that has")
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() else value).numpy()
-    array = plain_array(value, name)
+    array = native_array(value, name)
     if array.dtype.kind not in "fiub" or (array.dtype.kind == "f") != (old.dtype.kind == "f"):
         raise InputError(f"{name}: dtype {array.dtype} was given; it is {old.dtype}")
     return np.asarray(array, old.dtype, order="C")
 
 
-def _listed(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return ", ".join(names[:8]) + more

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.load.bounds import shown
+from nbglcnn.load.bounds import quote_name
 from nbglcnn.load.model import Model
 
 if TYPE_CHECKING:
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
 
     from nbglcnn.load.onnx.onnx_model import OnnxModel
 
-KEPT = " kept"  # ends the names of constants of 1 in the place of Dropouts
+DROPOUT_SUFFIX = " kept"  # ends the names of constants of 1 in the place of Dropouts
 
 
 @dataclass(frozen=True, slots=True)
-class Dropout:
+class DropoutSpec:
     """What a module drops at random, each with the probability p: elements, channels or examples.
 
     What is dropped becomes `fill`, and all is `scale` · x + `shift` then.
     """
 
     p: float
-    of: Literal["elements", "channels", "examples"] = "elements"
+    granularity: Literal["elements", "channels", "examples"] = "elements"
     scale: float = 1.0
     fill: float = 0.0
     shift: float = 0.0
 
 
-def scaled(
-    p: float, of: Literal["elements", "channels", "examples"] = "elements", *, kept: bool = True
-) -> Dropout:
-    """What is left is divided by its share, where that is `kept`."""
-    return Dropout(p, of, 1 / (1 - p) if kept and p < 1 else 1.0)
+def make_dropout(
+    p: float, of: Literal["elements", "channels", "examples"] = "elements", *, rescale: bool = True
+) -> DropoutSpec:
+    """What is left is divided by its share, where that is `rescale`."""
+    return DropoutSpec(p, of, 1 / (1 - p) if rescale and p < 1 else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Norm:
+class BatchNormSpec:
     """How a BatchNorm keeps its statistics: running = (1 − momentum) · running + momentum · new.
 
-    Without a momentum they are the mean of all batches, of which there were `batches` before.
+    Without a momentum they are the mean of all batches, of which there were `batch_count` before.
     """
 
     momentum: float | None
-    batches: int = 0
+    batch_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,33 +67,33 @@ class TrainingMode:
     """
 
     model: Model
-    dropouts: Mapping[str, Dropout] = field(default_factory=dict)
-    norms: Mapping[str, Norm] | None = None
+    dropouts: Mapping[str, DropoutSpec] = field(default_factory=dict)
+    norms: Mapping[str, BatchNormSpec] | None = None
     frozen: frozenset[str] = frozenset()
     module: torch.nn.Module | None = None
 
-    def norm(self, node: Node) -> Norm | None:
+    def norm_spec(self, node: Node) -> BatchNormSpec | None:
         """How a BatchNormalization node keeps its statistics; None where they stay."""
         if self.norms is not None:
             return self.norms.get(node.module)
         momentum = node.attributes.get("momentum", 0.9)
         assert isinstance(momentum, int | float)
-        return Norm(1 - momentum)
+        return BatchNormSpec(1 - momentum)
 
 
-def mode_of_file(model: OnnxModel) -> TrainingMode:
+def onnx_training_mode(model: OnnxModel) -> TrainingMode:
     """An ONNX file with products by 1 in the place of its Dropouts."""
     import numpy as np
     from onnx import numpy_helper
 
-    from nbglcnn.load.onnx.file import inlined, read_model
+    from nbglcnn.load.onnx.file import embed_external_data, read_model
     from nbglcnn.load.onnx.onnx_model import OnnxModel
 
     proto, _, folder = read_model(model.source)
     if not any(node.op_type == "Dropout" for node in proto.graph.node):
         return TrainingMode(model)
-    own = inlined(proto, folder)
-    dropouts: dict[str, Dropout] = {}
+    own = embed_external_data(proto, folder)
+    dropouts: dict[str, DropoutSpec] = {}
     taken = {name for node in own.graph.node for name in (*node.input, *node.output)}
     for node in own.graph.node:
         if node.op_type != "Dropout" or node.domain not in ("", "ai.onnx"):
@@ -101,11 +101,11 @@ def mode_of_file(model: OnnxModel) -> TrainingMode:
         p = _ratio(own, node)
         if p <= 0 or any(node.output[1:]):
             continue
-        one = f"{node.output[0]}{KEPT}"
+        one = f"{node.output[0]}{DROPOUT_SUFFIX}"
         while one in taken:
             one += "'"
         taken.add(one)
-        dropouts[one] = scaled(p)
+        dropouts[one] = make_dropout(p)
         own.graph.initializer.append(numpy_helper.from_array(np.array(1, np.float32), one))
         source = node.input[0]
         del node.input[:], node.attribute[:]
@@ -130,12 +130,12 @@ def _ratio(proto: Any, node: Any) -> float:
         if node.input[1] in other.output and other.op_type == "Constant":
             return float(numpy_helper.to_array(other.attribute[0].t))
     raise UnsupportedModel(
-        f"{shown(node.name or node.output[0])}: the ratio of this Dropout is computed; only one "
-        "that the file holds can be trained with"
+        f"{quote_name(node.name or node.output[0])}: the ratio of this Dropout is computed; only "
+        "one that the file holds can be trained with"
     )
 
 
-def dropped(mode: TrainingMode, graph: Graph) -> dict[str, Dropout]:
+def dropout_keys(mode: TrainingMode, graph: Graph) -> dict[str, DropoutSpec]:
     """The keys of calls that drop something, by name."""
     found = {}
     for key in graph.keys:
@@ -154,6 +154,6 @@ def check_training(
     So does code that changes the gradients of these parameters.
     """
     if mode.module is not None:
-        from nbglcnn.load.torch.checks.training_mode import check
+        from nbglcnn.load.torch.checks.training_mode import check_training_mode
 
-        check(mode, arrays, parameters)
+        check_training_mode(mode, arrays, parameters)

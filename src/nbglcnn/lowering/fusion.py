@@ -9,14 +9,14 @@ import numpy as np
 
 from nbglcnn.codegen.builder import Epilogue
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.ops import FUSED_INTO, ONLY_ACTIVATED, UNARY
-from nbglcnn.ops.operator import number
+from nbglcnn.ops import ACTIVATION_ONLY, EPILOGUE_OPERATORS, UNARY_OPERATORS
+from nbglcnn.ops.operator import float_attr
 
 
-def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
+def fuse(graph: Graph, observed: set[str]) -> tuple[tuple[Node, ...], dict[str, Epilogue]]:
     """The nodes that remain, and what each convolution does before it stores.
 
-    A value is passed over only when one node reads it and it isn't `watched`. The remaining nodes
+    A value is passed over only when one node reads it and it isn't `observed`. The remaining nodes
     stay in topological order: a fused convolution moves to the place of its last fused node, where
     a residual is known.
     """
@@ -31,20 +31,20 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
     moved: dict[str, Node] = {}  # name of the last fused node -> the convolution
 
     def next_of(value: str) -> Node | None:
-        if value in watched or uses[value] != 1 or readers[value][0].name in gone:
+        if value in observed or uses[value] != 1 or readers[value][0].name in gone:
             return None
         return readers[value][0]
 
     for node in graph.nodes:
-        if node.op not in FUSED_INTO or node.name in gone:
+        if node.op not in EPILOGUE_OPERATORS or node.name in gone:
             continue
         value = node.outputs[0]
         chain: list[Node] = []
         normalization = activation = None
         residual = ""
         after = next_of(value)
-        alone = node.op in ONLY_ACTIVATED
-        if alone and not _activated(graph, node):
+        alone = node.op in ACTIVATION_ONLY
+        if alone and not _can_fuse_activation(graph, node):
             continue
         if (
             not alone
@@ -57,7 +57,7 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
                 for name in (*node.inputs[1:], *after.inputs[1:])
                 if name
             )
-            and _finite(graph, after)
+            and _has_finite_scale(graph, after)
         ):
             normalization = after
             chain.append(after)
@@ -71,7 +71,7 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
                 chain.append(after)
                 value = after.outputs[0]
                 after = next_of(value)
-        if after is not None and after.op in UNARY and after.inputs[0] == value:
+        if after is not None and after.op in UNARY_OPERATORS and after.inputs[0] == value:
             activation = after
             chain.append(after)
             value = after.outputs[0]
@@ -88,7 +88,7 @@ def fuse(graph: Graph, watched: set[str]) -> tuple[tuple[Node, ...], dict[str, E
     return tuple(nodes), epilogues
 
 
-def has_spread(variance: Array, epsilon: float) -> bool:
+def has_positive_variance(variance: Array, epsilon: float) -> bool:
     """Whether each channel of a BatchNormalization has a spread; without it a factor is infinite.
 
     In a convolution's weights infinite factors would cancel to NaN.
@@ -96,13 +96,13 @@ def has_spread(variance: Array, epsilon: float) -> bool:
     return bool((variance.astype(np.float64) + epsilon > 0).all())
 
 
-def _finite(graph: Graph, normalization: Node) -> bool:
+def _has_finite_scale(graph: Graph, normalization: Node) -> bool:
     variance = graph.values[normalization.inputs[4]].data
     assert variance is not None
-    return has_spread(variance, number(normalization, "epsilon", 1e-5))
+    return has_positive_variance(variance, float_attr(normalization, "epsilon", 1e-5))
 
 
-def _activated(graph: Graph, node: Node) -> bool:
+def _can_fuse_activation(graph: Graph, node: Node) -> bool:
     """Whether the pass of a Concat exists and computes in floats."""
     filled = sum(bool(math.prod(graph.shape(name))) for name in node.inputs)
     return filled > 1 and graph.values[node.outputs[0]].dtype.kind == "f"

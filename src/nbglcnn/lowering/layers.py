@@ -12,10 +12,21 @@ import msgspec
 import numpy as np
 
 from nbglcnn.graph import Graph, Key, Node
-from nbglcnn.lowering.composites import SingleOperator, as_single_operator, describe, short_name
-from nbglcnn.lowering.fields import ReceptiveFields
-from nbglcnn.lowering.moves import Moved, Reading, moved_from, moves_only, reading_of
-from nbglcnn.ops import RECORDS
+from nbglcnn.lowering.layer_descriptions import (
+    SingleOperator,
+    as_single_operator,
+    describe_layer,
+    short_caption,
+)
+from nbglcnn.lowering.provenance import (
+    OperandTrace,
+    Provenance,
+    is_movement,
+    trace_operands,
+    trace_provenance,
+)
+from nbglcnn.lowering.receptive_fields import ReceptiveFields
+from nbglcnn.ops import OPERATOR_RECORDS
 from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.picture_layout import picture_layout
@@ -34,14 +45,14 @@ def layer_keys(graph: Graph) -> list[Key]:
     ]
 
 
-def spelled(op: str) -> str:
+def pytorch_spelling(op: str) -> str:
     """An operator as PyTorch's class for it is spelled, where that is another spelling: ReLU."""
-    short = RECORDS[op].short if op in RECORDS else None
+    short = OPERATOR_RECORDS[op].caption if op in OPERATOR_RECORDS else None
     return short if short is not None and short.lower() == op.lower() else op
 
 
 # What exporters call a value that has no name of its own: "45", "val_19", "onnx::Conv_45".
-_NUMBERED = re.compile(r"(?:val_|onnx::\w+_)?(\d+)")
+_NUMERIC_NAME = re.compile(r"(?:val_|onnx::\w+_)?(\d+)")
 
 
 def _labels(rows: Sequence[p.Layer]) -> dict[str, str]:
@@ -49,13 +60,13 @@ def _labels(rows: Sequence[p.Layer]) -> dict[str, str]:
     found = {
         row.name: f"{row.type} {number[1]}"
         for row in rows
-        if not row.module and (number := _NUMBERED.fullmatch(row.name))
+        if not row.module and (number := _NUMERIC_NAME.fullmatch(row.name))
     }
     taken = Counter([*found.values(), *(row.name for row in rows)])
     return {name: label for name, label in found.items() if taken[label] == 1}
 
 
-def planes(graph: Graph) -> frozenset[str]:
+def find_planes(graph: Graph) -> frozenset[str]:
     """The values (n, h, w) that are a map for each example, by what they are made of.
 
     A channel of maps (n, c, h, w), or what is left of all of them (an argmax, a mean), and what is
@@ -83,7 +94,7 @@ def planes(graph: Graph) -> frozenset[str]:
 
 
 def layer_table(
-    graph: Graph, reaches: ReceptiveFields
+    graph: Graph, receptive_fields: ReceptiveFields
 ) -> tuple[tuple[p.Layer, ...], dict[str, int]]:
     """The Layer records of a graph's layer keys, and which of them each node's passes belong to."""
     producer = {name: node for node in graph.nodes for name in node.outputs if name}
@@ -91,13 +102,13 @@ def layer_table(
     by_value: dict[str, str] = {key.value: key.name for key in graph.keys if key.kind == "input"}
     origins = parameter_origins(graph)
     place = {node.name: number for number, node in enumerate(graph.nodes)}
-    operand = _Operands(graph)
+    operand = _OperandResolver(graph)
     rows: list[p.Layer] = []
     layer_of: dict[str, int] = {}
     counted: set[str] = set()
     initial = {carry.target: carry.initial for carry in graph.carries}
     for key in keys:
-        mine, sources = _made_of(graph, key.value, by_value, producer)
+        mine, sources = _collect_nodes(graph, key.value, by_value, producer)
         for node in mine:
             layer_of.setdefault(node.name, len(rows))
         read = [name for node in mine for name in node.inputs if name]
@@ -109,18 +120,24 @@ def layer_table(
             name for name in read if graph.values[name].is_constant and name not in by_value
         }
         origin_names = {origin for name in parameters for origin in origins.get(name, ())}
-        computing = [node for node in mine if not moves_only(graph, node)]
-        main = max(computing or mine, key=lambda n: RECORDS[n.op].macs(graph, n), default=None)
+        computing = [node for node in mine if not is_movement(graph, node)]
+        main = max(
+            computing or mine, key=lambda n: OPERATOR_RECORDS[n.op].macs(graph, n), default=None
+        )
         inputs = [name for name in read if name not in parameters and name in by_value]
         mine.sort(key=lambda node: place[node.name])
-        window = RECORDS[main.op].window if main else None
+        window = OPERATOR_RECORDS[main.op].window if main else None
         single = as_single_operator(graph, mine, main) if main else SingleOperator("Identity", ())
-        reading = Reading(())
+        reading = OperandTrace(())
         if main is not None:
-            reading = reading_of(graph, key.value, mine, main, single.inputs, producer, by_value)
-        single = replace(single, composite=single.composite and not reading.alone)
-        description = describe(graph, mine, main, single, key, moves=reading.moves)
-        own = [node.python for node in mine if node.python is not None]
+            reading = trace_operands(
+                graph, key.value, mine, main, single.inputs, producer, by_value
+            )
+        single = replace(single, is_composite=single.is_composite and not reading.is_single)
+        description = describe_layer(
+            graph, mine, main, single, key, is_movement=reading.is_movement
+        )
+        own = [node.python_fallback for node in mine if node.python_fallback is not None]
         rows.append(
             p.Layer(
                 name=key.name,
@@ -136,30 +153,34 @@ def layer_table(
                 output_shape=graph.shape(key.value),
                 parameters=sum(math.prod(graph.shape(name)) for name in origin_names),
                 shared=sum(math.prod(graph.shape(name)) for name in origin_names & counted),
-                macs=sum(RECORDS[n.op].macs(graph, n) for n in mine),
+                macs=sum(OPERATOR_RECORDS[n.op].macs(graph, n) for n in mine),
                 bytes=4 * math.prod(graph.shape(key.value)),
                 description=key.description,
                 inputs=tuple(by_value[value] for value in sources),
-                operators=tuple(n.python.operator if n.python else n.op for n in mine),
+                operators=tuple(
+                    n.python_fallback.operator if n.python_fallback else n.op for n in mine
+                ),
                 operands=tuple(
                     p.Operand("setting")
-                    if read.name and k in RECORDS[single.operator].shape_inputs
-                    else operand.of(read, shape, by_value)
-                    for k, (read, shape) in enumerate(reading.reads)
+                    if read.name and k in OPERATOR_RECORDS[single.operator].shape_inputs
+                    else operand.resolve(read, shape, by_value)
+                    for k, (read, shape) in enumerate(reading.operands)
                 ),
-                window=_window(window(graph, main), single) if window and main else p.Window(),
-                places=reaches.places.get(key.value, ()),
-                reads=reaches.reads(key.value, reversed(mine), sources),
+                window=_plan_window(window(graph, main), single) if window and main else p.Window(),
+                places=receptive_fields.position_axes.get(key.value, ()),
+                reads=receptive_fields.receptive_reads(key.value, reversed(mine), sources),
                 role=description.role,
-                short=short_name(key.module_type or own[0].operator) if own else description.short,
-                explains=description.explains,
-                composite=description.composite,
+                short=short_caption(key.module_type or own[0].operator)
+                if own
+                else description.caption,
+                explains=description.explanation,
+                composite=description.is_composite,
                 formula=description.formula,
                 bounds=description.bounds,
-                type=key.module_type or spelled(single.operator),
+                type=key.module_type or pytorch_spelling(single.operator),
                 python=own[0].reason if own else "",
-                made=reading.made,
-                moves=reading.behind,
+                made=reading.raw_shape,
+                moves=reading.index_maps,
             )
         )
         by_value.setdefault(key.value, key.name)
@@ -190,13 +211,13 @@ def layer_nodes(graph: Graph) -> dict[str, list[Node]]:
     known = {key.value for key in graph.keys if key.kind == "input"}
     found: dict[str, list[Node]] = {}
     for key in layer_keys(graph):
-        mine, _ = _made_of(graph, key.value, known, producer)
+        mine, _ = _collect_nodes(graph, key.value, known, producer)
         found[key.name] = sorted(mine, key=lambda node: place[node.name])
         known.add(key.value)
     return found
 
 
-def _made_of(
+def _collect_nodes(
     graph: Graph, value: str, known: Container[str], producer: Mapping[str, Node]
 ) -> tuple[list[Node], dict[str, int]]:
     """The nodes of a layer, from its value back to those that earlier keys have, the last first.
@@ -236,32 +257,32 @@ def parameter_origins(graph: Graph) -> dict[str, frozenset[str]]:
         for name, value in graph.parameters.items()
         if name not in graph.buffers
     }
-    for node in graph.folded:
+    for node in graph.folded_nodes:
         sources = frozenset().union(*(origins.get(name, frozenset()) for name in node.inputs))
         for name in node.outputs:
             origins[name] = sources
     return origins
 
 
-def usual_fit(graph: Graph, value: str) -> p.Fit:
+def default_fit(graph: Graph, value: str) -> p.Fit:
     """How pictures become an input where nobody says; "" for one that takes none."""
     shape = graph.shape(value)
     pictures = picture_layout(shape, graph.values[value].dtype) and value not in graph.noise
     return "crop" if pictures else ""
 
 
-def reshaped(graph: Graph) -> dict[str, str]:
+def reshape_origins(graph: Graph) -> dict[str, str]:
     """For constants that are others in another shape: those, with their elements in that order."""
     origins: dict[str, str] = {}
-    for node in graph.folded:
-        record = RECORDS.get(node.op)
+    for node in graph.folded_nodes:
+        record = OPERATOR_RECORDS.get(node.op)
         if record is not None and record.role in ("leads", "alias"):
             source = node.inputs[0]
             origins[node.outputs[0]] = origins.get(source, source)
     return origins
 
 
-class _Operands:
+class _OperandResolver:
     """Where the page finds what operators read."""
 
     def __init__(self, graph: Graph) -> None:
@@ -269,30 +290,32 @@ class _Operands:
         self._parameters: dict[str, str] = {}
         for parameter, value in graph.parameters.items():
             self._parameters.setdefault(value, parameter)
-        self._folded = {name: node for node in graph.folded for name in node.outputs if name}
+        self._folded = {name: node for node in graph.folded_nodes for name in node.outputs if name}
         self._initial = {carry.target: carry.initial for carry in graph.carries}
         # Numbers that come with new weights are none that a table could hold.
-        self._of_parameters = set(graph.parameters.values())
-        for node in graph.folded:
-            if self._of_parameters.intersection(node.inputs):
-                self._of_parameters.update(node.outputs)
+        self._weight_dependent = set(graph.parameters.values())
+        for node in graph.folded_nodes:
+            if self._weight_dependent.intersection(node.inputs):
+                self._weight_dependent.update(node.outputs)
 
-    def of(self, read: Moved, shape: tuple[int, ...], keys: Mapping[str, str]) -> p.Operand:
+    def resolve(
+        self, read: Provenance, shape: tuple[int, ...], keys: Mapping[str, str]
+    ) -> p.Operand:
         """The operand that has this value's elements; `keys` are those of values to be read."""
         name = self._initial.get(read.name, read.name)
         if not name:
             return p.Operand("omitted")
         if name in keys:
-            return p.Operand("value", keys[name], shape=shape, moves=read.moves)
+            return p.Operand("value", keys[name], shape=shape, moves=read.index_maps)
         data = self._graph.values[name].data
         if data is None or data.dtype.kind not in "fiub" or not data.size:
             return p.Operand("unnamed")
-        if name in self._of_parameters:
-            origin = self._origin(name)
+        if name in self._weight_dependent:
+            origin = self._parameter_origin(name)
             parameter = self._parameters.get(origin.name) if data.dtype.kind == "f" else None
             if parameter is None:
                 return p.Operand("unnamed")
-            moves = (*read.moves, *origin.moves)
+            moves = (*read.index_maps, *origin.index_maps)
             return p.Operand("parameter", parameter, shape=shape, moves=moves)
         # Axes that were stretched may be far longer than what lies in memory.
         short = data[tuple(slice(None if stride else 1) for stride in data.strides)]
@@ -300,14 +323,14 @@ class _Operands:
         same = math.isfinite(number) and number == float(short.max())
         return p.Operand("number", number=number) if same else p.Operand("unnamed")
 
-    def _origin(self, name: str) -> Moved:
+    def _parameter_origin(self, name: str) -> Provenance:
         """The parameter whose elements a constant's are; itself where it was computed."""
         try:
-            return moved_from(self._graph, name, self._folded, self._parameters)[0]
+            return trace_provenance(self._graph, name, self._folded, self._parameters)[0]
         except (AssertionError, IndexError, ValueError, ZeroDivisionError, KeyError, TypeError):
-            return Moved(name)  # nobody has checked what runs while the model is read
+            return Provenance(name)  # nobody has checked what runs while the model is read
 
 
-def _window(window: SlidingWindow, single: SingleOperator) -> p.Window:
-    begins, ends = single.begins or window.begins, single.ends or window.ends
+def _plan_window(window: SlidingWindow, single: SingleOperator) -> p.Window:
+    begins, ends = single.pads_begin or window.pads_begin, single.pads_end or window.pads_end
     return p.Window(window.kernel, window.strides, window.dilations, begins, ends)

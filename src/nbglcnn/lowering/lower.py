@@ -9,36 +9,42 @@ from typing import get_args
 
 import msgspec
 
-from nbglcnn.codegen.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_width
-from nbglcnn.codegen.edit_targets import edited_alike
-from nbglcnn.codegen.glsl import WEIGHT_COLUMNS, Kernel, shader
-from nbglcnn.codegen.weights import INSIDE, kernel_cut, packed
-from nbglcnn.errors import InputError, unknown
-from nbglcnn.graph import Graph, Key, Node, batch_of, checked_observe
-from nbglcnn.lowering.examples import Examples
-from nbglcnn.lowering.fields import ReceptiveFields
-from nbglcnn.lowering.forms import Forms
-from nbglcnn.lowering.fusion import fuse, has_spread
-from nbglcnn.lowering.layers import layer_rows, layer_table, planes, reshaped, usual_fit
-from nbglcnn.lowering.limits import Limits
-from nbglcnn.lowering.reuse import moved_step, reuse_textures, settle_formats
+from nbglcnn.codegen.builder import FLATTEN, FLATTEN_STRIPS, Builder, Tensor, flat_size
+from nbglcnn.codegen.edit_targets import filter_shared_edits
+from nbglcnn.codegen.glsl import COLUMN_GROUPS_GLSL, FragmentShader, shader_source
+from nbglcnn.codegen.weights import BATCHNORM_PACKERS, pack_weight, split_kernel
+from nbglcnn.errors import InputError, unknown_name_message
+from nbglcnn.graph import Graph, Key, Node, batch_size, check_observe
+from nbglcnn.lowering.batch_axes import BatchAxes
+from nbglcnn.lowering.display_kinds import DisplayKinds
+from nbglcnn.lowering.fusion import fuse, has_positive_variance
+from nbglcnn.lowering.layers import (
+    default_fit,
+    find_planes,
+    layer_rows,
+    layer_table,
+    reshape_origins,
+)
+from nbglcnn.lowering.receptive_fields import ReceptiveFields
 from nbglcnn.lowering.sections import (
-    by_section,
-    nodes_of,
-    outliving,
+    cross_section_values,
+    group_by_section,
     section_names,
+    section_nodes,
     section_of,
     shared_textures,
 )
-from nbglcnn.lowering.shapes import infer_shapes, layer_name
-from nbglcnn.ops import READ_THROUGH, RECORDS
+from nbglcnn.lowering.shape_inference import infer_shapes, layer_name
+from nbglcnn.lowering.texture_allocation import assign_formats, renumber_pass, reuse_textures
+from nbglcnn.lowering.value_ranges import ValueRanges
+from nbglcnn.ops import INPUT_ACTIVATIONS, OPERATOR_RECORDS
 from nbglcnn.plan import schema as p
-from nbglcnn.plan.layout import NCHW, Layout, nchw_of
+from nbglcnn.plan.layout import NCHW, Layout, storage_nchw
 from nbglcnn.plan.picture_layout import picture_layout
 
-FLATTEN_KERNEL = Kernel(
-    "flatten_kernel", f"{WEIGHT_COLUMNS}\n{shader('flatten_kernel.glsl')}", pixel=False,
-    slots="int width, order, outputs, inputs, taps, rows, groups",
+FLATTEN_KERNEL = FragmentShader(
+    "flatten_kernel", f"{COLUMN_GROUPS_GLSL}\n{shader_source('flatten_kernel.glsl')}",
+    has_pixel_function=False, uniform_slots="int width, order, outputs, inputs, taps, rows, groups",
 )  # fmt: skip
 
 Observe = str | Sequence[str]
@@ -49,7 +55,7 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
 
     An output that is an input has one key, as an input where these are kept.
     """
-    checked_observe(observe)
+    check_observe(observe)
     if observe == "all":
         return tuple({key.name: key for key in reversed(graph.keys)}.values())[::-1]
     if observe == "outputs":
@@ -57,7 +63,9 @@ def observed_keys(graph: Graph, observe: Observe) -> tuple[Key, ...]:
     known = {key.name: key for key in graph.keys}
     for name in observe:
         if name not in known:
-            raise KeyError(f"observe: {unknown(name, list(known), 'layer', graph.shared)}")
+            raise KeyError(
+                f"observe: {unknown_name_message(name, list(known), 'layer', graph.shared_modules)}"
+            )
     wanted = set(observe)
     kept = [k for k in graph.keys if k.name in wanted or k.kind in ("output", "contributed")]
     return tuple({key.name: key for key in reversed(kept)}.values())[::-1]
@@ -81,9 +89,9 @@ def lower(
         raise InputError(f"precision={precision!r}: expected {known}")
     if not target.float32_render:
         precision = "float16"
-    graph = by_section(infer_shapes(graph))
+    graph = group_by_section(infer_shapes(graph))
     keys = observed_keys(graph, observe)
-    watched = {key.value for key in keys} | set(graph.outputs) | outliving(graph)
+    watched = {key.value for key in keys} | set(graph.outputs) | cross_section_values(graph)
     nodes, epilogues = fuse(graph, watched)
     reaches = ReceptiveFields(graph)
     layers, layer_of = layer_table(graph, reaches)
@@ -92,55 +100,61 @@ def lower(
     inputs = []
     for value in graph.inputs:
         key = next(k for k in graph.keys if k.kind in ("input", "contributed") and k.value == value)
-        places = reaches.places[value]
-        fit, share = graph.fits.get(value, (usual_fit(graph, value), 1.0))
-        record = b.input(key.name, value, graph.noise.get(value, ""))
-        found = {"fit": fit, "share": share, "resampled": value in graph.fits,
+        places = reaches.position_axes[value]
+        fit, share = graph.picture_fits.get(value, (default_fit(graph, value), 1.0))
+        record = b.add_input(key.name, value, graph.noise.get(value, ""))
+        found = {"fit": fit, "share": share, "resampled": value in graph.picture_fits,
                  "layout": picture_layout(record.shape, record.dtype) or "NCHW",
                  "contributed": key.kind == "contributed"}  # fmt: skip
         inputs.append(msgspec.structs.replace(record, places=places, **found))
     # 0 examples: there is nothing to picture
     shapes: dict[str, list[tuple[int, ...]]] = {"": []}
     for one in inputs:
-        shapes.setdefault(_owner(one.key, one.contributed), []).append(one.shape)
-    batches = {owner: max(1, batch_of(found)) for owner, found in shapes.items()}
-    inputs += _from_python(b, nodes, layer_of, watched, rows)
+        shapes.setdefault(_batch_owner(one.key, one.contributed), []).append(one.shape)
+    batches = {owner: max(1, batch_size(found)) for owner, found in shapes.items()}
+    inputs += _python_inputs(b, nodes, layer_of, watched, rows)
     inputs.sort(key=lambda record: record.contributed)
     for carry in graph.carries:
-        b.carried(carry)
+        b.bind_carry(carry)
     for section in section_names(graph):
         _lower_section(b, section, nodes, layer_of, watched)
-    b.enter_reads()
+    b.enter_readback()
     own = {k.value: k.name for k in graph.keys if k.kind in ("input", "contributed")}
-    forms = Forms(graph, reaches, planes(graph), own)
-    kinds = forms, Limits(graph)
-    owners = [_owner(k.name, k.kind == "contributed") for k in keys]
+    forms = DisplayKinds(graph, reaches, find_planes(graph), own)
+    kinds = forms, ValueRanges(graph)
+    owners = [_batch_owner(k.name, k.kind == "contributed") for k in keys]
     pictured = [
-        _pictured(b, *kinds, key, rows[key.name], batches.get(owner, batches[""]))
+        _displayed_value(b, *kinds, key, rows[key.name], batches.get(owner, batches[""]))
         for key, owner in zip(keys, owners, strict=True)
     ]
-    examples = Examples(graph, reaches, batches[""])
+    examples = BatchAxes(graph, reaches, batches[""])
     names = {name: layers[number].name for name, number in layer_of.items()}
-    pictured = [_by_example(examples, k, v, names) for k, v in zip(keys, pictured, strict=True)]
-    values = edited_alike([editable(b, keys[k], k, one) for k, one in enumerate(pictured)])
-    parameters = [] if observe == "outputs" else _parameters(b, layers)
-    settle_formats(b)
+    pictured = [
+        _with_batch_fields(examples, k, v, names) for k, v in zip(keys, pictured, strict=True)
+    ]
+    values = filter_shared_edits(
+        [with_edit_point(b, keys[k], k, one) for k, one in enumerate(pictured)]
+    )
+    parameters = [] if observe == "outputs" else _parameter_values(b, layers)
+    assign_formats(b)
     rest = parameters, layers, batches[""], (reaches.table, forms.table)
-    return _finish(b, graph, observe, precision, inputs, values, *rest)
+    return _build_plan(b, graph, observe, precision, inputs, values, *rest)
 
 
-def _by_example(examples: Examples, key: Key, value: p.Value, layers: Mapping[str, str]) -> p.Value:
+def _with_batch_fields(
+    examples: BatchAxes, key: Key, value: p.Value, layers: Mapping[str, str]
+) -> p.Value:
     """The value with what it follows from; `layers` are the names of nodes' layers."""
-    node = examples.mixing(key.value)
-    across = examples.is_across(key.name)
+    node = examples.mixing_node(key.value)
+    across = examples.is_mixed(key.name)
     mixed = key.name if across else ""
     if node is not None:
         mixed = layers.get(node.name, layer_name(node))
-    by_example = not across and examples.is_by_example(key.value)
+    by_example = not across and examples.is_per_example(key.value)
     return msgspec.structs.replace(value, by_example=by_example, mixed=mixed)
 
 
-def _from_python(
+def _python_inputs(
     b: Builder,
     nodes: Sequence[Node],
     layer_of: Mapping[str, int],
@@ -152,14 +166,14 @@ def _from_python(
     read = {name for node in nodes for name in node.inputs}
     names = {key.value: key.name for key in reversed(b.graph.keys)}
     for node in nodes:
-        if node.python is None:
+        if node.python_fallback is None:
             continue
         for name in filter(None, node.outputs):
             if math.prod(b.shape(name)) and (name in read or name in watched):
-                b.enter(node, layer_of.get(node.name, -1))
-                one = b.input(names[name], name)
+                b.enter_layer(node, layer_of.get(node.name, -1))
+                one = b.add_input(names[name], name)
                 found.append(msgspec.structs.replace(one, layer=rows[names[name]]))
-    b.enter_reads()
+    b.enter_readback()
     return found
 
 
@@ -170,57 +184,59 @@ def _lower_section(
     layer_of: Mapping[str, int],
     watched: Collection[str],
 ) -> None:
-    for node in nodes_of(nodes, section):
-        b.enter(node, layer_of.get(node.name, -1))
+    for node in section_nodes(nodes, section):
+        b.enter_layer(node, layer_of.get(node.name, -1))
         # Where no element is, nothing is drawn.
         if any(math.prod(b.shape(name)) for name in node.outputs if name):
-            lower_node = RECORDS[node.op].lower
-            if node.op in READ_THROUGH and not any(name in watched for name in node.outputs):
+            lower_node = OPERATOR_RECORDS[node.op].lower
+            if node.op in INPUT_ACTIVATIONS and not any(name in watched for name in node.outputs):
                 b.defer(node, lower_node)
             else:
                 lower_node(b, node)
-    b.enter_reads()
+    b.enter_readback()
     for carry in b.graph.carries:
         if section_of(b.graph, carry.source) == section:
-            b.carry(carry)
+            b.add_carry(carry)
     b.end_section(section)
 
 
-def flatten_variant(layout: Layout, *, fast: bool = True) -> dict[str, int]:
+def flatten_constants(layout: Layout, *, fast: bool = True) -> dict[str, int]:
     """The constants of flatten.glsl for a tensor that lies like this."""
     plain = fast and layout.block == (1, 2, 2) and layout.phases == (1, 1)
     return {"PLAIN": int(plain), "ROWS": int(plain and layout.nchw[3] % 4 == 0)}
 
 
-def _owner(key: str, contributed: bool) -> str:
+def _batch_owner(key: str, contributed: bool) -> str:
     """Whose batch a value has: "", the network's, or that of the contributed keys named alike."""
     return key.partition(".")[0] if contributed else ""
 
 
-def _pictured(b: Builder, forms: Forms, limits: Limits, key: Key, row: int, batch: int) -> p.Value:
+def _displayed_value(
+    b: Builder, forms: DisplayKinds, limits: ValueRanges, key: Key, row: int, batch: int
+) -> p.Value:
     """A value with how it is shown; of one without elements there is a zero to be seen."""
     some = math.prod(b.shape(key.value)) > 0
-    nchw = forms.nchw(key.value, batch) if some else (1, 1, 1, 1)
-    value = _value(b, key.name, key.kind, key.value, row, nchw)
+    nchw = forms.display_nchw(key.value, batch) if some else (1, 1, 1, 1)
+    value = _make_value(b, key.name, key.kind, key.value, row, nchw)
     if not some:
         return value
-    form, tokens = forms.of(key.value, key.kind), forms.tokens(key.value, batch)
-    shown = {"form": form, "tokens": tokens, "limits": limits.of(key, nchw)}
+    form, tokens = forms.kind_of(key.value, key.kind), forms.attention_tokens(key.value, batch)
+    shown = {"form": form, "tokens": tokens, "limits": limits.range_of(key, nchw)}
     return msgspec.structs.replace(value, edited_as=key.edited_as, **shown)
 
 
-def editable(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:
+def with_edit_point(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:
     """The value with where edits of it run, if they can."""
     dtype, constant = b.graph.values[key.value].dtype, b.graph.constant(key.value)
     state = {texture for carry in b.carries for texture in (carry.source, carry.target)}
     if dtype.kind != "f" or constant is not None or not value.read.count or value.texture in state:
         return value
     writers = [k for k, step in enumerate(b.passes) if step.output == value.texture]
-    source = b.source_of(number)
+    source = b.view_of(number)
     return msgspec.structs.replace(value, after=max(writers, default=-1), source=source)
 
 
-def _value(
+def _make_value(
     b: Builder,
     key: str,
     kind: str,
@@ -230,40 +246,40 @@ def _value(
     tensor: Tensor | None = None,
 ) -> p.Value:
     shape = b.shape(name)
-    tensor = tensor or b.stored(name)
+    tensor = tensor or b.stored_tensor(name)
     layout = tensor.layout
-    variant = {} if layout.side else flatten_variant(layout, fast=b.target.fast_kernels)
+    variant = {} if layout.side else flatten_constants(layout, fast=b.target.fast_kernels)
     kernel = FLATTEN_STRIPS if layout.side else FLATTEN
-    read = _read(b, kernel, [tensor], [], math.prod(shape), {}, variant)
+    read = _make_readback(b, kernel, [tensor], [], math.prod(shape), {}, variant)
     return p.Value(
         key, kind, shape, nchw, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
-        layout.words(), read, layer,
+        layout.to_words(), read, layer,
     )  # fmt: skip
 
 
-def _read(
+def _make_readback(
     b: Builder,
-    kernel: Kernel,
+    kernel: FragmentShader,
     inputs: list[Tensor],
     weights: list[int],
     count: int,
     numbers: Mapping[str, int],
     variant: Mapping[str, int] = {},
 ) -> p.Read:
-    width, height = flat_width(count, b.target.max_texture_size)
+    width, height = flat_size(count, b.target.max_texture_size)
     sources = [*(tensor.texture for tensor in inputs), *weights]
-    step = b.step(
-        kernel, b.read_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
-        numbers={"width": width, **numbers}, constants=variant, viewport=(width, height),
+    step = b.make_pass(
+        kernel, b.readback_texture(width, height, sources), Layout((1, 1, 1, 1)), inputs, weights,
+        uniforms={"width": width, **numbers}, constants=variant, viewport=(width, height),
     )  # fmt: skip
     # Of the key that is read, whose value may be elsewhere once it is edited.
     return p.Read(msgspec.structs.replace(step, values=()), count)
 
 
-MOST_TURNED = 2**20  # elements; twice the memory would be much for larger ones
+MAX_TRANSPOSED = 2**20  # elements; twice the memory would be much for larger ones
 
 
-def _parameters(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
+def _parameter_values(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
     """The parameters as tensors that can be read, for pictures of filters.
 
     Those packed for a convolution are read out of that texture; others are small and get their own,
@@ -277,27 +293,29 @@ def _parameters(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
     }
     found = []
     state = {carry.initial: carry.target for carry in b.graph.carries}
-    shaped = reshaped(b.graph)
+    shaped = reshape_origins(b.graph)
     used = {shaped.get(value, value) for value in b.used_constants} | set(b.used_constants)
-    for node in b.graph.folded:
+    for node in b.graph.folded_nodes:
         turned = node.op == "Transpose" and used.intersection(node.outputs)
-        if turned and math.prod(b.shape(node.inputs[0])) <= MOST_TURNED:
+        if turned and math.prod(b.shape(node.inputs[0])) <= MAX_TRANSPOSED:
             used.add(node.inputs[0])
     for operand in (one for layer in layers for one in layer.operands):
         value = b.graph.parameters.get(operand.key, "")
         if operand.kind == "parameter" and operand.moves:
-            used |= {value} if math.prod(b.shape(value)) <= MOST_TURNED else set()
+            used |= {value} if math.prod(b.shape(value)) <= MAX_TRANSPOSED else set()
     for name, value in b.graph.parameters.items():
         if b.graph.values[value].dtype.kind != "f" or value not in used:
             continue
         longest = b.target.max_texture_size
-        if flat_width(math.prod(b.shape(value)), longest)[1] > longest:
+        if flat_size(math.prod(b.shape(value)), longest)[1] > longest:
             continue  # it runs, but no single read can bring it back
         weight = None if value in state else packed_as.get(value)
         if weight is None:
-            nchw = nchw_of(b.shape(value))
-            tensor = b.stored(state[value]) if value in state else b.constant_tensor(value, nchw)
-            found.append(_value(b, name, "parameter", value, -1, nchw, tensor))
+            nchw = storage_nchw(b.shape(value))
+            tensor = (
+                b.stored_tensor(state[value]) if value in state else b.constant_tensor(value, nchw)
+            )
+            found.append(_make_value(b, name, "parameter", value, -1, nchw, tensor))
             continue
         shape, options = b.shape(value), weight.recipe.arguments
         kernel_shape = tuple(options["shape"])
@@ -308,10 +326,10 @@ def _parameters(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
         taps = math.prod(kernel_shape[2:])
         numbers = {
             "order": order, "outputs": outputs, "inputs": each_in, "taps": taps,
-            "rows": kernel_cut(each_in, outputs, taps)[0], "groups": max(groups, 1),
+            "rows": split_kernel(each_in, outputs, taps)[0], "groups": max(groups, 1),
         }  # fmt: skip
-        read = _read(b, FLATTEN_KERNEL, [], [weight.texture], math.prod(shape), numbers)
-        layout = Layout(nchw_of(shape))
+        read = _make_readback(b, FLATTEN_KERNEL, [], [weight.texture], math.prod(shape), numbers)
+        layout = Layout(storage_nchw(shape))
         found.append(
             p.Value(
                 name,
@@ -321,14 +339,14 @@ def _parameters(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
                 "float32",
                 weight.texture,
                 layout,
-                layout.words(),
+                layout.to_words(),
                 read,
             )
         )
     return found
 
 
-def _finish(
+def _build_plan(
     b: Builder,
     graph: Graph,
     observe: Observe,
@@ -340,7 +358,7 @@ def _finish(
     batch: int,
     tables: tuple[tuple[p.Reach, ...], tuple[p.Tokens, ...]],
 ) -> p.Plan:
-    kept = {w.texture for w in b.weights} | {b.read_number}
+    kept = {w.texture for w in b.weights} | {b.readback_index}
     kept |= {i.staging for i in inputs} | {i.step.output for i in inputs}
     kept |= {v.texture for v in (*values, *parameters)}
     kept |= {texture for c in b.carries for texture in (c.source, c.target)}
@@ -348,7 +366,7 @@ def _finish(
     moved = reuse_textures(b, kept, observe)
 
     def placed(value: p.Value) -> p.Value:
-        read = p.Read(moved_step(value.read.step, moved), value.read.count)
+        read = p.Read(renumber_pass(value.read.step, moved), value.read.count)
         return msgspec.structs.replace(value, texture=moved[value.texture], read=read)
 
     header = p.Header(
@@ -363,29 +381,29 @@ def _finish(
         sections=tuple(b.sections),
         weights=tuple(b.weights),
         inputs=tuple(
-            msgspec.structs.replace(i, staging=moved[i.staging], step=moved_step(i.step, moved))
+            msgspec.structs.replace(i, staging=moved[i.staging], step=renumber_pass(i.step, moved))
             for i in inputs
         ),
         values=tuple(placed(v) for v in values),
         parameters=tuple(placed(v) for v in parameters),
         outputs=tuple(key.name for key in graph.keys if key.kind == "output"),
         layers=layers,
-        uniform_bytes=len(b.uniforms),
+        uniform_bytes=len(b.uniform_data),
         batch=batch,
         precision=precision,
-        comparison=_comparison(graph, {v.key for v in values}),
+        comparison=_readable_comparison(graph, {v.key for v in values}),
         reaches=tables[0],
         carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
         tokens=tables[1],
         preprocess=graph.preprocess,
-        shared=dict(graph.shared),
+        shared=dict(graph.shared_modules),
         arguments=() if graph.arguments is None else graph.arguments.parameters,
         constants={} if graph.arguments is None else dict(graph.arguments.constants),
     )
-    return p.Plan(header, bytes(b.uniforms), b.blobs)
+    return p.Plan(header, bytes(b.uniform_data), b.blobs)
 
 
-def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
+def _readable_comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
     """What of a comparison can be read."""
     if (found := graph.comparison) is None or found.table not in kept:
         return p.Comparison()
@@ -393,7 +411,7 @@ def _comparison(graph: Graph, kept: Collection[str]) -> p.Comparison:
     return replace(found, pairs=pairs)
 
 
-def fits(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:
+def can_repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:
     """Whether a Plan is right with the weights of `graph`, which differs in parameters alone.
 
     Only the `changed` values are looked at, all if None. A BatchNormalization without a spread may
@@ -402,10 +420,10 @@ def fits(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> bool:
     for recipe in (weight.recipe for weight in plan.header.weights):
         if changed is not None and changed.isdisjoint(recipe.sources[-1:]):
             continue
-        if recipe.packer in INSIDE and "epsilon" in recipe.arguments:
+        if recipe.packer in BATCHNORM_PACKERS and "epsilon" in recipe.arguments:
             variance = graph.values[recipe.sources[-1]].data
             assert variance is not None
-            if not has_spread(variance, recipe.arguments["epsilon"]):
+            if not has_positive_variance(variance, recipe.arguments["epsilon"]):
                 return False
     return True
 
@@ -421,7 +439,7 @@ def repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> p.Pla
             weights.append(weight)
             blobs[weight.hash] = plan.blobs[weight.hash]
             continue
-        blob = packed(weight.recipe, [graph.values[s].data for s in weight.recipe.sources])
+        blob = pack_weight(weight.recipe, [graph.values[s].data for s in weight.recipe.sources])
         name = p.blob_name(weight.recipe, blob)
         weights.append(p.Weight(weight.texture, name, weight.recipe))
         blobs[name] = blob

@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.codegen.weights import conv_texture, kernel, kernel_cut, packed
+from nbglcnn.codegen.weights import kernel_array, pack_dense_kernel, pack_weight, split_kernel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.plan.layout import Float32, Layout
 from nbglcnn.plan.schema import Patch, Plan, Recipe
 
-MOST_TEXELS = 2**16  # 1 MiB: what changes more is packed and sent as whole textures
-MOST_PLACES = 256  # of a tensor, each a rectangle of its own
+MAX_PATCH_TEXELS = 2**16  # 1 MiB: what changes more is packed and sent as whole textures
+MAX_PATCH_ELEMENTS = 256  # of a tensor, each a rectangle of its own
 
 Indices = npt.NDArray[np.intp]
 # Where a piece of a texture lies, (layer, row, column), its texels before, and as they are now.
-Piece = tuple[tuple[int, int, int], Float32, Float32]
+RegionChange = tuple[tuple[int, int, int], Float32, Float32]
 
 
-def changed_numbers(old: Graph, new: Graph) -> dict[str, Indices]:
+def changed_elements(old: Graph, new: Graph) -> dict[str, Indices]:
     """Flat indices of the numbers that differ, by the names of their values.
 
     Bits are compared: -0 differs from 0, and a NaN from another one.
@@ -36,34 +36,34 @@ def changed_numbers(old: Graph, new: Graph) -> dict[str, Indices]:
     return found
 
 
-def patches(
+def make_patches(
     plan: Plan, old: Graph, new: Graph, changed: Mapping[str, Indices]
 ) -> list[Patch] | None:
     """What turns the weight textures of `old` into those of `new`; None if that is too much."""
     found: list[Patch] = []
-    left = MOST_TEXELS
+    left = MAX_PATCH_TEXELS
     for weight in plan.header.weights:
         sources = weight.recipe.sources
         if changed.keys().isdisjoint(sources):
             continue
         before, after = ([graph.values[name].data for name in sources] for graph in (old, new))
-        places = [changed.get(name, _NONE) for name in sources]
-        pieces = _pieces(weight.recipe, before, after, places, left)
+        places = [changed.get(name, _NO_INDICES) for name in sources]
+        pieces = _changed_regions(weight.recipe, before, after, places, left)
         if pieces is None:
             return None
-        found += (_trimmed(weight.texture, piece) for piece in pieces if _differs(piece))
-        left = MOST_TEXELS - sum(patch.data.size for patch in found) // 4
+        found += (_trim_region(weight.texture, piece) for piece in pieces if _has_changes(piece))
+        left = MAX_PATCH_TEXELS - sum(patch.data.size for patch in found) // 4
     return found
 
 
-def apply(patch: Patch, contents: Float32) -> None:
+def apply_patch(patch: Patch, contents: Float32) -> None:
     """Write a patch into a texture's contents (layers, height, width, 4)."""
     height, width, _ = patch.data.shape
     rows = slice(patch.y, patch.y + height)
     contents[patch.layer, rows, patch.x : patch.x + width] = patch.data
 
 
-_NONE: Indices = np.zeros(0, np.intp)
+_NO_INDICES: Indices = np.zeros(0, np.intp)
 
 
 def _bits(array: Array) -> Array:
@@ -71,46 +71,48 @@ def _bits(array: Array) -> Array:
     return flat.view(f"u{array.itemsize}") if array.itemsize <= 8 else flat
 
 
-def _pieces(
+def _changed_regions(
     recipe: Recipe,
     old: Sequence[Array | None],
     new: Sequence[Array | None],
     places: Sequence[Indices],
     most: int,
-) -> list[Piece] | None:
+) -> list[RegionChange] | None:
     """The pieces of a texture that may have changed; None where they have over `most` texels."""
     if recipe.packer == "conv":
-        return _kernel_pieces(recipe, old, new, places, most)
+        return _kernel_regions(recipe, old, new, places, most)
     if recipe.packer == "tensor":
-        return _tensor_pieces(recipe, old[0], new[0], places[0])
+        return _tensor_regions(recipe, old[0], new[0], places[0])
     # Vectors and small tables.
     elements = sum(array.size for array in new if array is not None)
     if elements > 4 * most:
         return None
-    before, after = packed(recipe, old), packed(recipe, new)
+    before, after = pack_weight(recipe, old), pack_weight(recipe, new)
     return [((layer, 0, 0), before[layer], after[layer]) for layer in range(len(after))]
 
 
-def _kernel_pieces(
+def _kernel_regions(
     recipe: Recipe,
     old: Sequence[Array | None],
     new: Sequence[Array | None],
     places: Sequence[Indices],
     most: int,
-) -> list[Piece] | None:
+) -> list[RegionChange] | None:
     """The rows of all groups of four outputs that a weight or its normalization touches."""
     o, i, kh, kw = _kernel_shape(recipe)
-    outputs = np.concatenate([_outputs_of(recipe, places[0]), *places[1:]])
+    outputs = np.concatenate([_output_channels(recipe, places[0]), *places[1:]])
     groups = np.unique(outputs // 4)
     taps = kh * kw
     if len(groups) * taps * i > most:
         return None
-    each, _ = kernel_cut(i, o, taps)
-    pieces: list[Piece] = []
+    each, _ = split_kernel(i, o, taps)
+    pieces: list[RegionChange] = []
     for group in groups.tolist():
         own = slice(4 * group, min(4 * group + 4, o))
         before, after = (
-            conv_texture(kernel(*_arrays(arrays), **recipe.arguments, outputs=own))
+            pack_dense_kernel(
+                kernel_array(*_require_arrays(arrays), **recipe.arguments, outputs=own)
+            )
             for arrays in (old, new)
         )
         layer, row = divmod(group, each)
@@ -121,20 +123,20 @@ def _kernel_pieces(
     return pieces
 
 
-def _arrays(arrays: Sequence[Array | None]) -> Iterator[Array]:
+def _require_arrays(arrays: Sequence[Array | None]) -> Iterator[Array]:
     for array in arrays:
         assert array is not None
         yield array
 
 
 def _kernel_shape(recipe: Recipe) -> tuple[int, int, int, int]:
-    """(O, I/groups, KH, KW) of what `kernel` makes of a recipe."""
+    """(O, I/groups, KH, KW) of what `kernel_array` makes of a recipe."""
     first, second, kh, kw = recipe.arguments["shape"]
     groups = recipe.arguments.get("transposed_groups", 0)
     return (groups * second, first // groups, kh, kw) if groups else (first, second, kh, kw)
 
 
-def _outputs_of(recipe: Recipe, places: Indices) -> Indices:
+def _output_channels(recipe: Recipe, places: Indices) -> Indices:
     """The output channels that these numbers of a weight are used for."""
     o, i, kh, kw = _kernel_shape(recipe)
     groups = recipe.arguments.get("transposed_groups", 0)
@@ -148,40 +150,40 @@ def _outputs_of(recipe: Recipe, places: Indices) -> Indices:
     return found
 
 
-def _tensor_pieces(
+def _tensor_regions(
     recipe: Recipe, old: Array | None, new: Array | None, places: Indices
-) -> list[Piece] | None:
+) -> list[RegionChange] | None:
     """The texels that these elements lie in."""
     assert old is not None and new is not None
     n, c, h, w = nchw = tuple(recipe.arguments["nchw"])
     bn, by, bx = recipe.arguments["block"]
-    if places.size > MOST_PLACES or math.prod(nchw) != new.size:
+    if places.size > MAX_PATCH_ELEMENTS or math.prod(nchw) != new.size:
         return None
     layout = Layout((n, c, h, w), (bn, by, bx), side=recipe.arguments.get("side", 0))
     image, channel, y, x = np.unravel_index(places, nchw)
     texels = np.unique(np.stack([image, channel // 4, y, x]), axis=1)
-    pieces: list[Piece] = []
+    pieces: list[RegionChange] = []
     for one, group, row, column in texels.T.tolist():
-        at = layout.place(*(np.array(k) for k in (one, 4 * group, row, column)))[:3]
+        at = layout.texel_index(*(np.array(k) for k in (one, 4 * group, row, column)))[:3]
         before, after = (
-            _lanes(array.reshape(nchw)[one, 4 * group : 4 * group + 4, row, column])
+            _as_texel(array.reshape(nchw)[one, 4 * group : 4 * group + 4, row, column])
             for array in (old, new)
         )
         pieces.append(((int(at[0]), int(at[1]), int(at[2])), before, after))
     return pieces
 
 
-def _lanes(numbers: Array) -> Float32:
+def _as_texel(numbers: Array) -> Float32:
     texel = np.zeros((1, 1, 4), np.float32)
     texel[0, 0, : len(numbers)] = numbers
     return texel
 
 
-def _differs(piece: Piece) -> bool:
+def _has_changes(piece: RegionChange) -> bool:
     return bool((_bits(piece[1]) != _bits(piece[2])).any())
 
 
-def _trimmed(texture: int, piece: Piece) -> Patch:
+def _trim_region(texture: int, piece: RegionChange) -> Patch:
     """The smallest rectangle with all that has changed in a piece."""
     (layer, top, left), before, after = piece
     unlike = (before.view(np.uint32) != after.view(np.uint32)).any(-1)

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nbglcnn.errors import ModelError
-from nbglcnn.graph import FORWARD, Carry, Graph, Node
+from nbglcnn.graph import FORWARD_SECTION, Carry, Graph, Node
 from nbglcnn.plan import schema as p
 
 
 def section_names(graph: Graph) -> tuple[str, ...]:
     """The sections in the order in which nodes name them; of a graph without nodes the one."""
-    return tuple(dict.fromkeys(node.section for node in graph.nodes)) or (FORWARD,)
+    return tuple(dict.fromkeys(node.section for node in graph.nodes)) or (FORWARD_SECTION,)
 
 
-def by_section(graph: Graph) -> Graph:
+def group_by_section(graph: Graph) -> Graph:
     """The graph with the nodes of each section together.
 
     ModelError where a node reads from a later section, or where a carry's values don't fit.
@@ -30,12 +30,12 @@ def by_section(graph: Graph) -> Graph:
                     f"{made[name]!r} computes"
                 )
     for carry in graph.carries:
-        _check(graph, carry, made)
+        _check_carry(graph, carry, made)
     nodes = sorted(graph.nodes, key=lambda node: order[node.section])
     return replace(graph, nodes=tuple(nodes))
 
 
-def _check(graph: Graph, carry: Carry, made: Iterable[str]) -> None:
+def _check_carry(graph: Graph, carry: Carry, made: Iterable[str]) -> None:
     source, target, initial = (
         graph.values[name] for name in (carry.source, carry.target, carry.initial)
     )
@@ -59,7 +59,7 @@ def section_of(graph: Graph, value: str) -> str:
     )
 
 
-def outliving(graph: Graph) -> set[str]:
+def cross_section_values(graph: Graph) -> set[str]:
     """Values that are wanted beyond their own section: another one reads them, or a commit."""
     made = {name: node.section for node in graph.nodes for name in node.outputs if name}
     found = {carry.source for carry in graph.carries}
@@ -79,6 +79,6 @@ def shared_textures(passes: Sequence[p.Pass], sections: Sequence[p.Section]) -> 
     return found
 
 
-def nodes_of(nodes: Iterable[Node], section: str) -> list[Node]:
+def section_nodes(nodes: Iterable[Node], section: str) -> list[Node]:
     """The nodes of one section, in order."""
     return [node for node in nodes if node.section == section]

@@ -24,30 +24,32 @@ from types import FrameType
 from typing import Any, Protocol
 
 from nbglcnn.notebook import marimo
-from nbglcnn.notebook.inbox import inboxes
+from nbglcnn.notebook.inbox import inboxes_by_comm
 
 POLLOUT = 2  # zmq.POLLOUT; where there is no kernel there may be no zmq
 POLL_MS = 2  # also how late an answer is seen that another thread delivers
-TICK_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
-CONTROL = "jupyter.widget.control"  # target of the comm on which a page asks for widgets' states
+AWAIT_INTERVAL_S = 0.002  # between two looks at the queue while an `await` lets other tasks run
+WIDGET_CONTROL_TARGET = (
+    "jupyter.widget.control"  # target of the comm on which a page asks for widgets' states
+)
 
-Done = Callable[[], bool]
-
-
-_tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers have run
-_here = threading.local()  # .hold: the pump at work in this thread
+IsDone = Callable[[], bool]
 
 
-class AnyPump(Protocol):
+_replay_tasks: set[asyncio.Future[Any]] = set()  # messages put back, until their handlers have run
+_thread_state = threading.local()  # .hold: the pump at work in this thread
+
+
+class MessagePump(Protocol):
     """What takes a page's messages out of a host's queue; a context while it does."""
 
-    def __enter__(self) -> AnyPump: ...
+    def __enter__(self) -> MessagePump: ...
     def __exit__(self, *_: object) -> None: ...
-    def step(self, ms: int) -> bool:
+    def deliver_one(self, ms: int) -> bool:
         """Take one message if one comes within `ms` milliseconds; whether one came."""
 
 
-def kernel() -> Any:
+def running_kernel() -> Any:
     """The running ipykernel, or None in a script or another host."""
     module = sys.modules.get("ipykernel.kernelbase")
     if module is None or not module.Kernel.initialized():
@@ -58,96 +60,96 @@ def kernel() -> Any:
 def current_cell() -> tuple[str, str] | None:
     """(id of the cell that is running, id of this execution of it), where the host says so."""
     try:
-        parent = kernel().get_parent("shell")
+        parent = running_kernel().get_parent("shell")
         cell, execution = parent["metadata"]["cellId"], parent["header"]["msg_id"]
     except (AttributeError, KeyError, TypeError, LookupError):
         return None
     return (cell, execution) if isinstance(cell, str) else None
 
 
-def wait(done: Done) -> None:
+def wait_until(done: IsDone) -> None:
     """Block until `done()` is true (or raises), delivering the page's messages meanwhile."""
-    with _pumping() as pump:
+    with _shared_pump() as pump:
         while not done():
             if pump is None:
                 time.sleep(POLL_MS / 1000)
             else:
-                _step(pump, POLL_MS)
+                _deliver_one(pump, POLL_MS)
 
 
-def poll() -> None:
+def deliver_pending() -> None:
     """Deliver what pages have said by now; nothing on a thread to which nobody speaks."""
-    with _pumping() as pump:
-        while pump is not None and _step(pump, 0):
+    with _shared_pump() as pump:
+        while pump is not None and _deliver_one(pump, 0):
             pass
 
 
-async def wait_async(done: Done) -> None:
+async def wait_until_async(done: IsDone) -> None:
     """Wait until `done()` is true (or raises); other tasks go on.
 
     The pump stays at work all the while: a message that ipykernel 7.0 to 7.3 took itself between
     two looks would wait for the end of the cell. 7.4 delivers by itself while a cell awaits.
     """
     while True:
-        with _pumping(awaiting=True) as pump:
+        with _shared_pump(awaiting=True) as pump:
             while True:
-                while pump is not None and _step(pump, 0):
+                while pump is not None and _deliver_one(pump, 0):
                     pass
                 if done():
                     return
-                await asyncio.sleep(TICK_S)
+                await asyncio.sleep(AWAIT_INTERVAL_S)
                 if pump is None:
                     break
 
 
 @dataclass
-class _Hold:
+class _SharedPump:
     """A thread's pump at work: all that wait there share it, and the last one undoes it."""
 
-    pump: AnyPump
-    undo: ExitStack
+    pump: MessagePump
+    exit_stack: ExitStack
     interrupts: list[tuple[int, FrameType | None]]
     users: int = 0
 
 
-def _step(pump: AnyPump, ms: int) -> bool:
-    hold: _Hold = _here.hold
+def _deliver_one(pump: MessagePump, ms: int) -> bool:
+    hold: _SharedPump = _thread_state.hold
     if hold.interrupts:
         raise Interrupted
-    return pump.step(ms)
+    return pump.deliver_one(ms)
 
 
 @contextmanager
-def _pumping(*, awaiting: bool = False) -> Iterator[AnyPump | None]:
+def _shared_pump(*, awaiting: bool = False) -> Iterator[MessagePump | None]:
     # An observer that a message calls may read again, and several tasks may await: all share one.
-    hold: _Hold | None = getattr(_here, "hold", None) or _held(awaiting)
+    hold: _SharedPump | None = getattr(_thread_state, "hold", None) or _start_pump(awaiting)
     if hold is None:
         yield None
         return
-    _here.hold = hold
+    _thread_state.hold = hold
     hold.users += 1
     try:
         yield hold.pump
     except Interrupted:
-        pass  # `undo` says so; or here, when others go on waiting
+        pass  # `exit_stack` says so; or here, when others go on waiting
     finally:
         hold.users -= 1
         if hold.users == 0:
-            _here.hold = None
-            hold.undo.close()
+            _thread_state.hold = None
+            hold.exit_stack.close()
     if hold.interrupts:
         hold.interrupts.clear()
         raise KeyboardInterrupt
 
 
-def _held(awaiting: bool) -> _Hold | None:
-    pump = marimo.Pump.here(awaiting=awaiting) or Pump.here()
+def _start_pump(awaiting: bool) -> _SharedPump | None:
+    pump = marimo.MarimoPump.for_thread(awaiting=awaiting) or IPythonPump.for_thread()
     if pump is None:
         return None
     with ExitStack() as undo:
         interrupts = undo.enter_context(_deferred_interrupts())
         undo.enter_context(pump)
-        return _Hold(pump, undo.pop_all(), interrupts)
+        return _SharedPump(pump, undo.pop_all(), interrupts)
 
 
 class Interrupted(Exception):  # never leaves this file
@@ -156,7 +158,10 @@ class Interrupted(Exception):  # never leaves this file
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[list[tuple[int, FrameType | None]]]:
-    """Ctrl-C only between two messages, so that none is lost: it is noted, and `_step` raises."""
+    """Ctrl-C only between two messages, so that none is lost.
+
+    It is noted, and `_deliver_one` raises.
+    """
     caught: list[tuple[int, FrameType | None]] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
@@ -182,7 +187,7 @@ def _parent_identities(kernel: Any) -> Any:
     return since_7.get() if since_7 is not None else kernel._parent_ident["shell"]
 
 
-def _taken() -> list[Any]:
+def _held_messages() -> list[Any]:
     """Messages that ipykernel 7 took off the stream as the cell began, and holds until its end.
 
     Among them may be what a page that was just reloaded asks. A kernel that sees one of them again
@@ -206,7 +211,7 @@ def _taken() -> list[Any]:
     return [parts for parts in found if isinstance(parts, list)]
 
 
-class Pump:
+class IPythonPump:
     """Holds this thread's stream of requests and hands out what is for a Viewer."""
 
     def __init__(self, kernel: Any, stream: Any, replies: Any) -> None:
@@ -215,12 +220,12 @@ class Pump:
         self._replies = replies  # where answers to requests go
         self._socket = stream.socket
         self._callback = stream._recv_callback
-        self._stash: list[Any] = []
+        self._deferred: list[Any] = []
 
     @staticmethod
-    def here() -> Pump | None:
+    def for_thread() -> IPythonPump | None:
         """A Pump for this thread; None where there is nothing to pump."""
-        instance = kernel()
+        instance = running_kernel()
         try:
             manager = getattr(getattr(instance, "shell_channel_thread", None), "manager", None)
             if manager is not None:  # ipykernel 7: the inproc stream of this thread's (sub)shell
@@ -231,34 +236,36 @@ class Pump:
                 stream = replies = instance.shell_stream
             else:
                 return None
-            return Pump(instance, stream, replies) if callable(stream._recv_callback) else None
+            return (
+                IPythonPump(instance, stream, replies) if callable(stream._recv_callback) else None
+            )
         except (AttributeError, RuntimeError, KeyError):
             return None  # a user's thread, or an ipykernel that has changed
 
-    def __enter__(self) -> Pump:
+    def __enter__(self) -> IPythonPump:
         self._stream.stop_on_recv()
         self._drain_queue()
-        for parts in _taken():
+        for parts in _held_messages():
             self._deliver(parts)
         return self
 
     def __exit__(self, *_: object) -> None:
         # Without this the next cell would hang for ever.
         self._stream.on_recv(self._callback, copy=False)
-        for parts in self._stash:
+        for parts in self._deferred:
             result = self._callback(parts)
             if inspect.isawaitable(result):
                 task = asyncio.ensure_future(result)
-                _tasks.add(task)  # asyncio itself keeps no reference
-                task.add_done_callback(_tasks.discard)
+                _replay_tasks.add(task)  # asyncio itself keeps no reference
+                task.add_done_callback(_replay_tasks.discard)
 
-    def step(self, ms: int) -> bool:
+    def deliver_one(self, ms: int) -> bool:
         """Take one message if one comes within `ms` milliseconds; whether one came."""
         if not self._socket.poll(ms):
             return False
         parts = self._socket.recv_multipart(copy=False)
         if not self._deliver(parts):
-            self._stash.append(parts)
+            self._deferred.append(parts)
         return True
 
     def _deliver(self, parts: list[Any]) -> bool:
@@ -270,20 +277,20 @@ class Pump:
             if not kind.startswith("comm_"):
                 return False
             content = json.loads(bytes(message[4].buffer))
-            if self._restores(kind, content):
+            if self._is_restore_request(kind, content):
                 message = session.deserialize(message, content=True, copy=False)
-                self._restore(kind, identities, message)
-                self._done(message)
+                self._answer_restore(kind, identities, message)
+                self._publish_handled(message)
                 return True
             if kind not in ("comm_msg", "comm_close"):
                 return False
-            inbox = inboxes.get(content["comm_id"])
+            inbox = inboxes_by_comm.get(content["comm_id"])
             if inbox is None:
                 return False
             if kind == "comm_close":  # nothing else will come to end the wait
                 message = session.deserialize(message, content=True, copy=False)
                 self._kernel.comm_manager.comm_close(self._stream, identities, message)
-                self._done(message)
+                self._publish_handled(message)
                 return True
             # Changed traits call users' observers: those wait until the cell is done.
             if content["data"].get("method") != "custom":
@@ -295,10 +302,10 @@ class Pump:
         # Not through Comm.handle_msg: that runs IPython's post_execute hooks, and matplotlib's
         # would show a figure that the cell is still drawing.
         inbox.receive(message["content"]["data"].get("content"), message["buffers"])
-        self._done(message)
+        self._publish_handled(message)
         return True
 
-    def _restores(self, kind: str, content: dict[str, Any]) -> bool:
+    def _is_restore_request(self, kind: str, content: dict[str, Any]) -> bool:
         """Whether a page asks for the widgets that there are, as it does when it was reloaded.
 
         It says hello only after the answer, so the cell that waits for it would wait in vain.
@@ -306,12 +313,12 @@ class Pump:
         if kind == "comm_info_request":
             return True
         if kind == "comm_open":
-            return bool(content["target_name"] == CONTROL)
+            return bool(content["target_name"] == WIDGET_CONTROL_TARGET)
         if kind != "comm_msg" or content["comm_id"] not in self._kernel.comm_manager.comms:
             return False
         return content["data"].get("method") in ("request_state", "request_states")
 
-    def _restore(self, kind: str, identities: list[bytes], message: dict[str, Any]) -> None:
+    def _answer_restore(self, kind: str, identities: list[bytes], message: dict[str, Any]) -> None:
         """Answer it, as an answer to this message and not to the cell; no code of users runs."""
         kernel, manager = self._kernel, self._kernel.comm_manager
         cell = _parent_identities(kernel), kernel.get_parent("shell")
@@ -331,7 +338,7 @@ class Pump:
         finally:
             kernel.set_parent(*cell)
 
-    def _done(self, message: Any) -> None:
+    def _publish_handled(self, message: Any) -> None:
         """Tell the page that a message was handled: JupyterLab keeps it and its bytes till then.
 
         "busy" follows, since the kernel still is; not as the cell's, whose noted start would move.

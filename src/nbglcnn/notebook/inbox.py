@@ -13,4 +13,4 @@ class Inbox(Protocol):
         """Take one message; may be called on any thread."""
 
 
-inboxes: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id
+inboxes_by_comm: WeakValueDictionary[str, Inbox] = WeakValueDictionary()  # by comm id

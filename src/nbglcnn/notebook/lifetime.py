@@ -12,7 +12,7 @@ from typing import Any
 from ipywidgets.widgets import widget  # type: ignore[import-untyped]
 
 
-def let_go(viewer: Any) -> None:
+def allow_collection(viewer: Any) -> None:
     """Undo what keeps a widget alive; when its last user is gone, its `__del__` closes it."""
     this = weakref.ref(viewer)
 
@@ -25,8 +25,8 @@ def let_go(viewer: Any) -> None:
     _instances().pop(viewer.model_id, None)
 
 
-def hold(viewer: Any) -> None:
-    """Undo `let_go`: it is shown again."""
+def keep_alive(viewer: Any) -> None:
+    """Undo `allow_collection`: it is shown again."""
     _instances()[viewer.model_id] = viewer
 
 
@@ -35,7 +35,7 @@ def _instances() -> dict[str, Any]:
     return found
 
 
-def call(viewer: weakref.ref[Any], method: str, *arguments: Any) -> Any:
+def call_weak(viewer: weakref.ref[Any], method: str, *arguments: Any) -> Any:
     """Call a Viewer's method from what outlives it and must not keep it alive; None without it."""
     found = viewer()
     return None if found is None else getattr(found, method)(*arguments)

@@ -2,9 +2,9 @@
 
 marimo handles one request at a time, and a running cell is one. What a page sends meanwhile lies in
 two queues: one of all requests, and one of those of widgets alone, which marimo only reads to merge
-what has piled up. The `Pump` takes a Viewer's messages out of the second. Their twins in the first
-are handled once the cell has ended, in the same order, and `is_twin` tells them from new ones.
-Tried on marimo 0.25; where the names are missing, waiting is what's left.
+what has piled up. The `MarimoPump` takes a Viewer's messages out of the second. Their twins in the
+first are handled once the cell has ended, in the same order, and `is_duplicate` tells them from new
+ones. Tried on marimo 0.25; where the names are missing, waiting is what's left.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ import sys
 from collections import deque
 from typing import Any
 
-from nbglcnn.notebook.inbox import inboxes
+from nbglcnn.notebook.inbox import inboxes_by_comm
 
-MAX_TWINS = 1000  # messages that a Viewer remembers: those that come while one cell runs
-_taken: dict[str, deque[Any]] = {}  # the contents that a Pump took, by comm id, until their twins
+MAX_REMEMBERED = 1000  # messages that a Viewer remembers: those that come while one cell runs
+_delivered: dict[
+    str, deque[Any]
+] = {}  # the contents that a Pump took, by comm id, until their twins
 
 
-class Pump:
+class MarimoPump:
     """Hands out what is for a Viewer while marimo itself cannot."""
 
     def __init__(self, requests: Any) -> None:
         self._requests = requests
 
     @staticmethod
-    def here(*, awaiting: bool) -> Pump | None:
+    def for_thread(*, awaiting: bool) -> MarimoPump | None:
         """A Pump for this thread; None where there is nothing to pump.
 
         Who awaits without a cell that runs is a task in the background: marimo goes on by itself.
@@ -44,24 +46,24 @@ class Pump:
         except Exception:  # another thread, a script, or a marimo that has changed
             return None
         # In WebAssembly nothing comes while Python is at work.
-        return None if isinstance(found, asyncio.Queue) else Pump(found)
+        return None if isinstance(found, asyncio.Queue) else MarimoPump(found)
 
-    def __enter__(self) -> Pump:
+    def __enter__(self) -> MarimoPump:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Nothing was held back: everything is in marimo's other queue as well."""
 
-    def step(self, ms: int) -> bool:
+    def deliver_one(self, ms: int) -> bool:
         """Take one message if one comes within `ms` milliseconds; whether one came."""
         try:
             command = self._requests.get(bool(ms), ms / 1000)
         except (queue.Empty, OSError, EOFError):
             return False
-        inbox = inboxes.get(getattr(command, "model_id", ""))
+        inbox = inboxes_by_comm.get(getattr(command, "model_id", ""))
         if inbox is not None and hasattr(command.message, "content"):  # not a changed trait
             content = command.message.content
-            _taken.setdefault(command.model_id, deque(maxlen=MAX_TWINS)).append(content)
+            _delivered.setdefault(command.model_id, deque(maxlen=MAX_REMEMBERED)).append(content)
             inbox.receive(content, [memoryview(each) for each in command.buffers])
         return True
 
@@ -71,13 +73,13 @@ def is_comm(comm: object) -> bool:
     return type(comm).__module__.partition(".")[0] == "marimo"
 
 
-def is_twin(name: str, content: Any) -> bool:
+def is_duplicate(name: str, content: Any) -> bool:
     """Whether a Pump has handed out this message to this comm already; told once for each."""
-    taken = _taken.get(name)
+    taken = _delivered.get(name)
     if not taken or content not in taken:
         return False
     while taken.popleft() != content:
         pass  # its twin came before the cell ran
     if not taken:
-        del _taken[name]
+        del _delivered[name]
     return True

@@ -2,30 +2,30 @@
 
 from nbglcnn.ops import (
     adaptive_pool,
+    batch_variance,
     broadcast,
     cast,
     concat,
     conv,
     conv_gradient,
-    lookup,
+    custom_elementwise,
+    gather,
     matmul,
     movement,
     norm,
-    own,
     pad,
     pointwise,
     pool,
     pool_gradient,
-    python,
+    python_operator,
     reduce,
     resize,
     sample,
     sample_gradient,
     scatter,
     softmax,
-    sort,
+    top_k,
     unpool,
-    variance,
 )
 from nbglcnn.ops.operator import Operator
 
@@ -34,7 +34,7 @@ FAMILIES = (
     cast,
     concat,
     conv,
-    lookup,
+    gather,
     matmul,
     movement,
     norm,
@@ -46,24 +46,35 @@ FAMILIES = (
     sample,
     scatter,
     softmax,
-    sort,
+    top_k,
     unpool,
 )
-OWN_FAMILIES = (adaptive_pool, conv_gradient, own, pool_gradient, sample_gradient, variance)
+CUSTOM_FAMILIES = (
+    adaptive_pool,
+    conv_gradient,
+    custom_elementwise,
+    pool_gradient,
+    sample_gradient,
+    batch_variance,
+)
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for family in FAMILIES for operator in family.OPERATORS
 }
 # Those of nbglcnn's own, in the domain of that name: no file can have them. Gradients need most.
-OWN_OPERATORS: dict[str, Operator] = {
-    operator.name: operator for family in OWN_FAMILIES for operator in family.OPERATORS
+CUSTOM_OPERATORS: dict[str, Operator] = {
+    operator.name: operator for family in CUSTOM_FAMILIES for operator in family.OPERATORS
 }
 # Those, and the one that is no operator at all: what Python computes.
-RECORDS: dict[str, Operator] = {**OPERATORS, **OWN_OPERATORS, python.RECORD.name: python.RECORD}
+OPERATOR_RECORDS: dict[str, Operator] = {
+    **OPERATORS,
+    **CUSTOM_OPERATORS,
+    python_operator.PYTHON_RECORD.name: python_operator.PYTHON_RECORD,
+}
 
 # Nodes that end in an epilogue, those of them that only take an activation, and the unary ones that
 # may stand there (ops/conv.py, ops/concat.py, fusion.py).
-FUSED_INTO = frozenset({"Conv", "ConvTranspose", "Gemm", "Concat"})
-ONLY_ACTIVATED = frozenset({"Concat"})
-UNARY = frozenset(pointwise.BY_NAME)
+EPILOGUE_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "Concat"})
+ACTIVATION_ONLY = frozenset({"Concat"})
+UNARY_OPERATORS = frozenset(pointwise.BY_NAME)
 # Unary ones that a convolution may apply to what it reads (ops/conv.py, lower.py).
-READ_THROUGH = frozenset(conv.BEFORE)
+INPUT_ACTIVATIONS = frozenset(conv.INPUT_ACTIVATIONS)

@@ -17,11 +17,11 @@ def nchw_flags(shape: Shape, flags: Sequence[bool], nchw: Shape) -> tuple[bool, 
     """
     spans = [
         (unit, unit * length, flag)
-        for (unit, length), flag in zip(_units(shape), flags, strict=True)
+        for (unit, length), flag in zip(_axis_strides(shape), flags, strict=True)
         if length > 1
     ]
     found = []
-    for unit, length in _units(nchw):
+    for unit, length in _axis_strides(nchw):
         parts = {flag for low, high, flag in spans if low < unit * length and unit < high}
         if length > 1 and len(parts) > 1:
             return None
@@ -29,11 +29,11 @@ def nchw_flags(shape: Shape, flags: Sequence[bool], nchw: Shape) -> tuple[bool, 
     return tuple(found)
 
 
-def _units(lengths: Sequence[int]) -> list[tuple[int, int]]:
+def _axis_strides(lengths: Sequence[int]) -> list[tuple[int, int]]:
     return [(math.prod(lengths[k + 1 :]), length) for k, length in enumerate(lengths)]
 
 
-def runs(shape: Shape, flags: Sequence[Flags]) -> list[tuple[int, Flags]]:
+def merge_axes(shape: Shape, flags: Sequence[Flags]) -> list[tuple[int, Flags]]:
     """Neighbouring axes joined where their flags agree: lengths and flags, none of length 1."""
     axes: list[tuple[int, Flags]] = []
     for length, flag in zip(shape, flags, strict=True):
@@ -46,11 +46,11 @@ def runs(shape: Shape, flags: Sequence[Flags]) -> list[tuple[int, Flags]]:
     return axes
 
 
-def merged(shape: Shape, flags: Sequence[Flags]) -> Shape:
-    """The lengths of `runs`."""
-    return tuple(length for length, _ in runs(shape, flags))
+def merged_lengths(shape: Shape, flags: Sequence[Flags]) -> Shape:
+    """The lengths of `merge_axes`."""
+    return tuple(length for length, _ in merge_axes(shape, flags))
 
 
-def padded(shape: Shape, rank: int) -> Shape:
+def pad_rank(shape: Shape, rank: int) -> Shape:
     """The shape with axes of length 1 in front."""
     return (1,) * (rank - len(shape)) + shape

@@ -7,25 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.ops.operator import Gradient, integer
-from nbglcnn.ops.pointwise_gradient import ENTROPY, LENGTHS, torch_operator
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.operator import GradientRule, int_attr
+from nbglcnn.ops.pointwise_gradient import BINARY_CROSS_ENTROPY, NORM_OPERATORS, torch_name
 
 # Products with a logarithm, whose gradient is x / y where x is 0, too.
-LOGARITHMS = ("xlogy", "special_xlogy", "kl_div")
-TRUTHS = "it gives truths, which have no slope"
+LOG_PRODUCT_OPERATORS = ("xlogy", "special_xlogy", "kl_div")
+NO_BOOLEAN_GRADIENT = "it gives truths, which have no slope"
 
 
-def each(*glsl: str) -> Gradient:
+def glsl_rule(*glsl: str) -> GradientRule:
     """A rule of an operator of two tensors: `glsl` returns the gradient of each, of `a`, `b`, `c`.
 
     a and b are the inputs, c is the gradient of the output.
     """
 
-    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         return [
-            rules.sum_to(rules.slope(one, *node.inputs, dy[0]), rules.shape(name))
-            if rules.wants(name)
+            rules.sum_to(rules.apply_glsl(one, *node.inputs, dy[0]), rules.shape(name))
+            if rules.needs_gradient(name)
             else ""
             for name, one in zip(node.inputs, glsl, strict=True)
         ]
@@ -33,155 +33,160 @@ def each(*glsl: str) -> Gradient:
     return rule
 
 
-def add(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def add(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Add and Sum: all inputs have the output's."""
     return [
-        rules.sum_to(dy[0], rules.shape(name)) if rules.wants(name) else "" for name in node.inputs
+        rules.sum_to(dy[0], rules.shape(name)) if rules.needs_gradient(name) else ""
+        for name in node.inputs
     ]
 
 
-def subtract(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def subtract(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Sub: the second has its negative."""
     a, b = node.inputs
     return [
-        rules.sum_to(dy[0], rules.shape(a)) if rules.wants(a) else "",
-        rules.negative(rules.sum_to(dy[0], rules.shape(b))) if rules.wants(b) else "",
+        rules.sum_to(dy[0], rules.shape(a)) if rules.needs_gradient(a) else "",
+        rules.negate(rules.sum_to(dy[0], rules.shape(b))) if rules.needs_gradient(b) else "",
     ]
 
 
-def multiply(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def multiply(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Mul: each has the other as its slope."""
     a, b = node.inputs
     return [
-        rules.sum_to(rules.multiply(dy[0], other), rules.shape(name)) if rules.wants(name) else ""
+        rules.sum_to(rules.multiply(dy[0], other), rules.shape(name))
+        if rules.needs_gradient(name)
+        else ""
         for name, other in ((a, b), (b, a))
     ]
 
 
-def divide(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def divide(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Div: of the divisor the quotient is divided once more, so that no square overflows."""
     a, b = node.inputs
     da, db = "", ""
-    if rules.wants(a):
+    if rules.needs_gradient(a):
         da = rules.sum_to(rules.divide(dy[0], b), rules.shape(a))
-    if rules.wants(b):
-        db = rules.slope("return -c * (a / b);", node.outputs[0], b, dy[0])
+    if rules.needs_gradient(b):
+        db = rules.apply_glsl("return -c * (a / b);", node.outputs[0], b, dy[0])
         db = rules.sum_to(db, rules.shape(b))
     return [da, db]
 
 
-def modulo(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def modulo(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Mod: a - n · b with whole n, which the result tells whatever its sign is."""
     a, b = node.inputs
     da, db = "", ""
-    if rules.wants(a):
+    if rules.needs_gradient(a):
         da = rules.sum_to(dy[0], rules.shape(a))
-    if rules.wants(b):
+    if rules.needs_gradient(b):
         glsl = "return -d * select(equal(b, vec4(0.0)), a / b, roundEven((a - c) / b));"
-        db = rules.slope(glsl, a, b, node.outputs[0], dy[0])
+        db = rules.apply_glsl(glsl, a, b, node.outputs[0], dy[0])
         db = rules.sum_to(db, rules.shape(b))
     return [da, db]
 
 
-def power(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def power(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Pow: b · a^(b − 1), 0 for b = 0; and y · log a, 0 where a is 0 and b isn't negative."""
     a, b = node.inputs
     da, db = "", ""
-    if rules.wants(a):
-        da = _of_base(rules, a, b, dy[0])
-        if torch_operator(node) in LENGTHS:
+    if rules.needs_gradient(a):
+        da = _base_gradient(rules, a, b, dy[0])
+        if torch_name(node) in NORM_OPERATORS:
             glsl = "return select(equal(a, vec4(0.0)), vec4(0.0), b);"
-            da = rules.slope(glsl, a, da)
+            da = rules.apply_glsl(glsl, a, da)
         da = rules.sum_to(da, rules.shape(a))
-    if rules.wants(b):
+    if rules.needs_gradient(b):
         glsl = (
             "vec4 of_zero = select(lessThan(b, vec4(0.0)), c * d, vec4(0.0));"
             " return select(equal(a, vec4(0.0)), of_zero, c * d);"
         )
-        slope = rules.slope(glsl, a, b, node.outputs[0], rules.node("Log", a))
+        slope = rules.apply_glsl(glsl, a, b, node.outputs[0], rules.add_node("Log", a))
         db = rules.sum_to(rules.multiply(dy[0], slope), rules.shape(b))
     return [da, db]
 
 
-def _of_base(rules: Rules, a: str, b: str, dy: str) -> str:
+def _base_gradient(rules: GradientBuilder, a: str, b: str, dy: str) -> str:
     known = rules.constant(b)
     if known is not None and known.size == 1:
         exponent = float(known.reshape(()))
         if exponent == 1:
             return dy
         if exponent == 2:
-            return rules.slope("return 2.0 * a * b;", a, dy)
+            return rules.apply_glsl("return 2.0 * a * b;", a, dy)
     less = (
-        rules.array((known.astype(np.float64) - 1).astype(np.float32))
+        rules.add_constant((known.astype(np.float64) - 1).astype(np.float32))
         if known is not None
-        else rules.slope("return a - 1.0;", b)
+        else rules.apply_glsl("return a - 1.0;", b)
     )
     glsl = "return select(equal(b, vec4(0.0)), vec4(0.0), a * b * c);"
-    return rules.slope(glsl, rules.node("Pow", a, less), b, dy)
+    return rules.apply_glsl(glsl, rules.add_node("Pow", a, less), b, dy)
 
 
-def mean(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def mean(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Mean: all inputs have the same share."""
     return add(rules, node, [rules.scale(dy[0], 1 / len(node.inputs))])
 
 
-def extreme(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def max_min(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Max and Min: what gave the result; those that are equal have the same share.
 
     Of PyTorch's clamp and clip, whose bounds are tensors, the first has all: what is clamped. So it
     has of the bound of a binary cross-entropy's logarithm, whatever gave the result.
     """
-    if torch_operator(node) == ENTROPY:
-        return [dy[0] if rules.wants(node.inputs[0]) else "", ""]
-    if torch_operator(node).startswith(("clamp", "clip")):
-        return _bounded(rules, node, dy[0])
-    if not any(map(rules.wants, node.inputs)):
+    if torch_name(node) == BINARY_CROSS_ENTROPY:
+        return [dy[0] if rules.needs_gradient(node.inputs[0]) else "", ""]
+    if torch_name(node).startswith(("clamp", "clip")):
+        return _clamp(rules, node, dy[0])
+    if not any(map(rules.needs_gradient, node.inputs)):
         return [""] * len(node.inputs)
     equal = "return select(equal(a, b), vec4(1.0), vec4(0.0));"
-    ties = [rules.slope(equal, name, node.outputs[0]) for name in node.inputs]
-    share = rules.divide(dy[0], rules.total(ties))
+    ties = [rules.apply_glsl(equal, name, node.outputs[0]) for name in node.inputs]
+    share = rules.divide(dy[0], rules.sum_tensors(ties))
     return [
-        rules.sum_to(rules.multiply(tie, share), rules.shape(name)) if rules.wants(name) else ""
+        rules.sum_to(rules.multiply(tie, share), rules.shape(name))
+        if rules.needs_gradient(name)
+        else ""
         for name, tie in zip(node.inputs, ties, strict=True)
     ]
 
 
-def _bounded(rules: Rules, node: Node, dy: str) -> Sequence[str]:
+def _clamp(rules: GradientBuilder, node: Node, dy: str) -> Sequence[str]:
     x, bound = node.inputs
     parts = ("vec4(0.0), c", "c, vec4(0.0)")
     return [
         rules.sum_to(
-            rules.slope(f"return select(notEqual(a, b), {part});", x, node.outputs[0], dy),
+            rules.apply_glsl(f"return select(notEqual(a, b), {part});", x, node.outputs[0], dy),
             rules.shape(name),
         )
-        if rules.wants(name)
+        if rules.needs_gradient(name)
         else ""
         for name, part in zip((x, bound), parts, strict=True)
     ]
 
 
-def where(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def where(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Where: the one that was chosen."""
     condition, *others = node.inputs
     found = [""]
-    if torch_operator(node) in LOGARITHMS and rules.wants(others[1]):
+    if torch_name(node) in LOG_PRODUCT_OPERATORS and rules.needs_gradient(others[1]):
         glsl = (
             "vec4 nan = vec4(uintBitsToFloat(0x7fc00000u));"
             " vec4 idle = select(equal(b, vec4(0.0)), nan, vec4(0.0));"
             " return select(notEqual(a, vec4(0.0)), idle, c);"
         )
-        db = rules.slope(glsl, condition, others[1], dy[0])
+        db = rules.apply_glsl(glsl, condition, others[1], dy[0])
         return ["", "", rules.sum_to(db, rules.shape(others[1]))]
     for name, chosen in zip(others, ("b, vec4(0.0)", "vec4(0.0), b"), strict=True):
         glsl = f"return select(notEqual(a, vec4(0.0)), {chosen});"
         part = ""
-        if rules.wants(name):
-            part = rules.sum_to(rules.slope(glsl, condition, dy[0]), rules.shape(name))
+        if rules.needs_gradient(name):
+            part = rules.sum_to(rules.apply_glsl(glsl, condition, dy[0]), rules.shape(name))
         found.append(part)
     return found
 
 
-def triangle(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def trilu(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Trilu: the same part of each matrix."""
-    dx = rules.node("Trilu", dy[0], *node.inputs[1:], upper=integer(node, "upper", 1))
+    dx = rules.add_node("Trilu", dy[0], *node.inputs[1:], upper=int_attr(node, "upper", 1))
     return [dx, *[""] * (len(node.inputs) - 1)]

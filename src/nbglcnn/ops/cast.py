@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from nbglcnn.codegen.builder import Builder
-from nbglcnn.codegen.glsl import shader
-from nbglcnn.codegen.slots import Part
+from nbglcnn.codegen.glsl import shader_source
+from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.graph import FLOAT16, Node
-from nbglcnn.ops.movement import alias
-from nbglcnn.ops.operator import Facts, Operator, anything, integer, same_shape
-from nbglcnn.ops.pointwise import SAME, SELECT
-from nbglcnn.ops.reach import local
+from nbglcnn.ops.movement import lower_alias
+from nbglcnn.ops.operator import KnownValues, Operator, any_value, int_attr, same_shape
+from nbglcnn.ops.pointwise import POINTWISE, SELECT
+from nbglcnn.ops.receptive_field import elementwise_fields
 
 # ONNX's numbers of element types (onnx.TensorProto.DataType).
-FLOATS = {1: "float32", FLOAT16: "float16", 11: "float64"}
-INTEGERS = {
+FLOAT_TYPES = {1: "float32", FLOAT16: "float16", 11: "float64"}
+INTEGER_TYPES = {
     2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 12: "uint32",
     13: "uint64",
 }  # fmt: skip
-BOOL = 9
+BOOL_TYPE = 9
 
-BOOLEAN = (
+TO_BOOL = (
     SELECT + "vec4 activate(vec4 v) { return select(equal(v, vec4(0.0)), vec4(0.0), vec4(1.0)); }"
 )
 TRUNCATE = "vec4 activate(vec4 v) { return trunc(v); }"
 # Modulo a power of two, into the range that begins at the smallest number. C leaves it open for
 # floats; PyTorch and ONNX Runtime do the same there.
-WRAP = Part(
+WRAP_INTEGER = GlslFunction(
     "vec4 activate(vec4 v) {\n"
     "  v = trunc(v);\n"
     "  return v - u_modulus * floor((v - u_smallest) / u_modulus);\n"
@@ -35,46 +35,47 @@ WRAP = Part(
     "float modulus, smallest",
 )
 
-HALF = SELECT + shader("half.glsl")
+TO_HALF = SELECT + shader_source("half.glsl")
 
 
-def _problem(_facts: Facts, node: Node) -> str | None:
-    to = integer(node, "to", 0)
-    if to == BOOL or to in FLOATS or to in INTEGERS:
+def _problem(_facts: KnownValues, node: Node) -> str | None:
+    to = int_attr(node, "to", 0)
+    if to == BOOL_TYPE or to in FLOAT_TYPES or to in INTEGER_TYPES:
         return None
-    names = ", ".join([*FLOATS.values(), *INTEGERS.values(), "bool"])
+    names = ", ".join([*FLOAT_TYPES.values(), *INTEGER_TYPES.values(), "bool"])
     return f"to={to}, an element type that is not supported; supported: {names}"
 
 
-def _draw(b: Builder, node: Node) -> None:
-    to, source = integer(node, "to", 0), b.graph.values[node.inputs[0]].dtype
-    function: str | Part = ""
+def _lower(b: Builder, node: Node) -> None:
+    to, source = int_attr(node, "to", 0), b.graph.values[node.inputs[0]].dtype
+    function: str | GlslFunction = ""
     numbers: dict[str, float] = {}
-    if to == BOOL and source.kind != "b":
-        function = BOOLEAN
+    if to == BOOL_TYPE and source.kind != "b":
+        function = TO_BOOL
     elif to == FLOAT16 and not np.can_cast(source, np.float16):
-        function = HALF
-    elif to in INTEGERS and source.kind in "fiu":
-        wanted = np.dtype(INTEGERS[to])
+        function = TO_HALF
+    elif to in INTEGER_TYPES and source.kind in "fiu":
+        wanted = np.dtype(INTEGER_TYPES[to])
         # Numbers on the device stay below 2^24, so that wider types hold all of them.
         if wanted.itemsize < 4 and not np.can_cast(source, wanted):
-            function = WRAP
+            function = WRAP_INTEGER
             numbers = {"modulus": 2 ** (8 * wanted.itemsize), "smallest": np.iinfo(wanted).min}
         elif source.kind == "f":
             function = TRUNCATE
     if not function:
-        alias(b, node)
+        lower_alias(b, node)
         return
-    x = b.stored(node.inputs[0])
+    x = b.stored_tensor(node.inputs[0])
     output = b.scratch(x.layout)
     b.bind(node.outputs[0], output)
-    b.draw(SAME, output, [x], numbers=numbers, parts=[function])
+    b.draw(POINTWISE, output, [x], uniforms=numbers, functions=[function])
 
 
 OPERATORS = [
-    Operator("Cast", "Another type of numbers: booleans, integers, floats.", same_shape, _draw,
-             {"to": anything, "saturate": anything}, _problem, role="head", reach=local,
-             explains="same", formula=None, bounds=None, short=None, shape_inputs=(),
+    Operator("Cast", "Another type of numbers: booleans, integers, floats.", same_shape, _lower,
+             {"to": any_value, "saturate": any_value}, _problem, role="head",
+             receptive_field=elementwise_fields,
+             explanation="same", formula=None, bounds=None, caption=None, shape_inputs=(),
              # Asked for of real numbers alone: what is rounded passes it, as in PyTorch.
              gradient=lambda _rules, _node, dy: dy),
 ]  # fmt: skip

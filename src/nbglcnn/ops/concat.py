@@ -8,29 +8,34 @@ from dataclasses import replace
 from itertools import accumulate
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import Kernel, shader
+from nbglcnn.codegen.glsl import FragmentShader, shader_source
 from nbglcnn.graph import Node
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
-    Facts,
+    KnownValues,
     Operator,
     Shape,
-    anything,
+    any_value,
     axis_of,
-    constant_integers,
+    constant_ints,
     has_input,
-    integer,
+    int_attr,
 )
 from nbglcnn.ops.pointwise import activation_of
-from nbglcnn.ops.reach import Linked, first, same, shifted
-from nbglcnn.ops.strided import gather, moved, whole
-from nbglcnn.plan.layout import NCHW, nchw_of
+from nbglcnn.ops.receptive_field import (
+    OperatorField,
+    first_input_fields,
+    same_position,
+    shifted_position,
+)
+from nbglcnn.ops.strided import contiguous_view, gather_strided, view_index_map
+from nbglcnn.plan.layout import NCHW, storage_nchw
 from nbglcnn.plan.schema import Move
 
-CONCAT = Kernel("concat", shader("concat.glsl"), slots="ivec4 starts")
-BLOCKS = replace(CONCAT, pixel=False)
-MOST = 4  # inputs of one pass
-NOWHERE = 2**30  # where an input that isn't there starts
+CONCAT = FragmentShader("concat", shader_source("concat.glsl"), uniform_slots="ivec4 starts")
+CONCAT_BLOCKS = replace(CONCAT, has_pixel_function=False)
+MAX_INPUTS = 4  # inputs of one pass
+ABSENT_START = 2**30  # where an input that isn't there starts
 
 
 def _nchw_shapes(shapes: Sequence[Shape], axis: int) -> tuple[list[NCHW], int]:
@@ -42,21 +47,23 @@ def _nchw_shapes(shapes: Sequence[Shape], axis: int) -> tuple[list[NCHW], int]:
     if rank == 4:
         places = {0: 0, 1: 1, 2: 2, 3: 3}
     if axis in places:
-        return [nchw_of(shape) for shape in shapes], places[axis]
+        return [storage_nchw(shape) for shape in shapes], places[axis]
     return [(1, math.prod(s[:axis]), s[axis], math.prod(s[axis + 1 :])) for s in shapes], 2
 
 
-def joined(
+def draw_concat(
     b: Builder, tensors: Sequence[Tensor], axis: int, activation: Node | None = None
 ) -> Tensor:
     """Tensors whose NCHW shapes differ along `axis` alone (0 n, 1 c, 2 h, 3 w), one after another.
 
     `activation` is a unary node to apply to all of it; there must be two tensors or more then.
     """
-    while len(tensors) > MOST:
+    while len(tensors) > MAX_INPUTS:
         tensors = [
-            joined(b, tensors[k : k + MOST], axis) if k + 1 < len(tensors) else tensors[k]
-            for k in range(0, len(tensors), MOST)
+            draw_concat(b, tensors[k : k + MAX_INPUTS], axis)
+            if k + 1 < len(tensors)
+            else tensors[k]
+            for k in range(0, len(tensors), MAX_INPUTS)
         ]
     if len(tensors) == 1:
         assert activation is None
@@ -74,24 +81,24 @@ def joined(
     )
     function, numbers = activation_of(b, activation)
     b.draw(
-        BLOCKS if blocks else CONCAT,
+        CONCAT_BLOCKS if blocks else CONCAT,
         output,
         tensors,
-        numbers={**numbers, "starts": [*starts, *[NOWHERE] * (MOST - len(starts))]},
+        uniforms={**numbers, "starts": [*starts, *[ABSENT_START] * (MAX_INPUTS - len(starts))]},
         constants={"COUNT": len(tensors), "AXIS": axis, "ALIGNED": aligned, "BLOCKS": blocks},
-        parts=[function],
+        functions=[function],
         fetches=4 if aligned or axis != 1 else 16,
     )
     return output
 
 
-def _concat_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+def _concat_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
     axis = axis_of(facts, node, 0)
     shapes = [facts.shape(name) for name in node.inputs]
     return [(*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])]
 
 
-def _concat_problem(facts: Facts, node: Node) -> str | None:
+def _concat_problem(facts: KnownValues, node: Node) -> str | None:
     shapes = [facts.shape(name) for name in node.inputs]
     axis = axis_of(facts, node, 0)
     for shape in shapes:
@@ -106,75 +113,86 @@ def _concat_problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
-def _concat(b: Builder, node: Node) -> None:
+def _lower_concat(b: Builder, node: Node) -> None:
     axis = axis_of(b, node, 0)
     names = [name for name in node.inputs if math.prod(b.shape(name))] or node.inputs[:1]
     nchw_shapes, place = _nchw_shapes([b.shape(name) for name in names], axis)
     tensors = [b.tensor(name, nchw) for name, nchw in zip(names, nchw_shapes, strict=True)]
     epilogue = b.epilogue(node)
-    b.bind(epilogue.value, joined(b, tensors, place, epilogue.activation))
+    b.bind(epilogue.value, draw_concat(b, tensors, place, epilogue.activation))
 
 
-def _sizes(facts: Facts, node: Node) -> tuple[int, ...]:
+def _split_sizes(facts: KnownValues, node: Node) -> tuple[int, ...]:
     """How long each output of Split is."""
-    given = constant_integers(facts, node, 1)
+    given = constant_ints(facts, node, 1)
     if given is not None:
         return given
     length = facts.shape(node.inputs[0])[axis_of(facts, node, 0)]
-    count = integer(node, "num_outputs", len(node.outputs))
+    count = int_attr(node, "num_outputs", len(node.outputs))
     each = -(-length // count)
     return (*[each] * (count - 1), length - each * (count - 1))
 
 
-def _split_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+def _split_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
     shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
-    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in _sizes(facts, node)]
+    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in _split_sizes(facts, node)]
 
 
-def _split_problem(facts: Facts, node: Node) -> str | None:
+def _split_problem(facts: KnownValues, node: Node) -> str | None:
     if has_input(node, 1) and facts.constant(node.inputs[1]) is None:
         return "its sizes are computed while the network runs; they must be constant"
     shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
-    sizes = _sizes(facts, node)
+    sizes = _split_sizes(facts, node)
     if min(sizes) < 0 or sum(sizes) != shape[axis] or len(sizes) < len(node.outputs):
         return f"an axis of length {shape[axis]} cannot be split into {sizes}"
     return None
 
 
-def _split(b: Builder, node: Node) -> None:
+def _lower_split(b: Builder, node: Node) -> None:
     shape, axis = b.shape(node.inputs[0]), axis_of(b, node, 0)
     start = 0
-    for name, size in zip(node.outputs, _sizes(b, node), strict=False):
+    for name, size in zip(node.outputs, _split_sizes(b, node), strict=False):
         if name and size:
-            view = whole(shape).sliced(axis, start, size)
-            nchw = nchw_of(view.sizes)
-            source = b.stored(node.inputs[0])
-            b.bind(name, gather(b, source, nchw, view.sizes, view.strides, view.offset))
+            view = contiguous_view(shape).sliced(axis, start, size)
+            nchw = storage_nchw(view.sizes)
+            source = b.stored_tensor(node.inputs[0])
+            b.bind(name, gather_strided(b, source, nchw, view.sizes, view.strides, view.offset))
         start += size
 
 
-def _split_move(facts: Facts, node: Node, position: int) -> Move:
-    shape, axis, sizes = facts.shape(node.inputs[0]), axis_of(facts, node, 0), _sizes(facts, node)
-    return moved(whole(shape).sliced(axis, sum(sizes[:position]), sizes[position]))
+def _split_index_map(facts: KnownValues, node: Node, position: int) -> Move:
+    shape, axis, sizes = (
+        facts.shape(node.inputs[0]),
+        axis_of(facts, node, 0),
+        _split_sizes(facts, node),
+    )
+    return view_index_map(
+        contiguous_view(shape).sliced(axis, sum(sizes[:position]), sizes[position])
+    )
 
 
-def _concat_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+def _concat_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
     shape, axis = facts.shape(node.outputs[position]), axis_of(facts, node, 0)
-    found: list[Linked | None] = []
+    found: list[OperatorField | None] = []
     start = 0
     for name in node.inputs:
         source = facts.shape(name)
-        links = [shifted(k, start) if k == axis else same(k) for k in range(len(source))]
-        found.append(Linked(shape, source, tuple(links)))
+        links = [
+            shifted_position(k, start) if k == axis else same_position(k)
+            for k in range(len(source))
+        ]
+        found.append(OperatorField(shape, source, tuple(links)))
         start += source[axis]
     return found
 
 
-def _split_linked(facts: Facts, node: Node, position: int) -> Linked:
+def _split_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
     source, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
-    start = sum(_sizes(facts, node)[:position])
-    links = [shifted(k, -start) if k == axis else same(k) for k in range(len(source))]
-    return Linked(facts.shape(node.outputs[position]), source, tuple(links))
+    start = sum(_split_sizes(facts, node)[:position])
+    links = [
+        shifted_position(k, -start) if k == axis else same_position(k) for k in range(len(source))
+    ]
+    return OperatorField(facts.shape(node.outputs[position]), source, tuple(links))
 
 
 OPERATORS = [
@@ -182,16 +200,16 @@ OPERATORS = [
         "Concat",
         "Joins tensors along an axis, such as the channels of a skip connection.",
         _concat_shape,
-        _concat,
-        {"axis": anything},
+        _lower_concat,
+        {"axis": any_value},
         _concat_problem,
-        empty=True,
+        accepts_empty=True,
         role="merges",
-        reach=_concat_reach,
-        explains="concatenation",
+        receptive_field=_concat_fields,
+        explanation="concatenation",
         formula=None,
         bounds=None,
-        short="cat",
+        caption="cat",
         shape_inputs=(),
         gradient=gradients.concat,
     ),
@@ -199,17 +217,17 @@ OPERATORS = [
         "Split",
         "Cuts a tensor into pieces along an axis.",
         _split_shape,
-        _split,
-        {"axis": anything, "num_outputs": anything},
+        _lower_split,
+        {"axis": any_value, "num_outputs": any_value},
         _split_problem,
-        move=_split_move,
+        index_map=_split_index_map,
         role="head",
-        reach=first(_split_linked),
-        explains="moved",
+        receptive_field=first_input_fields(_split_field),
+        explanation="moved",
         formula=None,
         bounds=None,
-        short=None,
+        caption=None,
         shape_inputs=(1,),
-        gradient=gradients.split(_sizes),
+        gradient=gradients.split_rule(_split_sizes),
     ),
 ]

@@ -7,50 +7,71 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import ROUNDS, WEIGHT_COLUMNS, Kernel, rounds, shader, too_long
-from nbglcnn.codegen.weights import COLUMN_GROUPS, kernel_cut
+from nbglcnn.codegen.glsl import (
+    COLUMN_GROUPS_GLSL,
+    MAX_LOOP_ITERATIONS,
+    FragmentShader,
+    loop_iterations,
+    loop_problem,
+    shader_source,
+)
+from nbglcnn.codegen.weights import COLUMN_GROUPS, split_kernel
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.ops.conv_gradient import conv_gradient, transposed_gradient
 from nbglcnn.ops.operator import (
-    Facts,
+    KnownValues,
     Operator,
     Shape,
-    anything,
+    any_value,
+    float_attr,
     has_input,
-    integer,
-    integers,
-    number,
-    only,
+    int_attr,
+    int_list_attr,
+    one_of,
 )
 from nbglcnn.ops.pointwise import IDENTITY, activation_of
-from nbglcnn.ops.reach import windowed
-from nbglcnn.ops.strided import gather, whole
-from nbglcnn.ops.window import SLOTS, SlidingWindow, left_out, sliding, transposed, window_problem
-from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
+from nbglcnn.ops.receptive_field import window_fields
+from nbglcnn.ops.strided import contiguous_view, gather_strided
+from nbglcnn.ops.window import (
+    WINDOW_SLOTS,
+    SlidingWindow,
+    auto_pad_problem,
+    sliding_window,
+    transposed_window,
+    window_problem,
+)
+from nbglcnn.plan.layout import NCHW, Block, Layout, storage_nchw
 from nbglcnn.plan.schema import Recipe
 
 
-def _kernel_of(name: str, slots: str, *files: str) -> Kernel:
-    texts = [shader(f"{file}.glsl") for file in ("epilogue", *files)]
-    return Kernel(
+def _conv_shader(name: str, slots: str, *files: str) -> FragmentShader:
+    texts = [shader_source(f"{file}.glsl") for file in ("epilogue", *files)]
+    return FragmentShader(
         name,
-        "\n".join([WEIGHT_COLUMNS, *texts]),
-        pixel=False,
-        slots=f"{SLOTS}; int inputs, outputs{slots}",
+        "\n".join([COLUMN_GROUPS_GLSL, *texts]),
+        has_pixel_function=False,
+        uniform_slots=f"{WINDOW_SLOTS}; int inputs, outputs{slots}",
     )
 
 
-DENSE = _kernel_of("conv", ", taps, lines, begin, end", "depth", "conv")
-PATCH = _kernel_of("conv_patch", ", taps, lines, begin, end; float slope", "conv_patch")
-GROUPED = _kernel_of("grouped", "", "depth", "grouped", "sums")
-MOST_ELEMENTS = ROUNDS // 4  # of a kernel, where further passes cannot add up the rest
-BEFORE = {"Relu": 1, "LeakyRelu": 2}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
-PACK = Kernel(
-    "kernel", f"{WEIGHT_COLUMNS}\n{shader('kernel.glsl')}",
-    slots="int inputs, outputs, groups, taps; ivec3 steps; int lines; float factor",
+DENSE_CONV = _conv_shader("conv", ", taps, lines, begin, end", "volume_rows", "conv")
+PATCH_CONV = _conv_shader("conv_patch", ", taps, lines, begin, end; float slope", "conv_patch")
+GROUPED_CONV = _conv_shader("grouped_conv", "", "volume_rows", "grouped_conv", "grouped_conv_main")
+MAX_KERNEL_ELEMENTS = (
+    MAX_LOOP_ITERATIONS // 4
+)  # of a kernel, where further passes cannot add up the rest
+INPUT_ACTIVATIONS = {
+    "Relu": 1,
+    "LeakyRelu": 2,
+}  # conv_patch.glsl's: cheap, and outside the map 0 stays 0
+PACK_KERNEL = FragmentShader(
+    "pack_kernel", f"{COLUMN_GROUPS_GLSL}\n{shader_source('pack_kernel.glsl')}",
+    uniform_slots="int inputs, outputs, groups, taps; ivec3 steps; int lines; float factor",
 )  # fmt: skip
-PACK_AS_IT_IS = replace(PACK, text=f"{WEIGHT_COLUMNS}\n{shader('kernel_as_it_is.glsl')}")
+PACK_KERNEL_TEXELS = replace(
+    PACK_KERNEL, source=f"{COLUMN_GROUPS_GLSL}\n{shader_source('pack_kernel_texels.glsl')}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,154 +79,167 @@ class Convolution:
     """One convolution to be drawn: the input's nchw, the window, how weights are packed."""
 
     node: Node
-    x: NCHW
+    input_nchw: NCHW
     window: SlidingWindow
     groups: int
     channels: int  # of the output
     kernel_shape: NCHW  # of the weight as the packer should see it
     transposed: bool = False
-    packing: Mapping[str, object] = field(default_factory=dict)
+    pack_options: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def each(self) -> tuple[int, int]:
+    def group_channels(self) -> tuple[int, int]:
         """Input and output channels of one group."""
-        return self.x[1] // self.groups, self.channels // self.groups
+        return self.input_nchw[1] // self.groups, self.channels // self.groups
 
     @property
-    def depthwise(self) -> bool:
+    def is_depthwise(self) -> bool:
         """Every channel is a group of its own."""
-        return self.groups > 1 and self.each == (1, 1)
+        return self.groups > 1 and self.group_channels == (1, 1)
 
     @property
-    def dense(self) -> bool:
+    def is_dense(self) -> bool:
         """Texels of four channels don't mix groups."""
-        each_in, each_out = self.each
-        return self.groups == 1 or self.depthwise or (each_in % 4 == 0 and each_out % 4 == 0)
+        each_in, each_out = self.group_channels
+        return self.groups == 1 or self.is_depthwise or (each_in % 4 == 0 and each_out % 4 == 0)
 
 
 def draw_convolution(b: Builder, conv: Convolution, bias: str, factor: float = 1.0) -> None:
     """Add the pass of a convolution with what was fused behind it; `factor` multiplies the bias."""
     node = conv.node
     epilogue = b.epilogue(node)
-    x, output, before = _ends(b, conv, epilogue.value)
-    residual = b.tensor(epilogue.residual, output.layout.nchw) if epilogue.residual else b.blank()
-    inputs = [x, _bias(b, conv, bias, factor), residual]
+    x, output, before = _input_and_output(b, conv, epilogue.value)
+    residual = (
+        b.tensor(epilogue.residual, output.layout.nchw) if epilogue.residual else b.zero_tensor()
+    )
+    inputs = [x, _bias_tensor(b, conv, bias, factor), residual]
     constants = {
         "TRANSPOSED": int(conv.transposed),
         "BIAS": int(bool(bias) or epilogue.normalization is not None),
         "RESIDUAL": (2 if residual.layout == output.layout else 1) if epilogue.residual else 0,
-        "DEPTH": int(conv.window.deep),
+        "DEPTH": int(conv.window.is_3d),
     }
     function, given = activation_of(b, epilogue.activation)
     taps = math.prod(conv.window.kernel)
-    window = conv.window.numbers(b.shape(node.inputs[0])[2:])
+    window = conv.window.uniforms(b.shape(node.inputs[0])[2:])
     reads = taps // math.prod(output.layout.phases)
-    each_in, each_out = conv.each
-    if conv.dense:
+    each_in, each_out = conv.group_channels
+    if conv.is_dense:
         in_groups, per_group = -(-each_in // 4), -(-each_out // 4)
-        patch = _patch(b, conv, output.layout.block, x.layout)
+        patch = _patch_constants(b, conv, output.layout.block, x.layout)
         if patch is not None:
-            patch["BEFORE"] = BEFORE[before.op] if before is not None else 0
-        each, sheets = kernel_cut(each_in, conv.channels, taps)
+            patch["BEFORE"] = INPUT_ACTIVATIONS[before.op] if before is not None else 0
+        each, sheets = split_kernel(each_in, conv.channels, taps)
         sizes = {"inputs": in_groups, "outputs": per_group, "taps": taps, "lines": each * taps}
-        constants |= {"SHEETS": int(sheets > 1), "DEPTHWISE": int(conv.depthwise), **(patch or {})}
-        weights = _dense_kernel(b, conv)
-        slope = {} if patch is None else {"slope": _slope(before)}
-        for begin, end in dense_parts(in_groups, taps):
+        constants |= {
+            "SHEETS": int(sheets > 1),
+            "DEPTHWISE": int(conv.is_depthwise),
+            **(patch or {}),
+        }
+        weights = _dense_weights(b, conv)
+        slope = {} if patch is None else {"slope": _negative_slope(before)}
+        for begin, end in channel_chunks(in_groups, taps):
             last = end == in_groups
             sum_of = output if last else b.scratch(output.layout)
             b.draw(
-                DENSE if patch is None else PATCH, sum_of, inputs, [weights],
-                numbers={
+                DENSE_CONV if patch is None else PATCH_CONV, sum_of, inputs, [weights],
+                uniforms={
                     **window, **sizes, **slope, "begin": begin, "end": end,
                     **(given if last else {}),
                 },
-                constants=constants, parts=[function if last else IDENTITY],
-                fetches=(5 if conv.depthwise else 8 * (end - begin)) * reads + 8,
+                constants=constants, functions=[function if last else IDENTITY],
+                fetches=(5 if conv.is_depthwise else 8 * (end - begin)) * reads + 8,
             )  # fmt: skip
             inputs[2], constants = sum_of, constants | {"BIAS": 0, "RESIDUAL": 2}
         return
-    inputs.append(_grouped_kernel(b, conv))
+    inputs.append(_grouped_weights(b, conv))
     b.draw(
-        GROUPED, output, inputs,
-        numbers={**window, "inputs": each_in, "outputs": each_out, **given},
-        constants=constants, parts=[function],
+        GROUPED_CONV, output, inputs,
+        uniforms={**window, "inputs": each_in, "outputs": each_out, **given},
+        constants=constants, functions=[function],
         fetches=20 * reads * each_in + 8,
     )  # fmt: skip
 
 
-def dense_parts(groups: int, taps: int) -> list[tuple[int, int]]:
+def channel_chunks(groups: int, taps: int) -> list[tuple[int, int]]:
     """Input channel groups that one pass of conv.glsl adds up, from one to that before another."""
     # Of a tap's two loops the outer one goes round for each row of tiles: for each group at worst,
     # and then the inner one twice, the second time to end.
-    most = max(1, (ROUNDS // taps - 4) // 3)
+    most = max(1, (MAX_LOOP_ITERATIONS // taps - 4) // 3)
     return [(begin, min(begin + most, groups)) for begin in range(0, groups, most)]
 
 
-def _slope(before: Node | None) -> float:
+def _negative_slope(before: Node | None) -> float:
     """What LeakyRelu multiplies negative values by; Relu gives 0 for them."""
     if before is None or before.op == "Relu":
         return 0.0
-    return number(before, "alpha", 0.01)
+    return float_attr(before, "alpha", 0.01)
 
 
-def _ends(b: Builder, conv: Convolution, value: str) -> tuple[Tensor, Tensor, Node | None]:
+def _input_and_output(
+    b: Builder, conv: Convolution, value: str
+) -> tuple[Tensor, Tensor, Node | None]:
     """The input as the pass reads it, the texture that it writes, and what it does to the input."""
-    window, n = conv.window.plane(), conv.x[0]
-    height, width = window.output
+    window, n = conv.window.as_2d(), conv.input_nchw[0]
+    height, width = window.output_shape
     sy, sx = window.strides if conv.transposed else (1, 1)
-    if conv.window.deep:
+    if conv.window.is_3d:
         # Rows of several slices lie below each other, so that only columns have phases.
-        height, sy = height * conv.window.output[0], 1
+        height, sy = height * conv.window.output_shape[0], 1
     phase = (n, conv.channels, -(-height // sy), -(-width // sx))
-    block = b.block(phase, slices=conv.window.deep)
-    x, before = _source(b, conv, block)
+    block = b.block(phase, slices=conv.window.is_3d)
+    x, before = _read_input(b, conv, block)
     if block[0] > 1 and x.layout.block[0] != block[0]:
         # Images that share a texel stack must do so in the input as well.
-        if conv.x[2:] == (1, 1):
-            x = b.tensor(conv.node.inputs[0], conv.x, block)
+        if conv.input_nchw[2:] == (1, 1):
+            x = b.tensor(conv.node.inputs[0], conv.input_nchw, block)
         else:
             block = (1, 1, 1)
     layout = Layout((n, conv.channels, height, width), block, (sy, sx))
     return x, b.output(value, layout), before
 
 
-def _source(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, Node | None]:
+def _read_input(b: Builder, conv: Convolution, block: Block) -> tuple[Tensor, Node | None]:
     """The input, or what it is a function of when the kernel can apply that as it reads."""
     name = conv.node.inputs[0]
-    before = b.deferred(name)
+    before = b.deferred_node(name)
     if before is not None:
-        x = b.stored(before.inputs[0])
-        if x.layout.nchw == conv.x and _patch(b, conv, block, x.layout) is not None:
+        x = b.stored_tensor(before.inputs[0])
+        if (
+            x.layout.nchw == conv.input_nchw
+            and _patch_constants(b, conv, block, x.layout) is not None
+        ):
             return x, before
-    return b.tensor(name, conv.x), None
+    return b.tensor(name, conv.input_nchw), None
 
 
-def _recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
+def _kernel_recipe(b: Builder, conv: Convolution, packer: str) -> Recipe:
     """How a constant kernel is packed, with the BatchNormalization behind it multiplied in."""
     norm = b.epilogue(conv.node).normalization
-    options: dict[str, object] = {**conv.packing, "shape": conv.kernel_shape}
+    options: dict[str, object] = {**conv.pack_options, "shape": conv.kernel_shape}
     sources = [conv.node.inputs[1]]
     if norm is not None:
         sources += [norm.inputs[1], norm.inputs[4]]
-        options["epsilon"] = number(norm, "epsilon", 1e-5)
+        options["epsilon"] = float_attr(norm, "epsilon", 1e-5)
     if conv.transposed:
         options["transposed_groups"] = conv.groups
     return Recipe(packer, tuple(sources), options)
 
 
-def _dense_kernel(b: Builder, conv: Convolution) -> int:
+def _dense_weights(b: Builder, conv: Convolution) -> int:
     """The texture of weights for conv.glsl: packed now, or by a pass if they are computed."""
     name = conv.node.inputs[1]
     if b.constant(name) is not None:
-        return b.weight(_recipe(b, conv, "conv"))
-    inputs, outputs = conv.x[1] // conv.groups, conv.channels // conv.groups
+        return b.weight_texture(_kernel_recipe(b, conv, "conv"))
+    inputs, outputs = conv.input_nchw[1] // conv.groups, conv.channels // conv.groups
     taps = math.prod(conv.window.kernel)
     steps = (outputs * taps, taps) if conv.transposed else (taps, inputs * taps)
-    return packed_kernel(b, b.stored(name), inputs, outputs, steps, taps=taps, groups=conv.groups)
+    return pack_computed_kernel(
+        b, b.stored_tensor(name), inputs, outputs, steps, taps=taps, groups=conv.groups
+    )
 
 
-def packed_kernel(
+def pack_computed_kernel(
     b: Builder,
     weights: Tensor,
     inputs: int,
@@ -223,19 +257,21 @@ def packed_kernel(
     """
     columns = min(-(-inputs // 4), COLUMN_GROUPS)
     parts = -(-inputs // (4 * columns))
-    each, sheets = kernel_cut(inputs, outputs * groups, taps)
+    each, sheets = split_kernel(inputs, outputs * groups, taps)
     layers = sheets if sheets <= 2 else 4
     if sheets > layers:
         raise UnsupportedModel(
-            f"{b.where()}: computed weights of {outputs * groups} × {inputs} × {taps} are too many "
-            "for a texture of 4 layers; constant ones may have more"
+            f"{b.layer_label()}: computed weights of {outputs * groups} × {inputs} × {taps} are "
+            "too many for a texture of 4 layers; constant ones may have more"
         )
     layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
-    packed = Tensor(b.texture(*layout.size), layout)  # never in strips: conv.glsl reads it as it is
-    as_it_is = _axes(weights.layout.nchw, inputs, outputs, steps, taps, groups)
+    packed = Tensor(
+        b.create_texture(*layout.size), layout
+    )  # never in strips: conv.glsl reads it as it is
+    as_it_is = _kernel_orientation(weights.layout.nchw, inputs, outputs, steps, taps, groups)
     b.draw(
-        PACK if as_it_is is None else PACK_AS_IT_IS, packed, [weights],
-        numbers={
+        PACK_KERNEL if as_it_is is None else PACK_KERNEL_TEXELS, packed, [weights],
+        uniforms={
             "inputs": inputs, "outputs": outputs, "groups": groups, "taps": taps,
             "steps": (*steps, inputs * outputs * taps), "lines": each * taps, "factor": factor,
         },
@@ -244,10 +280,10 @@ def packed_kernel(
     return packed.texture
 
 
-def _axes(
+def _kernel_orientation(
     nchw: NCHW, inputs: int, outputs: int, steps: tuple[int, int], taps: int, groups: int
 ) -> dict[str, int] | None:
-    """How kernel_as_it_is.glsl finds outputs and inputs in an nchw; None where it can't."""
+    """How pack_kernel_texels.glsl finds outputs and inputs in an nchw; None where it can't."""
     n, c, height, width = nchw
     if height * width != taps:
         return None
@@ -259,43 +295,50 @@ def _axes(
     return None
 
 
-def _grouped_kernel(b: Builder, conv: Convolution) -> Tensor:
-    """The weights for grouped.glsl: a tensor of nchw (I/groups, O, KH, KW)."""
+def _grouped_weights(b: Builder, conv: Convolution) -> Tensor:
+    """The weights for grouped_conv.glsl: a tensor of nchw (I/groups, O, KH, KW)."""
     name, groups = conv.node.inputs[1], conv.groups
-    inputs, outputs = conv.x[1] // groups, conv.channels // groups
+    inputs, outputs = conv.input_nchw[1] // groups, conv.channels // groups
     *rows, columns = conv.window.kernel
     layout = Layout((inputs, conv.channels, math.prod(rows), columns))
     if b.constant(name) is not None:
-        return Tensor(b.weight(_recipe(b, conv, "grouped")), layout)
+        return Tensor(b.weight_texture(_kernel_recipe(b, conv, "grouped")), layout)
     taps = columns * math.prod(rows)
     shape = (inputs, outputs, taps) if conv.transposed else (outputs, inputs, taps)
     order = (1, 0, 2, 3) if conv.transposed else (2, 0, 1, 3)
-    view = whole((groups, *shape)).transposed(order)
-    return gather(b, b.stored(name), layout, view.sizes, view.strides)
+    view = contiguous_view((groups, *shape)).transposed(order)
+    return gather_strided(b, b.stored_tensor(name), layout, view.sizes, view.strides)
 
 
-def _patch(b: Builder, conv: Convolution, block: Block, x: Layout) -> dict[str, int] | None:
+def _patch_constants(
+    b: Builder, conv: Convolution, block: Block, x: Layout
+) -> dict[str, int] | None:
     """The structure of conv_patch.glsl's program here; None where conv.glsl is used."""
     if not b.target.fast_kernels:
         return None
-    window = conv.window.plane()
+    window = conv.window.as_2d()
     (kh, kw), (sy, sx) = window.kernel, window.strides
-    if len(dense_parts(-(-conv.each[0] // 4), math.prod(conv.window.kernel))) > 1:
+    if len(channel_chunks(-(-conv.group_channels[0] // 4), math.prod(conv.window.kernel))) > 1:
         return None
-    if block != (1, 2, 2) or window.dilations != (1, 1) or sy != sx or not (conv.dense and x.edge):
+    if (
+        block != (1, 2, 2)
+        or window.dilations != (1, 1)
+        or sy != sx
+        or not (conv.is_dense and x.border)
+    ):
         return None
-    in_groups = -(-conv.each[0] // 4)
+    in_groups = -(-conv.group_channels[0] // 4)
     structure = {
         "PLAIN": int(x.phases == (1, 1)),
         "GROUPED": int(conv.groups > 1),
         "SINGLE": int(in_groups == 1),
-        "LANES": min(conv.each[0], 4),
-        "RUNS": _runs(x, in_groups),
+        "LANES": min(conv.group_channels[0], 4),
+        "RUNS": _group_loop_mode(x, in_groups),
         "POINT": int(
-            (kh, kw, sy, *window.begins) == (1, 1, 1, 0, 0)
+            (kh, kw, sy, *window.pads_begin) == (1, 1, 1, 0, 0)
             and x.phases == (1, 1)
             and not conv.transposed
-            and not conv.depthwise
+            and not conv.is_depthwise
         ),
     }
     if conv.transposed:
@@ -320,8 +363,8 @@ def _patch(b: Builder, conv: Convolution, block: Block, x: Layout) -> dict[str, 
     return {**taps, "MORE_ROWS": int(kh > rows), **structure}
 
 
-def _runs(x: Layout, groups: int) -> int:
-    """How conv_patch.glsl goes over the channel groups of `x` that a pixel needs.
+def _group_loop_mode(x: Layout, groups: int) -> int:
+    """How conv_patch.glsl goes over the channel groups of `input_nchw` that a pixel needs.
 
     One row of tiles has them all where the map's width is a power of two. Other sizes are laid out
     in one row or more, each as it splits best: one program for all of them is compiled sooner.
@@ -333,111 +376,117 @@ def _runs(x: Layout, groups: int) -> int:
     return int(groups > 1 and not (one_row and width & (width - 1) == 0))
 
 
-def _bias(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:
+def _bias_tensor(b: Builder, conv: Convolution, bias: str, factor: float) -> Tensor:
     norm = b.epilogue(conv.node).normalization
     layout = Layout((1, conv.channels, 1, 1))
     own = (bias,) if bias else ()
     if norm is not None:
         options: dict[str, object] = {
-            "epsilon": number(norm, "epsilon", 1e-5),
+            "epsilon": float_attr(norm, "epsilon", 1e-5),
             "has_bias": bool(bias),
             "factor": factor,
         }
-        return Tensor(b.weight(Recipe("bias", (*own, *norm.inputs[1:5]), options)), layout)
+        return Tensor(b.weight_texture(Recipe("bias", (*own, *norm.inputs[1:5]), options)), layout)
     if not bias:
-        return b.blank()
+        return b.zero_tensor()
     if b.constant(bias) is None:
         return b.tensor(bias, layout.nchw)
-    return Tensor(b.weight(Recipe("bias", own, {"factor": factor})), layout)
+    return Tensor(b.weight_texture(Recipe("bias", own, {"factor": factor})), layout)
 
 
-def _optional(node: Node, position: int) -> str:
+def _optional_input(node: Node, position: int) -> str:
     return node.inputs[position] if has_input(node, position) else ""
 
 
-def _kernel(facts: Facts, node: Node) -> Shape:
-    return integers(node, "kernel_shape", facts.shape(node.inputs[1])[2:])
+def _kernel_shape(facts: KnownValues, node: Node) -> Shape:
+    return int_list_attr(node, "kernel_shape", facts.shape(node.inputs[1])[2:])
 
 
-def _conv_window(facts: Facts, node: Node) -> SlidingWindow:
-    return sliding(facts, node, facts.shape(node.inputs[1])[2:])
+def _conv_window(facts: KnownValues, node: Node) -> SlidingWindow:
+    return sliding_window(facts, node, facts.shape(node.inputs[1])[2:])
 
 
-def _transposed_window(facts: Facts, node: Node) -> SlidingWindow:
-    return transposed(facts, node, facts.shape(node.inputs[1])[2:])
+def _transposed_window(facts: KnownValues, node: Node) -> SlidingWindow:
+    return transposed_window(facts, node, facts.shape(node.inputs[1])[2:])
 
 
-def _conv_problem(facts: Facts, node: Node) -> str | None:
+def _conv_problem(facts: KnownValues, node: Node) -> str | None:
     x, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     if len(x) != len(w) or len(x) < 3:
         return f"input of shape {x} with a weight of shape {w}"
-    if problem := window_problem(facts, node, _kernel(facts, node)):
+    if problem := window_problem(facts, node, _kernel_shape(facts, node)):
         return problem
-    groups = integer(node, "group", 1)
+    groups = int_attr(node, "group", 1)
     inner, outer = (w[0], w[1] * groups) if node.op == "ConvTranspose" else (w[1] * groups, w[0])
     if groups < 1 or inner != x[1] or outer % groups or x[1] % groups:
         return f"group={groups} with an input of {x[1]} channels and a weight of shape {w}"
-    if _kernel(facts, node) != w[2:]:
-        return f"kernel_shape={_kernel(facts, node)} with a weight of shape {w}"
+    if _kernel_shape(facts, node) != w[2:]:
+        return f"kernel_shape={_kernel_shape(facts, node)} with a weight of shape {w}"
     each_in, each_out = inner // groups, outer // groups
     apart = groups > 1 and (each_in % 4 or each_out % 4) and (each_in, each_out) != (1, 1)
-    if (elements := math.prod(w[2:]) * (each_in if apart else 1)) > MOST_ELEMENTS:
+    if (elements := math.prod(w[2:]) * (each_in if apart else 1)) > MAX_KERNEL_ELEMENTS:
         each = " times the channels of a group" if apart else ""
-        return f"a kernel of {w[2:]}{each} has {elements:,} elements; at most {MOST_ELEMENTS:,}"
-    # grouped.glsl has a loop over a group's channels for each of four pixels; conv.glsl two loops
-    # over what one pass adds up, a group of channels at least.
-    turns = 4 * rounds(*w[2:], each_in) if apart else rounds(*w[2:], 1, 1)
-    if problem := too_long(turns):
+        return (
+            f"a kernel of {w[2:]}{each} has {elements:,} elements; at most {MAX_KERNEL_ELEMENTS:,}"
+        )
+    # grouped_conv.glsl has a loop over a group's channels for each of four pixels; conv.glsl two
+    # loops over what one pass adds up, a group of channels at least.
+    turns = 4 * loop_iterations(*w[2:], each_in) if apart else loop_iterations(*w[2:], 1, 1)
+    if problem := loop_problem(turns):
         return f"a kernel of {w[2:]}: {problem}"
-    if node.op == "Conv" and (problem := left_out(facts, node, w[2:])):
+    if node.op == "Conv" and (problem := auto_pad_problem(facts, node, w[2:])):
         return problem
-    rule = transposed if node.op == "ConvTranspose" else sliding
-    if min(rule(facts, node, w[2:]).output) < 1:
+    rule = transposed_window if node.op == "ConvTranspose" else sliding_window
+    if min(rule(facts, node, w[2:]).output_shape) < 1:
         return f"an input of {x[2:]} is smaller than its kernel {w[2:]}"
     return None
 
 
-def _conv_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+def _conv_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
     x, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
-    return [(x[0], w[0], *_conv_window(facts, node).output)]
+    return [(x[0], w[0], *_conv_window(facts, node).output_shape)]
 
 
-def _conv(b: Builder, node: Node) -> None:
+def _lower_conv(b: Builder, node: Node) -> None:
     x, w = b.shape(node.inputs[0]), b.shape(node.inputs[1])
     window = _conv_window(b, node)
-    conv = Convolution(node, nchw_of(x), window, integer(node, "group", 1), w[0], nchw_of(w))
-    draw_convolution(b, conv, _optional(node, 2))
+    conv = Convolution(
+        node, storage_nchw(x), window, int_attr(node, "group", 1), w[0], storage_nchw(w)
+    )
+    draw_convolution(b, conv, _optional_input(node, 2))
 
 
-def _transposed_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+def _transposed_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
     x, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
-    channels = w[1] * integer(node, "group", 1)
-    return [(x[0], channels, *_transposed_window(facts, node).output)]
+    channels = w[1] * int_attr(node, "group", 1)
+    return [(x[0], channels, *_transposed_window(facts, node).output_shape)]
 
 
-def _transposed(b: Builder, node: Node) -> None:
+def _lower_transposed(b: Builder, node: Node) -> None:
     x, w = b.shape(node.inputs[0]), b.shape(node.inputs[1])
-    groups = integer(node, "group", 1)
+    groups = int_attr(node, "group", 1)
     window = _transposed_window(b, node)
     channels = w[1] * groups
-    conv = Convolution(node, nchw_of(x), window, groups, channels, nchw_of(w), transposed=True)
-    draw_convolution(b, conv, _optional(node, 2))
+    conv = Convolution(
+        node, storage_nchw(x), window, groups, channels, storage_nchw(w), transposed=True
+    )
+    draw_convolution(b, conv, _optional_input(node, 2))
 
 
-def _conv_macs(facts: Facts, node: Node) -> int:
+def _conv_macs(facts: KnownValues, node: Node) -> int:
     w = facts.shape(node.inputs[1])
     map_of = node.inputs[0] if node.op == "ConvTranspose" else node.outputs[0]
     n, _, *spatial = facts.shape(map_of)
     return n * math.prod(w) * math.prod(spatial)
 
 
-WINDOW = {
-    "auto_pad": only("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"),
-    "dilations": anything,
-    "group": anything,
-    "kernel_shape": anything,
-    "pads": anything,
-    "strides": anything,
+WINDOW_ATTRIBUTES = {
+    "auto_pad": one_of("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"),
+    "dilations": any_value,
+    "group": any_value,
+    "kernel_shape": any_value,
+    "pads": any_value,
+    "strides": any_value,
 }
 
 OPERATORS = [
@@ -445,17 +494,17 @@ OPERATORS = [
         "Conv",
         "Slides filters over the input: each output is the sum of products under one, plus a bias.",
         _conv_shape,
-        _conv,
-        WINDOW,
+        _lower_conv,
+        WINDOW_ATTRIBUTES,
         _conv_problem,
         _conv_macs,
         window=_conv_window,
         role="head",
-        reach=windowed(_conv_window),
-        explains="convolution",
+        receptive_field=window_fields(_conv_window),
+        explanation="convolution",
         formula=None,
         bounds=None,
-        short=None,
+        caption=None,
         shape_inputs=(),
         gradient=conv_gradient,
     ),
@@ -463,17 +512,17 @@ OPERATORS = [
         "ConvTranspose",
         "A convolution's transpose: each input pixel stamps its filter into the output.",
         _transposed_shape,
-        _transposed,
-        {**WINDOW, "output_padding": anything, "output_shape": anything},
+        _lower_transposed,
+        {**WINDOW_ATTRIBUTES, "output_padding": any_value, "output_shape": any_value},
         _conv_problem,
         _conv_macs,
         window=_transposed_window,
         role="resamples",
-        reach=windowed(_transposed_window, transposed=True),
-        explains="transposed convolution",
+        receptive_field=window_fields(_transposed_window, transposed=True),
+        explanation="transposed convolution",
         formula=None,
         bounds=None,
-        short="ConvT",
+        caption="ConvT",
         shape_inputs=(),
         gradient=transposed_gradient,
     ),

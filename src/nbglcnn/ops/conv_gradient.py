@@ -8,111 +8,140 @@ from collections.abc import Sequence
 import numpy as np
 
 from nbglcnn.codegen.builder import Builder
-from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader
-from nbglcnn.codegen.slots import Number
+from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, loop_iterations, shader_source
+from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Node
-from nbglcnn.ops.movement_gradient import cut
-from nbglcnn.ops.operator import Facts, Operator, Shape, anything, has_input, integer, integers
-from nbglcnn.ops.reach import everything
-from nbglcnn.ops.rules import Rules
-from nbglcnn.ops.window import SlidingWindow, sliding, three, transposed
-from nbglcnn.plan.layout import Layout, nchw_of
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.movement_gradient import slice_axis
+from nbglcnn.ops.operator import (
+    KnownValues,
+    Operator,
+    Shape,
+    any_value,
+    has_input,
+    int_attr,
+    int_list_attr,
+)
+from nbglcnn.ops.receptive_field import full_fields
+from nbglcnn.ops.window import SlidingWindow, pad_to_3d, sliding_window, transposed_window
+from nbglcnn.plan.layout import Layout, storage_nchw
 
-SLOTS = (
+WEIGHT_GRADIENT_SLOTS = (
     "ivec3 places; int height; ivec3 stride; int images; ivec3 dilation; int inputs;"
     "ivec3 padding; int outputs; ivec3 size; int rows; ivec2 strips, strip, period; int batch;"
     "ivec2 step, step_x"
 )
 
 
-def _kernel_of(name: str, *files: str) -> Kernel:
-    texts = [shader(f"{file}.glsl") for file in ("weight_gradient", *files)]
-    return Kernel(name, "\n".join(texts), pixel=False, slots=SLOTS)
+def _gradient_shader(name: str, *files: str) -> FragmentShader:
+    texts = [shader_source(f"{file}.glsl") for file in ("weight_gradient", *files)]
+    return FragmentShader(
+        name, "\n".join(texts), has_pixel_function=False, uniform_slots=WEIGHT_GRADIENT_SLOTS
+    )
 
 
-DENSE = _kernel_of("weight_gradient", "weight_gradient_dense")
-GROUPED = _kernel_of("weight_gradient_grouped", "weight_gradient_grouped", "pixels")
-SUM = Kernel("weight_gradient_sum", shader("weight_gradient_sum.glsl"), slots="int parts, rows")
-TERMS = 8192  # of one sum, so that it loses no digit
-FRAGMENTS = 2000  # that keep a device busy
-SMALL = 36  # places of a map that are looked for one by one
-PLACES = 32  # that a fragment is worth
+DENSE_GRADIENT = _gradient_shader("weight_gradient", "weight_gradient_dense")
+GROUPED_GRADIENT = _gradient_shader(
+    "weight_gradient_grouped", "weight_gradient_grouped", "pixel_loop_main"
+)
+SUM_PARTS = FragmentShader(
+    "weight_gradient_sum",
+    shader_source("weight_gradient_sum.glsl"),
+    uniform_slots="int parts, rows",
+)
+MAX_SUM_TERMS = 8192  # of one sum, so that it loses no digit
+MIN_FRAGMENTS = 2000  # that keep a device busy
+MAX_SMALL_MAP = 36  # places of a map that are looked for one by one
+MIN_POSITIONS = 32  # that a fragment is worth
 
 
-def _turns(window: SlidingWindow) -> bool:
+def _prefers_flipped_conv(window: SlidingWindow) -> bool:
     """Whether a convolution with the turned kernel is quicker than the transposed one.
 
     conv_patch.glsl unrolls the latter for three taps at most.
     """
     plain = set(window.strides) | set(window.dilations) == {1}
-    around = (*window.begins, *window.ends)
+    around = (*window.pads_begin, *window.pads_end)
     inside = all(p < k for p, k in zip(around, window.kernel * 2, strict=True))
     return plain and inside and len(window.kernel) == 2 and 3 < max(window.kernel) <= 7
 
 
-def _turned(rules: Rules, w: str, dy: str, window: SlidingWindow) -> str:
+def _flipped_conv(rules: GradientBuilder, w: str, dy: str, window: SlidingWindow) -> str:
     """The input's gradient: a convolution with the kernel turned around, of the other channels."""
     axes = (2, 3)
     least = np.iinfo(np.int64).min
-    kernel = rules.node(
-        "Slice", rules.transpose(w, (1, 0, 2, 3)), rules.integers(-1, -1),
-        rules.integers(least, least), rules.integers(*axes), rules.integers(-1, -1),
+    kernel = rules.add_node(
+        "Slice", rules.transpose(w, (1, 0, 2, 3)), rules.add_int_list(-1, -1),
+        rules.add_int_list(least, least), rules.add_int_list(*axes), rules.add_int_list(-1, -1),
     )  # fmt: skip
-    around = zip((*window.begins, *window.ends), window.kernel * 2, strict=True)
-    return rules.node("Conv", dy, kernel, pads=tuple(k - 1 - p for p, k in around))
+    around = zip((*window.pads_begin, *window.pads_end), window.kernel * 2, strict=True)
+    return rules.add_node("Conv", dy, kernel, pads=tuple(k - 1 - p for p, k in around))
 
 
-def conv_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def conv_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Conv: dx is a transposed convolution with the same weights."""
     x, w = node.inputs[:2]
     spatial = rules.shape(x)[2:]
-    window = sliding(rules, node, rules.shape(w)[2:])
-    group = integer(node, "group", 1)
+    window = sliding_window(rules, node, rules.shape(w)[2:])
+    group = int_attr(node, "group", 1)
     dx = ""
-    if rules.wants(x) and group == 1 and _turns(window):
-        dx = _turned(rules, w, dy[0], window)
-    elif rules.wants(x):
+    if rules.needs_gradient(x) and group == 1 and _prefers_flipped_conv(window):
+        dx = _flipped_conv(rules, w, dy[0], window)
+    elif rules.needs_gradient(x):
         extra = tuple(
             n + begin + end - (d * (k - 1) + 1) - s * (o - 1)
             for n, begin, end, d, k, s, o in zip(
-                spatial, window.begins, window.ends, window.dilations, window.kernel,
-                window.strides, window.output, strict=True,
+                spatial, window.pads_begin, window.pads_end, window.dilations, window.kernel,
+                window.strides, window.output_shape, strict=True,
             )
         )  # fmt: skip
-        dx = rules.node(
+        dx = rules.add_node(
             "ConvTranspose", dy[0], w, group=group, strides=window.strides,
-            dilations=window.dilations, pads=(*window.begins, *window.ends), output_padding=extra,
+            dilations=window.dilations, pads=(*window.pads_begin, *window.pads_end),
+            output_padding=extra,
         )  # fmt: skip
-    return [dx, _weights(rules, w, x, dy[0], window, group), *_bias(rules, node, dy[0])]
+    return [
+        dx,
+        _weight_gradient(rules, w, x, dy[0], window, group),
+        *_bias_gradient(rules, node, dy[0]),
+    ]
 
 
-def transposed_gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def transposed_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """ConvTranspose: dx is a convolution with the same weights."""
     x, w = node.inputs[:2]
-    window = transposed(rules, node, rules.shape(w)[2:])
-    group = integer(node, "group", 1)
+    window = transposed_window(rules, node, rules.shape(w)[2:])
+    group = int_attr(node, "group", 1)
     dx = ""
-    if rules.wants(x):
-        dx = rules.node(
+    if rules.needs_gradient(x):
+        dx = rules.add_node(
             "Conv", dy[0], w, group=group, strides=window.strides, dilations=window.dilations,
-            pads=(*window.begins, *window.ends),
+            pads=(*window.pads_begin, *window.pads_end),
         )  # fmt: skip
         for axis, length in enumerate(rules.shape(x)):
-            dx = cut(rules, dx, axis, 0, length)  # longer after an output_padding of a stride
-    return [dx, _weights(rules, w, dy[0], x, window, group), *_bias(rules, node, dy[0])]
+            dx = slice_axis(
+                rules, dx, axis, 0, length
+            )  # longer after an output_padding of a stride
+    return [
+        dx,
+        _weight_gradient(rules, w, dy[0], x, window, group),
+        *_bias_gradient(rules, node, dy[0]),
+    ]
 
 
-def _weights(rules: Rules, w: str, x: str, dy: str, window: SlidingWindow, group: int) -> str:
-    if not rules.wants(w):
+def _weight_gradient(
+    rules: GradientBuilder, w: str, x: str, dy: str, window: SlidingWindow, group: int
+) -> str:
+    if not rules.needs_gradient(w):
         return ""
     if group == 1 and len(window.kernel) == 2 and window.kernel[1] > 2:
         if rules.shape(x)[1] == 1:
-            return _of_one_input(rules, x, dy, window)
-        if rules.shape(dy)[1] == 1 and window.strides[1] == 1 and min(_ahead(window)) >= 0:
-            return _of_one_output(rules, x, dy, window)
-    return rules.node(
+            return _one_input_gradient(rules, x, dy, window)
+        if rules.shape(dy)[1] == 1 and window.strides[1] == 1 and min(_column_margins(window)) >= 0:
+            return _one_output_gradient(rules, x, dy, window)
+    return rules.add_node(
         "ConvWeightGradient", x, dy, kernel_shape=window.kernel, strides=window.strides,
-        dilations=window.dilations, pads=window.begins, group=group,
+        dilations=window.dilations, pads=window.pads_begin, group=group,
     )  # fmt: skip
 
 
@@ -121,57 +150,63 @@ def _weights(rules: Rules, w: str, x: str, dy: str, window: SlidingWindow, group
 # of one column is left.
 
 
-def _of_one_input(rules: Rules, x: str, dy: str, window: SlidingWindow) -> str:
+def _one_input_gradient(rules: GradientBuilder, x: str, dy: str, window: SlidingWindow) -> str:
     (rows, columns), n = window.kernel, rules.shape(x)[3]
-    (_, step), (_, apart), (_, begin) = window.strides, window.dilations, window.begins
-    end = (window.output[1] - 1) * step + (columns - 1) * apart + 1 - n - begin
-    ones = rules.array(np.eye(columns, dtype=np.float32).reshape(columns, 1, 1, columns))
-    read = rules.node(
+    (_, step), (_, apart), (_, begin) = window.strides, window.dilations, window.pads_begin
+    end = (window.output_shape[1] - 1) * step + (columns - 1) * apart + 1 - n - begin
+    ones = rules.add_constant(np.eye(columns, dtype=np.float32).reshape(columns, 1, 1, columns))
+    read = rules.add_node(
         "Conv", x, ones, strides=(1, step), dilations=(1, apart), pads=(0, begin, 0, max(0, end))
     )
-    found = _of_rows(rules, read, dy, window, rows)
+    found = _column_gradient(rules, read, dy, window, rows)
     return rules.transpose(found, (0, 3, 2, 1))  # (outputs, columns, rows, 1)
 
 
-def _of_one_output(rules: Rules, x: str, dy: str, window: SlidingWindow) -> str:
+def _one_output_gradient(rules: GradientBuilder, x: str, dy: str, window: SlidingWindow) -> str:
     rows, columns = window.kernel
-    begin, end = _ahead(window)
-    ones = rules.array(np.eye(columns, dtype=np.float32)[::-1].reshape(columns, 1, 1, columns))
-    read = rules.node("Conv", dy, ones, dilations=(1, window.dilations[1]), pads=(0, begin, 0, end))
-    found = _of_rows(rules, x, read, window, rows)
+    begin, end = _column_margins(window)
+    ones = rules.add_constant(
+        np.eye(columns, dtype=np.float32)[::-1].reshape(columns, 1, 1, columns)
+    )
+    read = rules.add_node(
+        "Conv", dy, ones, dilations=(1, window.dilations[1]), pads=(0, begin, 0, end)
+    )
+    found = _column_gradient(rules, x, read, window, rows)
     return rules.transpose(found, (3, 1, 2, 0))  # (columns, inputs, rows, 1)
 
 
-def _ahead(window: SlidingWindow) -> tuple[int, int]:
+def _column_margins(window: SlidingWindow) -> tuple[int, int]:
     """How much further than dy the columns of x reach, that one of the taps sees there."""
     reach = (window.kernel[1] - 1) * window.dilations[1]
-    return reach - window.begins[1], reach - window.ends[1]
+    return reach - window.pads_begin[1], reach - window.pads_end[1]
 
 
-def _of_rows(rules: Rules, x: str, dy: str, window: SlidingWindow, rows: int) -> str:
-    return rules.node(
+def _column_gradient(
+    rules: GradientBuilder, x: str, dy: str, window: SlidingWindow, rows: int
+) -> str:
+    return rules.add_node(
         "ConvWeightGradient", x, dy, kernel_shape=(rows, 1), strides=(window.strides[0], 1),
-        dilations=(window.dilations[0], 1), pads=(window.begins[0], 0), group=1,
+        dilations=(window.dilations[0], 1), pads=(window.pads_begin[0], 0), group=1,
     )  # fmt: skip
 
 
-def _bias(rules: Rules, node: Node, dy: str) -> list[str]:
+def _bias_gradient(rules: GradientBuilder, node: Node, dy: str) -> list[str]:
     if not has_input(node, 2):
         return [""] * (len(node.inputs) - 2)
-    if not rules.wants(node.inputs[2]):
+    if not rules.needs_gradient(node.inputs[2]):
         return [""]
-    return [rules.of_channels(dy)]
+    return [rules.sum_to_channels(dy)]
 
 
 # The operator.
 
 
-def _shapes(facts: Facts, node: Node) -> list[Shape]:
+def _shapes(facts: KnownValues, node: Node) -> list[Shape]:
     x, dy = (facts.shape(name) for name in node.inputs)
-    return [(dy[1], x[1] // integer(node, "group", 1), *integers(node, "kernel_shape", ()))]
+    return [(dy[1], x[1] // int_attr(node, "group", 1), *int_list_attr(node, "kernel_shape", ()))]
 
 
-def _parts(
+def _sum_partition(
     images: int, together: int, places: Shape, fragments: int, turns: int
 ) -> tuple[int, Shape]:
     """How many images a fragment adds up, and how many rows and columns of places of each.
@@ -183,9 +218,11 @@ def _parts(
     count = math.prod(places)
     batches = -(-images // together)
     wanted = max(
-        -(-images * count // TERMS),
-        -(-2 * turns // ROUNDS),  # shares of whole rows and images may be twice as long
-        min(-(-FRAGMENTS // fragments), -(-images * count // PLACES)),
+        -(-images * count // MAX_SUM_TERMS),
+        -(
+            -2 * turns // MAX_LOOP_ITERATIONS
+        ),  # shares of whole rows and images may be twice as long
+        min(-(-MIN_FRAGMENTS // fragments), -(-images * count // MIN_POSITIONS)),
     )
     each = -(-batches // min(batches, wanted))
     found = []
@@ -196,7 +233,7 @@ def _parts(
     return each * together, tuple(found)
 
 
-def _periods(own: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shape]:
+def _layout_periods(own: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shape]:
     """After how many rows and columns of places both texels lie in the same layer and phase again.
 
     And the texels until there, of `own` and of x.
@@ -213,12 +250,12 @@ def _periods(own: Layout, x: Layout, strides: Shape) -> tuple[Shape, Shape, Shap
 
 def _lower(b: Builder, node: Node) -> None:
     x, dy = (b.tensor(name) for name in node.inputs)
-    (shape,), group = _shapes(b, node), integer(node, "group", 1)
+    (shape,), group = _shapes(b, node), int_attr(node, "group", 1)
     kernel, strides, dilations, begins = (
-        three(integers(node, name, ()), filling)
+        pad_to_3d(int_list_attr(node, name, ()), filling)
         for name, filling in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 0))
     )
-    spatial, places = (three(b.shape(name)[2:], 1) for name in node.inputs)
+    spatial, places = (pad_to_3d(b.shape(name)[2:], 1) for name in node.inputs)
     images, (outputs, inputs) = b.shape(node.inputs[0])[0], shape[:2]
     each = outputs // group
     depthwise = group > 1 and inputs == each == 1
@@ -227,19 +264,19 @@ def _lower(b: Builder, node: Node) -> None:
     taps, in_groups = math.prod(kernel), -(-inputs // 4)
     together = images if images < 3 else 4
     # Where each place is looked for one by one, for each of four layers.
-    turns = 0 if dense else 4 * rounds(images, *places)
-    batch, strip = _parts(images, together, places, taps * in_groups * rows // 4, turns)
+    turns = 0 if dense else 4 * loop_iterations(images, *places)
+    batch, strip = _sum_partition(images, together, places, taps * in_groups * rows // 4, turns)
     strips = tuple(-(-n // m) for n, m in zip(places[1:], strip, strict=True))
     parts = -(-images // batch) * math.prod(strips)
-    nchw = nchw_of(shape)
+    nchw = storage_nchw(shape)
     layout = b.layout((parts * rows, *nchw[1:]), (4, 1, 1))
     if depthwise:
         layout = b.layout((parts, outputs, *nchw[2:]), (1, 1, 1))
     # One part is the result, but for a depthwise one, whose channels lie otherwise.
     whole = parts == 1 and not depthwise
     sums = b.output(node.outputs[0], b.layout(nchw, (4, 1, 1))) if whole else b.scratch(layout)
-    period, steps, x_steps = _periods(dy.layout, x.layout, strides[1:])
-    numbers: dict[str, Number] = {
+    period, steps, x_steps = _layout_periods(dy.layout, x.layout, strides[1:])
+    numbers: dict[str, UniformValue] = {
         "places": places, "height": kernel[1], "stride": strides, "images": images,
         "dilation": dilations, "inputs": inputs, "padding": begins, "outputs": each,
         "size": spatial, "rows": rows, "strips": strips, "strip": strip, "period": period,
@@ -250,20 +287,22 @@ def _lower(b: Builder, node: Node) -> None:
         constants = {
             "DEPTHWISE": int(depthwise), "GROUPED": int(group > 1), "TOGETHER": together,
             "REST": int(images % together > 0), "ONE": int(places == (1, 1, 1)),
-            "SMALL": int(math.prod(places[1:]) <= SMALL),
+            "SMALL": int(math.prod(places[1:]) <= MAX_SMALL_MAP),
             "STACKED": int(x.layout.block[0] == dy.layout.block[0] == together == 4),
         }  # fmt: skip
-        b.draw(DENSE, sums, [x, dy], numbers=numbers, constants=constants, fetches=2 * terms)
+        b.draw(
+            DENSE_GRADIENT, sums, [x, dy], uniforms=numbers, constants=constants, fetches=2 * terms
+        )
     else:
-        b.draw(GROUPED, sums, [x, dy], numbers=numbers, fetches=20 * terms)
+        b.draw(GROUPED_GRADIENT, sums, [x, dy], uniforms=numbers, fetches=20 * terms)
     if not whole:
         b.draw(
-            SUM, b.output(node.outputs[0]), [sums], numbers={"parts": parts, "rows": rows},
+            SUM_PARTS, b.output(node.outputs[0]), [sums], uniforms={"parts": parts, "rows": rows},
             constants={"DEPTHWISE": int(depthwise)}, fetches=4 * parts,
         )  # fmt: skip
 
 
-def _macs(facts: Facts, node: Node) -> int:
+def _macs(facts: KnownValues, node: Node) -> int:
     (shape,) = _shapes(facts, node)
     n, _, *places = facts.shape(node.inputs[1])
     return n * math.prod(places) * math.prod(shape)
@@ -273,9 +312,9 @@ OPERATORS = [
     Operator(
         "ConvWeightGradient", "The gradient of a convolution with respect to its filters.",
         _shapes, _lower,
-        {"kernel_shape": anything, "strides": anything, "dilations": anything, "pads": anything,
-         "group": anything},
-        macs=_macs, role="head", reach=everything, explains="nothing", formula=None, bounds=None,
-        short=None, shape_inputs=(), gradient="it is itself part of a gradient",
+        {"kernel_shape": any_value, "strides": any_value, "dilations": any_value, "pads": any_value,
+         "group": any_value},
+        macs=_macs, role="head", receptive_field=full_fields, explanation="nothing", formula=None,
+        bounds=None, caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     )
 ]  # fmt: skip

@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nbglcnn.codegen.builder import RESHAPE, Builder, Tensor
-from nbglcnn.codegen.glsl import Kernel, shader
-from nbglcnn.codegen.slots import Part
-from nbglcnn.ops.axes import merged, nchw_flags, padded
-from nbglcnn.ops.operator import Shape, size
-from nbglcnn.ops.strided import gather, whole
-from nbglcnn.plan.layout import NCHW, Block, Layout, nchw_of
+from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.uniform_slots import GlslFunction
+from nbglcnn.ops.axes import merged_lengths, nchw_flags, pad_rank
+from nbglcnn.ops.operator import Shape, numel
+from nbglcnn.ops.strided import contiguous_view, gather_strided
+from nbglcnn.plan.layout import NCHW, Block, Layout, storage_nchw
 
-BROADCAST = Kernel("broadcast", shader("broadcast.glsl"), pixel=False)
-MOST = 5  # operands of one pass: four have a Layout of their own, the fifth lies as the fourth does
+BROADCAST = FragmentShader("broadcast", shader_source("broadcast.glsl"), has_pixel_function=False)
+MAX_OPERANDS = (
+    5  # operands of one pass: four have a Layout of their own, the fifth lies as the fourth does
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +28,24 @@ class Operand:
     name: str = ""
     tensor: Tensor | None = None
 
-    def constant(self, b: Builder) -> bool:
+    def is_constant(self, b: Builder) -> bool:
         """Whether it can be packed to lie in any way."""
         return self.tensor is None and b.constant(self.name) is not None
 
-    def stored(self, b: Builder) -> Tensor:
+    def stored_tensor(self, b: Builder) -> Tensor:
         """The operand as it lies now."""
-        return self.tensor or b.stored(self.name)
+        return self.tensor or b.stored_tensor(self.name)
 
-    def lying(self, b: Builder, nchw: NCHW, block: Block | None = None) -> Tensor:
+    def to_nchw(self, b: Builder, nchw: NCHW, block: Block | None = None) -> Tensor:
         """The operand in this nchw (and block); a pass copies it there where needed."""
         if self.tensor is None:
-            if self.constant(b):
+            if self.is_constant(b):
                 return b.constant_tensor(self.name, nchw, block)
             return b.tensor(self.name, nchw, block)
-        return reshaped(b, self.tensor, nchw, block)
+        return change_layout(b, self.tensor, nchw, block)
 
 
-def reshaped(b: Builder, tensor: Tensor, nchw: NCHW, block: Block | None = None) -> Tensor:
+def change_layout(b: Builder, tensor: Tensor, nchw: NCHW, block: Block | None = None) -> Tensor:
     """A tensor's row-major elements in another nchw (and block); itself where it lies so."""
     if tensor.layout.nchw == nchw and block in (None, tensor.layout.block):
         return tensor
@@ -52,7 +54,7 @@ def reshaped(b: Builder, tensor: Tensor, nchw: NCHW, block: Block | None = None)
     return copy
 
 
-def named(b: Builder, *values: str) -> list[Operand]:
+def operands_of(b: Builder, *values: str) -> list[Operand]:
     """Values of the graph as operands."""
     return [Operand(b.shape(value), value) for value in values]
 
@@ -61,7 +63,7 @@ def broadcast_shape(*shapes: Shape) -> Shape:
     """NumPy's rule; ValueError where the shapes don't go together."""
     rank = max(map(len, shapes))
     result = []
-    for lengths in zip(*(padded(shape, rank) for shape in shapes), strict=True):
+    for lengths in zip(*(pad_rank(shape, rank) for shape in shapes), strict=True):
         longest = [length for length in set(lengths) if length != 1] or [1]
         if len(longest) > 1:
             raise ValueError(f"shapes {', '.join(map(str, shapes))} cannot be broadcast together")
@@ -69,47 +71,47 @@ def broadcast_shape(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
-def combine(
+def draw_elementwise(
     b: Builder,
     operands: Sequence[Operand],
-    function: str | Part,
+    function: str | GlslFunction,
     *,
     value: str = "",
-    numbers: Mapping[str, float] = {},
+    uniforms: Mapping[str, float] = {},
 ) -> Tensor:
     """Add the pass that computes a function of the broadcast operands.
 
     `function` is GLSL text with a vec4 combine() of as many vec4. The result is bound to `value`
-    when that is given. `numbers` fill the function's slots. Of five operands the last two must have
-    the same shape.
+    when that is given. `uniforms` fill the function's slots. Of five operands the last two must
+    have the same shape.
     """
-    assert len(operands) <= MOST
+    assert len(operands) <= MAX_OPERANDS
     shape = broadcast_shape(*(operand.shape for operand in operands))
     nchw, operands = _common_nchw(b, shape, operands)
-    output = b.scratch(_layout(b, nchw, operands))
+    output = b.scratch(_output_layout(b, nchw, operands))
     layout = output.layout
     block = layout.block if layout.phases == (1, 1) else None
     tensors = []
     for operand in operands[:4]:
-        wanted = _repeated(shape, operand, nchw)
+        wanted = _operand_nchw(shape, operand, nchw)
         assert wanted is not None
-        constant = operand.constant(b) and wanted == nchw
-        tensors.append(operand.lying(b, wanted, block if constant else None))
-    if len(operands) == MOST:
+        constant = operand.is_constant(b) and wanted == nchw
+        tensors.append(operand.to_nchw(b, wanted, block if constant else None))
+    if len(operands) == MAX_OPERANDS:
         assert operands[4].shape == operands[3].shape
-        last = operands[4].lying(b, tensors[3].layout.nchw, tensors[3].layout.block)
+        last = operands[4].to_nchw(b, tensors[3].layout.nchw, tensors[3].layout.block)
         plain = b.layout(last.layout.nchw)
         tensors.append(last)
         if last.layout != tensors[3].layout:
-            tensors[3:] = [_copied(b, tensor, plain) for tensor in tensors[3:]]
+            tensors[3:] = [_copy_to_layout(b, tensor, plain) for tensor in tensors[3:]]
     # All four are defined: GLSL ES knows no undefined macro in a condition.
     modes = dict.fromkeys("ABCD", 0)
     for name, tensor in zip("ABCD", tensors, strict=False):
-        modes[name] = _mode(tensor.layout, layout)
+        modes[name] = _read_mode(tensor.layout, layout)
     b.draw(
         BROADCAST, output, tensors[:4], tensors[4:],
         constants={"COUNT": len(tensors), **modes},
-        numbers=numbers, parts=[function],
+        uniforms=uniforms, functions=[function],
         fetches=math.prod(layout.block) * len(tensors),
     )  # fmt: skip
     if value:
@@ -117,7 +119,7 @@ def combine(
     return output
 
 
-def _copied(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
+def _copy_to_layout(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
     if tensor.layout == layout:
         return tensor
     copy = b.scratch(layout, tensor)
@@ -125,9 +127,9 @@ def _copied(b: Builder, tensor: Tensor, layout: Layout) -> Tensor:
     return copy
 
 
-def _repeated(shape: Shape, operand: Operand, nchw: NCHW) -> NCHW | None:
+def _operand_nchw(shape: Shape, operand: Operand, nchw: NCHW) -> NCHW | None:
     """The operand's nchw when the result lies in `nchw`; None when it doesn't fit there."""
-    own = padded(operand.shape, len(shape))
+    own = pad_rank(operand.shape, len(shape))
     flags = nchw_flags(shape, [a == b for a, b in zip(own, shape, strict=True)], nchw)
     if flags is None:
         return None
@@ -139,52 +141,54 @@ def _common_nchw(
     b: Builder, shape: Shape, operands: Sequence[Operand]
 ) -> tuple[NCHW, Sequence[Operand]]:
     """The nchw that needs the fewest elements copied; operands that fit none are expanded."""
-    running = [operand for operand in operands if not operand.constant(b)]
+    running = [operand for operand in operands if not operand.is_constant(b)]
     candidates = [
-        operand.stored(b).layout.nchw for operand in running if size(operand.shape) == size(shape)
+        operand.stored_tensor(b).layout.nchw
+        for operand in running
+        if numel(operand.shape) == numel(shape)
     ]
-    candidates.append(nchw_of(shape))
+    candidates.append(storage_nchw(shape))
     full = [
-        tuple(a == d for a, d in zip(padded(o.shape, len(shape)), shape, strict=True))
+        tuple(a == d for a, d in zip(pad_rank(o.shape, len(shape)), shape, strict=True))
         for o in operands
     ]
-    joined = merged(shape, list(zip(*full, strict=True)) if shape else [])
+    joined = merged_lengths(shape, list(zip(*full, strict=True)) if shape else [])
     if len(joined) <= 4:
-        candidates.append(nchw_of(joined))
+        candidates.append(storage_nchw(joined))
     best: tuple[int, NCHW] | None = None
     for nchw in dict.fromkeys(candidates):
-        wanted = [_repeated(shape, operand, nchw) for operand in operands]
+        wanted = [_operand_nchw(shape, operand, nchw) for operand in operands]
         if None in wanted:
             continue
         copied = sum(
-            size(operand.shape)
+            numel(operand.shape)
             for operand, own in zip(operands, wanted, strict=True)
-            if not operand.constant(b) and operand.stored(b).layout.nchw != own
+            if not operand.is_constant(b) and operand.stored_tensor(b).layout.nchw != own
         )
         if best is None or copied < best[0]:
             best = copied, nchw
     if best is not None:
         return best[1], operands
-    nchw = nchw_of(shape)
+    nchw = storage_nchw(shape)
     expanded = []
     for operand in operands:
-        if _repeated(shape, operand, nchw) is None:
-            view = whole(operand.shape).expanded(shape)
-            tensor = gather(b, operand.stored(b), nchw, view.sizes, view.strides)
+        if _operand_nchw(shape, operand, nchw) is None:
+            view = contiguous_view(operand.shape).expanded(shape)
+            tensor = gather_strided(b, operand.stored_tensor(b), nchw, view.sizes, view.strides)
             operand = Operand(shape, tensor=tensor)
         expanded.append(operand)
     return nchw, expanded
 
 
-def _layout(b: Builder, nchw: NCHW, operands: Sequence[Operand]) -> Layout:
+def _output_layout(b: Builder, nchw: NCHW, operands: Sequence[Operand]) -> Layout:
     """The layout of the first operand that lies in the result's nchw: its own texels are read."""
     for operand in operands:
-        if not operand.constant(b) and operand.stored(b).layout.nchw == nchw:
-            return operand.stored(b).layout
+        if not operand.is_constant(b) and operand.stored_tensor(b).layout.nchw == nchw:
+            return operand.stored_tensor(b).layout
     return b.layout(nchw)
 
 
-def _mode(layout: Layout, output: Layout) -> int:
+def _read_mode(layout: Layout, output: Layout) -> int:
     """How broadcast.glsl reads an operand."""
     if layout == output:
         return 1

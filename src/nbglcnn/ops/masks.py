@@ -8,33 +8,37 @@ from itertools import pairwise
 import numpy as np
 
 from nbglcnn.graph import Array, Node
-from nbglcnn.ops.operator import Facts
-from nbglcnn.ops.reach import Linked, same
+from nbglcnn.ops.operator import KnownValues
+from nbglcnn.ops.receptive_field import OperatorField, same_position
 from nbglcnn.plan.schema import Along
 
 
-def leave_out(
-    facts: Facts, node: Node, found: list[Linked | None], position: int, mask: Array
+def exclude_masked(
+    facts: KnownValues, node: Node, found: list[OperatorField | None], position: int, mask: Array
 ) -> None:
     """Leave out places of an input, axis by axis where the mask is a product of such."""
     shape = facts.shape(node.outputs[0])
     if mask.all() or facts.shape(node.inputs[position]) != shape:
         return
     mask = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
-    ends = [k for k in range(1, mask.ndim) if (_seen(mask, 0, k) & _seen(mask, k) == mask).all()]
+    ends = [
+        k
+        for k in range(1, mask.ndim)
+        if (_project_mask(mask, 0, k) & _project_mask(mask, k) == mask).all()
+    ]
     groups = list(pairwise([0, *ends, mask.ndim]))
     links = []
     for axis, (start, end) in enumerate(groups):
         own = np.broadcast_to(
-            _seen(mask, start, end).reshape(mask.shape[start:end]), shape[start:end]
+            _project_mask(mask, start, end).reshape(mask.shape[start:end]), shape[start:end]
         )
         table = tuple((k,) if there else () for k, there in enumerate(own.reshape(-1).tolist()))
-        links.append(same(axis) if own.all() else Along(axis, table=table))
+        links.append(same_position(axis) if own.all() else Along(axis, table=table))
     view = tuple(math.prod(shape[start:end]) for start, end in groups)
-    found[position] = Linked(view, view, tuple(links))
+    found[position] = OperatorField(view, view, tuple(links))
 
 
-def _seen(mask: Array, start: int, end: int | None = None) -> Array:
+def _project_mask(mask: Array, start: int, end: int | None = None) -> Array:
     """What some axes of a mask say, whatever the others are."""
     axes = range(mask.ndim)[start:end]
     others = tuple(k for k in range(mask.ndim) if k not in axes)

@@ -6,44 +6,59 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader, too_long
-from nbglcnn.codegen.slots import Part
-from nbglcnn.codegen.weights import MOST_ROWS, kernel_cut
+from nbglcnn.codegen.glsl import (
+    MAX_LOOP_ITERATIONS,
+    FragmentShader,
+    loop_iterations,
+    loop_problem,
+    shader_source,
+)
+from nbglcnn.codegen.uniform_slots import GlslFunction
+from nbglcnn.codegen.weights import MAX_KERNEL_ROWS, split_kernel
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Node
 from nbglcnn.ops import matmul_gradient as gradients
-from nbglcnn.ops.axes import padded, runs
-from nbglcnn.ops.conv import DENSE, Convolution, dense_parts, draw_convolution, packed_kernel
-from nbglcnn.ops.elementwise import Operand, broadcast_shape, combine, named
-from nbglcnn.ops.norm import batch_normalized
+from nbglcnn.ops.axes import merge_axes, pad_rank
+from nbglcnn.ops.conv import (
+    DENSE_CONV,
+    Convolution,
+    channel_chunks,
+    draw_convolution,
+    pack_computed_kernel,
+)
+from nbglcnn.ops.elementwise import Operand, broadcast_shape, draw_elementwise, operands_of
+from nbglcnn.ops.norm import draw_batch_norm
 from nbglcnn.ops.operator import (
-    Facts,
+    KnownValues,
     Operator,
     Shape,
-    anything,
+    any_value,
+    float_attr,
     has_input,
-    integer,
-    number,
-    only,
-    size,
+    int_attr,
+    numel,
+    one_of,
 )
-from nbglcnn.ops.pointwise import IDENTITY, SAME, activation_of
-from nbglcnn.ops.reach import Linked, local, same
-from nbglcnn.ops.strided import gather
+from nbglcnn.ops.pointwise import IDENTITY, POINTWISE, activation_of
+from nbglcnn.ops.receptive_field import OperatorField, elementwise_fields, same_position
+from nbglcnn.ops.strided import gather_strided
 from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import NCHW
 from nbglcnn.plan.schema import Along
 
-MATMUL = Kernel(
-    "matmul", shader("matmul.glsl"), pixel=False, slots="int inner; ivec4 lengths, left, right"
+MATMUL = FragmentShader(
+    "matmul",
+    shader_source("matmul.glsl"),
+    has_pixel_function=False,
+    uniform_slots="int inner; ivec4 lengths, left, right",
 )
-MOST_INNER = 4 * ROUNDS  # between two computed matrices
-POINT = SlidingWindow((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
-PLAIN = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
-SCALED_ADD = Part("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
+MAX_INNER_LENGTH = 4 * MAX_LOOP_ITERATIONS  # between two computed matrices
+POINT_WINDOW = SlidingWindow((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+PLAIN_CONSTANTS = {"TRANSPOSED": 0, "BIAS": 0, "RESIDUAL": 0, "DEPTH": 0, "DEPTHWISE": 0}
+SCALED_ADD = GlslFunction("vec4 combine(vec4 a, vec4 c) { return a + u_scale * c; }", "float scale")
 
 
-def _constant_product(
+def _draw_constant_product(
     b: Builder, node: Node, rows: int, outputs: int, transpose: bool, bias: str = ""
 ) -> None:
     """Rows times a constant matrix: a convolution that sees each row as an image.
@@ -51,104 +66,108 @@ def _constant_product(
     Maps that were flattened into rows are read where they lie, by a kernel as large as the map;
     for more than two rows a copy with four of them side by side is worth its pass.
     """
-    inner = size(b.shape(node.inputs[0])) // rows
+    inner = numel(b.shape(node.inputs[0])) // rows
     nchw: NCHW = (rows, inner, 1, 1)
-    n, c, h, w = b.stored(node.inputs[0]).layout.nchw
-    layers = kernel_cut(c, outputs, h * w)[1]
-    if n == rows <= 2 and h * w <= MOST_ROWS and layers <= b.target.max_array_layers:
+    n, c, h, w = b.stored_tensor(node.inputs[0]).layout.nchw
+    layers = split_kernel(c, outputs, h * w)[1]
+    if n == rows <= 2 and h * w <= MAX_KERNEL_ROWS and layers <= b.target.max_array_layers:
         nchw = (n, c, h, w)
     kernel = nchw[2:]
     window = SlidingWindow(kernel, (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
-    packing = {"transpose": transpose, "factor": number(node, "alpha", 1.0)}
+    packing = {"transpose": transpose, "factor": float_attr(node, "alpha", 1.0)}
     shape = (outputs, nchw[1], *kernel)
-    conv = Convolution(node, nchw, window, 1, outputs, shape, packing=packing)
-    draw_convolution(b, conv, bias, number(node, "beta", 1.0))
+    conv = Convolution(node, nchw, window, 1, outputs, shape, pack_options=packing)
+    draw_convolution(b, conv, bias, float_attr(node, "beta", 1.0))
 
 
-def _product(
+def _draw_product(
     b: Builder, x: Operand, matrix: Tensor, steps: tuple[int, int], outputs: int, factor: float
 ) -> Tensor:
     """Rows `x` times a computed matrix; element (k, j) is number k · steps[0] + j · steps[1]."""
     rows, inner = x.shape
     in_groups, out_groups = -(-inner // 4), -(-outputs // 4)
-    packed = packed_kernel(b, matrix, inner, outputs, steps, factor=factor)
-    each, sheets = kernel_cut(inner, outputs, 1)
+    packed = pack_computed_kernel(b, matrix, inner, outputs, steps, factor=factor)
+    each, sheets = split_kernel(inner, outputs, 1)
     nchw: NCHW = (rows, outputs, 1, 1)
     block = b.block(nchw)
     output = b.scratch(b.layout(nchw, block))
-    lying, done = x.lying(b, (rows, inner, 1, 1), block), b.blank()
-    for begin, end in dense_parts(in_groups, 1):
+    lying, done = x.to_nchw(b, (rows, inner, 1, 1), block), b.zero_tensor()
+    for begin, end in channel_chunks(in_groups, 1):
         sum_of = output if end == in_groups else b.scratch(output.layout)
         b.draw(
-            DENSE, sum_of, [lying, b.blank(), done], [packed],
-            numbers={
-                **POINT.numbers((1, 1)), "inputs": in_groups, "outputs": out_groups,
+            DENSE_CONV, sum_of, [lying, b.zero_tensor(), done], [packed],
+            uniforms={
+                **POINT_WINDOW.uniforms((1, 1)), "inputs": in_groups, "outputs": out_groups,
                 "taps": 1, "lines": each, "begin": begin, "end": end,
             },
-            constants={**PLAIN, "SHEETS": int(sheets > 1), "RESIDUAL": 2 if begin else 0},
-            parts=[IDENTITY], fetches=8 * (end - begin) + 8,
+            constants={**PLAIN_CONSTANTS, "SHEETS": int(sheets > 1), "RESIDUAL": 2 if begin else 0},
+            functions=[IDENTITY], fetches=8 * (end - begin) + 8,
         )  # fmt: skip
         done = sum_of
     return output
 
 
-def _gemm_sizes(facts: Facts, node: Node) -> tuple[int, int, int]:
+def _gemm_sizes(facts: KnownValues, node: Node) -> tuple[int, int, int]:
     a, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
-    rows, inner = a[::-1] if integer(node, "transA", 0) else a
-    outputs = w[0] if integer(node, "transB", 0) else w[1]
+    rows, inner = a[::-1] if int_attr(node, "transA", 0) else a
+    outputs = w[0] if int_attr(node, "transB", 0) else w[1]
     return rows, inner, outputs
 
 
-def _gemm(b: Builder, node: Node) -> None:
+def _lower_gemm(b: Builder, node: Node) -> None:
     rows, inner, outputs = _gemm_sizes(b, node)
-    turned, transposed = bool(integer(node, "transA", 0)), bool(integer(node, "transB", 0))
+    turned, transposed = bool(int_attr(node, "transA", 0)), bool(int_attr(node, "transB", 0))
     bias = node.inputs[2] if has_input(node, 2) else ""
     one_each = not bias or (
         b.constant(bias) is not None
-        and size(b.shape(bias)) == outputs
+        and numel(b.shape(bias)) == outputs
         and b.shape(bias)[-1:] in ((), (outputs,))
     )
     if b.constant(node.inputs[1]) is not None and one_each and not turned:
-        _constant_product(b, node, rows, outputs, not transposed, bias)
+        _draw_constant_product(b, node, rows, outputs, not transposed, bias)
         return
-    (x, w) = named(b, *node.inputs[:2])
+    (x, w) = operands_of(b, *node.inputs[:2])
     if turned:
         nchw: NCHW = (rows, inner, 1, 1)
         layout = b.layout(nchw, b.block((rows, outputs, 1, 1)))
-        x = Operand((rows, inner), tensor=gather(b, x.stored(b), layout, nchw[:2], (1, rows)))
-    steps = (1, inner) if transposed else (outputs, 1)
-    factor = number(node, "alpha", 1.0)
-    result = Operand((rows, outputs), tensor=_product(b, x, w.stored(b), steps, outputs, factor))
-    if bias:
-        added = named(b, bias)[0]
-        numbers = {"scale": number(node, "beta", 1.0)}
-        result = Operand(
-            result.shape, tensor=combine(b, [result, added], SCALED_ADD, numbers=numbers)
+        x = Operand(
+            (rows, inner), tensor=gather_strided(b, x.stored_tensor(b), layout, nchw[:2], (1, rows))
         )
-    _finish(b, node, result)
+    steps = (1, inner) if transposed else (outputs, 1)
+    factor = float_attr(node, "alpha", 1.0)
+    result = Operand(
+        (rows, outputs), tensor=_draw_product(b, x, w.stored_tensor(b), steps, outputs, factor)
+    )
+    if bias:
+        added = operands_of(b, bias)[0]
+        numbers = {"scale": float_attr(node, "beta", 1.0)}
+        result = Operand(
+            result.shape, tensor=draw_elementwise(b, [result, added], SCALED_ADD, uniforms=numbers)
+        )
+    _draw_epilogue(b, node, result)
 
 
-def _finish(b: Builder, node: Node, result: Operand) -> None:
+def _draw_epilogue(b: Builder, node: Node, result: Operand) -> None:
     """What was fused behind a product that no convolution draws, a pass each."""
     epilogue = b.epilogue(node)
     if epilogue.normalization is not None:
-        tensor = batch_normalized(b, epilogue.normalization, result)
+        tensor = draw_batch_norm(b, epilogue.normalization, result)
         result = Operand(result.shape, tensor=tensor)
-    tensor = result.stored(b)
+    tensor = result.stored_tensor(b)
     if epilogue.activation is not None:
         function, numbers = activation_of(b, epilogue.activation)
         output = b.scratch(tensor.layout)
-        b.draw(SAME, output, [tensor], numbers=numbers, parts=[function], fetches=4)
+        b.draw(POINTWISE, output, [tensor], uniforms=numbers, functions=[function], fetches=4)
         tensor = output
     b.bind(epilogue.value, tensor)
 
 
-def _gemm_problem(facts: Facts, node: Node) -> str | None:
+def _gemm_problem(facts: KnownValues, node: Node) -> str | None:
     a, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     if len(a) != 2 or len(w) != 2:
         return f"inputs of shapes {a} and {w}; expected matrices"
     rows, inner, outputs = _gemm_sizes(facts, node)
-    other = w[1] if integer(node, "transB", 0) else w[0]
+    other = w[1] if int_attr(node, "transB", 0) else w[0]
     if inner != other:
         return f"a product of {rows}×{inner} and {other}×{outputs}"
     if has_input(node, 2):
@@ -158,16 +177,16 @@ def _gemm_problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
-def _gemm_shape(facts: Facts, node: Node) -> Sequence[Shape]:
+def _gemm_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
     rows, _, outputs = _gemm_sizes(facts, node)
     return [(rows, outputs)]
 
 
-def _gemm_macs(facts: Facts, node: Node) -> int:
+def _gemm_macs(facts: KnownValues, node: Node) -> int:
     return math.prod(_gemm_sizes(facts, node))
 
 
-def _matrices(facts: Facts, node: Node) -> tuple[Shape, Shape]:
+def _matrix_shapes(facts: KnownValues, node: Node) -> tuple[Shape, Shape]:
     """The operands' shapes with vectors as a row and a column."""
     a, w = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
     return a if len(a) > 1 else (1, *a), w if len(w) > 1 else (*w, 1)
@@ -176,8 +195,8 @@ def _matrices(facts: Facts, node: Node) -> tuple[Shape, Shape]:
 def _batch_axes(a: Shape, w: Shape) -> tuple[Shape, list[tuple[int, int]]]:
     """Lengths of the batch axes, joined as far as they can be, and their steps in both operands."""
     batch = broadcast_shape(a[:-2], w[:-2])
-    own = [padded(shape[:-2], len(batch)) for shape in (a, w)]
-    axes = runs(batch, [(x == d, y == d) for d, x, y in zip(batch, *own, strict=True)])
+    own = [pad_rank(shape[:-2], len(batch)) for shape in (a, w)]
+    axes = merge_axes(batch, [(x == d, y == d) for d, x, y in zip(batch, *own, strict=True)])
     steps: list[tuple[int, int]] = []
     left = right = 1
     for length, (in_a, in_w) in reversed(axes):
@@ -186,36 +205,38 @@ def _batch_axes(a: Shape, w: Shape) -> tuple[Shape, list[tuple[int, int]]]:
     return tuple(length for length, _ in axes), steps
 
 
-def _matmul(b: Builder, node: Node) -> None:
-    a, w = _matrices(b, node)
+def _lower_matmul(b: Builder, node: Node) -> None:
+    a, w = _matrix_shapes(b, node)
     rows, inner, columns = a[-2], a[-1], w[-1]
     if len(a) == len(w) == 2:
         if b.constant(node.inputs[1]) is not None:
-            _constant_product(b, node, rows, columns, transpose=len(b.shape(node.inputs[1])) == 2)
+            _draw_constant_product(
+                b, node, rows, columns, transpose=len(b.shape(node.inputs[1])) == 2
+            )
             return
-        matrix = b.stored(node.inputs[1])
+        matrix = b.stored_tensor(node.inputs[1])
         x = Operand((rows, inner), node.inputs[0])
-        b.bind(node.outputs[0], _product(b, x, matrix, (columns, 1), columns, 1.0))
+        b.bind(node.outputs[0], _draw_product(b, x, matrix, (columns, 1), columns, 1.0))
         return
     lengths, steps = _batch_axes(a, w)
     missing = 4 - len(lengths)
     left, right = (
-        Operand(a, node.inputs[0]).lying(b, (math.prod(a[:-2]), rows, 1, inner)),
-        Operand(w, node.inputs[1]).lying(b, (math.prod(w[:-2]), inner, 1, columns)),
+        Operand(a, node.inputs[0]).to_nchw(b, (math.prod(a[:-2]), rows, 1, inner)),
+        Operand(w, node.inputs[1]).to_nchw(b, (math.prod(w[:-2]), inner, 1, columns)),
     )
     block = (1, 1, 4) if columns > 2 else (1, 1, columns)  # the kernel's own: columns of one matrix
     output = b.scratch(b.layout((math.prod(lengths), rows, 1, columns), block))
     aligned = left.layout.block[2] == 4 and left.layout.phases == (1, 1)
     groups = -(-inner // 4)  # in runs, each of a row of tiles or of what is left of one
     runs = min(groups, groups // right.layout.columns + 2)
-    if problem := too_long(groups + rounds(runs, 0)):
+    if problem := loop_problem(groups + loop_iterations(runs, 0)):
         raise UnsupportedModel(
-            f"{b.where()}: a product of {rows}×{inner} and {inner}×{columns}: {problem}. Split it "
-            "into products of fewer numbers, and add these up"
+            f"{b.layer_label()}: a product of {rows}×{inner} and {inner}×{columns}: {problem}. "
+            "Split it into products of fewer numbers, and add these up"
         )
     b.draw(
         MATMUL, output, [left, right],
-        numbers={
+        uniforms={
             "inner": inner,
             "lengths": (*[1] * missing, *lengths),
             "left": (*[0] * missing, *(step for step, _ in steps)),
@@ -226,22 +247,22 @@ def _matmul(b: Builder, node: Node) -> None:
     b.bind(node.outputs[0], output)
 
 
-def _matmul_shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    a, w = _matrices(facts, node)
+def _matmul_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    a, w = _matrix_shapes(facts, node)
     batch = broadcast_shape(a[:-2], w[:-2])
     first = a[-2:-1] if len(facts.shape(node.inputs[0])) > 1 else ()
     second = w[-1:] if len(facts.shape(node.inputs[1])) > 1 else ()
     return [(*batch, *first, *second)]
 
 
-def _matmul_problem(facts: Facts, node: Node) -> str | None:
+def _matmul_problem(facts: KnownValues, node: Node) -> str | None:
     if not all(map(facts.shape, node.inputs)):
         return "a number as an operand; expected vectors, matrices or batches of them"
-    a, w = _matrices(facts, node)
+    a, w = _matrix_shapes(facts, node)
     if a[-1] != w[-2]:
         return f"a product of {a[-2]}×{a[-1]} and {w[-2]}×{w[-1]}"
-    if a[-1] > MOST_INNER:
-        return f"sums of {a[-1]:,} products; at most {MOST_INNER:,} are supported"
+    if a[-1] > MAX_INNER_LENGTH:
+        return f"sums of {a[-1]:,} products; at most {MAX_INNER_LENGTH:,} are supported"
     try:
         lengths, _ = _batch_axes(a, w)
     except ValueError as error:
@@ -251,32 +272,32 @@ def _matmul_problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
-def _matmul_macs(facts: Facts, node: Node) -> int:
-    a, _ = _matrices(facts, node)
-    return size(_matmul_shape(facts, node)[0]) * a[-1]
+def _matmul_macs(facts: KnownValues, node: Node) -> int:
+    a, _ = _matrix_shapes(facts, node)
+    return numel(_matmul_shape(facts, node)[0]) * a[-1]
 
 
-def _gemm_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
-    found = local(facts, node, position)  # of the bias
+def _gemm_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+    found = elementwise_fields(facts, node, position)  # of the bias
     shape = facts.shape(node.outputs[position])
     for k, name in enumerate(("transA", "transB")):
-        sides: list[Along | None] = [same(0), None] if k == 0 else [None, same(1)]
-        if integer(node, name, 0):
+        sides: list[Along | None] = [same_position(0), None] if k == 0 else [None, same_position(1)]
+        if int_attr(node, name, 0):
             sides.reverse()
-        found[k] = Linked(shape, facts.shape(node.inputs[k]), tuple(sides))
+        found[k] = OperatorField(shape, facts.shape(node.inputs[k]), tuple(sides))
     return found
 
 
-def _matmul_reach(facts: Facts, node: Node, position: int) -> list[Linked | None]:
+def _matmul_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
     """Rows of the first by columns of the second; batch axes are broadcast."""
     shape = facts.shape(node.outputs[position])
     sources = [facts.shape(name) for name in node.inputs]
     batch = max(max(map(len, sources)) - 2, 0)
-    found: list[Linked | None] = []
+    found: list[OperatorField | None] = []
     for k, source in enumerate(sources):
         before = len(source) - 2
         links: list[Along | None] = [
-            same(i + batch - before) if source[i] == shape[i + batch - before] else None
+            same_position(i + batch - before) if source[i] == shape[i + batch - before] else None
             for i in range(before)
         ]
         if len(source) == 1:
@@ -284,19 +305,22 @@ def _matmul_reach(facts: Facts, node: Node, position: int) -> list[Linked | None
         else:
             # What is left of a row and of a column stands behind the batch, in this order.
             at = batch if k == 0 or len(sources[0]) == 1 else batch + 1
-            links += [same(at), None] if k == 0 else [None, same(at)]
-        found.append(Linked(shape, source, tuple(links)))
+            links += [same_position(at), None] if k == 0 else [None, same_position(at)]
+        found.append(OperatorField(shape, source, tuple(links)))
     return found
 
 
 OPERATORS = [
     Operator("Gemm", "A fully connected layer: the input's rows times a matrix, plus a bias.",
-             _gemm_shape, _gemm,
-             {"alpha": anything, "beta": anything, "transA": only(0, 1), "transB": only(0, 1)},
-             _gemm_problem, _gemm_macs, role="head", reach=_gemm_reach, explains="matrix",
-             formula=None, bounds=None, short=None, shape_inputs=(), gradient=gradients.gemm),
-    Operator("MatMul", "The product of matrices, or of batches of them.", _matmul_shape, _matmul,
-             {}, _matmul_problem, _matmul_macs, role="head", reach=_matmul_reach,
-             explains="matrix", formula=None, bounds=None, short=None, shape_inputs=(),
+             _gemm_shape, _lower_gemm,
+             {"alpha": any_value, "beta": any_value, "transA": one_of(0, 1),
+              "transB": one_of(0, 1)},
+             _gemm_problem, _gemm_macs, role="head", receptive_field=_gemm_fields,
+             explanation="matrix",
+             formula=None, bounds=None, caption=None, shape_inputs=(), gradient=gradients.gemm),
+    Operator("MatMul", "The product of matrices, or of batches of them.", _matmul_shape,
+             _lower_matmul,
+             {}, _matmul_problem, _matmul_macs, role="head", receptive_field=_matmul_fields,
+             explanation="matrix", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.matmul),
 ]  # fmt: skip

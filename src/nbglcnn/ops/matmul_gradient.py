@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nbglcnn.graph import Node
-from nbglcnn.ops.operator import has_input, integer, number
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.operator import float_attr, has_input, int_attr
 
 
-def gemm(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def gemm(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Gemm: y = alpha · A B + beta · C, A and B maybe transposed."""
     a, b = node.inputs[:2]
-    turned_a, turned_b = integer(node, "transA", 0), integer(node, "transB", 0)
-    alpha, beta = number(node, "alpha", 1.0), number(node, "beta", 1.0)
+    turned_a, turned_b = int_attr(node, "transA", 0), int_attr(node, "transB", 0)
+    alpha, beta = float_attr(node, "alpha", 1.0), float_attr(node, "beta", 1.0)
     found = ["", "", *[""] * (len(node.inputs) - 2)]
-    if rules.wants(a):
+    if rules.needs_gradient(a):
         found[0] = (
-            rules.node("Gemm", b, dy[0], transA=turned_b, transB=1, alpha=alpha)
+            rules.add_node("Gemm", b, dy[0], transA=turned_b, transB=1, alpha=alpha)
             if turned_a
-            else rules.node("Gemm", dy[0], b, transB=1 - turned_b, alpha=alpha)
+            else rules.add_node("Gemm", dy[0], b, transB=1 - turned_b, alpha=alpha)
         )
-    if rules.wants(b):
+    if rules.needs_gradient(b):
         if turned_a:
             found[1] = (
-                rules.node("Gemm", dy[0], a, transA=1, transB=1, alpha=alpha)
+                rules.add_node("Gemm", dy[0], a, transA=1, transB=1, alpha=alpha)
                 if turned_b
-                else rules.node("Gemm", a, dy[0], alpha=alpha)
+                else rules.add_node("Gemm", a, dy[0], alpha=alpha)
             )
         else:
             rows = (a, dy[0]) if turned_b else (dy[0], a)
             found[1] = rules.scale(_sum_over_rows(rules, *rows), alpha)
-    if has_input(node, 2) and rules.wants(node.inputs[2]):
+    if has_input(node, 2) and rules.needs_gradient(node.inputs[2]):
         c = node.inputs[2]
         found[2] = rules.scale(rules.sum_to(dy[0], rules.shape(c)), beta)
     return found
 
 
-def matmul(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def matmul(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """MatMul: of vectors as of matrices of one row or column; what was broadcast is summed."""
     a, b = node.inputs
     shapes = rules.shape(a), rules.shape(b)
@@ -48,7 +48,7 @@ def matmul(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     whole = rules.reshape(dy[0], (*own[:batch], rows[-2], columns[-1]))
     found = []
     for position, (value, shape) in enumerate(((a, rows), (b, columns))):
-        if not rules.wants(value):
+        if not rules.needs_gradient(value):
             found.append("")
             continue
         if position == 1 and len(shape) == 2 and len(rows) > 1:
@@ -57,23 +57,25 @@ def matmul(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
             )
             part = _sum_over_rows(rules, *flat)
         elif position == 0:
-            part = rules.node("MatMul", whole, _turned(rules, rules.reshape(b, columns)))
+            part = rules.add_node(
+                "MatMul", whole, _transpose_last(rules, rules.reshape(b, columns))
+            )
         else:
-            part = rules.node("MatMul", _turned(rules, rules.reshape(a, rows)), whole)
+            part = rules.add_node("MatMul", _transpose_last(rules, rules.reshape(a, rows)), whole)
         found.append(rules.reshape(rules.sum_to(part, shape), rules.shape(value)))
     return found
 
 
-def _sum_over_rows(rules: Rules, x: str, y: str) -> str:
+def _sum_over_rows(rules: GradientBuilder, x: str, y: str) -> str:
     """The sum over all rows of the products of y's elements with x's: yᵀ x.
 
     As filters of 1×1, whose gradient reads both as they lie; a matrix product would pack one first.
     """
-    return rules.node(
+    return rules.add_node(
         "ConvWeightGradient", x, y, kernel_shape=(), strides=(), dilations=(), pads=(), group=1
     )
 
 
-def _turned(rules: Rules, value: str) -> str:
+def _transpose_last(rules: GradientBuilder, value: str) -> str:
     *others, last, behind = range(len(rules.shape(value)))
     return rules.transpose(value, (*others, behind, last))

@@ -11,45 +11,61 @@ from nbglcnn.codegen.builder import Builder
 from nbglcnn.graph import Node
 from nbglcnn.ops import movement_gradient as gradients
 from nbglcnn.ops.operator import (
-    Allowed,
-    Facts,
-    Gradient,
+    AttributeCheck,
+    GradientRule,
+    KnownValues,
     Operator,
     Shape,
-    anything,
+    any_value,
     axis_of,
-    constant_integers,
+    constant_ints,
     has_input,
-    integer,
-    integers,
-    no_reason,
-    normal_axes,
-    only,
+    int_attr,
+    int_list_attr,
+    no_problem,
+    normalize_axes,
+    one_of,
     same_shape,
-    text,
+    string_attr,
 )
-from nbglcnn.ops.reach import Linked, Reach, first, local, permuted, renamed, same, shifted
-from nbglcnn.ops.strided import MOST_AXES, View, by_element, gather, moved, whole
-from nbglcnn.plan.layout import nchw_of
+from nbglcnn.ops.receptive_field import (
+    OperatorField,
+    ReceptiveFieldRule,
+    elementwise_fields,
+    first_input_fields,
+    permuted_fields,
+    reshaped_fields,
+    same_position,
+    shifted_position,
+)
+from nbglcnn.ops.strided import (
+    MAX_AXES,
+    StridedView,
+    contiguous_view,
+    gather_strided,
+    per_element_shader,
+    view_index_map,
+)
+from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import Along, Role
 
-DEPTH_TO_SPACE = by_element("depth_to_space", "int block, along, across")
+DEPTH_TO_SPACE = per_element_shader("depth_to_space", "int block, along, across")
 
 # Renamings: another shape for the same elements in the same order.
 
 
-def alias(b: Builder, node: Node) -> None:
+def lower_alias(b: Builder, node: Node) -> None:
     """The output is the input's elements in the same order: no pass, only another shape."""
-    b.bind(node.outputs[0], b.stored(node.inputs[0]))
+    b.bind(node.outputs[0], b.stored_tensor(node.inputs[0]))
 
 
-Check = Callable[[Facts, Node], str | None]
+NodeCheck = Callable[[KnownValues, Node], str | None]
 
 
-def needs_constant(position: int, name: str) -> Check:
+def needs_constant(position: int, name: str) -> NodeCheck:
     """A check that an optional input, if given, is known when the Plan is made."""
 
-    def check(facts: Facts, node: Node) -> str | None:
+    def check(facts: KnownValues, node: Node) -> str | None:
         if has_input(node, position) and facts.constant(node.inputs[position]) is None:
             return f"its {name} is computed while the network runs; it must be constant"
         return None
@@ -57,19 +73,19 @@ def needs_constant(position: int, name: str) -> Check:
     return check
 
 
-def first_problem(*checks: Check) -> Check:
+def first_problem(*checks: NodeCheck) -> NodeCheck:
     """The first problem that one of several checks finds."""
 
-    def check(facts: Facts, node: Node) -> str | None:
+    def check(facts: KnownValues, node: Node) -> str | None:
         return next((problem for c in checks if (problem := c(facts, node))), None)
 
     return check
 
 
-def _reshape(facts: Facts, node: Node) -> Sequence[Shape]:
-    shape, wanted = facts.shape(node.inputs[0]), constant_integers(facts, node, 1)
+def _reshape_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    shape, wanted = facts.shape(node.inputs[0]), constant_ints(facts, node, 1)
     assert wanted is not None
-    if not integer(node, "allowzero", 0):
+    if not int_attr(node, "allowzero", 0):
         wanted = tuple(shape[k] if d == 0 else d for k, d in enumerate(wanted))
     if -1 in wanted:
         rest = math.prod(d for d in wanted if d != -1)
@@ -77,44 +93,44 @@ def _reshape(facts: Facts, node: Node) -> Sequence[Shape]:
     return [wanted]
 
 
-def _reshape_problem(facts: Facts, node: Node) -> str | None:
+def _reshape_problem(facts: KnownValues, node: Node) -> str | None:
     if problem := needs_constant(1, "shape")(facts, node):
         return problem
-    wanted, shape = _reshape(facts, node)[0], facts.shape(node.inputs[0])
+    wanted, shape = _reshape_shape(facts, node)[0], facts.shape(node.inputs[0])
     if math.prod(wanted) != math.prod(shape):
         return f"{shape} cannot be reshaped to {wanted}"
     return None
 
 
-def _flatten(facts: Facts, node: Node) -> Sequence[Shape]:
+def _flatten_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
     shape = facts.shape(node.inputs[0])
     axis = axis_of(facts, node, 1)
     return [(math.prod(shape[:axis]), math.prod(shape[axis:]))]
 
 
-def _squeeze(facts: Facts, node: Node) -> Sequence[Shape]:
-    shape, axes = facts.shape(node.inputs[0]), constant_integers(facts, node, 1)
+def _squeeze_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    shape, axes = facts.shape(node.inputs[0]), constant_ints(facts, node, 1)
     if axes is None:
         return [tuple(d for d in shape if d != 1)]
-    dropped = normal_axes(axes, len(shape))
+    dropped = normalize_axes(axes, len(shape))
     return [tuple(d for k, d in enumerate(shape) if k not in dropped)]
 
 
-def _squeeze_problem(facts: Facts, node: Node) -> str | None:
-    shape, axes = facts.shape(node.inputs[0]), constant_integers(facts, node, 1) or ()
-    long = [axis for axis in normal_axes(axes, len(shape)) if shape[axis] != 1]
+def _squeeze_problem(facts: KnownValues, node: Node) -> str | None:
+    shape, axes = facts.shape(node.inputs[0]), constant_ints(facts, node, 1) or ()
+    long = [axis for axis in normalize_axes(axes, len(shape)) if shape[axis] != 1]
     return f"axis {long[0]} of {shape} is not of length 1" if long else None
 
 
-def _unsqueeze(facts: Facts, node: Node) -> Sequence[Shape]:
-    shape, axes = list(facts.shape(node.inputs[0])), constant_integers(facts, node, 1)
+def _unsqueeze_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    shape, axes = list(facts.shape(node.inputs[0])), constant_ints(facts, node, 1)
     assert axes is not None
-    for axis in sorted(normal_axes(axes, len(shape) + len(axes))):
+    for axis in sorted(normalize_axes(axes, len(shape) + len(axes))):
         shape.insert(axis, 1)
     return [tuple(shape)]
 
 
-def _dropout_problem(facts: Facts, node: Node) -> str | None:
+def _dropout_problem(facts: KnownValues, node: Node) -> str | None:
     if len(node.outputs) > 1 and node.outputs[1]:
         return "its mask output is not supported"
     training = facts.constant(node.inputs[2]) if has_input(node, 2) else None
@@ -126,29 +142,29 @@ def _dropout_problem(facts: Facts, node: Node) -> str | None:
 # Views: every output element is one input element.
 
 
-def too_many_axes(view: View) -> str | None:
+def too_many_axes(view: StridedView) -> str | None:
     """Why a view cannot be gathered, or None."""
-    count = len(view.simple().sizes)
-    if count > MOST_AXES:
-        return f"it moves {count} axes separately; at most {MOST_AXES} are supported"
+    count = len(view.simplified().sizes)
+    if count > MAX_AXES:
+        return f"it moves {count} axes separately; at most {MAX_AXES} are supported"
     return None
 
 
-def place(b: Builder, node: Node, view: View, output: int = 0) -> None:
+def lower_view(b: Builder, node: Node, view: StridedView, output: int = 0) -> None:
     """An output is `view` of the first input: no pass where all elements keep their order."""
-    source, value = b.stored(node.inputs[0]), node.outputs[output]
-    simple = view.simple()
-    if simple == whole((math.prod(source.layout.nchw),)).simple():
+    source, value = b.stored_tensor(node.inputs[0]), node.outputs[output]
+    simple = view.simplified()
+    if simple == contiguous_view((math.prod(source.layout.nchw),)).simplified():
         b.bind(value, source)
         return
-    nchw = nchw_of(settled_shape(b, value))
-    b.bind(value, gather(b, source, nchw, simple.sizes, simple.strides, simple.offset))
+    nchw = storage_nchw(storage_shape(b, value))
+    b.bind(value, gather_strided(b, source, nchw, simple.sizes, simple.strides, simple.offset))
 
 
-RENAMINGS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+RESHAPE_OPERATORS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 
-def settled_shape(b: Builder, value: str) -> Shape:
+def storage_shape(b: Builder, value: str) -> Shape:
     """The shape to store a value in: from rank 5 on that of the one renaming which reads it.
 
     Nobody looks at such a tensor as maps, and the next operator finds its elements where it wants
@@ -156,88 +172,90 @@ def settled_shape(b: Builder, value: str) -> Shape:
     """
     while len(b.shape(value)) > 4:
         readers = [n for n in b.graph.nodes if value in n.inputs]
-        if len(readers) != 1 or readers[0].op not in RENAMINGS:
+        if len(readers) != 1 or readers[0].op not in RESHAPE_OPERATORS:
             break
         value = readers[0].outputs[0]
     return b.shape(value)
 
 
-def moving(
+def view_operator(
     name: str,
     doc: str,
-    view: Callable[[Facts, Node], View],
+    view: Callable[[KnownValues, Node], StridedView],
     *,
-    attributes: Mapping[str, Allowed] = {},
-    shape: Callable[[Facts, Node], Shape] | None = None,
-    check: Check = no_reason,
+    attributes: Mapping[str, AttributeCheck] = {},
+    shape: Callable[[KnownValues, Node], Shape] | None = None,
+    check: NodeCheck = no_problem,
     role: Role = "head",
-    reach: Reach,
+    receptive_field: ReceptiveFieldRule,
     shape_inputs: tuple[int, ...],
-    gradient: Gradient | str,
+    gradient: GradientRule | str,
 ) -> Operator:
     """An operator whose output is a strided view of its first input; its shape the view's sizes."""
 
-    def shapes(facts: Facts, node: Node) -> Sequence[Shape]:
+    def shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
         return [shape(facts, node) if shape else view(facts, node).sizes]
 
-    def problem(facts: Facts, node: Node) -> str | None:
+    def problem(facts: KnownValues, node: Node) -> str | None:
         if found := check(facts, node):
             return found
         return too_many_axes(view(facts, node))
 
     def draw(b: Builder, node: Node) -> None:
-        place(b, node, view(b, node))
+        lower_view(b, node, view(b, node))
 
     return Operator(
-        name, doc, shapes, draw, attributes, problem, move=lambda f, n, _: moved(view(f, n)),
-        role=role, reach=reach, explains="moved", formula=None, bounds=None, short=None,
-        shape_inputs=shape_inputs, gradient=gradient,
+        name, doc, shapes, draw, attributes, problem,
+        index_map=lambda f, n, _: view_index_map(view(f, n)),
+        role=role, receptive_field=receptive_field, explanation="moved", formula=None, bounds=None,
+        caption=None, shape_inputs=shape_inputs, gradient=gradient,
     )  # fmt: skip
 
 
-def _renaming(
+def _reshape_operator(
     name: str,
     doc: str,
-    shapes: Callable[[Facts, Node], Sequence[Shape]],
+    shapes: Callable[[KnownValues, Node], Sequence[Shape]],
     *,
-    attributes: Mapping[str, Allowed] = {},
-    check: Check = no_reason,
+    attributes: Mapping[str, AttributeCheck] = {},
+    check: NodeCheck = no_problem,
     role: Role = "leads",
-    reach: Reach = renamed,
+    receptive_field: ReceptiveFieldRule = reshaped_fields,
     shape_inputs: tuple[int, ...],
 ) -> Operator:
     """An operator whose output has its input's elements in the same order: no pass."""
     return Operator(
-        name, doc, shapes, alias, attributes, check, role=role, reach=reach, explains="same",
-        formula=None, bounds=None, short=None, shape_inputs=shape_inputs,
-        gradient=gradients.reshaped_back,
+        name, doc, shapes, lower_alias, attributes, check, role=role,
+        receptive_field=receptive_field, explanation="same",
+        formula=None, bounds=None, caption=None, shape_inputs=shape_inputs,
+        gradient=gradients.reshape,
     )  # fmt: skip
 
 
-def _permutation(facts: Facts, node: Node) -> Shape:
+def _permutation(facts: KnownValues, node: Node) -> Shape:
     rank = len(facts.shape(node.inputs[0]))
-    return normal_axes(integers(node, "perm", range(rank)[::-1]), rank)
+    return normalize_axes(int_list_attr(node, "perm", range(rank)[::-1]), rank)
 
 
-def _transposed(facts: Facts, node: Node) -> View:
-    return whole(facts.shape(node.inputs[0])).transposed(_permutation(facts, node))
+def _transpose_view(facts: KnownValues, node: Node) -> StridedView:
+    return contiguous_view(facts.shape(node.inputs[0])).transposed(_permutation(facts, node))
 
 
-def _transpose_problem(facts: Facts, node: Node) -> str | None:
+def _transpose_problem(facts: KnownValues, node: Node) -> str | None:
     rank, permutation = len(facts.shape(node.inputs[0])), _permutation(facts, node)
     if sorted(permutation) != list(range(rank)):
         return f"perm={permutation} is no order of {rank} axes"
     return None
 
 
-def _slices(facts: Facts, node: Node) -> dict[int, range]:
+def _slice_ranges(facts: KnownValues, node: Node) -> dict[int, range]:
     """The places that are kept along each axis that is cut."""
     shape = facts.shape(node.inputs[0])
-    starts, ends = constant_integers(facts, node, 1), constant_integers(facts, node, 2)
+    starts, ends = constant_ints(facts, node, 1), constant_ints(facts, node, 2)
     assert starts is not None and ends is not None
-    axes = constant_integers(facts, node, 3)
-    axes = tuple(range(len(starts))) if axes is None else normal_axes(axes, len(shape))
-    steps = constant_integers(facts, node, 4) or (1,) * len(starts)
+    axes = constant_ints(facts, node, 3)
+    axes = tuple(range(len(starts))) if axes is None else normalize_axes(axes, len(shape))
+    steps = constant_ints(facts, node, 4) or (1,) * len(starts)
     # slice() clamps as ONNX does, also INT64_MIN and INT64_MAX, which mean "to the end".
     return {
         axis: range(*slice(start, end, step).indices(shape[axis]))
@@ -245,20 +263,20 @@ def _slices(facts: Facts, node: Node) -> dict[int, range]:
     }
 
 
-def _sliced(facts: Facts, node: Node) -> View:
-    view = whole(facts.shape(node.inputs[0]))
-    for axis, places in _slices(facts, node).items():
+def _slice_view(facts: KnownValues, node: Node) -> StridedView:
+    view = contiguous_view(facts.shape(node.inputs[0]))
+    for axis, places in _slice_ranges(facts, node).items():
         view = view.sliced(axis, places.start, len(places), places.step)
     return view
 
 
-def _slice_linked(facts: Facts, node: Node, position: int) -> Linked:
-    source, slices = facts.shape(node.inputs[0]), _slices(facts, node)
+def _slice_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+    source, slices = facts.shape(node.inputs[0]), _slice_ranges(facts, node)
     links = [
-        shifted(k, -slices[k].start, slices[k].step) if k in slices else same(k)
+        shifted_position(k, -slices[k].start, slices[k].step) if k in slices else same_position(k)
         for k in range(len(source))
     ]
-    return Linked(facts.shape(node.outputs[position]), source, tuple(links))
+    return OperatorField(facts.shape(node.outputs[position]), source, tuple(links))
 
 
 _slice_problem = first_problem(
@@ -270,46 +288,46 @@ _slice_problem = first_problem(
 )
 
 
-def _expanded(facts: Facts, node: Node) -> View:
-    shape, wanted = facts.shape(node.inputs[0]), constant_integers(facts, node, 1)
+def _expand_view(facts: KnownValues, node: Node) -> StridedView:
+    shape, wanted = facts.shape(node.inputs[0]), constant_ints(facts, node, 1)
     assert wanted is not None
-    return whole(shape).expanded(np.broadcast_shapes(shape, wanted))
+    return contiguous_view(shape).expanded(np.broadcast_shapes(shape, wanted))
 
 
-def _repeats(facts: Facts, node: Node) -> Shape:
-    repeats = constant_integers(facts, node, 1)
+def _repeats(facts: KnownValues, node: Node) -> Shape:
+    repeats = constant_ints(facts, node, 1)
     assert repeats is not None
     return repeats
 
 
-def _tile(facts: Facts, node: Node) -> Shape:
+def _tile_shape(facts: KnownValues, node: Node) -> Shape:
     shape = facts.shape(node.inputs[0])
     return tuple(n * r for n, r in zip(shape, _repeats(facts, node), strict=True))
 
 
-def _tiled(facts: Facts, node: Node) -> View:
-    one = whole(facts.shape(node.inputs[0]))
+def _tile_view(facts: KnownValues, node: Node) -> StridedView:
+    one = contiguous_view(facts.shape(node.inputs[0]))
     sizes, strides = [], []
     for count, stride, repeats in zip(one.sizes, one.strides, _repeats(facts, node), strict=True):
         sizes += [repeats, count]
         strides += [0, stride]
-    return View(tuple(sizes), tuple(strides))
+    return StridedView(tuple(sizes), tuple(strides))
 
 
-def _tile_linked(facts: Facts, node: Node, position: int) -> Linked:
+def _tile_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
-    return Linked(shape, source, tuple(Along(k, padding="wrap") for k in range(len(source))))
+    return OperatorField(shape, source, tuple(Along(k, padding="wrap") for k in range(len(source))))
 
 
-def _blocks_linked(facts: Facts, node: Node, position: int) -> Linked:
-    block, spread = integer(node, "blocksize", 1), node.op == "DepthToSpace"
+def _blocks_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+    block, spread = int_attr(node, "blocksize", 1), node.op == "DepthToSpace"
     sides = [Along(axis, block, block, transposed=spread) for axis in (2, 3)]
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
-    return Linked(shape, source, (same(0), None, *sides))
+    return OperatorField(shape, source, (same_position(0), None, *sides))
 
 
-def _blocks_problem(facts: Facts, node: Node) -> str | None:
-    shape, block = facts.shape(node.inputs[0]), integer(node, "blocksize", 0)
+def _blocks_problem(facts: KnownValues, node: Node) -> str | None:
+    shape, block = facts.shape(node.inputs[0]), int_attr(node, "blocksize", 0)
     if len(shape) != 4 or block < 1:
         return f"an input of shape {shape} with blocksize={block}; expected 4 axes and at least 1"
     if node.op == "DepthToSpace" and shape[1] % (block * block):
@@ -319,77 +337,88 @@ def _blocks_problem(facts: Facts, node: Node) -> str | None:
     return None
 
 
-def _depth_to_space(facts: Facts, node: Node) -> Sequence[Shape]:
-    (n, c, h, w), block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
+def _depth_to_space_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    (n, c, h, w), block = facts.shape(node.inputs[0]), int_attr(node, "blocksize", 1)
     return [(n, c // (block * block), h * block, w * block)]
 
 
-def _draw_depth_to_space(b: Builder, node: Node) -> None:
-    x, block = b.tensor(node.inputs[0]), integer(node, "blocksize", 1)
+def _lower_depth_to_space(b: Builder, node: Node) -> None:
+    x, block = b.tensor(node.inputs[0]), int_attr(node, "blocksize", 1)
     output = b.output(node.outputs[0])
     # Channel of the input: c * along + (row in the block * block + column in the block) * across.
-    crd = text(node, "mode", "DCR") == "CRD"
+    crd = string_attr(node, "mode", "DCR") == "CRD"
     along, across = (block * block, 1) if crd else (1, output.layout.nchw[1])
     numbers = {"block": block, "along": along, "across": across}
-    b.draw(DEPTH_TO_SPACE, output, [x], numbers=numbers, fetches=16)
+    b.draw(DEPTH_TO_SPACE, output, [x], uniforms=numbers, fetches=16)
 
 
-def _depth_to_space_view(facts: Facts, node: Node) -> View:
-    shape, block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
+def _depth_to_space_view(facts: KnownValues, node: Node) -> StridedView:
+    shape, block = facts.shape(node.inputs[0]), int_attr(node, "blocksize", 1)
     channels = shape[1] // (block * block)
-    crd = text(node, "mode", "DCR") == "CRD"
+    crd = string_attr(node, "mode", "DCR") == "CRD"
     parts = (channels, block, block) if crd else (block, block, channels)
-    split = whole(shape).split(1, parts)
+    split = contiguous_view(shape).split(1, parts)
     return split.transposed((0, 1, 4, 2, 5, 3) if crd else (0, 3, 4, 1, 5, 2))
 
 
-def _space_to_depth(facts: Facts, node: Node) -> Shape:
-    (n, c, h, w), block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
+def _space_to_depth_shape(facts: KnownValues, node: Node) -> Shape:
+    (n, c, h, w), block = facts.shape(node.inputs[0]), int_attr(node, "blocksize", 1)
     return (n, c * block * block, h // block, w // block)
 
 
-def _space_to_depth_view(facts: Facts, node: Node) -> View:
-    shape, block = facts.shape(node.inputs[0]), integer(node, "blocksize", 1)
-    split = whole(shape).split(3, (shape[3] // block, block)).split(2, (shape[2] // block, block))
-    crd = text(node, "mode", "DCR") == "CRD"
+def _space_to_depth_view(facts: KnownValues, node: Node) -> StridedView:
+    shape, block = facts.shape(node.inputs[0]), int_attr(node, "blocksize", 1)
+    split = (
+        contiguous_view(shape)
+        .split(3, (shape[3] // block, block))
+        .split(2, (shape[2] // block, block))
+    )
+    crd = string_attr(node, "mode", "DCR") == "CRD"
     return split.transposed((0, 1, 3, 5, 2, 4) if crd else (0, 3, 5, 1, 2, 4))
 
 
 OPERATORS = [
-    _renaming("Identity", "Passes its input on.", same_shape, role="alias", reach=local,
-              shape_inputs=()),
-    _renaming("Dropout", "Passes its input on: nothing is dropped outside training.", same_shape,
-              attributes={"seed": anything}, check=_dropout_problem, role="alias", reach=local,
-              shape_inputs=(1, 2)),
-    _renaming("Reshape", "Other shape, same elements in the same order.", _reshape,
-              attributes={"allowzero": anything}, check=_reshape_problem, shape_inputs=(1,)),
-    _renaming("Flatten", "Joins axes into a matrix, same elements in the same order.", _flatten,
-              attributes={"axis": anything}, shape_inputs=()),
-    _renaming("Squeeze", "Drops axes of length 1.", _squeeze,
-              check=first_problem(needs_constant(1, "axes"), _squeeze_problem), shape_inputs=(1,)),
-    _renaming("Unsqueeze", "Adds axes of length 1.", _unsqueeze,
-              check=needs_constant(1, "axes"), shape_inputs=(1,)),
-    moving("Transpose", "Axes in another order.", _transposed, attributes={"perm": anything},
-           check=_transpose_problem, reach=permuted(_permutation), shape_inputs=(),
-           gradient=gradients.transpose),
-    moving("Slice", "A part of each axis, also at steps or backwards.", _sliced,
-           check=_slice_problem, reach=first(_slice_linked), shape_inputs=(1, 2, 3, 4),
-           gradient=gradients.slices(_slices)),
-    moving("Expand", "Repeats axes of length 1 up to a given shape.", _expanded,
-           check=needs_constant(1, "shape"), reach=local, shape_inputs=(1,),
-           gradient=gradients.expand),
-    moving("Tile", "Repeats the whole tensor along its axes.", _tiled, shape=_tile,
-           check=needs_constant(1, "repeats"), reach=first(_tile_linked), shape_inputs=(1,),
-           gradient=gradients.tile),
+    _reshape_operator("Identity", "Passes its input on.", same_shape, role="alias",
+                      receptive_field=elementwise_fields, shape_inputs=()),
+    _reshape_operator("Dropout", "Passes its input on: nothing is dropped outside training.",
+                      same_shape,
+                      attributes={"seed": any_value}, check=_dropout_problem, role="alias",
+                      receptive_field=elementwise_fields, shape_inputs=(1, 2)),
+    _reshape_operator("Reshape", "Other shape, same elements in the same order.", _reshape_shape,
+                      attributes={"allowzero": any_value}, check=_reshape_problem,
+                      shape_inputs=(1,)),
+    _reshape_operator("Flatten", "Joins axes into a matrix, same elements in the same order.",
+                      _flatten_shape, attributes={"axis": any_value}, shape_inputs=()),
+    _reshape_operator("Squeeze", "Drops axes of length 1.", _squeeze_shape,
+                      check=first_problem(needs_constant(1, "axes"), _squeeze_problem),
+                      shape_inputs=(1,)),
+    _reshape_operator("Unsqueeze", "Adds axes of length 1.", _unsqueeze_shape,
+                      check=needs_constant(1, "axes"), shape_inputs=(1,)),
+    view_operator("Transpose", "Axes in another order.", _transpose_view,
+                  attributes={"perm": any_value},
+                  check=_transpose_problem, receptive_field=permuted_fields(_permutation),
+                  shape_inputs=(), gradient=gradients.transpose),
+    view_operator("Slice", "A part of each axis, also at steps or backwards.", _slice_view,
+                  check=_slice_problem, receptive_field=first_input_fields(_slice_field),
+                  shape_inputs=(1, 2, 3, 4), gradient=gradients.slice_rule(_slice_ranges)),
+    view_operator("Expand", "Repeats axes of length 1 up to a given shape.", _expand_view,
+                  check=needs_constant(1, "shape"), receptive_field=elementwise_fields,
+                  shape_inputs=(1,), gradient=gradients.expand),
+    view_operator("Tile", "Repeats the whole tensor along its axes.", _tile_view, shape=_tile_shape,
+                  check=needs_constant(1, "repeats"),
+                  receptive_field=first_input_fields(_tile_field), shape_inputs=(1,),
+                  gradient=gradients.tile),
     Operator("DepthToSpace", "Spreads groups of channels over blocks of pixels (pixel shuffle).",
-             _depth_to_space, _draw_depth_to_space,
-             {"blocksize": anything, "mode": only("DCR", "CRD")}, _blocks_problem,
-             move=lambda f, n, _: moved(_depth_to_space_view(f, n)),
-             role="resamples", reach=first(_blocks_linked), explains="moved",
-             formula=None, bounds=None, short=None, shape_inputs=(),
+             _depth_to_space_shape, _lower_depth_to_space,
+             {"blocksize": any_value, "mode": one_of("DCR", "CRD")}, _blocks_problem,
+             index_map=lambda f, n, _: view_index_map(_depth_to_space_view(f, n)),
+             role="resamples", receptive_field=first_input_fields(_blocks_field),
+             explanation="moved", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.space_to_depth),
-    moving("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
-           attributes={"blocksize": anything, "mode": only("DCR", "CRD")}, shape=_space_to_depth,
-           check=_blocks_problem, role="resamples", reach=first(_blocks_linked),
-           shape_inputs=(), gradient=gradients.depth_to_space),
+    view_operator("SpaceToDepth", "Gathers blocks of pixels into channels.", _space_to_depth_view,
+                  attributes={"blocksize": any_value, "mode": one_of("DCR", "CRD")},
+                  shape=_space_to_depth_shape,
+                  check=_blocks_problem, role="resamples",
+                  receptive_field=first_input_fields(_blocks_field),
+                  shape_inputs=(), gradient=gradients.depth_to_space),
 ]  # fmt: skip

@@ -7,34 +7,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import Kernel, shader
-from nbglcnn.codegen.slots import Number
+from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Node
-from nbglcnn.ops.elementwise import reshaped
-from nbglcnn.ops.movement import first_problem, needs_constant, place
+from nbglcnn.ops.elementwise import change_layout
+from nbglcnn.ops.movement import first_problem, lower_view, needs_constant
 from nbglcnn.ops.operator import (
-    Facts,
+    KnownValues,
     Operator,
     Shape,
-    anything,
-    constant_integers,
+    any_value,
+    constant_ints,
     has_input,
-    integers,
-    normal_axes,
-    only,
-    text,
+    int_list_attr,
+    normalize_axes,
+    one_of,
+    string_attr,
 )
-from nbglcnn.ops.pad_gradient import padded
-from nbglcnn.ops.reach import Linked, first, listed, shifted, taken
-from nbglcnn.ops.strided import View, by_element, moved, whole
+from nbglcnn.ops.pad_gradient import pad_rule
+from nbglcnn.ops.receptive_field import (
+    OperatorField,
+    first_input_fields,
+    shifted_position,
+    source_positions,
+    table_axis,
+)
+from nbglcnn.ops.strided import StridedView, contiguous_view, per_element_shader, view_index_map
 from nbglcnn.ops.window import SlidingWindow
-from nbglcnn.plan.layout import nchw_of
+from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import Along, Explains, Move
 
-MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
-SLOTS = "ivec4 before, first, kept; int folds; float margin"
-PAD = Kernel("pad", shader("pad.glsl"), slots=SLOTS)
-PAD_CHANNELS = by_element("pad", slots=SLOTS)
+PAD_MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
+PAD_SLOTS = "ivec4 before, first, kept; int folds; float margin"
+PAD = FragmentShader("pad", shader_source("pad.glsl"), uniform_slots=PAD_SLOTS)
+PAD_CHANNELS = per_element_shader("pad", uniform_slots=PAD_SLOTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,114 +52,114 @@ class Padding:
     after: int = 0
 
     @property
-    def start(self) -> int:
+    def kept_start(self) -> int:
         """The first element that is kept."""
         return max(0, -self.before)
 
     @property
-    def kept(self) -> int:
+    def kept_length(self) -> int:
         """How many elements are kept."""
-        return self.length - self.start - max(0, -self.after)
+        return self.length - self.kept_start - max(0, -self.after)
 
     @property
-    def result(self) -> int:
+    def padded_length(self) -> int:
         """The new length."""
         return self.length + self.before + self.after
 
 
-def _paddings(facts: Facts, node: Node) -> list[Padding]:
+def _paddings(facts: KnownValues, node: Node) -> list[Padding]:
     """One entry per axis of the input."""
     shape = facts.shape(node.inputs[0])
     result = [Padding(length) for length in shape]
     if node.op == "CenterCropPad":
-        wanted = constant_integers(facts, node, 1)
+        wanted = constant_ints(facts, node, 1)
         assert wanted is not None
-        axes = normal_axes(integers(node, "axes", range(len(shape))), len(shape))
+        axes = normalize_axes(int_list_attr(node, "axes", range(len(shape))), len(shape))
         for axis, length in zip(axes, wanted, strict=True):
             more = length - shape[axis]
             before = more // 2 if more > 0 else -(-more // 2)
             result[axis] = Padding(shape[axis], before, more - before)
         return result
-    pads, given = constant_integers(facts, node, 1), constant_integers(facts, node, 3)
+    pads, given = constant_ints(facts, node, 1), constant_ints(facts, node, 3)
     assert pads is not None
-    axes = tuple(range(len(shape))) if given is None else normal_axes(given, len(shape))
+    axes = tuple(range(len(shape))) if given is None else normalize_axes(given, len(shape))
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         result[axis] = Padding(shape[axis], before, after)
     return result
 
 
-def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    return [tuple(padding.result for padding in _paddings(facts, node))]
+def _shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    return [tuple(padding.padded_length for padding in _paddings(facts, node))]
 
 
-def _problem(facts: Facts, node: Node) -> str | None:
-    mode = text(node, "mode", "constant")
+def _problem(facts: KnownValues, node: Node) -> str | None:
+    mode = string_attr(node, "mode", "constant")
     if node.op == "Pad" and has_input(node, 2) and math.prod(facts.shape(node.inputs[2])) != 1:
         return f"a constant value of shape {facts.shape(node.inputs[2])}; it must be one number"
     for axis, padding in enumerate(_paddings(facts, node)):
         far = max(padding.before, padding.after)
-        if padding.kept < 1 or padding.result < 1:
+        if padding.kept_length < 1 or padding.padded_length < 1:
             return f"pads of {padding.before} and {padding.after} leave nothing of {padding.length}"
-        if mode == "reflect" and far >= padding.kept < padding.length:
+        if mode == "reflect" and far >= padding.kept_length < padding.length:
             return (
-                f"axis {axis} is cut to {padding.kept} and mirrored over {far}; "
+                f"axis {axis} is cut to {padding.kept_length} and mirrored over {far}; "
                 "what is mirrored must be longer than that"
             )
     return None
 
 
-def _value(b: Builder, node: Node) -> float | Tensor:
+def _pad_value(b: Builder, node: Node) -> float | Tensor:
     if node.op != "Pad" or not has_input(node, 2):
         return 0.0
     data = b.constant(node.inputs[2])
-    return b.stored(node.inputs[2]) if data is None else float(data.reshape(()))
+    return b.stored_tensor(node.inputs[2]) if data is None else float(data.reshape(()))
 
 
-def _cropped(facts: Facts, node: Node) -> View | None:
+def _crop_view(facts: KnownValues, node: Node) -> StridedView | None:
     """What is left where nothing is added."""
-    view, paddings = whole(facts.shape(node.inputs[0])), _paddings(facts, node)
+    view, paddings = contiguous_view(facts.shape(node.inputs[0])), _paddings(facts, node)
     if any(p.before > 0 or p.after > 0 for p in paddings):
         return None
     for axis, padding in enumerate(paddings):
-        view = view.sliced(axis, padding.start, padding.kept)
+        view = view.sliced(axis, padding.kept_start, padding.kept_length)
     return view
 
 
-def _draw(b: Builder, node: Node) -> None:
-    paddings, shape, view = _paddings(b, node), b.shape(node.inputs[0]), _cropped(b, node)
+def _lower(b: Builder, node: Node) -> None:
+    paddings, shape, view = _paddings(b, node), b.shape(node.inputs[0]), _crop_view(b, node)
     if view is not None:
-        place(b, node, view)
+        lower_view(b, node, view)
         return
-    mode, value = MODES.index(text(node, "mode", "constant")), _value(b, node)
+    mode, value = PAD_MODES.index(string_attr(node, "mode", "constant")), _pad_value(b, node)
     if len(shape) <= 4:
         x = b.tensor(node.inputs[0])
-        nchw = nchw_of(shape)
+        nchw = storage_nchw(shape)
         places = {0: (), 1: (1,), 2: (0, 1), 3: (0, 1, 3)}.get(len(shape), (0, 1, 2, 3))
         along = [Padding(length) for length in nchw]
         for axis, padding in zip(places, paddings, strict=True):
             along[axis] = padding
-        b.bind(node.outputs[0], _padded(b, x, along, mode, value))
+        b.bind(node.outputs[0], _draw_padded(b, x, along, mode, value))
         return
     # More axes: from the last on, as many in one pass as an nchw has room for.
-    tensor = b.stored(node.inputs[0])
+    tensor = b.stored_tensor(node.inputs[0])
     rest = list(paddings)
     done: list[Padding] = []
     while any(p.before or p.after for p in rest):
         taken: list[Padding] = []
-        inner = Padding(math.prod(p.result for p in done))
-        while rest and len(_merged([rest[-1], *taken, inner])) < 4:
+        inner = Padding(math.prod(p.padded_length for p in done))
+        while rest and len(_merge_paddings([rest[-1], *taken, inner])) < 4:
             taken.insert(0, rest.pop())
-        axes = _merged([*taken, inner])
+        axes = _merge_paddings([*taken, inner])
         axes = [*[Padding(1)] * (3 - len(axes)), *axes]
         axes.insert(0, Padding(math.prod(p.length for p in rest)))
         n, c, h, w = (p.length for p in axes)
         nchw = (n, c, h, w)
-        tensor = _padded(b, reshaped(b, tensor, nchw), axes, mode, value)
+        tensor = _draw_padded(b, change_layout(b, tensor, nchw), axes, mode, value)
         done = [*taken, *done]
     b.bind(node.outputs[0], tensor)
 
 
-def _merged(paddings: Sequence[Padding]) -> list[Padding]:
+def _merge_paddings(paddings: Sequence[Padding]) -> list[Padding]:
     """Neighbouring axes that stay as they are joined; those of length 1 among them vanish."""
     axes: list[Padding] = []
     for padding in paddings:
@@ -165,25 +171,25 @@ def _merged(paddings: Sequence[Padding]) -> list[Padding]:
     return axes
 
 
-def _padded(
+def _draw_padded(
     b: Builder, x: Tensor, paddings: Sequence[Padding], mode: int, value: float | Tensor
 ) -> Tensor:
     """A tensor padded along the axes of its nchw."""
-    n, c, h, w = (p.result for p in paddings)
+    n, c, h, w = (p.padded_length for p in paddings)
     output = b.scratch(b.layout((n, c, h, w)), x)
     before = [max(p.before, 0) for p in paddings]
     far = [max(p.before, p.after, 0) for p in paddings]
     # How often the farthest place must be folded back; reflected maps of one pixel are clamped.
     folds = max(
-        -(-f // max(p.kept - (mode == 2), 1)) if p.kept > 1 or mode == 3 else 1
+        -(-f // max(p.kept_length - (mode == 2), 1)) if p.kept_length > 1 or mode == 3 else 1
         for f, p in zip(far, paddings, strict=True)
     )
     channels = bool(paddings[1].before or paddings[1].after)
     margin, computed = (0.0, [value]) if isinstance(value, Tensor) else (value, [])
-    numbers: dict[str, Number] = {
+    numbers: dict[str, UniformValue] = {
         "before": before,
-        "first": [p.start for p in paddings],
-        "kept": [p.kept for p in paddings],
+        "first": [p.kept_start for p in paddings],
+        "kept": [p.kept_length for p in paddings],
         "folds": folds,
         "margin": margin,
     }
@@ -191,43 +197,45 @@ def _padded(
         PAD_CHANNELS if channels else PAD,
         output,
         [x, *computed],
-        numbers=numbers,
+        uniforms=numbers,
         constants={"MODE": mode, "CHANNELS": int(channels), "COMPUTED": len(computed)},
         fetches=16 if channels else 4,
     )
     return output
 
 
-def _linked(facts: Facts, node: Node, position: int) -> Linked:
-    mode, source = text(node, "mode", "constant"), facts.shape(node.inputs[0])
-    links = tuple(_along(k, padding, mode) for k, padding in enumerate(_paddings(facts, node)))
-    return Linked(facts.shape(node.outputs[position]), source, links)
+def _pad_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+    mode, source = string_attr(node, "mode", "constant"), facts.shape(node.inputs[0])
+    links = tuple(
+        _axis_window(k, padding, mode) for k, padding in enumerate(_paddings(facts, node))
+    )
+    return OperatorField(facts.shape(node.outputs[position]), source, links)
 
 
-def _along(axis: int, padding: Padding, mode: str) -> Along | None:
+def _axis_window(axis: int, padding: Padding, mode: str) -> Along | None:
     if mode == "constant" or (padding.before <= 0 and padding.after <= 0):
-        return shifted(axis, padding.before)
+        return shifted_position(axis, padding.before)
     repeated = Along(axis, begin=max(padding.before, 0), padding=mode)  # type: ignore[arg-type]
-    if padding.kept == padding.length:
+    if padding.kept_length == padding.length:
         return repeated
 
     # What was cut off doesn't come back where the rest is repeated.
     def places() -> list[list[int]]:
-        rows = taken(padding.kept, repeated, padding.result)
-        return [[i + padding.start for i in row] for row in rows]
+        rows = source_positions(padding.kept_length, repeated, padding.padded_length)
+        return [[i + padding.kept_start for i in row] for row in rows]
 
-    return listed(axis, padding.result, padding.length, places)
+    return table_axis(axis, padding.padded_length, padding.length, places)
 
 
-def _window(facts: Facts, node: Node) -> SlidingWindow:
+def _padding_window(facts: KnownValues, node: Node) -> SlidingWindow:
     """A margin as a window has it, with no kernel; none where it isn't explained."""
-    known = _explains(facts, node) == "padding"
+    known = _explanation(facts, node) == "padding"
     spatial = _paddings(facts, node)[2:] if known else []
     begins, ends = tuple(p.before for p in spatial), tuple(p.after for p in spatial)
-    return SlidingWindow((), (), (), begins, ends, tuple(p.result for p in spatial))
+    return SlidingWindow((), (), (), begins, ends, tuple(p.padded_length for p in spatial))
 
 
-def _explains(facts: Facts, node: Node) -> Explains:
+def _explanation(facts: KnownValues, node: Node) -> Explains:
     """Margins of lines and maps are explained; of examples, channels and volumes they are not."""
     paddings = _paddings(facts, node)
     outer, spatial = paddings[:2], paddings[2:]
@@ -235,19 +243,19 @@ def _explains(facts: Facts, node: Node) -> Explains:
     grows = all(p.before >= 0 and p.after >= 0 for p in spatial)
     if kept and grows and len(spatial) in (1, 2):
         return "padding"
-    return _crops(facts, node)
+    return _crop_explanation(facts, node)
 
 
-def _crops(facts: Facts, node: Node) -> Explains:
-    return "nothing" if _cropped(facts, node) is None else "moved"
+def _crop_explanation(facts: KnownValues, node: Node) -> Explains:
+    return "nothing" if _crop_view(facts, node) is None else "moved"
 
 
-def _move(facts: Facts, node: Node, _position: int) -> Move | None:
-    view = _cropped(facts, node)
-    return None if view is None else moved(view)
+def _crop_index_map(facts: KnownValues, node: Node, _position: int) -> Move | None:
+    view = _crop_view(facts, node)
+    return None if view is None else view_index_map(view)
 
 
-def _lengths(facts: Facts, node: Node) -> list[tuple[int, int, int]]:
+def _padding_sizes(facts: KnownValues, node: Node) -> list[tuple[int, int, int]]:
     return [(one.length, one.before, one.after) for one in _paddings(facts, node)]
 
 
@@ -260,13 +268,15 @@ _center_problem = first_problem(needs_constant(1, "shape"), _problem)
 
 OPERATORS = [
     Operator("Pad", "Adds a margin to axes: a constant, the edge, mirrored or wrapped around.",
-             _shape, _draw, {"mode": only(*MODES)}, _pad_problem, window=_window,
-             move=_move,
-             role="head", reach=first(_linked), explains=_explains, formula=None, bounds=None,
-             short=None, shape_inputs=(1, 3),
-             gradient=padded(_lengths)),
+             _shape, _lower, {"mode": one_of(*PAD_MODES)}, _pad_problem, window=_padding_window,
+             index_map=_crop_index_map,
+             role="head", receptive_field=first_input_fields(_pad_field), explanation=_explanation,
+             formula=None, bounds=None, caption=None, shape_inputs=(1, 3),
+             gradient=pad_rule(_padding_sizes)),
     Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
-             _shape, _draw, {"axes": anything}, _center_problem, move=_move, role="head",
-             reach=first(_linked), explains=_crops, formula=None, bounds=None, short=None,
-             shape_inputs=(1,), gradient=padded(_lengths)),
+             _shape, _lower, {"axes": any_value}, _center_problem, index_map=_crop_index_map,
+             role="head",
+             receptive_field=first_input_fields(_pad_field), explanation=_crop_explanation,
+             formula=None, bounds=None, caption=None,
+             shape_inputs=(1,), gradient=pad_rule(_padding_sizes)),
 ]  # fmt: skip

@@ -7,79 +7,85 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.ops.movement_gradient import by_matrix, cut, turned, widened
-from nbglcnn.ops.operator import Gradient, has_input, text
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.movement_gradient import apply_matrix, flip_axis, pad_axis, slice_axis
+from nbglcnn.ops.operator import GradientRule, has_input, string_attr
 
 # Length, margins before and behind (less than 0 where it is cut) of each axis.
-Paddings = Callable[[Rules, Node], Sequence[tuple[int, int, int]]]
+PaddingsOf = Callable[[GradientBuilder, Node], Sequence[tuple[int, int, int]]]
 
 
-def padded(paddings: Paddings) -> Gradient:
+def pad_rule(paddings: PaddingsOf) -> GradientRule:
     """A rule of an operator that pads or cuts axes."""
 
-    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-        mode = text(node, "mode", "constant")
+    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        mode = string_attr(node, "mode", "constant")
         found = dy[0]
         for axis, (length, before, after) in enumerate(paddings(rules, node)):
-            found = _back(rules, found, axis, length, before, after, mode)
+            found = _unpad_axis(rules, found, axis, length, before, after, mode)
         rest = [""] * (len(node.inputs) - 1)
-        if node.op == "Pad" and has_input(node, 2) and rules.wants(node.inputs[2]):
-            rest[1] = _margin(rules, node, dy[0], paddings(rules, node))
-        return [found if rules.wants(node.inputs[0]) else "", *rest]
+        if node.op == "Pad" and has_input(node, 2) and rules.needs_gradient(node.inputs[2]):
+            rest[1] = _pad_value_gradient(rules, node, dy[0], paddings(rules, node))
+        return [found if rules.needs_gradient(node.inputs[0]) else "", *rest]
 
     return rule
 
 
-def _back(rules: Rules, dy: str, axis: int, length: int, before: int, after: int, mode: str) -> str:
+def _unpad_axis(
+    rules: GradientBuilder, dy: str, axis: int, length: int, before: int, after: int, mode: str
+) -> str:
     """Of one axis."""
     start, end = max(0, -before), length - max(0, -after)
     kept, front, behind = end - start, max(0, before), max(0, after)
     if mode != "constant" and (front or behind):
-        found = _folded(rules, dy, axis, kept, front, behind, mode)
+        found = _fold_margins(rules, dy, axis, kept, front, behind, mode)
     else:
-        found = cut(rules, dy, axis, front, front + kept)
-    return widened(rules, found, axis, start, length - end)
+        found = slice_axis(rules, dy, axis, front, front + kept)
+    return pad_axis(rules, found, axis, start, length - end)
 
 
-def _folded(rules: Rules, dy: str, axis: int, kept: int, front: int, behind: int, mode: str) -> str:
+def _fold_margins(
+    rules: GradientBuilder, dy: str, axis: int, kept: int, front: int, behind: int, mode: str
+) -> str:
     """The places that were kept, with what was repeated of them in the margins."""
     whole = rules.shape(dy)[axis]
     if max(front, behind) > kept - (mode == "reflect"):
-        return _by_matrix(rules, dy, axis, kept, front, behind, mode)
-    parts = [cut(rules, dy, axis, front, front + kept)]
+        return _apply_padding_matrix(rules, dy, axis, kept, front, behind, mode)
+    parts = [slice_axis(rules, dy, axis, front, front + kept)]
     for size, start, first in ((front, 0, True), (behind, whole - behind, False)):
         if not size:
             continue
-        margin = cut(rules, dy, axis, start, start + size)
+        margin = slice_axis(rules, dy, axis, start, start + size)
         if mode == "edge":
             margin, size = rules.sum(margin, [axis]), 1
         elif mode == "reflect":
-            margin = turned(rules, margin, axis)
+            margin = flip_axis(rules, margin, axis)
         room = kept - size
         offset = 1 if mode == "reflect" else 0
         at = offset if first else room - offset
         if mode == "wrap":
             at = room - at
-        parts.append(widened(rules, margin, axis, at, room - at))
-    return rules.total(parts)
+        parts.append(pad_axis(rules, margin, axis, at, room - at))
+    return rules.sum_tensors(parts)
 
 
-def _by_matrix(
-    rules: Rules, dy: str, axis: int, kept: int, front: int, behind: int, mode: str
+def _apply_padding_matrix(
+    rules: GradientBuilder, dy: str, axis: int, kept: int, front: int, behind: int, mode: str
 ) -> str:
     """Margins that are longer than what they repeat: each place by all that came from it."""
     places = np.pad(np.arange(kept), (front, behind), mode=mode)  # type: ignore[call-overload]
     matrix = (np.arange(kept)[:, None] == places).astype(np.float32)
-    return by_matrix(rules, dy, axis, matrix)
+    return apply_matrix(rules, dy, axis, matrix)
 
 
-def _margin(rules: Rules, node: Node, dy: str, paddings: Sequence[tuple[int, int, int]]) -> str:
+def _pad_value_gradient(
+    rules: GradientBuilder, node: Node, dy: str, paddings: Sequence[tuple[int, int, int]]
+) -> str:
     """Of the constant of the margins: their sum."""
     inner = dy
     for axis, (length, before, after) in enumerate(paddings):
         front = max(0, before)
         kept = length - max(0, -before) - max(0, -after)
-        inner = cut(rules, inner, axis, front, front + kept)
+        inner = slice_axis(rules, inner, axis, front, front + kept)
     sums = [rules.sum(one, range(len(rules.shape(one))), keepdims=False) for one in (dy, inner)]
     return rules.reshape(rules.subtract(*sums), rules.shape(node.inputs[2]))

@@ -8,30 +8,30 @@ from dataclasses import replace
 from functools import partial
 
 from nbglcnn.codegen.builder import Builder
-from nbglcnn.codegen.glsl import Kernel, shader
-from nbglcnn.codegen.slots import Part
+from nbglcnn.codegen.glsl import FragmentShader, shader_source
+from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.graph import Node
 from nbglcnn.ops import pointwise_gradient as slopes
 from nbglcnn.ops.operator import (
-    Allowed,
-    Facts,
-    Gradient,
+    AttributeCheck,
+    GradientRule,
+    KnownValues,
     Operator,
-    anything,
-    no_reason,
-    no_slope,
-    number,
-    only,
+    any_value,
+    attribute_formula,
+    float_attr,
+    no_problem,
+    one_of,
     same_shape,
-    text,
-    written,
+    string_attr,
+    zero_gradient,
 )
-from nbglcnn.ops.pointwise_gradient import of_either, of_input, of_output
-from nbglcnn.ops.reach import local
+from nbglcnn.ops.pointwise_gradient import input_or_output_rule, input_rule, output_rule
+from nbglcnn.ops.receptive_field import elementwise_fields
 from nbglcnn.plan.schema import Bounds, Role
 
-SAME = Kernel("pointwise", shader("pointwise_same.glsl"), pixel=False)
-IDENTITY = Part("vec4 activate(vec4 v) { return v; }")
+POINTWISE = FragmentShader("pointwise", shader_source("pointwise.glsl"), has_pixel_function=False)
+IDENTITY = GlslFunction("vec4 activate(vec4 v) { return v; }")
 
 # Branches are select()ed: a multiplication by 0 would turn an Inf of the branch not taken into NaN.
 # NaN is put back by its bits, or the limit that is chosen is a uniform of its own, not the one that is compared
@@ -44,7 +44,7 @@ vec4 unless_nan(vec4 v, vec4 result) {
 """
 
 # SwiftShader's exp() loses NaN, and its log() gives finite numbers for negative ones and for 0.
-POWERS = """
+EXP_LOG = """
 vec4 power(vec4 v) { return unless_nan(v, exp(v)); }
 vec4 logarithm(vec4 v) {
   vec4 odd = select(lessThan(v, vec4(0.0)), vec4(uintBitsToFloat(0x7fc00000u)), vec4(uintBitsToFloat(0xff800000u)));
@@ -80,96 +80,102 @@ float erf(float v) {
 
 
 # GLSL promises no digits of sin() and cos(), and SwiftShader gives four.
-SINE = shader("sine.glsl")
+SINE_GLSL = shader_source("sine.glsl")
 
 
-def _function(body: str, *helpers: str, slots: str = "") -> Part:
-    return Part("\n".join([SELECT, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"]), slots)
+def _activation_function(body: str, *helpers: str, uniform_slots: str = "") -> GlslFunction:
+    return GlslFunction(
+        "\n".join([SELECT, *helpers, f"vec4 activate(vec4 v) {{ {body} }}"]), uniform_slots
+    )
 
 
-def _each(name: str) -> Part:
+def _per_lane_function(name: str) -> GlslFunction:
     """A function of elementary.glsl, lane by lane."""
     lanes = ", ".join(f"{name}(v.{lane})" for lane in "xyzw")
-    return _function(f"return unless_nan(v, vec4({lanes}));", shader("elementary.glsl"))
+    return _activation_function(
+        f"return unless_nan(v, vec4({lanes}));", shader_source("elementary.glsl")
+    )
 
 
-def _draw(b: Builder, node: Node) -> None:
+def _lower(b: Builder, node: Node) -> None:
     function, numbers = activation_of(b, node)
-    x = b.stored(node.inputs[0])
+    x = b.stored_tensor(node.inputs[0])
     # The function doesn't care how elements are arranged, so the output lies as the input does.
     output = b.scratch(x.layout)
     b.bind(b.epilogue(node).value, output)
-    b.draw(SAME, output, [x], numbers=numbers, parts=[function], fetches=4)
+    b.draw(POINTWISE, output, [x], uniforms=numbers, functions=[function], fetches=4)
 
 
-Numbers = Callable[[Facts, Node], Mapping[str, float]]
-Formula = Callable[[Facts, Node], str]
+UniformsOf = Callable[[KnownValues, Node], Mapping[str, float]]
+FormulaOf = Callable[[KnownValues, Node], str]
 
 
-def unary(
+def unary_operator(
     name: str,
     doc: str,
-    function: Part,
-    formula: str | Formula,
-    bounds: Bounds | Callable[[Facts, Node], Bounds] | None = None,
+    function: GlslFunction,
+    formula: str | FormulaOf,
+    bounds: Bounds | Callable[[KnownValues, Node], Bounds] | None = None,
     *,
     role: Role = "head",
-    numbers: Numbers | None = None,
-    allowed: Mapping[str, Allowed] = {},
-    check: Callable[[Facts, Node], str | None] = no_reason,
-    short: str | None = None,
-    gradient: Gradient | str,
+    uniforms: UniformsOf | None = None,
+    extra_attributes: Mapping[str, AttributeCheck] = {},
+    check: Callable[[KnownValues, Node], str | None] = no_problem,
+    caption: str | None = None,
+    gradient: GradientRule | str,
     **defaults: float,
 ) -> Operator:
-    """An operator that maps each element by `function`, which is `formula` for people.
+    """An operator that maps each element by `glsl_function`, which is `formula` for people.
 
-    `defaults` are those of attributes that are numbers: `function` finds them as u_<name>, and
-    `formula` by their names in braces. `numbers` are those of the slots that it declares itself.
+    `defaults` are those of attributes that are numbers: `glsl_function` finds them as u_<name>, and
+    `formula` by their names in braces. `uniforms` are those of the slots that it declares itself.
     """
 
-    def given(_facts: Facts, node: Node) -> Mapping[str, float]:
-        return {key: number(node, key, default) for key, default in defaults.items()}
+    def given(_facts: KnownValues, node: Node) -> Mapping[str, float]:
+        return {key: float_attr(node, key, default) for key, default in defaults.items()}
 
     if defaults:
-        function = replace(function, slots=f"float {', '.join(defaults)}")
-    attributes = {**dict.fromkeys(defaults, anything), **allowed}
+        function = replace(function, uniform_slots=f"float {', '.join(defaults)}")
+    attributes = {**dict.fromkeys(defaults, any_value), **extra_attributes}
     return Operator(
-        name, doc, same_shape, _draw, attributes, check, function=function,
-        numbers=numbers or (given if defaults else None), role=role, reach=local,
-        explains="pointwise",
-        formula=written(formula, **defaults) if isinstance(formula, str) else formula,
-        bounds=bounds, short=short, shape_inputs=(), gradient=gradient,
+        name, doc, same_shape, _lower, attributes, check, glsl_function=function,
+        uniforms=uniforms or (given if defaults else None), role=role, receptive_field=elementwise_fields,
+        explanation="pointwise",
+        formula=attribute_formula(formula, **defaults) if isinstance(formula, str) else formula,
+        bounds=bounds, caption=caption, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
 # An activation belongs to the layer before it; other functions stand for themselves.
-activation = partial(unary, role="follows")
+activation_operator = partial(unary_operator, role="follows")
 
 
-def _gelu(body: str) -> Part:
-    return _function("return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body)
+def _gelu_function(body: str) -> GlslFunction:
+    return _activation_function(
+        "return vec4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));", EXPM1, ERF, body
+    )
 
 
-def _gelu_formula(_facts: Facts, node: Node) -> str:
-    if text(node, "approximate", "none") == "none":
+def _gelu_formula(_facts: KnownValues, node: Node) -> str:
+    if string_attr(node, "approximate", "none") == "none":
         return "x * Phi(x)"
     return "x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x ** 3)))"
 
 
-def _clipped(facts: Facts, node: Node) -> str:
-    low, high = _limits(facts, node)
+def _clip_formula(facts: KnownValues, node: Node) -> str:
+    low, high = _clip_limits(facts, node)
     if math.isinf(low) or math.isinf(high):
         inner = "x" if math.isinf(low) else f"max({low}, x)"
         return inner if math.isinf(high) else f"min({high}, {inner})"
     return f"clip(x, {low}, {high})"
 
 
-def _clip_bounds(facts: Facts, node: Node) -> Bounds:
-    low, high = _limits(facts, node)
+def _clip_bounds(facts: KnownValues, node: Node) -> Bounds:
+    low, high = _clip_limits(facts, node)
     return (None if math.isinf(low) else low, None if math.isinf(high) else high)
 
 
-def _limits(facts: Facts, node: Node) -> tuple[float, float]:
+def _clip_limits(facts: KnownValues, node: Node) -> tuple[float, float]:
     limits = [-math.inf, math.inf]
     for position in (1, 2):
         if position < len(node.inputs) and node.inputs[position]:
@@ -179,13 +185,13 @@ def _limits(facts: Facts, node: Node) -> tuple[float, float]:
     return limits[0], limits[1]
 
 
-def _clip_numbers(facts: Facts, node: Node) -> Mapping[str, float]:
-    low, high = _limits(facts, node)
+def _clip_uniforms(facts: KnownValues, node: Node) -> Mapping[str, float]:
+    low, high = _clip_limits(facts, node)
     # Twice: what is compared with and what replaces are one number, but no driver may know.
     return {"low": low, "high": high, "least": low, "most": high}
 
 
-def _limits_problem(facts: Facts, node: Node) -> str | None:
+def _clip_problem(facts: KnownValues, node: Node) -> str | None:
     for name, value in zip(("min", "max"), node.inputs[1:], strict=False):
         data = facts.constant(value) if value else None
         if value and (data is None or data.size != 1):
@@ -194,129 +200,131 @@ def _limits_problem(facts: Facts, node: Node) -> str | None:
 
 
 OPERATORS = [
-    activation("Relu", "Keeps what is above zero; everything else becomes 0.",
-               _function("return select(lessThan(v, vec4(0.0)), vec4(u_zero), v);", slots="float zero"),
-               "max(0, x)", (0.0, None), numbers=lambda _facts, _node: {"zero": 0.0}, short="ReLU",
-               gradient=of_output("return select(lessThanEqual(a, vec4(0.0)), vec4(0.0), b);")),
-    activation("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
-               _function("return select(lessThan(v, vec4(0.0)), v * u_alpha, v);"),
-               "where(x < 0, {alpha} * x, x)", alpha=0.01, short="LeakyReLU",
-               gradient=of_either("return select(greaterThan(a, vec4(0.0)), b, b * u_alpha);",
-                                  "return select(greaterThan(a, vec4(0.0)), b, b * u_alpha);", alpha=0.01)),
-    activation("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
-               _function("return unless_nan(v, select(lessThanEqual(v, vec4(u_alpha)), vec4(0.0), v));"),
-               "where(x <= {alpha}, 0, x)", (0.0, None), alpha=1.0,
-               gradient=of_either("return select(greaterThan(a, vec4(0.0)), b, vec4(0.0));",
-                                  "return select(greaterThan(a, vec4(u_alpha)), b, vec4(0.0));", alpha=1.0)),
-    activation("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
-               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
-               "where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.0, short="ELU",
-               gradient=of_either("return b * select(lessThanEqual(a, vec4(0.0)), a + u_alpha, vec4(1.0));",
-                                  "return b * select(lessThanEqual(a, vec4(0.0)), u_alpha * exp(a), vec4(1.0));", alpha=1.0)),
-    activation("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
-               _function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v / u_alpha), v));", EXPM1),
-               "where(x < 0, {alpha} * (exp(x / {alpha}) - 1), x)", alpha=1.0, short="CELU",
-               gradient=of_output("return b * select(lessThanEqual(a, vec4(0.0)), a / u_alpha + 1.0, vec4(1.0));", alpha=1.0)),
-    activation("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
-               _function("return unless_nan(v, u_gamma * select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
-               "{gamma} * where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875, short="SELU",
-               gradient=of_either("return b * select(lessThanEqual(a, vec4(0.0)), a + u_gamma * u_alpha, vec4(u_gamma));",
-                                  "return b * u_gamma * select(lessThanEqual(a, vec4(0.0)), u_alpha * exp(a), vec4(1.0));",
-                                  alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)),
-    activation("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
-               _function("return unless_nan(v, 1.0 / (1.0 + exp(-v)));"),
-               "1 / (1 + exp(-x))", (0.0, 1.0), gradient=of_output("return b * a * (1.0 - a);")),
-    activation("Tanh", "Squeezes everything between −1 and 1.",
-               _function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1),
-               "tanh(x)", (-1.0, 1.0), gradient=of_output("return b * (1.0 - a * a);")),
-    activation("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
-               _function("vec4 t = v * u_alpha + u_beta; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
-               "clip({alpha} * x + {beta}, 0, 1)", (0.0, 1.0), alpha=0.2, beta=0.5, short="Hardsigmoid",
-               gradient=of_output("return select(greaterThan(a, vec4(0.0)), select(lessThan(a, vec4(1.0)), b * u_alpha, vec4(0.0)), vec4(0.0));", alpha=0.2)),
-    activation("HardSwish", "x times its HardSigmoid (alpha 1/6, beta 1/2).",
-               _function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
-               "x * clip(x / 6 + 0.5, 0, 1)", short="Hardswish",
-               gradient=of_input("vec4 t = select(lessThan(a, vec4(3.0)), a / 3.0 + 0.5, vec4(1.0)); return b * select(lessThanEqual(a, vec4(-3.0)), vec4(0.0), t);")),
-    activation("Swish", "x times the sigmoid of alpha · x (SiLU when alpha is 1).",
-               _function("return unless_nan(v, v / (1.0 + exp(-u_alpha * v)));"),
-               "x * sigmoid({alpha} * x)", alpha=1.0,
-               gradient=of_input("vec4 s = 1.0 / (1.0 + exp(-u_alpha * a)); return b * s * (1.0 + u_alpha * a * (1.0 - s));", alpha=1.0)),
-    activation("Softplus", "log(1 + eˣ): a smooth Relu.",
-               _function("vec4 e = exp(-abs(v)); return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e));",
-                         "vec4 log1p(vec4 e) { vec4 s = 1.0 + e; vec4 d = s - 1.0; return select(equal(d, vec4(0.0)), e, log(s) * e / d); }"),
-               "softplus(x)", (0.0, None),
-               gradient=of_input("return b / (1.0 + exp(-a));")),
-    activation("Softsign", "x / (1 + |x|).", _function("return v / (1.0 + abs(v));"),
-               "x / (1 + abs(x))", (-1.0, 1.0),
-               gradient=of_input("vec4 d = 1.0 + abs(a); return b / d / d;")),
-    activation("Mish", "x · tanh(softplus(x)).",
-               _function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return unless_nan(v, v * n / d);"),
-               "x * tanh(softplus(x))",
-               gradient=of_input(slopes.MISH)),
-    activation("Clip", "Cuts values off below min and above max.",
-               _function("vec4 t = select(lessThan(v, vec4(u_low)), vec4(u_least), v); return select(greaterThan(t, vec4(u_high)), vec4(u_most), t);",
-                         slots="float low, high, least, most"),
-               _clipped, _clip_bounds, numbers=_clip_numbers, check=_limits_problem,
-               gradient=slopes.clip(_limits)),
-    activation("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", Part(""),
-               _gelu_formula, allowed={"approximate": only("none", "tanh")}, short="GELU",
-               gradient=slopes.gelu),
-    unary("Erf", "The error function.", _function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF),
-          "erf(x)", (-1.0, 1.0),
-          gradient=of_input("return b * 1.1283791670955126 * exp(-a * a);")),
-    unary("Exp", "eˣ.", _function("return power(v);", POWERS), "exp(x)",
-          gradient=of_output("return b * a;")),
-    unary("Log", "The natural logarithm.", _function("return logarithm(v);", POWERS), "log(x)",
-          gradient=slopes.logarithm),
-    unary("Sqrt", "The square root.", _function("return sqrt(v);"), "sqrt(x)",
-          gradient=slopes.root),
-    unary("Reciprocal", "1 / x.", _function("return 1.0 / v;"), "1 / x",
-          gradient=of_output("return -b * a * a;")),
-    unary("Neg", "−x.", _function("return -v;"), "-x",
-          gradient=lambda rules, _node, dy: [rules.negative(dy[0])]),
-    unary("Abs", "|x|.", _function("return abs(v);"), "abs(x)",
-          gradient=of_input("return b * sign(a);")),
-    unary("Sign", "−1, 0 or 1.", _function("return sign(v);"), "sign(x)",
-          gradient=no_slope),
-    unary("Floor", "The largest integer not above x.", _function("return floor(v);"), "floor(x)",
-          gradient=no_slope),
-    unary("Ceil", "The smallest integer not below x.", _function("return ceil(v);"), "ceil(x)",
-          gradient=no_slope),
-    unary("Round", "The nearest integer, halves to the even one.", _function("return roundEven(v);"),
-          "round(x)",
-          gradient=no_slope),
-    unary("Sin", "The sine.", _function("return sine(v, 0.0);", SINE), "sin(x)",
-          gradient=slopes.by("Cos")),
-    unary("Cos", "The cosine.", _function("return sine(v, 1.0);", SINE), "cos(x)",
-          gradient=slopes.by("Sin", -1)),
-    unary("Tan", "The tangent.", _function("return unless_nan(v, sine(v, 0.0) / sine(v, 1.0));", SINE),
-          "tan(x)",
-          gradient=of_output("return b * (1.0 + a * a);")),
-    unary("Asin", "The inverse of the sine.", _each("asine"), "asin(x)",
-          gradient=of_input("return b / sqrt((1.0 - a) * (1.0 + a));")),
-    unary("Acos", "The inverse of the cosine.", _each("acosine"), "acos(x)",
-          gradient=of_input("return -b / sqrt((1.0 - a) * (1.0 + a));")),
-    unary("Atan", "The inverse of the tangent.", _each("atangent"), "atan(x)",
-          gradient=of_input("return b / (1.0 + a * a);")),
-    unary("Sinh", "(eˣ − e⁻ˣ) / 2.", _each("sineh"), "sinh(x)",
-          gradient=slopes.by("Cosh")),
-    unary("Cosh", "(eˣ + e⁻ˣ) / 2.", _each("cosineh"), "cosh(x)",
-          gradient=slopes.by("Sinh")),
-    unary("Asinh", "The inverse of Sinh.", _each("asineh"), "asinh(x)",
-          gradient=of_input("return b / sqrt(1.0 + a * a);")),
-    unary("Acosh", "The inverse of Cosh.", _each("acosineh"), "acosh(x)",
-          gradient=of_input("return b / sqrt((a - 1.0) * (a + 1.0));")),
-    unary("Atanh", "The inverse of the hyperbolic tangent.", _each("atangenth"), "atanh(x)",
-          gradient=of_input("return b / ((1.0 - a) * (1.0 + a));")),
-    activation("Shrink", "Moves everything towards zero by bias; what lies within ±lambd becomes 0.",
-               _function("vec4 t = select(lessThan(v, vec4(-u_lambd)), v + u_bias, vec4(0.0)); return select(greaterThan(v, vec4(u_lambd)), v - u_bias, t);"),
-               "where(x < -{lambd}, x + {bias}, where(x > {lambd}, x - {bias}, 0))", lambd=0.5, bias=0.0,
-               gradient=of_input("return select(greaterThan(abs(a), vec4(u_lambd)), b, vec4(0.0));", lambd=0.5)),
+    activation_operator("Relu", "Keeps what is above zero; everything else becomes 0.",
+                        _activation_function("return select(lessThan(v, vec4(0.0)), vec4(u_zero), v);", uniform_slots="float zero"),
+                        "max(0, x)", (0.0, None), uniforms=lambda _facts, _node: {"zero": 0.0}, caption="ReLU",
+                        gradient=output_rule("return select(lessThanEqual(a, vec4(0.0)), vec4(0.0), b);")),
+    activation_operator("LeakyRelu", "Like Relu, but lets a fraction alpha of negative values through.",
+                        _activation_function("return select(lessThan(v, vec4(0.0)), v * u_alpha, v);"),
+                        "where(x < 0, {alpha} * x, x)", alpha=0.01, caption="LeakyReLU",
+                        gradient=input_or_output_rule("return select(greaterThan(a, vec4(0.0)), b, b * u_alpha);",
+                                                      "return select(greaterThan(a, vec4(0.0)), b, b * u_alpha);", alpha=0.01)),
+    activation_operator("ThresholdedRelu", "Keeps what is above alpha; everything else becomes 0.",
+                        _activation_function("return unless_nan(v, select(lessThanEqual(v, vec4(u_alpha)), vec4(0.0), v));"),
+                        "where(x <= {alpha}, 0, x)", (0.0, None), alpha=1.0,
+                        gradient=input_or_output_rule("return select(greaterThan(a, vec4(0.0)), b, vec4(0.0));",
+                                                      "return select(greaterThan(a, vec4(u_alpha)), b, vec4(0.0));", alpha=1.0)),
+    activation_operator("Elu", "Identity above zero, alpha · (eˣ − 1) below.",
+                        _activation_function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
+                        "where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.0, caption="ELU",
+                        gradient=input_or_output_rule("return b * select(lessThanEqual(a, vec4(0.0)), a + u_alpha, vec4(1.0));",
+                                                      "return b * select(lessThanEqual(a, vec4(0.0)), u_alpha * exp(a), vec4(1.0));", alpha=1.0)),
+    activation_operator("Celu", "Identity above zero, alpha · (e^(x / alpha) − 1) below.",
+                        _activation_function("return unless_nan(v, select(lessThan(v, vec4(0.0)), u_alpha * expm1(v / u_alpha), v));", EXPM1),
+                        "where(x < 0, {alpha} * (exp(x / {alpha}) - 1), x)", alpha=1.0, caption="CELU",
+                        gradient=output_rule("return b * select(lessThanEqual(a, vec4(0.0)), a / u_alpha + 1.0, vec4(1.0));", alpha=1.0)),
+    activation_operator("Selu", "gamma · x above zero, gamma · alpha · (eˣ − 1) below: keeps mean 0 and variance 1.",
+                        _activation_function("return unless_nan(v, u_gamma * select(lessThan(v, vec4(0.0)), u_alpha * expm1(v), v));", EXPM1),
+                        "{gamma} * where(x < 0, {alpha} * (exp(x) - 1), x)", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875, caption="SELU",
+                        gradient=input_or_output_rule("return b * select(lessThanEqual(a, vec4(0.0)), a + u_gamma * u_alpha, vec4(u_gamma));",
+                                                      "return b * u_gamma * select(lessThanEqual(a, vec4(0.0)), u_alpha * exp(a), vec4(1.0));",
+                                                      alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)),
+    activation_operator("Sigmoid", "1 / (1 + e⁻ˣ): squeezes everything between 0 and 1.",
+                        _activation_function("return unless_nan(v, 1.0 / (1.0 + exp(-v)));"),
+                        "1 / (1 + exp(-x))", (0.0, 1.0), gradient=output_rule("return b * a * (1.0 - a);")),
+    activation_operator("Tanh", "Squeezes everything between −1 and 1.",
+                        _activation_function("vec4 e = expm1(-2.0 * abs(v)); vec4 t = -e / (e + 2.0); return unless_nan(v, select(lessThan(v, vec4(0.0)), -t, t));", EXPM1),
+                        "tanh(x)", (-1.0, 1.0), gradient=output_rule("return b * (1.0 - a * a);")),
+    activation_operator("HardSigmoid", "A straight line alpha · x + beta, cut off at 0 and 1.",
+                        _activation_function("vec4 t = v * u_alpha + u_beta; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
+                        "clip({alpha} * x + {beta}, 0, 1)", (0.0, 1.0), alpha=0.2, beta=0.5, caption="Hardsigmoid",
+                        gradient=output_rule("return select(greaterThan(a, vec4(0.0)), select(lessThan(a, vec4(1.0)), b * u_alpha, vec4(0.0)), vec4(0.0));", alpha=0.2)),
+    activation_operator("HardSwish", "x times its HardSigmoid (alpha 1/6, beta 1/2).",
+                        _activation_function("vec4 t = v / 6.0 + 0.5; t = select(lessThan(t, vec4(0.0)), vec4(0.0), t); return unless_nan(v, v * select(greaterThan(t, vec4(1.0)), vec4(1.0), t));"),
+                        "x * clip(x / 6 + 0.5, 0, 1)", caption="Hardswish",
+                        gradient=input_rule("vec4 t = select(lessThan(a, vec4(3.0)), a / 3.0 + 0.5, vec4(1.0)); return b * select(lessThanEqual(a, vec4(-3.0)), vec4(0.0), t);")),
+    activation_operator("Swish", "x times the sigmoid of alpha · x (SiLU when alpha is 1).",
+                        _activation_function("return unless_nan(v, v / (1.0 + exp(-u_alpha * v)));"),
+                        "x * sigmoid({alpha} * x)", alpha=1.0,
+                        gradient=input_rule("vec4 s = 1.0 / (1.0 + exp(-u_alpha * a)); return b * s * (1.0 + u_alpha * a * (1.0 - s));", alpha=1.0)),
+    activation_operator("Softplus", "log(1 + eˣ): a smooth Relu.",
+                        _activation_function("vec4 e = exp(-abs(v)); return unless_nan(v, select(lessThan(v, vec4(0.0)), vec4(0.0), v) + log1p(e));",
+                                             "vec4 log1p(vec4 e) { vec4 s = 1.0 + e; vec4 d = s - 1.0; return select(equal(d, vec4(0.0)), e, log(s) * e / d); }"),
+                        "softplus(x)", (0.0, None),
+                        gradient=input_rule("return b / (1.0 + exp(-a));")),
+    activation_operator("Softsign", "x / (1 + |x|).", _activation_function("return v / (1.0 + abs(v));"),
+                        "x / (1 + abs(x))", (-1.0, 1.0),
+                        gradient=input_rule("vec4 d = 1.0 + abs(a); return b / d / d;")),
+    activation_operator("Mish", "x · tanh(softplus(x)).",
+                        _activation_function("vec4 e = exp(-abs(v)); vec4 n = select(lessThan(v, vec4(0.0)), e * (e + 2.0), 1.0 + 2.0 * e); vec4 d = select(lessThan(v, vec4(0.0)), n + 2.0, n + 2.0 * e * e); return unless_nan(v, v * n / d);"),
+                        "x * tanh(softplus(x))",
+                        gradient=input_rule(slopes.MISH_GLSL)),
+    activation_operator("Clip", "Cuts values off below min and above max.",
+                        _activation_function("vec4 t = select(lessThan(v, vec4(u_low)), vec4(u_least), v); return select(greaterThan(t, vec4(u_high)), vec4(u_most), t);",
+                                             uniform_slots="float low, high, least, most"),
+                        _clip_formula, _clip_bounds, uniforms=_clip_uniforms, check=_clip_problem,
+                        gradient=slopes.clip_rule(_clip_limits)),
+    activation_operator("Gelu", "x · Φ(x), with the normal distribution's Φ or its tanh approximation.", GlslFunction(""),
+                        _gelu_formula, extra_attributes={"approximate": one_of("none", "tanh")}, caption="GELU",
+                        gradient=slopes.gelu),
+    unary_operator("Erf", "The error function.", _activation_function("return vec4(erf(v.x), erf(v.y), erf(v.z), erf(v.w));", ERF),
+                   "erf(x)", (-1.0, 1.0),
+                   gradient=input_rule("return b * 1.1283791670955126 * exp(-a * a);")),
+    unary_operator("Exp", "eˣ.", _activation_function("return power(v);", EXP_LOG), "exp(x)",
+                   gradient=output_rule("return b * a;")),
+    unary_operator("Log", "The natural logarithm.", _activation_function("return logarithm(v);", EXP_LOG), "log(x)",
+                   gradient=slopes.log),
+    unary_operator("Sqrt", "The square root.", _activation_function("return sqrt(v);"), "sqrt(x)",
+                   gradient=slopes.sqrt),
+    unary_operator("Reciprocal", "1 / x.", _activation_function("return 1.0 / v;"), "1 / x",
+                   gradient=output_rule("return -b * a * a;")),
+    unary_operator("Neg", "−x.", _activation_function("return -v;"), "-x",
+                   gradient=lambda rules, _node, dy: [rules.negate(dy[0])]),
+    unary_operator("Abs", "|x|.", _activation_function("return abs(v);"), "abs(x)",
+                   gradient=input_rule("return b * sign(a);")),
+    unary_operator("Sign", "−1, 0 or 1.", _activation_function("return sign(v);"), "sign(x)",
+                   gradient=zero_gradient),
+    unary_operator("Floor", "The largest integer not above x.", _activation_function("return floor(v);"), "floor(x)",
+                   gradient=zero_gradient),
+    unary_operator("Ceil", "The smallest integer not below x.", _activation_function("return ceil(v);"), "ceil(x)",
+                   gradient=zero_gradient),
+    unary_operator("Round", "The nearest integer, halves to the even one.", _activation_function("return roundEven(v);"),
+                   "round(x)",
+                   gradient=zero_gradient),
+    unary_operator("Sin", "The sine.", _activation_function("return sine(v, 0.0);", SINE_GLSL), "sin(x)",
+                   gradient=slopes.operator_rule("Cos")),
+    unary_operator("Cos", "The cosine.", _activation_function("return sine(v, 1.0);", SINE_GLSL), "cos(x)",
+                   gradient=slopes.operator_rule("Sin", -1)),
+    unary_operator("Tan", "The tangent.", _activation_function("return unless_nan(v, sine(v, 0.0) / sine(v, 1.0));", SINE_GLSL),
+                   "tan(x)",
+                   gradient=output_rule("return b * (1.0 + a * a);")),
+    unary_operator("Asin", "The inverse of the sine.", _per_lane_function("asine"), "asin(x)",
+                   gradient=input_rule("return b / sqrt((1.0 - a) * (1.0 + a));")),
+    unary_operator("Acos", "The inverse of the cosine.", _per_lane_function("acosine"), "acos(x)",
+                   gradient=input_rule("return -b / sqrt((1.0 - a) * (1.0 + a));")),
+    unary_operator("Atan", "The inverse of the tangent.", _per_lane_function("atangent"), "atan(x)",
+                   gradient=input_rule("return b / (1.0 + a * a);")),
+    unary_operator("Sinh", "(eˣ − e⁻ˣ) / 2.", _per_lane_function("sineh"), "sinh(x)",
+                   gradient=slopes.operator_rule("Cosh")),
+    unary_operator("Cosh", "(eˣ + e⁻ˣ) / 2.", _per_lane_function("cosineh"), "cosh(x)",
+                   gradient=slopes.operator_rule("Sinh")),
+    unary_operator("Asinh", "The inverse of Sinh.", _per_lane_function("asineh"), "asinh(x)",
+                   gradient=input_rule("return b / sqrt(1.0 + a * a);")),
+    unary_operator("Acosh", "The inverse of Cosh.", _per_lane_function("acosineh"), "acosh(x)",
+                   gradient=input_rule("return b / sqrt((a - 1.0) * (a + 1.0));")),
+    unary_operator("Atanh", "The inverse of the hyperbolic tangent.", _per_lane_function("atangenth"), "atanh(x)",
+                   gradient=input_rule("return b / ((1.0 - a) * (1.0 + a));")),
+    activation_operator("Shrink", "Moves everything towards zero by bias; what lies within ±lambd becomes 0.",
+                        _activation_function("vec4 t = select(lessThan(v, vec4(-u_lambd)), v + u_bias, vec4(0.0)); return select(greaterThan(v, vec4(u_lambd)), v - u_bias, t);"),
+                        "where(x < -{lambd}, x + {bias}, where(x > {lambd}, x - {bias}, 0))", lambd=0.5, bias=0.0,
+                        gradient=input_rule("return select(greaterThan(abs(a), vec4(u_lambd)), b, vec4(0.0));", lambd=0.5)),
 ]  # fmt: skip
 
-_GELU = {
-    "none": _gelu("float gelu(float v) { return 0.5 * v * (1.0 + erf(v * 0.7071067811865476)); }"),
-    "tanh": _gelu(
+_GELU_FUNCTIONS = {
+    "none": _gelu_function(
+        "float gelu(float v) { return 0.5 * v * (1.0 + erf(v * 0.7071067811865476)); }"
+    ),
+    "tanh": _gelu_function(
         "float gelu(float v) { float z = 0.7978845608028654 * (v + 0.044715 * v * v * v);"
         " float e = expm1(-2.0 * abs(z)); float t = -e / (e + 2.0); return 0.5 * v * (1.0 + (z < 0.0 ? -t : t)); }"
     ),
@@ -324,10 +332,14 @@ _GELU = {
 BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
-def activation_of(b: Builder, node: Node | None) -> tuple[Part, Mapping[str, float]]:
+def activation_of(b: Builder, node: Node | None) -> tuple[GlslFunction, Mapping[str, float]]:
     """The GLSL `vec4 activate(vec4 v)` of a unary node (None: the identity) and the numbers of its slots."""
     if node is None:
         return IDENTITY, {}
     operator = BY_NAME[node.op]
-    function = _GELU[text(node, "approximate", "none")] if node.op == "Gelu" else operator.function
-    return function, operator.numbers(b, node) if operator.numbers else {}
+    function = (
+        _GELU_FUNCTIONS[string_attr(node, "approximate", "none")]
+        if node.op == "Gelu"
+        else operator.glsl_function
+    )
+    return function, operator.uniforms(b, node) if operator.uniforms else {}

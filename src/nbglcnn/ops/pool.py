@@ -6,106 +6,126 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader, too_long
-from nbglcnn.codegen.slots import Number
+from nbglcnn.codegen.glsl import (
+    MAX_LOOP_ITERATIONS,
+    FragmentShader,
+    loop_iterations,
+    loop_problem,
+    shader_source,
+)
+from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Node
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
-    Allowed,
-    Facts,
-    Gradient,
+    AttributeCheck,
+    GradientRule,
+    KnownValues,
     Operator,
     Shape,
-    anything,
-    integer,
-    integers,
-    only,
-    positive,
+    any_value,
+    int_attr,
+    int_list_attr,
+    one_of,
+    positive_int,
 )
 from nbglcnn.ops.pool_indices import draw_indices
-from nbglcnn.ops.reach import mixing, windowed
-from nbglcnn.ops.reduce import KINDS, Kind, reduce_frame
-from nbglcnn.ops.window import SLOTS, SlidingWindow, left_out, sliding, window_problem
-from nbglcnn.plan.layout import EXACT, nchw_of
+from nbglcnn.ops.receptive_field import mixed_axes_fields, window_fields
+from nbglcnn.ops.reduce import REDUCTION_KINDS, ReductionKind, draw_reduction
+from nbglcnn.ops.window import (
+    WINDOW_SLOTS,
+    SlidingWindow,
+    auto_pad_problem,
+    sliding_window,
+    window_problem,
+)
+from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
 from nbglcnn.plan.schema import Explains
 
-POOL = Kernel("pool", shader("depth.glsl") + shader("pool.glsl"), pixel=False,
-    slots=f"{SLOTS}; ivec3 behind; int counts; float p")  # fmt: skip
-LARGEST, MEAN, NORM = range(3)  # pool.glsl's KIND
-KIND_OF = {"MaxPool": LARGEST, "AveragePool": MEAN, "LpPool": NORM}
+POOL = FragmentShader("pool", shader_source("volume_rows.glsl") + shader_source("pool.glsl"),
+                      has_pixel_function=False,
+    uniform_slots=f"{WINDOW_SLOTS}; ivec3 behind; int counts; float p")  # fmt: skip
+MAX_KIND, MEAN_KIND, NORM_KIND = range(3)  # pool.glsl's KIND
+KIND_OF = {"MaxPool": MAX_KIND, "AveragePool": MEAN_KIND, "LpPool": NORM_KIND}
 
 
-def _window(facts: Facts, node: Node) -> SlidingWindow:
-    return sliding(facts, node, integers(node, "kernel_shape", ()))
+def _window(facts: KnownValues, node: Node) -> SlidingWindow:
+    return sliding_window(facts, node, int_list_attr(node, "kernel_shape", ()))
 
 
-def _shapes(facts: Facts, node: Node) -> Sequence[Shape]:
+def _shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
     n, c, *_ = facts.shape(node.inputs[0])
-    return [(n, c, *_window(facts, node).output)] * len(node.outputs)
+    return [(n, c, *_window(facts, node).output_shape)] * len(node.outputs)
 
 
-def _problem(facts: Facts, node: Node) -> str | None:
+def _problem(facts: KnownValues, node: Node) -> str | None:
     shape = facts.shape(node.inputs[0])
-    if problem := window_problem(facts, node, integers(node, "kernel_shape", ())):
+    if problem := window_problem(facts, node, int_list_attr(node, "kernel_shape", ())):
         return problem
     if node.op != "MaxPool" and (  # of that ONNX Runtime runs none that leaves pixels out
-        problem := left_out(facts, node, integers(node, "kernel_shape", ()))
+        problem := auto_pad_problem(facts, node, int_list_attr(node, "kernel_shape", ()))
     ):
         return problem
-    if min(integers(node, "pads", (0,))) < 0:
-        return f"pads={integers(node, 'pads', ())}; negative ones are not supported"
+    if min(int_list_attr(node, "pads", (0,))) < 0:
+        return f"pads={int_list_attr(node, 'pads', ())}; negative ones are not supported"
     window = _window(facts, node)
-    if min(window.output) < 1:
+    if min(window.output_shape) < 1:
         return f"a window of {window.kernel} doesn't fit into a map of {shape[2:]}"
     pixels = 4 if len(node.outputs) > 1 and node.outputs[1] else 1
-    most, elements = ROUNDS // pixels, math.prod(window.kernel)
-    if pixels > 1 or not _whole(window, shape[2:]):
+    most, elements = MAX_LOOP_ITERATIONS // pixels, math.prod(window.kernel)
+    if pixels > 1 or not _is_global(window, shape[2:]):
         if elements > most:
             return f"a window of {window.kernel} has {elements:,} elements; at most {most:,}"
-        if problem := too_long(pixels * rounds(*window.kernel)):
+        if problem := loop_problem(pixels * loop_iterations(*window.kernel)):
             return f"a window of {window.kernel}: {problem}"
-    if len(node.outputs) > 1 and node.outputs[1] and math.prod(shape) > EXACT:
-        return f"indices into {math.prod(shape)} elements; at most {EXACT} are supported"
+    if len(node.outputs) > 1 and node.outputs[1] and math.prod(shape) > MAX_EXACT_INTEGER:
+        return (
+            f"indices into {math.prod(shape)} elements; at most {MAX_EXACT_INTEGER} are supported"
+        )
     return None
 
 
-def _whole(window: SlidingWindow, spatial: Shape) -> bool:
+def _is_global(window: SlidingWindow, spatial: Shape) -> bool:
     """Whether the only window is the whole map."""
-    one = math.prod(window.output) == 1 and not any(window.begins + window.ends)
+    one = math.prod(window.output_shape) == 1 and not any(window.pads_begin + window.pads_end)
     return window.kernel == spatial and one
 
 
-def _draw(b: Builder, node: Node) -> None:
+def _lower(b: Builder, node: Node) -> None:
     window, spatial = _window(b, node), b.shape(node.inputs[0])[2:]
     x = b.tensor(node.inputs[0])
-    if _whole(window, spatial):
+    if _is_global(window, spatial):
         # The whole map: in stages, so that its few results don't keep the device waiting.
-        _reduce(b, node, x)
+        _draw_reduced(b, node, x)
     else:
         _draw_windows(b, node, x, window)
     if len(node.outputs) > 1 and node.outputs[1]:
         _draw_indices(b, node, x, window)
 
 
-def _reduce(b: Builder, node: Node, x: Tensor) -> None:
-    p = integer(node, "p", 2)
-    kind = _kind(node.op, p)
-    numbers = {"p": p} if kind.slots else {}
-    reduce_frame(b, x, (2, 3), kind, numbers=numbers, value=node.outputs[0])
+def _draw_reduced(b: Builder, node: Node, x: Tensor) -> None:
+    p = int_attr(node, "p", 2)
+    kind = _reduction_kind(node.op, p)
+    numbers = {"p": p} if kind.uniform_slots else {}
+    draw_reduction(b, x, (2, 3), kind, uniforms=numbers, value=node.outputs[0])
 
 
 def _draw_windows(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> None:
-    nchw, plane = nchw_of(b.shape(node.outputs[0])), window.plane()
-    layout = b.layout(nchw, b.block(nchw, slices=window.deep))
+    nchw, plane = storage_nchw(b.shape(node.outputs[0])), window.as_2d()
+    layout = b.layout(nchw, b.block(nchw, slices=window.is_3d))
     output = b.output(node.outputs[0], layout)
-    counts = integer(node, "count_include_pad", 0)
-    numbers: dict[str, Number] = {
-        **window.numbers(b.shape(node.inputs[0])[2:]),
-        **{"behind": (*plane.ends, window.ends[0]), "counts": counts, "p": integer(node, "p", 2)},
+    counts = int_attr(node, "count_include_pad", 0)
+    numbers: dict[str, UniformValue] = {
+        **window.uniforms(b.shape(node.inputs[0])[2:]),
+        **{
+            "behind": (*plane.pads_end, window.pads_end[0]),
+            "counts": counts,
+            "p": int_attr(node, "p", 2),
+        },
     }
     b.draw(
-        POOL, output, [x], numbers=numbers,
-        constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.deep)}, parts=[shader("nan.glsl")],
+        POOL, output, [x], uniforms=numbers,
+        constants={"KIND": KIND_OF[node.op], "DEPTH": int(window.is_3d)},
+        functions=[shader_source("nan.glsl")],
         fetches=math.prod(layout.block) * math.prod(window.kernel),
     )  # fmt: skip
 
@@ -115,90 +135,93 @@ def _draw_indices(b: Builder, node: Node, x: Tensor, window: SlidingWindow) -> N
     # What a step along each axis adds: the last one follows closest, or by columns the first.
     places = range(len(spatial))
     steps = [math.prod(spatial[k + 1 :]) for k in places]
-    if integer(node, "storage_order", 0):
+    if int_attr(node, "storage_order", 0):
         steps = [math.prod(spatial[:k]) for k in places]
     draw_indices(b, x, window, spatial, b.output(node.outputs[1]), steps, in_map=False)
 
 
-def _kind(op: str, p: int) -> Kind:
+def _reduction_kind(op: str, p: int) -> ReductionKind:
     """The reduction that a pool over whole maps is."""
     if op.endswith("LpPool"):
         if p in (1, 2):
-            return KINDS[f"l{p}"]
-        return Kind("pow(abs(v), vec4(u_p))", finish="pow(v, vec4(1.0 / u_p))", slots="float p")
-    return KINDS["max" if op.endswith("MaxPool") else "mean"]
+            return REDUCTION_KINDS[f"l{p}"]
+        return ReductionKind(
+            "pow(abs(v), vec4(u_p))", finish="pow(v, vec4(1.0 / u_p))", uniform_slots="float p"
+        )
+    return REDUCTION_KINDS["max" if op.endswith("MaxPool") else "mean"]
 
 
-def _global_shapes(facts: Facts, node: Node) -> Sequence[Shape]:
+def _global_shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
     n, c, *spatial = facts.shape(node.inputs[0])
     return [(n, c, *[1] * len(spatial))]
 
 
-def _global_problem(facts: Facts, node: Node) -> str | None:
+def _global_problem(facts: KnownValues, node: Node) -> str | None:
     shape = facts.shape(node.inputs[0])
     return f"an input of shape {shape}; at least 3 axes are needed" if len(shape) < 3 else None
 
 
-def _spatial(facts: Facts, node: Node) -> Sequence[int]:
+def _spatial_axes(facts: KnownValues, node: Node) -> Sequence[int]:
     return range(2, len(facts.shape(node.inputs[0])))
 
 
-def _draw_global(b: Builder, node: Node) -> None:
+def _lower_global(b: Builder, node: Node) -> None:
     x = b.tensor(node.inputs[0])
-    _reduce(b, node, x)
+    _draw_reduced(b, node, x)
 
 
-SLIDING: dict[str, Allowed] = {
-    "auto_pad": only("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"),
-    "ceil_mode": only(0, 1),
-    "dilations": anything,
-    "kernel_shape": anything,
-    "pads": anything,
-    "strides": anything,
+WINDOW_ATTRIBUTES: dict[str, AttributeCheck] = {
+    "auto_pad": one_of("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"),
+    "ceil_mode": one_of(0, 1),
+    "dilations": any_value,
+    "kernel_shape": any_value,
+    "pads": any_value,
+    "strides": any_value,
 }
 
 
-def _sliding(
+def _window_pool(
     name: str,
     doc: str,
     explains: Explains,
     short: str | None,
-    gradient: Gradient,
-    **attributes: Allowed,
+    gradient: GradientRule,
+    **attributes: AttributeCheck,
 ) -> Operator:
     return Operator(
-        name, doc, _shapes, _draw, {**SLIDING, **attributes}, _problem,
-        window=_window, role="resamples", reach=windowed(_window), explains=explains,
-        formula=None, bounds=None, short=short, shape_inputs=(), gradient=gradient,
+        name, doc, _shapes, _lower, {**WINDOW_ATTRIBUTES, **attributes}, _problem,
+        window=_window, role="resamples", receptive_field=window_fields(_window),
+        explanation=explains,
+        formula=None, bounds=None, caption=short, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
-def _global(
+def _global_pool(
     name: str,
     doc: str,
     explains: Explains,
     short: str | None,
-    gradient: Gradient,
-    **attributes: Allowed,
+    gradient: GradientRule,
+    **attributes: AttributeCheck,
 ) -> Operator:
     return Operator(
-        name, doc, _global_shapes, _draw_global, attributes, _global_problem,
-        role="resamples", reach=mixing(_spatial), explains=explains,
-        formula=None, bounds=None, short=short, shape_inputs=(), gradient=gradient,
+        name, doc, _global_shapes, _lower_global, attributes, _global_problem,
+        role="resamples", receptive_field=mixed_axes_fields(_spatial_axes), explanation=explains,
+        formula=None, bounds=None, caption=short, shape_inputs=(), gradient=gradient,
     )  # fmt: skip
 
 
 OPERATORS = [
-    _sliding("MaxPool", "The largest element of each window.", "max pool", None, gradients.largest,
-             storage_order=only(0, 1)),
-    _sliding("AveragePool", "The mean of each window.", "mean pool", "AvgPool",
-             gradients.mean, count_include_pad=only(0, 1)),
-    _sliding("LpPool", "The p-norm of each window.", "nothing", None, gradients.norm,
-             p=positive),
-    _global("GlobalMaxPool", "The largest element of each map.", "max pool", "MaxPool",
-            gradients.largest_of_all),
-    _global("GlobalAveragePool", "The mean of each map.", "mean pool", "AvgPool",
-            gradients.mean_of_all),
-    _global("GlobalLpPool", "The p-norm of each map.", "nothing", None, gradients.norm,
-            p=positive),
+    _window_pool("MaxPool", "The largest element of each window.", "max pool", None,
+                 gradients.max_pool, storage_order=one_of(0, 1)),
+    _window_pool("AveragePool", "The mean of each window.", "mean pool", "AvgPool",
+                 gradients.average_pool, count_include_pad=one_of(0, 1)),
+    _window_pool("LpPool", "The p-norm of each window.", "nothing", None, gradients.lp_pool,
+                 p=positive_int),
+    _global_pool("GlobalMaxPool", "The largest element of each map.", "max pool", "MaxPool",
+                 gradients.global_max_pool),
+    _global_pool("GlobalAveragePool", "The mean of each map.", "mean pool", "AvgPool",
+                 gradients.global_average_pool),
+    _global_pool("GlobalLpPool", "The p-norm of each map.", "nothing", None, gradients.lp_pool,
+                 p=positive_int),
 ]  # fmt: skip

@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import Kernel, rounds, shader, too_long
+from nbglcnn.codegen.glsl import FragmentShader, loop_iterations, loop_problem, shader_source
 from nbglcnn.ops.operator import Shape
-from nbglcnn.ops.window import SLOTS, SlidingWindow
+from nbglcnn.ops.window import WINDOW_SLOTS, SlidingWindow
 from nbglcnn.plan.layout import NCHW
 
-KERNEL = Kernel(
-    "pool_indices", shader("nan.glsl") + shader("depth.glsl") + shader("pool_indices.glsl"),
-    slots=f"{SLOTS}; ivec3 steps",
+POOL_INDICES = FragmentShader(
+    "pool_indices",
+    shader_source("nan.glsl") + shader_source("volume_rows.glsl")
+    + shader_source("pool_indices.glsl"),
+    uniform_slots=f"{WINDOW_SLOTS}; ivec3 steps",
 )  # fmt: skip
 
 
@@ -32,19 +34,19 @@ def draw_indices(
     `steps` is what a step along each spatial axis adds to a number.
     """
     b.draw(
-        KERNEL, output, [x],
-        numbers={**window.numbers(spatial), "steps": [0, 0, *steps][-3:]},
-        constants={"DEPTH": int(window.deep), "IN_MAP": int(in_map)},
+        POOL_INDICES, output, [x],
+        uniforms={**window.uniforms(spatial), "steps": [0, 0, *steps][-3:]},
+        constants={"DEPTH": int(window.is_3d), "IN_MAP": int(in_map)},
         fetches=4 * math.prod(window.kernel),
     )  # fmt: skip
 
 
-def indices_in_map(
+def draw_map_indices(
     b: Builder, x: Tensor, window: SlidingWindow, spatial: Shape, nchw: NCHW
 ) -> Tensor:
     """A tensor of this nchw with the place of each window's largest element, counted in its map."""
     layout = b.layout(nchw)
-    if too_long(math.prod(layout.block) * rounds(*window.kernel)):
+    if loop_problem(math.prod(layout.block) * loop_iterations(*window.kernel)):
         layout = b.layout(nchw, (1, 1, 1))
     output = b.scratch(layout)
     steps = [math.prod(spatial[k + 1 :]) for k in range(len(spatial))]

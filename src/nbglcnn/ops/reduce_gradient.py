@@ -8,28 +8,28 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nbglcnn.graph import Node
-from nbglcnn.ops.operator import Gradient, Shape
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.operator import GradientRule, Shape
 
-Axes = Callable[[Rules, Node], Sequence[int]]
+AxesOf = Callable[[GradientBuilder, Node], Sequence[int]]
 # The input's gradient: of the input, the output, the output's gradient, and the axes that were
 # joined, which have length 1 in the latter two.
-Share = Callable[[Rules, str, str, str, Sequence[int]], str]
-FIRST = ("max.dim", "min.dim")  # of PyTorch: they also give the place of the result
-PLACES = "it gives places, which have no slope"
+ReductionGradient = Callable[[GradientBuilder, str, str, str, Sequence[int]], str]
+FIRST_INDEX_OPERATORS = ("max.dim", "min.dim")  # of PyTorch: they also give the place of the result
+NO_INDEX_GRADIENT = "it gives places, which have no slope"
 
 
-def kept(shape: Shape, axes: Sequence[int]) -> Shape:
+def keepdims_shape(shape: Shape, axes: Sequence[int]) -> Shape:
     """The shape with length 1 along some axes."""
     return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
 
 
-def spread(axes: Axes, *, mean: bool = False) -> Gradient:
+def sum_or_mean_rule(axes: AxesOf, *, mean: bool = False) -> GradientRule:
     """ReduceSum and ReduceMean: the same for all that were joined."""
 
-    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         shape, joined = rules.shape(node.inputs[0]), axes(rules, node)
-        found = rules.reshape(dy[0], kept(shape, joined))
+        found = rules.reshape(dy[0], keepdims_shape(shape, joined))
         if mean:
             found = rules.scale(found, 1 / max(1, math.prod(shape[axis] for axis in joined)))
         return [rules.expand(found, shape), *[""] * (len(node.inputs) - 1)]
@@ -37,85 +37,87 @@ def spread(axes: Axes, *, mean: bool = False) -> Gradient:
     return rule
 
 
-def rule(axes: Axes, share: Share) -> Gradient:
+def reduction_rule(axes: AxesOf, gradient: ReductionGradient) -> GradientRule:
     """A rule of a reduction along `axes`."""
 
-    def found(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    def found(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         x, others = node.inputs[0], [""] * (len(node.inputs) - 1)
-        if not rules.count(x):
+        if not rules.numel(x):
             return ["", *others]
         joined = axes(rules, node)
-        shape = kept(rules.shape(x), joined)
+        shape = keepdims_shape(rules.shape(x), joined)
         y, whole = (rules.reshape(name, shape) for name in (node.outputs[0], dy[0]))
-        return [share(rules, x, y, whole, joined), *others]
+        return [gradient(rules, x, y, whole, joined), *others]
 
     return found
 
 
-def extreme(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
+def tied_extreme(rules: GradientBuilder, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
     """ReduceMax and ReduceMin: the elements that are the result have the same share."""
-    ties = rules.slope("return select(equal(a, b), vec4(1.0), vec4(0.0));", x, y)
+    ties = rules.apply_glsl("return select(equal(a, b), vec4(1.0), vec4(0.0));", x, y)
     return rules.multiply(ties, rules.divide(dy, rules.sum(ties, axes)))
 
 
-def extremes(axes: Axes) -> Gradient:
+def max_min_rule(axes: AxesOf) -> GradientRule:
     """ReduceMax and ReduceMin; of PyTorch's max(dim) the first of equal elements has all."""
-    shared, first = rule(axes, extreme), rule(axes, _first)
+    shared, first = reduction_rule(axes, tied_extreme), reduction_rule(axes, _first_extreme)
 
-    def found(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
-        return (first if node.torch_operator in FIRST else shared)(rules, node, dy)
+    def found(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
+        return (first if node.torch_operator in FIRST_INDEX_OPERATORS else shared)(rules, node, dy)
 
     return found
 
 
-def _first(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
+def _first_extreme(rules: GradientBuilder, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
     shape = rules.shape(x)
     (axis,) = axes or (0,)
     if not shape:
         return dy
     places = np.arange(shape[axis], dtype=np.float32)
-    numbers = rules.array(places.reshape([-1 if k == axis else 1 for k in range(len(shape))]))
+    numbers = rules.add_constant(
+        places.reshape([-1 if k == axis else 1 for k in range(len(shape))])
+    )
     glsl = "return select(equal(a, b), c, vec4(u_none));"
-    at = rules.slope(glsl, x, y, numbers, none=float(shape[axis]))
-    least = rules.node("ReduceMin", at, rules.integers(axis), keepdims=1)
-    return rules.slope("return select(equal(a, b), c, vec4(0.0));", numbers, least, dy)
+    at = rules.apply_glsl(glsl, x, y, numbers, none=float(shape[axis]))
+    least = rules.add_node("ReduceMin", at, rules.add_int_list(axis), keepdims=1)
+    return rules.apply_glsl("return select(equal(a, b), c, vec4(0.0));", numbers, least, dy)
 
 
-def product(rules: Rules, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
+def product(rules: GradientBuilder, x: str, y: str, dy: str, axes: Sequence[int]) -> str:
     """ReduceProd: the product of the others, which is not 0 for one that alone is 0."""
-    zeros = rules.slope("return select(equal(a, vec4(0.0)), vec4(1.0), vec4(0.0));", x)
-    others = rules.slope("return select(equal(a, vec4(0.0)), vec4(1.0), a);", x)
+    zeros = rules.apply_glsl("return select(equal(a, vec4(0.0)), vec4(1.0), vec4(0.0));", x)
+    others = rules.apply_glsl("return select(equal(a, vec4(0.0)), vec4(1.0), a);", x)
     if axes:
-        others = rules.node("ReduceProd", others, rules.integers(*axes), keepdims=1)
+        others = rules.add_node("ReduceProd", others, rules.add_int_list(*axes), keepdims=1)
     glsl = (
         "vec4 of_zero = select(equal(b, vec4(1.0)), c, vec4(0.0));"
         " vec4 of_other = select(equal(b, vec4(0.0)), c / a, vec4(0.0));"
         " return d * select(equal(a, vec4(0.0)), of_zero, of_other);"
     )
-    return rules.slope(glsl, x, rules.sum(zeros, axes), others, dy)
+    return rules.apply_glsl(glsl, x, rules.sum(zeros, axes), others, dy)
 
 
-def magnitudes(rules: Rules, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
+def l1(rules: GradientBuilder, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
     """ReduceL1: the sign of each."""
-    return rules.slope("return sign(a) * b;", x, dy)
+    return rules.apply_glsl("return sign(a) * b;", x, dy)
 
 
-def length(rules: Rules, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
+def l2(rules: GradientBuilder, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
     """ReduceL2: the share of each in the length; 0 where there is none."""
     glsl = "return select(equal(b, vec4(0.0)), vec4(0.0), a / b * c);"
-    return rules.slope(glsl, x, y, dy)
+    return rules.apply_glsl(glsl, x, y, dy)
 
 
-def squares(rules: Rules, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
+def sum_square(rules: GradientBuilder, x: str, _y: str, dy: str, _axes: Sequence[int]) -> str:
     """ReduceSumSquare: twice each."""
-    return rules.slope("return 2.0 * a * b;", x, dy)
+    return rules.apply_glsl("return 2.0 * a * b;", x, dy)
 
 
-def log_sum(rules: Rules, x: str, _y: str, dy: str, axes: Sequence[int]) -> str:
+def log_sum(rules: GradientBuilder, x: str, _y: str, dy: str, axes: Sequence[int]) -> str:
     """ReduceLogSum: the same for all that were joined."""
     return rules.expand(rules.divide(dy, rules.sum(x, axes)), rules.shape(x))
 
 
-def log_sum_exp(rules: Rules, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
+def log_sum_exp(rules: GradientBuilder, x: str, y: str, dy: str, _axes: Sequence[int]) -> str:
     """ReduceLogSumExp: the Softmax."""
-    return rules.slope("return exp(a - b) * c;", x, y, dy)
+    return rules.apply_glsl("return exp(a - b) * c;", x, y, dy)

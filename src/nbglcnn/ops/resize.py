@@ -16,31 +16,39 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import ROUNDS, Kernel, rounds, shader
+from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, loop_iterations, shader_source
 from nbglcnn.graph import Node
-from nbglcnn.ops.elementwise import reshaped
-from nbglcnn.ops.movement_gradient import by_matrix
+from nbglcnn.ops.elementwise import change_layout
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.movement_gradient import apply_matrix
 from nbglcnn.ops.operator import (
-    Facts,
+    KnownValues,
     Operator,
     Shape,
-    anything,
-    constant_integers,
+    any_value,
+    constant_ints,
+    float_attr,
     has_input,
-    integer,
-    integers,
-    normal_axes,
-    number,
-    only,
-    text,
+    int_attr,
+    int_list_attr,
+    normalize_axes,
+    one_of,
+    string_attr,
 )
-from nbglcnn.ops.reach import NOTHING, Linked, first, listed, same
-from nbglcnn.ops.rules import Rules
-from nbglcnn.plan.layout import nchw_of
+from nbglcnn.ops.receptive_field import (
+    NEGLIGIBLE_WEIGHT,
+    OperatorField,
+    first_input_fields,
+    same_position,
+    table_axis,
+)
+from nbglcnn.plan.layout import storage_nchw
 from nbglcnn.plan.schema import Recipe
 
-RESIZE = Kernel("resize", shader("resize.glsl"), slots="ivec2 taps; float outside")
-COORDINATES = (
+RESIZE = FragmentShader(
+    "resize", shader_source("resize.glsl"), uniform_slots="ivec2 taps; float outside"
+)
+COORDINATE_MODES = (
     "half_pixel",
     "pytorch_half_pixel",
     "half_pixel_symmetric",
@@ -48,112 +56,118 @@ COORDINATES = (
     "align_corners",
     "tf_crop_and_resize",
 )
-ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 Float64 = npt.NDArray[np.float64]
-Table = tuple[Float64, Float64]  # places and weights
+TapTable = tuple[Float64, Float64]  # places and weights
 
 
 @dataclass(frozen=True, slots=True)
-class Scaling:
+class AxisScaling:
     """What happens along one axis: lengths before and after, and the factor between coordinates.
 
     `region` is the part of the axis that is resized, from 0 to 1, for tf_crop_and_resize.
     """
 
-    before: int
-    after: int
+    input_length: int
+    output_length: int
     scale: float
     region: tuple[float, float] = (0.0, 1.0)
 
     @property
-    def still(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the axis stays as it is."""
-        return self.before == self.after and self.scale == 1 and self.region == (0.0, 1.0)
+        return (
+            self.input_length == self.output_length
+            and self.scale == 1
+            and self.region == (0.0, 1.0)
+        )
 
 
-MOST_PLACES = 2**18  # of a resized axis: a Plan holds what each of them is made of
-STILL = Scaling(1, 1, 1.0)
-MOST_TAPS = ROUNDS // 12 - 1  # along one axis: a fragment has up to 4 pixels, and two loops
+MAX_OUTPUT_LENGTH = 2**18  # of a resized axis: a Plan holds what each of them is made of
+UNCHANGED = AxisScaling(1, 1, 1.0)
+MAX_TAPS = (
+    MAX_LOOP_ITERATIONS // 12 - 1
+)  # along one axis: a fragment has up to 4 pixels, and two loops
 
 
-def _axes(facts: Facts, node: Node) -> tuple[int, ...]:
+def _axes(facts: KnownValues, node: Node) -> tuple[int, ...]:
     rank = len(facts.shape(node.inputs[0]))
-    return normal_axes(integers(node, "axes", range(rank)), rank)
+    return normalize_axes(int_list_attr(node, "axes", range(rank)), rank)
 
 
-def _numbers(facts: Facts, node: Node, position: int) -> list[float]:
+def _constant_floats(facts: KnownValues, node: Node, position: int) -> list[float]:
     """The numbers of roi or scales; none where they are left out or not known."""
     data = facts.constant(node.inputs[position]) if has_input(node, position) else None
     return [] if data is None else data.reshape(-1).tolist()
 
 
-def _crops(node: Node) -> bool:
-    return text(node, "coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+def _is_crop_and_resize(node: Node) -> bool:
+    return string_attr(node, "coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
 
 
-def _scalings(facts: Facts, node: Node) -> list[Scaling]:
+def _scalings(facts: KnownValues, node: Node) -> list[AxisScaling]:
     """One entry per axis of the input."""
     shape, axes = facts.shape(node.inputs[0]), _axes(facts, node)
-    result = [Scaling(length, length, 1.0) for length in shape]
+    result = [AxisScaling(length, length, 1.0) for length in shape]
     regions = [(0.0, 1.0)] * len(axes)
-    if _crops(node):
-        roi = _numbers(facts, node, 1)
+    if _is_crop_and_resize(node):
+        roi = _constant_floats(facts, node, 1)
         regions = list(zip(roi[: len(axes)], roi[len(axes) :], strict=True))
-    scales = _numbers(facts, node, 2)
+    scales = _constant_floats(facts, node, 2)
     for axis, scale, region in zip(axes, scales, regions, strict=bool(scales)):
         # float32 by float32, as ONNX's own rule: 0.6 · 5 must not become 2.
         part = np.float32(shape[axis]) * (np.float32(region[1]) - np.float32(region[0]))
         after = math.floor(part * np.float32(scale))
-        result[axis] = Scaling(shape[axis], after, float(scale), region)
+        result[axis] = AxisScaling(shape[axis], after, float(scale), region)
     if scales:
         return result
-    sizes = constant_integers(facts, node, 3)
+    sizes = constant_ints(facts, node, 3)
     assert sizes is not None
     factors = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
-    policy = text(node, "keep_aspect_ratio_policy", "stretch")
+    policy = string_attr(node, "keep_aspect_ratio_policy", "stretch")
     for axis, size, factor, region in zip(axes, sizes, factors, regions, strict=True):
         if policy == "stretch":
-            result[axis] = Scaling(shape[axis], size, factor, region)
+            result[axis] = AxisScaling(shape[axis], size, factor, region)
         else:
             common = min(factors) if policy == "not_larger" else max(factors)
             after = math.floor(common * shape[axis] + 0.5)
-            result[axis] = Scaling(shape[axis], after, common, region)
+            result[axis] = AxisScaling(shape[axis], after, common, region)
     return result
 
 
-def _sources(along: Scaling, mode: str, real: type[np.floating[Any]]) -> Float64:
+def _source_coordinates(along: AxisScaling, mode: str, real: type[np.floating[Any]]) -> Float64:
     """The coordinate in the input of each output position, per coordinate_transformation_mode.
 
     `real` is float32 for nearest neighbours: their rounding must fall as it does in PyTorch and
     ONNX Runtime, which compute coordinates so.
     """
-    x = np.arange(along.after).astype(real)
+    x = np.arange(along.output_length).astype(real)
     scale, half = real(along.scale), real(0.5)
     # With `scales` the resized length is scale · before, not rounded.
-    length = along.scale * along.before
+    length = along.scale * along.input_length
     if mode == "align_corners":
-        x = x * real(along.before - 1) / real(length - 1) if length != 1 else x * 0
+        x = x * real(along.input_length - 1) / real(length - 1) if length != 1 else x * 0
     elif mode == "asymmetric":
         x = x / scale
     elif mode == "tf_crop_and_resize":
         start, end = along.region
-        last = along.before - 1
-        if along.after > 1:
-            x = x * real((end - start) * last / (along.after - 1)) + real(start * last)
+        last = along.input_length - 1
+        if along.output_length > 1:
+            x = x * real((end - start) * last / (along.output_length - 1)) + real(start * last)
         else:
             x = x + real((start + end) * last / 2)
-    elif mode == "pytorch_half_pixel" and along.after == 1:
+    elif mode == "pytorch_half_pixel" and along.output_length == 1:
         x = x * 0
     else:
         x = (x + half) / scale - half
         if mode == "half_pixel_symmetric":
-            x = x + real(along.before / 2 * (1 - along.after / length))
+            x = x + real(along.input_length / 2 * (1 - along.output_length / length))
     return x.astype(np.float64)
 
 
-def _cubic(distance: Float64, a: float) -> Float64:
+def _cubic_weights(distance: Float64, a: float) -> Float64:
     """Keys' cubic convolution kernel (IEEE Trans. ASSP 29, 1981) with coefficient a."""
     d = np.abs(distance)
     near = ((a + 2) * d - (a + 3)) * d * d + 1
@@ -161,150 +175,159 @@ def _cubic(distance: Float64, a: float) -> Float64:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _nearest(x: Float64, node: Node) -> Float64:
-    rounding = text(node, "nearest_mode", "round_prefer_floor")
+def _round_coordinates(x: Float64, node: Node) -> Float64:
+    rounding = string_attr(node, "nearest_mode", "round_prefer_floor")
     if rounding in ("floor", "round_prefer_ceil"):
         return np.floor(x + (0.5 if rounding == "round_prefer_ceil" else 0.0))
     return np.ceil(x - (0.5 if rounding == "round_prefer_floor" else 0.0))
 
 
-def table(along: Scaling, node: Node) -> Table:
+def tap_table(along: AxisScaling, node: Node) -> TapTable:
     """(places, weights), each (positions, taps): the output is the weighted sum of those places.
 
     The places of a position outside the input, where the result is extrapolation_value, are -1.
     """
-    mode = text(node, "mode", "nearest")
-    coordinates = text(node, "coordinate_transformation_mode", "half_pixel")
-    if along.still:
-        places = np.arange(along.after, dtype=np.float64)[:, None]
+    mode = string_attr(node, "mode", "nearest")
+    coordinates = string_attr(node, "coordinate_transformation_mode", "half_pixel")
+    if along.is_unchanged:
+        places = np.arange(along.output_length, dtype=np.float64)[:, None]
         return places, np.ones_like(places)
-    x = _sources(along, coordinates, np.float32 if mode == "nearest" else np.float64)
-    last = along.before - 1
+    x = _source_coordinates(along, coordinates, np.float32 if mode == "nearest" else np.float64)
+    last = along.input_length - 1
     if mode == "nearest":
-        places = np.clip(_nearest(x, node), 0, last)[:, None]
+        places = np.clip(_round_coordinates(x, node), 0, last)[:, None]
         weights = np.ones_like(places)
     else:
-        places, weights = _mixture(x, along, node)
+        places, weights = _interpolation_taps(x, along, node)
     if coordinates == "tf_crop_and_resize":
         places[(x < 0) | (x > last)] = -1
     return places, weights
 
 
-def _stretch(along: Scaling, node: Node) -> float:
+def _antialias_scale(along: AxisScaling, node: Node) -> float:
     # Against aliasing the kernel of a smaller map is as wide as the pixels it stands for.
-    return min(along.scale, 1.0) if integer(node, "antialias", 0) else 1.0
+    return min(along.scale, 1.0) if int_attr(node, "antialias", 0) else 1.0
 
 
-def _taps(along: Scaling, node: Node) -> int:
+def _tap_count(along: AxisScaling, node: Node) -> int:
     """Of how many places a position is made."""
-    mode = text(node, "mode", "nearest")
-    if along.still or mode == "nearest":
+    mode = string_attr(node, "mode", "nearest")
+    if along.is_unchanged or mode == "nearest":
         return 1
-    return 2 * math.ceil((1 if mode == "linear" else 2) / _stretch(along, node))
+    return 2 * math.ceil((1 if mode == "linear" else 2) / _antialias_scale(along, node))
 
 
-def _mixture(x: Float64, along: Scaling, node: Node) -> Table:
+def _interpolation_taps(x: Float64, along: AxisScaling, node: Node) -> TapTable:
     """The table of linear and cubic modes."""
-    linear, stretch = text(node, "mode", "nearest") == "linear", _stretch(along, node)
-    radius = _taps(along, node) // 2
+    linear, stretch = (
+        string_attr(node, "mode", "nearest") == "linear",
+        _antialias_scale(along, node),
+    )
+    radius = _tap_count(along, node) // 2
     places = np.floor(x)[:, None] + np.arange(1 - radius, radius + 1)
     distance = (x[:, None] - places) * stretch
     if linear:
         weights = np.maximum(1 - np.abs(distance), 0)
     else:
-        weights = _cubic(distance, number(node, "cubic_coeff_a", -0.75))
+        weights = _cubic_weights(distance, float_attr(node, "cubic_coeff_a", -0.75))
     if stretch < 1:
         weights = weights / weights.sum(1, keepdims=True)
-    last = along.before - 1
-    if integer(node, "exclude_outside", 0):
+    last = along.input_length - 1
+    if int_attr(node, "exclude_outside", 0):
         weights = np.where((places >= 0) & (places <= last), weights, 0.0)
         weights = weights / weights.sum(1, keepdims=True)
     return np.clip(places, 0, last), weights
 
 
-def _shape(facts: Facts, node: Node) -> Sequence[Shape]:
-    return [tuple(s.after for s in _scalings(facts, node))]
+def _shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    return [tuple(s.output_length for s in _scalings(facts, node))]
 
 
-def _problem(facts: Facts, node: Node) -> str | None:
+def _problem(facts: KnownValues, node: Node) -> str | None:
     for position, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
         if has_input(node, position) and facts.constant(node.inputs[position]) is None:
             return f"its {name} are computed while the network runs; they must be constant"
-    scales, sizes = _numbers(facts, node, 2), constant_integers(facts, node, 3)
-    count, roi = len(_axes(facts, node)), _numbers(facts, node, 1)
+    scales, sizes = _constant_floats(facts, node, 2), constant_ints(facts, node, 3)
+    count, roi = len(_axes(facts, node)), _constant_floats(facts, node, 1)
     if not scales and not sizes:
         return "neither scales nor sizes are given"
     if scales and (len(scales) != count or not min(scales) > 0):
         return f"scales={scales} for {count} axes"
     if not scales and sizes is not None and (len(sizes) != count or min(sizes) < 1):
         return f"sizes={sizes} for {count} axes"
-    if _crops(node) and len(roi) != 2 * count:
+    if _is_crop_and_resize(node) and len(roi) != 2 * count:
         return f"roi={roi} for {count} axes; it has a start and an end for each"
-    if min((s.after for s in _scalings(facts, node)), default=1) < 1:
+    if min((s.output_length for s in _scalings(facts, node)), default=1) < 1:
         return "its result would be empty"
-    longest = max((s.after for s in _scalings(facts, node) if not s.still), default=0)
-    if longest > MOST_PLACES:
-        return f"it makes an axis of {longest:,} places; at most {MOST_PLACES:,}"
-    taps = max((_taps(s, node) for s in _scalings(facts, node)), default=1)
-    if taps > MOST_TAPS:
-        return f"it mixes {taps:,} places of an axis into one; at most {MOST_TAPS:,}"
+    longest = max(
+        (s.output_length for s in _scalings(facts, node) if not s.is_unchanged), default=0
+    )
+    if longest > MAX_OUTPUT_LENGTH:
+        return f"it makes an axis of {longest:,} places; at most {MAX_OUTPUT_LENGTH:,}"
+    taps = max((_tap_count(s, node) for s in _scalings(facts, node)), default=1)
+    if taps > MAX_TAPS:
+        return f"it mixes {taps:,} places of an axis into one; at most {MAX_TAPS:,}"
     return None
 
 
-def _resize(b: Builder, node: Node) -> None:
+def _lower_resize(b: Builder, node: Node) -> None:
     scalings = _scalings(b, node)
     rank = len(scalings)
     x: Tensor | None = None
     # Rows and columns in one pass; what precedes them, one axis after the other, as rows.
     for axis in reversed(range(rank - 2)):
-        if not scalings[axis].still:
-            lengths = [s.before for s in scalings[: axis + 1]] + [
-                s.after for s in scalings[axis + 1 :]
+        if not scalings[axis].is_unchanged:
+            lengths = [s.input_length for s in scalings[: axis + 1]] + [
+                s.output_length for s in scalings[axis + 1 :]
             ]
-            x = x or _rows_and_columns(b, node, scalings)
+            x = x or _resize_plane(b, node, scalings)
             inside = math.prod(lengths[axis + 1 :])
-            inner = Scaling(inside, inside, 1.0)
+            inner = AxisScaling(inside, inside, 1.0)
             nchw = (1, math.prod(lengths[:axis]), lengths[axis], inside)
-            x = _drawn(b, node, reshaped(b, x, nchw), scalings[axis], inner)
-    b.bind(node.outputs[0], x or _rows_and_columns(b, node, scalings))
+            x = _draw_resized(b, node, change_layout(b, x, nchw), scalings[axis], inner)
+    b.bind(node.outputs[0], x or _resize_plane(b, node, scalings))
 
 
-def _rows_and_columns(b: Builder, node: Node, scalings: Sequence[Scaling]) -> Tensor:
+def _resize_plane(b: Builder, node: Node, scalings: Sequence[AxisScaling]) -> Tensor:
     """The last two axes resized, the others as they were."""
-    before = tuple(s.before for s in scalings)
-    row, column = [STILL, STILL, *scalings][-2:]
-    if row.still and column.still and before:
-        return b.stored(node.inputs[0])
-    nchw = nchw_of(before)
-    if len(before) == 3 and row.still:
-        row = STILL
+    before = tuple(s.input_length for s in scalings)
+    row, column = [UNCHANGED, UNCHANGED, *scalings][-2:]
+    if row.is_unchanged and column.is_unchanged and before:
+        return b.stored_tensor(node.inputs[0])
+    nchw = storage_nchw(before)
+    if len(before) == 3 and row.is_unchanged:
+        row = UNCHANGED
     elif len(before) != 4:
-        nchw = (1, math.prod(before[:-2]), row.before, column.before)
-    return _drawn(b, node, b.tensor(node.inputs[0], nchw), row, column)
+        nchw = (1, math.prod(before[:-2]), row.input_length, column.input_length)
+    return _draw_resized(b, node, b.tensor(node.inputs[0], nchw), row, column)
 
 
-def _drawn(b: Builder, node: Node, x: Tensor, row: Scaling, column: Scaling) -> Tensor:
+def _draw_resized(
+    b: Builder, node: Node, x: Tensor, row: AxisScaling, column: AxisScaling
+) -> Tensor:
     """A tensor with the rows and columns of its nchw resized."""
     n, c, _, w = x.layout.nchw
-    layout = b.layout((n, c, row.after, column.after))
-    taps, tables = [_taps(along, node) for along in (row, column)], list[Table]()
-    if math.prod(layout.block) * rounds(*taps) > ROUNDS:
+    layout = b.layout((n, c, row.output_length, column.output_length))
+    taps, tables = [_tap_count(along, node) for along in (row, column)], list[TapTable]()
+    if math.prod(layout.block) * loop_iterations(*taps) > MAX_LOOP_ITERATIONS:
         # One after the other: thousands of rounds of a fragment instead of their product.
-        rows = b.scratch(b.layout((n, c, row.after, w)))
-        tables = [table(row, node), table(Scaling(w, w, 1.0), node)]
-        x = _mixed(b, node, x, tables, rows)
-        places = np.arange(row.after, dtype=np.float64)[:, None]
+        rows = b.scratch(b.layout((n, c, row.output_length, w)))
+        tables = [tap_table(row, node), tap_table(AxisScaling(w, w, 1.0), node)]
+        x = _draw_taps(b, node, x, tables, rows)
+        places = np.arange(row.output_length, dtype=np.float64)[:, None]
         places[tables[0][0][:, :1] < 0] = -1  # these stay outside
         tables = [(places, np.ones_like(places))]
     output = b.scratch(layout)  # refused before a long table is made
-    tables = [*(tables or [table(row, node)]), table(column, node)]
-    return _mixed(b, node, x, tables, output)
+    tables = [*(tables or [tap_table(row, node)]), tap_table(column, node)]
+    return _draw_taps(b, node, x, tables, output)
 
 
-def _mixed(b: Builder, node: Node, x: Tensor, made: Sequence[Table], output: Tensor) -> Tensor:
+def _draw_taps(
+    b: Builder, node: Node, x: Tensor, made: Sequence[TapTable], output: Tensor
+) -> Tensor:
     """The mixtures that a table of rows and one of columns say."""
     tables = [
-        b.weight(
+        b.weight_texture(
             Recipe("taps", (), {"places": places.astype(int).tolist(), "weights": weights.tolist()})
         )
         for places, weights in made
@@ -313,45 +336,49 @@ def _mixed(b: Builder, node: Node, x: Tensor, made: Sequence[Table], output: Ten
     outside = any((places < 0).any() for places, _ in made)
     b.draw(
         RESIZE, output, [x], tables,
-        numbers={"taps": taps, "outside": number(node, "extrapolation_value", 0.0)},
+        uniforms={"taps": taps, "outside": float_attr(node, "extrapolation_value", 0.0)},
         constants={"ONE": int(taps == [1, 1]), "OUTSIDE": int(outside)},
         fetches=4 * taps[0] * (taps[1] + 1),
     )  # fmt: skip
     return output
 
 
-def _linked(facts: Facts, node: Node, position: int) -> Linked:
+def _resize_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
     links = [
-        same(k) if s.still else listed(k, s.after, s.before, partial(_read, s, node))
+        same_position(k)
+        if s.is_unchanged
+        else table_axis(k, s.output_length, s.input_length, partial(_read_positions, s, node))
         for k, s in enumerate(_scalings(facts, node))
     ]
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
-    return Linked(shape, source, tuple(links))
+    return OperatorField(shape, source, tuple(links))
 
 
-def _read(along: Scaling, node: Node) -> list[list[int]]:
+def _read_positions(along: AxisScaling, node: Node) -> list[list[int]]:
     """For each position, the places that count."""
     found = []
-    for places, weights in zip(*table(along, node), strict=True):
+    for places, weights in zip(*tap_table(along, node), strict=True):
         shares: dict[int, float] = {}
         for place, weight in zip(places.astype(int).tolist(), weights.tolist(), strict=True):
             shares[place] = shares.get(place, 0.0) + weight
-        found.append([k for k, weight in shares.items() if k >= 0 and abs(weight) > NOTHING])
+        found.append(
+            [k for k, weight in shares.items() if k >= 0 and abs(weight) > NEGLIGIBLE_WEIGHT]
+        )
     return found
 
 
-def _gradient(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """Each place has the weights with which it went into others: a matrix for each axis."""
     found = dy[0]
     for axis, along in enumerate(_scalings(rules, node)):
-        if along.still:
+        if along.is_unchanged:
             continue
-        matrix = np.zeros((along.before, along.after), np.float64)
-        places, weights = table(along, node)
+        matrix = np.zeros((along.input_length, along.output_length), np.float64)
+        places, weights = tap_table(along, node)
         for position, (read, shares) in enumerate(zip(places, weights, strict=True)):
             known = read >= 0
             np.add.at(matrix[:, position], read[known].astype(int), shares[known])
-        found = by_matrix(rules, found, axis, matrix.astype(np.float32))
+        found = apply_matrix(rules, found, axis, matrix.astype(np.float32))
     return [found, *[""] * (len(node.inputs) - 1)]
 
 
@@ -360,25 +387,25 @@ OPERATORS = [
         "Resize",
         "Enlarges or shrinks maps: nearest pixels, or linear or cubic mixtures of neighbours.",
         _shape,
-        _resize,
+        _lower_resize,
         {
-            "mode": only("nearest", "linear", "cubic"),
-            "coordinate_transformation_mode": only(*COORDINATES),
-            "nearest_mode": only(*ROUNDINGS),
-            "axes": anything,
-            "cubic_coeff_a": anything,
-            "exclude_outside": anything,
-            "extrapolation_value": anything,
-            "keep_aspect_ratio_policy": only("stretch", "not_larger", "not_smaller"),
-            "antialias": only(0, 1),
+            "mode": one_of("nearest", "linear", "cubic"),
+            "coordinate_transformation_mode": one_of(*COORDINATE_MODES),
+            "nearest_mode": one_of(*NEAREST_MODES),
+            "axes": any_value,
+            "cubic_coeff_a": any_value,
+            "exclude_outside": any_value,
+            "extrapolation_value": any_value,
+            "keep_aspect_ratio_policy": one_of("stretch", "not_larger", "not_smaller"),
+            "antialias": one_of(0, 1),
         },
         _problem,
         role="resamples",
-        reach=first(_linked),
-        explains="resampling",
+        receptive_field=first_input_fields(_resize_field),
+        explanation="resampling",
         formula=None,
         bounds=None,
-        short=None,
+        caption=None,
         shape_inputs=(1, 2, 3),
         gradient=_gradient,
     ),

@@ -9,92 +9,96 @@ from dataclasses import replace
 import numpy as np
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import ROUNDS, Kernel, shader
+from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, shader_source
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Node
-from nbglcnn.ops.movement_gradient import matches, widened
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.movement_gradient import one_hot, pad_axis
 from nbglcnn.ops.operator import (
-    Facts,
-    Gradient,
+    GradientRule,
+    KnownValues,
     Operator,
     Shape,
-    anything,
-    integer,
-    integers,
-    text,
+    any_value,
+    int_attr,
+    int_list_attr,
+    string_attr,
 )
-from nbglcnn.ops.reach import everything
-from nbglcnn.ops.rules import Rules
-from nbglcnn.ops.sampling import (
-    BOX_SLOTS,
-    GRID,
+from nbglcnn.ops.receptive_field import full_fields
+from nbglcnn.ops.sample_uniforms import (
+    GRID_GLSL,
     GRID_SLOTS,
-    bins_of,
-    box_numbers,
-    boxes_in,
+    ROI_SLOTS,
     grid_constants,
     grid_mode,
-    grid_numbers,
     grid_taps,
+    grid_uniforms,
+    roi_bins,
+    roi_glsl,
+    roi_uniforms,
 )
-from nbglcnn.ops.strided import PLACES, by_element
-from nbglcnn.plan.layout import nchw_of
+from nbglcnn.ops.strided import MAX_LOOKUPS, per_element_shader
+from nbglcnn.plan.layout import storage_nchw
 
-PIXELS = shader("pixels.glsl")
-
-
-def _of_grid(name: str, slots: str = "") -> Kernel:
-    text = GRID + shader(f"{name}.glsl") + PIXELS
-    return Kernel(name, text, pixel=False, slots=GRID_SLOTS + slots)
+PIXELS_GLSL = shader_source("pixel_loop_main.glsl")
 
 
-TILES = "; ivec2 across; int tiles"
-SAMPLES, COORDINATES = _of_grid("grid_sample"), _of_grid("grid_coordinates")
-BOUNDS = _of_grid("grid_bounds", TILES)
-GATHERED = _of_grid("grid_sample_gradient", f"{TILES}, begin, end")
-_SHARES = by_element("roi_shares", f"{BOX_SLOTS}; int axis, size")
-SHARES = replace(_SHARES, text=boxes_in(0) + _SHARES.text)
+def _grid_shader(name: str, slots: str = "") -> FragmentShader:
+    text = GRID_GLSL + shader_source(f"{name}.glsl") + PIXELS_GLSL
+    return FragmentShader(name, text, has_pixel_function=False, uniform_slots=GRID_SLOTS + slots)
+
+
+TILE_SLOTS = "; ivec2 across; int tiles"
+GRID_SAMPLE, GRID_COORDINATES = _grid_shader("grid_sample"), _grid_shader("grid_coordinates")
+GRID_BOUNDS = _grid_shader("grid_bounds", TILE_SLOTS)
+GRID_SAMPLE_GRADIENT = _grid_shader("grid_sample_gradient", f"{TILE_SLOTS}, begin, end")
+_ROI_SHARES = per_element_shader("roi_shares", f"{ROI_SLOTS}; int axis, size")
+ROI_SHARES = replace(_ROI_SHARES, source=roi_glsl(0) + _ROI_SHARES.source)
 # Samples along a side of tiles and of large ones: pixels skip those of which no sample reads them.
-SMALL, LARGE = 4, 16
-MOST_LOOKS = 2**32  # at large tiles, altogether: seconds on a small graphics card
+TILE_SIDE, LARGE_TILE_SIDE = 4, 16
+MAX_TILE_READS = 2**32  # at large tiles, altogether: seconds on a small graphics card
 
 
-def grid_sample(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def grid_sample(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """GridSample: the map's is gathered; the grid's is that of its samples' slopes."""
     x, grid = node.inputs
     found = ["", ""]
-    if rules.wants(x):
+    if rules.needs_gradient(x):
         attributes = {**node.attributes, "size": rules.shape(x)}
-        found[0] = rules.like("GridSampleGradient", (dy[0], grid), attributes)
-    if rules.wants(grid) and grid_mode(node):  # nearest samples are flat
+        found[0] = rules.add_node_like("GridSampleGradient", (dy[0], grid), attributes)
+    if rules.needs_gradient(grid) and grid_mode(node):  # nearest samples are flat
         parts = []
         for axis in range(rules.shape(grid)[-1]):
-            slope = rules.like("GridSampleSlope", node.inputs, {**node.attributes, "axis": axis})
+            slope = rules.add_node_like(
+                "GridSampleSlope", node.inputs, {**node.attributes, "axis": axis}
+            )
             along = rules.sum(rules.multiply(dy[0], slope), [1], keepdims=False)
             parts.append(rules.reshape(along, (*rules.shape(along), 1)))
-        found[1] = rules.node("Concat", *parts, axis=len(rules.shape(grid)) - 1)
+        found[1] = rules.add_node("Concat", *parts, axis=len(rules.shape(grid)) - 1)
     return found
 
 
-def roi_align(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def roi_align(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """RoiAlign: means of samples are linear along each axis; boxes have none, as in torchvision."""
-    if text(node, "mode", "avg") != "avg":
+    if string_attr(node, "mode", "avg") != "avg":
         raise UnsupportedOperator(
             f"{node.module or node.name}: {node.op} with mode='max' has no gradient; avg has"
         )
     x, boxes, images = node.inputs
-    if not rules.wants(x):
+    if not rules.needs_gradient(x):
         return ["", "", ""]
     (n, c, h, w), (count, _, rows, columns) = rules.shape(x), rules.shape(dy[0])
     down, across = (
-        rules.like("RoiAlignShares", (boxes,), {**node.attributes, "axis": axis, "size": size})
+        rules.add_node_like(
+            "RoiAlignShares", (boxes,), {**node.attributes, "axis": axis, "size": size}
+        )
         for axis, size in enumerate((h, w))
     )
-    lines = rules.node("MatMul", rules.reshape(dy[0], (count, c * rows, columns)), across)
+    lines = rules.add_node("MatMul", rules.reshape(dy[0], (count, c * rows, columns)), across)
     lines = rules.transpose(rules.reshape(lines, (count, c, rows, w)), (0, 2, 1, 3))
-    mine = rules.reshape(matches(rules, images, n), (n, count, 1, 1))
+    mine = rules.reshape(one_hot(rules, images, n), (n, count, 1, 1))
     shares = rules.transpose(rules.multiply(mine, down), (0, 3, 1, 2))
-    found = rules.node(
+    found = rules.add_node(
         "MatMul",
         rules.reshape(shares, (n * h, count * rows)),
         rules.reshape(lines, (count * rows, c * w)),
@@ -102,10 +106,10 @@ def roi_align(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
     return [rules.transpose(rules.reshape(found, (n, h, c, w)), (0, 2, 1, 3)), "", ""]
 
 
-def col2im(windows: Callable[[Facts, Node], tuple[Shape, ...]]) -> Gradient:
+def col2im(windows: Callable[[KnownValues, Node], tuple[Shape, ...]]) -> GradientRule:
     """A rule of a Col2Im with these windows: each element reads the place to which it was added."""
 
-    def rule(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+    def rule(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
         image, window, strides, dilations, before, counts = windows(rules, node)
         n, channels = rules.shape(dy[0])[:2]
         found, index = dy[0], np.zeros((), np.int64)
@@ -113,11 +117,11 @@ def col2im(windows: Callable[[Facts, Node], tuple[Shape, ...]]) -> Gradient:
             taps = np.arange(window[axis]) * dilations[axis]
             at = taps[:, None] + np.arange(counts[axis]) * strides[axis] - before[axis]
             front, behind = max(0, -int(at.min())), max(0, int(at.max()) + 1 - length)
-            found = widened(rules, found, axis + 2, front, behind)
+            found = pad_axis(rules, found, axis + 2, front, behind)
             index = index[..., None, None] * (front + length + behind) + (at + front)
         places = np.moveaxis(index, range(0, index.ndim, 2), range(len(image))).reshape(-1)
         flat = rules.reshape(found, (n * channels, math.prod(rules.shape(found)[2:])))
-        chosen = rules.node("Gather", flat, rules.array(places), axis=1)
+        chosen = rules.add_node("Gather", flat, rules.add_constant(places), axis=1)
         return [rules.reshape(chosen, rules.shape(node.inputs[0])), "", ""]
 
     return rule
@@ -126,134 +130,140 @@ def col2im(windows: Callable[[Facts, Node], tuple[Shape, ...]]) -> Gradient:
 # The operators.
 
 
-def draw_samples(b: Builder, node: Node, inputs: Sequence[Tensor], output: Tensor) -> None:
+def draw_grid_samples(b: Builder, node: Node, inputs: Sequence[Tensor], output: Tensor) -> None:
     """Samples of the first input where the second says; with an attribute `axis` their slopes."""
-    spatial, axis = b.shape(node.inputs[0])[2:], integer(node, "axis", -1)
+    spatial, axis = b.shape(node.inputs[0])[2:], int_attr(node, "axis", -1)
     b.draw(
-        SAMPLES, output, inputs,
-        numbers=grid_numbers(node, spatial),
+        GRID_SAMPLE, output, inputs,
+        uniforms=grid_uniforms(node, spatial),
         constants={**grid_constants(node, len(spatial)), "AXIS": axis},
         fetches=math.prod(output.layout.block) * (grid_taps(node) ** len(spatial) + 2),
     )  # fmt: skip
 
 
-def _slope_shape(facts: Facts, node: Node) -> list[Shape]:
+def _slope_shape(facts: KnownValues, node: Node) -> list[Shape]:
     x, grid = (facts.shape(name) for name in node.inputs)
     return [(*x[:2], *grid[1:-1])]
 
 
-def _draw_slope(b: Builder, node: Node) -> None:
-    inputs = [b.tensor(node.inputs[0]), b.stored(node.inputs[1])]
-    draw_samples(b, node, inputs, b.output(node.outputs[0]))
+def _lower_slope(b: Builder, node: Node) -> None:
+    inputs = [b.tensor(node.inputs[0]), b.stored_tensor(node.inputs[1])]
+    draw_grid_samples(b, node, inputs, b.output(node.outputs[0]))
 
 
-def _size(_facts: Facts, node: Node) -> list[Shape]:
-    return [integers(node, "size", ())]
+def _map_shapes(_facts: KnownValues, node: Node) -> list[Shape]:
+    return [int_list_attr(node, "size", ())]
 
 
-def _tiles(samples: Shape, side: int) -> tuple[int, int]:
+def _tile_counts(samples: Shape, side: int) -> tuple[int, int]:
     """Rows and columns of tiles."""
-    _, _, h, w = nchw_of(samples)
+    _, _, h, w = storage_nchw(samples)
     return -(-h // side), -(-w // side)
 
 
-def _looks_problem(facts: Facts, node: Node) -> str | None:
-    tiles = math.prod(_tiles(facts.shape(node.inputs[0]), LARGE))
-    looks = math.prod(integers(node, "size", ())) * tiles
-    if looks > MOST_LOOKS:
-        return f"{looks:,} tiles of samples would be looked at; at most {MOST_LOOKS:,}"
+def _tile_reads_problem(facts: KnownValues, node: Node) -> str | None:
+    tiles = math.prod(_tile_counts(facts.shape(node.inputs[0]), LARGE_TILE_SIDE))
+    looks = math.prod(int_list_attr(node, "size", ())) * tiles
+    if looks > MAX_TILE_READS:
+        return f"{looks:,} tiles of samples would be looked at; at most {MAX_TILE_READS:,}"
     return None
 
 
-def _draw_gathered(b: Builder, node: Node) -> None:
+def _lower_grid_gradient(b: Builder, node: Node) -> None:
     """Coordinates, bounds of each tile of them, then passes over so many large tiles each."""
-    samples, (size,) = b.shape(node.inputs[0]), _size(b, node)
+    samples, (size,) = b.shape(node.inputs[0]), _map_shapes(b, node)
     spatial = size[2:]
     constants = grid_constants(node, len(spatial))
-    n, _, h, w = nchw_of(samples)
-    numbers = grid_numbers(node, spatial)
-    tiles, large = _tiles(samples, SMALL), _tiles(samples, LARGE)
+    n, _, h, w = storage_nchw(samples)
+    numbers = grid_uniforms(node, spatial)
+    tiles, large = _tile_counts(samples, TILE_SIDE), _tile_counts(samples, LARGE_TILE_SIDE)
     count = math.prod(large)
-    sides = {"SMALL": SMALL, "LARGE": LARGE}
+    sides = {"SMALL": TILE_SIDE, "LARGE": LARGE_TILE_SIDE}
     coordinates = b.scratch(b.layout((n, 4, h, w), (1, 1, 1)))
     b.draw(
-        COORDINATES, coordinates, [b.stored(node.inputs[1])], numbers=numbers,
+        GRID_COORDINATES, coordinates, [b.stored_tensor(node.inputs[1])], uniforms=numbers,
         constants=constants, fetches=12,
     )  # fmt: skip
     numbers = {**numbers, "across": (tiles[1], large[1]), "tiles": math.prod(tiles)}
     channels = 8 if len(spatial) == 3 else 4
     bounds = b.scratch(b.layout((n, channels, 1, math.prod(tiles) + count), (1, 1, 1)))
     b.draw(
-        BOUNDS, bounds, [coordinates], numbers=numbers, constants={**constants, **sides},
-        fetches=2 * SMALL * SMALL,
+        GRID_BOUNDS, bounds, [coordinates], uniforms=numbers, constants={**constants, **sides},
+        fetches=2 * TILE_SIDE * TILE_SIDE,
     )  # fmt: skip
-    dy, layout = b.tensor(node.inputs[0], nchw_of(samples)), b.layout(nchw_of(size))
+    dy, layout = b.tensor(node.inputs[0], storage_nchw(samples)), b.layout(storage_nchw(size))
     pixels = math.prod(layout.block)
-    each = max(1, ROUNDS // (pixels * _rounds()))
+    each = max(1, MAX_LOOP_ITERATIONS // (pixels * _tile_iterations()))
     done: list[Tensor] = []
     for begin in range(0, count, each):
         end = min(begin + each, count)
         written = b.output(node.outputs[0], layout) if end == count else b.scratch(layout)
         b.draw(
-            GATHERED, written, [dy, coordinates, bounds, *done],
-            numbers={**numbers, "begin": begin, "end": end},
+            GRID_SAMPLE_GRADIENT, written, [dy, coordinates, bounds, *done],
+            uniforms={**numbers, "begin": begin, "end": end},
             constants={**constants, **sides, "FURTHER": int(begin > 0)},
-            fetches=pixels * (end - begin + 4 * SMALL * SMALL),
+            fetches=pixels * (end - begin + 4 * TILE_SIDE * TILE_SIDE),
         )  # fmt: skip
         done = [written]
 
 
-def _rounds() -> int:
+def _tile_iterations() -> int:
     """What loops over a large tile go round at most; each takes one more, to see that it ends."""
-    lines = LARGE // SMALL
-    return 2 + lines + lines * (lines + 1) + lines * lines * (SMALL + 1 + SMALL * (SMALL + 1))
+    lines = LARGE_TILE_SIDE // TILE_SIDE
+    return (
+        2
+        + lines
+        + lines * (lines + 1)
+        + lines * lines * (TILE_SIDE + 1 + TILE_SIDE * (TILE_SIDE + 1))
+    )
 
 
-def _shares_shape(facts: Facts, node: Node) -> list[Shape]:
-    bins = bins_of(node)[integer(node, "axis", 0)]
-    return [(facts.shape(node.inputs[0])[0], bins, integer(node, "size", 0))]
+def _shares_shape(facts: KnownValues, node: Node) -> list[Shape]:
+    bins = roi_bins(node)[int_attr(node, "axis", 0)]
+    return [(facts.shape(node.inputs[0])[0], bins, int_attr(node, "size", 0))]
 
 
-def _shares_problem(_facts: Facts, node: Node) -> str | None:
+def _shares_problem(_facts: KnownValues, node: Node) -> str | None:
     """Of a box's samples a row may have all."""
-    samples = integer(node, "sampling_ratio", 0)
-    return f"sampling_ratio={samples}; at most {PLACES:,}" if samples > PLACES else None
+    samples = int_attr(node, "sampling_ratio", 0)
+    return f"sampling_ratio={samples}; at most {MAX_LOOKUPS:,}" if samples > MAX_LOOKUPS else None
 
 
-def _draw_shares(b: Builder, node: Node) -> None:
+def _lower_shares(b: Builder, node: Node) -> None:
     b.draw(
-        SHARES, b.output(node.outputs[0]), [b.stored(node.inputs[0])],
-        numbers={
-            **box_numbers(node),
-            **{"axis": 1 - integer(node, "axis", 0), "size": integer(node, "size", 0)},
+        ROI_SHARES, b.output(node.outputs[0]), [b.stored_tensor(node.inputs[0])],
+        uniforms={
+            **roi_uniforms(node),
+            **{"axis": 1 - int_attr(node, "axis", 0), "size": int_attr(node, "size", 0)},
         },
         fetches=32,
     )  # fmt: skip
 
 
-_GRID = {"mode": anything, "padding_mode": anything, "align_corners": anything}
-_BOXES = {
-    "coordinate_transformation_mode": anything, "mode": anything, "output_height": anything,
-    "output_width": anything, "sampling_ratio": anything, "spatial_scale": anything,
+_GRID_ATTRIBUTES = {"mode": any_value, "padding_mode": any_value, "align_corners": any_value}
+_ROI_ATTRIBUTES = {
+    "coordinate_transformation_mode": any_value, "mode": any_value, "output_height": any_value,
+    "output_width": any_value, "sampling_ratio": any_value, "spatial_scale": any_value,
 }  # fmt: skip
 OPERATORS = [
     Operator(
         "GridSampleGradient", "The gradient of a GridSample with respect to its maps.",
-        _size, _draw_gathered, {**_GRID, "size": anything}, _looks_problem,
-        role="head", reach=everything, explains="nothing", formula=None, bounds=None, short=None,
-        shape_inputs=(), gradient="it is itself part of a gradient",
+        _map_shapes, _lower_grid_gradient, {**_GRID_ATTRIBUTES, "size": any_value},
+        _tile_reads_problem,
+        role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,
+        caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),
     Operator(
         "GridSampleSlope", "How samples change with one coordinate of a grid.",
-        _slope_shape, _draw_slope, {**_GRID, "axis": anything},
-        role="head", reach=everything, explains="nothing", formula=None, bounds=None, short=None,
-        shape_inputs=(), gradient="it is itself part of a gradient",
+        _slope_shape, _lower_slope, {**_GRID_ATTRIBUTES, "axis": any_value},
+        role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,
+        caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),
     Operator(
         "RoiAlignShares", "How much of each bin of a RoiAlign is each row or column of a map.",
-        _shares_shape, _draw_shares, {**_BOXES, "axis": anything, "size": anything},
+        _shares_shape, _lower_shares, {**_ROI_ATTRIBUTES, "axis": any_value, "size": any_value},
         _shares_problem,
-        role="head", reach=everything, explains="nothing", formula=None, bounds=None, short=None,
-        shape_inputs=(), gradient="it is itself part of a gradient",
+        role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,
+        caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),
 ]  # fmt: skip

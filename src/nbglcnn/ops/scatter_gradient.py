@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nbglcnn.graph import Attribute, Node
-from nbglcnn.ops.operator import axis_of, text
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.gradient_builder import GradientBuilder
+from nbglcnn.ops.operator import axis_of, string_attr
 
 
-class _Places:
+class _ScatterTarget:
     """Reads and writes at a scatter's indices."""
 
-    def __init__(self, rules: Rules, node: Node) -> None:
+    def __init__(self, rules: GradientBuilder, node: Node) -> None:
         self.rules, self.node = rules, node
         self.options: dict[str, Attribute] = {}
         if node.op == "ScatterElements":
@@ -21,7 +21,7 @@ class _Places:
     def read(self, a: str) -> str:
         """What is there, for each update."""
         read = "GatherND" if self.node.op == "ScatterND" else "GatherElements"
-        return self.rules.like(read, (a, self.node.inputs[1]), self.options)
+        return self.rules.add_node_like(read, (a, self.node.inputs[1]), self.options)
 
     def write(self, a: str, updates: str, reduction: str = "none") -> str:
         """The tensor with updates at these places."""
@@ -29,59 +29,61 @@ class _Places:
             (a, self.node.inputs[1], updates),
             {**self.options, "reduction": reduction},
         )
-        return self.rules.like(self.node.op, inputs, options)
+        return self.rules.add_node_like(self.node.op, inputs, options)
 
 
-def scatter(rules: Rules, node: Node, dy: Sequence[str]) -> Sequence[str]:
+def scatter(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence[str]:
     """ScatterElements and ScatterND, as PyTorch's scatter, scatter_add and scatter_reduce."""
     data, _, updates = node.inputs
-    places, reduction = _Places(rules, node), text(node, "reduction", "none")
+    places, reduction = _ScatterTarget(rules, node), string_attr(node, "reduction", "none")
     if reduction == "mul":
-        of_data, of_updates = _of_product(places, dy[0])
+        of_data, of_updates = _product_gradient(places, dy[0])
     elif reduction in ("max", "min"):
-        of_data, of_updates = _of_extreme(places, dy[0])
+        of_data, of_updates = _max_min_gradient(places, dy[0])
     else:
-        of_data = dy[0] if rules.wants(data) else ""
+        of_data = dy[0] if rules.needs_gradient(data) else ""
         if of_data and reduction == "none":
-            zeros = rules.filled(rules.shape(updates), 0)
+            zeros = rules.full(rules.shape(updates), 0)
             of_data = places.write(dy[0], zeros)
-        of_updates = places.read(dy[0]) if rules.wants(updates) else ""
+        of_updates = places.read(dy[0]) if rules.needs_gradient(updates) else ""
     return [of_data, "", of_updates]
 
 
-def _of_extreme(places: _Places, dy: str) -> tuple[str, str]:
+def _max_min_gradient(places: _ScatterTarget, dy: str) -> tuple[str, str]:
     """All that are equal to the largest or smallest have the same share."""
     rules, (data, _, updates), y = places.rules, places.node.inputs, places.node.outputs[0]
-    mine, theirs = (rules.slope(_EQUAL, a, b) for a, b in ((data, y), (updates, places.read(y))))
+    mine, theirs = (
+        rules.apply_glsl(_IS_EQUAL, a, b) for a, b in ((data, y), (updates, places.read(y)))
+    )
     share = rules.divide(dy, places.write(mine, theirs, "add"))
     of_updates = ""
-    if rules.wants(updates):
-        of_updates = rules.slope(_WHERE, places.read(share), theirs)
-    return rules.slope(_WHERE, share, mine), of_updates
+    if rules.needs_gradient(updates):
+        of_updates = rules.apply_glsl(_WHERE_NONZERO, places.read(share), theirs)
+    return rules.apply_glsl(_WHERE_NONZERO, share, mine), of_updates
 
 
-def _of_product(places: _Places, dy: str) -> tuple[str, str]:
+def _product_gradient(places: _ScatterTarget, dy: str) -> tuple[str, str]:
     """The product of all others: by division, and where an element is 0 as if that were 1."""
     rules, (data, _, updates), y = places.rules, places.node.inputs, places.node.outputs[0]
     of_data = of_updates = ""
-    if rules.wants(data):
-        filled = rules.slope(_FILLED, data)
+    if rules.needs_gradient(data):
+        filled = rules.apply_glsl(_ZERO_TO_ONE, data)
         others = rules.divide(places.write(filled, updates, "mul"), filled)
         of_data = rules.multiply(dy, others)
-    if rules.wants(updates):
-        zero, none = rules.slope(_ZERO, updates), rules.filled(rules.shape(data), 0)
-        alone = rules.slope(_ALONE, zero, places.read(places.write(none, zero, "add")))
-        without = places.write(data, rules.slope(_OR_ONE, updates, alone), "mul")
-        divided = rules.divide(places.read(y), rules.slope(_FILLED, updates))
-        others = rules.slope(_CHOSEN, alone, places.read(without), divided)
+    if rules.needs_gradient(updates):
+        zero, none = rules.apply_glsl(_IS_ZERO, updates), rules.full(rules.shape(data), 0)
+        alone = rules.apply_glsl(_IS_ONLY_ZERO, zero, places.read(places.write(none, zero, "add")))
+        without = places.write(data, rules.apply_glsl(_ONE_WHERE, updates, alone), "mul")
+        divided = rules.divide(places.read(y), rules.apply_glsl(_ZERO_TO_ONE, updates))
+        others = rules.apply_glsl(_SELECT_WHERE, alone, places.read(without), divided)
         of_updates = rules.multiply(places.read(dy), others)
     return of_data, of_updates
 
 
-_EQUAL = "return select(equal(a, b), vec4(1.0), vec4(0.0));"
-_WHERE = "return select(equal(b, vec4(0.0)), vec4(0.0), a);"
-_ZERO = "return select(equal(a, vec4(0.0)), vec4(1.0), vec4(0.0));"
-_FILLED = "return select(equal(a, vec4(0.0)), vec4(1.0), a);"
-_OR_ONE = "return select(equal(b, vec4(1.0)), vec4(1.0), a);"
-_ALONE = "return select(equal(b, vec4(1.0)), a, vec4(0.0));"
-_CHOSEN = "return select(equal(a, vec4(1.0)), b, c);"
+_IS_EQUAL = "return select(equal(a, b), vec4(1.0), vec4(0.0));"
+_WHERE_NONZERO = "return select(equal(b, vec4(0.0)), vec4(0.0), a);"
+_IS_ZERO = "return select(equal(a, vec4(0.0)), vec4(1.0), vec4(0.0));"
+_ZERO_TO_ONE = "return select(equal(a, vec4(0.0)), vec4(1.0), a);"
+_ONE_WHERE = "return select(equal(b, vec4(1.0)), vec4(1.0), a);"
+_IS_ONLY_ZERO = "return select(equal(b, vec4(1.0)), a, vec4(0.0));"
+_SELECT_WHERE = "return select(equal(a, vec4(1.0)), b, c);"

@@ -7,36 +7,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbglcnn.codegen.builder import Builder, Tensor
-from nbglcnn.codegen.glsl import ROUNDS, Kernel, shader
-from nbglcnn.codegen.slots import Number
+from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, shader_source
+from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.ops.operator import Shape
 from nbglcnn.plan.layout import NCHW, Layout
 from nbglcnn.plan.schema import Move
 
 
-def by_element(name: str, slots: str = "") -> Kernel:
+def per_element_shader(name: str, uniform_slots: str = "") -> FragmentShader:
     """A kernel whose file defines `float source(ivec4 at)`, one element at (n, c, y, x)."""
-    parts = (shader(f"{part}.glsl") for part in (name, "elements", "pixels"))
-    return Kernel(name, "".join(parts), pixel=False, slots=slots)
+    parts = (
+        shader_source(f"{part}.glsl") for part in (name, "pixel_from_elements", "pixel_loop_main")
+    )
+    return FragmentShader(
+        name, "".join(parts), has_pixel_function=False, uniform_slots=uniform_slots
+    )
 
 
-STRIDED = by_element("strided", "int offset, axes, stride, length; ivec4 pairs[7]")
-STEPS = "ivec4 first, steps[4]"
-AFFINE = by_element("affine", STEPS)
-AFFINE_TEXEL = Kernel("affine_texel", shader("affine_texel.glsl"), slots=STEPS)
-PLACES = ROUNDS // 16  # that each element looks at: a fragment of a kernel by_element has up to 16
-MOST_AXES = 14  # that do not merge with a neighbour: strided.glsl has 7 pairs
+STRIDED = per_element_shader("strided_gather", "int offset, axes, stride, length; ivec4 pairs[7]")
+AFFINE_SLOTS = "ivec4 first, steps[4]"
+AFFINE = per_element_shader("affine_gather", AFFINE_SLOTS)
+AFFINE_TEXEL = FragmentShader(
+    "affine_gather_texel", shader_source("affine_gather_texel.glsl"), uniform_slots=AFFINE_SLOTS
+)
+MAX_LOOKUPS = (
+    MAX_LOOP_ITERATIONS // 16
+)  # that each element looks at: a fragment of a kernel by_element has up to 16
+MAX_AXES = 14  # that do not merge with a neighbour: strided_gather.glsl has 7 pairs
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StridedView:
     """Element o0, o1, … is the source's row-major element number offset + Σ o_d · stride_d."""
 
     sizes: Shape
     strides: Shape
     offset: int = 0
 
-    def simple(self) -> View:
+    def simplified(self) -> StridedView:
         """The same elements in the same order over as few axes as possible."""
         axes: list[tuple[int, int]] = []
         for count, stride in zip(self.sizes, self.strides, strict=True):
@@ -47,51 +55,53 @@ class View:
             else:
                 axes.append((count, stride))
         axes = axes or [(1, 0)]
-        return View(tuple(a[0] for a in axes), tuple(a[1] for a in axes), self.offset)
+        return StridedView(tuple(a[0] for a in axes), tuple(a[1] for a in axes), self.offset)
 
-    def transposed(self, permutation: Sequence[int]) -> View:
+    def transposed(self, permutation: Sequence[int]) -> StridedView:
         """The axes in another order."""
         sizes, strides = self.sizes, self.strides
         order = tuple(permutation)
-        return View(tuple(sizes[k] for k in order), tuple(strides[k] for k in order), self.offset)
+        return StridedView(
+            tuple(sizes[k] for k in order), tuple(strides[k] for k in order), self.offset
+        )
 
-    def sliced(self, axis: int, start: int, count: int, step: int = 1) -> View:
+    def sliced(self, axis: int, start: int, count: int, step: int = 1) -> StridedView:
         """Every `step`th (may be negative) of `count` places along an axis, from `start` on."""
         sizes, strides = list(self.sizes), list(self.strides)
         offset = self.offset + start * strides[axis]
         sizes[axis], strides[axis] = count, strides[axis] * step
-        return View(tuple(sizes), tuple(strides), offset)
+        return StridedView(tuple(sizes), tuple(strides), offset)
 
-    def split(self, axis: int, sizes: Sequence[int]) -> View:
+    def split(self, axis: int, sizes: Sequence[int]) -> StridedView:
         """One axis seen as several, whose sizes multiply to its own."""
         assert math.prod(sizes) == self.sizes[axis]
         inner = [self.strides[axis] * math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
-        return View(
+        return StridedView(
             (*self.sizes[:axis], *sizes, *self.sizes[axis + 1 :]),
             (*self.strides[:axis], *inner, *self.strides[axis + 1 :]),
             self.offset,
         )
 
-    def expanded(self, shape: Sequence[int]) -> View:
+    def expanded(self, shape: Sequence[int]) -> StridedView:
         """Broadcast to a shape: axes of length 1, and axes it lacks in front, are repeated."""
         missing = len(shape) - len(self.sizes)
         sizes, strides = (1,) * missing + self.sizes, (0,) * missing + self.strides
         assert all(a in (1, b) for a, b in zip(sizes, shape, strict=True)), (self, shape)
         kept = (0 if a == 1 else s for a, s in zip(sizes, strides, strict=True))
-        return View(tuple(shape), tuple(kept), self.offset)
+        return StridedView(tuple(shape), tuple(kept), self.offset)
 
 
-def moved(view: View) -> Move:
+def view_index_map(view: StridedView) -> Move:
     """A view for the layer table."""
     return Move(view.sizes, view.strides, view.offset)
 
 
-def whole(shape: Sequence[int]) -> View:
+def contiguous_view(shape: Sequence[int]) -> StridedView:
     """All elements of a tensor of this shape in their own order."""
-    return View(tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))))
+    return StridedView(tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))))
 
 
-def gather(
+def gather_strided(
     b: Builder,
     tensor: Tensor,
     to: NCHW | Layout,
@@ -106,13 +116,13 @@ def gather(
     """
     layout = to if isinstance(to, Layout) else b.layout(to)
     output = b.scratch(layout, tensor)
-    view = View(tuple(sizes), tuple(strides), offset).simple()
+    view = StridedView(tuple(sizes), tuple(strides), offset).simplified()
     assert math.prod(view.sizes) == math.prod(layout.nchw), (view, layout)
-    assert len(view.sizes) <= MOST_AXES, view
-    steps = affine(tensor.layout.nchw, layout.nchw, view) if b.target.fast_kernels else None
+    assert len(view.sizes) <= MAX_AXES, view
+    steps = affine_steps(tensor.layout.nchw, layout.nchw, view) if b.target.fast_kernels else None
     if steps is None:
-        numbers = strided_numbers(view)
-        b.draw(STRIDED, output, [tensor], numbers=numbers, constants={"INDEXED": 0}, fetches=16)
+        numbers = strided_uniforms(view)
+        b.draw(STRIDED, output, [tensor], uniforms=numbers, constants={"INDEXED": 0}, fetches=16)
         return output
     # With a single channel every step along c is as good as any: only the first lane is kept.
     channels = layout.nchw[1] == 1 or steps[2] == (0, 1, 0, 0)
@@ -120,11 +130,13 @@ def gather(
     kernel, fetches = (AFFINE_TEXEL, 4) if texel else (AFFINE, 16)
     first, *others = steps
     numbers = {"first": first, "steps": others}
-    b.draw(kernel, output, [tensor], numbers=numbers, fetches=fetches)
+    b.draw(kernel, output, [tensor], uniforms=numbers, fetches=fetches)
     return output
 
 
-def strided_numbers(view: View, stride: int = 0, length: int = 0) -> dict[str, Number]:
+def strided_uniforms(
+    view: StridedView, stride: int = 0, length: int = 0
+) -> dict[str, UniformValue]:
     """The numbers of STRIDED; `stride` and `length` are those of an INDEXED axis."""
     axes = [*zip(view.sizes, view.strides, strict=True)]
     axes += [(0, 0)] * (len(axes) % 2)
@@ -133,7 +145,7 @@ def strided_numbers(view: View, stride: int = 0, length: int = 0) -> dict[str, N
     return {**numbers, "pairs": pairs}
 
 
-def affine(source: NCHW, nchw: NCHW, view: View) -> list[tuple[int, ...]] | None:
+def affine_steps(source: NCHW, nchw: NCHW, view: StridedView) -> list[tuple[int, ...]] | None:
     """The source coordinates of the first element, then what a step along n, c, h and w adds.
 
     None where no such steps exist, because an axis of either nchw is walked in several strides.
@@ -162,7 +174,7 @@ def affine(source: NCHW, nchw: NCHW, view: View) -> list[tuple[int, ...]] | None
     return steps if fits else None
 
 
-def _nchw_strides(nchw: NCHW, view: View) -> list[int] | None:
+def _nchw_strides(nchw: NCHW, view: StridedView) -> list[int] | None:
     """The one stride at which each axis of the nchw walks the view; None if one needs several."""
     axes = list(zip(view.sizes, view.strides, strict=True))
     found = []

@@ -6,39 +6,41 @@ import math
 from collections.abc import Sequence
 
 from nbglcnn.codegen.builder import Builder
-from nbglcnn.codegen.glsl import rounds, too_long
+from nbglcnn.codegen.glsl import loop_iterations, loop_problem
 from nbglcnn.graph import Graph, Node
 from nbglcnn.ops import pool_gradient as gradients
 from nbglcnn.ops.operator import (
-    Facts,
+    KnownValues,
     Operator,
     Shape,
-    anything,
-    constant_integers,
+    any_value,
+    constant_ints,
     has_input,
-    integer,
-    integers,
-    text,
+    int_attr,
+    int_list_attr,
+    string_attr,
 )
-from nbglcnn.ops.reach import Linked, everything, same
-from nbglcnn.ops.strided import PLACES, by_element
-from nbglcnn.ops.window import three, window_problem
-from nbglcnn.plan.layout import EXACT
+from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position
+from nbglcnn.ops.strided import MAX_LOOKUPS, per_element_shader
+from nbglcnn.ops.window import pad_to_3d, window_problem
+from nbglcnn.plan.layout import MAX_EXACT_INTEGER
 
-UNPOOL = by_element("unpool", "ivec3 size, kernel, stride, padding; int height, count, rows")
-MOST_READS = 2**26  # where every output element looks through all indices; a second or so
+UNPOOL = per_element_shader(
+    "unpool", "ivec3 size, kernel, stride, padding; int height, count, rows"
+)
+MAX_READS = 2**26  # where every output element looks through all indices; a second or so
 
 
-def _attributes(facts: Facts, node: Node) -> tuple[Shape, Shape, Shape]:
+def _attributes(facts: KnownValues, node: Node) -> tuple[Shape, Shape, Shape]:
     rank = len(facts.shape(node.inputs[0])) - 2
     return (
-        integers(node, "kernel_shape", ()),
-        integers(node, "strides", (1,) * rank),
-        integers(node, "pads", (0,) * 2 * rank),
+        int_list_attr(node, "kernel_shape", ()),
+        int_list_attr(node, "strides", (1,) * rank),
+        int_list_attr(node, "pads", (0,) * 2 * rank),
     )
 
 
-def _counted(facts: Facts, node: Node) -> Shape:
+def _index_shape(facts: KnownValues, node: Node) -> Shape:
     """The shape in which the indices count: that of the pool's input."""
     n, c, *spatial = facts.shape(node.inputs[0])
     kernel, strides, pads = _attributes(facts, node)
@@ -55,79 +57,85 @@ def _counted(facts: Facts, node: Node) -> Shape:
     )
 
 
-def _shapes(facts: Facts, node: Node) -> Sequence[Shape]:
-    return [constant_integers(facts, node, 2) or _counted(facts, node)]
+def _shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    return [constant_ints(facts, node, 2) or _index_shape(facts, node)]
 
 
-def _problem(facts: Facts, node: Node) -> str | None:
+def _problem(facts: KnownValues, node: Node) -> str | None:
     shape, indices = facts.shape(node.inputs[0]), facts.shape(node.inputs[1])
-    if problem := window_problem(facts, node, integers(node, "kernel_shape", ())):
+    if problem := window_problem(facts, node, int_list_attr(node, "kernel_shape", ())):
         return problem
     if indices != shape:
         return f"indices of shape {indices} for an input of shape {shape}"
     if has_input(node, 2) and facts.constant(node.inputs[2]) is None:
         return "its output_shape is computed while the network runs; it must be constant"
-    counted, (output,) = _counted(facts, node), _shapes(facts, node)
+    counted, (output,) = _index_shape(facts, node), _shapes(facts, node)
     if len(output) != len(counted) or output[:2] != counted[:2]:
         return f"output_shape={output} for an input of shape {shape}"
     if min(counted) < 1 or any(o < c for o, c in zip(output, counted, strict=True)):
         return f"output_shape={output}, which is smaller than {counted}, where the indices count"
-    if math.prod(counted) > EXACT:
-        return f"indices into {math.prod(counted)} elements; at most {EXACT} are supported"
+    if math.prod(counted) > MAX_EXACT_INTEGER:
+        return (
+            f"indices into {math.prod(counted)} elements; at most {MAX_EXACT_INTEGER} are supported"
+        )
     count = math.prod(shape)
-    many = count > PLACES or count * math.prod(output) > MOST_READS
-    if isinstance(facts, Graph) and many and not _pooled(facts, node):
+    many = count > MAX_LOOKUPS or count * math.prod(output) > MAX_READS
+    if isinstance(facts, Graph) and many and not _has_pool_indices(facts, node):
         return (
             f"indices that no MaxPool with the same window gives: each of {math.prod(output)} "
             f"elements would look through all {count} of them"
         )
-    if isinstance(facts, Graph) and _pooled(facts, node):
+    if isinstance(facts, Graph) and _has_pool_indices(facts, node):
         kernel, strides, _ = _attributes(facts, node)
         reach = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
-        if problem := too_long(16 * rounds(*reach)):
+        if problem := loop_problem(16 * loop_iterations(*reach)):
             return f"windows of {kernel} with strides {strides}: {problem}"
     return None
 
 
-def _pooled(graph: Graph, node: Node) -> bool:
+def _has_pool_indices(graph: Graph, node: Node) -> bool:
     """Whether the indices are those of a MaxPool with the same window."""
     for pool in graph.nodes:
         if pool.op == "MaxPool" and pool.outputs[1:] == (node.inputs[1],):
             return (
-                graph.shape(pool.inputs[0]) == _counted(graph, node)
+                graph.shape(pool.inputs[0]) == _index_shape(graph, node)
                 and _attributes(graph, pool) == _attributes(graph, node)
-                and set(integers(pool, "dilations", (1,))) == {1}
-                and text(pool, "auto_pad", "NOTSET") == "NOTSET"
-                and not integer(pool, "storage_order", 0)
+                and set(int_list_attr(pool, "dilations", (1,))) == {1}
+                and string_attr(pool, "auto_pad", "NOTSET") == "NOTSET"
+                and not int_attr(pool, "storage_order", 0)
             )
     return False
 
 
-def _reach(facts: Facts, node: Node, position: int) -> Sequence[Linked | None]:
+def _unpool_fields(facts: KnownValues, node: Node, position: int) -> Sequence[OperatorField | None]:
     """Anywhere in the same map where the indices are a MaxPool's, else anywhere."""
-    found = everything(facts, node, position)
-    if not (isinstance(facts, Graph) and _pooled(facts, node)):
+    found = full_fields(facts, node, position)
+    if not (isinstance(facts, Graph) and _has_pool_indices(facts, node)):
         return found
     shape = facts.shape(node.outputs[position])
     sources = [facts.shape(name) for name in node.inputs[:2]]
-    own = [Linked(shape, one, (same(0), same(1), *[None] * (len(one) - 2))) for one in sources]
+    own = [
+        OperatorField(shape, one, (same_position(0), same_position(1), *[None] * (len(one) - 2)))
+        for one in sources
+    ]
     return [*own, *found[2:]]
 
 
-def _draw(b: Builder, node: Node) -> None:
+def _lower(b: Builder, node: Node) -> None:
     x, indices = b.tensor(node.inputs[0]), b.tensor(node.inputs[1])
     kernel, strides, pads = _attributes(b, node)
-    counted, spatial = _counted(b, node)[2:], b.shape(node.inputs[0])[2:]
+    counted, spatial = _index_shape(b, node)[2:], b.shape(node.inputs[0])[2:]
     output = b.output(node.outputs[0])
-    height = three(b.shape(node.outputs[0])[2:], 1)[1]
-    windows = _pooled(b.graph, node)
+    height = pad_to_3d(b.shape(node.outputs[0])[2:], 1)[1]
+    windows = _has_pool_indices(b.graph, node)
     count = math.prod(b.shape(node.inputs[0]))
     b.draw(
         UNPOOL, output, [x, indices],
-        numbers={
-            "size": three(counted, 1), "height": three(spatial, 1)[1], "kernel": three(kernel, 1),
-            "count": count, "stride": three(strides, 1), "rows": height,
-            "padding": three(pads[: len(spatial)], 0),
+        uniforms={
+            "size": pad_to_3d(counted, 1), "height": pad_to_3d(spatial, 1)[1],
+            "kernel": pad_to_3d(kernel, 1),
+            "count": count, "stride": pad_to_3d(strides, 1), "rows": height,
+            "padding": pad_to_3d(pads[: len(spatial)], 0),
         },
         constants={"WINDOWS": int(windows)},
         fetches=16 * (math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True))
@@ -137,8 +145,8 @@ def _draw(b: Builder, node: Node) -> None:
 
 OPERATORS = [
     Operator("MaxUnpool", "Puts the largest elements of a MaxPool's windows back, zeros around.",
-             _shapes, _draw, {"kernel_shape": anything, "pads": anything, "strides": anything},
-             _problem, role="resamples", reach=_reach,
-             explains="nothing", formula=None, bounds=None, short=None, shape_inputs=(2,),
-             gradient=gradients.unpooled(_counted)),
+             _shapes, _lower, {"kernel_shape": any_value, "pads": any_value, "strides": any_value},
+             _problem, role="resamples", receptive_field=_unpool_fields,
+             explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(2,),
+             gradient=gradients.max_unpool_rule(_index_shape)),
 ]  # fmt: skip

@@ -5,31 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.codegen.slots import Number
+from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.graph import Node
-from nbglcnn.ops.operator import Facts, Shape, integer, integers, text
+from nbglcnn.ops.operator import KnownValues, Shape, int_attr, int_list_attr, string_attr
 
-# Of kernels with a window: over rows and columns, and what depth.glsl wants.
-SLOTS = "ivec2 kernel, stride, dilation, padding; ivec4 deep; int slices, height, rows"
+# Of kernels with a window: over rows and columns, and what volume_rows.glsl wants.
+WINDOW_SLOTS = "ivec2 kernel, stride, dilation, padding; ivec4 deep; int slices, height, rows"
 
 
-def three(values: Shape, filling: int) -> Shape:
+def pad_to_3d(values: Shape, fill: int) -> Shape:
     """Of depth, rows and columns; what a window over fewer axes lacks in front is the filling."""
-    return (*[filling] * (3 - len(values)), *values)
+    return (*[fill] * (3 - len(values)), *values)
 
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindow:
-    """One entry per spatial axis; `begins` and `ends` are padding, `output` counts positions."""
+    """One entry per spatial axis.
+
+    `pads_begin` and `pads_end` are padding, `output_shape` counts positions.
+    """
 
     kernel: Shape
     strides: Shape
     dilations: Shape
-    begins: Shape
-    ends: Shape
-    output: Shape
+    pads_begin: Shape
+    pads_end: Shape
+    output_shape: Shape
 
-    def plane(self) -> SlidingWindow:
+    def as_2d(self) -> SlidingWindow:
         """The same window over (height, width): 1-D ones get a height of 1, depth is left out."""
 
         def two(values: Shape, filling: int) -> Shape:
@@ -39,61 +42,61 @@ class SlidingWindow:
             two(self.kernel, 1),
             two(self.strides, 1),
             two(self.dilations, 1),
-            two(self.begins, 0),
-            two(self.ends, 0),
-            two(self.output, 1),
+            two(self.pads_begin, 0),
+            two(self.pads_end, 0),
+            two(self.output_shape, 1),
         )
 
     @property
-    def deep(self) -> bool:
+    def is_3d(self) -> bool:
         """Whether it slides over volumes (depth, height, width)."""
         return len(self.kernel) == 3
 
-    def numbers(self, spatial: Shape) -> dict[str, Number]:
+    def uniforms(self, spatial: Shape) -> dict[str, UniformValue]:
         """The numbers of SLOTS for an input of this size."""
-        plane = self.plane()
+        plane = self.as_2d()
         deep, slices, height, rows = (0, 0, 0, 0), 0, 0, 0
-        if self.deep:
-            deep = (self.kernel[0], self.strides[0], self.dilations[0], self.begins[0])
-            slices, height, rows = spatial[0], spatial[1], self.output[1]
+        if self.is_3d:
+            deep = (self.kernel[0], self.strides[0], self.dilations[0], self.pads_begin[0])
+            slices, height, rows = spatial[0], spatial[1], self.output_shape[1]
         return {
             **{"kernel": plane.kernel, "stride": plane.strides},
-            **{"dilation": plane.dilations, "padding": plane.begins},
+            **{"dilation": plane.dilations, "padding": plane.pads_begin},
             **{"deep": deep, "slices": slices, "height": height, "rows": rows},
         }
 
 
-def _spans(kernel: Shape, dilations: Shape) -> Shape:
+def _dilated_sizes(kernel: Shape, dilations: Shape) -> Shape:
     return tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
 
 
-def _halves(totals: Sequence[int], mode: str) -> tuple[Shape, Shape]:
+def _split_padding(totals: Sequence[int], mode: str) -> tuple[Shape, Shape]:
     """Padding cut in two; with SAME_UPPER an odd one has the rest at the end, else at the start."""
     less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
     return (less, more) if mode == "SAME_UPPER" else (more, less)
 
 
-def sliding(facts: Facts, node: Node, kernel: Shape) -> SlidingWindow:
+def sliding_window(facts: KnownValues, node: Node, kernel: Shape) -> SlidingWindow:
     """The window of a convolution or pool; auto_pad, ceil_mode as in ONNX and PyTorch."""
     spatial = facts.shape(node.inputs[0])[2:]
     rank = len(spatial)
-    strides = integers(node, "strides", (1,) * rank)
-    dilations = integers(node, "dilations", (1,) * rank)
-    pads = integers(node, "pads", (0,) * 2 * rank)
+    strides = int_list_attr(node, "strides", (1,) * rank)
+    dilations = int_list_attr(node, "dilations", (1,) * rank)
+    pads = int_list_attr(node, "pads", (0,) * 2 * rank)
     begins, ends = pads[:rank], pads[rank:]
-    spans = _spans(kernel, dilations)
-    mode = text(node, "auto_pad", "NOTSET")
+    spans = _dilated_sizes(kernel, dilations)
+    mode = string_attr(node, "auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         output = tuple(-(-n // s) for n, s in zip(spatial, strides, strict=True))
         totals = [
             max(0, (o - 1) * s + k - n)
             for o, s, k, n in zip(output, strides, spans, spatial, strict=True)
         ]
-        begins, ends = _halves(totals, mode)
+        begins, ends = _split_padding(totals, mode)
         return SlidingWindow(kernel, strides, dilations, begins, ends, output)
     if mode == "VALID":
         begins = ends = (0,) * rank
-    ceil = integer(node, "ceil_mode", 0)
+    ceil = int_attr(node, "ceil_mode", 0)
     counts = []
     for n, k, s, b, e in zip(spatial, spans, strides, begins, ends, strict=True):
         room = n + b + e - k
@@ -106,56 +109,56 @@ def sliding(facts: Facts, node: Node, kernel: Shape) -> SlidingWindow:
     return SlidingWindow(kernel, strides, dilations, begins, ends, tuple(counts))
 
 
-def transposed(facts: Facts, node: Node, kernel: Shape) -> SlidingWindow:
-    """The window of a transposed convolution; `output` is the size of its result."""
+def transposed_window(facts: KnownValues, node: Node, kernel: Shape) -> SlidingWindow:
+    """The window of a transposed convolution; `output_shape` is the size of its result."""
     spatial = facts.shape(node.inputs[0])[2:]
     rank = len(spatial)
-    strides = integers(node, "strides", (1,) * rank)
-    dilations = integers(node, "dilations", (1,) * rank)
-    extra = integers(node, "output_padding", (0,) * rank)
-    pads = integers(node, "pads", (0,) * 2 * rank)
-    spans = _spans(kernel, dilations)
+    strides = int_list_attr(node, "strides", (1,) * rank)
+    dilations = int_list_attr(node, "dilations", (1,) * rank)
+    extra = int_list_attr(node, "output_padding", (0,) * rank)
+    pads = int_list_attr(node, "pads", (0,) * 2 * rank)
+    spans = _dilated_sizes(kernel, dilations)
     full = [s * (n - 1) + x + k for s, n, x, k in zip(strides, spatial, extra, spans, strict=True)]
-    mode = text(node, "auto_pad", "NOTSET")
-    output = integers(node, "output_shape", ())[-rank:]
+    mode = string_attr(node, "auto_pad", "NOTSET")
+    output = int_list_attr(node, "output_shape", ())[-rank:]
     if not output and mode in ("SAME_UPPER", "SAME_LOWER"):
         output = tuple(n * s for n, s in zip(spatial, strides, strict=True))
     if output:
         totals = [f - o for f, o in zip(full, output, strict=True)]
-        begins, ends = _halves(totals, mode)
+        begins, ends = _split_padding(totals, mode)
         return SlidingWindow(kernel, strides, dilations, begins, ends, output)
     begins, ends = (pads[:rank], pads[rank:]) if mode != "VALID" else ((0,) * rank, (0,) * rank)
     sizes = tuple(f - b - e for f, b, e in zip(full, begins, ends, strict=True))
     return SlidingWindow(kernel, strides, dilations, begins, ends, sizes)
 
 
-def window_problem(facts: Facts, node: Node, kernel: Shape) -> str | None:
+def window_problem(facts: KnownValues, node: Node, kernel: Shape) -> str | None:
     """Why a window makes no sense, or None."""
     rank = len(facts.shape(node.inputs[0])) - 2
     if rank not in (1, 2, 3):
         return f"{rank}-D windows; 1-D, 2-D and 3-D are supported"
     for name, least in (("strides", 1), ("dilations", 1), ("kernel_shape", 1)):
-        values = integers(node, name, (1,) * rank)
+        values = int_list_attr(node, name, (1,) * rank)
         if len(values) != rank or min(values) < least:
             return f"{name}={values}; expected {rank} numbers of at least {least}"
     if len(kernel) != rank:
         return f"a kernel of {len(kernel)} axes over {rank} spatial axes"
-    if len(integers(node, "pads", (0,) * 2 * rank)) != 2 * rank:
-        return f"pads={integers(node, 'pads', ())}; expected {2 * rank} numbers"
+    if len(int_list_attr(node, "pads", (0,) * 2 * rank)) != 2 * rank:
+        return f"pads={int_list_attr(node, 'pads', ())}; expected {2 * rank} numbers"
     return None
 
 
-def left_out(facts: Facts, node: Node, kernel: Shape) -> str | None:
+def auto_pad_problem(facts: KnownValues, node: Node, kernel: Shape) -> str | None:
     """Why a kernel that is smaller than its stride cannot be padded automatically, or None.
 
     Its windows leave pixels out. TensorFlow begins at the first one, ONNX Runtime cuts some off
     before it, by rules that ONNX doesn't have: of one pixel none, of two none of a convolution's.
     """
-    mode = text(node, "auto_pad", "NOTSET")
+    mode = string_attr(node, "auto_pad", "NOTSET")
     if not mode.startswith("SAME"):
         return None
     spatial, rank = facts.shape(node.inputs[0])[2:], len(facts.shape(node.inputs[0])) - 2
-    strides, dilations = (integers(node, n, (1,) * rank) for n in ("strides", "dilations"))
+    strides, dilations = (int_list_attr(node, n, (1,) * rank) for n in ("strides", "dilations"))
     for n, s, d, k in zip(spatial, strides, dilations, kernel, strict=True):
         out = n - (-(-n // s) - 1) * s - d * (k - 1) - 1
         if out > (2 if node.op == "Conv" else 1):

@@ -12,19 +12,19 @@ from nbglcnn.pictures.colors import BACKGROUND, MAGENTA, Theme
 from nbglcnn.plan.layers import Bounds
 
 INK = {"light": (33, 33, 33), "dark": (232, 232, 232)}
-SECOND = {"light": (97, 97, 97), "dark": (176, 177, 178)}
+SECONDARY_INK = {"light": (97, 97, 97), "dark": (176, 177, 178)}
 # As the page's theme.css has them.
 POSITIVE = {"light": (0x2A, 0x6C, 0xB0), "dark": (0x4F, 0xA3, 0xEC)}
 NEGATIVE = {"light": (0xC0, 0x56, 0x0C), "dark": (0xF2, 0x95, 0x3A)}
 AXIS = {"light": (0x86, 0x8B, 0x90), "dark": (0x7D, 0x82, 0x8A)}
-BAR, LINE = 12, 14  # pixels of a vector's bar, and of a line of words
+BAR_HEIGHT, LINE_HEIGHT = 12, 14  # pixels of a vector's bar, and of a line of words
 
-SHARES: Bounds = (0.0, 1.0)  # the limits of what a softmax or a sigmoid makes
+UNIT_LIMITS: Bounds = (0.0, 1.0)  # the limits of what a softmax or a sigmoid makes
 
 Floats = npt.NDArray[np.float32]
 
 
-def number(value: float, width: int, theme: Theme = "light") -> Image.Image:
+def draw_number(value: float, width: int, theme: Theme = "light") -> Image.Image:
     """A scalar is shown as its number."""
     height = width // 3
     sheet = Image.new("RGB", (width, height), BACKGROUND[theme])
@@ -37,12 +37,12 @@ def number(value: float, width: int, theme: Theme = "light") -> Image.Image:
     return sheet
 
 
-def bars(
+def draw_bars(
     vector: Floats,
     width: int,
     theme: Theme = "light",
     *,
-    chosen: Sequence[int] | None = None,
+    indices: Sequence[int] | None = None,
     height: int | None = None,
     limits: Bounds = (None, None),
 ) -> Image.Image:
@@ -51,38 +51,40 @@ def bars(
     All, or those that are chosen; where `height` is too small for them, what is largest. Shares,
     whose `limits` are 0 and 1, stand on one side and are 1 where the picture ends.
     """
-    numbers = np.arange(len(vector)) if chosen is None else np.asarray(chosen)
-    part = height is not None and len(numbers) * BAR > height
+    numbers = np.arange(len(vector)) if indices is None else np.asarray(indices)
+    part = height is not None and len(numbers) * BAR_HEIGHT > height
     if part and height is not None:
-        most = max(1, (height - LINE) // BAR)
+        most = max(1, (height - LINE_HEIGHT) // BAR_HEIGHT)
         order = np.argsort(-np.abs(np.nan_to_num(vector[numbers])), kind="stable")[:most]
         shown = np.sort(numbers[order])
     else:
         shown = numbers
     ground = BACKGROUND[theme]
-    sheet = Image.new("RGB", (width, BAR * len(shown) + (LINE if part else 0)), ground)
+    sheet = Image.new(
+        "RGB", (width, BAR_HEIGHT * len(shown) + (LINE_HEIGHT if part else 0)), ground
+    )
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(10)
     left = pen.textlength(str(shown.max(initial=0)), font) + 6
     finite = np.abs(vector[np.isfinite(vector)])
-    shares = limits == SHARES
+    shares = limits == UNIT_LIMITS
     limit = 1.0 if shares else float(finite.max(initial=0))
     room = width - left if shares else (width - left) / 2
     zero = left if shares else left + room
     for k, element in enumerate(shown):
-        top, value = k * BAR, float(vector[element])
+        top, value = k * BAR_HEIGHT, float(vector[element])
         label = str(element)
         at = (left - 5 - pen.textlength(label, font), top)
-        pen.text(at, label, fill=SECOND[theme], font=font)
+        pen.text(at, label, fill=SECONDARY_INK[theme], font=font)
         if not np.isfinite(value):
-            pen.rectangle((left, top + 1, width - 1, top + BAR - 3), fill=MAGENTA)
+            pen.rectangle((left, top + 1, width - 1, top + BAR_HEIGHT - 3), fill=MAGENTA)
             continue
         end = zero + (room - 1) * max(-1.0, min(1.0, value / (limit or 1.0)))
         ink = POSITIVE[theme] if value >= 0 else NEGATIVE[theme]
         if value:
-            pen.rectangle((min(zero, end), top + 1, max(zero, end), top + BAR - 3), fill=ink)
-    pen.line((zero, 0, zero, BAR * len(shown) - 1), fill=AXIS[theme])
+            pen.rectangle((min(zero, end), top + 1, max(zero, end), top + BAR_HEIGHT - 3), fill=ink)
+    pen.line((zero, 0, zero, BAR_HEIGHT * len(shown) - 1), fill=AXIS[theme])
     if part:
         text = f"{len(shown)} of {len(numbers):,}"
-        place = ((width - pen.textlength(text, font)) / 2, BAR * len(shown) + 1)
-        pen.text(place, text, fill=SECOND[theme], font=font)
+        place = ((width - pen.textlength(text, font)) / 2, BAR_HEIGHT * len(shown) + 1)
+        pen.text(place, text, fill=SECONDARY_INK[theme], font=font)
     return sheet

@@ -29,8 +29,8 @@ CLASS_COLORS = (
     "#8c8c8c #1f77b4 #e8720c #2ca02c #d62728 #8c6bb1 #7f5539 #17becf #bcbd22 #3f3fbf "
     "#00806a #ffb84d #8fce5a #5aa9e6 #b5562b #5c6f7b #d8c99b #c06a6a #4d8f3a #2f4b7c"
 )
-TEXELS = 512
-ZERO = 256  # the signed map's texel of zero, which is 255 from both ends
+MAP_TEXELS = 512
+ZERO_TEXEL = 256  # the signed map's texel of zero, which is 255 from both ends
 MAGENTA = (255, 0, 255)  # of what is no number
 BACKGROUND = {"light": "#ffffff", "dark": "#1c1d1f"}  # of the page, where it has no host
 
@@ -98,32 +98,34 @@ MAGMA = (
 SEQUENTIAL = {"viridis": VIRIDIS, "cividis": CIVIDIS, "magma": MAGMA}
 
 
-def rgb(words: str) -> npt.NDArray[np.float64]:
+def parse_colors(words: str) -> npt.NDArray[np.float64]:
     """Colours like "#1f77b4 #2ca02c", 0 to 255."""
     return np.array([list(bytes.fromhex(word.lstrip("#"))) for word in words.split()], float)
 
 
 @cache
-def texels(colormap: Colormap, theme: Theme) -> Pixels:
+def colormap_texels(colormap: Colormap, theme: Theme) -> Pixels:
     """A colour map's row of colours, TEXELS×3; the signed one's depends on the theme."""
-    k = np.arange(TEXELS)
+    k = np.arange(MAP_TEXELS)
     if colormap == "signed":
-        at = np.maximum(-1, (k - ZERO) / (ZERO - 1)) / 2 + 0.5
-        return _bytes(ramp(rgb(SIGNED[theme]), at))
+        at = np.maximum(-1, (k - ZERO_TEXEL) / (ZERO_TEXEL - 1)) / 2 + 0.5
+        return _to_bytes(interpolate_linear(parse_colors(SIGNED[theme]), at))
     if colormap == "grey":
-        return _bytes(np.repeat(k[:, None] / (TEXELS - 1) * 255, 3, axis=1))
+        return _to_bytes(np.repeat(k[:, None] / (MAP_TEXELS - 1) * 255, 3, axis=1))
     table = np.frombuffer(bytes.fromhex(SEQUENTIAL[colormap]), np.uint8).reshape(-1, 3)
-    return table[np.minimum(len(table) - 1, k * len(table) // (TEXELS - 1))]
+    return table[np.minimum(len(table) - 1, k * len(table) // (MAP_TEXELS - 1))]
 
 
 @cache
 def class_colors() -> Pixels:
     """A colour for each class by its number: as listed, then lighter, then darker."""
-    base = rgb(CLASS_COLORS)
-    return _bytes(np.concatenate([base, base * 0.55 + 115, base * 0.55]))
+    base = parse_colors(CLASS_COLORS)
+    return _to_bytes(np.concatenate([base, base * 0.55 + 115, base * 0.55]))
 
 
-def ramp(stops: npt.NDArray[np.float64], at: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def interpolate_linear(
+    stops: npt.NDArray[np.float64], at: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """Stops at equal distances from 0 to 1, interpolated in linear light (sRGB, IEC 61966-2-1)."""
     s = stops / 255
     linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
@@ -133,5 +135,5 @@ def ramp(stops: npt.NDArray[np.float64], at: npt.NDArray[np.float64]) -> npt.NDA
     return back * 255
 
 
-def _bytes(colours: npt.NDArray[np.float64]) -> Pixels:
+def _to_bytes(colours: npt.NDArray[np.float64]) -> Pixels:
     return np.floor(colours + 0.5).astype(np.uint8)  # as JavaScript rounds

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from nbglcnn.plan.constraints import joined, quoted
-from nbglcnn.plan.sections import written_in
+from nbglcnn.plan.sections import sections_by_texture
 
 if TYPE_CHECKING:
     from nbglcnn.plan.schema import Header, Move
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 
 def broken_dependency(header: Header) -> str | None:
     """The message of the first check that fails; None where none does."""
-    checks: Sequence[Callable[[Header], str | None]] = (_order, _views, _reads, _moves)
+    checks: Sequence[Callable[[Header], str | None]] = (
+        _check_order,
+        _check_views,
+        _check_dependencies,
+        _check_index_maps,
+    )
     return next(filter(None, (check(header) for check in checks)), None)
 
 
-def _order(header: Header) -> str | None:
+def _check_order(header: Header) -> str | None:
     """A pass reads what it or a later pass writes: a second run would give other values."""
-    writers = written_in(header)
+    writers = sections_by_texture(header)
     for number, section in enumerate(header.sections):
         written: set[int] = set()
         for k in range(section.first, section.first + section.count):
@@ -39,7 +44,7 @@ def _order(header: Header) -> str | None:
     return None
 
 
-def _views(header: Header) -> str | None:
+def _check_views(header: Header) -> str | None:
     """A value's source isn't there, is itself, or lies in another texture."""
     values = header.values
     for number, value in enumerate(values):
@@ -57,7 +62,7 @@ def _views(header: Header) -> str | None:
     return None
 
 
-def _reads(header: Header) -> str | None:
+def _check_dependencies(header: Header) -> str | None:
     """A layer's reader isn't known before it reads, or has another number of places."""
     for layer in header.layers:
         name = f"layer {quoted(layer.name)}"
@@ -72,7 +77,7 @@ def _reads(header: Header) -> str | None:
     return None
 
 
-def _moves(header: Header) -> str | None:
+def _check_index_maps(header: Header) -> str | None:
     """A layer's numbers are said to come from elements that are not there."""
     sizes = {one.key: prod(one.shape) for one in (*header.values, *header.parameters)}
     for layer in header.layers:
@@ -85,7 +90,7 @@ def _moves(header: Header) -> str | None:
                 continue  # nothing is moved
             what = f"layer {quoted(layer.name)} moves elements of {joined(shape, '×')}"
             for move in moves:
-                low, high = _reached(move, count)
+                low, high = _source_range(move, count)
                 if low < 0 or high < 0:
                     return f"{what} that are not there"
                 count = high + 1
@@ -94,7 +99,7 @@ def _moves(header: Header) -> str | None:
     return None
 
 
-def _reached(move: Move, count: int) -> tuple[int, int]:
+def _source_range(move: Move, count: int) -> tuple[int, int]:
     """The first and the last element that a move of so many leads to; (-1, -1) where it is none."""
     lengths = len(move.strides) == len(move.sizes) and -1 <= move.axis < len(move.sizes)
     if not lengths or min(move.sizes, default=1) < 1 or prod(move.sizes) < count:

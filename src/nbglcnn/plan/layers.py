@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from nbglcnn.errors import NONE_SHARED, unknown
+from nbglcnn.errors import NO_SHARED_NAMES, unknown_name_message
 from nbglcnn.graph import Comparison as Comparison
 from nbglcnn.graph import Pair as Pair
 from nbglcnn.tables import table
@@ -61,7 +61,7 @@ Fit = Literal["", "crop", "letterbox", "stretch"]
 """How a picture of another size becomes an input; "" for an input that takes none."""
 IMAGE_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))
 """Black and white of the pictures that there are, in the order in which they are looked for."""
-CLIPPED = 0.5 / 255
+CLIP_TOLERANCE = 0.5 / 255
 """A value is clipped where it lies this share of the range beyond it: where 8 bits change it."""
 
 
@@ -214,9 +214,9 @@ class Layer(msgspec.Struct, frozen=True):
     moves: tuple[Move, ...] = ()
 
 
-def layer_count(names: Sequence[str], *, two: bool) -> str:
-    """How many layers these are, those of `two` networks apart: "17", "17 + 17"."""
-    if not two:
+def format_layer_count(names: Sequence[str], *, is_comparison: bool) -> str:
+    """How many layers these are, two networks' apart if `is_comparison`: "17", "17 + 17"."""
+    if not is_comparison:
         return f"{len(names):,}"
     first = sum(name.startswith("A.") for name in names)
     return f"{first:,} + {len(names) - first:,}"
@@ -226,7 +226,7 @@ class Layers(Sequence[Layer]):
     """The layer table: a sequence that also takes names, printed as a table."""
 
     def __init__(
-        self, layers: tuple[Layer, ...], shared: Mapping[str, Sequence[str]] = NONE_SHARED
+        self, layers: tuple[Layer, ...], shared: Mapping[str, Sequence[str]] = NO_SHARED_NAMES
     ) -> None:
         self._layers = layers
         self._shared = shared
@@ -240,7 +240,7 @@ class Layers(Sequence[Layer]):
                 if layer.name == index:
                     return layer
             names = [layer.name for layer in self._layers]
-            raise KeyError(unknown(index, names, "layer", self._shared))
+            raise KeyError(unknown_name_message(index, names, "layer", self._shared))
         try:
             return self._layers[index]
         except IndexError:

@@ -1,7 +1,7 @@
 """How a tensor lies in a texture array: four channels a texel, a block of pixels over the layers.
 
 A tensor of any rank is first seen as a *nchw* (n, c, h, w), a plain reshape of its row-major
-elements (`nchw_of`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pixel:
+elements (`storage_nchw`). Texel (X, Y) of layer L holds channels 4g..4g+3 of one pixel:
 
 - the block (bn, by, bx) spreads bn images, by rows and bx columns over bn*by*bx layers;
 - a *tile* is one (image block, channel group) pair; tiles stand side by side, `columns` in a row;
@@ -30,16 +30,19 @@ Float32 = npt.NDArray[np.float32]
 NCHW = tuple[int, int, int, int]
 Block = tuple[int, int, int]  # images, rows and columns that lie in one texel of all layers
 
-EXACT = 2**24  # float32 holds integers up to here
+MAX_EXACT_INTEGER = 2**24  # float32 holds integers up to here
 ROW_TEXELS = (
     2048  # a row of tiles ends here: long rows keep llvmpipe's 64-pixel bins and all cores busy
 )
 ROW_TILES = 1024  # and here, so that 4 weight columns a channel group stay within 4096 texels
-SQUARE, BIN = 4, 64  # texels along a side of what llvmpipe shades at least, and gives a thread
+SHADE_BLOCK, BIN_TEXELS = (
+    4,
+    64,
+)  # texels along a side of what llvmpipe shades at least, and gives a thread
 ROW_COST = 1.04  # what it costs a convolution to read several rows of tiles, measured
 
 
-def nchw_of(shape: tuple[int, ...]) -> NCHW:
+def storage_nchw(shape: tuple[int, ...]) -> NCHW:
     """The nchw (n, c, h, w) that stores a tensor of this shape: a reshape, never a permutation."""
     match shape:
         case ():
@@ -55,7 +58,7 @@ def nchw_of(shape: tuple[int, ...]) -> NCHW:
     raise AssertionError(shape)
 
 
-def picture_of(shape: tuple[int, ...], batch: int) -> NCHW:
+def display_nchw(shape: tuple[int, ...], batch: int) -> NCHW:
     """The nchw (n, c, h, w) in which a tensor is shown and its numbers are taken, by its shape.
 
     That is its own nchw where its first axis is the batch, or 1. As many numbers as examples are
@@ -67,15 +70,15 @@ def picture_of(shape: tuple[int, ...], batch: int) -> NCHW:
     if shape == (batch,):
         return (batch, 1, 1, 1)
     if len(shape) < 2 or shape[0] in (1, batch):
-        return nchw_of(shape)
+        return storage_nchw(shape)
     if len(shape) < 4:
-        return nchw_of((1, *shape))
-    n, c, h, w = nchw_of(shape)
+        return storage_nchw((1, *shape))
+    n, c, h, w = storage_nchw(shape)
     return (1, n * c, h, w)
 
 
 @cache
-def _columns(tiles: int, width: int, height: int, texels: int) -> int:
+def _tile_columns(tiles: int, width: int, height: int, texels: int) -> int:
     """Tiles in a row; one is `width` × `height` in all phases, `texels` wide in each.
 
     Rows of equal length: what is left over is drawn too. Those one texel high make two rows at
@@ -88,21 +91,25 @@ def _columns(tiles: int, width: int, height: int, texels: int) -> int:
     def cost(rows: int) -> float:
         columns = -(-tiles // rows)
         across, down = columns * width, -(-tiles // columns) * height
-        by_rows = across * SQUARE * -(-down // SQUARE)  # as SwiftShader's two threads take turns
-        return (by_rows + 2 * _busier(across, down)) * (ROW_COST if rows > fewest else 1)
+        by_rows = (
+            across * SHADE_BLOCK * -(-down // SHADE_BLOCK)
+        )  # as SwiftShader's two threads take turns
+        return (by_rows + 2 * _busier_thread_texels(across, down)) * (
+            ROW_COST if rows > fewest else 1
+        )
 
-    splits = texels & (texels - 1) == 0 or -(-tiles // fewest) * width <= BIN
+    splits = texels & (texels - 1) == 0 or -(-tiles // fewest) * width <= BIN_TEXELS
     rows = (fewest, *(k for k in (2, 4) if fewest < k <= tiles and not splits))
     return -(-tiles // min(rows, key=cost))
 
 
-def _busier(width: int, height: int) -> int:
+def _busier_thread_texels(width: int, height: int) -> int:
     """Texels that the busier of two threads shades: each takes the next bin when it is free."""
     busy = [0, 0]
-    for top in range(0, height, BIN):
-        rows = SQUARE * -(-min(BIN, height - top) // SQUARE)
-        for left in range(0, width, BIN):
-            columns = SQUARE * -(-min(BIN, width - left) // SQUARE)
+    for top in range(0, height, BIN_TEXELS):
+        rows = SHADE_BLOCK * -(-min(BIN_TEXELS, height - top) // SHADE_BLOCK)
+        for left in range(0, width, BIN_TEXELS):
+            columns = SHADE_BLOCK * -(-min(BIN_TEXELS, width - left) // SHADE_BLOCK)
             busy[busy[0] > busy[1]] += rows * columns
     return max(busy)
 
@@ -115,7 +122,7 @@ class Layout(msgspec.Struct, frozen=True):
     phases: tuple[int, int] = (1, 1)
     side: int = 0  # the longest that a texture may have, where that is too short; else 0
 
-    def within(self, longest: int) -> Layout:
+    def split_to_fit(self, longest: int) -> Layout:
         """The same, in strips where one side would be longer than that."""
         if max(self.size[:2]) <= longest:
             return self
@@ -144,10 +151,10 @@ class Layout(msgspec.Struct, frozen=True):
     def columns(self) -> int:
         """Tiles in a row: as many as fit, or fewer where the rows split better into squares."""
         (tw, th), (sy, sx) = self.tile, self.phases
-        return _columns(self.tiles, tw * sx, th * sy, tw)
+        return _tile_columns(self.tiles, tw * sx, th * sy, tw)
 
     @property
-    def area(self) -> tuple[int, int]:
+    def phase_size(self) -> tuple[int, int]:
         """(width, height) of one phase area in texels."""
         tw, th = self.tile
         return self.columns * tw, -(-self.tiles // self.columns) * th
@@ -155,7 +162,7 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def whole(self) -> tuple[int, int]:
         """(width, height) in texels of all areas, before they are cut into strips."""
-        (sy, sx), (aw, ah) = self.phases, self.area
+        (sy, sx), (aw, ah) = self.phases, self.phase_size
         return aw * sx, ah * sy
 
     @property
@@ -171,7 +178,7 @@ class Layout(msgspec.Struct, frozen=True):
         return -(-width // across) * down, -(-height // down) * across
 
     @property
-    def edge(self) -> int:
+    def border(self) -> int:
         """Columns and rows of zeros behind that."""
         return int(self.block == (1, 2, 2) and not self.side)
 
@@ -179,28 +186,28 @@ class Layout(msgspec.Struct, frozen=True):
     def size(self) -> tuple[int, int, int]:
         """(width, height, layers) of the texture array."""
         width, height = self.drawn
-        return width + self.edge, height + self.edge, math.prod(self.block)
+        return width + self.border, height + self.border, math.prod(self.block)
 
     @property
     def bytes(self) -> int:
         """Bytes of the texture in float32."""
         return math.prod(self.size) * 16
 
-    def words(self) -> tuple[int, ...]:
+    def to_words(self) -> tuple[int, ...]:
         """The 16 integers that GLSL's `struct Layout` holds (glsl/prelude.glsl)."""
         return (
             *self.nchw,
             *self.tile, self.columns, self.groups,
             *self.block, self.tiles,
-            *self.phases, *self.area,
+            *self.phases, *self.phase_size,
         )  # fmt: skip
 
-    def _index(self) -> tuple[npt.NDArray[Any], ...]:
+    def _full_index(self) -> tuple[npt.NDArray[Any], ...]:
         """(layer, row, column, lane) index arrays, each broadcastable to the nchw."""
         n, c, h, w = self.nchw
-        return self.place(*np.ogrid[:n, :c, :h, :w])
+        return self.texel_index(*np.ogrid[:n, :c, :h, :w])
 
-    def place(
+    def texel_index(
         self,
         i: npt.NDArray[Any],
         ch: npt.NDArray[Any],
@@ -209,7 +216,7 @@ class Layout(msgspec.Struct, frozen=True):
     ) -> tuple[npt.NDArray[Any], ...]:
         """(layer, row, column, lane) of the elements at these places of the nchw."""
         (bn, by, bx), (sy, sx) = self.block, self.phases
-        (tw, th), (aw, ah) = self.tile, self.area
+        (tw, th), (aw, ah) = self.tile, self.phase_size
         tile = i // bn * self.groups + ch // 4
         qy, qx = y // sy, x // sx
         layer = i % bn * (by * bx) + qy % by * bx + qx % bx
@@ -239,7 +246,7 @@ class Layout(msgspec.Struct, frozen=True):
             spare = rows * self.columns - self.tiles
             tiles = np.pad(tiles, [(0, spare if axis == 3 else 0) for axis in range(9)])
         grid = tiles.reshape(bn, by, bx, rows, self.columns, sy, th, sx, tw, 4)
-        (width, height), edge = self.whole, (0, self.edge)
+        (width, height), edge = self.whole, (0, self.border)
         placed = grid.transpose(0, 1, 2, 5, 3, 6, 7, 4, 8, 9).reshape(-1, height, width, 4)
         across, down = self.strips
         if across > 1 or down > 1:
@@ -252,4 +259,4 @@ class Layout(msgspec.Struct, frozen=True):
 
     def unpack(self, texture: Float32) -> Float32:
         """The nchw (n, c, h, w) out of a texture (layers, height, width, 4); inverse of `pack`."""
-        return np.ascontiguousarray(texture[self._index()])
+        return np.ascontiguousarray(texture[self._full_index()])

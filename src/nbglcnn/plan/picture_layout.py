@@ -12,7 +12,7 @@ from nbglcnn.plan.constraints import PictureLayout as PictureLayout
 from nbglcnn.plan.constraints import layout_of
 
 # What is said of them where an input takes none.
-PICTURED = "float32 of (n, 1, 3 or 4, height, width), or uint8, channels first or last"
+PICTURE_INPUTS = "float32 of (n, 1, 3 or 4, height, width), or uint8, channels first or last"
 
 
 def picture_layout(shape: Sequence[int | None] | None, dtype: Any) -> PictureLayout | None:
@@ -24,12 +24,12 @@ def picture_layout(shape: Sequence[int | None] | None, dtype: Any) -> PictureLay
     return None if shape is None else layout_of(shape, np.dtype(dtype).name)
 
 
-def sides_of(shape: Sequence[Any], layout: PictureLayout) -> tuple[Any, Any, Any]:
+def channels_and_size(shape: Sequence[Any], layout: PictureLayout) -> tuple[Any, Any, Any]:
     """Channels, height and width of an input's shape, with or without the axis of examples."""
     first, second, third = shape[-3:]
     return (third, first, second) if layout == "NHWC" else (first, second, third)
 
 
-def laid_out(pixels: npt.NDArray[Any], layout: PictureLayout) -> npt.NDArray[Any]:
+def to_layout(pixels: npt.NDArray[Any], layout: PictureLayout) -> npt.NDArray[Any]:
     """Pixels (channels, height, width) in an input's own order of axes."""
     return np.ascontiguousarray(pixels.transpose(1, 2, 0) if layout == "NHWC" else pixels)

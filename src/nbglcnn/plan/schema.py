@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import ModelError
-from nbglcnn.plan.checks import MAGIC as MAGIC
-from nbglcnn.plan.checks import checksum, header_bytes, problem_of
 from nbglcnn.plan.constraints import ALIGN as ALIGN
 from nbglcnn.plan.constraints import UNIFORM_BYTES as UNIFORM_BYTES
-from nbglcnn.plan.layers import CLIPPED as CLIPPED
+from nbglcnn.plan.file_checks import MAGIC as MAGIC
+from nbglcnn.plan.file_checks import checksum, first_problem, read_header
+from nbglcnn.plan.layers import CLIP_TOLERANCE as CLIP_TOLERANCE
 from nbglcnn.plan.layers import IMAGE_RANGES as IMAGE_RANGES
 from nbglcnn.plan.layers import Along as Along
 from nbglcnn.plan.layers import Bounds as Bounds
@@ -41,7 +41,7 @@ from nbglcnn.plan.layers import Reach as Reach
 from nbglcnn.plan.layers import Role as Role
 from nbglcnn.plan.layers import Tokens as Tokens
 from nbglcnn.plan.layers import Window as Window
-from nbglcnn.plan.layers import layer_count as layer_count
+from nbglcnn.plan.layers import format_layer_count as format_layer_count
 from nbglcnn.plan.layout import Layout
 from nbglcnn.plan.picture_layout import PictureLayout as PictureLayout
 
@@ -52,9 +52,9 @@ Precision = Literal["float32", "float16"]
 Format = Literal["rgba32f", "rgba16f"]
 NOT_EDITABLE = -2  # `Value.after` of a value that cannot be edited
 # Between what is asked of a value, such as "before" its own edits, and its key, in a page.
-DERIVED = "\0derived\0"
+DERIVED_KEY_SEPARATOR = "\0derived\0"
 TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8}
-IN_FILE = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numbers of a weight, as numpy calls them
+FILE_DTYPES = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numbers of a weight, as numpy calls them
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -202,7 +202,7 @@ class Value(msgspec.Struct, frozen=True):
 
     `kind` is input, layer, module, output or contributed (added by a feature); `nchw` says how it
     is shown and what its numbers go over: images, channels, and a map's height and width
-    (`layout.picture_of`). `layout` is how it lies in `texture`, row-major elements in the same
+    (`layout.display_nchw`). `layout` is how it lies in `texture`, row-major elements in the same
     order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
     Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
     input's), so that a module has its last one's. `form` says what it is; `tokens` are the Header's
@@ -307,13 +307,13 @@ class Header(msgspec.Struct, frozen=True):
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
 
 
-def noise_of(header: Header) -> frozenset[str]:
+def noise_keys(header: Header) -> frozenset[str]:
     """The keys of inputs that need not be written, for a weight fills their texture at first."""
     filled = {weight.texture for weight in header.weights}
     return frozenset(one.key for one in header.inputs if one.step.output in filled)
 
 
-def counted(count: int | str, noun: str, ending: str = "s") -> str:
+def pluralize(count: int | str, noun: str, ending: str = "s") -> str:
     """Say how many there are: "1 layer", "2 passes"."""
     return f"{count} {noun}{'' if str(count) == '1' else ending}"
 
@@ -329,8 +329,8 @@ class Plan:
     def __repr__(self) -> str:
         h = self.header
         return (
-            f"Plan({h.name!r}: {counted(self.layer_count, 'layer')}, "
-            f"{counted(len(h.passes), 'pass', 'es')}, {counted(len(h.programs), 'program')}, "
+            f"Plan({h.name!r}: {pluralize(self.layer_count, 'layer')}, "
+            f"{pluralize(len(h.passes), 'pass', 'es')}, {pluralize(len(h.programs), 'program')}, "
             f"{self.memory})"
         )
 
@@ -343,7 +343,7 @@ class Plan:
     def layer_count(self) -> str:
         """How many layers there are: "17", or "17 + 17" of the two that are compared."""
         names = [layer.name for layer in self.header.layers]
-        return layer_count(names, two=bool(self.header.comparison.pairs))
+        return format_layer_count(names, is_comparison=bool(self.header.comparison.pairs))
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -358,7 +358,7 @@ class Plan:
     @property
     def noise(self) -> frozenset[str]:
         """The keys of inputs in the place of random numbers: seeded ones unless given."""
-        return noise_of(self.header)
+        return noise_keys(self.header)
 
     @property
     def in_python(self) -> tuple[Input, ...]:
@@ -455,7 +455,8 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
     formats = {w.hash: plan.header.textures[w.texture].format for w in plan.header.weights}
     with np.errstate(over="ignore"):  # beyond 65504 they are infinite on the device too
         packed = {
-            name: blob.astype(IN_FILE[formats.get(name, "rgba32f")]) for name, blob in blobs.items()
+            name: blob.astype(FILE_DTYPES[formats.get(name, "rgba32f")])
+            for name, blob in blobs.items()
         }
     for name, blob in packed.items():
         table[name] = (offset, blob.nbytes)
@@ -475,7 +476,7 @@ def pack_file(plan: Plan, blobs: Mapping[str, Float32]) -> bytes:
 
 def unpack_file(data: bytes) -> Plan:
     """The inverse of `pack_file`, with every offset and size checked."""
-    raw = header_bytes(data)
+    raw = read_header(data)
     try:
         header = msgspec.json.decode(raw, type=Header)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -485,7 +486,7 @@ def unpack_file(data: bytes) -> Plan:
             f"Plan file of format {header.version}; this nbglcnn reads {VERSION}. "
             "Compile the model again"
         )
-    if problem := problem_of(header):
+    if problem := first_problem(header):
         raise ModelError(f"damaged Plan: {problem}")
     body = memoryview(data)[_aligned(16 + len(raw)) :]
     blobs: dict[str, Float32] = {}
@@ -493,7 +494,7 @@ def unpack_file(data: bytes) -> Plan:
         at, length = header.blobs.get(weight.hash, (0, -1))
         texture = header.textures[weight.texture]
         shape = (texture.layers, texture.height, texture.width, 4)
-        stored = np.dtype(IN_FILE[texture.format])
+        stored = np.dtype(FILE_DTYPES[texture.format])
         size = stored.itemsize * int(np.prod(shape, dtype=object))
         if length != size or not 0 <= at <= len(body) - length:
             raise ModelError(

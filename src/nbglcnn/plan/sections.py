@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from nbglcnn.plan.schema import Header
 
 
-def written_in(header: Header) -> dict[int, set[int]]:
+def sections_by_texture(header: Header) -> dict[int, set[int]]:
     """For each texture that passes write, the numbers of their sections."""
     found: dict[int, set[int]] = {}
     for number, section in enumerate(header.sections):
@@ -17,9 +17,9 @@ def written_in(header: Header) -> dict[int, set[int]]:
     return found
 
 
-def sources_of(header: Header, number: int) -> set[int]:
+def section_dependencies(header: Header, number: int) -> set[int]:
     """The earlier sections whose values a section reads."""
-    writers = written_in(header)
+    writers = sections_by_texture(header)
     section = header.sections[number]
     steps = header.passes[section.first : section.first + section.count]
     own = {texture for texture, numbers in writers.items() if number in numbers}
@@ -27,10 +27,10 @@ def sources_of(header: Header, number: int) -> set[int]:
     return {one for texture in read for one in writers.get(texture, ())}
 
 
-def needed(header: Header, number: int) -> list[int]:
+def required_sections(header: Header, number: int) -> list[int]:
     """A section and all those that it follows from, in the order in which they run."""
     found = {number}
     for earlier in range(number, -1, -1):
         if earlier in found:
-            found |= sources_of(header, earlier)
+            found |= section_dependencies(header, earlier)
     return sorted(found)

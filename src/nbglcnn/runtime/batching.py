@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.errors import InputError
-from nbglcnn.plan.schema import noise_of
+from nbglcnn.plan.schema import noise_keys
 
 if TYPE_CHECKING:
     from nbglcnn.plan.schema import Header, Input, Value
 
 Array = npt.NDArray[Any]
-Taken = list[tuple["Input", Array]]
-SHOWN_AFTER_S = 3.0  # what takes longer has a progress bar
+InputArrays = list[tuple["Input", Array]]
+PROGRESS_DELAY_S = 3.0  # what takes longer has a progress bar
 
 
-def examples(header: Header, taken: Taken) -> int | None:
+def example_count(header: Header, taken: InputArrays) -> int | None:
     """How many examples were given, where they are not as many as the Plan was compiled for.
 
     Every input with an axis of examples must have as many; one example of several inputs of a Plan
@@ -39,7 +39,7 @@ def examples(header: Header, taken: Taken) -> int | None:
     if len({*counts.values()}) > 1:
         words = ", ".join(f"{count} for {key!r}" for key, count in counts.items())
         raise InputError(f"the inputs have different numbers of examples: {words}")
-    noise = noise_of(header)
+    noise = noise_keys(header)
     for record in header.inputs:
         if record.key in noise:
             continue  # each piece has the same, unless there is some for all examples
@@ -56,34 +56,34 @@ def has_examples(record: Input | Value, batch: int) -> bool:
     return bool(record.shape) and record.shape[0] == batch
 
 
-def check_pieces(value: Value, batch: int, count: int, instead: str = "") -> None:
+def check_splittable(value: Value, batch: int, count: int, hint: str = "") -> None:
     """Raise InputError where a value of `count` examples is not that of pieces of `batch`.
 
-    `instead` is what to do then.
+    `hint` is what to do then.
     """
-    instead = instead or f"compile for a batch of {count}, with {count} examples as x"
+    hint = hint or f"compile for a batch of {count}, with {count} examples as x"
     follows = (
         f", and {value.key!r} follows from it or leads to it" if value.key != value.mixed else ""
     )
     if value.mixed:
         raise InputError(
             f"{count} examples would run in pieces of {batch}, but {value.mixed!r} computes across "
-            f"the examples of a batch, or by their number{follows}: {instead}"
+            f"the examples of a batch, or by their number{follows}: {hint}"
         )
     if not (value.by_example and has_examples(value, batch)):
         raise InputError(
             f"{count} examples run in pieces of {batch}, and {value.key!r} of shape "
-            f"{value.shape} has no axis of examples to put its pieces together along: {instead}, "
+            f"{value.shape} has no axis of examples to put its pieces together along: {hint}, "
             "or leave it out with observe=…"
         )
 
 
-def joined(
+def run_in_batches(
     values: Sequence[Value],
-    taken: Taken,
+    taken: InputArrays,
     batch: int,
     count: int,
-    run: Callable[[Taken], Mapping[str, Array]],
+    run: Callable[[InputArrays], Mapping[str, Array]],
 ) -> dict[str, Array]:
     """The values of `count` examples, `batch` of them at a time.
 
@@ -92,13 +92,13 @@ def joined(
     """
     for value in values:
         if value.kind != "input":
-            check_pieces(value, batch, count)
+            check_splittable(value, batch, count)
     from tqdm.auto import tqdm
 
     split = {v.key for v in values if has_examples(v, batch)}
     found = {record.key: array for record, array in taken if record.key not in split}
     found |= {v.key: np.empty((count, *v.shape[1:]), v.dtype) for v in values if v.key in split}
-    with tqdm(total=count, unit="example", delay=SHOWN_AFTER_S, leave=False) as bar:
+    with tqdm(total=count, unit="example", delay=PROGRESS_DELAY_S, leave=False) as bar:
         for first in range(0, count, batch):
             at = np.arange(first, first + batch)
             rows = np.minimum(at, count - 1)  # the last piece repeats its last example

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ctypes.util import find_library
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nbglcnn.codegen.glsl import VERTEX
+from nbglcnn.codegen.glsl import VERTEX_SHADER
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
 from nbglcnn.plan import schema as p
 from nbglcnn.runtime.profiling import Clock, ClockName
@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-HEADER = "#version 300 es\n"
+GLSL_VERSION_LINE = "#version 300 es\n"
 GL_TEXTURE_2D_ARRAY = 0x8C1A
 GL_FRAMEBUFFER = 0x8D40
 GL_COLOR_BUFFER_BIT = 0x4000
 GL_COLOR_ATTACHMENT0 = 0x8CE0
 GL_FRAMEBUFFER_COMPLETE = 0x8CD5
-INDEX = "GLCONTEXT_DEVICE_INDEX"  # what glcontext, which opens devices, takes before any argument
+INDEX_VARIABLE = (
+    "GLCONTEXT_DEVICE_INDEX"  # what glcontext, which opens devices, takes before any argument
+)
 # Renderers on the processor. They draw later than they are asked to, so that llvmpipe's timer says
-# 0 ms of whole layers; js/src/webgl/context.ts has them too.
-SOFTWARE = re.compile("swiftshader|llvmpipe|softpipe|software|basic render", re.IGNORECASE)
+# 0 ms of whole layers; js/src/webgl/open_context.ts has them too.
+SOFTWARE_RENDERERS = re.compile(
+    "swiftshader|llvmpipe|softpipe|software|basic render", re.IGNORECASE
+)
 
 
 class Device:
@@ -43,27 +47,27 @@ class Device:
     """
 
     def __init__(self, index: int) -> None:
-        self._process = os.getpid()
+        self._process_id = os.getpid()
         self._index = index
-        self._thread = ThreadPoolExecutor(
+        self._executor = ThreadPoolExecutor(
             max_workers=1, thread_name_prefix=f"nbglcnn-opengl-{index}"
         )
         self.programs: dict[str, moderngl.Program] = {}
-        self._worker = self._thread.submit(threading.current_thread).result()
-        self.call(self._open)
+        self._gl_thread = self._executor.submit(threading.current_thread).result()
+        self.run_on_thread(self._open)
 
-    def call(self, work: Callable[[], Result]) -> Result:
+    def run_on_thread(self, work: Callable[[], Result]) -> Result:
         """Run `work` on the OpenGL thread and wait for it."""
-        self.present()
-        if threading.current_thread() is self._worker:
+        self.check_process()
+        if threading.current_thread() is self._gl_thread:
             # An object that is freed while this thread works closes its Session here: to wait for
             # oneself would be for ever.
             return work()
-        return self._thread.submit(work).result()
+        return self._executor.submit(work).result()
 
-    def present(self) -> None:
+    def check_process(self) -> None:
         """OpenGLUnavailable in a process that was forked from the one that opened it."""
-        if not self.here:
+        if not self.is_own_process:
             raise OpenGLUnavailable(
                 "this process was forked from one with a Session, and OpenGL (with its thread) "
                 "stayed behind there. Start the process anew instead: "
@@ -72,9 +76,9 @@ class Device:
             )
 
     @property
-    def here(self) -> bool:
+    def is_own_process(self) -> bool:
         """Whether this is the process that opened it: a fork has neither its thread nor OpenGL."""
-        return self._process == os.getpid()
+        return self._process_id == os.getpid()
 
     def _open(self) -> None:
         try:
@@ -86,7 +90,7 @@ class Device:
         try:
             # 4.3 is the first OpenGL that also compiles GLSL ES 3.00, the language of Plans.
             settings: Any = {"backend": "egl", "device_index": self._index}
-            with _chosen(self._index):
+            with _without_index_override(self._index):
                 self.context = moderngl.create_context(require=430, standalone=True, **settings)
         except Exception as error:
             why = f"device {self._index}: {error}" if self._index else error
@@ -103,8 +107,8 @@ class Device:
         pointer = ctypes.POINTER(unsigned)
         # moderngl cannot attach single layers of an array, which is how a pass writes all of them
         # at once.
-        self._gen = function("glGenFramebuffers", signed, pointer)
-        self._delete = function("glDeleteFramebuffers", signed, pointer)
+        self._gen_framebuffers = function("glGenFramebuffers", signed, pointer)
+        self._delete_framebuffers = function("glDeleteFramebuffers", signed, pointer)
         self.bind = function("glBindFramebuffer", unsigned, unsigned)
         self._attach = function(
             "glFramebufferTextureLayer", unsigned, unsigned, unsigned, signed, signed
@@ -124,14 +128,14 @@ class Device:
     def clock(self) -> Clock:
         """The best clock for this device's work, to be used on its thread."""
         if self._clock is None:
-            software = SOFTWARE.search(self.renderer) is not None
+            software = SOFTWARE_RENDERERS.search(self.renderer) is not None
             self._clock = (_WallClock if software else _GpuTimer)(self.context)
         return self._clock
 
-    def framebuffer(self, texture: moderngl.TextureArray) -> int:
+    def create_framebuffer(self, texture: moderngl.TextureArray) -> int:
         """A framebuffer over every layer of a texture, which it fills with zeros, as WebGL does."""
         number = ctypes.c_uint()
-        self._gen(1, ctypes.byref(number))
+        self._gen_framebuffers(1, ctypes.byref(number))
         self.bind(GL_FRAMEBUFFER, number.value)
         layers = texture.layers
         for layer in range(layers):
@@ -155,19 +159,20 @@ class Device:
 
     def delete_framebuffer(self, number: int) -> None:
         """Free a framebuffer."""
-        self._delete(1, ctypes.byref(ctypes.c_uint(number)))
+        self._delete_framebuffers(1, ctypes.byref(ctypes.c_uint(number)))
 
-    def program(self, program: p.Program) -> moderngl.Program:
+    def compiled_program(self, program: p.Program) -> moderngl.Program:
         """A compiled program, shared by all sessions that use the same source."""
         if program.source not in self.programs:
             try:
                 self.programs[program.source] = self.context.program(
-                    vertex_shader=HEADER + VERTEX, fragment_shader=HEADER + program.source
+                    vertex_shader=GLSL_VERSION_LINE + VERTEX_SHADER,
+                    fragment_shader=GLSL_VERSION_LINE + program.source,
                 )
             except Exception as error:
                 lines = "\n".join(
                     f"{k + 1:4} {line}"
-                    for k, line in enumerate((HEADER + program.source).split("\n"))
+                    for k, line in enumerate((GLSL_VERSION_LINE + program.source).split("\n"))
                 )
                 raise DeviceError(
                     f"{self.renderer} did not compile the shader {program.name!r}: {error}\n{lines}"
@@ -183,7 +188,7 @@ class _GpuTimer:
     def __init__(self, context: moderngl.Context) -> None:
         self._query = context.query(time=True)
 
-    def ms(self, work: Callable[[], None]) -> float:
+    def measure_ms(self, work: Callable[[], None]) -> float:
         with self._query:
             work()
         return float(self._query.elapsed) / 1e6
@@ -197,7 +202,7 @@ class _WallClock:
     def __init__(self, context: moderngl.Context) -> None:
         self._finish = context.finish
 
-    def ms(self, work: Callable[[], None]) -> float:
+    def measure_ms(self, work: Callable[[], None]) -> float:
         self._finish()
         start = time.perf_counter()
         work()
@@ -206,7 +211,7 @@ class _WallClock:
 
 
 _devices: dict[int, Device] = {}
-_opening = threading.Lock()
+_open_lock = threading.Lock()
 
 
 def shared_device(index: int | None = None) -> Device:
@@ -216,18 +221,18 @@ def shared_device(index: int | None = None) -> Device:
         OpenGLUnavailable: there is no OpenGL here, or not on this device.
         DeviceError: there is no such device.
     """
-    index = _number(index)
+    index = _resolve_index(index)
     if index not in _devices:
-        with _opening:  # two threads' first Sessions share one, too
+        with _open_lock:  # two threads' first Sessions share one, too
             if index not in _devices:
                 _devices[index] = Device(index)
     return _devices[index]
 
 
-def _number(index: int | None) -> int:
+def _resolve_index(index: int | None) -> int:
     """Which of EGL's devices is meant; glcontext itself takes any number, and reads beyond them."""
     if index is None:
-        own = os.environ.get(INDEX, "")
+        own = os.environ.get(INDEX_VARIABLE, "")
         index = int(own) if own.isdecimal() else 0
         if index == 0:
             return 0
@@ -262,14 +267,14 @@ def device_count() -> int | None:
 
 
 @contextmanager
-def _chosen(index: int) -> Iterator[None]:
+def _without_index_override(index: int) -> Iterator[None]:
     """Keeps the environment's number from being taken in the place of the one asked for."""
-    own = os.environ.get(INDEX)
+    own = os.environ.get(INDEX_VARIABLE)
     if own is None or own == str(index):
         yield
         return
-    del os.environ[INDEX]
+    del os.environ[INDEX_VARIABLE]
     try:
         yield
     finally:
-        os.environ[INDEX] = own
+        os.environ[INDEX_VARIABLE] = own

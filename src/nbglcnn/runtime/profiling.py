@@ -11,11 +11,11 @@ from nbglcnn.plan.schema import Header, Pass
 from nbglcnn.tables import Style, table
 
 # A layer is repeated until it takes so long, for a clock's own cost to be small; but no more often.
-ENOUGH_MS = 3.0
-MOST_REPEATS = 64
-TRIES = 3  # of which the shortest counts: whatever else the machine does makes times longer only
-ROUNDS = 3  # layers that add up to more than a run were disturbed, and are measured again
-REST = "(the rest)"  # passes that belong to no layer
+MIN_SAMPLE_MS = 3.0
+MAX_REPEATS = 64
+ATTEMPTS = 3  # of which the shortest counts: whatever else the machine does makes times longer only
+MAX_ROUNDS = 3  # layers that add up to more than a run were disturbed, and are measured again
+OTHER_PASSES = "(the rest)"  # passes that belong to no layer
 
 ClockName = Literal["GPU timer", "wall clock"]
 
@@ -25,7 +25,7 @@ class Clock(Protocol):
 
     name: ClockName
 
-    def ms(self, work: Callable[[], None]) -> float:
+    def measure_ms(self, work: Callable[[], None]) -> float:
         """Milliseconds until the device has done `work`."""
 
 
@@ -42,7 +42,7 @@ class LayerTime:
     share: float
     passes: int
 
-    def cells(self) -> tuple[str, ...]:
+    def table_row(self) -> tuple[str, ...]:
         """The row of the table."""
         if not self.passes:
             return self.layer, self.type, "", ""
@@ -53,8 +53,8 @@ class LayerTime:
 class Profile:
     """The times of all layers, printed as a table.
 
-    `ms` is what a whole run takes; the layers' own times need not add up to that, for a device
-    begins a pass before the one in front of it has ended.
+    `measure_ms` is what a whole run takes; the layers' own times need not add up to that, for a
+    device begins a pass before the one in front of it has ended.
     """
 
     rows: tuple[LayerTime, ...]
@@ -72,10 +72,10 @@ class Profile:
         """One sentence."""
         first = self.slowest
         most = f"; {first.layer} takes most, {100 * first.share:.0f} %" if first else ""
-        return f"{self.ms:.3f} ms a run on {self.renderer}, by {_ARTICLES[self.clock]}{most}"
+        return f"{self.ms:.3f} ms a run on {self.renderer}, by {_CLOCK_NAMES[self.clock]}{most}"
 
     def _table(self, style: Style) -> str:
-        cells = [row.cells() for row in self.rows]
+        cells = [row.table_row() for row in self.rows]
         return table(("layer", "type", "ms", "share"), cells, style, numbers=(2, 3))
 
     def __str__(self) -> str:
@@ -87,13 +87,15 @@ class Profile:
         return f"{self._table('html')}<p>{escape(self.summary)}</p>"
 
 
-_ARTICLES: dict[ClockName, str] = {
+_CLOCK_NAMES: dict[ClockName, str] = {
     "GPU timer": "the GPU's own timer",
     "wall clock": "the wall clock (no GPU timer that could be trusted)",
 }
 
 
-def profiled(header: Header, draw: Callable[[Pass], None], clock: Clock, renderer: str) -> Profile:
+def profile_layers(
+    header: Header, draw: Callable[[Pass], None], clock: Clock, renderer: str
+) -> Profile:
     """Time all passes together, and those of each layer.
 
     Textures that several layers share hold old values afterwards.
@@ -102,14 +104,14 @@ def profiled(header: Header, draw: Callable[[Pass], None], clock: Clock, rendere
     for step in header.passes:
         of.setdefault(step.layer, []).append(step)
     names = [*((k, layer.name, layer.type) for k, layer in enumerate(header.layers))]
-    names += [(-1, REST, "")] * (-1 in of)
+    names += [(-1, OTHER_PASSES, "")] * (-1 in of)
     found = [(name, kind, of.get(k, [])) for k, name, kind in names]
     parts = [list(header.passes), *(passes for _, _, passes in found)]
-    best = [_timed(passes, draw, clock) for passes in parts]
-    for _ in range(ROUNDS - 1):
+    best = [_measure_passes(passes, draw, clock) for passes in parts]
+    for _ in range(MAX_ROUNDS - 1):
         if sum(best[1:]) <= best[0]:
             break
-        best = [min(ms, _timed(p, draw, clock)) for p, ms in zip(parts, best, strict=True)]
+        best = [min(ms, _measure_passes(p, draw, clock)) for p, ms in zip(parts, best, strict=True)]
     total, *times = best
     whole = sum(times) or 1.0
     rows = tuple(
@@ -119,7 +121,7 @@ def profiled(header: Header, draw: Callable[[Pass], None], clock: Clock, rendere
     return Profile(rows, total, clock.name, renderer)
 
 
-def _timed(passes: Sequence[Pass], draw: Callable[[Pass], None], clock: Clock) -> float:
+def _measure_passes(passes: Sequence[Pass], draw: Callable[[Pass], None], clock: Clock) -> float:
     """The milliseconds of passes, the shortest of TRIES; a first time builds what they need."""
     if not passes:
         return 0.0
@@ -130,9 +132,11 @@ def _timed(passes: Sequence[Pass], draw: Callable[[Pass], None], clock: Clock) -
                 for step in passes:
                     draw(step)
 
-        return clock.ms(work) / repeats
+        return clock.measure_ms(work) / repeats
 
     again(1)
     once = again(1)
-    repeats = 1 if once >= ENOUGH_MS else min(MOST_REPEATS, int(ENOUGH_MS / max(once, 1e-3)) + 1)
-    return min(again(repeats) for _ in range(TRIES))
+    repeats = (
+        1 if once >= MIN_SAMPLE_MS else min(MAX_REPEATS, int(MIN_SAMPLE_MS / max(once, 1e-3)) + 1)
+    )
+    return min(again(repeats) for _ in range(ATTEMPTS))

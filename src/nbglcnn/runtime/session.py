@@ -13,38 +13,38 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from nbglcnn.errors import DeviceError, InputError, ModelError, SessionClosed, unknown
+from nbglcnn.errors import DeviceError, InputError, ModelError, SessionClosed, unknown_name_message
 from nbglcnn.features.edits.bends import Bend, Bends
+from nbglcnn.features.edits.edit_stacks import build_edit_stacks
 from nbglcnn.features.edits.editor import Editor
-from nbglcnn.features.edits.records import Edit, check_seeded
-from nbglcnn.features.edits.skipped_passes import not_run, skipped
-from nbglcnn.features.edits.stacks import stacks_of
-from nbglcnn.features.edits.store import EditState
+from nbglcnn.features.edits.records import Edit, check_batched_seeds
+from nbglcnn.features.edits.skipped_passes import find_skipped_passes, skipped_value_error
+from nbglcnn.features.edits.store import EditSnapshot
 from nbglcnn.features.edits.transforms import GLSL
-from nbglcnn.inputs.arguments import by_names, labels_advice
-from nbglcnn.inputs.nested import by_path
-from nbglcnn.pictures import maps
+from nbglcnn.inputs.arguments import labels_hint, resolve_names
+from nbglcnn.inputs.nested import match_inputs
+from nbglcnn.pictures import feature_maps
 from nbglcnn.plan import schema as p
-from nbglcnn.plan.sections import needed, written_in
+from nbglcnn.plan.sections import required_sections, sections_by_texture
 from nbglcnn.runtime import batching
 from nbglcnn.runtime.device import GL_FRAMEBUFFER, shared_device
-from nbglcnn.runtime.edits import SessionEdits
-from nbglcnn.runtime.inputs import stored as stored
-from nbglcnn.runtime.inputs import taken
-from nbglcnn.runtime.profiling import Profile, profiled
+from nbglcnn.runtime.input_arrays import prepare_inputs
+from nbglcnn.runtime.input_arrays import to_float32 as to_float32
+from nbglcnn.runtime.profiling import Profile, profile_layers
+from nbglcnn.runtime.session_edits import SessionEdits
 
 if TYPE_CHECKING:
     import moderngl
     from PIL import Image
 
     from nbglcnn.pictures.colors import Colormap, Theme
-    from nbglcnn.pictures.maps import ColorRange
+    from nbglcnn.pictures.feature_maps import ColorRange
     from nbglcnn.transforms import Transform
 
 Array = npt.NDArray[Any]
 Result = TypeVar("Result")
 
-STORED = {"rgba32f": "f4", "rgba16f": "f2"}
+TEXTURE_DTYPES = {"rgba32f": "f4", "rgba16f": "f2"}
 
 
 class Session:
@@ -74,14 +74,16 @@ class Session:
         self._lock = threading.RLock()
         self._closed = False
         self._inputs: dict[str, Array] = {}
-        self._written_in = written_in(plan.header)
-        self._ran: set[int] = set()  # sections, since the last commit
-        self._patched: set[int] = set()  # weight textures that hold more than the Plan says
-        self._new_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
+        self._sections_by_texture = sections_by_texture(plan.header)
+        self._ran_sections: set[int] = set()  # sections, since the last commit
+        self._patched_textures: set[int] = (
+            set()
+        )  # weight textures that hold more than the Plan says
+        self._pending_edits: tuple[tuple[Edit, ...], Mapping[str, Array]] | None = None
         self._editor = Editor(
-            lambda: self.plan, self._take_edits, partial(self.read, unbent=True), self.check_open
+            lambda: self.plan, self._handle_edits, partial(self.read, unbent=True), self.check_open
         )
-        self._device.call(self._create)
+        self._device.run_on_thread(self._create_resources)
 
     @property
     def renderer(self) -> str:
@@ -99,10 +101,10 @@ class Session:
         )
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Keeps other threads out until the end of a `with`; SessionClosed where it isn't open."""
         if not self._closed:
-            self._device.present()  # a lock that was held when its process forked stays held
+            self._device.check_process()  # a lock that was held when its process forked stays held
         with self._lock:
             self.check_open()
             yield
@@ -115,11 +117,11 @@ class Session:
                 "of its `with`; make another one: Session(session.plan)"
             )
 
-    def _call(self, work: Callable[[], Result]) -> Result:
-        with self._alone():
-            return self._device.call(work)
+    def _call_device(self, work: Callable[[], Result]) -> Result:
+        with self._locked():
+            return self._device.run_on_thread(work)
 
-    def _create(self) -> None:
+    def _create_resources(self) -> None:
         context, header = self._device.context, self.plan.header
         largest = max(max(t.width, t.height) for t in header.textures)
         if largest > self._device.max_texture_size:
@@ -131,73 +133,73 @@ class Session:
         self._framebuffers: dict[int, int] = {}
         for texture in header.textures:
             size = (texture.width, texture.height, texture.layers)
-            made = context.texture_array(size, 4, dtype=STORED[texture.format])
+            made = context.texture_array(size, 4, dtype=TEXTURE_DTYPES[texture.format])
             made.filter = (context.NEAREST, context.NEAREST)
             made.repeat_x = made.repeat_y = False
             self._textures.append(made)
         for weight in header.weights:
             self._upload(weight.texture, self.plan.blobs[weight.hash])
         self._uniforms = context.buffer(self.plan.uniforms or bytes(p.UNIFORM_BYTES))
-        self._vertices: list[moderngl.VertexArray] = []
+        self._vertex_arrays: list[moderngl.VertexArray] = []
         for record in header.programs:
-            program = self._device.program(record)
+            program = self._device.compiled_program(record)
             for unit, name in enumerate(record.samplers):
                 # A sampler that a variant of the kernel doesn't read is dropped by the driver.
                 if name in program:
                     program[name] = unit
             if "Pass" in program:
                 program["Pass"].binding = 0  # type: ignore[union-attr]
-            self._vertices.append(context.vertex_array(program, []))
-        self._on_device = SessionEdits(self._device, header, self._textures)
+            self._vertex_arrays.append(context.vertex_array(program, []))
+        self._session_edits = SessionEdits(self._device, header, self._textures)
 
     def _upload(self, number: int, data: p.Float32) -> None:
-        stored = STORED[self.plan.header.textures[number].format]
+        stored = TEXTURE_DTYPES[self.plan.header.textures[number].format]
         with np.errstate(over="ignore"):  # what half cannot hold becomes infinite
             self._textures[number].write(np.ascontiguousarray(data, stored))
 
     def _draw(self, step: p.Pass) -> None:
-        self._aim(step.output, step.viewport)
-        for unit, texture in enumerate(self._on_device.inputs(step)):
+        self._bind_output(step.output, step.viewport)
+        for unit, texture in enumerate(self._session_edits.input_textures(step)):
             self._textures[texture].use(unit)
         self._uniforms.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
-        self._vertices[step.program].render(vertices=3)
+        self._vertex_arrays[step.program].render(vertices=3)
 
-    def _aim(self, output: int, viewport: tuple[int, int]) -> None:
+    def _bind_output(self, output: int, viewport: tuple[int, int]) -> None:
         if output not in self._framebuffers:
-            self._framebuffers[output] = self._device.framebuffer(self._textures[output])
+            self._framebuffers[output] = self._device.create_framebuffer(self._textures[output])
         self._device.bind(GL_FRAMEBUFFER, self._framebuffers[output])
         self._device.viewport(0, 0, *viewport)
 
-    def _edit(self, after: int) -> None:
+    def _draw_edits(self, after: int) -> None:
         """Draw the edits of the values that a pass has made; of -1 those of inputs."""
-        for step in self._on_device.steps(after):
-            self._aim(step.output, step.viewport)
+        for step in self._session_edits.passes_after(after):
+            self._bind_output(step.output, step.viewport)
             for unit, texture in enumerate(step.inputs):
                 self._textures[texture].use(unit)
             for unit, own in enumerate(step.tables):
                 own.use(len(step.inputs) + unit)
-            buffer = self._on_device.uniforms
+            buffer = self._session_edits.uniforms
             buffer.bind_to_uniform_block(0, offset=step.uniforms, size=p.UNIFORM_BYTES)
             step.program.render(vertices=3)
 
     def write(self, key: str, array: Any) -> None:
         """Set an input: what `compile` takes for it, of the shape that the Plan was made for."""
-        with self._alone():
-            self._set(taken(self.plan.header, {key: array}))
+        with self._locked():
+            self._write_inputs(prepare_inputs(self.plan.header, {key: array}))
 
-    def _set(self, arrays: Sequence[tuple[p.Input, Array]]) -> None:
+    def _write_inputs(self, arrays: Sequence[tuple[p.Input, Array]]) -> None:
         for record, data in arrays:
             self._inputs[record.key] = data
-            self._call(partial(self._write, record, data))
+            self._call_device(partial(self._write_input, record, data))
 
-    def _write(self, record: p.Input, data: Array) -> None:
+    def _write_input(self, record: p.Input, data: Array) -> None:
         staging = self.plan.header.textures[record.staging]
         flat = np.zeros(staging.width * staging.height * 4, np.float32)
         flat[: data.size] = data.reshape(-1)
         self._upload(record.staging, flat)
         self._draw(record.step)
 
-    def _sections(self, name: str | None) -> list[int]:
+    def _required_sections(self, name: str | None) -> list[int]:
         """The numbers of the sections that run for one: itself and what it follows from."""
         header = self.plan.header
         names = [section.name for section in header.sections]
@@ -206,9 +208,9 @@ class Session:
         if name not in names:
             known = ", ".join(map(repr, names))
             raise InputError(f"no section {name!r}; this Plan's sections: {known}")
-        return needed(header, names.index(name))
+        return required_sections(header, names.index(name))
 
-    def _read_by(self, numbers: Sequence[int]) -> list[str]:
+    def _inputs_of_sections(self, numbers: Sequence[int]) -> list[str]:
         """The inputs that these sections read, other sections' values aside."""
         header = self.plan.header
         chosen = [header.sections[number] for number in numbers]
@@ -217,17 +219,17 @@ class Session:
         return [record.key for record in header.inputs if record.step.output in read]
 
     def _run(self, sections: Sequence[int]) -> None:
-        if self._new_edits is not None:
-            self._on_device.set(*self._new_edits)
-            self._new_edits = None
-        self._edit(-1)
+        if self._pending_edits is not None:
+            self._session_edits.set_edits(*self._pending_edits)
+            self._pending_edits = None
+        self._draw_edits(-1)
         for number in sections:
             section = self.plan.header.sections[number]
             for k in range(section.first, section.first + section.count):
-                if k not in self._on_device.skipped.passes:
+                if k not in self._session_edits.skipped_passes.passes:
                     self._draw(self.plan.header.passes[k])
-                self._edit(k)
-        self._ran.update(sections)
+                self._draw_edits(k)
+        self._ran_sections.update(sections)
 
     def profile(self) -> Profile:
         """How long each layer takes for the inputs written last, each measured by itself.
@@ -242,18 +244,18 @@ class Session:
         header = self.plan.header
 
         def work() -> Profile:
-            found = profiled(header, self._draw, self._device.clock(), self.renderer)
+            found = profile_layers(header, self._draw, self._device.clock(), self.renderer)
             for step in header.passes:
                 self._draw(step)
             return found
 
-        with self._alone():
+        with self._locked():
             known = self._inputs.keys() | self.plan.noise
             if missing := [one.key for one in header.inputs if one.key not in known]:
                 raise InputError(
                     f"profile: the input {missing[0]!r} has not been written yet: call run first"
                 )
-            return self._device.call(work)
+            return self._device.run_on_thread(work)
 
     def commit(self) -> None:
         """Make what the last runs computed the state that the next run begins with.
@@ -266,36 +268,38 @@ class Session:
 
         def copy() -> None:
             for carry in self.plan.header.carries:
-                if self._written_in[carry.source] & self._ran:
+                if self._sections_by_texture[carry.source] & self._ran_sections:
                     self._device.copy(self._textures[carry.source], self._textures[carry.target])
-            self._ran.clear()
+            self._ran_sections.clear()
 
-        self._call(copy)
+        self._call_device(copy)
 
     def read(self, key: str, *, unbent: bool = False) -> Array:
         """The value called `key`, an activation or a parameter, as it is after the last run.
 
-        With `unbent` before the edits of that very layer; those before it have acted.
+        With `before_edits` before the edits of that very layer; those before it have acted.
         """
         self.check_open()
-        return self._call(partial(self._read, self._value(key), unbent=unbent))
+        return self._call_device(partial(self._read, self._value(key), unbent=unbent))
 
     def _value(self, key: str) -> p.Value:
         values = (*self.plan.header.values, *self.plan.header.parameters)
         for number, value in enumerate(values):
             if value.key == key:
-                if number in self._on_device.skipped.values:
-                    raise KeyError(not_run(key))
+                if number in self._session_edits.skipped_passes.values:
+                    raise KeyError(skipped_value_error(key))
                 return value
         raise KeyError(
-            unknown(key, [value.key for value in values], shared=self.plan.header.shared)
+            unknown_name_message(
+                key, [value.key for value in values], shared=self.plan.header.shared
+            )
         )
 
     def _read(self, value: p.Value, *, unbent: bool = False) -> Array:
         width, height = value.read.step.viewport
         data = np.zeros(width * height * 4, np.float32)
         if value.read.count:
-            self._draw(self._reading(value, unbent=unbent))
+            self._draw(self._read_pass(value, unbent=unbent))
             framebuffer = self._device.context.detect_framebuffer(
                 self._framebuffers[value.read.step.output]
             )
@@ -304,13 +308,13 @@ class Session:
         with np.errstate(invalid="ignore"):  # floats beyond the type
             return result if value.dtype == "float32" else result.astype(value.dtype)
 
-    def _reading(self, value: p.Value, *, unbent: bool) -> p.Pass:
+    def _read_pass(self, value: p.Value, *, unbent: bool) -> p.Pass:
         """How a value is read: where it has been edited, from another texture."""
         step = value.read.step
-        if value.kind == "parameter" or not self._on_device.bent:
+        if value.kind == "parameter" or not self._session_edits.edited_textures:
             return step
         number = self.plan.header.values.index(value)
-        found = self._on_device.texture(number, unbent=unbent)
+        found = self._session_edits.value_texture(number, before_edits=unbent)
         inputs = tuple(found if texture == value.texture else texture for texture in step.inputs)
         return msgspec.structs.replace(step, inputs=inputs)
 
@@ -355,7 +359,7 @@ class Session:
             InputError: an argument has no meaning here, or the picture would be too large.
         """
         array = self.read(key)
-        return maps.picture(
+        return feature_maps.draw_picture(
             self._value(key),
             array,
             channels=channels,
@@ -405,51 +409,55 @@ class Session:
             items, named = (), {**x[0], **named}
         elif len(x) == 1 and isinstance(x[0], tuple):
             items = x[0]
-        items = by_path(items, keys, header.arguments, header.constants)
+        items = match_inputs(items, keys, header.arguments, header.constants)
         if len(items) > len(keys):
-            advice = labels_advice(items)
+            advice = labels_hint(items)
             raise InputError(
                 f"{len(items)} inputs given; this Plan has {len(keys)}: {', '.join(keys)}"
                 + (f". {advice}" if advice else "")
             )
         given = dict(items if isinstance(items, Mapping) else zip(keys, items, strict=False))
-        given |= by_names(by_path(named, names, header.arguments, header.constants), names)
-        with self._alone():
-            sections = self._sections(section)
-            arrays = taken(self.plan.header, given, any_batch=True)
+        given |= resolve_names(
+            match_inputs(named, names, header.arguments, header.constants), names
+        )
+        with self._locked():
+            sections = self._required_sections(section)
+            arrays = prepare_inputs(self.plan.header, given, any_batch=True)
             known = given.keys() | self._inputs.keys() | self.plan.noise
-            for key in keys if section is None else self._read_by(sections):
+            for key in keys if section is None else self._inputs_of_sections(sections):
                 if key not in known:
                     raise InputError(
                         f"the input {key!r} is missing; this Plan has {len(keys)}: "
                         f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
                         "their names"
                     )
-            edits = self._new_edits[0] if self._new_edits is not None else None
+            edits = self._pending_edits[0] if self._pending_edits is not None else None
             spared = (
-                skipped(self.plan.header, edits) if edits is not None else self._on_device.skipped
+                find_skipped_passes(self.plan.header, edits)
+                if edits is not None
+                else self._session_edits.skipped_passes
             ).values
             values = [
                 value
                 for number, value in enumerate(self.plan.header.values)
-                if self._written_in.get(value.texture, {*sections}) & {*sections}
+                if self._sections_by_texture.get(value.texture, {*sections}) & {*sections}
                 if number not in spared
             ]
             if read is not None:
-                values = self._asked(values, (read,) if isinstance(read, str) else read)
-            count = batching.examples(self.plan.header, arrays)
+                values = self._requested_values(values, (read,) if isinstance(read, str) else read)
+            count = batching.example_count(self.plan.header, arrays)
 
-            def run(piece: batching.Taken) -> dict[str, Array]:
-                self._set(piece)
-                self._call(partial(self._run, sections))
+            def run(piece: batching.InputArrays) -> dict[str, Array]:
+                self._write_inputs(piece)
+                self._call_device(partial(self._run, sections))
                 return {value.key: self.read(value.key) for value in values}
 
             if count is None:
                 return run(arrays)
-            check_seeded(self._editor.store.edits, self.plan.header.batch, count)
-            return batching.joined(values, arrays, self.plan.header.batch, count, run)
+            check_batched_seeds(self._editor.store.edits, self.plan.header.batch, count)
+            return batching.run_in_batches(values, arrays, self.plan.header.batch, count, run)
 
-    def _asked(self, computed: Sequence[p.Value], keys: Sequence[str]) -> list[p.Value]:
+    def _requested_values(self, computed: Sequence[p.Value], keys: Sequence[str]) -> list[p.Value]:
         """Those of the computed values that are asked for, in their order."""
         names = [value.key for value in computed]
         for key in keys:
@@ -472,14 +480,14 @@ class Session:
 
         def upload() -> None:
             for old, new in zip(self.plan.header.weights, plan.header.weights, strict=True):
-                if old.hash != new.hash or new.texture in self._patched:
+                if old.hash != new.hash or new.texture in self._patched_textures:
                     self._upload(new.texture, plan.blobs[new.hash])
 
-        with self._alone():
-            self._call(upload)
-            self._ran.clear()  # what was computed with the old ones is nobody's state
+        with self._locked():
+            self._call_device(upload)
+            self._ran_sections.clear()  # what was computed with the old ones is nobody's state
             self.plan = plan
-            self._patched.clear()
+            self._patched_textures.clear()
 
     def patch(self, patches: Sequence[p.Patch]) -> None:
         """Upload other numbers into rectangles of weight textures; the Plan stays as it is."""
@@ -487,17 +495,17 @@ class Session:
         def upload() -> None:
             for patch in patches:
                 x, y, width, height = patch.rectangle
-                stored = STORED[self.plan.header.textures[patch.texture].format]
+                stored = TEXTURE_DTYPES[self.plan.header.textures[patch.texture].format]
                 with np.errstate(over="ignore"):
                     data = np.ascontiguousarray(patch.data, stored)
                 self._textures[patch.texture].write(
                     data, viewport=(x, y, patch.layer, width, height, 1)
                 )
 
-        with self._alone():
-            self._call(upload)
-            self._ran.clear()
-            self._patched.update(patch.texture for patch in patches)
+        with self._locked():
+            self._call_device(upload)
+            self._ran_sections.clear()
+            self._patched_textures.update(patch.texture for patch in patches)
 
     # Edits
 
@@ -564,38 +572,38 @@ class Session:
         """Redo the change that was undone last; False where there is none."""
         return self._editor.redo()
 
-    def _take_edits(self, state: EditState) -> None:
+    def _handle_edits(self, state: EditSnapshot) -> None:
         self.set_edits(state.edits, self._editor.store.arrays)
 
     def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
         """Make these the edits of the next run; InputError for a text that doesn't compile."""
 
         def compile_texts() -> None:
-            for stack in stacks_of(self.plan.header, edits):
+            for stack in build_edit_stacks(self.plan.header, edits):
                 for edit in stack.edits:
-                    self._on_device.compiled(stack.value, edit)
+                    self._session_edits.compile_edit(stack.value, edit)
 
-        with self._alone():
+        with self._locked():
             if any(edit.transform == GLSL for edit in edits):
-                self._call(compile_texts)
-            self._new_edits = tuple(edits), dict(arrays)
+                self._call_device(compile_texts)
+            self._pending_edits = tuple(edits), dict(arrays)
 
     def close(self) -> None:
         """Free everything on the device; a second call does nothing."""
         # When Python ends, the device's thread has ended before objects are deleted.
         if self._closed or sys.is_finalizing():
             return
-        if not self._device.here:  # what it holds is the parent's, and the lock may be
+        if not self._device.is_own_process:  # what it holds is the parent's, and the lock may be
             self._closed = True
             return
         with self._lock:  # another thread's run comes to its end first
             if not self._closed:
                 self._closed = True
-                self._device.call(self._release)
+                self._device.run_on_thread(self._release)
 
     def _release(self) -> None:
-        self._on_device.release()
-        for vertices in self._vertices:
+        self._session_edits.release()
+        for vertices in self._vertex_arrays:
             vertices.release()
         for texture in self._textures:
             texture.release()

@@ -12,10 +12,10 @@ def __getattr__(name: str) -> Any:
     # The messages' types are generated before the bundle is there that the Viewer wants.
     if name != "Viewer":
         raise AttributeError(f"module 'nbglcnn.widget' has no attribute {name!r}")
-    from nbglcnn.load.torch.preimport import import_ahead
-    from nbglcnn.notebook.blocking import kernel
+    from nbglcnn.load.torch.preimport import preimport
+    from nbglcnn.notebook.blocking import running_kernel
     from nbglcnn.widget.viewer import Viewer
 
-    if kernel() is not None:
-        import_ahead()
+    if running_kernel() is not None:
+        preimport()
     return Viewer

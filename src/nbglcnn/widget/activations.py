@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nbglcnn.errors import unknown
+from nbglcnn.errors import unknown_name_message
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Value
 from nbglcnn.tables import table
 from nbglcnn.widget.network import Network
-from nbglcnn.widget.reading import Reader
+from nbglcnn.widget.reader import Reader
 
 
 class Activations(Mapping[str, Array]):
     """A mapping from the network's keys, in call order, to their values for the current input.
 
     Each look-up reads the value from the page (or computes it here when there is none): keep the
-    array rather than asking twice. `viewer.unbent` has each value as it is before its own edits.
-    While a latent is the source, what it skips is not among them: a KeyError, which says so.
+    array rather than asking twice. `viewer.unbent` has each value as it is before its own
+    edits. While a latent is the source, what it skips is not among them: a KeyError, which says so.
     """
 
     def __init__(self, network: Network, reader: Reader, *, unbent: bool = False) -> None:
         self._network = network
         self._reader = reader
-        self._unbent = unbent
+        self._before_edits = unbent
 
     @property
     def source(self) -> str:
         """Who computes the numbers: the page's WebGL 2, local OpenGL, or the framework itself."""
-        return self._reader.source()
+        return self._reader.backend_name()
 
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Array]:
         """All values, read in one round trip; see `read` for `timeout`."""
@@ -41,15 +41,17 @@ class Activations(Mapping[str, Array]):
 
         `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
         """
-        return as_asked(keys, self._read(names_of(keys), timeout))
+        return array_or_dict(keys, self._read(flatten_keys(keys), timeout))
 
     def _read(self, keys: Sequence[str], timeout: float | None = None) -> list[Array]:
-        return self._reader.read(keys, timeout, unbent=self._unbent).arrays
+        return self._reader.read(keys, timeout, before_edits=self._before_edits).arrays
 
     def __getitem__(self, key: str) -> Array:
-        self._network.check_computed([key])
+        self._network.check_not_skipped([key])
         if key not in self:
-            raise KeyError(unknown(key, list(self), shared=self._network.plan.header.shared))
+            raise KeyError(
+                unknown_name_message(key, list(self), shared=self._network.plan.header.shared)
+            )
         return self._read([key])[0]
 
     def __iter__(self) -> Iterator[str]:
@@ -63,7 +65,7 @@ class Activations(Mapping[str, Array]):
 
     @property
     def _values(self) -> Sequence[Value]:
-        skipped = self._network.skipped
+        skipped = self._network.skipped_keys
         return [value for value in self._network.plan.values if value.key not in skipped]
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
@@ -73,7 +75,7 @@ class Activations(Mapping[str, Array]):
 
     def __repr__(self) -> str:
         rows = [("", key, shape) for key, _, shape, _ in self._rows()]
-        what = "values before their own edits" if self._unbent else "values"
+        what = "values before their own edits" if self._before_edits else "values"
         head = f"Activations: {len(self)} {what}, read when looked up"
         return "\n".join([head, table((), rows)])
 
@@ -81,13 +83,13 @@ class Activations(Mapping[str, Array]):
         return table(("key", "kind", "shape", "type"), self._rows(), "html")
 
 
-def names_of(keys: Iterable[str | Iterable[str]]) -> list[str]:
+def flatten_keys(keys: Iterable[str | Iterable[str]]) -> list[str]:
     """The names in the arguments of a `read`: keys, or lists of them."""
     return [name for key in keys for name in ([key] if isinstance(key, str) else key)]
 
 
-def as_asked(keys: Sequence[str | Iterable[str]], arrays: Sequence[Array]) -> Any:
+def array_or_dict(keys: Sequence[str | Iterable[str]], arrays: Sequence[Array]) -> Any:
     """What `read(*keys)` gives: an array for one key, else a dict."""
     if len(keys) == 1 and isinstance(keys[0], str):
         return arrays[0]
-    return dict(zip(names_of(keys), arrays, strict=True))
+    return dict(zip(flatten_keys(keys), arrays, strict=True))

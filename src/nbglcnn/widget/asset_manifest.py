@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Offer:
+class AssetManifest:
     """What the pages shall show: the State but for its revision, and its blobs by hash."""
 
     plan: str

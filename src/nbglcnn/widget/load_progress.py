@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbglcnn.load import Model, is_module
-from nbglcnn.load.steps import listening
+from nbglcnn.load.progress import progress_listener
 from nbglcnn.notebook.blocking import current_cell
 
-KINDS = 6  # of layers that are listed
+MAX_LISTED_TYPES = 6  # of layers that are listed
 
 
 @contextmanager
-def steps_shown(model: Model) -> Iterator[None]:
+def show_load_progress(model: Model) -> Iterator[None]:
     """In a notebook's cell a PyTorch model and each step stand there until all is done."""
     if not is_module(model.source) or current_cell() is None:
         yield
@@ -23,7 +23,7 @@ def steps_shown(model: Model) -> Iterator[None]:
     from IPython.display import DisplayHandle
 
     # As text: it goes when the Viewer comes, and a saved notebook has nothing to show for it.
-    model_text = summary(model.source)
+    model_text = summarize_model(model.source)
     handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
 
     def show(text: str) -> None:
@@ -31,23 +31,24 @@ def steps_shown(model: Model) -> Iterator[None]:
 
     handle.display({"text/plain": model_text}, raw=True)
     try:
-        with listening(lambda step: show(f"{model_text}\n{step} …")):
+        with progress_listener(lambda step: show(f"{model_text}\n{step} …")):
             yield
     finally:
         show("")
 
 
-def summary(model: Any) -> str:
+def summarize_model(model: Any) -> str:
     """A PyTorch model in two lines: its name and size, and what its layers are."""
     leaves = [module for module in model.modules() if not any(True for _ in module.children())]
     kinds = Counter(type(leaf).__name__ for leaf in leaves)
     shown = ", ".join(
-        kind if number == 1 else f"{number} {kind}" for kind, number in kinds.most_common(KINDS)
+        kind if number == 1 else f"{number} {kind}"
+        for kind, number in kinds.most_common(MAX_LISTED_TYPES)
     )
     # A lazy module's have no size yet.
     size = sum(p.numel() for p in model.parameters() if not hasattr(p, "materialize"))
     layers = "1 layer" if len(leaves) == 1 else f"{len(leaves):,} layers"
     return (
         f"{type(model).__name__}: {layers}, {size:,} parameters\n"
-        f"{shown}{', …' if len(kinds) > KINDS else ''}"
+        f"{shown}{', …' if len(kinds) > MAX_LISTED_TYPES else ''}"
     )

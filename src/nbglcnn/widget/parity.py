@@ -3,9 +3,9 @@
 Drivers do compile right shaders to wrong numbers, exporters change what a network means, and some
 devices compute a first run right and later ones wrong. So each page is asked for four stretches of
 each layer after its first run of a Plan, and sends them again when it finds that a check is due
-(`js/src/engine/checks.ts`). They are of the user's own input, or of the source's, which comes with
-them; the reference is computed in a thread of its own. While something is bent, that is the model
-with the bends replayed which the page says its samples have.
+(`js/src/engine/parity_schedule.ts`). They are of the user's own input, or of the source's, which
+comes with them; the reference is computed in a thread of its own. While something is bent, that is
+the model with the bends replayed which the page says its samples have.
 """
 
 from __future__ import annotations
@@ -23,65 +23,72 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
-from nbglcnn.disagreements import disagreement
+from nbglcnn.engine_disagreements import known_disagreement
 from nbglcnn.errors import DeviceError, InputError
-from nbglcnn.features.edits.records import Edit, active, checked, from_dict, to_dict
-from nbglcnn.features.edits.replay import Bending, bending, check_replayed, jumps
+from nbglcnn.features.edits.records import Edit, active_edits, from_dict, to_dict, validate_edits
+from nbglcnn.features.edits.replay import (
+    EditReplay,
+    check_replayable,
+    edit_replay,
+    is_discontinuous,
+)
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs.arrays import finished
+from nbglcnn.inputs.arrays import to_value_array
 from nbglcnn.plan.schema import Float32, Plan, Value
 from nbglcnn.protocol import Probe, Probed, Verified
-from nbglcnn.reference import is_faithful, layer_alone
-from nbglcnn.report import Match, Notes, Report, compared
+from nbglcnn.reference import is_faithful, recompute_layers
+from nbglcnn.report import Match, ReferenceNotes, Report, compare_values
 from nbglcnn.widget.connection import Connection, Page
 from nbglcnn.widget.network import Network
-from nbglcnn.widget.reading import Reader
+from nbglcnn.widget.reader import Reader
 
 log = logging.getLogger("nbglcnn")
 
-STRETCHES = 4  # of a value: its beginning, its end, and two between
-TEXELS = 64  # of a stretch, at most; four elements each
+SPANS_PER_VALUE = 4  # of a value: its beginning, its end, and two between
+SPAN_TEXELS = 64  # of a stretch, at most; four elements each
 # Of a layer's largest value: no rounding does that, a wrong shader does at once.
-WRONG = {"float32": 1e-3, "float16": 0.2}
-MOST = 1024  # values: one message of 4 MiB holds their samples
+MISMATCH_ERROR = {"float32": 1e-3, "float16": 0.2}
+MAX_VALUES = 1024  # values: one message of 4 MiB holds their samples
 # Bytes of textures; the reference of a larger Plan needs too much of Python's memory.
-LARGEST = 2**30
-REST = 1.0  # seconds without a change before what is bent is looked at
+MAX_PLAN_BYTES = 2**30
+EDIT_DEBOUNCE_S = 1.0  # seconds without a change before what is bent is looked at
 
-PLAIN = "; with plain kernels, since the fast ones computed wrong numbers"
+PLAIN_KERNELS_NOTE = "; with plain kernels, since the fast ones computed wrong numbers"
 
-Band = tuple[int, int, int]
-Reference = Callable[[Graph, Sequence[Array], Bending, Notes], tuple[dict[str, Array], str]]
-Exact = Callable[[Graph, Sequence[Array], Sequence[str], Bending], Mapping[str, Array]]
+Span = tuple[int, int, int]
+ComputeReference = Callable[
+    [Graph, Sequence[Array], EditReplay, ReferenceNotes], tuple[dict[str, Array], str]
+]
+ComputeFloat64 = Callable[[Graph, Sequence[Array], Sequence[str], EditReplay], Mapping[str, Array]]
 Arrays = Mapping[str, Array]
-Apart = Sequence[tuple[str, int, int]]  # as in Probed
-Device = tuple[str, str, str]  # page, Plan, edits
-NOTHING: Arrays = MappingProxyType({})
+ExampleMismatches = Sequence[tuple[str, int, int]]  # as in Probed
+CheckKey = tuple[str, str, str]  # page, Plan, edits
+NO_ARRAYS: Arrays = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ParityVerdict:
     """What came of it: a report of every value, or why there is none.
 
-    `edits` are those that the page had, in its own words; empty where nothing was bent. `at` is
-    when it was made, in seconds since 1970.
+    `edits` are those that the page had, in its own words; empty where nothing was bent. `timestamp`
+    is when it was made, in seconds since 1970.
     """
 
     report: Report[Match] | None
     framework: str = ""
     problem: str = ""
-    wrong: bool = False  # not by rounding
+    is_wrong: bool = False  # not by rounding
     edits: str = ""
-    at: float = 0.0
+    timestamp: float = 0.0
 
     @property
     def clock(self) -> str:
         """When it was made, as "14:03:07"."""
-        return time.strftime("%H:%M:%S", time.localtime(self.at))
+        return time.strftime("%H:%M:%S", time.localtime(self.timestamp))
 
-    def words(self, plan: Plan, *, named: bool) -> str:
+    def describe(self, plan: Plan, *, named: bool) -> str:
         """One sentence; with the name of the first layer that differs only if `named`."""
-        kernels = "" if plan.header.target.fast_kernels else PLAIN
+        kernels = "" if plan.header.target.fast_kernels else PLAIN_KERNELS_NOTE
         if self.report is None and self.edits:
             return f"bent: not compared ({self.problem}){kernels}"
         if self.report is None:
@@ -91,107 +98,124 @@ class Verdict:
 
 
 class ParityCheck:
-    """Checks every page that shows a Viewer; calls `changed` after each verdict."""
+    """Checks every page that shows a Viewer; calls `on_change` after each verdict."""
 
     def __init__(
         self,
         connection: Connection,
-        reference: Reference,
-        exact: Exact,
-        changed: Callable[[], None],
+        compute_reference: ComputeReference,
+        compute_float64: ComputeFloat64,
+        on_change: Callable[[], None],
     ) -> None:
         self._connection = connection
-        self._reference = reference
-        self._exact = exact
-        self._changed = changed
-        self._verdicts: dict[Device, Verdict] = {}
-        self._busy: set[Device] = set()
-        self._edits = ""  # those of now, and since when
-        self._since = -REST
-        self._called = -REST  # when `changed` is told next, to go on
+        self._compute_reference = compute_reference
+        self._compute_float64 = compute_float64
+        self._on_change = on_change
+        self._verdicts: dict[CheckKey, ParityVerdict] = {}
+        self._running: set[CheckKey] = set()
+        self._edits_hash = ""  # those of now, and since when
+        self._edits_changed_at = -EDIT_DEBOUNCE_S
+        self._next_update = -EDIT_DEBOUNCE_S  # when `on_change` is told next, to go on
         try:
-            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+            self._event_loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
-            self._loop = None  # in a thread of the user's: told with the page's next message
+            self._event_loop = None  # in a thread of the user's: told with the page's next message
 
-    def of(self, page: Page | None, plan: Plan, edits: Iterable[Edit] = ()) -> Verdict | None:
+    def verdict(
+        self, page: Page | None, plan: Plan, edits: Iterable[Edit] = ()
+    ) -> ParityVerdict | None:
         """What is known of this page's device while this is edited."""
         if page is None:
             return None
-        return self._verdicts.get((page.id, plan.hash, name_of(edits)))
+        return self._verdicts.get((page.id, plan.hash, hash_edits(edits)))
 
-    def follow(
+    def update(
         self,
         plan: Plan,
         graph: Graph,
         arrays: Sequence[Array],
         edits: Sequence[Edit] = (),
-        injected: Arrays = NOTHING,
+        injected: Arrays = NO_ARRAYS,
     ) -> None:
         """Go on with every page: ask for samples, compare them, tell what was found.
 
         `edits` are the current ones, `injected` their arrays. No check begins while they change.
         """
-        revision, name = self._connection.revision, name_of(edits)
-        rests = self._rests(name)
-        for page in self._connection.usable:
+        revision, name = self._connection.revision, hash_edits(edits)
+        rests = self._are_edits_stable(name)
+        for page in self._connection.usable_pages:
             device = page.id, plan.hash, name
             verdict = self._verdicts.get(device)
-            if page.problem or device in self._busy:
+            if page.problem or device in self._running:
                 continue
             if page.samples is not None:
                 (message, samples), page.samples = page.samples, None
                 found = None
                 if message.revision == revision:
-                    found = self._take(page, plan, graph, arrays, message, samples, injected)
+                    found = self._judge_samples(
+                        page, plan, graph, arrays, message, samples, injected
+                    )
                 if found != name:  # not these: once more
-                    page.sampled, page.probed, self._since = (-1, ""), "", time.monotonic()
-            known = verdict is not None and page.probed == plan.hash
+                    page.probed_state, page.probed_plan, self._edits_changed_at = (
+                        (-1, ""),
+                        "",
+                        time.monotonic(),
+                    )
+            known = verdict is not None and page.probed_plan == plan.hash
             if verdict is not None:
-                self._tell(page, verdict)
-            asked = known or device in self._busy or page.sampled == (revision, name)
-            if rests and not asked and _has_run(page, revision) and not _lags(page, plan):
-                page.sampled, page.probed = (revision, name), plan.hash
-                self._ask(page, plan, edits, injected)
+                self._send_verdict(page, verdict)
+            asked = known or device in self._running or page.probed_state == (revision, name)
+            if (
+                rests
+                and not asked
+                and _has_run(page, revision)
+                and not _has_stale_python_values(page, plan)
+            ):
+                page.probed_state, page.probed_plan = (revision, name), plan.hash
+                self._request_samples(page, plan, edits, injected)
 
-    def _rests(self, name: str) -> bool:
+    def _are_edits_stable(self, name: str) -> bool:
         """Whether the edits have stayed as they are for a while; else it goes on then."""
         now = time.monotonic()
-        if name != self._edits:
-            self._edits, self._since = name, now
+        if name != self._edits_hash:
+            self._edits_hash, self._edits_changed_at = name, now
             for device in [one for one in self._verdicts if one[2] not in ("", name)]:
                 del self._verdicts[device]
-            for page in self._connection.usable:  # it forgets them too
-                page.sampled, page.told = (-1, ""), None
-        return not name or self._waited(REST + self._since)
+            for page in self._connection.usable_pages:  # it forgets them too
+                page.probed_state, page.sent_verdict = (-1, ""), None
+        return not name or self._has_deadline_passed(EDIT_DEBOUNCE_S + self._edits_changed_at)
 
-    def _waited(self, until: float) -> bool:
-        """Whether this time has come; else `changed` is told when it has."""
-        now, loop = time.monotonic(), self._loop
+    def _has_deadline_passed(self, until: float) -> bool:
+        """Whether this time has come; else `on_change` is told when it has."""
+        now, loop = time.monotonic(), self._event_loop
         left = until - now
         if left <= 0:
             return True
-        if loop is not None and not loop.is_closed() and now >= self._called:
-            self._called = now + left
-            loop.call_soon_threadsafe(lambda: loop.call_later(left, self._changed))
+        if loop is not None and not loop.is_closed() and now >= self._next_update:
+            self._next_update = now + left
+            loop.call_soon_threadsafe(lambda: loop.call_later(left, self._on_change))
         return False
 
-    def _ask(self, page: Page, plan: Plan, edits: Sequence[Edit], injected: Arrays) -> None:
-        device = page.id, plan.hash, name_of(edits)
-        words = msgspec.json.encode(to_dict(active(edits))).decode() if device[2] else ""
-        if plan.gpu_bytes > LARGEST:
-            self._verdicts[device] = Verdict(None, problem="the network is too large", edits=words)
+    def _request_samples(
+        self, page: Page, plan: Plan, edits: Sequence[Edit], injected: Arrays
+    ) -> None:
+        device = page.id, plan.hash, hash_edits(edits)
+        words = msgspec.json.encode(to_dict(active_edits(edits))).decode() if device[2] else ""
+        if plan.gpu_bytes > MAX_PLAN_BYTES:
+            self._verdicts[device] = ParityVerdict(
+                None, problem="the network is too large", edits=words
+            )
             return
         try:
-            check_replayed(edits, injected)
+            check_replayable(edits, injected)
         except InputError as error:
-            self._verdicts[device] = Verdict(None, problem=str(error), edits=words)
+            self._verdicts[device] = ParityVerdict(None, problem=str(error), edits=words)
             return
-        bands = bands_of_all(plan)
+        bands = plan_spans(plan)
         revision = self._connection.revision
         self._connection.send(Probe(page.id, revision, tuple(bands), tuple(bands.values())))
 
-    def _take(
+    def _judge_samples(
         self,
         page: Page,
         plan: Plan,
@@ -207,118 +231,126 @@ class ParityCheck:
         """
         words = message.edits
         try:
-            edits = checked(from_dict(msgspec.json.decode(words)) if words else (), plan)
-            given = _with_fed(plan, arrays, message.fed, samples)
+            edits = validate_edits(from_dict(msgspec.json.decode(words)) if words else (), plan)
+            given = _split_source_input(plan, arrays, message.fed, samples)
         except (msgspec.DecodeError, InputError, KeyError, TypeError, ValueError):
             return None  # of another Plan, or none that a page of ours says
-        device = page.id, plan.hash, name_of(edits)
+        device = page.id, plan.hash, hash_edits(edits)
         if given is None:
             return device[2]
         texels, inputs = given
         again = device in self._verdicts
-        self._busy.add(device)
+        self._running.add(device)
 
         def judge() -> None:
             try:
-                bends = bending(plan, edits, injected)
+                bends = edit_replay(plan, edits, injected)
                 apart = message.apart
-                verdict = self._compared(page, plan, graph, inputs, texels, bends, words, apart)
+                verdict = self._compare(page, plan, graph, inputs, texels, bends, words, apart)
             except Exception as error:  # the model's own code runs here
-                verdict = Verdict(None, problem=f"{type(error).__name__}: {error}", edits=words)
-            self._judged(device, plan, replace(verdict, at=time.time()))
+                verdict = ParityVerdict(
+                    None, problem=f"{type(error).__name__}: {error}", edits=words
+                )
+            self._store_verdict(device, plan, replace(verdict, timestamp=time.time()))
 
         begin = threading.Thread(target=judge, daemon=True).start
-        loop = self._loop
+        loop = self._event_loop
         if again and loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(begin)  # behind the cell that runs
         else:
             begin()
         return device[2]
 
-    def _judged(self, device: Device, plan: Plan, verdict: Verdict) -> None:
+    def _store_verdict(self, device: CheckKey, plan: Plan, verdict: ParityVerdict) -> None:
         before = self._verdicts.get(device)
         self._verdicts[device] = verdict
-        self._busy.discard(device)
+        self._running.discard(device)
         if verdict.report is not None and not verdict.report.ok:
-            words = verdict.words(plan, named=True)
-            if before is None or before.words(plan, named=True) != words:
+            words = verdict.describe(plan, named=True)
+            if before is None or before.describe(plan, named=True) != words:
                 log.warning("nbglcnn: parity check: %s", words)
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._changed)
+        if self._event_loop is not None and not self._event_loop.is_closed():
+            self._event_loop.call_soon_threadsafe(self._on_change)
 
-    def _compared(
+    def _compare(
         self,
         page: Page,
         plan: Plan,
         graph: Graph,
         arrays: Sequence[Array],
         samples: Float32,
-        bends: Bending,
+        bends: EditReplay,
         words: str,
-        apart: Apart,
-    ) -> Verdict:
-        notes = Notes()
-        expected, framework = self._reference(graph, arrays, bends, notes)
-        found = split(plan, samples)
+        apart: ExampleMismatches,
+    ) -> ParityVerdict:
+        notes = ReferenceNotes()
+        expected, framework = self._compute_reference(graph, arrays, bends, notes)
+        found = split_samples(plan, samples)
         if found is None:
-            return Verdict(None, problem=f"the page sent {len(samples)} numbers")
-        bands = bands_of_all(plan)
+            return ParityVerdict(None, problem=f"the page sent {len(samples)} numbers")
+        bands = plan_spans(plan)
         values = {value.key: value for value in plan.values}
 
         def sampled(whole: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
-            return {k: pick(values[k], whole[k].reshape(-1), bands[k]) for k in keys if k in whole}
+            return {
+                k: take_spans(values[k], whole[k].reshape(-1), bands[k]) for k in keys if k in whole
+            }
 
         def exact(keys: Sequence[str]) -> dict[str, Array]:
-            return sampled(self._exact(graph, arrays, keys, bends), keys)
+            return sampled(self._compute_float64(graph, arrays, keys, bends), keys)
 
         subject = f"{framework} on {page.renderer}"
         known = sampled(expected, bands)
-        report = compared(
+        report = compare_values(
             plan,
             found,
             known,
             subject,
             expected,
             exact,
-            rounded=graph.rounded(),
-            faithful=partial(is_faithful, graph, expected, bends),
-            disputed=partial(disagreement, graph),
+            float16_keys=graph.float16_keys(),
+            is_faithful=partial(is_faithful, graph, expected, bends),
+            disputed=partial(known_disagreement, graph),
             notes=notes,
-            bent=bool(bends),
+            has_bends=bool(bends),
             by_model=graph.source == "torch",
         )
-        report = with_apart(report, apart, expected)
-        if not report.ok and any(jumps(edit) for some in bends.edits.values() for edit in some):
+        report = mark_example_mismatches(report, apart, expected)
+        if not report.ok and any(
+            is_discontinuous(edit) for some in bends.edits.values() for edit in some
+        ):
             problem = "a threshold may decide by an element's last digit; verify() says more"
-            return Verdict(None, problem=problem, edits=words)
-        bound = WRONG[plan.precision]
+            return ParityVerdict(None, problem=problem, edits=words)
+        bound = MISMATCH_ERROR[plan.precision]
         # What 16 bits cannot hold no other kernel mends.
         wrong = (
             not bends
-            and not report.beyond
+            and not report.float16_overflow
             and any(
                 not row.ok and row.repeated is None and row.relative > bound for row in report.rows
             )
         )
-        return Verdict(report, framework, wrong=wrong, edits=words)
+        return ParityVerdict(report, framework, is_wrong=wrong, edits=words)
 
-    def _tell(self, page: Page, verdict: Verdict) -> None:
+    def _send_verdict(self, page: Page, verdict: ParityVerdict) -> None:
         report = verdict.report
-        if page.told is verdict:
+        if page.sent_verdict is verdict:
             return
-        page.told = verdict
+        page.sent_verdict = verdict
         if report is None:
             return
         revision = self._connection.revision
-        self._connection.send(verified(revision, report, verdict.framework, page.id, verdict.edits))
+        self._connection.send(
+            verify_message(revision, report, verdict.framework, page.id, verdict.edits)
+        )
 
 
-def _lags(page: Page, plan: Plan) -> bool:
+def _has_stale_python_values(page: Page, plan: Plan) -> bool:
     """Whether what Python computes is always of an earlier input than the rest."""
-    return bool(plan.in_python) and page.fed is not None and not page.fed.still
+    return bool(plan.in_python) and page.source_update is not None and not page.source_update.still
 
 
-def _with_fed(
+def _split_source_input(
     plan: Plan, arrays: Sequence[Array], fed: str, samples: Float32
 ) -> tuple[Float32, Sequence[Array]] | None:
     """The samples, and the inputs that they are of: behind them lies what a source has fed.
@@ -328,15 +360,15 @@ def _with_fed(
     if fed == "":
         return samples, arrays
     at = [record.key for record in plan.inputs].index(fed)
-    count = sum(4 * width for bands in bands_of_all(plan).values() for _, _, width in bands)
+    count = sum(4 * width for bands in plan_spans(plan).values() for _, _, width in bands)
     [value] = [value for value in plan.values if value.key == fed]
-    array = finished(value, samples[count:])
+    array = to_value_array(value, samples[count:])
     if plan.in_python and array.tobytes() != np.asarray(arrays[at], array.dtype).tobytes():
         return None
     return samples[:count], (*arrays[:at], array, *arrays[at + 1 :])
 
 
-def apart_in(plan: Plan, arrays: Sequence[Array], found: Arrays) -> Apart:
+def example_mismatches(plan: Plan, arrays: Sequence[Array], found: Arrays) -> ExampleMismatches:
     """The values in which an example differs from an earlier one of the same input."""
     batch = plan.header.batch
     own = [array for array in arrays if array.ndim and len(array) == batch]
@@ -352,7 +384,9 @@ def apart_in(plan: Plan, arrays: Sequence[Array], found: Arrays) -> Apart:
     ]
 
 
-def with_apart(report: Report[Match], apart: Apart, expected: Arrays) -> Report[Match]:
+def mark_example_mismatches(
+    report: Report[Match], apart: ExampleMismatches, expected: Arrays
+) -> Report[Match]:
     """The report with layers marked in which examples of one input differ on the page alone.
 
     They must be equal to the bit there where they are so in the reference.
@@ -378,12 +412,12 @@ def _is_equal(one: Array, other: Array) -> bool:
 
 
 def _has_run(page: Page, revision: int) -> bool:
-    return page.ran is not None and page.ran.revision == revision
+    return page.last_run is not None and page.last_run.revision == revision
 
 
-def name_of(edits: Iterable[Edit]) -> str:
+def hash_edits(edits: Iterable[Edit]) -> str:
     """A name for what is edited: "" where nothing is."""
-    found = active(edits)
+    found = active_edits(edits)
     return hashlib.sha256(msgspec.json.encode(found)).hexdigest()[:16] if found else ""
 
 
@@ -391,48 +425,50 @@ def verify(
     network: Network,
     reader: Reader,
     timeout: float | None,
-    fed: Sequence[str] = (),
+    source_inputs: Sequence[str] = (),
 ) -> tuple[Report[Match], str]:
     """Every layer that can be read beside the framework's own, and that framework's name.
 
     What is edited, and a latent's code, is replayed there; InputError for an edit that cannot be.
     `fed` are inputs that a page's source gives, which the values are of.
     """
-    edits, injected = network.acting, network.arrays_given
-    check_replayed(edits, injected)
-    where = reader.source()
+    edits, injected = network.active_edits, network.edit_arrays
+    check_replayable(edits, injected)
+    where = reader.backend_name()
     if where.startswith("reference"):
         raise DeviceError(
             "there is nothing to verify: no page shows this Viewer and there is no local "
             f"OpenGL, so that values come from the framework itself ({where})"
         )
-    keys = [key for key in network.plan.computed if key not in network.skipped]
-    answer = reader.read(keys, timeout, fed=fed)
+    keys = [key for key in network.plan.computed if key not in network.skipped_keys]
+    answer = reader.read(keys, timeout, source_inputs=source_inputs)
     found = dict(zip(keys, answer.arrays, strict=True))
     plan, graph = network.plan, network.graph
-    own = {**network.inputs, **dict(zip(fed, answer.fed, strict=True))}
+    own = {**network.inputs, **dict(zip(source_inputs, answer.source_inputs, strict=True))}
     arrays = [own[record.key] for record in plan.inputs]
-    bends = bending(plan, edits, injected, found)
-    notes = Notes()
-    expected, framework = network.local.reference(graph, arrays, bends, notes)
-    report = compared(
+    bends = edit_replay(plan, edits, injected, found)
+    notes = ReferenceNotes()
+    expected, framework = network.local.compute_reference(graph, arrays, bends, notes)
+    report = compare_values(
         plan,
         found,
         expected,
         f"{framework} on {where}",
-        exact=partial(network.local.exact, graph, arrays, bends=bends),
-        alone=partial(layer_alone, graph, found, bends=bends),
-        rounded=graph.rounded(),
-        faithful=partial(is_faithful, graph, expected, bends),
-        disputed=partial(disagreement, graph),
+        compute_float64=partial(network.local.compute_float64, graph, arrays, bends=bends),
+        recompute_layers=partial(recompute_layers, graph, found, bends=bends),
+        float16_keys=graph.float16_keys(),
+        is_faithful=partial(is_faithful, graph, expected, bends),
+        disputed=partial(known_disagreement, graph),
         notes=notes,
-        bent=bool(active(network.edits)),  # a latent's code is no bend
+        has_bends=bool(active_edits(network.edits)),  # a latent's code is no bend
         by_model=graph.source == "torch",
     )
-    return with_apart(report, apart_in(plan, arrays, found), expected), framework
+    return mark_example_mismatches(
+        report, example_mismatches(plan, arrays, found), expected
+    ), framework
 
 
-def verified(
+def verify_message(
     revision: int, report: Report[Match], framework: str, page: str = "", edits: str = ""
 ) -> Verified:
     """A report in the words that pages take; of the parity check, what `page` gave.
@@ -451,48 +487,50 @@ def verified(
         for row in report.rows
         if row.nan + row.inf
     )
-    return Verified(revision, framework, layers, flawed, page, edits, report.note, report.beyond)
+    return Verified(
+        revision, framework, layers, flawed, page, edits, report.note, report.float16_overflow
+    )
 
 
-def bands_of_all(plan: Plan) -> dict[str, tuple[Band, ...]]:
+def plan_spans(plan: Plan) -> dict[str, tuple[Span, ...]]:
     """Where to look at each computed value, the layers first."""
     values = {value.key: value for value in plan.values}
-    return {key: bands_of(values[key]) for key in plan.computed[:MOST]}
+    return {key: value_spans(values[key]) for key in plan.computed[:MAX_VALUES]}
 
 
-def bands_of(value: Value, most: int = TEXELS) -> tuple[Band, ...]:
-    """(x, y, width) of stretches of the texels that reading a value draws, of `most` each."""
+def value_spans(value: Value, max_texels: int = SPAN_TEXELS) -> tuple[Span, ...]:
+    """(x, y, width) of stretches of the texels that reading a value draws, of `max_texels` each."""
     width, _ = value.read.step.viewport
     texels = -(-value.read.count // 4)
-    last = max(0, texels - most)
+    last = max(0, texels - max_texels)
     found = []
-    for k in range(STRETCHES):
-        y, x = divmod(last * k // (STRETCHES - 1), width)
-        found.append((x, y, min(most, width - x, texels - y * width - x)))
+    for k in range(SPANS_PER_VALUE):
+        y, x = divmod(last * k // (SPANS_PER_VALUE - 1), width)
+        found.append((x, y, min(max_texels, width - x, texels - y * width - x)))
     return tuple(band for band in dict.fromkeys(found) if band[2] > 0)
 
 
-def pick(value: Value, flat: Array, bands: Sequence[Band]) -> Array:
+def take_spans(value: Value, flat: Array, bands: Sequence[Span]) -> Array:
     """The elements of a whole value that lie in `bands`."""
-    return np.concatenate([flat[:0], *(flat[_elements(value, band)] for band in bands)])
+    return np.concatenate([flat[:0], *(flat[_span_elements(value, band)] for band in bands)])
 
 
-def split(plan: Plan, samples: Float32) -> dict[str, Array] | None:
+def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
     """A page's texels as elements of each value; None when they are not as many as asked for."""
     values = {value.key: value for value in plan.values}
     found: dict[str, Array] = {}
     at = 0
-    for key, bands in bands_of_all(plan).items():
+    for key, bands in plan_spans(plan).items():
         parts = [samples[:0]]
         for band in bands:
-            where = _elements(values[key], band)
+            where = _span_elements(values[key], band)
             parts.append(samples[at : at + where.stop - where.start])  # the last texel may be less
             at += 4 * band[2]
         found[key] = np.concatenate(parts).astype(values[key].dtype)
     return found if at == len(samples) else None
 
 
-def _elements(value: Value, band: Band) -> slice:
+def _span_elements(value: Value, band: Span) -> slice:
     x, y, width = band
     start = 4 * (y * value.read.step.viewport[0] + x)
     return slice(start, min(start + 4 * width, value.read.count))

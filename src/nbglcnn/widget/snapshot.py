@@ -9,41 +9,41 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from nbglcnn.graph import Array
-from nbglcnn.pictures import maps as pictures
-from nbglcnn.pictures.bars import bars, number
+from nbglcnn.pictures import feature_maps as pictures
+from nbglcnn.pictures.bars import draw_bars, draw_number
 from nbglcnn.pictures.colors import Pixels
 from nbglcnn.plan.schema import Plan, Value
 
 MAX_BYTES = 90_000  # of the PNG: a notebook shall grow by less than 200 kB a Viewer
-STAGES = 7  # pictures beside each other, input and output among them
-SIDE = 132  # pixels of one picture
+MAX_PICTURES = 7  # pictures beside each other, input and output among them
+PICTURE_SIDE = 132  # pixels of one picture
 GAP, TOP, BOTTOM = 16, 10, 44
-MAPS = 16  # of a layer
-INK, SECOND, LINES = (33, 33, 33), (97, 97, 97), "#e0e0e0"
-CURVES = 8  # one below the other; more stand in a mosaic
+MAX_MAPS = 16  # of a layer
+INK, SECONDARY_INK, GRID_COLOR = (33, 33, 33), (97, 97, 97), "#e0e0e0"
+MAX_CURVES = 8  # one below the other; more stand in a mosaic
 
 
 Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 
-def draw(
+def draw_snapshot(
     plan: Plan,
     values: Mapping[str, Array],
     example: int,
     source: str,
-    most: int = MAX_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> bytes:
-    """The PNG of a network's values, of `most` bytes; `source` says who computed them."""
-    shown = [value for value in chosen(plan) if value.key in values]  # a latent skips some
-    size = SIDE
+    """The PNG of a network's values, of `max_bytes` bytes; `source` says who computed them."""
+    shown = [value for value in snapshot_values(plan) if value.key in values]  # a latent skips some
+    size = PICTURE_SIDE
     while True:
         png = _draw(plan, shown, values, example, source, size)
-        if len(png) <= most or size <= 40:
+        if len(png) <= max_bytes or size <= 40:
             return png
         size = size * 3 // 4
 
 
-def chosen(plan: Plan) -> list[Value]:
+def snapshot_values(plan: Plan) -> list[Value]:
     """Inputs, layers spread evenly over the network, outputs; at most STAGES in all.
 
     Of two networks that are compared: inputs, the last layer of both, and its difference.
@@ -57,7 +57,7 @@ def chosen(plan: Plan) -> list[Value]:
     layers = [v for v in plan.values if v.kind == "layer"]
     ends = {v.texture for v in (*inputs, *outputs)}
     layers = [v for v in layers if v.texture not in ends]
-    room = min(len(layers), STAGES - len(inputs) - len(outputs))
+    room = min(len(layers), MAX_PICTURES - len(inputs) - len(outputs))
     at = np.linspace(0, len(layers) - 1, room).round().astype(int)
     return [*inputs, *(layers[i] for i in at), *outputs]
 
@@ -76,38 +76,40 @@ def _draw(
     pen = ImageDraw.Draw(sheet)
     for k, value in enumerate(shown):
         x = GAP + k * (size + GAP)
-        picture = _picture(value, values[value.key], example, size)
+        picture = _draw_value(value, values[value.key], example, size)
         sheet.paste(picture, (x, TOP + size - picture.height))
         y = TOP + size + 6
-        about = " ".join((_shape(value), *_clipped(value, values[value.key], example)))
-        for text, font, ink in ((value.key, name, INK), (about, small, SECOND)):
-            pen.text((x, y), _fitting(pen, text, font, size), fill=ink, font=font)
+        about = " ".join(
+            (_format_shape(value), *_format_clipped(value, values[value.key], example))
+        )
+        for text, font, ink in ((value.key, name, INK), (about, small, SECONDARY_INK)):
+            pen.text((x, y), _truncate_text(pen, text, font, size), fill=ink, font=font)
             y += 15
     about = f"{plan.header.name}: picture from the last run, computed by {source}"
-    line = _fitting(pen, about, small, sheet.width - 2 * GAP)
-    pen.text((GAP, sheet.height - 18), line, fill=SECOND, font=small)
+    line = _truncate_text(pen, about, small, sheet.width - 2 * GAP)
+    pen.text((GAP, sheet.height - 18), line, fill=SECONDARY_INK, font=small)
     data = io.BytesIO()
     sheet.quantize(128, Image.Quantize.FASTOCTREE).save(data, "PNG", optimize=True)
     return data.getvalue()
 
 
-def _shape(value: Value) -> str:
+def _format_shape(value: Value) -> str:
     own = len(value.shape) > 1 and value.shape[0] == value.nchw[0]  # an axis of images
     shape = value.shape[1:] if own else value.shape
     return "x".join(map(str, shape)) or "scalar"  # Pillow's own font has no ×
 
 
-def _clipped(value: Value, array: Array, example: int) -> list[str]:
+def _format_clipped(value: Value, array: Array, example: int) -> list[str]:
     """How many numbers of a picture lie beyond its range."""
-    if pictures.drawn_as(value) not in ("grey", "rgb"):
+    if pictures.draw_kind(value) not in ("grey", "rgb"):
         return []
-    maps = pictures.shown_as(value, array, example)
-    counts = pictures.clipped(maps, [pictures.image_limits(value, maps)] * len(maps))
+    maps = pictures.example_maps(value, array, example)
+    counts = pictures.count_clipped(maps, [pictures.image_limits(value, maps)] * len(maps))
     pairs = zip(counts, ("below", "above"), strict=True)
     return [f"{count:,} {word}" for count, word in pairs if count]
 
 
-def _fitting(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str:
+def _truncate_text(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str:
     text = "".join(c if c.isprintable() else "?" for c in text[:200])
     if pen.textlength(text, font) <= width:
         return text
@@ -116,46 +118,48 @@ def _fitting(pen: ImageDraw.ImageDraw, text: str, font: Font, width: int) -> str
     return text + "…"
 
 
-def _picture(value: Value, array: Array, example: int, size: int) -> Image.Image:
+def _draw_value(value: Value, array: Array, example: int, size: int) -> Image.Image:
     """One value, as the page has it: a number, bars, curves, classes, an image, maps."""
-    maps = pictures.shown_as(value, array, example)
-    match pictures.drawn_as(value):
+    maps = pictures.example_maps(value, array, example)
+    match pictures.draw_kind(value):
         case "number":
-            return number(float(maps.reshape(-1)[0]), size)
+            return draw_number(float(maps.reshape(-1)[0]), size)
         case "bars":
-            return bars(maps.reshape(-1), size, height=size, limits=value.limits)
+            return draw_bars(maps.reshape(-1), size, height=size, limits=value.limits)
         case "curves":
-            return _curves(maps.reshape(len(maps), -1), size)
+            return _draw_curves(maps.reshape(len(maps), -1), size)
         case "classes":
-            return _scaled(pictures.classes(maps), size, size)
+            return _scale_image(pictures.draw_classes(maps), size, size)
         case "grey" | "rgb":
             limits = [pictures.image_limits(value, maps)] * len(maps)
             scale = int(min(size / maps.shape[2], size / maps.shape[1]))
-            shown = pictures.image(maps, limits, max(1, scale), marks=scale > 0)
-            return _scaled(shown, size, size)
-    ends = pictures.limits_of(maps, 0, "layer")
-    tiles = [pictures.coloured(one, ends, "signed", "light") for one in maps[:MAPS]]
-    columns = pictures.across(len(tiles))
+            shown = pictures.draw_image(maps, limits, max(1, scale), marks=scale > 0)
+            return _scale_image(shown, size, size)
+    ends = pictures.color_limits(maps, 0, "layer")
+    tiles = [pictures.apply_colormap(one, ends, "signed", "light") for one in maps[:MAX_MAPS]]
+    columns = pictures.mosaic_columns(len(tiles))
     side = (size - columns + 1) // columns
-    scaled = [np.asarray(_scaled(one, side, side)) for one in tiles]
-    return pictures.mosaic(scaled, columns, LINES)
+    scaled = [np.asarray(_scale_image(one, side, side)) for one in tiles]
+    return pictures.draw_mosaic(scaled, columns, GRID_COLOR)
 
 
-def _curves(channels: pictures.Floats, size: int) -> Image.Image:
+def _draw_curves(channels: pictures.Floats, size: int) -> Image.Image:
     """Each channel as a curve around zero, in one range; up to CURVES one below the other."""
-    if len(channels) <= CURVES:
+    if len(channels) <= MAX_CURVES:
         shown, columns = channels, 1
         side = (size, min(size // 2, (size - len(channels) + 1) // len(channels)))
     else:
-        shown = channels[:MAPS]
+        shown = channels[:MAX_MAPS]
         columns = max(1, int(np.ceil(np.sqrt(len(shown) / 2))))
         width = (size - columns + 1) // columns
         side = (width, max(4, width // 2))
-    low, span = pictures.ends(pictures.limits_of(channels, 0, "layer"), zero=True)
-    return pictures.mosaic([pictures.curve(one, low, span, side) for one in shown], columns, LINES)
+    low, span = pictures.half_range(pictures.color_limits(channels, 0, "layer"), zero=True)
+    return pictures.draw_mosaic(
+        [pictures.draw_curve(one, low, span, side) for one in shown], columns, GRID_COLOR
+    )
 
 
-def _scaled(pixels: Pixels, width: int, height: int) -> Image.Image:
+def _scale_image(pixels: Pixels, width: int, height: int) -> Image.Image:
     """As large as fits: whole multiples of a pixel, or averaged down."""
     image = Image.fromarray(pixels)
     scale = min(width / image.width, height / image.height)

@@ -9,13 +9,13 @@ from typing import Any
 
 from traitlets import TraitError
 
-from nbglcnn.errors import nearest
+from nbglcnn.errors import suggest_names
 from nbglcnn.plan.schema import Plan, Value
 from nbglcnn.protocol import MAX_COMPARED, VIEWS, Spot
 from nbglcnn.widget.connection import Page
 
 # What a page may set.
-OF_THE_PAGE = (
+PAGE_TRAITS = (
     "example",
     "selected",
     "view",
@@ -28,19 +28,19 @@ OF_THE_PAGE = (
 )
 
 
-def name_of_view(layer: object, pixel: object) -> str:
+def default_view(layer: object, pixel: object) -> str:
     """What is shown of a layer, or of one of its pixels, where nobody says."""
     return "network" if layer is None else "maps" if pixel is None else "explain"
 
 
-def checked_index(index: int, batch: int) -> int:
+def validate_example(index: int, batch: int) -> int:
     """The number of an example in a batch of so many."""
     if index >= batch:
         raise TraitError(f"example {index}: the batch has {batch} examples, from 0")
     return index
 
 
-def checked_selection(
+def validate_selection(
     value: dict[str, Any] | None, values: Sequence[Value]
 ) -> dict[str, Any] | None:
     """A layer of the network, and a channel or None."""
@@ -56,13 +56,13 @@ def checked_selection(
     return {"layer": layer, "channel": channel}
 
 
-def checked_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) -> dict[str, Any]:
+def validate_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) -> dict[str, Any]:
     """What black and white of pictures are, by key: "layer", or the two numbers."""
     found: dict[str, Any] = {}
     known = {value.key for value in values}
     for key, given in ranges.items():
         if key not in known:
-            raise TraitError(f"image_ranges: there is no value {key!r}{nearest(key, known)}")
+            raise TraitError(f"image_ranges: there is no value {key!r}{suggest_names(key, known)}")
         if given == "layer":
             found[key] = given
             continue
@@ -79,19 +79,19 @@ def checked_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) -> 
     return found
 
 
-def checked_view(
-    view: dict[str, Any], plan: Plan, of_features: Mapping[str, str] = MappingProxyType({})
+def validate_view(
+    view: dict[str, Any], plan: Plan, feature_views: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Any]:
     """What `Viewer.view` may hold, with all of its keys; of a channel or pixel, one there is.
 
-    `of_features` are the views of features, each with why it isn't there yet, "" where it is.
+    `feature_views` are the views of features, each with why it isn't there yet, "" where it is.
     """
     name, layer = view.get("name"), view.get("layer")
     channels, pixel = view.get("channels") or (), view.get("pixel")
-    if why := of_features.get(str(name)):
+    if why := feature_views.get(str(name)):
         raise TraitError(why)
     there = dict.fromkeys(("compare", "train", "teach"), False)
-    there |= {one: why == "" for one, why in of_features.items()}
+    there |= {one: why == "" for one, why in feature_views.items()}
     known = [one for one in VIEWS if there.get(one, True)]
     if name not in known:
         raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
@@ -122,7 +122,7 @@ def checked_view(
     return whole
 
 
-def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None:
+def hover_record(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None:
     """`hover` for what a page says is under its pointer; None for what the network doesn't have."""
     if spot is None:
         return None
@@ -142,13 +142,13 @@ def hovered(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None
     }
 
 
-def status_of(page: Page | None, plan: Plan, tested: str, at: str = "") -> dict[str, Any]:
+def page_status(page: Page | None, plan: Plan, tested: str, at: str = "") -> dict[str, Any]:
     """`status`: what the page heard last does; `tested` is what the parity check says of it.
 
     `at` is when that was made.
     """
-    ran = page.ran if page else None
-    stage = page.stage if page else None
+    ran = page.last_run if page else None
+    stage = page.progress if page else None
     return {
         "page": "none" if page is None else "unusable" if page.problem else "connected",
         "problem": page.problem or page.error if page else "",
@@ -166,15 +166,15 @@ def status_of(page: Page | None, plan: Plan, tested: str, at: str = "") -> dict[
     }
 
 
-def as_json(hover: dict[str, Any] | None, _: object) -> dict[str, Any] | None:
+def hover_to_json(hover: dict[str, Any] | None, _: object) -> dict[str, Any] | None:
     """`hover` for the page: JSON has no NaN and no infinity."""
     if hover is None:
         return None
     value = hover["value"]
     if isinstance(value, list):
-        return {**hover, "value": [_number(one) for one in value]}
-    return {**hover, "value": _number(value)}
+        return {**hover, "value": [_number_to_json(one) for one in value]}
+    return {**hover, "value": _number_to_json(value)}
 
 
-def _number(value: float | None) -> float | str | None:
+def _number_to_json(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)

@@ -21,13 +21,13 @@ from comm import DummyComm
 from PIL import Image
 
 from nbglcnn import __version__, protocol
-from nbglcnn.errors import CLOSED, InputError, NbglcnnError, PageError
+from nbglcnn.errors import VIEWER_CLOSED_MESSAGE, InputError, NbglcnnError, PageError
 from nbglcnn.features.edits import weights
 from nbglcnn.features.edits.bends import Bend, Bends
 from nbglcnn.features.edits.host import EditsHost
-from nbglcnn.features.edits.records import Edit, active, to_dict
-from nbglcnn.features.edits.store import EditState
-from nbglcnn.features.feature import Feature, FeatureHost, Host
+from nbglcnn.features.edits.records import Edit, active_edits, to_dict
+from nbglcnn.features.edits.store import EditSnapshot
+from nbglcnn.features.feature import Feature, FeatureHost, ViewerHost
 from nbglcnn.features.latent.host import LatentHost
 from nbglcnn.features.mirror.host import MirrorHost
 from nbglcnn.features.sources.host import SourcesHost
@@ -41,35 +41,35 @@ from nbglcnn.graph import Array
 from nbglcnn.load import model_of
 from nbglcnn.notebook import blocking, lifetime, marimo
 from nbglcnn.notebook.comm_hooks import handle_without_hooks
-from nbglcnn.notebook.inbox import inboxes
-from nbglcnn.pictures import maps
+from nbglcnn.notebook.inbox import inboxes_by_comm
+from nbglcnn.pictures import feature_maps
 from nbglcnn.pictures.colors import COLORMAPS
 from nbglcnn.plan.schema import Layers, Patch, Precision, Target
-from nbglcnn.protocol import COLOR_RANGES, FIRST_VIEW, VIEWER
+from nbglcnn.protocol import COLOR_RANGES, DEFAULT_VIEW, VIEWER_MESSAGES
 from nbglcnn.report import Match, Report
 from nbglcnn.transforms import Transform
-from nbglcnn.widget import code
-from nbglcnn.widget.activations import Activations, as_asked, names_of
-from nbglcnn.widget.asset_manifest import Offer
+from nbglcnn.widget import frontend
+from nbglcnn.widget.activations import Activations, array_or_dict, flatten_keys
+from nbglcnn.widget.asset_manifest import AssetManifest
 from nbglcnn.widget.connection import Connection
-from nbglcnn.widget.diagnosis import diagnosis
-from nbglcnn.widget.load_progress import steps_shown
+from nbglcnn.widget.diagnostics import format_diagnostics
+from nbglcnn.widget.load_progress import show_load_progress
 from nbglcnn.widget.network import Network
-from nbglcnn.widget.parity import ParityCheck, verified, verify
-from nbglcnn.widget.reading import Reader, seconds, shaped
+from nbglcnn.widget.parity import ParityCheck, verify, verify_message
+from nbglcnn.widget.reader import Reader, nest_outputs, validate_timeout
 from nbglcnn.widget.traits import (
-    OF_THE_PAGE,
-    as_json,
-    checked_image_ranges,
-    checked_index,
-    checked_selection,
-    checked_view,
-    hovered,
-    name_of_view,
-    status_of,
+    PAGE_TRAITS,
+    default_view,
+    hover_record,
+    hover_to_json,
+    page_status,
+    validate_example,
+    validate_image_ranges,
+    validate_selection,
+    validate_view,
 )
 
-F = TypeVar("F")
+HostType = TypeVar("HostType")
 
 # Each is made with a Host, in this order; what one uses of another comes before it.
 FEATURES: tuple[type[FeatureHost], ...] = (
@@ -81,7 +81,7 @@ FEATURES: tuple[type[FeatureHost], ...] = (
     TeachingHost,
 )
 
-MESSAGES = sum((one.messages for one in FEATURES), VIEWER)
+MESSAGES = sum((one.messages for one in FEATURES), VIEWER_MESSAGES)
 
 
 class Viewer(anywidget.AnyWidget):
@@ -89,13 +89,13 @@ class Viewer(anywidget.AnyWidget):
 
     `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
     example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
-    of names to keep; `precision` "float16" stores values and weights in half the memory, right to
-    about three digits. `height` bounds the view in CSS pixels; `timeout` is how many seconds a page
-    may be silent while Python waits for it. `classes` names the values of the output: a list, a
-    dict by index, or weights with `.meta["categories"]`; an ONNX file may have names itself. With
-    `preprocess`, as in `compile`, `x` is the picture. Layers that cannot run on the GPU are
-    computed in Python, by PyTorch or ONNX Runtime, for each input; with `strict` that is an error,
-    as in `compile`.
+    of names to keep; `precision` "float16" stores values and weights in half the memory,
+    right to about three digits. `height` bounds the view in CSS pixels; `timeout` is how many
+    seconds a page may be silent while Python waits for it. `classes` names the values of the
+    output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
+    names itself. With `preprocess`, as in `compile`, `x` is the picture. Layers that cannot run on
+    the GPU are computed in Python, by PyTorch or ONNX Runtime, for each input; with `strict` that
+    is an error, as in `compile`.
 
     Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
     `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
@@ -107,7 +107,11 @@ class Viewer(anywidget.AnyWidget):
 
     # The loader asks for the code by its name, once a page. With hot reload pages import
     # `widget.js` itself. As text: anywidget keeps widgets whose file it watches.
-    _esm = code.WIDGET if os.environ.get("ANYWIDGET_HMR") else code.LOADER.read_text("utf-8")
+    _esm = (
+        frontend.WIDGET_FILE
+        if os.environ.get("ANYWIDGET_HMR")
+        else frontend.LOADER_FILE.read_text("utf-8")
+    )
     _code = traitlets.Dict(read_only=True).tag(sync=True)
 
     # For pages that have a widget's state and not its output.
@@ -116,7 +120,7 @@ class Viewer(anywidget.AnyWidget):
     running = traitlets.Bool(False, read_only=True).tag(sync=True)
     runs_per_second = traitlets.Float(0.0, read_only=True).tag(sync=True)
     hover = traitlets.Dict(default_value=None, allow_none=True, read_only=True).tag(
-        sync=True, to_json=as_json
+        sync=True, to_json=hover_to_json
     )
     status = traitlets.Dict(read_only=True).tag(sync=True)
 
@@ -131,16 +135,16 @@ class Viewer(anywidget.AnyWidget):
     image_ranges: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     symmetric = traitlets.Bool(False).tag(sync=True)
     presenting = traitlets.Bool(False).tag(sync=True)
-    view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=FIRST_VIEW).tag(sync=True)
+    view: traitlets.Dict[str, Any] = traitlets.Dict(default_value=DEFAULT_VIEW).tag(sync=True)
 
     @traitlets.default("_code")
     def _default_code(self) -> dict[str, str]:
-        return code.names()
+        return frontend.blob_names()
 
     source: Any  # the trait of the feature "sources"
 
     _features: ClassVar[tuple[type[FeatureHost], ...]] = FEATURES
-    _cells: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
+    _viewers_by_cell: ClassVar[dict[str, tuple[str, WeakSet[Viewer]]]] = {}
 
     def __init__(
         self,
@@ -155,57 +159,61 @@ class Viewer(anywidget.AnyWidget):
         strict: bool = False,
         preprocess: Any = None,
     ) -> None:
-        timeout = seconds(timeout)  # an error before minutes of work
+        timeout = validate_timeout(timeout)  # an error before minutes of work
         model = model_of(model, preprocess)
-        with steps_shown(model):
+        with show_load_progress(model):
             self.network = Network(
                 model, x, observe=observe, precision=precision, classes=classes, strict=strict
             )
         self._needs_snapshot = False  # a page is there that cannot draw
-        self._replaced = False
-        self._mended: bool | None = None  # plain kernels: None untried, True taken, False useless
+        self._is_replaced = False
+        self._plain_kernels_help: bool | None = (
+            None  # plain kernels: None untried, True taken, False useless
+        )
         this = weakref.ref(self)
         self._connection = Connection(
             __version__,
             MESSAGES,
-            send=lambda content, buffers: lifetime.call(this, "send", content, buffers),
-            fit=lambda target: lifetime.call(this, "_fit", target),
-            changed=lambda: lifetime.call(this, "_follow"),
-            code=code.pieces(),
-            blocks=lambda name: lifetime.call(this, "_blob", name),
-            showing=self.network.lock,
+            send=lambda content, buffers: lifetime.call_weak(this, "send", content, buffers),
+            adapt_manifest=lambda target: lifetime.call_weak(this, "_adapt_manifest", target),
+            on_change=lambda: lifetime.call_weak(this, "_sync_traits"),
+            frontend_blobs=frontend.frontend_blobs(),
+            feature_blob=lambda name: lifetime.call_weak(this, "_feature_blob", name),
+            weights_lock=self.network.lock,
         )
         self._parity = ParityCheck(
             self._connection,
-            reference=self.network.local.reference,
-            exact=self.network.local.exact,
-            changed=lambda: lifetime.call(this, "_follow"),
+            compute_reference=self.network.local.compute_reference,
+            compute_float64=self.network.local.compute_float64,
+            on_change=lambda: lifetime.call_weak(this, "_sync_traits"),
         )
-        self._host = Host(self, self.network, self._connection)
+        self._host = ViewerHost(self, self.network, self._connection)
         for make in self._features:
-            self._host.add(make(self._host))
-        offers = list(self._host.offers())
+            self._host.add_feature(make(self._host))
+        offers = list(self._host.all_features())
         self.add_traits(**{name: one for offered in offers for name, one in offered.traits.items()})
         for offered in offers:
-            if offered.shared:
-                self.observe(partial(_take, self._host, offered), offered.shared)
-        self._offer_again()
+            if offered.page_writable:
+                self.observe(
+                    partial(_handle_shared_traits, self._host, offered), offered.page_writable
+                )
+        self._update_pages()
         super().__init__(height=height, classes=self.network.classes)
         self._host.reader = self._reader = Reader(
             self.network,
             self._connection,
-            reachable=self.comm is not None and not isinstance(self.comm, DummyComm),
+            can_reach_page=self.comm is not None and not isinstance(self.comm, DummyComm),
             timeout=timeout,
         )
         self.activations = Activations(self.network, self._reader)
         self.unbent = Activations(self.network, self._reader, unbent=True)
         if self.comm is not None:
-            handle = partial(lifetime.call, this, "_handle_msg")
+            handle = partial(lifetime.call_weak, this, "_handle_msg")
             handle_without_hooks(self.comm, handle)
-            inboxes[self.comm.comm_id] = self._connection
-            self.comm.on_close(lambda _: lifetime.call(this, "_closed_by_page"))
-        self._take_place()
-        self._follow()
+            inboxes_by_comm[self.comm.comm_id] = self._connection
+            self.comm.on_close(lambda _: lifetime.call_weak(this, "_on_comm_closed"))
+        self._release_old_viewers()
+        self._sync_traits()
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Python keeps whatever is set: a misspelt trait would change nothing and say nothing.
@@ -235,31 +243,31 @@ class Viewer(anywidget.AnyWidget):
         Raises:
             InputError: it doesn't fit; the old one stays.
         """
-        arrays = self.inputs_of_now()
+        arrays = self.current_inputs()
         return arrays[0] if len(arrays) == 1 else arrays
 
     @input.setter
     def input(self, x: Any) -> None:
         self._host.check_open()
         if isinstance(x, InputSource):
-            self._of(SourcesHost)
+            self._require_host(SourcesHost)
             self.source = x
             return
         self._replace_input(x)
-        self._offer_again()
+        self._update_pages()
 
     def _replace_input(self, x: Any) -> None:
         """Make an array the input, and the source off; pages are shown it later."""
         self.network.set_input(x)
-        if sources := self._host.feature("sources"):
+        if sources := self._host.find_host("sources"):
             sources.turn_off()
 
-    def inputs_of_now(self) -> tuple[Array, ...]:
+    def current_inputs(self) -> tuple[Array, ...]:
         """Copies of all inputs; of one that pages feed what went in last."""
-        sources = self._host.feature("sources")
+        sources = self._host.find_host("sources")
         if sources is None:
-            return tuple(array.copy() for array in self.network.arrays)
-        found: tuple[Array, ...] = sources.inputs_of_now()
+            return tuple(array.copy() for array in self.network.input_arrays)
+        found: tuple[Array, ...] = sources.current_inputs()
         return found
 
     @property
@@ -272,9 +280,9 @@ class Viewer(anywidget.AnyWidget):
         that returns it beside the picture: `activations` say why.
         """
         keys = self.network.plan.header.outputs
-        computed = [key for key in keys if key not in self.network.skipped]
+        computed = [key for key in keys if key not in self.network.skipped_keys]
         found = dict(zip(computed, self._reader.read(computed).arrays, strict=True))
-        return shaped(keys, [found.get(key) for key in keys])
+        return nest_outputs(keys, [found.get(key) for key in keys])
 
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
         """The output of this very input, in the form of `output`; `input` stays set to it.
@@ -286,9 +294,9 @@ class Viewer(anywidget.AnyWidget):
             InputError: `x` doesn't fit; the old input stays.
             PageError: somebody else set the input or the weights before the page came to this one.
         """
-        with self.network.still():
+        with self.network.hold_weights():
             self._replace_input(x)
-            revision, shown = self.network.revision, self._offer_again()
+            revision, shown = self.network.revision, self._update_pages()
             keys = self.network.plan.header.outputs
             answer = self._reader.read(keys, timeout)
             if answer.revision != shown and self.network.revision != revision:
@@ -297,12 +305,12 @@ class Viewer(anywidget.AnyWidget):
                     "of this x: give each thread or callback a Viewer of its own, or run one at a "
                     "time"
                 )
-            return shaped(keys, answer.arrays)
+            return nest_outputs(keys, answer.arrays)
 
     async def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
         """The value under a key, or a dict for several keys; lets other tasks go on meanwhile."""
-        answer = await self._reader.read_async(names_of(keys), timeout)
-        return as_asked(keys, answer.arrays)
+        answer = await self._reader.read_async(flatten_keys(keys), timeout)
+        return array_or_dict(keys, answer.arrays)
 
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
         """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
@@ -319,29 +327,29 @@ class Viewer(anywidget.AnyWidget):
             InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
             DeviceError: nothing but the framework itself can compute here.
         """
-        with self.network.still():
-            return self._verified(x, timeout)
+        with self.network.hold_weights():
+            return self._verify(x, timeout)
 
-    def _verified(self, x: Any, timeout: float | None) -> Report[Match]:
+    def _verify(self, x: Any, timeout: float | None) -> Report[Match]:
         network, source = self.network, self._host.get("source")
-        sources = self._host.feature("sources")
+        sources = self._host.find_host("sources")
         own = network.graph.arguments
-        arrays = network.arrays
+        arrays = network.input_arrays
         shown = arrays if own is None else dict(zip(own.names, arrays, strict=False))
         if x is not None:
             self.input = x
         try:
             report, framework = verify(
-                network, self._reader, timeout, sources.feed.keys() if sources else []
+                network, self._reader, timeout, sources.feed.fed_keys() if sources else []
             )
         finally:
             if x is not None:
                 self.input = shown
                 if source is not None:
                     self.source = source
-        words = json.dumps(to_dict(edits)) if (edits := active(self.network.edits)) else ""
+        words = json.dumps(to_dict(edits)) if (edits := active_edits(self.network.edits)) else ""
         now = self._connection.revision  # of what the page shows again
-        self._connection.send(verified(now, report, framework, edits=words))
+        self._connection.send(verify_message(now, report, framework, edits=words))
         return report
 
     def report(self) -> str:
@@ -350,11 +358,11 @@ class Viewer(anywidget.AnyWidget):
         Nothing of the model but its size is in it, no path and no name. Asks nobody.
         """
         plan = self.network.plan
-        tested = self._parity.of(self._connection.page, plan, self.network.edits)
-        edits = self._host.feature("edits")
-        local = self.network.local.opened
-        return diagnosis(
-            plan, self._connection, tested, local, edits.store.now if edits else EditState()
+        tested = self._parity.verdict(self._connection.active_page, plan, self.network.edits)
+        edits = self._host.find_host("edits")
+        local = self.network.local.device_name
+        return format_diagnostics(
+            plan, self._connection, tested, local, edits.store.present if edits else EditSnapshot()
         )
 
     # Showing
@@ -389,14 +397,14 @@ class Viewer(anywidget.AnyWidget):
         channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
         name = self.layers[layer].name if isinstance(layer, int) else layer
         if name is not None:
-            self.network.values([name])  # KeyError
+            self.network.value_records([name])  # KeyError
         asked = {
-            "name": view or name_of_view(name, pixel),
+            "name": view or default_view(name, pixel),
             "layer": name,
             "channels": channels,
             "pixel": None if pixel is None else list(pixel),
         }
-        whole = self._check_shown(asked)
+        whole = self._validate_view_state(asked)
         with self.hold_sync():
             if name is not None:
                 first = channels[0] if channels else None
@@ -408,17 +416,17 @@ class Viewer(anywidget.AnyWidget):
     ) -> Image.Image:
         """A layer's feature maps as an RGB image, drawn by Python from the values of now.
 
-        The arguments are those of `Session.picture`. What isn't given of `example`, `colormap`,
-        `color_range` ("fixed" counts as "layer"; of a picture what `image_ranges` has) and
-        `symmetric` is as the page has it.
+        The arguments are those of `Session.draw_picture`. What isn't given of `example`,
+        `colormap`, `color_range` ("fixed" counts as "layer"; of a picture what `image_ranges` has)
+        and `symmetric` is as the page has it.
 
         Raises:
             KeyError: there is no such value.
             InputError: an argument has no meaning here, or the picture would be too large.
         """
-        [value] = self.network.values([key])
+        [value] = self.network.value_records([key])
         color_range: Any = "layer" if self.color_range == "fixed" else self.color_range
-        if maps.drawn_as(value) in ("grey", "rgb"):
+        if feature_maps.draw_kind(value) in ("grey", "rgb"):
             color_range = self.image_ranges.get(key)
         own = {
             "example": min(self.example, value.nchw[0] - 1),
@@ -427,7 +435,7 @@ class Viewer(anywidget.AnyWidget):
             "symmetric": self.symmetric,
         }
         array = self._reader.read([key]).arrays[0]
-        return maps.picture(value, array, channels=channels, **{**own, **look})
+        return feature_maps.draw_picture(value, array, channels=channels, **{**own, **look})
 
     def snapshot(self, *, timeout: float | None = None) -> Image.Image:
         """The whole view as it is on screen, an RGB image, in the screen's own pixels.
@@ -439,7 +447,7 @@ class Viewer(anywidget.AnyWidget):
             PageNotConnected: no page shows the Viewer.
             PageError: the page could not take it, and why.
         """
-        png = self._reader.screen(timeout)
+        png = self._reader.screenshot(timeout)
         return Image.open(io.BytesIO(png)).convert("RGB")
 
     def present(self, on: bool = True) -> None:
@@ -464,20 +472,20 @@ class Viewer(anywidget.AnyWidget):
 
         It has the weights, the input, the edits, the view and the source of now: of Images all that
         were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
-        `precision` is the Viewer's own unless given. `train=True` stands for what `viewer.train`
-        was given last: the page begins with the weights of now; `teach=True` for `viewer.teaching`,
-        with its examples and head.
+        `precision` is the Viewer's own unless given. `train=True` stands for what
+        `viewer.train` was given last: the page begins with the weights of now; `teach=True` for
+        `viewer.teaching`, with its examples and head.
 
         Raises:
             InputError: the source or what is trained on is larger than 64 MiB, a step is none, or
                 the network cannot be trained so.
             KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
         """
-        from nbglcnn.features.export import host  # which writes Viewers
+        from nbglcnn.features.export import viewer_page  # which writes Viewers
 
-        traits = {name: getattr(self, name) for name in OF_THE_PAGE}
+        traits = {name: getattr(self, name) for name in PAGE_TRAITS}
         del traits["height"], traits["presenting"]
-        return host.write(
+        return viewer_page.write_viewer_page(
             self._host, path, title=title, text=text, steps=steps, precision=precision,
             traits=traits, train=train, teach=teach,
         )  # fmt: skip
@@ -487,7 +495,7 @@ class Viewer(anywidget.AnyWidget):
     @property
     def bends(self) -> Bends:
         """All bends, in the order in which they act."""
-        return self._of(EditsHost).editor.bends
+        return self._require_host(EditsHost).editor.bends
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -520,7 +528,7 @@ class Viewer(anywidget.AnyWidget):
             InputError: it cannot be edited (integers, constants), a channel isn't there, or a
                 number isn't finite; nothing is changed then.
         """
-        return self._of(EditsHost).editor.bend(
+        return self._require_host(EditsHost).editor.bend(
             layer, transform, channels=channels, mix=mix, name=name, enabled=enabled
         )
 
@@ -529,23 +537,23 @@ class Viewer(anywidget.AnyWidget):
 
         `array` has the value's shape, or that of one example; with `channels` (n, channels, h, w).
         """
-        self._of(EditsHost).editor.inject(layer, array, channels=channels)
+        self._require_host(EditsHost).editor.inject(layer, array, channels=channels)
 
     def freeze(self, layer: str) -> None:
         """Keep a layer's value, before its bends, as it is now."""
-        self._of(EditsHost).editor.freeze(layer)
+        self._require_host(EditsHost).editor.freeze(layer)
 
     def release(self, layer: str) -> None:
         """End what was injected into a layer, or frozen."""
-        self._of(EditsHost).editor.release(layer)
+        self._require_host(EditsHost).editor.release(layer)
 
     def undo(self) -> bool:
         """Undo the last change of the edits or weights; False where there is none."""
-        return self._of(EditsHost).editor.undo()
+        return self._require_host(EditsHost).editor.undo()
 
     def redo(self) -> bool:
         """Redo the change that was undone last; False where there is none."""
-        return self._of(EditsHost).editor.redo()
+        return self._require_host(EditsHost).editor.redo()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take other weights of the same shapes (tensors or arrays); nothing is compiled again.
@@ -557,7 +565,7 @@ class Viewer(anywidget.AnyWidget):
         self._host.check_open()
         patches = self.network.load_state_dict(state_dict)
         self._host.weights_replaced()
-        self._show_patches(patches)
+        self._send_patches(patches)
         self._host.weights_changed()
 
     def set_weight(self, name: str, index: Any, values: Any) -> None:
@@ -570,7 +578,7 @@ class Viewer(anywidget.AnyWidget):
             InputError: the index or the numbers don't fit, or a number isn't finite.
         """
         self._host.check_open()
-        self._of(EditsHost).set_weight(name, index, values)
+        self._require_host(EditsHost).set_weight(name, index, values)
 
     def state_dict(self) -> dict[str, Any]:
         """The weights and buffers of now: of a torch module tensors that it loads, else arrays.
@@ -578,9 +586,9 @@ class Viewer(anywidget.AnyWidget):
         While the network trains in a page those of the moment, all of one step; while a loop is
         mirrored those that were mirrored last.
         """
-        self._host.take_weights()
+        self._host.fetch_weights()
         state = weights.state_dict(self.network.model, self.network.graph)
-        for name, count in self.network.batch_counts.items():
+        for name, count in self.network.batchnorm_counts.items():
             if name in state:
                 state[name] = state[name] * 0 + count
         return state
@@ -595,7 +603,7 @@ class Viewer(anywidget.AnyWidget):
         Raises:
             ModelError: PyTorch's exporter refuses the model, or the file can't be written.
         """
-        self._host.take_weights()
+        self._host.fetch_weights()
         return weights.to_onnx(self.network.model, self.network.graph, path)
 
     # Training and teaching
@@ -633,7 +641,7 @@ class Viewer(anywidget.AnyWidget):
             InputError, KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
             DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
         """
-        return self._of(TrainingHost).train(
+        return self._require_host(TrainingHost).train(
             data, loss, optimizer, batch_size, epochs=epochs, steps=steps, held_out=held_out,
             parameters=parameters, shuffle=shuffle, seed=seed, output=output,
         )  # fmt: skip
@@ -641,7 +649,7 @@ class Viewer(anywidget.AnyWidget):
     @property
     def training(self) -> LiveTraining | None:
         """The training that `train` began last; None before, and while a loop is mirrored."""
-        host = self._host.feature("training")
+        host = self._host.find_host("training")
         return None if host is None else host.training
 
     def teach(
@@ -657,8 +665,8 @@ class Viewer(anywidget.AnyWidget):
         The page's Teach tab has a row for each class: hold its button while the camera, a drawing
         or other pictures go in. What this returns, `viewer.teaching`, has the examples and the
         head. A picture's features, the value `cut`, are computed once; examples are in the page and
-        in this kernel, and go nowhere else. Without a page `teaching.add(name, pictures)` and
-        `teaching.train()` do the same here. An earlier teaching ends.
+        in this kernel, and go nowhere else. Without a page `teaching.add(name, pictures)`
+        and `teaching.train()` do the same here. An earlier teaching ends.
 
         Args:
             classes: their names; by default those of `examples`, else "class 1" and "class 2".
@@ -673,20 +681,20 @@ class Viewer(anywidget.AnyWidget):
             InputError: the network takes no pictures or is being trained, its layers are computed
                 in Python, `cut` has too many numbers, or what is given doesn't fit.
         """
-        return self._of(TeachingHost).teach(classes, cut, examples, head)
+        return self._require_host(TeachingHost).teach(classes, cut, examples, head)
 
     @property
     def teaching(self) -> Teaching | None:
         """The teaching that `teach` began last; None before."""
-        host = self._host.feature("teaching")
+        host = self._host.find_host("teaching")
         return None if host is None else host.teaching
 
     def close(self) -> None:
         """Free everything here and in every page; the view goes away."""
         if getattr(self, "comm", None) is not None:
-            inboxes.pop(self.comm.comm_id, None)
+            inboxes_by_comm.pop(self.comm.comm_id, None)
         if hasattr(self, "_connection"):
-            self._connection.closed = True
+            self._connection.is_closed = True
         if hasattr(self, "_host"):
             self._host.close()
         if hasattr(self, "network"):
@@ -695,141 +703,145 @@ class Viewer(anywidget.AnyWidget):
         # ipywidgets puts None there; without it a closed Viewer says what it is.
         self.__dict__.pop("_repr_mimebundle_", None)
 
-    def _closed_by_page(self) -> None:
-        self._connection.disconnect()
+    def _on_comm_closed(self) -> None:
+        self._connection.notify_closed()
         self.close()
 
     # Pages
 
-    def _blob(self, name: str) -> memoryview | None:
+    def _feature_blob(self, name: str) -> memoryview | None:
         """What pages ask for of a feature."""
-        found = (one.blob(name) for one in self._host.offers())
+        found = (one.blob(name) for one in self._host.all_features())
         return next((blob for blob in found if blob is not None), None)
 
-    def _offer(self) -> Offer:
-        return self.network.offer(self._snapshot() if self._needs_snapshot else b"")
+    def _build_manifest(self) -> AssetManifest:
+        return self.network.build_manifest(self._snapshot() if self._needs_snapshot else b"")
 
-    def _offer_again(self) -> int:
+    def _update_pages(self) -> int:
         """Bring the pages up to date; the revision that they are shown."""
         self._host.plan_changed()
         with self.network.lock:
-            return self._connection.show(self._offer())
+            return self._connection.send_manifest(self._build_manifest())
 
-    def _show_patches(self, patches: Sequence[Patch]) -> None:
+    def _send_patches(self, patches: Sequence[Patch]) -> None:
         """Bring them up to date by what has changed in the weights; anew where that is nothing."""
         if (carried := self.network.carried_weights) is not None:
-            carried.weights_set()
+            carried.publish_weights()
             return
         if not self._connection.pages:
             self._host.plan_changed()
             return  # those that come later are offered what there is then
         # A snapshot is drawn anew for a page that has no other picture.
-        if self._needs_snapshot or not patches or not self._connection.patch(patches):
-            self._offer_again()
+        if self._needs_snapshot or not patches or not self._connection.send_patches(patches):
+            self._update_pages()
 
-    def _edits_changed(self) -> None:
+    def _on_edits_changed(self) -> None:
         if self._needs_snapshot:
-            self._offer_again()
-        self._follow()
+            self._update_pages()
+        self._sync_traits()
 
-    def _fit(self, target: Target) -> Offer | None:
+    def _adapt_manifest(self, target: Target) -> AssetManifest | None:
         """What to show instead, on a page whose device can do less than the Plan asks for."""
         network = self.network
-        offered = network.offered and network.offered[0]
-        if network.fit(target) or network.hash_weights() or offered is not network.graph:
+        offered = network.sent_graph and network.sent_graph[0]
+        if (
+            network.adapt_to_device(target)
+            or network.hash_weights()
+            or offered is not network.graph
+        ):
             self._host.plan_changed()
-            return self._offer()
+            return self._build_manifest()
         return None
 
-    def _examine(self) -> str:
+    def _update_parity(self) -> str:
         """Go on with the parity check; what it has found of the page heard last, in words.
 
         Where values are wrong the fast kernels are left out, for good if that mends them.
         """
         network = self.network
-        if network.is_another_each_time:
+        if network.is_volatile:
             return ""  # each code would be another network, and so would each step
         edits, injected = network.edits, network.injected
-        self._parity.follow(network.plan, network.graph, network.arrays, edits, injected)
-        verdict = self._parity.of(self._connection.page, network.plan, edits)
+        self._parity.update(network.plan, network.graph, network.input_arrays, edits, injected)
+        verdict = self._parity.verdict(self._connection.active_page, network.plan, edits)
         if verdict is None:
             return ""
-        if not verdict.wrong or self._mended is False:
-            return verdict.words(network.plan, named=True)
+        if not verdict.is_wrong or self._plain_kernels_help is False:
+            return verdict.describe(network.plan, named=True)
         # False where the plain ones were wrong as well.
-        self._mended = network.plan.header.target.fast_kernels
-        network.swap_kernels()
-        self._offer_again()
+        self._plain_kernels_help = network.plan.header.target.fast_kernels
+        network.toggle_fast_kernels()
+        self._update_pages()
         return ""
 
-    def _take_precision(self) -> None:
+    def _apply_page_precision(self) -> None:
         """Compile again with the precision that a page asks for."""
-        asked, self._connection.precision = self._connection.precision, None
+        asked, self._connection.requested_precision = self._connection.requested_precision, None
         if asked is None or asked == self.network.precision:
             return
         try:
-            self.network.use_precision(asked)
+            self.network.set_precision(asked)
         except NbglcnnError as error:
             protocol.warn_once(f"the page asked for precision={asked!r}, and it stays: {error}")
             return
-        self._offer_again()
+        self._update_pages()
 
-    def _follow(self) -> None:
+    def _sync_traits(self) -> None:
         """Bring the traits that pages tell up to date with the connection."""
-        page = self._connection.page
+        page = self._connection.active_page
         if page is not None:
-            Reader.pageless = False
-            if page.problem and not page.refused and not self._needs_snapshot:
+            Reader.saw_no_page = False
+            if page.problem and not page.is_rejected and not self._needs_snapshot:
                 self._needs_snapshot = True
-                self._offer_again()
-        if self._replaced and self.comm is not None:
+                self._update_pages()
+        if self._is_replaced and self.comm is not None:
             shown = any(p.health is None or p.health.views for p in self._connection.pages.values())
-            (lifetime.hold if shown else lifetime.let_go)(self)
-        inbox = self._connection.inbox
+            (lifetime.keep_alive if shown else lifetime.allow_collection)(self)
+        inbox = self._connection.message_queue
         while inbox:  # one by one: what is done with one may hear of the next
             message, buffers = inbox.pop(0)
-            for one in self._host.offers():
+            for one in self._host.all_features():
                 if take := one.messages.get(type(message)):
                     take(message, buffers)
-        for one in self._host.offers():
-            one.follow()
-        self._take_precision()
-        tested, plan = self._examine(), self.network.plan
-        verdict = self._parity.of(page, plan, self.network.edits)
-        pace = page.pace if page else None
+        for one in self._host.all_features():
+            one.after_message()
+        self._apply_page_precision()
+        tested, plan = self._update_parity(), self.network.plan
+        verdict = self._parity.verdict(page, plan, self.network.edits)
+        pace = page.run_rate if page else None
         self.set_trait("running", pace is not None and pace.running)
         self.set_trait("runs_per_second", pace.runs_per_second if pace else 0.0)
-        self.set_trait("hover", hovered(self._connection.pointed, plan.values))
-        self.set_trait("status", status_of(page, plan, tested, verdict.clock if verdict else ""))
+        self.set_trait("hover", hover_record(self._connection.hovered, plan.values))
+        self.set_trait("status", page_status(page, plan, tested, verdict.clock if verdict else ""))
 
-    def _take_place(self) -> None:
+    def _release_old_viewers(self) -> None:
         """Let an older Viewer of the same cell give its textures back: its view is gone."""
         cell = blocking.current_cell()
         if cell is None:
             return
         name, execution = cell
-        earlier, viewers = Viewer._cells.get(name, ("", WeakSet()))
+        earlier, viewers = Viewer._viewers_by_cell.get(name, ("", WeakSet()))
         if earlier != execution:
             for viewer in viewers:
                 if viewer.comm is not None:
-                    viewer._replaced = True
+                    viewer._is_replaced = True
                     viewer._connection.send(protocol.Release())
-                    viewer._follow()
+                    viewer._sync_traits()
                 viewer.network.local.close()
             viewers = WeakSet()
         viewers.add(self)
-        Viewer._cells[name] = execution, viewers
+        Viewer._viewers_by_cell[name] = execution, viewers
 
     # What Jupyter asks
 
     def _handle_custom_msg(self, content: Any, buffers: Sequence[bytes | memoryview]) -> None:
-        if self.comm is None or not marimo.is_twin(self.comm.comm_id, content):
+        if self.comm is None or not marimo.is_duplicate(self.comm.comm_id, content):
             self._connection.receive(content, [memoryview(each) for each in buffers])
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what a page has changed: only what a page may change, and only what fits."""
         # Those of a feature at once: each says what the other means.
-        shared = [one.shared for one in self._host.offers() if one.shared]
+        shared = [one.page_writable for one in self._host.all_features() if one.page_writable]
         for names in shared:
             if told := {name: sync_data[name] for name in names if name in sync_data}:
                 try:
@@ -838,7 +850,7 @@ class Viewer(anywidget.AnyWidget):
                     protocol.warn_once(f"ignored the page's {names[0]}: {error}")
                     self.send_state(names)
         for name in sync_data.keys() - {name for names in shared for name in names}:
-            if name not in OF_THE_PAGE:
+            if name not in PAGE_TRAITS:
                 protocol.warn_once(f"ignored the page's change of {name[:40]!r}")
                 continue
             try:
@@ -866,11 +878,14 @@ class Viewer(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **_: Any) -> Any:
         if self.comm is None:
             return {
-                "text/plain": f"{type(self).__name__} of {self.network.plan.header.name}: {CLOSED}"
+                "text/plain": (
+                    f"{type(self).__name__} of {self.network.plan.header.name}: "
+                    f"{VIEWER_CLOSED_MESSAGE}"
+                )
             }, {}
-        if self._replaced and self.comm is not None:
-            self._replaced = False
-            lifetime.hold(self)
+        if self._is_replaced and self.comm is not None:
+            self._is_replaced = False
+            lifetime.keep_alive(self)
         if (bundle := super()._repr_mimebundle_()) is None or self.comm is None:
             return bundle
         data, metadata = bundle
@@ -886,41 +901,41 @@ class Viewer(anywidget.AnyWidget):
     # What traits may hold
 
     @traitlets.validate("example")
-    def _check_index(self, proposal: Any) -> int:
-        return checked_index(int(proposal["value"]), self.network.plan.header.batch)
+    def _validate_example(self, proposal: Any) -> int:
+        return validate_example(int(proposal["value"]), self.network.plan.header.batch)
 
     @traitlets.validate("selected")
-    def _check_selected(self, proposal: Any) -> dict[str, Any] | None:
-        return checked_selection(proposal["value"], self.network.plan.values)
+    def _validate_selected(self, proposal: Any) -> dict[str, Any] | None:
+        return validate_selection(proposal["value"], self.network.plan.values)
 
     @traitlets.validate("image_ranges")
-    def _check_image_ranges(self, proposal: Any) -> dict[str, Any]:
-        return checked_image_ranges(proposal["value"], self.network.plan.values)
+    def _validate_image_ranges(self, proposal: Any) -> dict[str, Any]:
+        return validate_image_ranges(proposal["value"], self.network.plan.values)
 
     @traitlets.validate("view")
-    def _check_view(self, proposal: Any) -> dict[str, Any]:
-        return self._check_shown(proposal["value"])
+    def _validate_view(self, proposal: Any) -> dict[str, Any]:
+        return self._validate_view_state(proposal["value"])
 
-    def _check_shown(self, view: dict[str, Any]) -> dict[str, Any]:
+    def _validate_view_state(self, view: dict[str, Any]) -> dict[str, Any]:
         # Also where no page shows it, as a script may be run.
-        return checked_view(view, self.network.plan, self._host.views())
+        return validate_view(view, self.network.plan, self._host.views())
 
     @traitlets.validate("classes")
-    def _check_classes(self, proposal: Any) -> tuple[str, ...]:
+    def _validate_classes(self, proposal: Any) -> tuple[str, ...]:
         try:
-            return self.network.named(proposal["value"])
+            return self.network.resolve_class_names(proposal["value"])
         except InputError as error:
             raise traitlets.TraitError(str(error)) from None
 
     @traitlets.observe("classes")
-    def _name_classes(self, change: Any) -> None:
+    def _on_classes_changed(self, change: Any) -> None:
         if change["new"] != self.network.classes:
             self.network.classes = change["new"]
-            self._offer_again()
+            self._update_pages()
 
-    def _of(self, kind: type[F]) -> F:
+    def _require_host(self, kind: type[HostType]) -> HostType:
         """The host of a feature; InputError in a Viewer that was made without it."""
-        found = next((one for one in self._host.features if isinstance(one, kind)), None)
+        found = next((one for one in self._host.feature_hosts if isinstance(one, kind)), None)
         if found is None:
             raise InputError(
                 f"this {type(self).__name__} was made without {kind.__name__.removesuffix('Host')}"
@@ -928,7 +943,7 @@ class Viewer(anywidget.AnyWidget):
         return found
 
 
-def _take(host: Host, feature: Feature, _: Any) -> None:
+def _handle_shared_traits(host: ViewerHost, feature: Feature, _: Any) -> None:
     """Take what a page, or another Viewer that is linked to this one, has set."""
-    if not any(map(host.is_telling, feature.shared)):
-        feature.take()
+    if not any(map(host.is_setting_trait, feature.page_writable)):
+        feature.traits_changed()

@@ -2,13 +2,13 @@
 import type { Network } from "../../network/network.ts";
 import type { Selection } from "../../state.ts";
 import type { Feature } from "../feature.ts";
-import { DifferenceBar } from "./views/mark.tsx";
-import { listedPairs, shownPair } from "./views/pairs.ts";
+import { CompareView } from "./views/compare_view.tsx";
+import { DifferenceBar } from "./views/difference_bar.tsx";
+import { listedPairs, selectedPair } from "./views/layer_pairs.ts";
 import style from "./views/style.css";
-import { CompareView } from "./views/view.tsx";
 
 const indexOfPair = (network: Network, selected: Selection | null): number => {
-  const shown = shownPair(network, selected);
+  const shown = selectedPair(network, selected);
   return listedPairs(network).findIndex((pair) => pair.row === shown?.row);
 };
 
@@ -28,10 +28,10 @@ export const compare: Feature = {
           at: indexOfPair(network, selected),
         }),
         channel(network, selected) {
-          const layer = shownPair(network, selected)?.difference;
+          const layer = selectedPair(network, selected)?.difference;
           return layer === undefined ? null : { layer, channel: selected?.channel ?? null };
         },
-        layerFocus: ".nbg-change",
+        focusSelector: ".nbg-change",
       },
     },
   ],

@@ -2,16 +2,16 @@
 import { effect } from "@preact/signals";
 import type { Edit } from "../../plan/edits.ts";
 import { PlanError } from "../../plan/runtime.ts";
-import { change, type Moment } from "../../state/edits.ts";
+import { type EditSnapshot, setEdits } from "../../state/edits.ts";
 import type { ViewerState } from "../../state.ts";
-import type { ExportedPage, Feature, Running } from "../feature.ts";
-import { Everywhere } from "./views/everywhere.tsx";
+import type { ExportedPage, Feature, FeatureInstance } from "../feature.ts";
+import stack from "./views/bend_list.css";
+import { BendTools } from "./views/bend_tools.tsx";
+import { BendView } from "./views/bend_view.tsx";
+import { EditBadge, EditPill, EditStatus } from "./views/edit_badges.tsx";
+import { EditListeners } from "./views/edit_listeners.tsx";
 import manipulations from "./views/manipulate/style.css";
-import { Mark, Pill, Word } from "./views/marks.tsx";
-import stack from "./views/stack.css";
 import style from "./views/style.css";
-import { Tools } from "./views/tools.tsx";
-import { BendView } from "./views/view.tsx";
 
 /** What scripts of an exported page can do. */
 export interface EditScripts {
@@ -19,34 +19,38 @@ export interface EditScripts {
   edit(edits: readonly Edit[]): Promise<void>;
 }
 
-declare module "../../page/client.ts" {
-  interface Page extends EditScripts {}
+declare module "../../page/page_client.ts" {
+  interface PageApi extends EditScripts {}
 }
 
-interface History {
-  readonly past: readonly Moment[];
-  readonly future: readonly Moment[];
+interface EditHistory {
+  readonly past: readonly EditSnapshot[];
+  readonly future: readonly EditSnapshot[];
 }
-const NONE: History = { past: [], future: [] };
+const NO_HISTORY: EditHistory = { past: [], future: [] };
 
 export const edits: Feature = {
   name: "edits",
   traits: (state) => [
     {
       names: ["_edits", "_history"],
-      take(edited, history) {
-        state.edited.value = (edited as Moment | undefined) ?? state.edited.peek();
-        const { past, future } = (history as History | undefined) ?? NONE;
-        state.past.value = past;
-        state.future.value = future;
+      apply(edited, history) {
+        state.presentEdits.value =
+          (edited as EditSnapshot | undefined) ?? state.presentEdits.peek();
+        const { past, future } = (history as EditHistory | undefined) ?? NO_HISTORY;
+        state.pastEdits.value = past;
+        state.futureEdits.value = future;
       },
-      tell: () => [state.edited.value, { past: state.past.value, future: state.future.value }],
+      values: () => [
+        state.presentEdits.value,
+        { past: state.pastEdits.value, future: state.futureEdits.value },
+      ],
     },
   ],
-  run: ({ state, page, python, exported }) => {
-    if (exported !== undefined) return inExported(state, exported);
+  start: ({ state, page, python, exported }) => {
+    if (exported !== undefined) return startInExportedPage(state, exported);
     const stop = effect(() => {
-      state.setWeight.value = state.connected.value
+      state.setWeight.value = state.isConnected.value
         ? (edit) => python?.send({ type: "setweight", page, ...edit })
         : null;
     });
@@ -59,27 +63,30 @@ export const edits: Feature = {
   },
   views: () => ["bend"],
   slots: {
-    barName: Pill,
-    everywhere: Everywhere,
-    status: Word,
-    layerMark: Mark,
+    barName: EditPill,
+    globalListeners: EditListeners,
+    status: EditStatus,
+    layerMark: EditBadge,
     bend: BendView,
-    bendTools: Tools,
+    bendTools: BendTools,
   },
   styles: [style, stack, manipulations],
 };
 
-function inExported(state: ViewerState, { record, keys, settled }: ExportedPage): Running {
-  state.edited.value = { edits: record.edits as unknown as readonly Edit[], weights: 0 };
+function startInExportedPage(
+  state: ViewerState,
+  { record, keys, settled }: ExportedPage,
+): FeatureInstance {
+  state.presentEdits.value = { edits: record.edits as unknown as readonly Edit[], weights: 0 };
   const edit: EditScripts["edit"] = async (edits) => {
     for (const { layer } of edits) {
       if (!keys().includes(layer)) {
         throw new RangeError(`there is no layer ${layer} whose values are kept`);
       }
     }
-    change(state, edits);
+    setEdits(state, edits);
     await settled();
-    if (state.editTrouble.peek() !== "") throw new PlanError(state.editTrouble.peek());
+    if (state.editError.peek() !== "") throw new PlanError(state.editError.peek());
   };
-  return { scripts: { edit } };
+  return { scriptApi: { edit } };
 }

@@ -1,4 +1,4 @@
-// A code in a layer's place, as a source: sources/kinds.ts has its kind.
+// A code in a layer's place, as a source: sources/source_kinds.ts has its kind.
 import type { Feature } from "../feature.ts";
 import { latentState } from "./state.ts";
 import style from "./views/latent.css";
@@ -6,8 +6,8 @@ import style from "./views/latent.css";
 export const latent: Feature = {
   name: "latent",
   state: latentState,
-  run: ({ state, engine }) => {
-    state.twin.value = () => engine.twin();
+  start: ({ state, engine }) => {
+    state.forkSession.value = () => engine.forkSession();
     return {};
   },
   styles: [style],

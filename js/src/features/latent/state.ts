@@ -5,31 +5,34 @@ import type { SourceState } from "../sources/state.ts";
 
 export interface LatentState {
   /** The code of now, where it is ahead of the source's: people drag, Python is told ten times a second. */
-  readonly code: Signal<readonly number[] | null>;
+  readonly latentCode: Signal<readonly number[] | null>;
   /** Opens another session of what is shown, to try codes in beside it; null where nothing can be run. */
-  readonly twin: Signal<(() => Promise<Session>) | null>;
+  readonly forkSession: Signal<(() => Promise<Session>) | null>;
 }
 
 declare module "../../state.ts" {
   interface ViewerState extends LatentState {}
 }
 
-export const latentState = (): LatentState => ({ code: signal(null), twin: signal(null) });
+export const latentState = (): LatentState => ({
+  latentCode: signal(null),
+  forkSession: signal(null),
+});
 
-type State = LatentState & Pick<SourceState, "source">;
+type LatentSourceState = LatentState & Pick<SourceState, "source">;
 
-const TELL_MS = 100;
-const telling = new WeakSet<LatentState["code"]>();
+const SYNC_INTERVAL_MS = 100;
+const pendingSync = new WeakSet<LatentState["latentCode"]>();
 
 /** Moves a latent's code: the engine has it at once, the source and with it Python soon, and always the last one. */
-export function moveTo(state: State, code: readonly number[]): void {
-  state.code.value = code;
-  if (telling.has(state.code)) return;
-  telling.add(state.code);
+export function setLatentCode(state: LatentSourceState, code: readonly number[]): void {
+  state.latentCode.value = code;
+  if (pendingSync.has(state.latentCode)) return;
+  pendingSync.add(state.latentCode);
   setTimeout(() => {
-    telling.delete(state.code);
+    pendingSync.delete(state.latentCode);
     const source = state.source.peek();
-    const now = state.code.peek();
+    const now = state.latentCode.peek();
     if (source?.kind === "latent" && now !== null) state.source.value = { ...source, code: now };
-  }, TELL_MS);
+  }, SYNC_INTERVAL_MS);
 }

@@ -1,22 +1,22 @@
 // A loop in Python whose weights this page shows.
-import { bytesOf } from "../../buffers.ts";
+import { bytesOf } from "../../message_buffers.ts";
 import type { Feature } from "../feature.ts";
-import { Mirroring } from "./mirror.ts";
 import { mirrorState } from "./state.ts";
+import { WeightFollower } from "./weight_follower.ts";
 
 export const mirror: Feature = {
   name: "mirror",
   state: mirrorState,
-  run({ state, python }) {
-    if (!("loops" in state)) return {}; // a page without training has no curve to show it with
-    state.loops.value = (host, record) => new Mirroring(state, host, record);
+  start({ state, python }) {
+    if (!("createWeightFollower" in state)) return {}; // a page without training has no curve to show it with
+    state.createWeightFollower.value = (host, record) => new WeightFollower(state, host, record);
     return {
       messages: {
         mirrored: (message, [buffer]) =>
-          python?.advance(message, () => {
+          python?.applyRevision(message, () => {
             const data = bytesOf(buffer);
-            const found = data && state.mirroring.peek()?.(message, data);
-            if (found !== undefined) state.rows.value = found;
+            const found = data && state.weightReceiver.peek()?.(message, data);
+            if (found !== undefined) state.weightOverrides.value = found;
             return found !== undefined;
           }),
       },

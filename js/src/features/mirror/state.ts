@@ -1,12 +1,12 @@
 // A loop in Python that this page follows.
 import { type Signal, signal } from "@preact/signals";
-import type { WeightRows } from "../../engine/types.ts";
+import type { WeightTextures } from "../../engine/types.ts";
 import type { Mirrored } from "../../messages.ts";
 
 export interface MirrorState {
   /** Takes a message of the loop, and gives the weights once all parts of them are here; null while none is followed. */
-  readonly mirroring: Signal<
-    ((message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightRows | undefined) | null
+  readonly weightReceiver: Signal<
+    ((message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightTextures | undefined) | null
   >;
 }
 
@@ -14,4 +14,4 @@ declare module "../../state.ts" {
   interface ViewerState extends MirrorState {}
 }
 
-export const mirrorState = (): MirrorState => ({ mirroring: signal(null) });
+export const mirrorState = (): MirrorState => ({ weightReceiver: signal(null) });

@@ -1,9 +1,9 @@
 // What is drawn: strokes on a canvas of the input's size times a whole number, averaged into the input as one draws.
 import { computed, signal } from "@preact/signals";
-import { sidesOf } from "../../pictures/fit.ts";
-import { asInput, countOf, type Open } from "./input_slot.ts";
+import { channelsAndSize } from "../../pictures/resize.ts";
+import { elementCount, type OpenSource, toInputLayout } from "./input_slot.ts";
 import type { DrawingRecord } from "./records.ts";
-import { type SourceKind, takesPictures } from "./source_kind.ts";
+import { acceptsPictures, type SourceKind } from "./source_kind.ts";
 
 interface Point {
   readonly x: number;
@@ -15,21 +15,21 @@ interface Stroke {
   readonly color: string;
   readonly points: Point[];
   /** All before it is gone. */
-  readonly clears: boolean;
+  readonly isClear: boolean;
 }
 
 /** Canvas pixels of the longer side, about; a pixel of the input has at most so many a side. */
-const SIDE = 280;
-const MOST_TIMES = 16;
+const CANVAS_SIDE = 280;
+const MAX_SCALE = 16;
 /** Pixels of the input: MNIST's strokes. */
-const WIDTH = 2;
+const BRUSH_WIDTH = 2;
 /** Around a grey stroke a rim of this grey, so wide in pixels of the input, makes its edges soft. */
-const RIM = { color: "#595959", width: 1.2 };
+const SOFT_EDGE = { color: "#595959", width: 1.2 };
 /** The pressure of a mouse, which draws at the brush's own width. */
-const EVEN = 0.5;
+const MOUSE_PRESSURE = 0.5;
 
 /** Each square of `times` by `times` pixels of a canvas as one number from 0 to 1, channel after channel. */
-export function averaged(pixels: ImageData, times: number, channels: number): Float32Array {
+export function downsample(pixels: ImageData, times: number, channels: number): Float32Array {
   const [width, height] = [pixels.width / times, pixels.height / times];
   const found = new Float32Array(channels * width * height);
   const size = width * height;
@@ -48,18 +48,18 @@ export function averaged(pixels: ImageData, times: number, channels: number): Fl
   return found;
 }
 
-const open: Open<DrawingRecord> = (place) => {
+const openDrawing: OpenSource<DrawingRecord> = (place) => {
   const { input } = place;
-  const [channels, height, width] = sidesOf(input);
-  const times = Math.min(MOST_TIMES, Math.max(1, Math.floor(SIDE / Math.max(height, width))));
+  const [channels, height, width] = channelsAndSize(input);
+  const times = Math.min(MAX_SCALE, Math.max(1, Math.floor(CANVAS_SIDE / Math.max(height, width))));
   const canvas = document.createElement("canvas");
   canvas.width = width * times;
   canvas.height = height * times;
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  if (context === null || countOf(input) === 0) {
+  if (context === null || elementCount(input) === 0) {
     place.fail("damaged", "this browser gives no canvas to draw on");
     return {
-      follow: () => undefined,
+      update: () => undefined,
       start: () => undefined,
       stop: () => undefined,
       dispose: () => undefined,
@@ -68,7 +68,7 @@ const open: Open<DrawingRecord> = (place) => {
   const isGrey = channels === 1;
   const [paper, ink] = isGrey ? ["#000000", "#ffffff"] : ["#ffffff", "#1a1a1a"];
   const strokes = signal<readonly Stroke[]>([]);
-  const pen = { width: signal(WIDTH), erases: signal(false), color: signal(ink) };
+  const pen = { width: signal(BRUSH_WIDTH), isEraser: signal(false), color: signal(ink) };
   let drawn: Stroke | undefined;
   let busy = false;
   let again = false;
@@ -88,7 +88,8 @@ const open: Open<DrawingRecord> = (place) => {
         const before = points[k - 1];
         const to = points[k] ?? before;
         if (before === undefined || to === undefined) return;
-        context.lineWidth = (width * ((before.pressure + to.pressure) / 2 / EVEN) + more) * times;
+        context.lineWidth =
+          (width * ((before.pressure + to.pressure) / 2 / MOUSE_PRESSURE) + more) * times;
         context.beginPath();
         context.moveTo(before.x * times, before.y * times);
         context.lineTo(to.x * times, to.y * times);
@@ -96,12 +97,12 @@ const open: Open<DrawingRecord> = (place) => {
       }
     };
     const soft = isGrey && color !== paper;
-    if (soft) line(RIM.color, RIM.width, true);
+    if (soft) line(SOFT_EDGE.color, SOFT_EDGE.width, true);
     line(color, 0, soft);
   };
   const paintAll = (): void => {
     wipe();
-    const last = strokes.peek().findLastIndex(({ clears }) => clears);
+    const last = strokes.peek().findLastIndex(({ isClear }) => isClear);
     for (const stroke of strokes.peek().slice(last + 1)) paint(stroke, 0);
   };
 
@@ -112,8 +113,12 @@ const open: Open<DrawingRecord> = (place) => {
     while (again) {
       again = false;
       const pixels = context.getImageData(0, 0, canvas.width, canvas.height);
-      const one = averaged(pixels, times, channels);
-      await place.feed({ data: asInput(one, input) }, place.source, () => drawn !== undefined);
+      const one = downsample(pixels, times, channels);
+      await place.feed(
+        { data: toInputLayout(one, input) },
+        place.source,
+        () => drawn !== undefined,
+      );
     }
     busy = false;
   };
@@ -129,20 +134,20 @@ const open: Open<DrawingRecord> = (place) => {
   };
 
   wipe();
-  place.offer({
+  place.updateControls({
     canvas,
-    drawn: changed,
+    onDrawingChanged: changed,
     pen: {
       ...pen,
-      sides: [width, height],
+      inputSize: [width, height],
       strokes: computed(() => strokes.value.length),
       begin(x, y, pressure) {
-        const { width, erases, color } = pen;
+        const { width, isEraser, color } = pen;
         drawn = {
           width: width.peek(),
-          color: erases.peek() ? paper : isGrey ? ink : color.peek(),
+          color: isEraser.peek() ? paper : isGrey ? ink : color.peek(),
           points: [{ x, y, pressure }],
-          clears: false,
+          isClear: false,
         };
         strokes.value = [...strokes.peek(), drawn];
         paint(drawn, 0);
@@ -157,15 +162,15 @@ const open: Open<DrawingRecord> = (place) => {
       end() {
         if (drawn === undefined) return;
         drawn = undefined;
-        place.settle();
+        place.markStill();
       },
       undo: () => step(strokes.peek().slice(0, -1)),
-      clear: () => step([...strokes.peek(), { width: 0, color: paper, points: [], clears: true }]),
+      clear: () => step([...strokes.peek(), { width: 0, color: paper, points: [], isClear: true }]),
     },
   });
 
   return {
-    follow: () => undefined,
+    update: () => undefined,
     start: () => undefined,
     stop: () => undefined,
     dispose: () => undefined,
@@ -173,13 +178,13 @@ const open: Open<DrawingRecord> = (place) => {
 };
 
 export const drawing = {
-  word: "Draw",
+  label: "Draw",
   icon: "m2.5 13.5.8-3.2 7.6-7.6 2.4 2.4-7.6 7.6zM9.4 4.2l2.4 2.4",
   title: () => "Drawing",
-  python: (_, call) => call("Drawing"),
-  fits: takesPictures,
-  beginsByName: true,
-  isByHand: true,
-  takenOver: { owner: "" },
-  open,
+  pythonLine: (_, call) => call("Drawing"),
+  accepts: acceptsPictures,
+  startsOnSelect: true,
+  opensDrawer: true,
+  takeoverFields: { owner: "" },
+  open: openDrawing,
 } satisfies SourceKind<DrawingRecord>;

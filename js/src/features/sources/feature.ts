@@ -1,41 +1,41 @@
 // Where the input comes from: a camera, a film, a picture, a drawing, a data set, noise or a latent.
 import { effect } from "@preact/signals";
-import { type Feature, recordTrait } from "../feature.ts";
+import { type Feature, recordTraitSync } from "../feature.ts";
 import { InputFeeder } from "./feeder.ts";
 import type { Source } from "./records.ts";
-import { runSources } from "./run.ts";
+import { runSources } from "./source_runner.ts";
 import { sourceState } from "./state.ts";
-import { Chosen } from "./views/chosen.tsx";
-import { Drawer } from "./views/drawer.tsx";
-import { LiveLegend } from "./views/legend.tsx";
-import { Playing } from "./views/playing.tsx";
-import style from "./views/sources.css";
+import { LiveLegend } from "./views/live_legend.tsx";
+import { PlayPauseButton } from "./views/play_button.tsx";
+import { SourceButton } from "./views/source_button.tsx";
+import style from "./views/source_drawer.css";
+import { SourceDrawer } from "./views/source_drawer.tsx";
 
 export const sources: Feature = {
   name: "sources",
   state: sourceState,
-  traits: (state) => [recordTrait("_source", "source", state.source)],
-  run(host) {
+  traits: (state) => [recordTraitSync("_source", "source", state.source)],
+  start(host) {
     const { state, engine, python, exported } = host;
     const feeder = new InputFeeder(host);
     if (engine.device !== undefined) state.feeder.value = feeder;
     const stop = effect(() => {
-      const { source, fed, sourceStatus } = state;
-      feeder.note(source.value);
-      fed.value;
+      const { source, inputOverride, sourceStatus } = state;
+      feeder.registerSource(source.value);
+      inputOverride.value;
       sourceStatus.value;
-      python?.wake();
+      python?.notifyReads();
     });
     const end = runSources(state);
     return {
-      asked() {
-        const { time } = feeder;
-        return () => feeder.awaits(time);
+      onRead() {
+        const { currentNumber } = feeder;
+        return () => feeder.isAwaiting(currentNumber);
       },
-      open() {
+      onPageReady() {
         state.source.value = (exported?.record.source ?? null) as Source | null;
       },
-      inputGiven() {
+      onInputSet() {
         state.source.value = null;
       },
       close() {
@@ -45,6 +45,11 @@ export const sources: Feature = {
       },
     };
   },
-  slots: { barStart: Playing, barEnd: Chosen, drawer: Drawer, liveLegend: LiveLegend },
+  slots: {
+    barStart: PlayPauseButton,
+    barEnd: SourceButton,
+    drawer: SourceDrawer,
+    liveLegend: LiveLegend,
+  },
   styles: [style],
 };

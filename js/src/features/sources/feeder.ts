@@ -1,16 +1,16 @@
 // What sources have of a Viewer: its engine for pictures, blobs, a way to Python, and what reads wait for.
 import { beforeKey } from "../../plan/derived_values.ts";
-import type { Host } from "../feature.ts";
+import type { ViewerHost } from "../feature.ts";
 import { OF_ONE_PAGE, type Source } from "./records.ts";
 import type { Feeder } from "./state.ts";
 
 export class InputFeeder implements Feeder {
-  private readonly host: Host;
+  private readonly host: ViewerHost;
   /** When each source came, by a count of them. */
-  private readonly times = new WeakMap<object, number>();
-  private count = 0;
+  private readonly sourceNumbers = new WeakMap<object, number>();
+  private lastNumber = 0;
 
-  constructor(host: Host) {
+  constructor(host: ViewerHost) {
     this.host = host;
   }
 
@@ -18,10 +18,10 @@ export class InputFeeder implements Feeder {
     return this.host.page;
   }
 
-  feed(fed: Parameters<Host["feed"]>[0]): Promise<void> {
+  feed(fed: Parameters<ViewerHost["feed"]>[0]): Promise<void> {
     // Where it was turned off here, Python first takes over what went in last.
     const { python, state } = this.host;
-    const offered = python?.trait("_source") as { source?: unknown } | undefined;
+    const offered = python?.traitValue("_source") as { source?: unknown } | undefined;
     return this.host.feed(fed, state.source.peek() === null && Boolean(offered?.source));
   }
 
@@ -33,35 +33,35 @@ export class InputFeeder implements Feeder {
     return this.host.blob(name);
   }
 
-  drop(name: string): void {
-    this.host.drop(name);
+  release(name: string): void {
+    this.host.release(name);
   }
 
-  tell(still: boolean, rate: number): void {
+  reportFed(still: boolean, rate: number): void {
     this.host.python?.send({ type: "fed", page: this.page, still, rate });
   }
 
   /** This is the source from here on. */
-  note(source: Source | null): void {
-    if (source === null || this.times.has(source)) return;
-    this.count += 1;
-    this.times.set(source, this.count);
+  registerSource(source: Source | null): void {
+    if (source === null || this.sourceNumbers.has(source)) return;
+    this.lastNumber += 1;
+    this.sourceNumbers.set(source, this.lastNumber);
   }
 
   /** The number of the current source, in the order in which sources were set. */
-  get time(): number {
-    return this.timeOf(this.host.state.source.peek());
+  get currentNumber(): number {
+    return this.numberOf(this.host.state.source.peek());
   }
 
   /** Whether the picture of a source that each page computes is still to go in. */
-  awaits(time: number): boolean {
-    const { source, fed, sourceStatus } = this.host.state;
+  isAwaiting(time: number): boolean {
+    const { source, inputOverride, sourceStatus } = this.host.state;
     const { kind } = source.peek() ?? { kind: "" };
     if (kind === "" || OF_ONE_PAGE.includes(kind)) return false;
-    return this.timeOf(fed.peek()) < time && sourceStatus.peek().phase !== "failed";
+    return this.numberOf(inputOverride.peek()) < time && sourceStatus.peek().phase !== "failed";
   }
 
-  private timeOf(source: object | null): number {
-    return source === null ? 0 : (this.times.get(source) ?? 0);
+  private numberOf(source: object | null): number {
+    return source === null ? 0 : (this.sourceNumbers.get(source) ?? 0);
   }
 }

@@ -1,18 +1,18 @@
-import { sidesOf } from "../../pictures/fit.ts";
+import { channelsAndSize } from "../../pictures/resize.ts";
 // A data set: item after item, in its own order or shuffled, of blocks that come when they are looked at.
 
-import { full } from "../../format.ts";
+import { formatInteger } from "../../number_format.ts";
 import type { Input } from "../../plan/schema.ts";
-import { createBlocks } from "./blocks.ts";
-import { forAll, type Open } from "./input_slot.ts";
-import { type Loop, loop } from "./loop.ts";
+import { createBlockCache } from "./block_cache.ts";
+import { type FrameLoop, startFrameLoop } from "./frame_loop.ts";
+import { type OpenSource, repeatPerExample } from "./input_slot.ts";
+import { createMispredictionSearch } from "./misprediction_search.ts";
 import type { ImagesRecord } from "./records.ts";
-import { createSearch } from "./search.ts";
 import { nextItem } from "./shuffle.ts";
-import { quoted, type SourceKind } from "./source_kind.ts";
+import { pythonString, type SourceKind } from "./source_kind.ts";
 
 /** The numbers of an item as the input takes them: of bytes 255 is 1, but for an input of bytes. */
-export function numbersOf(item: Uint8Array | Float32Array, { dtype }: Pick<Input, "dtype">) {
+export function itemValues(item: Uint8Array | Float32Array, { dtype }: Pick<Input, "dtype">) {
   if (item instanceof Float32Array) return item;
   const white = dtype === "uint8" ? 1 : 255;
   return Float32Array.from(item, (byte) => byte / white);
@@ -22,18 +22,18 @@ export function numbersOf(item: Uint8Array | Float32Array, { dtype }: Pick<Input
  * An item as a picture: grey, or red, green and blue, in front of black where it has an alpha; numbers that aren't from
  * 0 to 1 between their own ends.
  */
-export function picturedItem(
+export function itemImage(
   item: Uint8Array | Float32Array,
   input: Pick<Input, "shape" | "layout">,
 ): ImageData {
-  const [channels, height, width] = sidesOf(input);
+  const [channels, height, width] = channelsAndSize(input);
   const size = height * width;
   const colors = channels >= 3 ? 3 : 1;
   const last = input.layout === "NHWC";
   const shown = last ? item : item.subarray(0, colors * size);
   let [low, high] = item instanceof Float32Array ? [0, 1] : [0, 255];
   if (item instanceof Float32Array) {
-    const [least, most] = endsOf(shown);
+    const [least, most] = minMax(shown);
     if (least < 0 || most > 1) [low, high] = [least, most];
   }
   const times = 255 / (high - low || 1);
@@ -52,7 +52,7 @@ export function picturedItem(
   return image;
 }
 
-function endsOf(numbers: Uint8Array | Float32Array): readonly [number, number] {
+function minMax(numbers: Uint8Array | Float32Array): readonly [number, number] {
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const number of numbers) {
     if (number < low) low = number;
@@ -62,14 +62,14 @@ function endsOf(numbers: Uint8Array | Float32Array): readonly [number, number] {
 }
 
 /** Another page, or a reader, has changed the item less than this share of the time between two ago: that one leads. */
-const LEADS = 0.8;
+const LEAD_SHARE = 0.8;
 
-const open: Open<ImagesRecord> = (place) => {
+const openImages: OpenSource<ImagesRecord> = (place) => {
   const { input, feeder } = place;
-  const sides = sidesOf(input);
+  const sides = channelsAndSize(input);
   const numbers = sides[0] * sides[1] * sides[2];
   const first = place.source;
-  let running: Loop | undefined;
+  let running: FrameLoop | undefined;
   let closed = false;
   /** The item that is waited for. */
   let wanted = first.index;
@@ -78,15 +78,15 @@ const open: Open<ImagesRecord> = (place) => {
   let stepping = false;
   let changed = performance.now();
 
-  const blocks = createBlocks(
+  const blocks = createBlockCache(
     first,
     numbers,
     feeder,
-    () => place.offer({}), // the same anew: thumbnails are drawn of what has come
+    () => place.updateControls({}), // the same anew: thumbnails are drawn of what has come
   );
   const data = async (index: number): Promise<Float32Array> => {
     wanted = index;
-    return forAll(numbersOf(await blocks.get(index), input), input);
+    return repeatPerExample(itemValues(await blocks.get(index), input), input);
   };
 
   const feed = async (): Promise<void> => {
@@ -96,7 +96,7 @@ const open: Open<ImagesRecord> = (place) => {
     try {
       const found = await data(source.index);
       if (mine !== asked || closed) return;
-      blocks.look(nextItem(source, 1)); // it may be asked for next
+      blocks.peekOrRequest(nextItem(source, 1)); // it may be asked for next
       await place.feed({ data: found }, source, () => running !== undefined);
     } catch (error) {
       if (mine === asked && !closed) place.fail("lost", error);
@@ -107,16 +107,16 @@ const open: Open<ImagesRecord> = (place) => {
     place.change({ index: nextItem(place.source, by) });
     stepping = false;
   };
-  const search = createSearch(place, data, () => running === undefined);
-  const look = (seen: readonly number[]): void => {
+  const search = createMispredictionSearch(place, data, () => running === undefined);
+  const setVisibleItems = (seen: readonly number[]): void => {
     const { source } = place;
-    blocks.only([...seen, wanted, source.index, nextItem(source, 1)]);
+    blocks.cancelOthers([...seen, wanted, source.index, nextItem(source, 1)]);
   };
   const pictured = (index: number): ImageData | undefined => {
-    const item = blocks.look(index);
-    return item && picturedItem(item, input);
+    const item = blocks.peekOrRequest(index);
+    return item && itemImage(item, input);
   };
-  place.offer({ step, look, item: pictured });
+  place.updateControls({ step, setVisibleItems, itemImage: pictured });
 
   const textsOf = async (name: string): Promise<unknown> =>
     name === "" ? [] : JSON.parse(new TextDecoder().decode(await feeder.blob(name)));
@@ -124,7 +124,11 @@ const open: Open<ImagesRecord> = (place) => {
     const [labels, classes] = await Promise.all([textsOf(first.labels), textsOf(first.classes)]);
     if (closed || !Array.isArray(labels) || !Array.isArray(classes)) return;
     const numbered = labels.map(Number);
-    place.offer({ labels: numbered, classes: classes.map(String), search: search.of(numbered) });
+    place.updateControls({
+      labels: numbered,
+      classes: classes.map(String),
+      search: search.of(numbered),
+    });
   };
   // Without them it is a data set all the same.
   bringLabels().catch((error: unknown) => {
@@ -133,7 +137,7 @@ const open: Open<ImagesRecord> = (place) => {
   void feed();
 
   return {
-    follow() {
+    update() {
       if (stepping && running !== undefined) return; // who steps feeds
       changed = performance.now();
       search.stop();
@@ -142,12 +146,12 @@ const open: Open<ImagesRecord> = (place) => {
     start() {
       changed = performance.now();
       search.stop();
-      running = loop(
+      running = startFrameLoop(
         () => place.source.rate,
         () => Promise.resolve(),
         async () => {
           const { rate } = place.source;
-          if (rate > 0 && performance.now() - changed < (LEADS * 1000) / rate) return;
+          if (rate > 0 && performance.now() - changed < (LEAD_SHARE * 1000) / rate) return;
           step(1);
           await feed();
         },
@@ -161,22 +165,22 @@ const open: Open<ImagesRecord> = (place) => {
       closed = true;
       search.stop();
       blocks.dispose();
-      for (const name of [first.labels, first.classes]) if (name !== "") feeder.drop(name);
+      for (const name of [first.labels, first.classes]) if (name !== "") feeder.release(name);
     },
   };
 };
 
 export const images = {
-  word: "Data set",
+  label: "Data set",
   icon: "M2.2 2.2h4.6v4.6H2.2zM9.2 2.2h4.6v4.6H9.2zM2.2 9.2h4.6v4.6H2.2zM9.2 9.2h4.6v4.6H9.2z",
-  title: ({ title, index }) => `${title || "Data set"} ${full(index)}`,
-  python: ({ folder, index, playing, rate, shuffled, seed }, call) =>
+  title: ({ title, index }) => `${title || "Data set"} ${formatInteger(index)}`,
+  pythonLine: ({ folder, index, playing, rate, shuffled, seed }, call) =>
     // Of what else was given Python alone has a name.
     folder === ""
       ? `viewer.source = viewer.source.at(${index})`
       : call(
           "Images",
-          quoted(folder),
+          pythonString(folder),
           `index=${index}`,
           playing && "playing=True",
           playing && `rate=${rate}`,
@@ -189,9 +193,9 @@ export const images = {
       "Other items can be chosen; running the cell again brings all of it.",
     ],
   },
-  fits: () => true,
-  isGiven: true,
-  beginsByName: true,
+  accepts: () => true,
+  isPythonOnly: true,
+  startsOnSelect: true,
   canPlay: ({ count }) => count > 1,
-  open,
+  open: openImages,
 } satisfies SourceKind<ImagesRecord>;

@@ -1,25 +1,25 @@
 // Noise: the same numbers as Python's, of a seed.
-import { countOf, type Open } from "./input_slot.ts";
+import { elementCount, type OpenSource } from "./input_slot.ts";
 import type { NoiseRecord } from "./records.ts";
 import type { SourceKind } from "./source_kind.ts";
 
 /** PCG's output function, as features/edits/transforms.py has it. */
-export function scrambled(number: number): number {
+export function pcgHash(number: number): number {
   const state = (Math.imul(number, 747796405) + 2891336453) >>> 0;
   const word = Math.imul((state >>> ((state >>> 28) + 4)) ^ state, 277803737) >>> 0;
   return ((word >>> 22) ^ word) >>> 0;
 }
 
 /** Nearly normal numbers: twelve uniform ones added. The sum is exact in doubles, and rounded once, as in Python. */
-export function noiseOf(count: number, seed: number, mean: number, std: number): Float32Array {
+export function noiseArray(count: number, seed: number, mean: number, std: number): Float32Array {
   const found = new Float32Array(count);
-  const first = scrambled(seed);
+  const first = pcgHash(seed);
   for (let at = 0; at < count; at++) {
-    let state = scrambled((at ^ first) >>> 0);
+    let state = pcgHash((at ^ first) >>> 0);
     let sum = 0;
     for (let k = 0; k < 12; k++) {
       sum += ((state >>> 9) + 0.5) / 8388608;
-      state = scrambled(state);
+      state = pcgHash(state);
     }
     found[at] = mean + std * (sum - 6);
   }
@@ -27,36 +27,36 @@ export function noiseOf(count: number, seed: number, mean: number, std: number):
 }
 
 /** Seeds begin again behind the last that Python takes. */
-const SEEDS = 2 ** 31;
+const SEED_COUNT = 2 ** 31;
 
-const open: Open<NoiseRecord> = (place) => {
-  const count = countOf(place.input);
+const openNoise: OpenSource<NoiseRecord> = (place) => {
+  const count = elementCount(place.input);
   const feed = (): void => {
     const { source } = place;
-    const data = noiseOf(count, source.seed, source.mean, source.std);
+    const data = noiseArray(count, source.seed, source.mean, source.std);
     void place.feed({ data }, source, () => false);
   };
   const step = (by: number): void => {
-    place.change({ seed: (place.source.seed + by + SEEDS) % SEEDS });
+    place.change({ seed: (place.source.seed + by + SEED_COUNT) % SEED_COUNT });
   };
-  place.offer({ step });
+  place.updateControls({ step });
   feed();
-  return { follow: feed, start: () => undefined, stop: () => undefined, dispose: () => undefined };
+  return { update: feed, start: () => undefined, stop: () => undefined, dispose: () => undefined };
 };
 
 export const noise = {
-  word: "Noise",
+  label: "Noise",
   icon: "M1.5 8h2l1.5-4.5L7.5 13l2-8.5L11.2 8h3.3",
   title: ({ seed }) => `Noise ${seed}`,
-  python: ({ seed, mean, std }, call) => call("Noise", `${seed}`, `mean=${mean}`, `std=${std}`),
-  fits: ({ dtype }) => dtype === "float32",
-  beginsByName: true,
-  about: "Nearly normal numbers, the same in Python for the same seed.",
-  numbers: [
-    { name: "seed", label: "Seed", low: 0, high: SEEDS, step: 1 },
+  pythonLine: ({ seed, mean, std }, call) => call("Noise", `${seed}`, `mean=${mean}`, `std=${std}`),
+  accepts: ({ dtype }) => dtype === "float32",
+  startsOnSelect: true,
+  description: "Nearly normal numbers, the same in Python for the same seed.",
+  numericFields: [
+    { name: "seed", label: "Seed", min: 0, max: SEED_COUNT, step: 1 },
     { name: "mean", label: "Mean", step: 0.05 },
-    { name: "std", label: "Standard deviation", low: 0, step: 0.05 },
+    { name: "std", label: "Standard deviation", min: 0, step: 0.05 },
   ],
-  stepWord: "Another seed",
-  open,
+  stepLabel: "Another seed",
+  open: openNoise,
 } satisfies SourceKind<NoiseRecord>;

@@ -1,12 +1,12 @@
 // A picture that was chosen, dropped or pasted: decoded by the browser, and fed once.
 
-import type { Open } from "./input_slot.ts";
-import { files, sourceOf } from "./page_sources.ts";
+import type { OpenSource } from "./input_slot.ts";
+import { makeSource, sourceFiles } from "./local_sources.ts";
 import { decodePicture } from "./picture_decoder.ts";
 import type { PictureRecord } from "./records.ts";
-import { OTHER, quoted, type SourceKind, takesPictures } from "./source_kind.ts";
+import { acceptsPictures, CHOOSE_ANOTHER, pythonString, type SourceKind } from "./source_kind.ts";
 
-const open: Open<PictureRecord> = (place) => {
+const openPicture: OpenSource<PictureRecord> = (place) => {
   let shown: ImageBitmap | undefined;
   let asked = 0;
   let closed = false;
@@ -27,29 +27,29 @@ const open: Open<PictureRecord> = (place) => {
       }
       const before = shown;
       shown = found;
-      place.offer({ picture: found });
+      place.updateControls({ picture: found });
       await feed();
       before?.close();
     } catch (error) {
       if (mine !== asked) return;
       // The one before goes on being the input, under another name than this file's.
-      place.offer({ picture: null });
+      place.updateControls({ picture: null });
       place.fail("damaged", error);
     }
   };
-  const take = (file: Blob, title: string): void => {
+  const openFile = (file: Blob, title: string): void => {
     const { kind, input } = place.source;
-    const next = sourceOf(kind, input, { owner: place.feeder.page, title });
-    files.set(next, file);
+    const next = makeSource(kind, input, { owner: place.feeder.page, title });
+    sourceFiles.set(next, file);
     place.state.source.value = next;
   };
-  place.offer({ take });
-  const first = files.get(place.source);
+  place.updateControls({ openFile });
+  const first = sourceFiles.get(place.source);
   if (first !== undefined) void show(first);
 
   return {
-    follow(source) {
-      const file = files.get(source);
+    update(source) {
+      const file = sourceFiles.get(source);
       if (file !== undefined) void show(file);
       else void feed();
     },
@@ -62,17 +62,17 @@ const open: Open<PictureRecord> = (place) => {
 };
 
 export const picture = {
-  word: "Picture",
+  label: "Picture",
   icon: "M2 2.5h12v11H2zM2.5 11.5l3.5-3.5 3 3 1.7-1.7 3 2.7M9.5 5.8a1.1 1.1 0 1 0 2.2 0a1.1 1.1 0 1 0-2.2 0",
   title: ({ title }) => title || "Picture",
-  python: ({ title }, call) => (title === "" ? "" : call("Images", `[${quoted(title)}]`)),
+  pythonLine: ({ title }, call) => (title === "" ? "" : call("Images", `[${pythonString(title)}]`)),
   failures: {
     damaged: [
       "This browser cannot show the picture",
-      `The file is damaged or of a kind that it doesn’t know; save it as PNG or JPEG, or ${OTHER}.`,
+      `The file is damaged or of a kind that it doesn’t know; save it as PNG or JPEG, or ${CHOOSE_ANOTHER}.`,
     ],
   },
-  fits: takesPictures,
+  accepts: acceptsPictures,
   file: { type: "image/", fields: {} },
-  open,
+  open: openPicture,
 } satisfies SourceKind<PictureRecord>;

@@ -1,11 +1,11 @@
 // Picture files as Python's picture_decoding.py reads them: turned as their EXIF data say, in sRGB by their ICC profile.
-import { markStraight } from "../../pictures/straight_alpha.ts";
+import { markUnpremultiplied } from "../../pictures/unpremultiplied.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-const PNG = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
+const PNG_SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** Browsers convert by these chunks where there is no profile, each in its own way; Pillow doesn't know them. */
-const GAMMA = ["gAMA", "cHRM", "cICP", "mDCV", "cLLI"];
+const COLOR_CHUNKS = ["gAMA", "cHRM", "cICP", "mDCV", "cLLI"];
 /** The EXIF tag of how the camera was held. */
 const ORIENTATION = 0x0112;
 
@@ -17,32 +17,33 @@ export async function decodePicture(file: Blob): Promise<ImageBitmap> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   const { type } = file;
   const text = (at: number): string => String.fromCharCode(...bytes.subarray(at, at + 4));
-  if (PNG.every((byte, k) => bytes[k] === byte)) return bitmapOf([...withoutGamma(bytes)], type);
-  if (text(0) !== "RIFF" || text(8) !== "WEBP") return bitmapOf([bytes], type);
-  const orientation = takeOrientation(bytes);
-  const found = await bitmapOf([bytes], type);
-  return orientation > 1 && orientation <= 8 ? turned(found, orientation) : found;
+  if (PNG_SIGNATURE.every((byte, k) => bytes[k] === byte))
+    return makeBitmap([...stripColorChunks(bytes)], type);
+  if (text(0) !== "RIFF" || text(8) !== "WEBP") return makeBitmap([bytes], type);
+  const orientation = extractOrientation(bytes);
+  const found = await makeBitmap([bytes], type);
+  return orientation > 1 && orientation <= 8 ? applyOrientation(found, orientation) : found;
 }
 
-async function bitmapOf(parts: Bytes[], type: string): Promise<ImageBitmap> {
+async function makeBitmap(parts: Bytes[], type: string): Promise<ImageBitmap> {
   const found = await createImageBitmap(new Blob(parts, { type }), {
     imageOrientation: "from-image",
     premultiplyAlpha: "none",
     colorSpaceConversion: "default",
   });
-  markStraight(found);
+  markUnpremultiplied(found);
   return found;
 }
 
 /** The parts of a PNG file but for the chunks about its gamma. */
-function* withoutGamma(bytes: Bytes): Generator<Bytes> {
+function* stripColorChunks(bytes: Bytes): Generator<Bytes> {
   const view = new DataView(bytes.buffer);
   let from = 0;
-  for (let at = PNG.length; at + 12 <= bytes.length; ) {
+  for (let at = PNG_SIGNATURE.length; at + 12 <= bytes.length; ) {
     const end = at + 12 + view.getUint32(at);
     const name = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
     if (name === "IDAT") break; // they stand before it
-    if (GAMMA.includes(name)) {
+    if (COLOR_CHUNKS.includes(name)) {
       yield bytes.subarray(from, at);
       from = end;
     }
@@ -52,13 +53,13 @@ function* withoutGamma(bytes: Bytes): Generator<Bytes> {
 }
 
 /** How the camera of a WebP file was held; some browsers turn it and others don't, so that the chunk is hidden from them. */
-function takeOrientation(bytes: Bytes): number {
+function extractOrientation(bytes: Bytes): number {
   const view = new DataView(bytes.buffer);
   for (let at = 12; at + 8 <= bytes.length; ) {
     const size = view.getUint32(at + 4, true);
     if (view.getUint32(at) === 0x45584946) {
       view.setUint32(at, 0x4a554e4b); // "EXIF" becomes "JUNK"
-      return orientationIn(bytes.subarray(at + 8, at + 8 + size));
+      return readOrientation(bytes.subarray(at + 8, at + 8 + size));
     }
     at += 8 + size + (size % 2);
   }
@@ -66,7 +67,7 @@ function takeOrientation(bytes: Bytes): number {
 }
 
 /** Of EXIF data, which are a TIFF file's; 1 where they don't say it. */
-function orientationIn(exif: Bytes): number {
+function readOrientation(exif: Bytes): number {
   const start = exif[0] === 0x45 ? 6 : 0; // some writers put "Exif\0\0" in front
   const view = new DataView(exif.buffer, exif.byteOffset + start, exif.byteLength - start);
   try {
@@ -84,7 +85,7 @@ function orientationIn(exif: Bytes): number {
 }
 
 /** A picture as it was seen, of one that lies as `orientation` says, 2 to 8. */
-async function turned(picture: ImageBitmap, orientation: number): Promise<ImageBitmap> {
+async function applyOrientation(picture: ImageBitmap, orientation: number): Promise<ImageBitmap> {
   const { width: w, height: h } = picture;
   const canvas = new OffscreenCanvas(orientation > 4 ? h : w, orientation > 4 ? w : h);
   const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -104,6 +105,6 @@ async function turned(picture: ImageBitmap, orientation: number): Promise<ImageB
   context.drawImage(picture, 0, 0);
   picture.close();
   const found = await createImageBitmap(canvas, { premultiplyAlpha: "none" });
-  markStraight(found);
+  markUnpremultiplied(found);
   return found;
 }

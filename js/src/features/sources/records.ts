@@ -37,9 +37,9 @@ export interface PictureRecord {
  * input. They are "uint8", 255 of which are 1, or "float32" as they are. `index` is the item that
  * is shown, counted in the set's own order also while it is `shuffled`, by the `seed`; `playing`
  * goes on by itself, at `rate` items a second. `labels` is a blob of JSON with one number an item,
- * -1 for none, and `classes` one with their names; "" where there are none. `title` is what people
- * call it; `folder` is where Python finds the data, in the words that it was given and with the
- * folder's own labels; "" for other data, and in a page of its own.
+ * -1 for none, and `classes` one with their names; "" where there are none. `title` is what
+ * people call it; `folder` is where Python finds the data, in the words that it was given and with
+ * the folder's own labels; "" for other data, and in a page of its own.
  */
 export interface ImagesRecord {
   readonly kind: "images";
@@ -67,7 +67,7 @@ export interface DrawingRecord {
   readonly owner: string;
 }
 
-/** Noise of the input's size: `noise` has the formula. */
+/** Noise of the input's size: `noise_array` has the formula. */
 export interface NoiseRecord {
   readonly kind: "noise";
   readonly input: string;

@@ -1,41 +1,41 @@
 // An order of many items that a seed gives, without a list of them: a Feistel network over their numbers.
-import { scrambled } from "./noise.ts";
+import { pcgHash } from "./noise.ts";
 import type { ImagesRecord } from "./records.ts";
 
-const ROUNDS = 4;
+const FEISTEL_ROUNDS = 4;
 
 /** The item that is shown after this one, or before it. */
 export function nextItem({ index, count, shuffled, seed }: ImagesRecord, by: 1 | -1): number {
-  return shuffled ? neighbour(index, by, count, seed) : (index + by + count) % count;
+  return shuffled ? neighborItem(index, by, count, seed) : (index + by + count) % count;
 }
 
 /** The item behind another one (`by` 1) or before it (−1), in the order that the seed gives all `count` of them. */
-export function neighbour(index: number, by: number, count: number, seed: number): number {
-  const place = (placeOf(index, count, seed, -1) + by + count) % count;
-  return placeOf(place, count, seed, 1);
+export function neighborItem(index: number, by: number, count: number, seed: number): number {
+  const place = (permute(index, count, seed, -1) + by + count) % count;
+  return permute(place, count, seed, 1);
 }
 
 /** Which item stands at a place (`way` 1), or at which place an item stands (−1). */
-export function placeOf(number: number, count: number, seed: number, way: 1 | -1): number {
+export function permute(number: number, count: number, seed: number, direction: 1 | -1): number {
   const half = Math.max(1, Math.ceil(Math.log2(Math.max(2, count)) / 2));
   let found = number;
   // Numbers beyond the last are passed through until one is within: each way leads back by the same steps.
-  do found = mixed(found, half, seed, way);
+  do found = feistel(found, half, seed, direction);
   while (found >= count);
   return found;
 }
 
-function mixed(number: number, half: number, seed: number, way: 1 | -1): number {
+function feistel(number: number, half: number, seed: number, way: 1 | -1): number {
   const mask = 2 ** half - 1;
   let left = Math.floor(number / 2 ** half);
   let right = number % 2 ** half;
-  for (let k = 0; k < ROUNDS; k++) {
-    const round = way === 1 ? k : ROUNDS - 1 - k;
+  for (let k = 0; k < FEISTEL_ROUNDS; k++) {
+    const round = way === 1 ? k : FEISTEL_ROUNDS - 1 - k;
     const key = (seed + Math.imul(round, 0x9e3779b9)) >>> 0;
     if (way === 1) {
-      [left, right] = [right, (left ^ (scrambled((right ^ scrambled(key)) >>> 0) & mask)) >>> 0];
+      [left, right] = [right, (left ^ (pcgHash((right ^ pcgHash(key)) >>> 0) & mask)) >>> 0];
     } else {
-      [left, right] = [(right ^ (scrambled((left ^ scrambled(key)) >>> 0) & mask)) >>> 0, left];
+      [left, right] = [(right ^ (pcgHash((left ^ pcgHash(key)) >>> 0) & mask)) >>> 0, left];
     }
   }
   return left * 2 ** half + right;

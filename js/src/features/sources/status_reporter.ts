@@ -2,14 +2,14 @@
 import { batch } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
 import type { Feeder } from "./state.ts";
-import { OFF } from "./state.ts";
+import { SOURCE_OFF } from "./state.ts";
 
 /** Python is told so often at most, and readers of the rate. */
-const TELL_MS = 100;
-const SAY_MS = 500;
-const WINDOW_MS = 1000;
+const REPORT_INTERVAL_MS = 100;
+const STATUS_INTERVAL_MS = 500;
+const RATE_WINDOW_MS = 1000;
 
-export function createTelling({ sourceStatus }: ViewerState, feeder: Feeder) {
+export function createStatusReporter({ sourceStatus }: ViewerState, feeder: Feeder) {
   let times: number[] = [];
   let told = Number.NEGATIVE_INFINITY;
   let said = Number.NEGATIVE_INFINITY;
@@ -21,37 +21,37 @@ export function createTelling({ sourceStatus }: ViewerState, feeder: Feeder) {
     clearTimeout(timer);
     open = !still;
     told = performance.now();
-    feeder.tell(still, still ? 0 : times.length);
+    feeder.reportFed(still, still ? 0 : times.length);
   };
   const say = (phase: "live" | "still"): void => {
     said = performance.now();
     const rate = phase === "live" ? times.length : 0;
     const now = sourceStatus.peek();
     if (now.phase === phase && now.rate === rate) return;
-    sourceStatus.value = { ...OFF, phase, rate };
+    sourceStatus.value = { ...SOURCE_OFF, phase, rate };
   };
 
   return {
     /** A picture went in. */
-    fed(follows: boolean): void {
+    onFed(follows: boolean): void {
       const now = performance.now();
-      times = [...times.filter((at) => now - at < WINDOW_MS), now];
+      times = [...times.filter((at) => now - at < RATE_WINDOW_MS), now];
       batch(() => {
         if (follows) {
           open = true;
-          if (now - told >= TELL_MS) tell(false);
-          if (sourceStatus.peek().phase !== "live" || now - said >= SAY_MS) say("live");
+          if (now - told >= REPORT_INTERVAL_MS) tell(false);
+          if (sourceStatus.peek().phase !== "live" || now - said >= STATUS_INTERVAL_MS) say("live");
           return;
         }
         say("still");
         // The last of many strokes or steps, not each of them.
         open = true;
         clearTimeout(timer);
-        timer = setTimeout(() => tell(true), Math.max(0, told + TELL_MS - now));
+        timer = setTimeout(() => tell(true), Math.max(0, told + REPORT_INTERVAL_MS - now));
       });
     },
     /** Nothing follows the last one. */
-    settle(): void {
+    markStill(): void {
       if (!open) return;
       say("still");
       tell(true);
@@ -62,4 +62,4 @@ export function createTelling({ sourceStatus }: ViewerState, feeder: Feeder) {
   };
 }
 
-export type Telling = ReturnType<typeof createTelling>;
+export type StatusReporter = ReturnType<typeof createStatusReporter>;

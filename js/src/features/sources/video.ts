@@ -1,27 +1,27 @@
 // A film: bytes from Python or a file that was chosen here, muted, frame after frame.
 
-import type { Open } from "./input_slot.ts";
-import { framesOf, type Loop, loop } from "./loop.ts";
-import { files, sourceOf } from "./page_sources.ts";
-import { seenOf } from "./preview.ts";
+import { type FrameLoop, startFrameLoop, trackVideoFrames } from "./frame_loop.ts";
+import type { OpenSource } from "./input_slot.ts";
+import { makeSource, sourceFiles } from "./local_sources.ts";
+import { createFramePreview } from "./preview.ts";
 import type { VideoRecord } from "./records.ts";
-import { OTHER, quoted, type SourceKind, takesPictures } from "./source_kind.ts";
+import { acceptsPictures, CHOOSE_ANOTHER, pythonString, type SourceKind } from "./source_kind.ts";
 
-const open: Open<VideoRecord> = (place) => {
+const openVideo: OpenSource<VideoRecord> = (place) => {
   const film = document.createElement("video");
   film.muted = true;
   film.loop = true;
   film.playsInline = true;
-  const seen = seenOf(film, place.state.capabilities.peek()?.software ?? false);
-  const frames = framesOf(film);
-  let running: Loop | undefined;
+  const seen = createFramePreview(film, place.state.capabilities.peek()?.isSoftware ?? false);
+  const frames = trackVideoFrames(film);
+  let running: FrameLoop | undefined;
   let address = "";
   let closed = false;
   let wanted = false;
 
   const feed = async (): Promise<void> => {
     frames.take();
-    seen.take();
+    seen.captureFrame();
     const { source } = place;
     await place.feed(
       { picture: seen.element, mirrored: source.mirrored },
@@ -58,7 +58,7 @@ const open: Open<VideoRecord> = (place) => {
       place.fail("damaged", "there is only sound in it");
       return;
     }
-    place.offer({ video: film, seen: seen.element });
+    place.updateControls({ video: film, preview: seen.element });
     go();
     if (running === undefined) void feed();
   };
@@ -77,14 +77,14 @@ const open: Open<VideoRecord> = (place) => {
     if (!wanted || running !== undefined || !ready || film.videoWidth === 0) return;
     if (place.source.owner === "") place.change({ owner: place.feeder.page });
     void film.play().catch(() => undefined); // paused meanwhile
-    running = loop(
+    running = startFrameLoop(
       () => 0,
       (signal) => frames.next(signal),
       feed,
     );
   };
 
-  const file = files.get(place.source);
+  const file = sourceFiles.get(place.source);
   if (file !== undefined) show(file);
   else if (place.source.data !== "") {
     place.feeder.blob(place.source.data).then(
@@ -97,26 +97,26 @@ const open: Open<VideoRecord> = (place) => {
     );
   }
   const start = (): void => place.change({ owner: place.feeder.page, playing: true });
-  const take = (chosen: Blob, title: string): void => {
+  const openFile = (chosen: Blob, title: string): void => {
     const { input, kind, mirrored } = place.source;
-    const next = sourceOf(kind, input, {
+    const next = makeSource(kind, input, {
       owner: place.feeder.page,
       playing: true,
       mirrored,
       title,
     });
-    files.set(next, chosen);
+    sourceFiles.set(next, chosen);
     place.state.source.value = next;
   };
   const step = (by: number): void => {
     // Films seldom say how many frames they have in a second.
     film.currentTime = Math.max(0, film.currentTime + by / 25);
   };
-  place.offer({ start, take, step });
+  place.updateControls({ start, openFile, step });
 
   return {
-    follow(source) {
-      const chosen = files.get(source);
+    update(source) {
+      const chosen = sourceFiles.get(source);
       if (chosen !== undefined) show(chosen);
       else if (running === undefined && ready) void feed();
     },
@@ -138,25 +138,25 @@ const open: Open<VideoRecord> = (place) => {
       closed = true;
       frames.stop();
       forget();
-      place.feeder.drop(place.source.data);
+      place.feeder.release(place.source.data);
     },
   };
 };
 
 export const video = {
-  word: "Video",
+  label: "Video",
   icon: "M2 3h12v10H2zM5 3v10M11 3v10M2 6.4h3M2 9.6h3M11 6.4h3M11 9.6h3",
   title: ({ title }) => title || "Video",
-  python: ({ title, mirrored }, call) =>
-    title === "" ? "" : call("Video", quoted(title), mirrored && "mirrored=True"),
+  pythonLine: ({ title, mirrored }, call) =>
+    title === "" ? "" : call("Video", pythonString(title), mirrored && "mirrored=True"),
   failures: {
     damaged: [
       "This browser cannot play the film",
-      `WebM with VP8 or VP9 plays everywhere, MP4 with H.264 nearly; or ${OTHER}.`,
+      `WebM with VP8 or VP9 plays everywhere, MP4 with H.264 nearly; or ${CHOOSE_ANOTHER}.`,
     ],
   },
-  fits: takesPictures,
+  accepts: acceptsPictures,
   file: { type: "video/", fields: { playing: true } },
   canPlay: () => true,
-  open,
+  open: openVideo,
 } satisfies SourceKind<VideoRecord>;

@@ -1,11 +1,11 @@
 // The camera: asked for after a click only, let go of when nobody looks, its frames as they come.
 
-import type { Open } from "./input_slot.ts";
-import { framesOf, type Loop, loop } from "./loop.ts";
-import { isStill } from "./page_sources.ts";
-import { seenOf } from "./preview.ts";
+import { type FrameLoop, startFrameLoop, trackVideoFrames } from "./frame_loop.ts";
+import type { OpenSource } from "./input_slot.ts";
+import { prefersReducedMotion } from "./local_sources.ts";
+import { createFramePreview } from "./preview.ts";
 import type { WebcamRecord } from "./records.ts";
-import { OTHER, quoted, type SourceKind, takesPictures } from "./source_kind.ts";
+import { acceptsPictures, CHOOSE_ANOTHER, pythonString, type SourceKind } from "./source_kind.ts";
 import type { SourceFailure } from "./state.ts";
 
 /** What a browser calls each failure. */
@@ -22,14 +22,16 @@ const FAILURES: Readonly<Record<string, SourceFailure>> = {
 };
 
 /** Why the browser gives no camera. */
-function failureOf(error: unknown): SourceFailure {
+function cameraFailure(error: unknown): SourceFailure {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   const failure = FAILURES[name] ?? "taken";
-  return failure === "denied" && (isForbidden() || /policy/i.test(message)) ? "framed" : failure;
+  return failure === "denied" && (isCameraBlocked() || /policy/i.test(message))
+    ? "framed"
+    : failure;
 }
 
 /** Whether the page around this frame keeps the camera to itself; browsers that don't say it say it in the error. */
-function isForbidden(): boolean {
+function isCameraBlocked(): boolean {
   const { featurePolicy } = document as {
     featurePolicy?: { allowsFeature(name: string): boolean };
   };
@@ -37,20 +39,20 @@ function isForbidden(): boolean {
 }
 
 /** Resolves when there is a frame to take. */
-async function shown(video: HTMLVideoElement): Promise<void> {
+async function whenFrameReady(video: HTMLVideoElement): Promise<void> {
   await video.play().catch(() => undefined); // paused meanwhile
   if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA) return;
   await new Promise((resolve) => video.addEventListener("loadeddata", resolve, { once: true }));
 }
 
-const run: Open<WebcamRecord> = (place) => {
+const openWebcam: OpenSource<WebcamRecord> = (place) => {
   const video = document.createElement("video");
   video.muted = true;
   video.playsInline = true;
-  const seen = seenOf(video, place.state.capabilities.peek()?.software ?? false);
+  const seen = createFramePreview(video, place.state.capabilities.peek()?.isSoftware ?? false);
   let stream: MediaStream | undefined;
-  let frames: ReturnType<typeof framesOf> | undefined;
-  let running: Loop | undefined;
+  let frames: ReturnType<typeof trackVideoFrames> | undefined;
+  let running: FrameLoop | undefined;
   let facing = "";
   /** The request that counts; an older one's stream is let go of. */
   let asked = 0;
@@ -59,7 +61,7 @@ const run: Open<WebcamRecord> = (place) => {
 
   const feed = (): Promise<void> => {
     frames?.take();
-    seen.take();
+    seen.captureFrame();
     const { source } = place;
     return place.feed(
       { picture: seen.element, mirrored: source.mirrored },
@@ -69,7 +71,7 @@ const run: Open<WebcamRecord> = (place) => {
   };
 
   const shut = (): void => {
-    if (stream !== undefined) place.offer({ video: null, seen: null });
+    if (stream !== undefined) place.updateControls({ video: null, preview: null });
     asked += 1;
     frames?.stop();
     frames = undefined;
@@ -98,7 +100,7 @@ const run: Open<WebcamRecord> = (place) => {
       fail("insecure", `This page is at ${location.origin}.`);
       return;
     }
-    place.say("asking");
+    place.setPhase("asking");
     try {
       const found = await navigator.mediaDevices.getUserMedia({
         video: { facingMode: facing },
@@ -112,16 +114,16 @@ const run: Open<WebcamRecord> = (place) => {
       const [track] = found.getVideoTracks();
       if (track !== undefined) track.onended = () => fail("lost", "The camera’s stream has ended.");
       video.srcObject = found;
-      frames = framesOf(video);
-      place.offer({ video, seen: seen.element });
-      await shown(video);
+      frames = trackVideoFrames(video);
+      place.updateControls({ video, preview: seen.element });
+      await whenFrameReady(video);
       if (mine !== asked) return;
       go();
       if (running !== undefined) return;
       video.pause(); // it begins so
       await feed();
     } catch (error) {
-      if (mine === asked) fail(failureOf(error), error);
+      if (mine === asked) fail(cameraFailure(error), error);
     }
   };
 
@@ -129,7 +131,7 @@ const run: Open<WebcamRecord> = (place) => {
   const go = (): void => {
     if (!wanted || running !== undefined || stream === undefined) return;
     void video.play().catch(() => undefined);
-    running = loop(
+    running = startFrameLoop(
       () => 0,
       async (signal) => frames?.next(signal),
       feed,
@@ -151,31 +153,31 @@ const run: Open<WebcamRecord> = (place) => {
     failed = false;
     if (isMine()) {
       void open();
-      if (!place.source.playing && !isStill()) place.change({ playing: true });
-    } else place.change({ owner: place.feeder.page, playing: !isStill() });
+      if (!place.source.playing && !prefersReducedMotion()) place.change({ playing: true });
+    } else place.change({ owner: place.feeder.page, playing: !prefersReducedMotion() });
   };
-  place.offer({ start: begin });
+  place.updateControls({ start: begin });
 
-  const follow = (): void => {
+  const update = (): void => {
     if (closed) return;
     if (!isMine()) {
       shut();
-      place.state.drawer.value = true; // with the button that starts it
-      place.say("waiting");
+      place.state.isDrawerOpen.value = true; // with the button that starts it
+      place.setPhase("waiting");
     } else if (!failed && facing !== place.source.faces) void open();
     else if (stream !== undefined && running === undefined) void feed(); // mirrored, or no longer
   };
-  follow();
+  update();
 
   return {
-    follow,
+    update,
     start() {
       wanted = true;
       if (stream === undefined && facing === "" && isMine() && !failed) void open();
       go();
     },
     stop,
-    rest: shut,
+    releaseDevice: shut,
     dispose() {
       closed = true;
       stop();
@@ -185,26 +187,36 @@ const run: Open<WebcamRecord> = (place) => {
 };
 
 export const webcam = {
-  word: "Webcam",
+  label: "Webcam",
   icon: "M1.8 4.2h8.4v7.6H1.8zM10.2 7.2l4-2.2v6l-4-2.2z",
-  python: ({ faces, mirrored }, call) =>
-    call("Webcam", faces !== "user" && `faces=${quoted(faces)}`, !mirrored && "mirrored=False"),
+  pythonLine: ({ faces, mirrored }, call) =>
+    call(
+      "Webcam",
+      faces !== "user" && `faces=${pythonString(faces)}`,
+      !mirrored && "mirrored=False",
+    ),
   failures: {
-    none: ["There is no camera", `Plug one in and start it again, or ${OTHER}.`],
-    denied: ["The browser said no to the camera", `Allow it in the address bar, or ${OTHER}.`],
-    insecure: ["Cameras need https or localhost", `This page has neither; ${OTHER}.`],
-    taken: ["Another program has the camera", `Close that and start it again, or ${OTHER}.`],
+    none: ["There is no camera", `Plug one in and start it again, or ${CHOOSE_ANOTHER}.`],
+    denied: [
+      "The browser said no to the camera",
+      `Allow it in the address bar, or ${CHOOSE_ANOTHER}.`,
+    ],
+    insecure: ["Cameras need https or localhost", `This page has neither; ${CHOOSE_ANOTHER}.`],
+    taken: [
+      "Another program has the camera",
+      `Close that and start it again, or ${CHOOSE_ANOTHER}.`,
+    ],
     framed: [
       "The page around this one keeps the camera to itself",
-      `Its frame lacks allow="camera": open this page in a tab of its own, or ${OTHER}.`,
+      `Its frame lacks allow="camera": open this page in a tab of its own, or ${CHOOSE_ANOTHER}.`,
     ],
     lost: [
       "The camera’s pictures have ended",
-      `It was unplugged, or the browser took it back. Start it again, or ${OTHER}.`,
+      `It was unplugged, or the browser took it back. Start it again, or ${CHOOSE_ANOTHER}.`,
     ],
   },
-  fits: takesPictures,
-  takenOver: { playing: true },
+  accepts: acceptsPictures,
+  takeoverFields: { playing: true },
   canPlay: () => true,
-  open: run,
+  open: openWebcam,
 } satisfies SourceKind<WebcamRecord>;

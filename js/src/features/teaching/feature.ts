@@ -1,10 +1,10 @@
 // A classifier that learns from examples in this page.
-import { at } from "../../describe_unknown.ts";
+import { fieldOf } from "../../unknown_field.ts";
 import { type Feature, STAGE_KEYS } from "../feature.ts";
 import type { TeachingRecord } from "./records.ts";
 import { teachingState } from "./state.ts";
 import style from "./views/style.css";
-import { TeachView } from "./views/view.tsx";
+import { TeachView } from "./views/teach_view.tsx";
 
 export const teaching: Feature = {
   name: "teaching",
@@ -12,17 +12,17 @@ export const teaching: Feature = {
   traits: (state) => [
     {
       names: ["_teaching"],
-      take(value) {
-        state.teaching.value = at(value, "id") ? (value as TeachingRecord) : null;
+      apply(value) {
+        state.teaching.value = fieldOf(value, "id") ? (value as TeachingRecord) : null;
       },
     },
   ],
-  run({ state, python, exported }) {
+  start({ state, python, exported }) {
     if (python !== undefined) {
-      state.teach.value = (taught, data) => python.send(taught, [data]);
+      state.sendLessonChange.value = (taught, data) => python.send(taught, [data]);
     }
     return {
-      open() {
+      onPageReady() {
         state.teaching.value = (exported?.record.teaching ?? null) as TeachingRecord | null;
       },
     };

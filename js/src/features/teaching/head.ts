@@ -2,31 +2,31 @@
 import { GRADIENT, HELD_OUT, LEAST_VARIANCE, MOST_ROUNDS, PENALTY } from "./records.ts";
 
 /** A linear layer: `weight` (classes, features), row-major, and `bias`. */
-export interface Linear {
+export interface LinearHead {
   readonly weight: Float32Array<ArrayBuffer>;
   readonly bias: Float32Array<ArrayBuffer>;
 }
 
 /** So many steps are remembered. */
-const HISTORY = 20;
+const LBFGS_HISTORY = 20;
 /** Of a step that is as long as it seems right so much has to come true. */
-const ENOUGH = 1e-4;
+const ARMIJO_FACTOR = 1e-4;
 
 /** Called often; where it gives something, that is waited for. */
-export type Breathe = () => Promise<void> | undefined;
+export type YieldIfDue = () => Promise<void> | undefined;
 
-interface Problem {
+interface HeadProblem {
   /** Standardised features, (examples, features). */
-  readonly u: Float64Array;
+  readonly standardized: Float64Array;
   readonly labels: readonly number[];
   /** What each example counts. */
-  readonly shares: Float64Array;
+  readonly exampleWeights: Float64Array;
   readonly classes: number;
   readonly features: number;
 }
 
 /** Each class's probability. */
-export function probabilities({ weight, bias }: Linear, features: Float32Array): Float64Array {
+export function probabilities({ weight, bias }: LinearHead, features: Float32Array): Float64Array {
   const count = features.length;
   const found = Float64Array.from(bias, (start, k) => {
     let sum = start;
@@ -38,11 +38,11 @@ export function probabilities({ weight, bias }: Linear, features: Float32Array):
 }
 
 /** The number of the largest one; the first of equal ones. */
-export const best = (numbers: Float64Array): number =>
+export const argmax = (numbers: Float64Array): number =>
   numbers.reduce((most, number, k) => (number > (numbers[most] ?? 0) ? k : most), 0);
 
 /** Which examples are the last fifth of their class; none where a class has too few. */
-export function heldOut(labels: readonly number[]): boolean[] {
+export function heldOutMask(labels: readonly number[]): boolean[] {
   const found = labels.map(() => false);
   for (const label of new Set(labels)) {
     const own = labels.flatMap((one, k) => (one === label ? [k] : []));
@@ -53,33 +53,36 @@ export function heldOut(labels: readonly number[]): boolean[] {
 }
 
 /** The head with the least loss for these examples; each class has at least one. */
-export async function fit(
+export async function fitHead(
   features: readonly Float32Array[],
   labels: readonly number[],
   classes: number,
-  breathe: Breathe,
-): Promise<Linear> {
+  breathe: YieldIfDue,
+): Promise<LinearHead> {
   const count = features[0]?.length ?? 0;
-  const shares = sharesOf(labels, classes);
+  const exampleWeights = balancedWeights(labels, classes);
   const mean = new Float64Array(count);
   const scale = new Float64Array(count);
   for (const [n, x] of features.entries()) {
-    const share = shares[n] ?? 0;
+    const share = exampleWeights[n] ?? 0;
     for (let f = 0; f < count; f++) mean[f] = (mean[f] ?? 0) + share * (x[f] ?? 0);
   }
   for (const [n, x] of features.entries()) {
-    const share = shares[n] ?? 0;
+    const share = exampleWeights[n] ?? 0;
     for (let f = 0; f < count; f++)
       scale[f] = (scale[f] ?? 0) + share * ((x[f] ?? 0) - (mean[f] ?? 0)) ** 2;
   }
   const least = (LEAST_VARIANCE * scale.reduce((sum, one) => sum + one, 0)) / count;
   for (let f = 0; f < count; f++)
     scale[f] = 1 / ((Math.sqrt((scale[f] ?? 0) + least) || 1) * Math.sqrt(count));
-  const u = new Float64Array(features.length * count);
+  const standardized = new Float64Array(features.length * count);
   for (const [n, x] of features.entries())
     for (let f = 0; f < count; f++)
-      u[n * count + f] = ((x[f] ?? 0) - (mean[f] ?? 0)) * (scale[f] ?? 0);
-  const found = await minimum({ u, labels, shares, classes, features: count }, breathe);
+      standardized[n * count + f] = ((x[f] ?? 0) - (mean[f] ?? 0)) * (scale[f] ?? 0);
+  const found = await minimize(
+    { standardized, labels, exampleWeights, classes, features: count },
+    breathe,
+  );
   const weight = new Float32Array(classes * count);
   const shift = found.slice(classes * count);
   // The same for all classes changes nothing: without that there is one bias.
@@ -97,7 +100,7 @@ export async function fit(
 }
 
 /** All classes count the same, however many examples they have. */
-function sharesOf(labels: readonly number[], classes: number): Float64Array {
+function balancedWeights(labels: readonly number[], classes: number): Float64Array {
   const counts = new Float64Array(classes);
   for (const label of labels) counts[label] = (counts[label] ?? 0) + 1;
   return Float64Array.from(labels, (label) => 1 / (classes * (counts[label] ?? 1)));
@@ -114,11 +117,11 @@ function softmax(logits: Float64Array): void {
 }
 
 /** The loss at `at`, weights and then biases, and its derivatives in `slope`. */
-async function loss(
-  { u, labels, shares, classes, features }: Problem,
+async function lossAndGradient(
+  { standardized, labels, exampleWeights, classes, features }: HeadProblem,
   at: Float64Array,
   slope: Float64Array,
-  breathe: Breathe,
+  breathe: YieldIfDue,
 ): Promise<number> {
   const weights = classes * features;
   let sum = 0;
@@ -131,21 +134,22 @@ async function loss(
     for (let k = 0; k < classes; k++) {
       const from = k * features;
       let logit = at[weights + k] as number;
-      for (let f = 0; f < features; f++) logit += (at[from + f] as number) * (u[row + f] as number);
+      for (let f = 0; f < features; f++)
+        logit += (at[from + f] as number) * (standardized[row + f] as number);
       logits[k] = logit;
     }
     // log Σ exp, which is exact where the right class is nearly sure.
     const right = logits[label] as number;
     const top = logits.reduce((most, one) => Math.max(most, one), Number.NEGATIVE_INFINITY);
     const all = logits.reduce((part, one) => part + Math.exp(one - top), 0);
-    const share = shares[n] as number;
+    const share = exampleWeights[n] as number;
     sum += share * (top - right + Math.log(all));
     softmax(logits);
     for (let k = 0; k < classes; k++) {
       const error = share * ((logits[k] as number) - (k === label ? 1 : 0));
       const from = k * features;
       for (let f = 0; f < features; f++)
-        slope[from + f] = (slope[from + f] as number) + error * (u[row + f] as number);
+        slope[from + f] = (slope[from + f] as number) + error * (standardized[row + f] as number);
       slope[weights + k] = (slope[weights + k] as number) + error;
     }
   }
@@ -158,14 +162,14 @@ async function loss(
 }
 
 /** Where the loss is least, by L-BFGS from zero. */
-async function minimum(problem: Problem, breathe: Breathe): Promise<Float64Array> {
+async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Float64Array> {
   const size = problem.classes * (problem.features + 1);
   let at = new Float64Array(size);
   let slope = new Float64Array(size);
-  let value = await loss(problem, at, slope, breathe);
+  let value = await lossAndGradient(problem, at, slope, breathe);
   const steps: { s: Float64Array; y: Float64Array; rho: number }[] = [];
-  for (let round = 0; round < MOST_ROUNDS && largest(slope) > GRADIENT; round++) {
-    const way = direction(slope, steps);
+  for (let round = 0; round < MOST_ROUNDS && maxAbs(slope) > GRADIENT; round++) {
+    const way = lbfgsDirection(slope, steps);
     let fall = dot(way, slope);
     if (!(fall < 0)) {
       steps.length = 0; // rounding has spoilt what is remembered
@@ -179,10 +183,10 @@ async function minimum(problem: Problem, breathe: Breathe): Promise<Float64Array
     for (let tries = 0; tries < 40; tries++, length /= 2) {
       const there = new Float64Array(size);
       for (let k = 0; k < size; k++) there[k] = (at[k] as number) + length * (way[k] as number);
-      const found = await loss(problem, there, nextSlope, breathe);
+      const found = await lossAndGradient(problem, there, nextSlope, breathe);
       // Near the end the loss differs by less than its rounding: its derivatives still say which way.
       const flat = Math.abs(found - value) <= 1e-13 * Math.abs(value);
-      const less = found <= value + ENOUGH * length * fall;
+      const less = found <= value + ARMIJO_FACTOR * length * fall;
       if (less || (flat && Math.sqrt(dot(nextSlope, nextSlope)) < before)) {
         next = there;
         value = found;
@@ -194,7 +198,7 @@ async function minimum(problem: Problem, breathe: Breathe): Promise<Float64Array
     const y = difference(nextSlope, slope);
     const curved = dot(s, y);
     if (curved > 1e-300) steps.push({ s, y, rho: 1 / curved });
-    if (steps.length > HISTORY) steps.shift();
+    if (steps.length > LBFGS_HISTORY) steps.shift();
     at = next;
     const old = slope;
     slope = nextSlope;
@@ -204,7 +208,7 @@ async function minimum(problem: Problem, breathe: Breathe): Promise<Float64Array
 }
 
 /** Minus the slope, by the inverse curvature that the last steps have shown. */
-function direction(
+function lbfgsDirection(
   slope: Float64Array,
   steps: readonly { s: Float64Array; y: Float64Array; rho: number }[],
 ): Float64Array {
@@ -213,14 +217,14 @@ function direction(
   for (const { s, y, rho } of [...steps].reverse()) {
     const share = rho * dot(s, way);
     shares.push(share);
-    add(way, y, -share);
+    addScaled(way, y, -share);
   }
   const last = steps.at(-1);
   if (last !== undefined) {
     const factor = 1 / (last.rho * dot(last.y, last.y));
     for (let k = 0; k < way.length; k++) way[k] = (way[k] as number) * factor;
   }
-  for (const { s, y, rho } of steps) add(way, s, (shares.pop() ?? 0) - rho * dot(y, way));
+  for (const { s, y, rho } of steps) addScaled(way, s, (shares.pop() ?? 0) - rho * dot(y, way));
   return way;
 }
 
@@ -230,12 +234,12 @@ function dot(a: Float64Array, b: Float64Array): number {
   return sum;
 }
 
-function add(to: Float64Array, what: Float64Array, times: number): void {
+function addScaled(to: Float64Array, what: Float64Array, times: number): void {
   for (let k = 0; k < to.length; k++) to[k] = (to[k] as number) + times * (what[k] as number);
 }
 
 const difference = (a: Float64Array, b: Float64Array): Float64Array =>
   a.map((one, k) => one - (b[k] as number));
 
-const largest = (numbers: Float64Array): number =>
+const maxAbs = (numbers: Float64Array): number =>
   numbers.reduce((most, one) => Math.max(most, Math.abs(one)), 0);

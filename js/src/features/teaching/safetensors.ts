@@ -1,7 +1,7 @@
 // Files of tensors in the safetensors format: eight bytes of a length, so much JSON, and the numbers.
 
 /** How many bytes a number has, by what the format calls it. */
-const BYTES: Readonly<Record<string, number>> = {
+const DTYPE_BYTES: Readonly<Record<string, number>> = {
   F64: 8,
   I64: 8,
   F32: 4,
@@ -22,32 +22,38 @@ export interface Tensor {
 /** What a file says beside its tensors. */
 const METADATA = "__metadata__";
 
-type Entry = Omit<Tensor, "name" | "data"> & { readonly data_offsets: readonly [number, number] };
+type HeaderEntry = Omit<Tensor, "name" | "data"> & {
+  readonly data_offsets: readonly [number, number];
+};
 
 /** Arrays of float32. */
-export const tensorOf = (name: string, shape: readonly number[], array: Float32Array): Tensor => ({
+export const float32Tensor = (
+  name: string,
+  shape: readonly number[],
+  array: Float32Array,
+): Tensor => ({
   name,
   dtype: "F32",
   shape,
   data: new Uint8Array(array.buffer, array.byteOffset, array.byteLength),
 });
 
-function headerOf(file: Uint8Array) {
+function parseHeader(file: Uint8Array) {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const from = 8 + Number(view.getBigUint64(0, true));
   return { header: JSON.parse(new TextDecoder().decode(file.subarray(8, from))), from };
 }
 
 /** What a file says beside its tensors. */
-export function metadataIn(file: Uint8Array): Readonly<Record<string, string>> {
-  return headerOf(file).header[METADATA] ?? {};
+export function deserializeMetadata(file: Uint8Array): Readonly<Record<string, string>> {
+  return parseHeader(file).header[METADATA] ?? {};
 }
 
 /** The tensors of a file. */
-export function tensorsIn(file: Uint8Array): Tensor[] {
-  const { header, from } = headerOf(file);
+export function deserializeTensors(file: Uint8Array): Tensor[] {
+  const { header, from } = parseHeader(file);
   delete header[METADATA];
-  return Object.entries(header as Record<string, Entry>).map(([name, entry]) => {
+  return Object.entries(header as Record<string, HeaderEntry>).map(([name, entry]) => {
     const { dtype, shape, data_offsets } = entry;
     const [first, end] = data_offsets;
     return { name, dtype, shape, data: file.subarray(from + first, from + end) };
@@ -55,13 +61,13 @@ export function tensorsIn(file: Uint8Array): Tensor[] {
 }
 
 /** Their file: the widest numbers first, so that each tensor lies as its reader takes it. */
-export function fileOf(
+export function serializeTensors(
   tensors: readonly Tensor[],
   metadata: Readonly<Record<string, string>> | null = null,
 ): Uint8Array<ArrayBuffer> {
-  const width = ({ dtype }: Tensor): number => BYTES[dtype] ?? 1;
+  const width = ({ dtype }: Tensor): number => DTYPE_BYTES[dtype] ?? 1;
   const sorted = [...tensors].sort((a, b) => width(b) - width(a));
-  const header: [string, Entry][] = [];
+  const header: [string, HeaderEntry][] = [];
   let at = 0;
   for (const { name, dtype, shape, data } of sorted) {
     header.push([name, { dtype, shape, data_offsets: [at, at + data.length] }]);

@@ -7,11 +7,14 @@ export interface TeachingState {
   /** null while nothing is taught. */
   readonly teaching: Signal<TeachingRecord | null>;
   /** null where no Python hears it: what the page has then is all there is. */
-  readonly teach: Signal<((taught: Taught, data: ArrayBuffer) => void) | null>;
+  readonly sendLessonChange: Signal<((taught: Taught, data: ArrayBuffer) => void) | null>;
 }
 
 declare module "../../state.ts" {
   interface ViewerState extends TeachingState {}
 }
 
-export const teachingState = (): TeachingState => ({ teaching: signal(null), teach: signal(null) });
+export const teachingState = (): TeachingState => ({
+  teaching: signal(null),
+  sendLessonChange: signal(null),
+});

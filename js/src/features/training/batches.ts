@@ -1,24 +1,24 @@
 // The batches of a training: which examples, in which order, and their numbers as the network takes them.
-import { noiseOf } from "../sources/noise.ts";
-import { placeOf } from "../sources/shuffle.ts";
+import { noiseArray } from "../sources/noise.ts";
+import { permute } from "../sources/shuffle.ts";
 import type { Column, Course } from "./records.ts";
 
 /** A column's rows, of those that are learned from or of those held out. */
-export interface Rows {
+export interface ColumnRows {
   readonly column: Column;
   readonly data: Uint8Array | Float32Array;
   /** Numbers of one row. */
-  readonly size: number;
+  readonly rowSize: number;
 }
 
 export interface Batch {
   /** Examples that are its own; what follows only fills it. */
-  readonly own: number;
+  readonly exampleCount: number;
   /** By the Plan's key of the input. */
   readonly inputs: ReadonlyMap<string, Float32Array>;
 }
 
-export function rowsOf(column: Column, bytes: Uint8Array<ArrayBuffer>): Rows {
+export function columnRows(column: Column, bytes: Uint8Array<ArrayBuffer>): ColumnRows {
   const { buffer, byteOffset, byteLength } = bytes;
   const wide = column.dtype === "uint8" ? 1 : 4;
   // A view of floats has to begin at a multiple of four bytes.
@@ -31,35 +31,35 @@ export function rowsOf(column: Column, bytes: Uint8Array<ArrayBuffer>): Rows {
           aligned.byteOffset,
           byteLength / 4,
         );
-  const size = column.shape.reduce((product, length) => product * length, 1);
-  return { column, data, size };
+  const rowSize = column.shape.reduce((product, length) => product * length, 1);
+  return { column, data, rowSize };
 }
 
 /** Batches in an epoch. */
-export const perEpoch = ({ count, batch }: Course): number => Math.ceil(count / batch);
+export const batchesPerEpoch = ({ count, batch }: Course): number => Math.ceil(count / batch);
 
 /**
  * The examples of a step, counted from 0: fewer than a batch at the end of an epoch. Epochs are counted from the
  * Course's `begin` on, with an order of their own.
  */
-export function chosen(course: Course, step: number): number[] {
+export function batchExamples(course: Course, step: number): number[] {
   const { begin, count, batch, shuffle } = course;
   const [seed, own] = step < begin ? [course.seed, step] : [course.seed + begin, step - begin];
-  const epoch = Math.floor(own / perEpoch(course));
-  const first = (own % perEpoch(course)) * batch;
+  const epoch = Math.floor(own / batchesPerEpoch(course));
+  const first = (own % batchesPerEpoch(course)) * batch;
   const places = Array.from({ length: Math.min(batch, count - first) }, (_, k) => first + k);
-  return shuffle ? places.map((place) => placeOf(place, count, seed + epoch, 1)) : places;
+  return shuffle ? places.map((place) => permute(place, count, seed + epoch, 1)) : places;
 }
 
 /** A batch of these examples; `keys` are those of the Plan's inputs by what they are. */
-export function batchOf(
-  rows: readonly Rows[],
+export function makeBatch(
+  rows: readonly ColumnRows[],
   examples: readonly number[],
   size: number,
   keys: Readonly<Record<string, string>>,
 ): Batch {
   const inputs = new Map<string, Float32Array>();
-  for (const { column, data, size: each } of rows) {
+  for (const { column, data, rowSize: each } of rows) {
     const found = new Float32Array(size * each);
     for (let k = 0; k < size; k++) {
       const from = (examples[k] ?? examples[0] ?? 0) * each;
@@ -74,7 +74,7 @@ export function batchOf(
     weights.fill(1, 0, examples.length);
     inputs.set(keys.weights, weights);
   }
-  return { own: examples.length, inputs };
+  return { exampleCount: examples.length, inputs };
 }
 
 /** Adds noise of a standard deviation to the network's inputs, another one in each step. */
@@ -83,13 +83,13 @@ export function addNoise(batch: Batch, course: Course, deviation: number, step: 
   for (const [number, { key }] of course.columns.entries()) {
     const data = key === "target" ? undefined : batch.inputs.get(course.inputs[key] ?? "");
     if (data === undefined) continue;
-    const noise = noiseOf(data.length, (course.seed + step * 16 + number) >>> 0, 0, deviation);
+    const noise = noiseArray(data.length, (course.seed + step * 16 + number) >>> 0, 0, deviation);
     for (let at = 0; at < data.length; at++) data[at] = (data[at] ?? 0) + (noise[at] ?? 0);
   }
 }
 
 /** The scalars of a step by what they are, those that its Plan takes: see `numbers` of nbglcnn.features.training.optimizers. */
-export function scalarsOf(course: Course, rate: number, step: number): Map<string, number> {
+export function stepScalars(course: Course, rate: number, step: number): Map<string, number> {
   const { inputs, betas, seed } = course;
   const [first = 0, second = 0] = betas.map((beta) => 1 - beta ** (step + 1));
   const known: Readonly<Record<string, number>> = {
@@ -97,7 +97,7 @@ export function scalarsOf(course: Course, rate: number, step: number): Map<strin
     step_size: rate / first,
     root_correction: second ** -0.5,
     // Float32 has the integers below 2^24.
-    seed: placeOf(step % 2 ** 24, 2 ** 24, seed, 1),
+    seed: permute(step % 2 ** 24, 2 ** 24, seed, 1),
     steps: step + 1,
   };
   return new Map(Object.entries(known).filter(([what]) => inputs[what] !== undefined));

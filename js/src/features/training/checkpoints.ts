@@ -3,36 +3,37 @@ import type { Layout } from "../../plan/schema.ts";
 import type { Checkpoint } from "./state.ts";
 
 /** A tensor of a state as it lies in its texture. */
-export interface Lying {
+export interface PackedTensor {
   readonly rows: Float32Array;
   readonly layout: Layout;
 }
 
 /** A state by the names of its tensors. */
-export type Tensors = ReadonlyMap<string, Lying>;
+export type Tensors = ReadonlyMap<string, PackedTensor>;
 
 /** A checkpoint with what it takes to go back to it. */
-export interface Kept extends Omit<Checkpoint, "fits"> {
+export interface StoredCheckpoint extends Omit<Checkpoint, "fits"> {
   readonly tensors: Tensors;
   /** Examples seen. */
   readonly examples: number;
 }
 
-type Dated = Pick<Checkpoint, "branch" | "step">;
+type CheckpointPosition = Pick<Checkpoint, "branch" | "step">;
 
-const MOST = 12;
-const MOST_BYTES = 2 ** 28;
-const GROWTH = 1.6;
-const LEAST = 5;
+const MAX_PER_BRANCH = 12;
+const MAX_BYTES = 2 ** 28;
+const STEP_GROWTH = 1.6;
+const MIN_STEP_GAP = 5;
 
 /** The step from which on the next checkpoint is due. */
-export const nextStep = (last: number): number => Math.max(last + LEAST, Math.ceil(last * GROWTH));
+export const nextCheckpointStep = (last: number): number =>
+  Math.max(last + MIN_STEP_GAP, Math.ceil(last * STEP_GROWTH));
 
 /**
  * With one more at the end, without those that are too many: of each curve first and last stay, and the one that is
  * `chosen`; of the others goes the one whose neighbours are nearest, as steps are told apart on a logarithmic axis.
  */
-export function withOne<K extends Dated>(
+export function addCheckpoint<K extends CheckpointPosition>(
   kept: readonly K[],
   one: K,
   bytes: (one: K) => number,
@@ -41,15 +42,15 @@ export function withOne<K extends Dated>(
   const bytesOf = (all: readonly K[]) => all.reduce((sum, each) => sum + bytes(each), 0);
   const found = [...kept.filter(({ branch, step }) => branch !== 0 || step < one.step), one];
   const own = () => found.filter(({ branch }) => branch === one.branch);
-  while (own().length > 2 && (own().length > MOST || bytesOf(found) > MOST_BYTES)) {
-    const least = leastNeeded(own(), chosen);
+  while (own().length > 2 && (own().length > MAX_PER_BRANCH || bytesOf(found) > MAX_BYTES)) {
+    const least = findRedundant(own(), chosen);
     if (least === undefined) break;
     found.splice(found.indexOf(least), 1);
   }
   return found;
 }
 
-function leastNeeded<K extends Dated>(
+function findRedundant<K extends CheckpointPosition>(
   line: readonly K[],
   chosen: (one: K) => boolean,
 ): K | undefined {
@@ -57,13 +58,13 @@ function leastNeeded<K extends Dated>(
   for (let k = 1; k + 1 < line.length; k++) {
     if (chosen(line[k] as K)) continue;
     const [before, after] = [line[k - 1]?.step ?? 0, line[k + 1]?.step ?? 0];
-    const gap = Math.log((after + LEAST) / (before + LEAST));
+    const gap = Math.log((after + MIN_STEP_GAP) / (before + MIN_STEP_GAP));
     if (gap < nearest) [least, nearest] = [line[k] as K, gap];
   }
   return least;
 }
 
-export function bytesOf({ arrays, tensors, predictions }: Kept): number {
+export function checkpointBytes({ arrays, tensors, predictions }: StoredCheckpoint): number {
   const rows = [...tensors.values()].map((one) => one.rows);
   const all = [...arrays.values(), ...rows, predictions];
   return all.reduce((bytes, { byteLength }) => bytes + byteLength, 0);

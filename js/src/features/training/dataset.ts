@@ -1,18 +1,18 @@
 // What a training is given: its Course's data, fetched.
 
-import { perEpoch, type Rows, rowsOf } from "./batches.ts";
+import { batchesPerEpoch, type ColumnRows, columnRows } from "./batches.ts";
 import type { Course } from "./records.ts";
 import type { TrainingHost } from "./state.ts";
 
-export interface Given {
-  readonly course: Course;
-  readonly rows: readonly Rows[];
-  readonly heldOutRows: readonly Rows[];
+export interface Dataset {
+  readonly config: Course;
+  readonly trainRows: readonly ColumnRows[];
+  readonly heldOutRows: readonly ColumnRows[];
   /** A learning rate for each step from the Course's `begin` on; undefined where one number is set. */
-  readonly rates: Float32Array | undefined;
+  readonly learningRates: Float32Array | undefined;
 }
 
-export async function fetched(host: TrainingHost, course: Course): Promise<Given> {
+export async function fetchDataset(host: TrainingHost, config: Course): Promise<Dataset> {
   const bytes = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
   const get = (name: string) => {
     const known = bytes.get(name) ?? host.blob(name);
@@ -20,22 +20,27 @@ export async function fetched(host: TrainingHost, course: Course): Promise<Given
     return known;
   };
   const all = (which: "blob" | "held_out") =>
-    Promise.all(course.columns.map(async (column) => rowsOf(column, await get(column[which]))));
-  const rows = await all("blob");
-  const heldOutRows = course.held_out > 0 ? await all("held_out") : [];
-  const rates = course.rates === "" ? undefined : await get(course.rates);
+    Promise.all(config.columns.map(async (column) => columnRows(column, await get(column[which]))));
+  const trainRows = await all("blob");
+  const heldOutRows = config.held_out > 0 ? await all("held_out") : [];
+  const rates = config.rates === "" ? undefined : await get(config.rates);
   return {
-    course,
-    rows,
+    config,
+    trainRows,
     heldOutRows,
-    rates: rates && new Float32Array(rates.slice().buffer),
+    learningRates: rates && new Float32Array(rates.slice().buffer),
   };
 }
 
 /** The learning rate of a step. */
-export const rateOf = ({ course, rates }: Given, set: number, step: number): number =>
-  rates?.[Math.max(0, Math.min(step - course.begin, rates.length - 1))] ?? set;
+export const learningRate = (
+  { config, learningRates }: Dataset,
+  set: number,
+  step: number,
+): number =>
+  learningRates?.[Math.max(0, Math.min(step - config.begin, learningRates.length - 1))] ?? set;
 
 /** Examples that so many steps have seen, where all had this batch size. */
-export const seenBy = (course: Course, steps: number): number =>
-  Math.floor(steps / perEpoch(course)) * course.count + (steps % perEpoch(course)) * course.batch;
+export const examplesSeen = (course: Course, steps: number): number =>
+  Math.floor(steps / batchesPerEpoch(course)) * course.count +
+  (steps % batchesPerEpoch(course)) * course.batch;

@@ -1,36 +1,36 @@
 // What a training has of the engine, in a notebook and in an exported page.
 
-import type { Engine, WeightRows } from "../../engine/types.ts";
+import type { Engine, WeightTextures } from "../../engine/types.ts";
 import type { Session } from "../../plan/runtime.ts";
 
-export abstract class EngineHost {
+export abstract class EngineTrainingHost {
   protected readonly engine: Engine;
 
   constructor(engine: Engine) {
     this.engine = engine;
   }
 
-  get losses(): number {
-    return this.engine.losses;
+  get contextLosses(): number {
+    return this.engine.contextLosses;
   }
 
-  get rows(): WeightRows | undefined {
-    return this.engine.content?.rows;
+  get weightOverrides(): WeightTextures | undefined {
+    return this.engine.loadedContent?.weightOverrides;
   }
 
   get hasValues(): boolean {
-    return this.engine.shown !== undefined;
+    return this.engine.currentContent !== undefined;
   }
 
-  initial(): WeightRows {
+  initialWeights(): WeightTextures {
     return this.engine.initialState();
   }
 
-  use<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    return this.engine.use(work);
+  withSession<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    return this.engine.withSession(work);
   }
 
   refresh(): Promise<void> {
-    return this.engine.refresh();
+    return this.engine.rerun();
   }
 }

@@ -1,39 +1,39 @@
 // A training in this page, or the curve and the weights of one elsewhere.
 import charts from "uplot/dist/uPlot.min.css";
-import { type Feature, recordTrait } from "../feature.ts";
-import { NotebookHost } from "./notebook_host.ts";
-import { ExportedTraining } from "./page_training.ts";
-import { runTraining } from "./run.ts";
+import { type Feature, recordTraitSync } from "../feature.ts";
+import { ExportedTraining } from "./exported_training.ts";
+import { NotebookTrainingHost } from "./notebook_host.ts";
 import { trainingState } from "./state.ts";
+import { runTraining } from "./training_runner.ts";
+import { NanBadge } from "./views/nan_badge.tsx";
 import style from "./views/style.css";
-import { TrainView } from "./views/view.tsx";
-import { Wrong } from "./views/wrong.tsx";
+import { TrainView } from "./views/train_view.tsx";
 
 export const training: Feature = {
   name: "training",
   state: trainingState,
   traits: (state) => [
-    recordTrait("_training", "training", state.training),
+    recordTraitSync("_training", "training", state.training),
     {
       names: ["_others"],
-      take(value) {
-        state.others.value = { blob: "", ...(value as object) };
+      apply(value) {
+        state.remoteView.value = { blob: "", ...(value as object) };
       },
     },
   ],
-  run(host) {
+  start(host) {
     const { state, engine, python, exported } = host;
     if (python !== undefined && engine.device !== undefined) {
-      state.trainer.value = new NotebookHost(host, python);
+      state.trainingHost.value = new NotebookTrainingHost(host, python);
     }
     const own = exported && new ExportedTraining(host, exported.record);
     const end = runTraining(state);
     return {
-      open: () => own?.open(),
-      ...(own && { scripts: own.scripts }),
+      onPageReady: () => own?.open(),
+      ...(own && { scriptApi: own.scriptApi }),
       close() {
         end();
-        state.trainer.value = null;
+        state.trainingHost.value = null;
       },
     };
   },
@@ -52,10 +52,10 @@ export const training: Feature = {
           const names = network.layers.flatMap((one) => (one.parameters > 0 ? one.name : []));
           return { names, at: names.indexOf(selected?.layer ?? "") };
         },
-        layerFocus: ".nbg-train",
+        focusSelector: ".nbg-train",
       },
     },
   ],
-  slots: { layerMark: Wrong },
+  slots: { layerMark: NanBadge },
   styles: [charts, style],
 };

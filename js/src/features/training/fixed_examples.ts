@@ -1,27 +1,27 @@
 // The examples whose predictions are watched while a network trains.
 import type { PlanHeader } from "../../plan/schema.ts";
-import { batchOf, type Rows } from "./batches.ts";
+import { type ColumnRows, makeBatch } from "./batches.ts";
 import type { Course } from "./records.ts";
 import type { Examples } from "./state.ts";
 
-const MOST = 6;
+const MAX_EXAMPLES = 6;
 
-export interface Fixed {
+export interface FixedExamples {
   /** As views have them. */
   readonly examples: Examples;
   /** What the section "evaluate" is given for them. */
   readonly inputs: ReadonlyMap<string, Float32Array>;
   /** Numbers of the output that are theirs. */
-  readonly outputs: number;
+  readonly outputLength: number;
 }
 
 /** Of what is held out, or where nothing is, of what is learned from; null where the model's loss is its own output. */
-export function fixedOf(
+export function selectFixedExamples(
   plan: PlanHeader,
   course: Course,
-  rows: readonly Rows[],
-  heldOutRows: readonly Rows[],
-): Fixed | null {
+  rows: readonly ColumnRows[],
+  heldOutRows: readonly ColumnRows[],
+): FixedExamples | null {
   const isHeldOut = heldOutRows.length > 0;
   const own = isHeldOut ? heldOutRows : rows;
   const first = own[0];
@@ -29,28 +29,31 @@ export function fixedOf(
   const target = own.find(({ column }) => column.key === "target");
   if (first === undefined || output === undefined || output.shape.length === 0) return null;
   const all = isHeldOut ? course.held_out : course.count;
-  const wanted = Math.min(MOST, course.batch, all, output.shape[0] ?? 1);
-  const chosen = course.accuracy && target?.size === 1 ? different(target, all, wanted) : undefined;
+  const wanted = Math.min(MAX_EXAMPLES, course.batch, all, output.shape[0] ?? 1);
+  const chosen =
+    course.accuracy && target?.rowSize === 1
+      ? distinctClassExamples(target, all, wanted)
+      : undefined;
   const examples = chosen ?? Array.from({ length: wanted }, (_, k) => k);
-  const { inputs } = batchOf(own, examples, course.batch, course.held_out_inputs);
+  const { inputs } = makeBatch(own, examples, course.batch, course.held_out_inputs);
   const each = output.shape.slice(1).reduce((product, size) => product * size, 1);
   return {
     examples: {
       isHeldOut,
       count: examples.length,
-      inputs: numbers(first, examples),
+      inputs: gatherRows(first, examples),
       inputShape: first.column.shape,
-      targets: target === undefined ? new Float32Array() : numbers(target, examples),
+      targets: target === undefined ? new Float32Array() : gatherRows(target, examples),
       targetShape: target?.column.shape ?? [],
       outputShape: output.shape.slice(1),
     },
     inputs,
-    outputs: each * examples.length,
+    outputLength: each * examples.length,
   };
 }
 
 /** The first examples of different classes, then the first of those that are left. */
-function different({ data }: Rows, all: number, wanted: number): number[] {
+function distinctClassExamples({ data }: ColumnRows, all: number, wanted: number): number[] {
   const found: number[] = [];
   const seen = new Set<number>();
   for (let k = 0; k < all && found.length < wanted; k++) {
@@ -62,11 +65,14 @@ function different({ data }: Rows, all: number, wanted: number): number[] {
   return found.sort((a, b) => a - b);
 }
 
-function numbers({ data, size, column }: Rows, examples: readonly number[]): Float32Array {
-  const found = new Float32Array(size * examples.length);
+function gatherRows(
+  { data, rowSize, column }: ColumnRows,
+  examples: readonly number[],
+): Float32Array {
+  const found = new Float32Array(rowSize * examples.length);
   for (const [k, example] of examples.entries()) {
-    for (let at = 0; at < size; at++)
-      found[k * size + at] = (data[example * size + at] ?? 0) * column.scale;
+    for (let at = 0; at < rowSize; at++)
+      found[k * rowSize + at] = (data[example * rowSize + at] ?? 0) * column.scale;
   }
   return found;
 }

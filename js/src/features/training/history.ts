@@ -1,31 +1,36 @@
 // What a training remembers: its curve, curves that were left, and checkpoints.
 
-import { bytesOf, type Kept, withOne } from "./checkpoints.ts";
-import { Line } from "./loss_history.ts";
-import type { Curve } from "./state.ts";
+import { addCheckpoint, checkpointBytes, type StoredCheckpoint } from "./checkpoints.ts";
+import { LossHistory } from "./loss_history.ts";
+import type { LossCurve } from "./state.ts";
 
-const MOST_BRANCHES = 6;
+const MAX_BRANCHES = 6;
 
-export class History {
-  line = new Line();
-  checkpoints: readonly Kept[] = [];
+export class TrainingHistory {
+  lossHistory = new LossHistory();
+  checkpoints: readonly StoredCheckpoint[] = [];
   /** Branch 1 is the first. */
-  branches: readonly Curve[] = [];
-  private ids = 0;
+  branches: readonly LossCurve[] = [];
+  private lastId = 0;
 
   /** The current state as a checkpoint; the one with the id `chosen` stays. */
-  add(kept: Omit<Kept, "id" | "branch">, chosen: number | null): void {
-    this.ids += 1;
-    const one = { ...kept, id: this.ids, branch: 0 };
-    this.checkpoints = withOne(this.checkpoints, one, bytesOf, ({ id }) => id === chosen);
+  add(kept: Omit<StoredCheckpoint, "id" | "branch">, chosen: number | null): void {
+    this.lastId += 1;
+    const one = { ...kept, id: this.lastId, branch: 0 };
+    this.checkpoints = addCheckpoint(
+      this.checkpoints,
+      one,
+      checkpointBytes,
+      ({ id }) => id === chosen,
+    );
   }
 
-  get(id: number): Kept | undefined {
+  get(id: number): StoredCheckpoint | undefined {
     return this.checkpoints.find((kept) => kept.id === id);
   }
 
   /** The last checkpoint of the curve of now. */
-  get last(): Kept | undefined {
+  get lastCheckpoint(): StoredCheckpoint | undefined {
     return this.checkpoints.findLast(({ branch }) => branch === 0);
   }
 
@@ -33,10 +38,10 @@ export class History {
    * Goes on from a checkpoint; with `keep` the curve of now becomes a branch. Returns the steps that this curve and
    * the one of before have in common.
    */
-  goBack(to: Kept, keep: boolean): number {
-    const left = this.line.curve();
+  restore(to: StoredCheckpoint, keep: boolean): number {
+    const left = this.lossHistory.snapshot();
     const own = to.branch === 0 ? left : (this.branches[to.branch - 1] ?? left);
-    const common = Math.min(shared(left.losses, own.losses), to.step);
+    const common = Math.min(commonPrefixLength(left.losses, own.losses), to.step);
     const behind = keep && left.losses.length > common ? this.branches.length + 1 : -1;
     if (behind > 0) this.branches = [...this.branches, left];
     this.checkpoints = this.checkpoints.flatMap((kept) => {
@@ -46,13 +51,13 @@ export class History {
       const isOwn = kept.branch === to.branch && kept.step <= to.step;
       return [isOwn ? { ...kept, branch: 0 } : kept];
     });
-    this.line = Line.until(own, to.step);
-    if (this.branches.length > MOST_BRANCHES) this.forgetFirst();
+    this.lossHistory = LossHistory.upTo(own, to.step);
+    if (this.branches.length > MAX_BRANCHES) this.dropOldestBranch();
     this.checkpoints = [...this.checkpoints].sort((a, b) => a.branch - b.branch || a.step - b.step);
     return common;
   }
 
-  private forgetFirst(): void {
+  private dropOldestBranch(): void {
     this.branches = this.branches.slice(1);
     this.checkpoints = this.checkpoints.flatMap((kept) => {
       if (kept.branch === 1) return [];
@@ -62,7 +67,7 @@ export class History {
 }
 
 /** How many numbers of two lists are the same from the first on. */
-function shared(one: readonly number[], other: readonly number[]): number {
+function commonPrefixLength(one: readonly number[], other: readonly number[]): number {
   const most = Math.min(one.length, other.length);
   for (let k = 0; k < most; k++) if (one[k] !== other[k]) return k;
   return most;

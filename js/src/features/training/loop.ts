@@ -1,29 +1,29 @@
 // Trains in the page: step after step between frames, with what is held out looked at now and then.
 
-import { partsOf } from "../../chunks.ts";
+import { splitChunks } from "../../chunks.ts";
 import type { Stepped } from "../../messages.ts";
-import { nextStep, type Tensors } from "./checkpoints.ts";
-import { type Given, seenBy } from "./dataset.ts";
-import type { History } from "./history.ts";
+import { nextCheckpointStep, type Tensors } from "./checkpoints.ts";
+import { type Dataset, examplesSeen } from "./dataset.ts";
+import type { TrainingHistory } from "./history.ts";
 import type { TrainingRecord } from "./records.ts";
 import type { TrainingActions, TrainingHost, TrainingProgress } from "./state.ts";
-import { NOTHING_FAILED, type StepGave } from "./steps.ts";
-import { Work } from "./training_session.ts";
-import { seen } from "./visibility.ts";
-import { Watches } from "./watches.ts";
+import { NO_FAILURE, type StepResult } from "./step_runner.ts";
+import { TensorWatchers } from "./tensor_watchers.ts";
+import { TrainingSession } from "./training_session.ts";
+import { whenVisible } from "./visibility.ts";
 
 /** So often views show the network of now, and Python is told; views at most for this share of the time. */
-const REFRESH_MS = 250;
-const VIEWING = 0.25;
+const REFRESH_INTERVAL_MS = 250;
+const MAX_VIEW_SHARE = 0.25;
 /** So often views are told how many steps are done. */
-const COUNT_MS = 100;
+const COUNT_INTERVAL_MS = 100;
 /** Evaluating, and keeping states, may take this share of the time each. */
-const EVALUATING = 0.1;
-const SAVING = 0.05;
+const MAX_EVALUATION_SHARE = 0.1;
+const MAX_SAVING_SHARE = 0.05;
 /** A state is sent to Python so often at most, beside each pause and the end. */
-const SAVE_MS = 10_000;
+const SAVE_INTERVAL_MS = 10_000;
 /** So often it says that it is there while it pauses: another page takes over where it is silent. */
-const BEAT_MS = 1500;
+const HEARTBEAT_MS = 1500;
 
 export interface LoopEvents {
   /** How it goes. */
@@ -31,269 +31,276 @@ export interface LoopEvents {
   /** It pauses or stops by itself. */
   onState(state: TrainingRecord["state"]): void;
   /** Whether somebody sees one of its views. */
-  isSeen(): boolean;
+  isVisible(): boolean;
   /** The id of the checkpoint that the reader has chosen; null for none. */
-  chosen(): number | null;
+  selectedCheckpoint(): number | null;
 }
 
-export class Loop implements TrainingActions {
+export class TrainingLoop implements TrainingActions {
   private readonly host: TrainingHost;
-  private readonly given: Given;
-  private readonly history: History;
+  private readonly dataset: Dataset;
+  private readonly history: TrainingHistory;
   private readonly events: LoopEvents;
-  private readonly watches: Watches;
-  private readonly work: Work;
+  private readonly watches: TensorWatchers;
+  private readonly session: TrainingSession;
   private record: TrainingRecord;
   private step: number;
   private examples: number;
   /** Steps that Python knows. */
-  private told: number;
-  private toldHeldOut = 0;
+  private reportedSteps: number;
+  private reportedHeldOut = 0;
   /** The weights of now, while those of a checkpoint are shown. */
-  private now: Tensors | undefined;
+  private currentWeights: Tensors | undefined;
   /** What is done one after the other. */
-  private turn: Promise<void> = Promise.resolve();
-  private begun = false;
-  private going = false;
+  private queueTail: Promise<void> = Promise.resolve();
+  private isStarted = false;
+  private isRunning = false;
   private closed = false;
   /** It pauses by itself, which nobody knows yet. */
-  private untold = false;
-  private readonly beat: ReturnType<typeof setInterval>;
-  private changed: () => void = () => undefined;
-  private readonly spent = { all: 0, evaluating: 0, saving: 0 };
-  private ms = 0;
-  private nextTold = 0;
-  private nextShown = 0;
-  private counted = 0;
+  private isStateUnreported = false;
+  private readonly heartbeat: ReturnType<typeof setInterval>;
+  private resolveChange: () => void = () => undefined;
+  private readonly timeSpent = { all: 0, evaluating: 0, saving: 0 };
+  private stepMs = 0;
+  private nextReportAt = 0;
+  private nextViewAt = 0;
+  private lastCountAt = 0;
   /** The step whose gradients and moves views were given last. */
-  private measured = -1;
-  private saved = 0;
+  private measuredStep = -1;
+  private savedAt = 0;
 
   /** `history` may have steps of other rounds. */
   constructor(
     host: TrainingHost,
     record: TrainingRecord,
-    given: Given,
-    history: History,
+    given: Dataset,
+    history: TrainingHistory,
     events: LoopEvents,
   ) {
     this.host = host;
     this.record = record;
-    this.given = given;
+    this.dataset = given;
     this.history = history;
     this.events = events;
-    this.watches = new Watches(given.course);
-    this.work = new Work(host, given, this.watches);
-    this.beat = setInterval(() => {
-      if (this.begun && !this.going) this.tell();
-    }, BEAT_MS);
+    this.watches = new TensorWatchers(given.config);
+    this.session = new TrainingSession(host, given, this.watches);
+    this.heartbeat = setInterval(() => {
+      if (this.isStarted && !this.isRunning) this.report();
+    }, HEARTBEAT_MS);
     this.step = record.at;
-    history.line.cut(record.at);
-    this.told = history.line.steps;
-    this.examples = history.last?.examples ?? seenBy(given.course, record.at);
+    history.lossHistory.truncate(record.at);
+    this.reportedSteps = history.lossHistory.steps;
+    this.examples = history.lastCheckpoint?.examples ?? examplesSeen(given.config, record.at);
   }
 
   /** Begins with the Plan's weights; does what is wanted. */
-  async begin(): Promise<void> {
-    await this.work.begin();
+  async start(): Promise<void> {
+    await this.session.start();
     await this.evaluate();
-    await this.keep();
-    this.tell();
-    this.show();
-    this.begun = true;
-    if (this.record.state === "running") this.go();
-    else this.queue(() => this.rest());
+    await this.storeCheckpoint();
+    this.report();
+    this.publishCurve();
+    this.isStarted = true;
+    if (this.record.state === "running") this.run();
+    else this.enqueue(() => this.settle());
   }
 
   /** What is wanted now. */
-  follow(record: TrainingRecord): void {
+  update(record: TrainingRecord): void {
     const before = this.record;
     this.record = record;
-    this.untold = false;
-    this.changed();
-    if (!this.begun) return;
-    if (record.state === "running") this.go();
-    else if (!this.going && record.state !== before.state) this.queue(() => this.rest());
+    this.isStateUnreported = false;
+    this.resolveChange();
+    if (!this.isStarted) return;
+    if (record.state === "running") this.run();
+    else if (!this.isRunning && record.state !== before.state) this.enqueue(() => this.settle());
   }
 
   /** The network was run anew: where its context was lost while nothing went on, it gets its weights back. */
-  recover(): void {
-    if (!this.begun || this.going || !this.work.isLost) return;
-    this.queue(async () => {
-      if (this.going || !this.work.isLost) return;
-      await this.revive();
-      this.events.onProgress({ looking: null });
-      await this.refresh();
+  onRerun(): void {
+    if (!this.isStarted || this.isRunning || !this.session.isContextLost) return;
+    this.enqueue(async () => {
+      if (this.isRunning || !this.session.isContextLost) return;
+      await this.recoverContext();
+      this.events.onProgress({ shownCheckpoint: null });
+      await this.refreshViews();
     });
   }
 
   close(): void {
     this.closed = true;
-    clearInterval(this.beat);
-    this.changed();
+    clearInterval(this.heartbeat);
+    this.resolveChange();
   }
 
   // What views ask
 
   watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void {
-    return this.watches.add(keys, take, () => this.give());
+    return this.watches.add(keys, take, () => this.updateWatchers());
   }
 
-  look(id: number | null): void {
-    this.queue(async () => {
-      if (this.going || this.record.state !== "paused") return;
+  showCheckpoint(id: number | null): void {
+    this.enqueue(async () => {
+      if (this.isRunning || this.record.state !== "paused") return;
       const kept = id === null ? undefined : this.history.get(id);
-      if (kept === undefined) await this.lookAway();
-      else if (this.work.fits(kept.tensors)) {
-        this.now ??= await this.work.state();
-        await this.work.put(kept.tensors);
-        this.events.onProgress({ looking: kept.id });
+      if (kept === undefined) await this.restoreCurrent();
+      else if (this.session.fits(kept.tensors)) {
+        this.currentWeights ??= await this.session.read();
+        await this.session.load(kept.tensors);
+        this.events.onProgress({ shownCheckpoint: kept.id });
       }
-      await this.refresh();
+      await this.refreshViews();
     });
   }
 
-  goBack(id: number, keep: boolean): void {
-    if (this.record.state === "running") this.becomes("paused");
-    this.queue(async () => {
+  restoreCheckpoint(id: number, keep: boolean): void {
+    if (this.record.state === "running") this.setState("paused");
+    this.enqueue(async () => {
       const to = this.history.get(id);
-      if (to === undefined || !this.work.fits(to.tensors) || this.record.state === "stopped")
+      if (to === undefined || !this.session.fits(to.tensors) || this.record.state === "stopped")
         return;
-      this.now = undefined;
-      this.told = Math.min(this.told, this.history.goBack(to, keep));
-      this.goesOnFrom(to.step, to.examples);
-      this.watches.forget();
-      await this.work.put(to.tensors);
-      this.events.onProgress({ looking: null, ratios: null, dead: null });
-      this.showKept();
-      await this.rest();
+      this.currentWeights = undefined;
+      this.reportedSteps = Math.min(this.reportedSteps, this.history.restore(to, keep));
+      this.resumeFrom(to.step, to.examples);
+      this.watches.clear();
+      await this.session.load(to.tensors);
+      this.events.onProgress({ shownCheckpoint: null, updateRatios: null, deadUnits: null });
+      this.publishCheckpoints();
+      await this.settle();
     });
   }
 
   // One thing after the other
 
-  private queue(work: () => Promise<void>): void {
-    this.turn = this.turn
+  private enqueue(work: () => Promise<void>): void {
+    this.queueTail = this.queueTail
       .then(() => (this.closed ? undefined : work()))
       .catch((error: unknown) => {
         if (!this.closed) this.fail(error);
       });
   }
 
-  private get wanted(): boolean {
+  private get shouldRun(): boolean {
     return !this.closed && this.record.state === "running";
   }
 
   /** It pauses or stops by itself, which is told once all of that is done. */
-  private becomes(state: TrainingRecord["state"]): void {
+  private setState(state: TrainingRecord["state"]): void {
     this.record = { ...this.record, state, until: -1 };
-    this.untold = state !== "stopped";
-    this.changed();
+    this.isStateUnreported = state !== "stopped";
+    this.resolveChange();
   }
 
-  private tellState(): void {
-    if (!this.untold) return;
-    this.untold = false;
-    if (this.record.state === "paused") this.tell("", { ...NOTHING_FAILED, paused: true });
+  private reportState(): void {
+    if (!this.isStateUnreported) return;
+    this.isStateUnreported = false;
+    if (this.record.state === "paused") this.report("", { ...NO_FAILURE, paused: true });
     this.events.onState(this.record.state);
   }
 
-  private go(): void {
-    if (this.going) return;
-    this.going = true;
-    this.queue(async () => {
+  private run(): void {
+    if (this.isRunning) return;
+    this.isRunning = true;
+    this.enqueue(async () => {
       try {
-        await this.lookAway();
-        while (this.wanted) await this.next();
+        await this.restoreCurrent();
+        while (this.shouldRun) await this.advance();
       } finally {
-        this.going = false;
+        this.isRunning = false;
       }
-      if (!this.closed) await this.rest();
+      if (!this.closed) await this.settle();
     });
   }
 
-  private async next(): Promise<void> {
-    const { end } = this.given.course;
+  private async advance(): Promise<void> {
+    const { end } = this.dataset.config;
     if (document.hidden) {
       this.events.onProgress({ phase: "hidden" });
-      await Promise.race([seen(), this.change()]);
-    } else if (end >= 0 && this.step >= end) this.becomes("stopped");
-    else if (this.record.until >= 0 && this.step >= this.record.until) this.becomes("paused");
+      await Promise.race([whenVisible(), this.waitForChange()]);
+    } else if (end >= 0 && this.step >= end) this.setState("stopped");
+    else if (this.record.until >= 0 && this.step >= this.record.until) this.setState("paused");
     else {
       this.events.onProgress({ phase: "running" });
-      await this.once();
-      await this.besides();
+      await this.trainStep();
+      await this.workBetweenSteps();
     }
   }
 
   /** Resolves when something else is wanted. */
-  private change(): Promise<void> {
+  private waitForChange(): Promise<void> {
     return new Promise((resolve) => {
-      this.changed = resolve;
+      this.resolveChange = resolve;
     });
   }
 
   /** One step; after a lost context from the last state that was kept. */
-  private async once(): Promise<void> {
+  private async trainStep(): Promise<void> {
     const start = performance.now();
-    const isLast = [this.given.course.end, this.record.until].includes(this.step + 1);
-    const measured = isLast || (start >= this.nextShown && this.events.isSeen());
+    const isLast = [this.dataset.config.end, this.record.until].includes(this.step + 1);
+    const needsMeasures = isLast || (start >= this.nextViewAt && this.events.isVisible());
     const { lr, noise } = this.record;
-    const done = this.work.isLost
+    const done = this.session.isContextLost
       ? undefined
-      : await this.work.step({ step: this.step, lr, noise, measured });
+      : await this.session.step({ step: this.step, lr, noise, needsMeasures });
     if (done === undefined) {
-      await this.revive();
+      await this.recoverContext();
       return;
     }
-    if (measured) {
-      this.measured = this.step;
-      this.events.onProgress({ ratios: done.ratios, dead: done.dead });
+    if (needsMeasures) {
+      this.measuredStep = this.step;
+      this.events.onProgress({ updateRatios: done.updateRatios, deadUnits: done.deadUnits });
     }
-    if (!done.isSound) {
-      this.wentWrong(done);
+    if (!done.isCommitted) {
+      this.stopOnNaN(done);
       return;
     }
     this.step += 1;
     this.examples += done.examples.length;
-    this.history.line.add(done.loss, done.accuracy);
+    this.history.lossHistory.add(done.loss, done.accuracy);
     const ms = performance.now() - start;
-    this.spent.all += ms;
-    this.ms = this.ms === 0 ? ms : 0.9 * this.ms + 0.1 * ms;
-    if (start - this.counted < COUNT_MS) return;
-    this.counted = start;
-    this.count();
+    this.timeSpent.all += ms;
+    this.stepMs = this.stepMs === 0 ? ms : 0.9 * this.stepMs + 0.1 * ms;
+    if (start - this.lastCountAt < COUNT_INTERVAL_MS) return;
+    this.lastCountAt = start;
+    this.publishCounts();
   }
 
   /** What is done between steps: views, what is held out, and a state to go back to. */
-  private async besides(): Promise<void> {
-    const { spent, step } = this;
+  private async workBetweenSteps(): Promise<void> {
+    const { timeSpent, step } = this;
     const now = performance.now();
-    if (this.given.heldOutRows.length > 0 && spent.evaluating < EVALUATING * spent.all) {
+    if (
+      this.dataset.heldOutRows.length > 0 &&
+      timeSpent.evaluating < MAX_EVALUATION_SHARE * timeSpent.all
+    ) {
       await this.evaluate();
-      spent.evaluating += performance.now() - now;
+      timeSpent.evaluating += performance.now() - now;
     }
-    const isDue = step >= nextStep(this.history.last?.step ?? 0);
-    if (isDue && spent.saving < SAVING * spent.all) await this.timed(() => this.keepOnce());
-    if (now >= this.nextTold) {
-      this.nextTold = now + REFRESH_MS;
-      this.tell();
-      this.show();
+    const isDue = step >= nextCheckpointStep(this.history.lastCheckpoint?.step ?? 0);
+    if (isDue && timeSpent.saving < MAX_SAVING_SHARE * timeSpent.all)
+      await this.timeSaving(() => this.storeCheckpointOnce());
+    if (now >= this.nextReportAt) {
+      this.nextReportAt = now + REFRESH_INTERVAL_MS;
+      this.report();
+      this.publishCurve();
     }
-    if (now >= this.nextShown && this.events.isSeen()) {
+    if (now >= this.nextViewAt && this.events.isVisible()) {
       const start = performance.now();
-      await this.refresh();
+      await this.refreshViews();
       const end = performance.now();
-      this.nextShown = end + Math.max(REFRESH_MS, (end - start) / VIEWING);
+      this.nextViewAt = end + Math.max(REFRESH_INTERVAL_MS, (end - start) / MAX_VIEW_SHARE);
     }
-    if (now - this.saved > SAVE_MS && spent.saving < SAVING * spent.all)
-      await this.timed(() => this.save(false));
+    if (
+      now - this.savedAt > SAVE_INTERVAL_MS &&
+      timeSpent.saving < MAX_SAVING_SHARE * timeSpent.all
+    )
+      await this.timeSaving(() => this.sendWeights(false));
   }
 
-  private async timed(saving: () => Promise<unknown>): Promise<void> {
+  private async timeSaving(saving: () => Promise<unknown>): Promise<void> {
     const start = performance.now();
     await saving();
-    this.spent.saving += performance.now() - start;
+    this.timeSpent.saving += performance.now() - start;
   }
 
   private get hasStepped(): boolean {
@@ -301,149 +308,150 @@ export class Loop implements TrainingActions {
   }
 
   /** Views show the network of now. */
-  private async refresh(): Promise<void> {
-    await this.work.refresh();
-    if (this.now !== undefined) return; // what is watched stays that of now
-    const predictions = await this.work.seen(this.hasStepped);
-    if (predictions !== undefined && this.work.fixed !== null)
+  private async refreshViews(): Promise<void> {
+    await this.session.refresh();
+    if (this.currentWeights !== undefined) return; // what is watched stays that of now
+    const predictions = await this.session.refreshPredictions(this.hasStepped);
+    if (predictions !== undefined && this.session.fixedExamples !== null)
       this.events.onProgress({ predictions });
   }
 
   /** The training rests: views that were out of sight show the last step too. */
-  private async refreshLast(): Promise<void> {
-    if (!this.events.isSeen() && this.measured < this.step - 1) {
-      this.watches.forget();
-      this.events.onProgress({ ratios: null, dead: null });
+  private async refreshAtRest(): Promise<void> {
+    if (!this.events.isVisible() && this.measuredStep < this.step - 1) {
+      this.watches.clear();
+      this.events.onProgress({ updateRatios: null, deadUnits: null });
     }
-    await this.refresh();
+    await this.refreshViews();
   }
 
-  private give(): void {
-    if (this.now !== undefined) return; // until the weights of now are there again
-    this.work.give(this.hasStepped).catch((error: unknown) => {
-      if (!this.closed && this.host.plan === this.given.course.plan) this.fail(error);
+  private updateWatchers(): void {
+    if (this.currentWeights !== undefined) return; // until the weights of now are there again
+    this.session.updateWatchers(this.hasStepped).catch((error: unknown) => {
+      if (!this.closed && this.host.planHash === this.dataset.config.plan) this.fail(error);
     });
   }
 
   /** The loss of all that is held out, with the weights of now. */
   private async evaluate(): Promise<void> {
-    const { heldOut } = this.history.line;
-    if (this.given.heldOutRows.length === 0 || heldOut.at(-1)?.[0] === this.step) return;
-    const found = await this.work.evaluate();
+    const { heldOut } = this.history.lossHistory;
+    if (this.dataset.heldOutRows.length === 0 || heldOut.at(-1)?.[0] === this.step) return;
+    const found = await this.session.evaluate();
     if (found === undefined) return; // the next step goes back to the last state
-    heldOut.push([this.step, found[0], this.given.course.accuracy ? found[1] : null]);
+    heldOut.push([this.step, found[0], this.dataset.config.accuracy ? found[1] : null]);
   }
 
   /** Keeps the state of now as a checkpoint. */
-  private async keep(): Promise<void> {
+  private async storeCheckpoint(): Promise<void> {
     const { step, examples } = this;
-    const { losses, heldOut } = this.history.line;
-    const kept = await this.work.kept();
+    const { losses, heldOut } = this.history.lossHistory;
+    const kept = await this.session.readCheckpoint();
     if (kept === undefined) return;
     const held = heldOut.findLast(([at]) => at === step)?.[1];
     const loss = held ?? losses[step - 1] ?? Number.NaN;
-    this.history.add({ ...kept, step, examples, loss }, this.events.chosen());
-    this.showKept();
+    this.history.add({ ...kept, step, examples, loss }, this.events.selectedCheckpoint());
+    this.publishCheckpoints();
   }
 
-  private async keepOnce(): Promise<void> {
+  private async storeCheckpointOnce(): Promise<void> {
     await this.evaluate();
-    if (this.history.last?.step !== this.step) await this.keep();
+    if (this.history.lastCheckpoint?.step !== this.step) await this.storeCheckpoint();
   }
 
   /** It pauses, is handed over or ends: Python gets what there is. */
-  private async rest(): Promise<void> {
+  private async settle(): Promise<void> {
     if (this.record.state === "running") return;
     if (this.record.state === "stopped") {
-      await this.end();
+      await this.finish();
       return;
     }
-    await this.lookAway();
-    await this.keepOnce();
-    this.tell();
-    this.show();
-    await this.save(false);
-    await this.refreshLast();
+    await this.restoreCurrent();
+    await this.storeCheckpointOnce();
+    this.report();
+    this.publishCurve();
+    await this.sendWeights(false);
+    await this.refreshAtRest();
     const isHanded = this.record.state === "handing";
     this.events.onProgress({ phase: isHanded ? "waiting" : "paused" });
-    this.tellState();
+    this.reportState();
   }
 
-  private async end(): Promise<void> {
+  private async finish(): Promise<void> {
     try {
-      await this.lookAway();
-      await this.keepOnce();
-      this.tell();
-      this.show();
+      await this.restoreCurrent();
+      await this.storeCheckpointOnce();
+      this.report();
+      this.publishCurve();
       // Before Python has the weights: it may show another Plan then.
-      await this.refreshLast();
-      if (!(await this.save(true))) {
-        await this.revive();
-        await this.save(true);
+      await this.refreshAtRest();
+      if (!(await this.sendWeights(true))) {
+        await this.recoverContext();
+        await this.sendWeights(true);
       }
     } finally {
-      clearInterval(this.beat);
-      this.closed = this.host.compiles; // without Python what was learned is here alone
+      clearInterval(this.heartbeat);
+      this.closed = this.host.canRecompile; // without Python what was learned is here alone
       this.events.onProgress({ phase: "stopped" });
       this.events.onState("stopped");
     }
   }
 
   /** What would be committed is NaN. */
-  private wentWrong({ loss, examples, numbers }: StepGave): void {
+  private stopOnNaN({ loss, examples, scalars }: StepResult): void {
     const what = Number.isFinite(loss) ? "a parameter" : "the loss";
     const message =
       `training stopped at step ${this.step}: ${what} became NaN or infinite. ` +
       "The weights are those before it; lower the learning rate";
     this.events.onProgress({ message });
-    this.tell(message, {
-      ...NOTHING_FAILED,
+    this.report(message, {
+      ...NO_FAILURE,
       failed: [...examples],
-      numbers: Object.fromEntries(numbers),
+      numbers: Object.fromEntries(scalars),
     });
-    this.becomes("stopped");
+    this.setState("stopped");
   }
 
   private fail(error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
-    this.tell(`training stopped at step ${this.step}: ${message}`);
-    this.becomes("paused");
-    this.tellState();
+    this.report(`training stopped at step ${this.step}: ${message}`);
+    this.setState("paused");
+    this.reportState();
     this.events.onProgress({ phase: "failed", message });
   }
 
   /** Sends the state of now to Python; false where the context is lost. */
-  private async save(last: boolean): Promise<boolean> {
+  private async sendWeights(last: boolean): Promise<boolean> {
     const { step } = this;
-    const state = await this.work.saved();
+    const state = await this.session.serialize();
     if (state === undefined) return false;
-    this.saved = performance.now();
+    this.savedAt = performance.now();
     const handing = this.record.state === "handing";
-    const parts = partsOf(state.buffer, this.host.chunk);
+    const parts = splitChunks(state.buffer, this.host.maxChunkBytes);
     const [count, bytes] = [parts.length, state.byteLength];
     const saved = { training: this.record.id, step, last, handing, count, bytes };
-    for (const [part, data] of parts.entries()) this.host.save({ ...saved, part }, data);
+    for (const [part, data] of parts.entries()) this.host.sendWeights({ ...saved, part }, data);
     return true;
   }
 
   /** Puts the weights of now back. */
-  private async lookAway(): Promise<void> {
-    const { now } = this;
-    if (now === undefined) return;
-    this.now = undefined;
-    await this.work.put(now);
-    this.events.onProgress({ looking: null });
+  private async restoreCurrent(): Promise<void> {
+    const { currentWeights } = this;
+    if (currentWeights === undefined) return;
+    this.currentWeights = undefined;
+    await this.session.load(currentWeights);
+    this.events.onProgress({ shownCheckpoint: null });
   }
 
   /** After a lost context: waits for the network, and goes back to the last state. */
-  private async revive(): Promise<void> {
-    const kept = this.history.last;
-    if (kept === undefined || !(await this.work.revive(kept.tensors, () => this.closed))) return;
+  private async recoverContext(): Promise<void> {
+    const kept = this.history.lastCheckpoint;
+    if (kept === undefined || !(await this.session.recoverContext(kept.tensors, () => this.closed)))
+      return;
     const gone = this.step - kept.step;
-    this.now = undefined;
-    this.history.line.cut(kept.step);
-    this.told = Math.min(this.told, kept.step);
-    this.goesOnFrom(kept.step, kept.examples);
+    this.currentWeights = undefined;
+    this.history.lossHistory.truncate(kept.step);
+    this.reportedSteps = Math.min(this.reportedSteps, kept.step);
+    this.resumeFrom(kept.step, kept.examples);
     const goesOn =
       this.record.state === "stopped" ? "the weights are those of" : "training goes on from";
     const lost = gone === 1 ? "the step behind it is lost" : `the ${gone} steps behind it are lost`;
@@ -451,44 +459,44 @@ export class Loop implements TrainingActions {
       `the browser took the graphics context away: ${goesOn} step ${kept.step}` +
       (gone > 0 ? `; ${lost}` : "");
     this.events.onProgress({ message });
-    this.tell(message);
-    this.show();
+    this.report(message);
+    this.publishCurve();
   }
 
-  private goesOnFrom(step: number, examples: number): void {
+  private resumeFrom(step: number, examples: number): void {
     this.step = step;
     this.examples = examples;
-    this.toldHeldOut = 0;
+    this.reportedHeldOut = 0;
   }
 
   // Who is told
 
-  private tell(
-    message = "",
-    more: Pick<Stepped, keyof typeof NOTHING_FAILED> = NOTHING_FAILED,
-  ): void {
-    const { told, toldHeldOut } = this;
-    const { losses, heldOut } = this.history.line;
-    const rows = this.history.line.rows(told);
-    this.told = losses.length;
-    this.toldHeldOut = heldOut.length;
-    const held_out = heldOut.slice(toldHeldOut);
-    this.host.tell({ training: this.record.id, first: told, held_out, message, ...more }, rows);
+  private report(message = "", more: Pick<Stepped, keyof typeof NO_FAILURE> = NO_FAILURE): void {
+    const { reportedSteps, reportedHeldOut } = this;
+    const { losses, heldOut } = this.history.lossHistory;
+    const rows = this.history.lossHistory.packFrom(reportedSteps);
+    this.reportedSteps = losses.length;
+    this.reportedHeldOut = heldOut.length;
+    const held_out = heldOut.slice(reportedHeldOut);
+    this.host.reportSteps(
+      { training: this.record.id, first: reportedSteps, held_out, message, ...more },
+      rows,
+    );
   }
 
-  private count(): void {
-    this.events.onProgress({ step: this.step, examples: this.examples, ms: this.ms });
+  private publishCounts(): void {
+    this.events.onProgress({ step: this.step, examples: this.examples, stepMs: this.stepMs });
   }
 
-  private show(): void {
-    this.count();
-    const fixed = this.work.fixed?.examples ?? null;
-    this.events.onProgress({ ...this.history.line.curve(), fixed });
+  private publishCurve(): void {
+    this.publishCounts();
+    const fixedExamples = this.session.fixedExamples?.examples ?? null;
+    this.events.onProgress({ ...this.history.lossHistory.snapshot(), fixedExamples });
   }
 
-  private showKept(): void {
+  private publishCheckpoints(): void {
     const { checkpoints, branches } = this.history;
-    const found = checkpoints.map((kept) => ({ ...kept, fits: this.work.fits(kept.tensors) }));
+    const found = checkpoints.map((kept) => ({ ...kept, fits: this.session.fits(kept.tensors) }));
     this.events.onProgress({ checkpoints: found, branches });
   }
 }

@@ -1,16 +1,16 @@
 // What steps of a training gave, from the first on.
-import type { Curve, HeldOut } from "./state.ts";
+import type { HeldOutLoss, LossCurve } from "./state.ts";
 
-export class Line {
+export class LossHistory {
   losses: number[] = [];
   accuracies: number[] = [];
-  heldOut: HeldOut[] = [];
+  heldOut: HeldOutLoss[] = [];
 
   /** As Python's `live.past` writes it: two counts, losses, accuracies, rows of what is held out. */
-  static of(bytes: Uint8Array<ArrayBuffer>): Line {
+  static unpack(bytes: Uint8Array<ArrayBuffer>): LossHistory {
     const numbers = new Float32Array(bytes.slice().buffer);
     const [count = 0, rows = 0] = numbers;
-    const line = new Line();
+    const line = new LossHistory();
     line.losses = [...numbers.subarray(2, 2 + count)];
     line.accuracies = [...numbers.subarray(2 + count, 2 + 2 * count)];
     for (let k = 0; k < rows; k++) {
@@ -20,13 +20,13 @@ export class Line {
     return line;
   }
 
-  /** How many numbers `of` reads of one. */
-  static numbers = ({ losses, heldOut }: Curve): number =>
+  /** How many numbers `unpack` reads of one. */
+  static packedLength = ({ losses, heldOut }: LossCurve): number =>
     2 + 2 * losses.length + 3 * heldOut.length;
 
   /** So many steps of another one. */
-  static until(curve: Curve, step: number): Line {
-    const line = new Line();
+  static upTo(curve: LossCurve, step: number): LossHistory {
+    const line = new LossHistory();
     line.losses = curve.losses.slice(0, step);
     line.accuracies = curve.accuracies.slice(0, step);
     line.heldOut = curve.heldOut.filter(([at]) => at <= step);
@@ -43,14 +43,14 @@ export class Line {
   }
 
   /** Forgets what is behind so many steps. */
-  cut(step: number): void {
+  truncate(step: number): void {
     this.losses.length = Math.min(step, this.losses.length);
     this.accuracies.length = Math.min(step, this.accuracies.length);
     this.heldOut = this.heldOut.filter(([at]) => at <= step);
   }
 
   /** Two numbers for each step from `first` on: its loss, and the share of right answers. */
-  rows(first: number): Float32Array<ArrayBuffer> {
+  packFrom(first: number): Float32Array<ArrayBuffer> {
     const found = new Float32Array(2 * (this.steps - first));
     for (let k = 0; k < found.length / 2; k++) {
       found[2 * k] = this.losses[first + k] ?? Number.NaN;
@@ -60,7 +60,7 @@ export class Line {
   }
 
   /** As it is now. */
-  curve(): Curve {
+  snapshot(): LossCurve {
     return {
       losses: [...this.losses],
       accuracies: [...this.accuracies],

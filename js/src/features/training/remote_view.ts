@@ -1,25 +1,25 @@
 // A page where another one trains: its curve, and in all views the weights that Python was sent last.
 import { effect } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
-import { seenBy } from "./dataset.ts";
-import { Line } from "./loss_history.ts";
+import { examplesSeen } from "./dataset.ts";
+import { LossHistory } from "./loss_history.ts";
 import type { TrainingRecord } from "./records.ts";
 import { NO_TRAINING, type TrainingHost } from "./state.ts";
-import { NOTHING_FAILED } from "./steps.ts";
-import { courseOf } from "./training_config.ts";
+import { NO_FAILURE } from "./step_runner.ts";
+import { fetchTrainingConfig } from "./training_config.ts";
 
 /** So often it says that it sees the training: Python answers with what there is, and where the owner is gone, with that. */
-const OFFER_MS = 2000;
+const POLL_MS = 2000;
 
-export class Elsewhere {
+export class RemoteView {
   readonly id: string;
   readonly round: number;
   private readonly state: ViewerState;
   private readonly host: TrainingHost;
   private readonly record: TrainingRecord;
-  private readonly asking: ReturnType<typeof setInterval>;
-  private readonly unfollow: () => void;
-  private shown = "";
+  private readonly pollTimer: ReturnType<typeof setInterval>;
+  private readonly stopFollowing: () => void;
+  private shownBlob = "";
   private closed = false;
 
   constructor(state: ViewerState, host: TrainingHost, record: TrainingRecord) {
@@ -29,52 +29,53 @@ export class Elsewhere {
     this.host = host;
     this.record = record;
     state.progress.value = { ...NO_TRAINING, phase: "elsewhere" };
-    this.asking = setInterval(() => this.say(), OFFER_MS);
-    this.say();
-    this.unfollow = effect(() => {
-      state.others.value;
-      this.follow();
+    this.pollTimer = setInterval(() => this.poll(), POLL_MS);
+    this.poll();
+    this.stopFollowing = effect(() => {
+      state.remoteView.value;
+      this.update();
     });
   }
 
   close(): void {
     this.closed = true;
-    clearInterval(this.asking);
-    this.unfollow();
+    clearInterval(this.pollTimer);
+    this.stopFollowing();
   }
 
   /** The Plan, or what is to be shown, may have come. */
-  follow(): void {
-    const { training, round, blob } = this.state.others.peek();
+  update(): void {
+    const { training, round, blob } = this.state.remoteView.peek();
     const { training: record, progress } = this.state;
     if (record.peek()?.state === "stopped") {
-      clearInterval(this.asking);
+      clearInterval(this.pollTimer);
       progress.value = { ...progress.peek(), phase: "stopped" };
       return;
     }
-    if (training !== this.id || round !== this.round || blob === this.shown) return;
-    const before = this.shown;
-    this.shown = blob;
+    if (training !== this.id || round !== this.round || blob === this.shownBlob) return;
+    const before = this.shownBlob;
+    this.shownBlob = blob;
     this.show(blob).catch(() => {
-      if (this.shown === blob) this.shown = before; // with the next one again
+      if (this.shownBlob === blob) this.shownBlob = before; // with the next one again
     });
   }
 
-  private say(): void {
+  private poll(): void {
     const told = { training: this.id, first: 0, held_out: [], message: "" };
-    this.host.tell({ ...told, ...NOTHING_FAILED, elsewhere: true }, new Float32Array());
+    this.host.reportSteps({ ...told, ...NO_FAILURE, elsewhere: true }, new Float32Array());
   }
 
   private async show(blob: string): Promise<void> {
     const { host, state } = this;
-    const course = await courseOf((name) => host.blob(name), this.record);
+    const config = await fetchTrainingConfig((name) => host.blob(name), this.record);
     const bytes = await host.blob(blob);
-    if (host.plan !== course.plan || !host.hasValues) throw new Error("the Plan is not here yet");
-    const line = Line.of(bytes);
+    if (host.planHash !== config.plan || !host.hasValues)
+      throw new Error("the Plan is not here yet");
+    const line = LossHistory.unpack(bytes);
     const numbers = new Float32Array(bytes.slice().buffer);
-    let at = Line.numbers(line);
-    const initial = host.initial();
-    await host.use(async (session) => {
+    let at = LossHistory.packedLength(line);
+    const initial = host.initialWeights();
+    await host.withSession(async (session) => {
       for (const [texture, { length }] of initial) {
         session.setWeight(texture, numbers.slice(at, at + length));
         at += length;
@@ -83,7 +84,7 @@ export class Elsewhere {
     if (this.closed) return;
     await host.refresh();
     const step = line.steps;
-    const now = { phase: "elsewhere", course, step, examples: seenBy(course, step) } as const;
-    state.progress.value = { ...NO_TRAINING, ...now, ...line.curve() };
+    const now = { phase: "elsewhere", config, step, examples: examplesSeen(config, step) } as const;
+    state.progress.value = { ...NO_TRAINING, ...now, ...line.snapshot() };
   }
 }

@@ -1,53 +1,53 @@
 // A training in this page: what is wanted of it, how it goes, and what runs it is given.
 import { computed, type Signal, signal } from "@preact/signals";
-import type { WeightRows } from "../../engine/types.ts";
+import type { WeightTextures } from "../../engine/types.ts";
 import type { Saved, Stepped } from "../../messages.ts";
 import type { Session } from "../../plan/runtime.ts";
 import type { WeightState } from "../../state/weights.ts";
 import type { Course, TrainingRecord } from "./records.ts";
 
-export type { WeightRows };
+export type { WeightTextures };
 
 /** What a client has for a training: the engine's session, blobs, and a way to Python. */
 export interface TrainingHost {
   /** This page's name, as a training's owner. */
   readonly page: string;
   /** Whether Python can be asked for another batch size or for layers to be frozen. */
-  readonly compiles: boolean;
+  readonly canRecompile: boolean;
   /** The hash of the Plan that is loaded, also while that runs and while the context is lost; "" for none. */
-  readonly plan: string;
+  readonly planHash: string;
   /** Whether its values are there: not while a run is on its way, and not while the context is lost. */
   readonly hasValues: boolean;
   /** How often the context was lost: with it went all that was learned since the last state that was kept. */
-  readonly losses: number;
+  readonly contextLosses: number;
   /** The rows of all that changes, as it is at first, by texture; of a Plan where nothing does, of all weights now. */
-  initial(): WeightRows;
+  initialWeights(): WeightTextures;
   /** Those of a loop in Python that are loaded. */
-  readonly rows: WeightRows | undefined;
-  use<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  readonly weightOverrides: WeightTextures | undefined;
+  withSession<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Runs the network that is shown on the weights of now. */
   refresh(): Promise<void>;
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
   /** Two numbers for each step: its loss, and the share of right answers. */
-  tell(stepped: Omit<Stepped, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
+  reportSteps(stepped: Omit<Stepped, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
   /** Bytes of a message, at most. */
-  readonly chunk: number;
+  readonly maxChunkBytes: number;
   /** A part of all that changes, in the Course's order. */
-  save(saved: Omit<Saved, "type" | "page">, part: ArrayBuffer): void;
+  sendWeights(saved: Omit<Saved, "type" | "page">, part: ArrayBuffer): void;
   /** Has the browser save the weights that are shown; null where Python has them. */
   readonly saveWeights: (() => Promise<void>) | null;
 }
 
 /** Steps done, the loss of what is held out, and its share of right answers. */
-export type HeldOut = readonly [step: number, loss: number, share: number | null];
+export type HeldOutLoss = readonly [step: number, loss: number, share: number | null];
 
 /** What was told of steps, from the first on. */
-export interface Curve {
+export interface LossCurve {
   /** One for each step. */
   readonly losses: readonly number[];
   /** The share of right answers of each step's batch; NaN where targets are no classes. */
   readonly accuracies: readonly number[];
-  readonly heldOut: readonly HeldOut[];
+  readonly heldOut: readonly HeldOutLoss[];
 }
 
 /** A state to look at and to go back to. */
@@ -100,31 +100,31 @@ export type TrainingPhase =
   /** This device can't train: `message` says why. */
   | "refused";
 
-export interface TrainingProgress extends Curve {
+export interface TrainingProgress extends LossCurve {
   readonly phase: TrainingPhase;
   /** What went wrong, or why it goes on from an earlier step; "" for nothing. */
   readonly message: string;
   /** What never changes of it; null while it isn't here. */
-  readonly course: Course | null;
+  readonly config: Course | null;
   /** Steps done. */
   readonly step: number;
   /** Examples seen. */
   readonly examples: number;
   /** Milliseconds that a step takes, of the last ones. */
-  readonly ms: number;
+  readonly stepMs: number;
   /** Curves that were left by going back with `keep`; the first is branch 1. */
-  readonly branches: readonly Curve[];
+  readonly branches: readonly LossCurve[];
   /** By branch and step; ever sparser towards the beginning. */
   readonly checkpoints: readonly Checkpoint[];
   /** The id of the checkpoint that all views show, while it pauses; null for the weights of now. */
-  readonly looking: number | null;
-  readonly fixed: Examples | null;
+  readonly shownCheckpoint: number | null;
+  readonly fixedExamples: Examples | null;
   /** The output for the fixed examples, with the weights of now; null before it was computed. */
   readonly predictions: Float32Array | null;
   /** |update| / |weight| of the last step that was measured, for each of the Course's `trained`. */
-  readonly ratios: Float32Array | null;
+  readonly updateRatios: Float32Array | null;
   /** The share of channels that are 0 for the whole batch, for each of the Course's `flat`. */
-  readonly dead: Float32Array | null;
+  readonly deadUnits: Float32Array | null;
 }
 
 /** What views ask of a training that runs here, beside what they write into the record. */
@@ -136,35 +136,35 @@ export interface TrainingActions {
    */
   watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void;
   /** Shows a checkpoint's weights in all views while it pauses; null: those of now again. */
-  look(id: number | null): void;
+  showCheckpoint(id: number | null): void;
   /** Pauses, and goes on from there when asked to; `keep`: the curve of now becomes a branch, with its checkpoints. */
-  goBack(id: number, keep: boolean): void;
+  restoreCheckpoint(id: number, keep: boolean): void;
 }
 
 export const NO_TRAINING: TrainingProgress = {
   phase: "off",
   message: "",
-  course: null,
+  config: null,
   step: 0,
   examples: 0,
   losses: [],
   accuracies: [],
   heldOut: [],
-  ms: 0,
+  stepMs: 0,
   branches: [],
   checkpoints: [],
-  looking: null,
-  fixed: null,
+  shownCheckpoint: null,
+  fixedExamples: null,
   predictions: null,
-  ratios: null,
-  dead: null,
+  updateRatios: null,
+  deadUnits: null,
 };
 
 /** Follows one training. */
-export interface Follower {
+export interface TrainingFollower {
   readonly id: string;
   readonly round: number;
-  follow(record: TrainingRecord): void;
+  update(record: TrainingRecord): void;
   close(): void;
 }
 
@@ -172,14 +172,16 @@ export interface TrainingState {
   /** What is wanted; views change it: state, lr, noise, until, batch, frozen; another id begins again. */
   readonly training: Signal<TrainingRecord | null>;
   /** null where the page cannot train: it cannot draw, or not in 32 bits. */
-  readonly trainer: Signal<TrainingHost | null>;
+  readonly trainingHost: Signal<TrainingHost | null>;
   readonly progress: Signal<TrainingProgress>;
   /** What pages show where another one trains: a blob of Python's `Trained.seen_by_others`, of a round of a training. */
-  readonly others: Signal<{ training?: string; round?: number; blob: string }>;
+  readonly remoteView: Signal<{ training?: string; round?: number; blob: string }>;
   /** The id of the checkpoint that the reader has chosen; null for none. */
-  readonly checkpoint: Signal<number | null>;
+  readonly selectedCheckpoint: Signal<number | null>;
   /** Follows a loop in Python; null where no feature does. */
-  readonly loops: Signal<((host: TrainingHost, record: TrainingRecord) => Follower) | null>;
+  readonly createWeightFollower: Signal<
+    ((host: TrainingHost, record: TrainingRecord) => TrainingFollower) | null
+  >;
   /** null while none runs here. */
   readonly trainingActions: Signal<TrainingActions | null>;
 }
@@ -189,23 +191,23 @@ declare module "../../state.ts" {
 }
 
 /** What a training does to the weights in each phase, where it does something. */
-const CLAIMS: { readonly [P in TrainingPhase]?: "resting" | "changing" } = {
+const WEIGHT_CLAIMS: { readonly [P in TrainingPhase]?: "resting" | "changing" } = {
   waiting: "changing",
   running: "changing",
   paused: "resting",
   hidden: "resting",
 };
 
-export const trainingState = (): TrainingState & Pick<WeightState, "claim"> => {
+export const trainingState = (): TrainingState & Pick<WeightState, "weightActivity"> => {
   const progress = signal(NO_TRAINING);
   return {
     training: signal(null),
-    trainer: signal(null),
+    trainingHost: signal(null),
     progress,
-    claim: computed(() => CLAIMS[progress.value.phase] ?? ""),
-    others: signal({ blob: "" }),
-    checkpoint: signal(null),
-    loops: signal(null),
+    weightActivity: computed(() => WEIGHT_CLAIMS[progress.value.phase] ?? ""),
+    remoteView: signal({ blob: "" }),
+    selectedCheckpoint: signal(null),
+    createWeightFollower: signal(null),
     trainingActions: signal(null),
   };
 };

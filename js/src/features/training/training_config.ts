@@ -3,7 +3,7 @@
 import type { Course, TrainingRecord } from "./records.ts";
 import type { TrainingHost } from "./state.ts";
 
-export const courseOf = async (
+export const fetchTrainingConfig = async (
   blob: TrainingHost["blob"],
   { course }: TrainingRecord,
 ): Promise<Course> => JSON.parse(new TextDecoder().decode(await blob(course)));

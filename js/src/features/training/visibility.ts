@@ -1,7 +1,7 @@
 // Hidden pages.
 
 /** Resolves when the page is seen again. */
-export function seen(): Promise<void> {
+export function whenVisible(): Promise<void> {
   return new Promise((resolve) => {
     const look = () => {
       if (document.hidden) return;

@@ -1,29 +1,29 @@
 // A step of an explanation: what it is called, its numbers, and what they give.
 import type { ComponentChildren } from "preact";
-import { fixed } from "../../format.ts";
-import { Soft } from "../soft.tsx";
+import { formatFixed } from "../../number_format.ts";
+import { WordBreak } from "../word_break.tsx";
 import { Num } from "./number.tsx";
 
 export function Card(props: {
   title: string;
-  words: string;
+  text: string;
   value: number;
   /** What the numbers on the card give as they are shown. */
-  again?: number;
+  roundedResult?: number;
   children?: ComponentChildren;
 }) {
-  const { title, words, value, again = value, children } = props;
+  const { title, text, value, roundedResult = value, children } = props;
   return (
     <li class="nbg-card">
       <p>
         <strong>{title}</strong>{" "}
         <span class="nbg-second">
-          <Soft text={words} />
+          <WordBreak text={text} />
         </span>
       </p>
       <div class="nbg-lines">{children}</div>
       <p class="nbg-result">
-        {fixed(again) !== fixed(value) && (
+        {formatFixed(roundedResult) !== formatFixed(value) && (
           <abbr title="The numbers above are rounded: as they are shown they give another one.">
             ≈
           </abbr>

@@ -1,26 +1,26 @@
 // The colours of an explanation's cells: an image's numbers in grey, all others in the chosen map.
 
-import { displayOf } from "../../network/display.ts";
+import { drawKind } from "../../network/display_kind.ts";
 import type { Value } from "../../plan/schema.ts";
 import { colorTable } from "../colors.ts";
 import { useViews } from "../context.ts";
-import { useRange } from "../maps.tsx";
+import { useColorRange } from "../maps.tsx";
 
-export type Color = (value: number) => readonly [number, number, number];
+export type ColorFunction = (value: number) => readonly [number, number, number];
 
 /** Around zero, in the chosen colour map. */
-export function useSigned(most: number): Color {
+export function useSignedColor(most: number): ColorFunction {
   const { state, theme } = useViews();
   const table = colorTable(state.colormap.value, theme.value);
   return (value) => table(0.5 + (most > 0 ? (0.5 * value) / most : 0));
 }
 
 /** As the value itself is shown: an image in grey, between the ends of its range. */
-export function useShown(value: Value, most: number): Color {
+export function useValueColor(value: Value, most: number): ColorFunction {
   const { theme } = useViews();
-  const signed = useSigned(most);
-  const { low, high } = useRange(value);
-  if (!displayOf(value).image || low === undefined || high === undefined) {
+  const signed = useSignedColor(most);
+  const { low, high } = useColorRange(value);
+  if (!drawKind(value).isImage || low === undefined || high === undefined) {
     return signed;
   }
   const grey = colorTable("grey", theme.value);

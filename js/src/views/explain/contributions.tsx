@@ -1,24 +1,26 @@
 // What each input channel gives to a sum: sorted bars, one of them chosen to be shown tap by tap.
 
-import { exact, full, short } from "../../format.ts";
-import { NotFinite } from "../bars.tsx";
-import { placeOf, pointIn, useViews } from "../context.ts";
-import { largest, rank } from "../layout.ts";
+import { formatExact, formatInteger, formatShort } from "../../number_format.ts";
+import { NonFiniteBar } from "../bar_chart.tsx";
+import { pointerIn, pointerPosition, useViews } from "../context.ts";
+import { argsortDescending, maxAbs } from "../layout.ts";
 import { NumberField } from "../number_field.tsx";
 import { Num } from "./number.tsx";
 
 /** Channels from the one that gives most, in either direction, to the one that gives least. */
-export const byContribution = (contributions: Float64Array): number[] =>
-  rank(Array.from(contributions, (one) => (Number.isNaN(one) ? Infinity : Math.abs(one))));
+export const rankContributions = (contributions: Float64Array): number[] =>
+  argsortDescending(
+    Array.from(contributions, (one) => (Number.isNaN(one) ? Infinity : Math.abs(one))),
+  );
 
 export function Contributions(props: {
   contributions: Float64Array;
   /** The first channel's number. */
-  first: number;
+  firstChannel: number;
   /** What the terms are: "channel", "input". */
   noun: string;
   /** Behind "All 64 channels". */
-  words: string;
+  text: string;
   chosen: number;
   /** From the highest to the lowest, and not by size. */
   descending?: boolean;
@@ -26,49 +28,59 @@ export function Contributions(props: {
   choose?: (k: number) => void;
   width: number;
 }) {
-  const { contributions, first, noun, words, chosen, descending, choose, width } = props;
+  const { contributions, firstChannel, noun, text, chosen, descending, choose, width } = props;
   const views = useViews();
-  const order = descending ? rank([...contributions]) : byContribution(contributions);
+  const order = descending
+    ? argsortDescending([...contributions])
+    : rankContributions(contributions);
   const count = contributions.length;
   const along = Math.max(4, Math.min(32, Math.floor(width / count)));
   const shown = order.slice(0, Math.max(1, Math.floor(width / along)));
   const rest = order.slice(shown.length).reduce((sum, k) => sum + (contributions[k] ?? 0), 0);
-  const most = largest(contributions) || 1;
+  const most = maxAbs(contributions) || 1;
   const half = 44;
   const value = (k: number): number => contributions[k] ?? Number.NaN;
-  const spoken = shown.slice(0, 8).map((k) => `${noun} ${first + k} ${short(value(k))}`);
+  const spoken = shown
+    .slice(0, 8)
+    .map((k) => `${noun} ${firstChannel + k} ${formatShort(value(k))}`);
   const under = (event: MouseEvent): number | undefined => {
-    return shown[Math.floor(pointIn(event.currentTarget as Element, event, views).left / along)];
+    return shown[Math.floor(pointerIn(event.currentTarget as Element, event, views).left / along)];
   };
   const point = (event: PointerEvent): void => {
     const k = under(event);
-    views.note.value =
+    views.tooltip.value =
       k === undefined
         ? null
-        : { title: exact(value(k)), text: `from ${noun} ${first + k}`, ...placeOf(event, views) };
+        : {
+            title: formatExact(value(k)),
+            text: `from ${noun} ${firstChannel + k}`,
+            ...pointerPosition(event, views),
+          };
   };
   const leave = (): void => {
-    views.note.value = null;
+    views.tooltip.value = null;
   };
   const click = (event: MouseEvent): void => {
     const k = under(event);
     if (k !== undefined) choose?.(k);
   };
   const all =
-    shown.length < count ? `The ${full(shown.length)} of ${full(count)}` : `All ${full(count)}`;
+    shown.length < count
+      ? `The ${formatInteger(shown.length)} of ${formatInteger(count)}`
+      : `All ${formatInteger(count)}`;
   return (
     <section class="nbg-block">
       <header>
         <h3>
-          {all} {noun}s <span class="nbg-second">{words}, largest first</span>
+          {all} {noun}s <span class="nbg-second">{text}, largest first</span>
         </h3>
         {choose && (
           <NumberField
             label={`Shown for ${noun}`}
-            low={first}
-            high={first + count - 1}
-            value={first + chosen}
-            set={(index) => choose(index - first)}
+            low={firstChannel}
+            high={firstChannel + count - 1}
+            value={firstChannel + chosen}
+            set={(index) => choose(index - firstChannel)}
           />
         )}
       </header>
@@ -88,7 +100,7 @@ export function Contributions(props: {
           const size = (Math.abs(value(k)) / most) * (half - 4);
           const slot = { x: i * along, width: along - (along > 5 ? 1.5 : 0.5) };
           return (
-            <g key={k} data-term={first + k} data-value={String(value(k))}>
+            <g key={k} data-term={firstChannel + k} data-value={String(value(k))}>
               {k === chosen && (
                 <rect
                   class="nbg-behind"
@@ -106,7 +118,7 @@ export function Contributions(props: {
                   height={Math.max(size, value(k) === 0 ? 0 : 0.5)}
                 />
               ) : (
-                <NotFinite number={value(k)} {...slot} y={4} height={2 * half - 8} />
+                <NonFiniteBar number={value(k)} {...slot} y={4} height={2 * half - 8} />
               )}
             </g>
           );
@@ -114,10 +126,11 @@ export function Contributions(props: {
         <line class="nbg-zero" x1={0} x2={along * shown.length} y1={half} y2={half} />
       </svg>
       <p class="nbg-second">
-        {noun} {first + chosen}: {short(value(chosen))}
+        {noun} {firstChannel + chosen}: {formatShort(value(chosen))}
         {shown.length < count && (
           <>
-            {" · "}the other {full(count - shown.length)} give <Num value={rest} /> together
+            {" · "}the other {formatInteger(count - shown.length)} give <Num value={rest} />{" "}
+            together
           </>
         )}
       </p>

@@ -1,31 +1,31 @@
 // A dense layer's number: every input times its weight, the ones that count most as a table.
 
 import type { Explanation } from "../../explain/explanation.ts";
-import type { Paired } from "../../explain/products.ts";
-import { full } from "../../format.ts";
+import type { DenseProducts } from "../../explain/products.ts";
+import { formatInteger } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
-import { Going, LaidOut } from "../trail/reads.tsx";
-import { byContribution, Contributions } from "./contributions.tsx";
-import type { Result } from "./ends.tsx";
+import { ElementLink, ReshapedFrom } from "../explain_trail/element_links.tsx";
+import { Contributions, rankContributions } from "./contributions.tsx";
 import { Num } from "./number.tsx";
+import type { ExplainedPixel } from "./source_result.tsx";
 
-const ROWS = 8;
+const MAX_ROWS = 8;
 
-export function Dense(props: {
+export function DenseView(props: {
   source: Value;
   found: Explanation;
-  products: Paired;
-  result: Result;
+  products: DenseProducts;
+  result: ExplainedPixel;
   weight: string;
   chosen: number;
   choose: (k: number) => void;
   width: number;
 }) {
   const { source, found, products, result, weight, chosen, choose, width } = props;
-  const from = (k: number) => found.from(0, products.pair(k)[0]);
-  const order = byContribution(products.contributions);
-  const top = order.slice(0, ROWS);
-  const shown = top.includes(chosen) ? top : [...top.slice(0, ROWS - 1), chosen];
+  const from = (k: number) => found.elementRef(0, products.pair(k)[0]);
+  const order = rankContributions(products.contributions);
+  const top = order.slice(0, MAX_ROWS);
+  const shown = top.includes(chosen) ? top : [...top.slice(0, MAX_ROWS - 1), chosen];
   return (
     <>
       <section class="nbg-block">
@@ -33,7 +33,7 @@ export function Dense(props: {
           {order.length > shown.length ? "The largest products" : "All products"}{" "}
           <span class="nbg-second">
             {source.key} × {weight}
-            <LaidOut from={from(0)} />
+            <ReshapedFrom from={from(0)} />
           </span>
         </h3>
         <table class="nbg-table nbg-terms">
@@ -52,8 +52,8 @@ export function Dense(props: {
                 cell && (
                   <tr key={k} class={k === chosen ? "nbg-chosen" : ""}>
                     <th scope="row">
-                      {full(k)}
-                      <Going from={from(k)} at={result} />
+                      {formatInteger(k)}
+                      <ElementLink from={from(k)} at={result} />
                     </th>
                     <td>
                       <Num value={cell.input} />
@@ -73,9 +73,9 @@ export function Dense(props: {
       </section>
       <Contributions
         contributions={products.contributions}
-        first={0}
+        firstChannel={0}
         noun="input"
-        words={`of ${source.key} · one product each`}
+        text={`of ${source.key} · one product each`}
         chosen={chosen}
         choose={choose}
         width={width}

@@ -1,25 +1,25 @@
 // Numbers in a grid, each cell in the colour of its number: patches, filters and products.
 import type { Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import type { State } from "../../explain/window.ts";
-import { exact, plain, short } from "../../format.ts";
-import { inkOn } from "../colors.ts";
-import { placeOf, useViews } from "../context.ts";
+import type { TapState } from "../../explain/window.ts";
+import { formatExact, formatPadded, formatShort } from "../../number_format.ts";
+import { textColorOn } from "../colors.ts";
+import { pointerPosition, useViews } from "../context.ts";
 import { px } from "../layout.ts";
-import { Soft } from "../soft.tsx";
+import { WordBreak } from "../word_break.tsx";
 
 type Rgb = readonly [number, number, number];
 
-export interface Cell {
+export interface MatrixCell {
   readonly value: number;
   /** Cells outside of the map are hatched. */
-  readonly state?: State;
+  readonly state?: TapState;
   /** A ring around the cell, or a line through it. */
   readonly mark?: "ring" | "struck";
   /** No number stands there at all. */
   readonly empty?: boolean;
   /** Padding that repeats the map: which of its pixels this is. */
-  readonly repeated?: string | undefined;
+  readonly repeatedPixel?: string | undefined;
 }
 
 export interface MatrixProps {
@@ -28,16 +28,16 @@ export interface MatrixProps {
   columns: number;
   /** CSS pixels of a cell; numbers are written from NUMBERED on. */
   cell: number;
-  cells: readonly Cell[];
+  cells: readonly MatrixCell[];
   color: (value: number) => Rgb;
   /** The cell under the pointer, shared by matrices whose cells belong together. */
-  linked?: Signal<number | null>;
+  hoveredCell?: Signal<number | null>;
   /** The tooltip's second line. */
-  note?: (i: number) => string;
+  cellTooltip?: (i: number) => string;
 }
 
 /** From here on a cell has room for its number. */
-export const NUMBERED = 34;
+export const MIN_NUMBER_CELL = 34;
 /** Smaller cells have fewer decimals; cells a little larger have smaller letters. */
 const PRECISE = 44;
 const LARGE = 50;
@@ -46,30 +46,34 @@ const LARGE = 50;
 export function cellText(value: number, cell: number): string {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (!Number.isFinite(value) || size >= 9999.5) return short(value);
+  if (!Number.isFinite(value) || size >= 9999.5) return formatShort(value);
   const decimals = (cell >= PRECISE ? 3 : 2) - (size >= 9.995 ? 1 : 0) - (size >= 99.95 ? 1 : 0);
-  return plain(value, Math.max(0, decimals));
+  return formatPadded(value, Math.max(0, decimals));
 }
 
 export function Matrix(props: MatrixProps) {
-  const { label, columns, cell, cells, color, linked, note } = props;
+  const { label, columns, cell, cells, color, hoveredCell, cellTooltip } = props;
   const views = useViews();
-  const over = linked?.value ?? null;
+  const over = hoveredCell?.value ?? null;
   const point = (event: PointerEvent): void => {
     const found = event.target instanceof Element ? event.target.closest("td") : null;
     const i = Number(found?.dataset.i ?? Number.NaN);
     const value = cells[i]?.value;
-    if (linked) linked.value = value === undefined ? null : i;
-    views.note.value =
+    if (hoveredCell) hoveredCell.value = value === undefined ? null : i;
+    views.tooltip.value =
       value === undefined
         ? null
-        : { title: exact(value), text: note?.(i) ?? "", ...placeOf(event, views) };
+        : {
+            title: formatExact(value),
+            text: cellTooltip?.(i) ?? "",
+            ...pointerPosition(event, views),
+          };
   };
   const leave = (): void => {
-    if (linked) linked.value = null;
-    views.note.value = null;
+    if (hoveredCell) hoveredCell.value = null;
+    views.tooltip.value = null;
   };
-  const rows: (readonly Cell[])[] = [];
+  const rows: (readonly MatrixCell[])[] = [];
   for (let i = 0; i < cells.length; i += columns) rows.push(cells.slice(i, i + columns));
   return (
     <table
@@ -96,7 +100,7 @@ export function Matrix(props: MatrixProps) {
 
 function Td(props: {
   i: number;
-  one: Cell;
+  one: MatrixCell;
   cell: number;
   color: (value: number) => Rgb;
   over: boolean;
@@ -109,21 +113,23 @@ function Td(props: {
     odd,
     state === "input" ? "" : "nbg-hatched",
     mark === undefined ? "" : `nbg-${mark}`,
-    one.repeated === undefined ? "" : "nbg-repeated",
+    one.repeatedPixel === undefined ? "" : "nbg-repeated",
     over ? "nbg-linked" : "",
   ].filter((one) => one !== "");
   const plainly = state === "input" && odd === "";
-  const style = plainly ? { background: `rgb(${painted.join(" ")})`, color: inkOn(painted) } : {};
+  const style = plainly
+    ? { background: `rgb(${painted.join(" ")})`, color: textColorOn(painted) }
+    : {};
   return (
     <td
       data-i={i}
       data-state={state}
-      data-from={one.repeated}
+      data-from={one.repeatedPixel}
       class={classes.join(" ")}
       style={style}
     >
       {one.empty !== true && (
-        <data value={String(value)}>{cell >= NUMBERED ? cellText(value, cell) : ""}</data>
+        <data value={String(value)}>{cell >= MIN_NUMBER_CELL ? cellText(value, cell) : ""}</data>
       )}
     </td>
   );
@@ -134,20 +140,20 @@ export function Figure(props: {
   title: string;
   text?: string;
   /** Words that stay on one line. */
-  whole?: string;
+  unbrokenText?: string;
   children: ComponentChildren;
 }) {
-  const { title, text = "", whole = "", children } = props;
+  const { title, text = "", unbrokenText = "", children } = props;
   return (
     <figure class="nbg-figure">
       <figcaption>
         <strong>
-          <Soft text={title} />
+          <WordBreak text={title} />
         </strong>{" "}
         <span class="nbg-second">
-          <Soft text={whole === "" || text === "" ? text : `${text},`} />
+          <WordBreak text={unbrokenText === "" || text === "" ? text : `${text},`} />
         </span>{" "}
-        {whole !== "" && <span class="nbg-second nbg-whole">{whole}</span>}
+        {unbrokenText !== "" && <span class="nbg-second nbg-whole">{unbrokenText}</span>}
       </figcaption>
       {children}
     </figure>
@@ -155,6 +161,6 @@ export function Figure(props: {
 }
 
 /** Between two figures of a row. */
-export const Sign = ({ children }: { children: string }) => (
+export const OperatorSign = ({ children }: { children: string }) => (
   <span class="nbg-sign">{children}</span>
 );

@@ -2,70 +2,72 @@
 
 import { useEffect, useMemo } from "preact/hooks";
 import { type Attention, attentionOf } from "../../explain/attention.ts";
-import { type Chain, chainOf, type Unexplained } from "../../explain/chain.ts";
+import { type Chain, chainOf, type UnsupportedReason } from "../../explain/chain.ts";
 import { type Explanation, explain } from "../../explain/explanation.ts";
 import type { Tensors } from "../../explain/tensor.ts";
 import { isAdaptive } from "../../explain/window.ts";
-import { exact, full, short } from "../../format.ts";
-import { type Network, type Stage, said } from "../../network/network.ts";
+import { layerText, type Network, type Stage } from "../../network/network.ts";
+import { formatExact, formatInteger, formatShort } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
 import type { Pixel } from "../../state.ts";
-import { imageOf, useTensors, useViews } from "../context.ts";
-import { FieldPictures } from "../fields/view.tsx";
-import { rank } from "../layout.ts";
-import { isReadable } from "../measures.ts";
+import { imageIndex, useTensors, useViews } from "../context.ts";
+import { tokenPairText } from "../explain_trail/steps.ts";
+import { ExplainTrailView } from "../explain_trail/view.tsx";
+import { argsortDescending } from "../layout.ts";
 import { NumberField } from "../number_field.tsx";
-import { pairText } from "../trail/steps.ts";
-import { Trail } from "../trail/view.tsx";
+import { FieldPictures } from "../receptive_fields/view.tsx";
+import { isReadable } from "../run_queries.ts";
 import { Num } from "./number.tsx";
-import { Pictures } from "./pictures.tsx";
-import { Slide } from "./slide.tsx";
+import { ExplanationPictures } from "./root_pictures.tsx";
+import { WindowSlider } from "./window_slider.tsx";
 
 export function ExplainView(props: { network: Network; value: Value; stage: Stage | undefined }) {
   const { network, value, stage } = props;
   const layer = network.layers.find((one) => one.name === value.key);
   const chain = useMemo(
-    () => (stage && layer ? readable(chainOf(network, stage, layer)) : given(value)),
+    () => (stage && layer ? checkReadable(chainOf(network, stage, layer)) : inputReason(value)),
     [network, stage, layer, value],
   );
   return (
     <div class="nbg-explain">
       {"title" in chain ? (
-        <Unknown words={chain} network={network} value={value} />
+        <UnsupportedNote words={chain} network={network} value={value} />
       ) : (
-        <Explained key={value.key} network={network} value={value} chain={chain} />
+        <ExplanationView key={value.key} network={network} value={value} chain={chain} />
       )}
     </div>
   );
 }
 
-const given = (value: Value): Unexplained => ({
+const inputReason = (value: Value): UnsupportedReason => ({
   title: `${value.key} is given, not computed`,
   text: "It is an input of the network. Choose a layer that computes something.",
 });
 
-function readable(chain: Chain | Unexplained): Chain | Unexplained {
+function checkReadable(chain: Chain | UnsupportedReason): Chain | UnsupportedReason {
   if ("title" in chain) return chain;
-  const large = chain.needed.find((value) => !isReadable(value));
+  const large = chain.requiredValues.find((value) => !isReadable(value));
   if (large === undefined) return chain;
   return {
     title: `${large.key} is too large to be read here`,
-    text: `It has ${full(large.read.count)} numbers, and all of a layer’s inputs and weights are needed to explain one of its values.`,
+    text: `It has ${formatInteger(large.read.count)} numbers, and all of a layer’s inputs and weights are needed to explain one of its values.`,
   };
 }
 
 /** Why there is nothing to be seen here; the way that led here is still there to go back. */
-function Unknown(props: { words: Unexplained; network: Network; value: Value }) {
+function UnsupportedNote(props: { words: UnsupportedReason; network: Network; value: Value }) {
   const { words, network, value } = props;
   const { pixel, selected } = useViews().state;
   const [, channels, height, width] = value.nchw;
   const channel = Math.min(selected.value?.channel ?? 0, channels - 1);
-  const { y = 0, x = 0 } = fits(value, pixel.value) ? pixel.value : {};
+  const { y = 0, x = 0 } = isPixelOf(value, pixel.value) ? pixel.value : {};
   const at = { y: Math.min(y, height - 1), x: Math.min(x, width - 1) };
   return (
     <>
       {/* An input has its own, with its picture. */}
-      {value.kind !== "input" && <Trail {...{ network, value, channel, ...at }} explained={null} />}
+      {value.kind !== "input" && (
+        <ExplainTrailView {...{ network, value, channel, ...at }} explained={null} />
+      )}
       <div class="nbg-unknown" role="status">
         <strong>{words.title}.</strong>
         <p class="nbg-second">{words.text}</p>
@@ -75,24 +77,24 @@ function Unknown(props: { words: Unexplained; network: Network; value: Value }) 
 }
 
 /** Whether a pixel that was chosen is one of a value's. */
-const fits = ({ key, nchw }: Value, one: Pixel | null): one is Pixel =>
+const isPixelOf = ({ key, nchw }: Value, one: Pixel | null): one is Pixel =>
   one !== null && (one.layer === key || (one.height === nchw[2] && one.width === nchw[3]));
 
 /** The pixel that is explained: the one that was chosen, or else where the channel's largest value is. */
-function usePixel(value: Value, tensors: Tensors | null, start: number) {
+function useExplainedPixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
   const [, , height, width] = value.nchw;
   const chosen = pixel.value;
-  const data = fits(value, chosen) ? null : (tensors?.get(value.key)?.data ?? null);
+  const data = isPixelOf(value, chosen) ? null : (tensors?.get(value.key)?.data ?? null);
   useEffect(() => {
-    if (data === null || fits(value, pixel.peek())) return; // somebody may have chosen since
-    const at = largestAt(data, start, height * width);
+    if (data === null || isPixelOf(value, pixel.peek())) return; // somebody may have chosen since
+    const at = argmaxAbs(data, start, height * width);
     pixel.value = { height, width, y: Math.floor(at / width), x: at % width };
   });
-  return fits(value, chosen) ? chosen : null;
+  return isPixelOf(value, chosen) ? chosen : null;
 }
 
-function largestAt(data: Float32Array, start: number, size: number): number {
+function argmaxAbs(data: Float32Array, start: number, size: number): number {
   let best = 0;
   for (let i = 1; i < size; i++) {
     if (Math.abs(data[start + i] ?? 0) > Math.abs(data[start + best] ?? 0)) best = i;
@@ -100,28 +102,30 @@ function largestAt(data: Float32Array, start: number, size: number): number {
   return best;
 }
 
-function Explained(props: { network: Network; value: Value; chain: Chain }) {
+function ExplanationView(props: { network: Network; value: Value; chain: Chain }) {
   const { network, value, chain } = props;
   const views = useViews();
   const { state } = views;
   const attention = useMemo(() => {
     const layer = network.layers.find((one) => one.name === value.key);
     const found = layer ? attentionOf(network, layer) : null;
-    return found?.needed.every(isReadable) ? found : null;
+    return found?.requiredValues.every(isReadable) ? found : null;
   }, [network, value]);
   const needed = useMemo(
-    () => [...new Set([...chain.needed, ...(attention?.needed ?? [])])],
+    () => [...new Set([...chain.requiredValues, ...(attention?.requiredValues ?? [])])],
     [chain, attention],
   );
   const tensors = useTensors(needed);
   const [, channels, height, width] = value.nchw;
-  const image = imageOf(value, network, state.example.value);
+  const image = imageIndex(value, network, state.example.value);
   // Of a vector, as a classifier gives, the largest until one is chosen.
   const vector = height * width === 1 ? tensors?.get(value.key)?.data : undefined;
-  const [winner = 0] = rank([...(vector?.slice(image * channels, (image + 1) * channels) ?? [])]);
+  const [winner = 0] = argsortDescending([
+    ...(vector?.slice(image * channels, (image + 1) * channels) ?? []),
+  ]);
   const channel = Math.min(state.selected.value?.channel ?? winner, channels - 1);
   const start = (image * channels + channel) * height * width;
-  const at = usePixel(value, tensors, start);
+  const at = useExplainedPixel(value, tensors, start);
   const index = at === null ? null : start + at.y * width + at.x;
   const found = useMemo(
     () => (tensors === null || index === null ? null : explain(chain, value.key, tensors, index)),
@@ -129,31 +133,34 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
   );
   if (at === null || index === null || found === null || tensors === null)
     return <p class="nbg-note">…</p>;
-  if ("title" in found) return <Unknown words={found} network={network} value={value} />;
+  if ("title" in found) return <UnsupportedNote words={found} network={network} value={value} />;
   const choose = (y: number, x: number): void => {
     state.pixel.value = { height, width, y, x };
   };
   const place = { channels, height, width, channel, y: at.y, x: at.x };
-  const pair = pairText(network, state.plan.value, value, place);
-  const called = views.names.value(value.key)[channel];
+  const pair = tokenPairText(network, state.plan.value, value, place);
+  const called = views.classNames.value(value.key)[channel];
   return (
     <>
       <header class="nbg-asked">
         <div>
           <h3 class="nbg-question">
-            Why is {pair ? `${value.key}, ${pair}` : placeName(value, place)}
-            {called && ` (${called})`} = <Num value={found.stored} />?
+            Why is {pair ? `${value.key}, ${pair}` : pixelText(value, place)}
+            {called && ` (${called})`} = <Num value={found.gpuValue} />?
           </h3>
-          <p class="nbg-second">{madeBy(chain)}</p>
+          <p class="nbg-second">{chainText(chain)}</p>
         </div>
-        <Chooser
+        <PixelChooser
           {...{ value, place, choose }}
-          last={pair && value.shape.length > 3 ? lastOf(attention, value) : ""}
-          slides={slides(chain)}
+          last={pair && value.shape.length > 3 ? lastAxisLabel(attention, value) : ""}
+          slides={sliderSubject(chain)}
         />
       </header>
-      <Trail {...{ network, value, channel, ...at }} explained={{ chain, found, index }} />
-      <Pictures
+      <ExplainTrailView
+        {...{ network, value, channel, ...at }}
+        explained={{ chain, found, index }}
+      />
+      <ExplanationPictures
         chain={chain}
         attention={attention}
         found={found}
@@ -164,19 +171,19 @@ function Explained(props: { network: Network; value: Value; chain: Chain }) {
           width: views.width.value - 50,
         }}
       />
-      <Rounding found={found} />
+      <RoundingNote found={found} />
       <FieldPictures network={network} value={value} y={at.y} x={at.x} />
     </>
   );
 }
 
 /** "encoder.0 Conv 4×4, 1→32, stride 2 → encoder.1 BN → encoder.2 ReLU". */
-const madeBy = ({ root, steps }: Chain): string =>
+const chainText = ({ root, steps }: Chain): string =>
   [...(root === null ? [] : [root]), ...steps.map(({ layer }) => layer)]
-    .map((layer) => `${layer.name} ${said(layer)}`)
+    .map((layer) => `${layer.name} ${layerText(layer)}`)
     .join(" → ");
 
-interface Where {
+interface PixelPosition {
   channels: number;
   height: number;
   width: number;
@@ -186,25 +193,28 @@ interface Where {
 }
 
 /** "encoder.2, channel 21, pixel y 10, x 8"; "decoder.0, value 3". */
-function placeName(value: Value, { channels, height, width, channel, y, x }: Where): string {
+function pixelText(
+  value: Value,
+  { channels, height, width, channel, y, x }: PixelPosition,
+): string {
   if (height * width === 1) return channels === 1 ? value.key : `${value.key}, value ${channel}`;
   const pixel = height === 1 ? `x ${x}` : `pixel y ${y}, x ${x}`;
   return channels === 1 ? `${value.key}, ${pixel}` : `${value.key}, channel ${channel}, ${pixel}`;
 }
 
-const lastOf = (attention: Attention | null, { key }: Value): string =>
-  attention?.mix.name === key ? "Feature" : "Key";
+const lastAxisLabel = (attention: Attention | null, { key }: Value): string =>
+  attention?.output.name === key ? "Feature" : "Key";
 
-const slides = (chain: Chain): string | null => {
+const sliderSubject = (chain: Chain): string | null => {
   const { root } = chain;
   if (root === null || (root.window.kernel.length === 0 && !isAdaptive(root))) return null;
   return root.explains.endsWith("convolution") ? "filter" : "window";
 };
 
 /** Numbers to type a place, and the window's way over the map. */
-function Chooser(props: {
+function PixelChooser(props: {
   value: Value;
-  place: Where;
+  place: PixelPosition;
   choose: (y: number, x: number) => void;
   /** What stands along the last axis where channels are heads, and rows the tokens of queries; else "". */
   last: string;
@@ -246,8 +256,8 @@ function Chooser(props: {
         />
       )}
       {what !== null && height * width > 1 && (
-        <Slide
-          what={what}
+        <WindowSlider
+          subject={what}
           position={y * width + x}
           words={height === 1 ? `x ${x}` : `y ${y}, x ${x}`}
           count={height * width}
@@ -259,26 +269,32 @@ function Chooser(props: {
 }
 
 /** The GPU's number beside the one that the shown terms add up to. */
-function Rounding({ found: { total, stored } }: { found: Explanation }) {
+function RoundingNote({ found: { computedValue, gpuValue } }: { found: Explanation }) {
   const { state } = useViews();
   const precision = state.plan.value?.precision ?? "float32";
-  const apart = Math.abs(total - stored);
-  const same = Object.is(total, stored) || Math.fround(total) === stored || !(apart > 0);
-  const alike = exact(total) === exact(stored);
+  const apart = Math.abs(computedValue - gpuValue);
+  const same =
+    Object.is(computedValue, gpuValue) || Math.fround(computedValue) === gpuValue || !(apart > 0);
+  const alike = formatExact(computedValue) === formatExact(gpuValue);
   return (
-    <p class="nbg-second nbg-rounding" data-total={String(total)} data-stored={String(stored)}>
-      {same && <>The GPU has the same number, {exact(stored)}.</>}
+    <p
+      class="nbg-second nbg-rounding"
+      data-total={String(computedValue)}
+      data-stored={String(gpuValue)}
+    >
+      {same && <>The GPU has the same number, {formatExact(gpuValue)}.</>}
       {!same && alike && (
         <>
-          The GPU has the same number in all these digits, {exact(stored)}; rounding makes them{" "}
-          {short(apart)} apart.
+          The GPU has the same number in all these digits, {formatExact(gpuValue)}; rounding makes
+          them {formatShort(apart)} apart.
         </>
       )}
       {!same && !alike && (
         <>
-          Added up here in double precision it is {exact(total)}; the GPU, which computes in float32
-          {precision === "float16" && " and stores in float16"}, has {exact(stored)}: {short(apart)}{" "}
-          apart, by rounding.
+          Added up here in double precision it is {formatExact(computedValue)}; the GPU, which
+          computes in float32
+          {precision === "float16" && " and stores in float16"}, has {formatExact(gpuValue)}:{" "}
+          {formatShort(apart)} apart, by rounding.
         </>
       )}
     </p>

@@ -1,59 +1,61 @@
 // Below a parameter's picture: the chosen kernel's numbers, what is done to a whole filter, and what was changed.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { exact, full } from "../../format.ts";
-import { redo, undo } from "../../state/edits.ts";
-import { createStepper, dragOf, newStep } from "../../state/undo_steps.ts";
+import { formatExact, formatInteger } from "../../number_format.ts";
+import { redoEdits, undoEdits } from "../../state/edits.ts";
+import { createUndoStepper, dragHandlers, newStepName } from "../../state/undo_steps.ts";
 import { useViews } from "../context.ts";
-import { Cells, type Place } from "./cells.tsx";
-import type { Hand } from "./hand.ts";
-import { differs } from "./originals.ts";
-import { type Filter, lineOf, parsed, type Sheet } from "./sheet.ts";
+import { type GridPosition, NumberGrid } from "./number_grid.tsx";
+import { differs } from "./original_weights.ts";
+import type { WeightEditor } from "./weight_editor.ts";
+import { type Filter, parseNumber, pythonLine, type WeightSheet } from "./weight_sheet.ts";
 
-const WITHOUT_PYTHON = "Changing weights needs Python";
+const NO_PYTHON_TEXT = "Changing weights needs Python";
 
-export function Editor(props: {
-  hand: Hand;
-  sheet: Sheet;
-  place: Place;
-  go: (place: Place) => void;
-  turn?: (by: number) => void;
-  most: number;
+export function ParameterEditor(props: {
+  editor: WeightEditor;
+  sheet: WeightSheet;
+  position: GridPosition;
+  moveTo: (place: GridPosition) => void;
+  stepKernel?: (by: number) => void;
+  maxAbs: number;
   width: number;
-  typing: boolean;
-  type: (typing: boolean) => void;
+  isTyping: boolean;
+  setTyping: (typing: boolean) => void;
 }) {
-  const { hand, sheet, place } = props;
+  const { editor, sheet, position } = props;
   const { state } = useViews();
   const [why, say] = useState("");
-  const filter = useMemo(() => sheet.filter(place.row), [sheet, place.row]);
-  const at = sheet.at(place.row, place.column);
-  const trouble = why || state.editTrouble.value;
+  const filter = useMemo(() => sheet.filter(position.row), [sheet, position.row]);
+  const at = sheet.index(position.row, position.column);
+  const trouble = why || state.editError.value;
   return (
-    <div class="nbg-hand">
-      <div class="nbg-hand-part">
+    <div class="nbg-weight-editor">
+      <div class="nbg-weight-editor-part">
         <h4>
           {sheet.title} <span class="nbg-second">{sheet.size}</span>
         </h4>
-        <Cells {...props} say={say} />
+        <NumberGrid {...props} showError={say} />
       </div>
-      <div class="nbg-hand-part nbg-hand-tools">
-        <p class="nbg-hand-chosen">
-          <strong>{exact(hand.values[at] ?? 0)}</strong>{" "}
-          <span class="nbg-second">{sheet.words(place.row, place.column)}</span>
-          {differs(hand.values[at], hand.original[at]) && (
-            <span class="nbg-hand-mine"> was {exact(hand.original[at] ?? 0)}</span>
+      <div class="nbg-weight-editor-part nbg-weight-editor-tools">
+        <p class="nbg-weight-selected">
+          <strong>{formatExact(editor.values[at] ?? 0)}</strong>{" "}
+          <span class="nbg-second">{sheet.elementText(position.row, position.column)}</span>
+          {differs(editor.values[at], editor.original[at]) && (
+            <span class="nbg-weight-edited"> was {formatExact(editor.original[at] ?? 0)}</span>
           )}
         </p>
-        {hand.able ? (
+        {editor.canEdit ? (
           <>
-            <Whole
-              key={`${filter.title} ${hand.value.key}`}
-              hand={hand}
+            <FilterTools
+              key={`${filter.title} ${editor.value.key}`}
+              editor={editor}
               filter={filter}
-              say={say}
+              showError={say}
             />
-            <Steps />
-            <code class="nbg-line-of-python">{lineOf(hand.value, at, hand.values[at] ?? 0)}</code>
+            <UndoButtons />
+            <code class="nbg-line-of-python">
+              {pythonLine(editor.value, at, editor.values[at] ?? 0)}
+            </code>
             {trouble !== "" && (
               <p class="nbg-bad" role="alert">
                 {trouble}.
@@ -62,11 +64,11 @@ export function Editor(props: {
             <p class="nbg-second nbg-hint">
               Drag a number up or down, Shift for fine steps. Double click or Enter to type, paste
               for several; Alt and ↑&nbsp;↓ for steps
-              {props.turn && ", Page ↑\u00a0↓ for other kernels"}.
+              {props.stepKernel && ", Page ↑\u00a0↓ for other kernels"}.
             </p>
           </>
         ) : (
-          <p class="nbg-note">{WITHOUT_PYTHON}.</p>
+          <p class="nbg-note">{NO_PYTHON_TEXT}.</p>
         )}
       </div>
     </div>
@@ -74,15 +76,19 @@ export function Editor(props: {
 }
 
 /** Opens the numbers, and says "1 of 800 weights changed". */
-export function EditButton(props: { hand: Hand; open: boolean; set: (open: boolean) => void }) {
-  const { hand, open, set } = props;
-  const { changed, values, value } = hand;
+export function EditButton(props: {
+  editor: WeightEditor;
+  open: boolean;
+  set: (open: boolean) => void;
+}) {
+  const { editor, open, set } = props;
+  const { changed, values, value } = editor;
   return (
     <>
       {changed > 0 && (
-        <span class="nbg-hand-mine">
-          {full(changed)} of {full(values.length)} {values.length === 1 ? "weight" : "weights"}{" "}
-          changed
+        <span class="nbg-weight-edited">
+          {formatInteger(changed)} of {formatInteger(values.length)}{" "}
+          {values.length === 1 ? "weight" : "weights"} changed
         </span>
       )}
       <button
@@ -99,8 +105,12 @@ export function EditButton(props: { hand: Hand; open: boolean; set: (open: boole
 }
 
 /** What is done to all weights of a filter: a factor, zero, and back to what they were. */
-function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }) {
-  const { hand, filter, say } = props;
+function FilterTools(props: {
+  editor: WeightEditor;
+  filter: Filter;
+  showError: (why: string) => void;
+}) {
+  const { editor, filter, showError } = props;
   const { state } = useViews();
   // The weights that the factor is of: those that the filter had when it was 1.
   const [base, setBase] = useState<readonly number[] | null>(null);
@@ -108,34 +118,34 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
   // The view is drawn again with each run: what is typed stays.
   const [draft, setDraft] = useState<string | null>(null);
   const text = String(Number(factor.toFixed(4)));
-  const stepper = useRef(createStepper()).current;
-  const { places, title } = filter;
+  const stepper = useRef(createUndoStepper()).current;
+  const { indices, title } = filter;
   const forget = useCallback((): void => {
     setBase(null);
     setFactor(1);
   }, []);
-  const undone = state.future.value.length > 0;
+  const undone = state.futureEdits.value.length > 0;
   useEffect(() => {
     if (undone) forget(); // it is of none of the weights that are there now
   }, [undone, forget]);
   const scale = (by: number, live: boolean): void => {
-    const now = base ?? places.map((at) => hand.values[at] ?? 0);
+    const now = base ?? indices.map((at) => editor.values[at] ?? 0);
     setBase(now);
     setFactor(by);
-    hand.change(
-      places,
+    editor.change(
+      indices,
       now.map((weight) => weight * by),
-      { step: stepper.name(), live },
+      { step: stepper.currentStep(), live },
     );
   };
   const make = (numbers: readonly number[]): void => {
     forget();
-    hand.change(places, numbers, { step: newStep() });
+    editor.change(indices, numbers, { step: newStepName() });
   };
-  const isChanged = places.some((at) => differs(hand.values[at], hand.original[at]));
+  const isChanged = indices.some((at) => differs(editor.values[at], editor.original[at]));
   const words = factor.toFixed(2).replace("-", "−");
   return (
-    <div class="nbg-hand-whole" role="group" aria-label={title}>
+    <div class="nbg-filter-tools" role="group" aria-label={title}>
       <strong>{title}</strong>
       <label class="nbg-labelled">
         <span class="nbg-second">×</span>
@@ -148,10 +158,10 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
           aria-label={`Scale ${title}`}
           aria-valuetext={`times ${words}`}
           onInput={(event) => scale(Number(event.currentTarget.value), true)}
-          {...dragOf(stepper)}
+          {...dragHandlers(stepper)}
           onChange={() => {
-            stepper.release();
-            hand.settle();
+            stepper.endDrag();
+            editor.flush();
           }}
         />
       </label>
@@ -166,13 +176,13 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
           if (event.key === "Escape" || event.key === "Enter") event.currentTarget.blur();
         }}
         onBlur={(event) => {
-          const found = parsed(event.currentTarget.value);
+          const found = parseNumber(event.currentTarget.value);
           setDraft(null);
-          say(typeof found === "string" ? found : "");
+          showError(typeof found === "string" ? found : "");
           if (typeof found !== "string" && String(found) !== text) scale(found, false);
         }}
       />
-      <button type="button" class="nbg-button" onClick={() => make(places.map(() => 0))}>
+      <button type="button" class="nbg-button" onClick={() => make(indices.map(() => 0))}>
         Zero
       </button>
       <button
@@ -180,7 +190,7 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
         class="nbg-button"
         disabled={!isChanged}
         title="To the weights that it had before it was edited"
-        onClick={() => make(places.map((at) => hand.original[at] ?? 0))}
+        onClick={() => make(indices.map((at) => editor.original[at] ?? 0))}
       >
         Reset
       </button>
@@ -188,14 +198,19 @@ function Whole(props: { hand: Hand; filter: Filter; say: (why: string) => void }
   );
 }
 
-function Steps() {
+function UndoButtons() {
   const { state } = useViews();
   const STEPS = [
-    ["Undo", undo, state.past.value.length, "M4.5 6.5h6a3 3 0 0 1 0 6H7M7 3.5l-3 3 3 3"],
-    ["Redo", redo, state.future.value.length, "M11.5 6.5h-6a3 3 0 0 0 0 6H9M9 3.5l3 3-3 3"],
+    ["Undo", undoEdits, state.pastEdits.value.length, "M4.5 6.5h6a3 3 0 0 1 0 6H7M7 3.5l-3 3 3 3"],
+    [
+      "Redo",
+      redoEdits,
+      state.futureEdits.value.length,
+      "M11.5 6.5h-6a3 3 0 0 0 0 6H9M9 3.5l3 3-3 3",
+    ],
   ] as const;
   return (
-    <div class="nbg-hand-steps">
+    <div class="nbg-undo-buttons">
       {STEPS.map(([word, go, count, path]) => (
         <button
           key={word}
@@ -225,7 +240,7 @@ function Steps() {
 }
 
 /** Ctrl or ⌘ and Z, with Shift or Y: undo and redo, where no text is typed. */
-export function useSteps(): (event: KeyboardEvent) => void {
+export function useUndoKeys(): (event: KeyboardEvent) => void {
   const { state } = useViews();
   return (event) => {
     const key = event.key.toLowerCase();
@@ -233,7 +248,7 @@ export function useSteps(): (event: KeyboardEvent) => void {
     if (event.target instanceof HTMLInputElement && event.target.type !== "range") return;
     event.preventDefault();
     event.stopPropagation();
-    if (key === "y" || event.shiftKey) redo(state);
-    else undo(state);
+    if (key === "y" || event.shiftKey) redoEdits(state);
+    else undoEdits(state);
   };
 }

@@ -1,9 +1,9 @@
 // The weights of a layer as pictures: kernels, rows of a linear layer, scale and shift of a normalisation.
 import type { Network, Stage } from "../../network/network.ts";
 import { useViews } from "../context.ts";
-import { kernelsOf, parametersOf } from "../weights.ts";
-import { Numbers } from "./numbers.tsx";
-import { KernelTable } from "./table.tsx";
+import { kernelsOf, parametersOf } from "../layer_weights.ts";
+import { KernelTable } from "./kernel_table.tsx";
+import { ParameterBars } from "./parameter_bars.tsx";
 
 /** The Filters view: every layer of the stage with its weights. */
 export function Filters(props: { network: Network; stage: Stage; width: number }) {
@@ -21,7 +21,7 @@ export function Filters(props: { network: Network; stage: Stage; width: number }
             <div key={layer.name} class="nbg-filters">
               {kernels !== null && <KernelTable kernels={kernels} width={width} />}
               {rest.map((value) => (
-                <Numbers key={value.key} layer={layer} value={value} width={width} />
+                <ParameterBars key={value.key} layer={layer} value={value} width={width} />
               ))}
             </div>
           )

@@ -1,61 +1,61 @@
 // Kernels as pictures: small numbers painted by the processor, since they are read for their tooltips anyway.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { exact } from "../../format.ts";
+import { formatExact } from "../../number_format.ts";
 import { colorTable } from "../colors.ts";
-import { placeOf, pointIn, useViews } from "../context.ts";
+import { pointerIn, pointerPosition, useViews } from "../context.ts";
+import { inputChannel, type Kernels, kernelStart } from "../layer_weights.ts";
 import { px } from "../layout.ts";
-import { inputChannel, type Kernels, kernelStart } from "../weights.ts";
-import { type Box, Corners, Ring } from "./corners.tsx";
-import { differs } from "./originals.ts";
-import { paintColors, paintCurve, paintEdge } from "./paint.ts";
+import { EditedCorners, type PixelBox, SelectionRing } from "./edit_marks.tsx";
+import { differs } from "./original_weights.ts";
+import { paintColors, paintCurve, paintEdge } from "./paint_kernels.ts";
 
 /** One kernel in a picture of several: an output channel and the k-th input channel that it reads. */
-export interface Cell {
+export interface KernelCell {
   readonly output: number;
   readonly input: number;
 }
 
 /** A weight of a kernel, and where it is among all elements. */
-export interface Spot extends Cell {
+export interface WeightPosition extends KernelCell {
   readonly y: number;
   readonly x: number;
-  readonly at: number;
+  readonly index: number;
 }
 
 /** Of a picture with more weights none has a corner: it would hide those beside it. */
-const MOST_CORNERS = 50_000;
+const MAX_CORNERS = 50_000;
 
 interface KernelsProps {
   kernels: Kernels;
   values: Float32Array;
-  cells: readonly Cell[];
+  cells: readonly KernelCell[];
   columns: number;
   /** CSS pixels of a kernel, and between kernels. */
   cell: { readonly width: number; readonly height: number };
   gap: number;
   /** The value with the map's full colour. */
-  most: number;
+  maxAbs: number;
   label: string;
   /** Where the weights can be chosen. */
-  edit?: Editing | undefined;
+  edit?: KernelEditing | undefined;
 }
 
-interface Editing {
+interface KernelEditing {
   /** What the weights were before they were changed. */
   readonly original: Float32Array;
   /** The one that is chosen, if its kernel is shown. */
-  readonly chosen: Spot | null;
-  press(event: PointerEvent, spot: Spot, words: string): void;
-  open(spot: Spot): void;
+  readonly chosen: WeightPosition | null;
+  press(event: PointerEvent, spot: WeightPosition, words: string): void;
+  open(spot: WeightPosition): void;
 }
 
 /** Kernels in a mosaic: signed around zero in the chosen map's colours, or as curves. */
 export function KernelPictures(props: KernelsProps) {
-  const { kernels, values, cells, columns, cell, gap, most, label } = props;
+  const { kernels, values, cells, columns, cell, gap, maxAbs, label } = props;
   const views = useViews();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const ratio = views.ratio.value;
-  const map = kernels.line ? "signed" : views.state.colormap.value;
+  const ratio = views.pixelRatio.value;
+  const map = kernels.is1d ? "signed" : views.state.colormap.value;
   const theme = views.theme.value;
   const { height: kh, width: kw } = kernels;
   const across = Math.min(columns, cells.length);
@@ -80,22 +80,22 @@ export function KernelPictures(props: KernelsProps) {
       const weights = values.subarray(start, start + kh * kw);
       return { weights, left: (i % columns) * tw, top: Math.floor(i / columns) * th };
     });
-    if (kernels.line) {
+    if (kernels.is1d) {
       const size = { width: cell.width * ratio, height: cell.height * ratio };
-      for (const one of shown) paintCurve(context, one, size, most, ratio, table);
+      for (const one of shown) paintCurve(context, one, size, maxAbs, ratio, table);
     } else {
       const one = Math.max(1, Math.round((cell.width * ratio) / kw));
       const picture = new ImageData(element.width, element.height);
-      for (const kernel of shown) paintColors(picture, kernel, kw, one, most, table);
+      for (const kernel of shown) paintColors(picture, kernel, kw, one, maxAbs, table);
       // One call for all: each takes as long as hundreds of pixels.
       context.putImageData(picture, 0, 0);
       for (const kernel of shown) paintEdge(context, kernel, kw, one);
     }
-  }, [kernels, values, which, columns, cell.width, cell.height, gap, most, ratio, map, theme]);
+  }, [kernels, values, which, columns, cell.width, cell.height, gap, maxAbs, ratio, map, theme]);
 
   /** A curve has its taps from left to right, whichever way the signal lies. */
-  const column = kernels.line && kw === 1;
-  const boxOf = (i: number, y: number, x: number): Box => {
+  const column = kernels.is1d && kw === 1;
+  const boxOf = (i: number, y: number, x: number): PixelBox => {
     const [left, top] = [
       (i % columns) * (cell.width + gap),
       Math.floor(i / columns) * (cell.height + gap),
@@ -109,9 +109,9 @@ export function KernelPictures(props: KernelsProps) {
   const original = edit?.original;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the same cells have the same boxes
   const changed = useMemo(() => {
-    const found: Box[] = [];
+    const found: PixelBox[] = [];
     if (original === undefined || original === values) return found;
-    if (cells.length * kh * kw > MOST_CORNERS) return found;
+    if (cells.length * kh * kw > MAX_CORNERS) return found;
     for (const [i, { output, input }] of cells.entries()) {
       const start = kernelStart(kernels, output, input);
       for (let k = 0; k < kh * kw; k++) {
@@ -122,9 +122,9 @@ export function KernelPictures(props: KernelsProps) {
     return found;
   }, [kernels, values, original, which, columns, cell.width, cell.height, gap]);
 
-  const under = (event: MouseEvent): Spot | null => {
+  const under = (event: MouseEvent): WeightPosition | null => {
     if (canvas.current === null) return null;
-    const { left, top } = pointIn(canvas.current, event, views);
+    const { left, top } = pointerIn(canvas.current, event, views);
     const i = Math.floor(left / (cell.width + gap));
     const j = Math.floor(top / (cell.height + gap));
     const along = (left - i * (cell.width + gap)) / cell.width;
@@ -134,23 +134,23 @@ export function KernelPictures(props: KernelsProps) {
     const of = cells[j * columns + i];
     const inside = along >= 0 && along < 1 && beside >= 0 && beside < 1;
     if (of === undefined || i >= across || !inside) return null;
-    return { ...of, y, x, at: kernelStart(kernels, of.output, of.input) + y * kw + x };
+    return { ...of, y, x, index: kernelStart(kernels, of.output, of.input) + y * kw + x };
   };
-  const wordsOf = ({ output, input, y, x }: Spot): string => {
+  const wordsOf = ({ output, input, y, x }: WeightPosition): string => {
     if (kernels.weight.shape.length === 2) return `output ${output}, input ${x}`;
-    const place = kernels.line ? (column ? `y ${y}` : `x ${x}`) : `y ${y}, x ${x}`;
+    const place = kernels.is1d ? (column ? `y ${y}` : `x ${x}`) : `y ${y}, x ${x}`;
     return `channel ${output}, input channel ${inputChannel(kernels, output, input)} · ${place}`;
   };
   const point = (event: PointerEvent): void => {
     const spot = under(event);
-    const value = spot === null ? undefined : values[spot.at];
-    views.note.value =
+    const value = spot === null ? undefined : values[spot.index];
+    views.tooltip.value =
       spot === null
         ? null
         : {
-            title: value === undefined ? "…" : exact(value),
+            title: value === undefined ? "…" : formatExact(value),
             text: wordsOf(spot),
-            ...placeOf(event, views),
+            ...pointerPosition(event, views),
           };
   };
   const press = (event: PointerEvent): void => {
@@ -163,7 +163,7 @@ export function KernelPictures(props: KernelsProps) {
     if (spot !== null) edit?.open(spot);
   };
   const leave = (): void => {
-    views.note.value = null;
+    views.tooltip.value = null;
   };
   const chosen = edit?.chosen ?? null;
   const shown = cells.findIndex(
@@ -188,8 +188,8 @@ export function KernelPictures(props: KernelsProps) {
   return (
     <div class="nbg-editable" style={{ width: px(width) }}>
       {picture}
-      <Corners boxes={changed} width={width} height={height} />
-      {chosen !== null && shown >= 0 && <Ring {...boxOf(shown, chosen.y, chosen.x)} />}
+      <EditedCorners boxes={changed} width={width} height={height} />
+      {chosen !== null && shown >= 0 && <SelectionRing {...boxOf(shown, chosen.y, chosen.x)} />}
     </div>
   );
 }

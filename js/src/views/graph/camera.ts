@@ -1,7 +1,7 @@
 // Zoom and pan of the graph: which part of it is seen, and how gestures change that.
 import type { Signal } from "@preact/signals";
 import type { Camera } from "../../state.ts";
-import { SIDE } from "./boxes.ts";
+import { NODE_SIDE } from "./node_boxes.ts";
 
 export interface Size {
   readonly width: number;
@@ -10,60 +10,61 @@ export interface Size {
 
 const MARGIN = 20;
 /** A node's picture has 44 pixels at least, but where all of a large graph is wanted. */
-const LIMITS = { least: 44 / SIDE, most: 4 };
+const ZOOM_LIMITS = { least: 44 / NODE_SIDE, most: 4 };
 /** A small graph is enlarged no more than this. */
-const LARGEST_FIT = 1.25;
+const MAX_FIT_ZOOM = 1.25;
 /** A graph whose names can't be read when it fits begins at this zoom, and is moved through. */
-const START = 0.75;
+const INITIAL_ZOOM = 0.75;
 
 /** A graph's size, and the zoom from which on its names can be read. */
-export interface Extent extends Size {
-  readonly readable: number;
+export interface GraphSize extends Size {
+  readonly minReadableZoom: number;
 }
 
-const isReadable = ({ readable }: Extent, zoom: number): boolean =>
-  zoom >= Math.max(LIMITS.least, Math.min(START, readable));
+const isReadable = ({ minReadableZoom }: GraphSize, zoom: number): boolean =>
+  zoom >= Math.max(ZOOM_LIMITS.least, Math.min(INITIAL_ZOOM, minReadableZoom));
 
-const across = (size: Size, width: number): number =>
-  Math.min(LARGEST_FIT, (width - 2 * MARGIN) / size.width);
+const fitWidthZoom = (size: Size, width: number): number =>
+  Math.min(MAX_FIT_ZOOM, (width - 2 * MARGIN) / size.width);
 
 /** What stands beside the window in a viewer of limited height: its tools. */
-const TOOLS = 48;
-const LEAST_HEIGHT = 160;
+const TOOLBAR_HEIGHT = 48;
+const MIN_HEIGHT = 160;
 
 /**
  * Height of the window for a graph of this size: all of it, where that isn't higher than most of a notebook cell, nor
  * than the `room` that a viewer of limited height has for it.
  */
-export function windowHeight(size: Extent, width: number, room: number | null = null): number {
-  const whole = across(size, width);
-  const zoom = isReadable(size, whole) ? whole : START;
+export function windowHeight(size: GraphSize, width: number, room: number | null = null): number {
+  const whole = fitWidthZoom(size, width);
+  const zoom = isReadable(size, whole) ? whole : INITIAL_ZOOM;
   const cell = Math.min(720, Math.max(320, width * 0.62));
-  const most = room === null ? cell : Math.max(LEAST_HEIGHT, Math.min(cell, room - TOOLS));
+  const most = room === null ? cell : Math.max(MIN_HEIGHT, Math.min(cell, room - TOOLBAR_HEIGHT));
   return Math.round(Math.min(most, size.height * zoom + 2 * MARGIN));
 }
 
 /** At this zoom in the middle of the window, or from its beginning on where there is more. */
-function placed(size: Size, view: Size, zoom: number): Camera {
+function cameraAt(size: Size, view: Size, zoom: number): Camera {
   const start = (length: number, room: number): number => Math.max(MARGIN, (room - length) / 2);
   const x = start(size.width * zoom, view.width);
   return { zoom, x, y: start(size.height * zoom, view.height) };
 }
 
-const wholeZoom = (size: Size, view: Size): number =>
-  Math.min(across(size, view.width), (view.height - 2 * MARGIN) / size.height);
+const fitZoom = (size: Size, view: Size): number =>
+  Math.min(fitWidthZoom(size, view.width), (view.height - 2 * MARGIN) / size.height);
 
 /** All of the graph, however small. */
-export const fit = (size: Size, view: Size): Camera => placed(size, view, wholeZoom(size, view));
+export const fitCamera = (size: Size, view: Size): Camera =>
+  cameraAt(size, view, fitZoom(size, view));
 
 /** What is seen before anybody moves: all of the graph where that can be read, else its beginning. */
-export function home(size: Extent, view: Size): Camera {
-  const zoom = wholeZoom(size, view);
-  return placed(size, view, isReadable(size, zoom) ? zoom : START);
+export function initialCamera(size: GraphSize, view: Size): Camera {
+  const zoom = fitZoom(size, view);
+  return cameraAt(size, view, isReadable(size, zoom) ? zoom : INITIAL_ZOOM);
 }
 
 /** Whether some of the graph is outside of the window. */
-export const isBeyond = ({ zoom, x, y }: Camera, size: Size, view: Size): boolean =>
+export const overflows = ({ zoom, x, y }: Camera, size: Size, view: Size): boolean =>
   x < 0 || y < 0 || x + size.width * zoom > view.width || y + size.height * zoom > view.height;
 
 /** Moves along, no further than the graph's ends; the same camera if it is there. */
@@ -79,13 +80,13 @@ export function pan(camera: Camera, dx: number, dy: number, size: Size, view: Si
 }
 
 /** The point of the graph in the middle of the window. */
-export function centred({ zoom }: Camera, view: Size, x: number, y: number): Camera {
+export function centerCamera({ zoom }: Camera, view: Size, x: number, y: number): Camera {
   return { zoom, x: view.width / 2 - x * zoom, y: view.height / 2 - y * zoom };
 }
 
 /** Zooms by a factor; what is under a point of the window stays there. */
 export function zoomAt({ zoom, x, y }: Camera, by: number, px: number, py: number): Camera {
-  const next = Math.min(LIMITS.most, Math.max(Math.min(LIMITS.least, zoom), zoom * by));
+  const next = Math.min(ZOOM_LIMITS.most, Math.max(Math.min(ZOOM_LIMITS.least, zoom), zoom * by));
   const grown = next / zoom;
   return { zoom: next, x: px - (px - x) * grown, y: py - (py - y) * grown };
 }
@@ -108,7 +109,7 @@ export function reveal(
 }
 
 /** Below so many pixels a press is a click. */
-const STILL = 4;
+const CLICK_TOLERANCE = 4;
 
 /** What a window shows now. */
 export interface Scene {
@@ -121,7 +122,7 @@ export interface Scene {
  * Handlers of the window: drag pans, two fingers pinch, the wheel zooms with Ctrl or ⌘. Sideways it moves a graph
  * that is wider than the window; up and down it is the notebook's.
  */
-export function gestures(scene: () => Scene, camera: Signal<Camera | null>) {
+export function createGestures(scene: () => Scene, camera: Signal<Camera | null>) {
   const now = (): Camera => scene().camera;
   const fingers = new Map<number, { x: number; y: number }>();
   let moved = 0;
@@ -166,10 +167,10 @@ export function gestures(scene: () => Scene, camera: Signal<Camera | null>) {
       const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
       // One finger scrolls the page over a graph that is all there.
       const { size, view } = scene();
-      const still = camera.peek() === null && !isBeyond(now(), size, view);
+      const still = camera.peek() === null && !overflows(now(), size, view);
       if (other === undefined && event.pointerType === "touch" && still) return;
       moved += Math.hypot(x - before.x, y - before.y);
-      if (moved < STILL) return;
+      if (moved < CLICK_TOLERANCE) return;
       const element = event.currentTarget as Element;
       // From here on no node takes it for a click.
       if (!element.hasPointerCapture(event.pointerId)) element.setPointerCapture(event.pointerId);

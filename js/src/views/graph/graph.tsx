@@ -6,48 +6,51 @@ import type { Network } from "../../network/network.ts";
 import type { Camera } from "../../state.ts";
 import { useViews, ViewsContext } from "../context.ts";
 import { px } from "../layout.ts";
-import { type Placed, type Placement, SIDE } from "./boxes.ts";
 import {
-  fit,
-  gestures,
-  home,
-  isBeyond,
+  createGestures,
+  fitCamera,
+  initialCamera,
+  overflows,
   reveal,
   type Scene,
   type Size,
   windowHeight,
   zoomAt,
 } from "./camera.ts";
-import { allOpen, withOpen } from "./fold.ts";
-import { Lines } from "./lines.tsx";
-import { Look } from "./look.tsx";
+import { EdgeLines } from "./edge_lines.tsx";
+import { graphLayout } from "./graph_layout.ts";
+import { neighbour } from "./key_navigation.ts";
 import { Minimap } from "./minimap.tsx";
+import { type GraphNode, initiallyOpen, moduleTree, openAround } from "./module_graph.ts";
+import { ModuleLayers } from "./module_layers.tsx";
+import type { ModuleGroup, ModuleTree } from "./module_tree.ts";
 import { NodeView } from "./node.tsx";
-import { placementOf } from "./place.ts";
-import { firstOpen, type Node, openAround, treeOf } from "./tree.ts";
-import type { Group, Tree } from "./types.ts";
-import { neighbour } from "./walk.ts";
+import { type GraphLayout, NODE_SIDE, type PlacedNode } from "./node_boxes.ts";
+import { openAllGroups, openGroup } from "./repeated_blocks.ts";
 
 /** Nodes that are smaller than this, and than at first, are seen from far: blocks with their names, no pictures. */
-const FAR = 54;
+const MIN_PICTURE_SIDE = 54;
 /** In fewer pixels names have no room: they are pictures again, where there are no more than so many. */
 const TINY = { side: 30, most: 64 };
 /** Below this zoom captions of 12 pixels have fewer than 11: only names are left, and are kept that large. */
-const NAMES = 11 / 12;
+const MIN_CAPTION_ZOOM = 11 / 12;
 /** Below this one the names of modules in modules, one over the other, would touch. */
-const NESTED = 0.7;
+const MIN_NESTED_ZOOM = 0.7;
 /** Below this one a module that was opened is looked at from near. */
-const NEAR = 0.55;
+const MIN_OPENED_ZOOM = 0.55;
 /** Milliseconds after which a zoom is over, and pictures are drawn for it. */
-const STILL_MS = 120;
+const ZOOM_SETTLE_MS = 120;
 
 /** The node that shows a value: the layer's own, or the closed module around it. */
-const nodeWith = (nodes: readonly Placed[], key: string | undefined): Placed | undefined =>
+const nodeOfValue = (
+  nodes: readonly PlacedNode[],
+  key: string | undefined,
+): PlacedNode | undefined =>
   nodes.find(({ node }) => node.layers.some(({ name }) => name === key)) ??
   nodes.find(({ node }) => node.value.key === key);
 
 /** What a group takes, open or closed. */
-function boxOf({ nodes }: Placement, id: string) {
+function groupBounds({ nodes }: GraphLayout, id: string) {
   const own = nodes.filter(
     ({ node }) =>
       node.groups.some((group) => group.id === id) ||
@@ -58,14 +61,14 @@ function boxOf({ nodes }: Placement, id: string) {
   return { x, y, width, height: Math.max(...own.map((one) => one.y + one.height)) - y };
 }
 
-export function Graph({ network }: { network: Network }) {
+export function GraphView({ network }: { network: Network }) {
   const views = useViews();
   const { state, width } = views;
   const plan = state.plan.value;
   if (plan === null || width.value === 0) return null;
-  const tree = treeOf(plan, network);
-  const chosen = state.opened.value ?? firstOpen(tree);
-  const sought = state.sought.value;
+  const tree = moduleTree(plan, network);
+  const chosen = state.openGroups.value ?? initiallyOpen(tree);
+  const sought = state.searchedLayer.value;
   const open = useMemo(
     () => (sought === null ? chosen : openAround(tree, chosen, sought)),
     [tree, chosen, sought],
@@ -73,35 +76,40 @@ export function Graph({ network }: { network: Network }) {
   useEffect(() => {
     if (sought === null) return;
     batch(() => {
-      state.opened.value = open;
-      state.sought.value = null;
+      state.openGroups.value = open;
+      state.searchedLayer.value = null;
     });
   }, [state, sought, open]);
-  return <Window tree={tree} open={open} placement={placementOf(tree, open)} />;
+  return <GraphWindow tree={tree} open={open} placement={graphLayout(tree, open)} />;
 }
 
-function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Placement }) {
+function GraphWindow(props: {
+  tree: ModuleTree;
+  open: ReadonlySet<string>;
+  placement: GraphLayout;
+}) {
   const { tree, open, placement } = props;
   const views = useViews();
   const { state } = views;
   const element = useRef<HTMLDivElement>(null);
   const { value: width } = views.width;
-  const heightOf = (size: Placement): number => windowHeight(size, width, views.room.value);
+  const heightOf = (size: GraphLayout): number =>
+    windowHeight(size, width, views.contentHeight.value);
   const view = { width, height: heightOf(placement) };
-  const camera = state.camera.value ?? home(placement, view);
+  const camera = state.graphCamera.value ?? initialCamera(placement, view);
   const scene = useRef<Scene>({ camera, size: placement, view });
   scene.current = { camera, size: placement, view };
-  const handlers = useMemo(() => gestures(() => scene.current, state.camera), [state]);
-  const beyond = isBeyond(camera, placement, view);
-  const sharp = useSharpZoom(camera.zoom);
+  const handlers = useMemo(() => createGestures(() => scene.current, state.graphCamera), [state]);
+  const beyond = overflows(camera, placement, view);
+  const sharp = useSettledZoom(camera.zoom);
   // Inside, a CSS pixel is `zoom` of them: pictures are drawn for the device's pixels all the same.
   const inner = useMemo(
-    () => ({ ...views, ratio: computed(() => views.ratio.value * sharp.value) }),
+    () => ({ ...views, pixelRatio: computed(() => views.pixelRatio.value * sharp.value) }),
     [views, sharp],
   );
 
   const { nodes } = placement;
-  const chosen = nodeWith(nodes, state.selected.value?.layer);
+  const chosen = nodeOfValue(nodes, state.selected.value?.layer);
   const stop = chosen ?? nodes[0];
   const focus = useRef(false);
   useLayoutEffect(() => {
@@ -111,44 +119,44 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
     button?.focus({ preventScroll: true });
   });
 
-  const select = ({ node }: Placed): void => {
+  const select = ({ node }: PlacedNode): void => {
     const within = node.layers.find(({ name }) => name === state.selected.peek()?.layer);
     const last = node.kind === "output" ? node.layers.at(-1)?.name : undefined;
     const layer = node.kind === "group" ? node.value.key : (within?.name ?? last ?? node.value.key);
     state.selected.value = { layer, channel: null };
-    if (views.pointed.peek() !== null) views.pointed.value = layer;
+    if (views.hoveredLayer.peek() !== null) views.hoveredLayer.value = layer;
   };
   /** Opens or closes a group; what was at `from` stays where it is on screen. */
-  const toggle = (id: string, from: Placed): void => {
+  const toggle = (id: string, from: PlacedNode): void => {
     const next = open.has(id)
       ? new Set([...open].filter((one) => one !== id))
-      : withOpen(tree, open, id);
-    const there = placementOf(tree, next);
-    const all = home(there, { ...view, height: heightOf(there) });
+      : openGroup(tree, open, id);
+    const there = graphLayout(tree, next);
+    const all = initialCamera(there, { ...view, height: heightOf(there) });
     const inside = tree.items.find(({ groups }) => groups.some((group) => group.id === id));
-    const to = nodeWith(there.nodes, inside?.stage?.key);
+    const to = nodeOfValue(there.nodes, inside?.stage?.key);
     batch(() => {
-      state.opened.value = next;
-      const far = all.zoom < Math.min(NEAR, camera.zoom) || isBeyond(all, there, view);
-      if (to && (state.camera.peek() !== null || far)) {
+      state.openGroups.value = next;
+      const far = all.zoom < Math.min(MIN_OPENED_ZOOM, camera.zoom) || overflows(all, there, view);
+      if (to && (state.graphCamera.peek() !== null || far)) {
         const { zoom } = camera;
         const x = camera.x + (from.x - to.x) * zoom;
         const stays = { zoom, x, y: camera.y + (from.y - to.y) * zoom };
         // Where there is more than before, what was opened is seen.
-        state.camera.value = isBeyond(all, there, view)
-          ? reveal(stays, view, boxOf(there, id))
+        state.graphCamera.value = overflows(all, there, view)
+          ? reveal(stays, view, groupBounds(there, id))
           : stays;
       }
     });
     focus.current = element.current?.contains(document.activeElement) ?? false;
   };
   /** Opens a closed module, or one of the repeated blocks that a node stands for. */
-  const openBlock = (placed: Placed, block = nextBlock(tree, open, placed.node)): void => {
+  const openBlock = (placed: PlacedNode, block = nextBlock(tree, open, placed.node)): void => {
     if (block === undefined) return;
     state.selected.value = { layer: block.value.key, channel: null };
     toggle(block.group.id, placed);
   };
-  const enter = (placed: Placed): void => {
+  const enter = (placed: PlacedNode): void => {
     select(placed);
     if (placed.node.kind === "group") openBlock(placed);
     else state.tab.value = "layer";
@@ -177,22 +185,24 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
     const id = (event.target as Element).closest("[data-node]")?.getAttribute("data-node");
     const box = nodes.find(({ node }) => node.id === id);
     const next = box && reveal(camera, view, box);
-    if (next && next !== camera) state.camera.value = next;
+    if (next && next !== camera) state.graphCamera.value = next;
   };
   // A layer that was chosen elsewhere, in Python or by its name, is looked for.
   const wanted = chosen?.node.id;
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another choice moves the window
   useEffect(() => {
-    const seen = state.camera.peek();
+    const seen = state.graphCamera.peek();
     const next = chosen && seen && reveal(seen, view, chosen);
-    if (next && next !== seen) state.camera.value = next;
+    if (next && next !== seen) state.graphCamera.value = next;
   }, [wanted]);
 
-  const far = SIDE * camera.zoom < FAR && camera.zoom < 0.97 * home(placement, view).zoom;
-  const tiny = SIDE * camera.zoom < TINY.side;
+  const far =
+    NODE_SIDE * camera.zoom < MIN_PICTURE_SIDE &&
+    camera.zoom < 0.97 * initialCamera(placement, view).zoom;
+  const tiny = NODE_SIDE * camera.zoom < TINY.side;
   const shows = tiny && nodes.length > TINY.most ? "nothing" : far && !tiny ? "name" : "picture";
-  const words = far ? "blocks" : camera.zoom < NAMES ? "names" : "all";
-  const visible = ({ x, y, width, height }: Placed): boolean => {
+  const words = far ? "blocks" : camera.zoom < MIN_CAPTION_ZOOM ? "names" : "all";
+  const visible = ({ x, y, width, height }: PlacedNode): boolean => {
     const left = camera.x + x * camera.zoom;
     const top = camera.y + y * camera.zoom;
     const right = left + width * camera.zoom;
@@ -203,7 +213,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
     <div class="nbg-graph">
       <div
         ref={element}
-        class={`nbg-window ${state.camera.value === null ? "" : "nbg-moved"} ${beyond ? "nbg-beyond" : ""}`}
+        class={`nbg-window ${state.graphCamera.value === null ? "" : "nbg-moved"} ${beyond ? "nbg-beyond" : ""}`}
         role="group"
         aria-label="Network as a graph, from input to output"
         style={{ height: px(view.height) }}
@@ -214,16 +224,20 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
         <div
           class="nbg-sheet"
           data-words={words}
-          data-nested={camera.zoom >= NESTED ? "" : undefined}
-          style={sheet(camera, placement)}
+          data-nested={camera.zoom >= MIN_NESTED_ZOOM ? "" : undefined}
+          style={sheetStyle(camera, placement)}
         >
-          <Lines placement={placement} zoom={camera.zoom} selected={state.selected.value?.layer} />
-          {placement.brackets.map(({ group, x, y, width, named }) => (
+          <EdgeLines
+            placement={placement}
+            zoom={camera.zoom}
+            selected={state.selected.value?.layer}
+          />
+          {placement.brackets.map(({ group, x, y, width, hasName }) => (
             <button
               type="button"
               class={group.title === group.module ? "nbg-bracket" : "nbg-bracket nbg-nested"}
               key={`${group.id} ${y} ${x}`}
-              tabIndex={named ? 0 : -1}
+              tabIndex={hasName ? 0 : -1}
               aria-expanded="true"
               aria-label={`Close ${group.module}`}
               title={`Close ${group.module}`}
@@ -233,7 +247,7 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
                 if (one) toggle(group.id, one);
               }}
             >
-              {named && <span>{bracketTitle(tree, group)}</span>}
+              {hasName && <span>{bracketTitle(tree, group)}</span>}
             </button>
           ))}
           <ViewsContext.Provider value={inner}>
@@ -241,10 +255,10 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
               <NodeView
                 key={placed.node.id}
                 placed={placed}
-                chosen={placed === chosen}
-                stop={placed === stop}
-                drawn={visible(placed)}
-                shows={shows}
+                isSelected={placed === chosen}
+                isTabStop={placed === stop}
+                isVisible={visible(placed)}
+                detail={shows}
                 select={select}
                 enter={enter}
               />
@@ -252,40 +266,44 @@ function Window(props: { tree: Tree; open: ReadonlySet<string>; placement: Place
           </ViewsContext.Provider>
         </div>
       </div>
-      <Tools tree={tree} open={open} placement={placement} camera={camera} view={view}>
+      <GraphTools tree={tree} open={open} placement={placement} camera={camera} view={view}>
         {beyond && (
           <Minimap
             placement={placement}
             camera={camera}
             view={view}
             move={(next) => {
-              state.camera.value = next;
+              state.graphCamera.value = next;
             }}
           />
         )}
-      </Tools>
+      </GraphTools>
       {chosen?.node.kind === "group" && (
-        <Look node={chosen.node} openBlock={(block) => openBlock(chosen, block)} />
+        <ModuleLayers node={chosen.node} openBlock={(block) => openBlock(chosen, block)} />
       )}
     </div>
   );
 }
 
 /** Which of a node's repeated blocks is opened: the one beside the open one, else the first. */
-function nextBlock({ folds }: Tree, open: ReadonlySet<string>, { blocks }: Node) {
-  const fold = folds.get(blocks[0]?.group.id ?? "") ?? [];
+function nextBlock(
+  { repeatedBlocks }: ModuleTree,
+  open: ReadonlySet<string>,
+  { blocks }: GraphNode,
+) {
+  const fold = repeatedBlocks.get(blocks[0]?.group.id ?? "") ?? [];
   const opened = fold.findIndex(({ id }) => open.has(id));
   const before = fold.findIndex(({ id }) => id === blocks[0]?.group.id) < opened;
   return before ? blocks.at(-1) : blocks[0];
 }
 
 /** "3", of repeated blocks "3 · one of 12 alike". */
-function bracketTitle({ folds }: Tree, group: Group): string {
-  const fold = folds.get(group.id);
+function bracketTitle({ repeatedBlocks }: ModuleTree, group: ModuleGroup): string {
+  const fold = repeatedBlocks.get(group.id);
   return fold === undefined ? group.title : `${group.title} · one of ${fold.length} alike`;
 }
 
-const sheet = ({ zoom, x, y }: Camera, { width, height }: Placement) => ({
+const sheetStyle = ({ zoom, x, y }: Camera, { width, height }: GraphLayout) => ({
   width: px(width),
   height: px(height),
   transform: `translate(${x}px, ${y}px) scale(${zoom})`,
@@ -293,21 +311,21 @@ const sheet = ({ zoom, x, y }: Camera, { width, height }: Placement) => ({
 });
 
 /** The zoom for which pictures are drawn: it follows when a gesture is over. */
-function useSharpZoom(zoom: number) {
+function useSettledZoom(zoom: number) {
   const sharp = useSignal(zoom);
   useEffect(() => {
     const timer = setTimeout(() => {
       sharp.value = zoom;
-    }, STILL_MS);
+    }, ZOOM_SETTLE_MS);
     return () => clearTimeout(timer);
   }, [sharp, zoom]);
   return sharp;
 }
 
-function Tools(props: {
-  tree: Tree;
+function GraphTools(props: {
+  tree: ModuleTree;
   open: ReadonlySet<string>;
-  placement: Placement;
+  placement: GraphLayout;
   camera: Camera;
   view: Size;
   children: ComponentChildren;
@@ -315,9 +333,9 @@ function Tools(props: {
   const { tree, open, placement, camera, view, children } = props;
   const { state } = useViews();
   const zoom = (by: number): void => {
-    state.camera.value = zoomAt(camera, by, view.width / 2, view.height / 2);
+    state.graphCamera.value = zoomAt(camera, by, view.width / 2, view.height / 2);
   };
-  const all = allOpen(tree);
+  const all = openAllGroups(tree);
   const hasPython = state.plan.value?.layers.some(({ python }) => python !== "") ?? false;
   const button = (word: string, label: string, act: () => void, off = false) => (
     <button
@@ -333,8 +351,8 @@ function Tools(props: {
   );
   const set = (ids: ReadonlySet<string>) => () => {
     batch(() => {
-      state.opened.value = ids;
-      state.camera.value = null;
+      state.openGroups.value = ids;
+      state.graphCamera.value = null;
     });
   };
   return (
@@ -344,8 +362,8 @@ function Tools(props: {
       {button("−", "Smaller", () => zoom(1 / 1.25))}
       {button("+", "Larger", () => zoom(1.25))}
       {button("Fit", "Fit the whole graph in", () => {
-        const [whole, first] = [fit(placement, view), home(placement, view)];
-        state.camera.value = whole.zoom === first.zoom ? null : whole;
+        const [whole, first] = [fitCamera(placement, view), initialCamera(placement, view)];
+        state.graphCamera.value = whole.zoom === first.zoom ? null : whole;
       })}
       <span class="nbg-second nbg-graph-hint">
         {tree.groups.length > open.size && "a stacked edge is a closed module · "}

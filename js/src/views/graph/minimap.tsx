@@ -1,14 +1,14 @@
 // The whole of a graph that is larger than its window, small: a frame says what the window shows.
 
 import type { Camera } from "../../state.ts";
-import type { Placement } from "./boxes.ts";
-import { centred, type Size } from "./camera.ts";
+import { centerCamera, type Size } from "./camera.ts";
+import type { GraphLayout } from "./node_boxes.ts";
 
 /** CSS pixels that it may take. */
 const ROOM = { width: 200, height: 60 };
 
 export function Minimap(props: {
-  placement: Placement;
+  placement: GraphLayout;
   camera: Camera;
   view: Size;
   move: (camera: Camera) => void;
@@ -21,7 +21,9 @@ export function Minimap(props: {
     const map = event.currentTarget as Element;
     const box = map.getBoundingClientRect();
     map.setPointerCapture(event.pointerId);
-    move(centred(camera, view, (event.clientX - box.x) / scale, (event.clientY - box.y) / scale));
+    move(
+      centerCamera(camera, view, (event.clientX - box.x) / scale, (event.clientY - box.y) / scale),
+    );
   };
   const { zoom } = camera;
   return (

@@ -1,68 +1,68 @@
 // One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
 
-import { plural } from "../../format.ts";
-import { contents, displayOf, imageShape } from "../../network/display.ts";
+import { contentsText, drawKind, imageShape } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
-import { pythonOf } from "../../network/python.ts";
+import { pythonLayerOf } from "../../network/python_layers.ts";
+import { formatPlural } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
-import { Bent } from "../bent.tsx";
 import { useViews } from "../context.ts";
-import { Right } from "../icons.tsx";
+import { EditBadgeSlot } from "../edit_badge_slot.tsx";
+import { RightIcon } from "../icons.tsx";
 import { ImageRange } from "../image_range.tsx";
+import { useLayerHover } from "../layer_hover.ts";
 import { px } from "../layout.ts";
-import { Badge } from "../parity.tsx";
-import { Picture, useEndSide } from "../picture.tsx";
-import { StageBar } from "../profile/bars.tsx";
-import { useHovered } from "../select.ts";
-import { broken, Parts, shownLayer } from "../stage.tsx";
-import type { Placed } from "./boxes.ts";
-import type { Node } from "./tree.ts";
+import { LayerBadge } from "../parity.tsx";
+import { StageBar } from "../profile/cost_bar.tsx";
+import { breakable, StageLayers, shownLayer } from "../stage.tsx";
+import { useEndpointSide, ValuePicture } from "../value_picture.tsx";
+import type { GraphNode } from "./module_graph.ts";
+import type { PlacedNode } from "./node_boxes.ts";
 
 interface NodeProps {
-  placed: Placed;
-  chosen: boolean;
+  placed: PlacedNode;
+  isSelected: boolean;
   /** The Tab key comes here. */
-  stop: boolean;
+  isTabStop: boolean;
   /** It is in the window. */
-  drawn: boolean;
+  isVisible: boolean;
   /** Seen from far: its name, no picture. */
-  shows: "picture" | "name" | "nothing";
-  select: (placed: Placed) => void;
-  enter: (placed: Placed) => void;
+  detail: "picture" | "name" | "nothing";
+  select: (placed: PlacedNode) => void;
+  enter: (placed: PlacedNode) => void;
 }
 
-const KINDS: Readonly<Partial<Record<Node["kind"], string>>> = {
+const KIND_CLASSES: Readonly<Partial<Record<GraphNode["kind"], string>>> = {
   merge: "nbg-token",
   step: "nbg-token nbg-on-line",
   group: "nbg-stack",
 };
 
 /** The value of the layer that is looked at, where the node has it; else the node's last. */
-function shownValue(node: Node, network: Network | null, selected: string | undefined): Value {
+function shownValue(node: GraphNode, network: Network | null, selected: string | undefined): Value {
   const [stage] = node.stages;
   if (node.kind !== "stage" || stage === undefined) return node.value;
   return network?.values.get(shownLayer(stage, selected)) ?? node.value;
 }
 
 /** "down2, 6 layers, closed: down2.5, 24 channels of 64×64". */
-function spoken({ kind, title, layers, blocks }: Node, value: Value): string {
-  const what = `${value.key}, ${contents(value)}`;
+function ariaLabel({ kind, title, layers, blocks }: GraphNode, value: Value): string {
+  const what = `${value.key}, ${contentsText(value)}`;
   if (blocks.length > 1) return `${title}, blocks of one structure, closed: ${what}`;
-  if (kind === "group") return `${title}, ${plural(layers.length, "layer")}, closed: ${what}`;
+  if (kind === "group") return `${title}, ${formatPlural(layers.length, "layer")}, closed: ${what}`;
   return title === value.key ? what : `${title}: ${what}`;
 }
 
 export function NodeView(props: NodeProps) {
-  const { placed, chosen, stop, drawn, shows, select, enter } = props;
+  const { placed, isSelected, isTabStop, isVisible, detail, select, enter } = props;
   const { network, state } = useViews();
-  const hovered = useHovered();
+  const hovered = useLayerHover();
   const { node, x, y, width, height } = placed;
   const value = shownValue(node, network.value, state.selected.value?.layer);
-  const share = useEndSide(value, height) / height;
+  const share = useEndpointSide(value, height) / height;
   const sign = node.kind === "merge" || node.kind === "step";
-  const python = node.kind !== "group" && pythonOf(state.plan.value, value) !== undefined;
-  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : KINDS[node.kind];
-  const classes = [kind, chosen && "nbg-chosen", python && "nbg-by-python"];
+  const python = node.kind !== "group" && pythonLayerOf(state.plan.value, value) !== undefined;
+  const kind = node.blocks.length > 1 ? "nbg-stack nbg-many" : KIND_CLASSES[node.kind];
+  const classes = [kind, isSelected && "nbg-chosen", python && "nbg-by-python"];
   return (
     <div
       class={["nbg-node", ...classes].filter(Boolean).join(" ")}
@@ -77,42 +77,46 @@ export function NodeView(props: NodeProps) {
       <button
         type="button"
         class="nbg-picture"
-        aria-pressed={chosen}
-        aria-label={spoken(node, value) + (python ? ", computed in Python" : "")}
-        tabIndex={stop ? 0 : -1}
-        title={sign || shows !== "picture" ? `${node.title}, ${imageShape(value)}` : undefined}
+        aria-pressed={isSelected}
+        aria-label={ariaLabel(node, value) + (python ? ", computed in Python" : "")}
+        tabIndex={isTabStop ? 0 : -1}
+        title={sign || detail !== "picture" ? `${node.title}, ${imageShape(value)}` : undefined}
         onClick={() => select(placed)}
         onDblClick={() => enter(placed)}
       >
         {sign ? (
           <span>{node.title}</span>
-        ) : shows === "name" ? (
+        ) : detail === "name" ? (
           <span class="nbg-block-name" title={node.title}>
-            {broken(node.title)}
+            {breakable(node.title)}
           </span>
         ) : (
-          drawn &&
-          shows === "picture" && (
-            <Picture
+          isVisible &&
+          detail === "picture" && (
+            <ValuePicture
               value={value}
               width={width * share}
               height={height * share}
-              tile={20}
-              top={node.kind === "output"}
+              minTile={20}
+              showTopValues={node.kind === "output"}
             />
           )
         )}
       </button>
-      {sign && <Bent layer={value.key} />}
+      {sign && <EditBadgeSlot layer={value.key} />}
       {!sign && <StageBar layers={node.layers} />}
-      {!sign && <Words placed={placed} value={value} enter={enter} />}
+      {!sign && <NodeCaption placed={placed} value={value} enter={enter} />}
     </div>
   );
 }
 
-function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) => void }) {
+function NodeCaption(props: {
+  placed: PlacedNode;
+  value: Value;
+  enter: (placed: PlacedNode) => void;
+}) {
   const { placed, value, enter } = props;
-  const { node, words } = placed;
+  const { node, captionSide } = placed;
   const { state } = useViews();
   const [stage] = node.stages;
   const own = node.layers.filter(({ python }) => python).length;
@@ -120,17 +124,17 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
     state.selected.value = { layer, channel: null };
   };
   return (
-    <div class={`nbg-caption nbg-at-${words}`}>
+    <div class={`nbg-caption nbg-at-${captionSide}`}>
       <strong class="nbg-name" title={node.title}>
-        {broken(node.title)}
+        {breakable(node.title)}
       </strong>
       <span class="nbg-named">
         {node.kind === "input" && node.title !== value.key && `${value.key} `}
         {imageShape(value)}{" "}
         {node.kind === "group" ? (
-          <Bent layer={value.key} layers={node.layers} />
+          <EditBadgeSlot layer={value.key} layers={node.layers} />
         ) : (
-          <Badge layer={value.key} />
+          <LayerBadge layer={value.key} />
         )}
       </span>
       {node.kind === "group" && (
@@ -142,19 +146,21 @@ function Words(props: { placed: Placed; value: Value; enter: (placed: Placed) =>
           aria-label={`Open ${node.title} here`}
           onClick={() => enter(placed)}
         >
-          <Right />{" "}
+          <RightIcon />{" "}
           {node.blocks.length > 1
             ? `${node.blocks.length} blocks`
-            : plural(node.layers.length, "layer")}
+            : formatPlural(node.layers.length, "layer")}
           {own > 0 && `, ${own} in Python`}
         </button>
       )}
-      {displayOf(value).image && (
+      {drawKind(value).isImage && (
         <span class="nbg-node-range">
           <ImageRange value={value} />
         </span>
       )}
-      {node.kind !== "group" && stage && <Parts stage={stage} shown={value.key} select={select} />}
+      {node.kind !== "group" && stage && (
+        <StageLayers stage={stage} shown={value.key} select={select} />
+      )}
     </div>
   );
 }

@@ -1,29 +1,37 @@
 // One channel large, the filter that makes it, and its numbers beside the layer's.
 
-import { exact, fixed, full, leftOut, ordinal, percent, plain } from "../../format.ts";
-import { displayOf, frameOf } from "../../network/display.ts";
+import { drawKind, pictureFrame } from "../../network/display_kind.ts";
+import {
+  formatExact,
+  formatFixed,
+  formatInteger,
+  formatOrdinal,
+  formatPadded,
+  formatPercent,
+  nonFiniteCounts,
+} from "../../number_format.ts";
 import type { Statistics, Summary } from "../../plan/runtime.ts";
 import type { Value } from "../../plan/schema.ts";
-import { useImageValues } from "../bars.tsx";
-import { colorTable, inkOn } from "../colors.ts";
+import { useExampleValues } from "../bar_chart.tsx";
+import { colorTable, textColorOn } from "../colors.ts";
 import { useHistogram, useValues, useViews } from "../context.ts";
 import { Histogram } from "../histogram.tsx";
-import { Attended } from "../kinds/tokens.tsx";
-import { fitScale, isFlawed, largest, px } from "../layout.ts";
+import { type Kernels, kernelStart } from "../layer_weights.ts";
+import { fitScale, hasNonFinite, maxAbs, px } from "../layout.ts";
 import { Maps } from "../maps.tsx";
-import { Over } from "../overlay/over.tsx";
-import { type Kernels, kernelStart } from "../weights.ts";
+import { BlendedPicture } from "../overlay/blended_picture.tsx";
+import { AttendedTokens } from "../value_views/attended_tokens.tsx";
 
-const LARGE = 300;
+const LARGE_SIDE = 300;
 /** CSS pixels beside it where nothing stands below, and weights up to which there is room for them. */
-const BESIDE = 163;
-const FEW = 5;
+const ASIDE_WIDTH = 163;
+const MAX_COMPACT_KERNEL = 5;
 /** Kernels up to this many weights are shown with their numbers. */
-const NUMBERED = 7;
+const MAX_NUMBERED_KERNEL = 7;
 /** CSS pixels of a number's cell. */
-const CELL = 40;
+const CELL_SIZE = 40;
 
-export function Inspector(props: {
+export function ChannelInspector(props: {
   value: Value;
   statistics: Statistics | null;
   channel: number;
@@ -34,46 +42,46 @@ export function Inspector(props: {
   compared: readonly number[];
 }) {
   const { value, statistics, channel, order, kernels, compared } = props;
-  const { state, width, names, network: shown } = useViews();
+  const { state, width, classNames, network: shown } = useViews();
   const network = shown.value;
-  const room = Math.min(LARGE, width.value - 48);
-  const word = displayOf(value).name === "attention" ? "Head" : "Channel";
-  const name = names.value(value.key)[channel];
+  const room = Math.min(LARGE_SIDE, width.value - 48);
+  const word = drawKind(value).name === "attention" ? "Head" : "Channel";
+  const name = classNames.value(value.key)[channel];
   const explain = (): void => {
     state.selected.value = { layer: value.key, channel };
-    state.section.value = "explain";
+    state.layerSection.value = "explain";
   };
   return (
     <aside class="nbg-inspector" aria-label={`Channel ${channel}`}>
       <header>
         <h3>
           {word} {channel} {name && <strong>{name}</strong>}{" "}
-          <span class="nbg-second">{placeOf(state.order.value, order, channel)}</span>
+          <span class="nbg-second">{rankText(state.channelOrder.value, order, channel)}</span>
         </h3>
         <button type="button" class="nbg-button" onClick={explain}>
           Explain
         </button>
       </header>
-      {displayOf(value).drawn === undefined ? (
+      {drawKind(value).drawMode === undefined ? (
         <p class="nbg-number">
-          {statistics ? fixed(statistics.channels[channel]?.mean ?? 0, 4) : "…"}
+          {statistics ? formatFixed(statistics.channels[channel]?.mean ?? 0, 4) : "…"}
         </p>
       ) : (
         <LargeMaps value={value} channels={compared.length > 1 ? compared : [channel]} />
       )}
-      {network && displayOf(value).name === "attention" && (
-        <Attended network={network} value={value} head={channel} side={room} />
+      {network && drawKind(value).name === "attention" && (
+        <AttendedTokens network={network} value={value} head={channel} side={room} />
       )}
       <div class="nbg-beside">
-        {kernels !== null && <Filter kernels={kernels} channel={channel} />}
+        {kernels !== null && <ChannelFilter kernels={kernels} channel={channel} />}
         <ChannelValues
           value={value}
           channel={channel}
           summary={statistics?.channels[channel]}
-          beside={state.presenting.value ? BESIDE : besideFilter(kernels)}
+          beside={state.isPresenting.value ? ASIDE_WIDTH : widthBesideFilter(kernels)}
         />
       </div>
-      {statistics !== null && <Table statistics={statistics} channel={channel} />}
+      {statistics !== null && <SummaryTable statistics={statistics} channel={channel} />}
     </aside>
   );
 }
@@ -81,14 +89,14 @@ export function Inspector(props: {
 /** One channel, or up to four in rows of two with their numbers. */
 function LargeMaps({ value, channels }: { value: Value; channels: readonly number[] }) {
   const { width } = useViews();
-  const side = Math.min(LARGE, width.value - 48);
+  const side = Math.min(LARGE_SIDE, width.value - 48);
   const [channel = 0, second] = channels;
   if (second === undefined) {
     const alone = { value, channel, side };
     return (
-      <Over {...alone}>
+      <BlendedPicture {...alone}>
         <LargeMap {...alone} />
-      </Over>
+      </BlendedPicture>
     );
   }
   return (
@@ -105,36 +113,36 @@ function LargeMaps({ value, channels }: { value: Value; channels: readonly numbe
 
 function LargeMap(props: { value: Value; channel: number; side: number }) {
   const { value, channel } = props;
-  const { ratio, state } = useViews();
+  const { pixelRatio, state } = useViews();
   const [, channels, mapHeight, mapWidth] = value.nchw;
-  const room = props.side * ratio.value;
-  const frame = frameOf(value);
+  const room = props.side * pixelRatio.value;
+  const frame = pictureFrame(value);
   const scale = fitScale(Math.max(frame.height, frame.width), room);
-  const shown = displayOf(value).image ? Array.from({ length: channels }, (_, i) => i) : [channel];
+  const shown = drawKind(value).isImage ? Array.from({ length: channels }, (_, i) => i) : [channel];
   return (
     <Maps
       value={value}
       channels={shown}
       columns={1}
       scale={Math.min(1, scale)}
-      zoom={Math.max(1, scale) / ratio.value}
+      zoom={Math.max(1, scale) / pixelRatio.value}
       label={`channel ${channel} of ${value.key}`}
-      rank={scale >= 1}
+      showRank={scale >= 1}
       pick={(y, x) => {
         state.selected.value = { layer: value.key, channel };
         state.pixel.value = { height: mapHeight, width: mapWidth, y, x };
-        state.section.value = "explain";
+        state.layerSection.value = "explain";
       }}
     />
   );
 }
 
 /** CSS pixels that are left beside a filter with its numbers; all where the values stand below it. */
-function besideFilter(kernels: Kernels | null): number {
-  if (kernels === null) return LARGE;
+function widthBesideFilter(kernels: Kernels | null): number {
+  if (kernels === null) return LARGE_SIDE;
   const { height, width } = kernels;
-  const left = LARGE - width * CELL - 16;
-  return Math.max(height, width) <= NUMBERED && left >= 120 ? left : LARGE;
+  const left = LARGE_SIDE - width * CELL_SIZE - 16;
+  return Math.max(height, width) <= MAX_NUMBERED_KERNEL && left >= 120 ? left : LARGE_SIDE;
 }
 
 /** The channel's values as a histogram, with the one under the pointer marked. */
@@ -149,21 +157,23 @@ function ChannelValues(props: {
   const found = useHistogram(value, { bins: Math.floor(beside / 5), channel });
   const at = hover.value;
   const here = at !== null && at.value.key === value.key && at.channels[0] === channel;
-  const values = useImageValues(here ? value : null);
+  const values = useExampleValues(here ? value : null);
   const [, , height, width] = value.nchw;
   const size = height * width;
   if (size < 4) return null;
   return (
     <figure class="nbg-filter">
       <figcaption>
-        Its {full(size)} values
-        {summary && isFlawed(summary) && <span class="nbg-bad"> without {leftOut(summary)}</span>}{" "}
-        {beside === LARGE && <span class="nbg-second">· bar height √count</span>}
+        Its {formatInteger(size)} values
+        {summary && hasNonFinite(summary) && (
+          <span class="nbg-bad"> without {nonFiniteCounts(summary)}</span>
+        )}{" "}
+        {beside === LARGE_SIDE && <span class="nbg-second">· bar height √count</span>}
       </figcaption>
       <Histogram
-        found={found}
+        histogram={found}
         width={beside}
-        height={beside === BESIDE ? 80 : beside < LARGE ? 120 : 56}
+        height={beside === ASIDE_WIDTH ? 80 : beside < LARGE_SIDE ? 120 : 56}
         mark={here ? values?.[channel * size + at.y * width + at.x] : undefined}
         label={`Values of channel ${channel}`}
       />
@@ -172,7 +182,7 @@ function ChannelValues(props: {
 }
 
 /** The kernel of the channel for one input channel: the one with the largest weights, when there are several. */
-function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
+function ChannelFilter({ kernels, channel }: { kernels: Kernels; channel: number }) {
   const { state, theme } = useViews();
   const values = useValues(kernels.weight);
   if (values === null || channel >= kernels.outputs) return null;
@@ -185,11 +195,11 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
   const strength = (k: number) => kernelOf(k).reduce((sum, weight) => sum + weight * weight, 0);
   let strongest = 0;
   for (let k = 1; k < inputs; k++) if (strength(k) > strength(strongest)) strongest = k;
-  const few = state.presenting.value;
-  if (Math.max(height, width) > (few ? FEW : NUMBERED)) return null;
-  const cell = few ? Math.min(CELL, Math.floor(BESIDE / width)) : CELL;
+  const few = state.isPresenting.value;
+  if (Math.max(height, width) > (few ? MAX_COMPACT_KERNEL : MAX_NUMBERED_KERNEL)) return null;
+  const cell = few ? Math.min(CELL_SIZE, Math.floor(ASIDE_WIDTH / width)) : CELL_SIZE;
   const kernel = kernelOf(strongest);
-  const most = largest(kernel) || 1;
+  const most = maxAbs(kernel) || 1;
   const table = colorTable(state.colormap.value, theme.value);
   return (
     <figure class="nbg-filter">
@@ -208,7 +218,7 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
       >
         {Array.from(kernel, (weight, i) => {
           const color = table(0.5 + (0.5 * weight) / most);
-          const painted = { background: `rgb(${color.join(" ")})`, color: inkOn(color) };
+          const painted = { background: `rgb(${color.join(" ")})`, color: textColorOn(color) };
           const odd = Number.isNaN(weight) ? "nbg-nan" : "nbg-inf";
           const finite = Number.isFinite(weight);
           return (
@@ -216,9 +226,9 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
               key={i}
               class={finite ? "" : odd}
               style={finite ? painted : {}}
-              title={exact(weight)}
+              title={formatExact(weight)}
             >
-              {plain(weight, most < 10 ? 2 : most < 100 ? 1 : 0)}
+              {formatPadded(weight, most < 10 ? 2 : most < 100 ? 1 : 0)}
             </span>
           );
         })}
@@ -227,15 +237,15 @@ function Filter({ kernels, channel }: { kernels: Kernels; channel: number }) {
   );
 }
 
-const ROWS: readonly (readonly [string, (one: Summary) => string])[] = [
-  ["min", (one) => fixed(one.min)],
-  ["max", (one) => fixed(one.max)],
-  ["mean", (one) => fixed(one.mean)],
-  ["std", (one) => fixed(one.std)],
-  ["zero", (one) => percent(one.zeros, 1)],
+const SUMMARY_ROWS: readonly (readonly [string, (one: Summary) => string])[] = [
+  ["min", (one) => formatFixed(one.min)],
+  ["max", (one) => formatFixed(one.max)],
+  ["mean", (one) => formatFixed(one.mean)],
+  ["std", (one) => formatFixed(one.std)],
+  ["zero", (one) => formatPercent(one.zeros, 1)],
 ];
 
-function Table({ statistics, channel }: { statistics: Statistics; channel: number }) {
+function SummaryTable({ statistics, channel }: { statistics: Statistics; channel: number }) {
   const { layer, channels } = statistics;
   const one = channels[channel];
   if (one === undefined) return null;
@@ -250,7 +260,7 @@ function Table({ statistics, channel }: { statistics: Statistics; channel: numbe
         </tr>
       </thead>
       <tbody>
-        {ROWS.map(([word, text]) => (
+        {SUMMARY_ROWS.map(([word, text]) => (
           <tr key={word}>
             <th scope="row">{word}</th>
             <td>
@@ -264,11 +274,11 @@ function Table({ statistics, channel }: { statistics: Statistics; channel: numbe
             <th scope="row">NaN, Inf</th>
             <td>
               <strong>
-                {full(one.nan)}, {full(one.inf)}
+                {formatInteger(one.nan)}, {formatInteger(one.inf)}
               </strong>
             </td>
             <td>
-              {full(layer.nan)}, {full(layer.inf)}
+              {formatInteger(layer.nan)}, {formatInteger(layer.inf)}
             </td>
           </tr>
         )}
@@ -285,7 +295,9 @@ function Table({ statistics, channel }: { statistics: Statistics; channel: numbe
 }
 
 /** "third by variance": why a channel stands where it does. */
-function placeOf(order: string, channels: readonly number[], channel: number): string {
+function rankText(order: string, channels: readonly number[], channel: number): string {
   const at = channels.indexOf(channel);
-  return order === "number" || at < 0 ? `of ${channels.length}` : `${ordinal(at)} by ${order}`;
+  return order === "number" || at < 0
+    ? `of ${channels.length}`
+    : `${formatOrdinal(at)} by ${order}`;
 }

@@ -1,46 +1,46 @@
 // One small picture per layer, so that one always knows where one is.
 
 import { useEffect, useRef } from "preact/hooks";
-import { contents, displayOf, frameOf } from "../../network/display.ts";
-import { brief, within } from "../../network/names.ts";
-import { type Network, picturedAs } from "../../network/network.ts";
+import { contentsText, drawKind, pictureFrame } from "../../network/display_kind.ts";
+import { relativeName, shortenName } from "../../network/layer_names.ts";
+import { displayedValue, type Network } from "../../network/network.ts";
 import type { Value } from "../../plan/schema.ts";
-import { NumberPicture } from "../bars.tsx";
-import { Bent } from "../bent.tsx";
+import { NumberPicture } from "../bar_chart.tsx";
 import { useStatistics, useViews } from "../context.ts";
-import { Thumb } from "../kinds/thumb.tsx";
-import { byVariation, fitScale } from "../layout.ts";
+import { EditBadgeSlot } from "../edit_badge_slot.tsx";
+import { fitScale, rankByVariation } from "../layout.ts";
 import { Maps } from "../maps.tsx";
+import { VectorThumb } from "../value_views/vector_thumb.tsx";
 
-const SIDE = 28;
+const PICTURE_SIDE = 28;
 /** Of a layer's name: a longer one would part the pictures. */
-const LETTERS = 14;
-const INPUTS = "\0in"; // no module's name
+const MAX_LABEL_LENGTH = 14;
+const INPUT_GROUP = "\0in"; // no module's name
 
-interface Entry {
+interface RailEntry {
   readonly value: Value;
-  readonly drawn: Value;
+  readonly picturedValue: Value;
   /** Its name within the module around it. */
-  readonly word: string;
+  readonly label: string;
   readonly group: string;
 }
 
 /** Inputs and layers in order, those of a module together. */
-function entriesOf(network: Network): { group: string; entries: Entry[] }[] {
+function railGroups(network: Network): { group: string; entries: RailEntry[] }[] {
   const layers = network.layers.flatMap((layer) => {
     const value = network.values.get(layer.name);
     const stage = network.stages.find((one) => one.layers.includes(layer));
     const group = stage?.group ?? "";
-    const word = within(layer.name, group);
-    return value ? [{ value, drawn: picturedAs(network, value), word, group }] : [];
+    const label = relativeName(layer.name, group);
+    return value ? [{ value, picturedValue: displayedValue(network, value), label, group }] : [];
   });
   const inputs = network.inputs.map((value) => ({
     value,
-    drawn: value,
-    word: value.key,
-    group: INPUTS,
+    picturedValue: value,
+    label: value.key,
+    group: INPUT_GROUP,
   }));
-  const groups: { group: string; entries: Entry[] }[] = [];
+  const groups: { group: string; entries: RailEntry[] }[] = [];
   for (const entry of [...inputs, ...layers]) {
     const last = groups.at(-1);
     if (last?.group === entry.group) last.entries.push(entry);
@@ -64,18 +64,18 @@ export function Rail(props: { network: Network; current: string; pictures: boole
       rail.scrollLeft = left - rail.clientWidth / 2;
     }
   }, [current, width]);
-  const groups = entriesOf(network);
+  const groups = railGroups(network);
   // One module needs no heading: its name stands nowhere else either.
-  const headed = groups.filter(({ group }) => group !== INPUTS).length > 1;
+  const headed = groups.filter(({ group }) => group !== INPUT_GROUP).length > 1;
   return (
     <nav class="nbg-rail" aria-label="Layers">
       <div class="nbg-rail-list" ref={list}>
         {groups.map(({ group, entries }) => (
           <div class="nbg-rail-group" key={entries[0]?.value.key}>
-            {headed && <span class="nbg-second">{group === INPUTS ? "" : group}</span>}
+            {headed && <span class="nbg-second">{group === INPUT_GROUP ? "" : group}</span>}
             <div class="nbg-rail-items">
               {entries.map((entry) => (
-                <Item
+                <RailItem
                   key={entry.value.key}
                   entry={entry}
                   current={entry.value.key === current}
@@ -98,43 +98,45 @@ export function Rail(props: { network: Network; current: string; pictures: boole
   );
 }
 
-function Item(props: { entry: Entry; current: boolean; pictures: boolean }) {
+function RailItem(props: { entry: RailEntry; current: boolean; pictures: boolean }) {
   const { current, pictures } = props;
-  const { value, drawn, word } = props.entry;
+  const { value, picturedValue, label } = props.entry;
   const { selected } = useViews().state;
   return (
     <button
       type="button"
       class="nbg-rail-item"
       aria-current={current}
-      title={`${value.key}, ${contents(value)}`}
+      title={`${value.key}, ${contentsText(value)}`}
       tabIndex={current ? 0 : -1}
       onClick={() => {
         selected.value = { layer: value.key, channel: null };
       }}
     >
-      <span class="nbg-rail-picture">{pictures && <RailPicture value={drawn} />}</span>
-      <span>{brief(word, LETTERS)}</span>
-      <Bent layer={value.key} />
+      <span class="nbg-rail-picture">{pictures && <RailPicture value={picturedValue} />}</span>
+      <span>{shortenName(label, MAX_LABEL_LENGTH)}</span>
+      <EditBadgeSlot layer={value.key} />
     </button>
   );
 }
 
 /** The channel that varies most; bars of a vector, the number of a scalar. */
 function RailPicture({ value }: { value: Value }) {
-  const ratio = useViews().ratio.value;
+  const ratio = useViews().pixelRatio.value;
   const channels = value.nchw[1];
-  const { height, width } = frameOf(value);
-  const { name, each, drawn, image } = displayOf(value);
-  const statistics = useStatistics(each ? value : null);
-  const side = SIDE * ratio;
+  const { height, width } = pictureFrame(value);
+  const { name, isPerChannel, drawMode, isImage } = drawKind(value);
+  const statistics = useStatistics(isPerChannel ? value : null);
+  const side = PICTURE_SIDE * ratio;
   if (value.shape.includes(0)) return null;
   if (name === "number") return <NumberPicture value={value} />;
-  if (drawn === undefined) {
-    return <Thumb value={value} side={SIDE} />;
+  if (drawMode === undefined) {
+    return <VectorThumb value={value} side={PICTURE_SIDE} />;
   }
-  const liveliest = statistics && byVariation(statistics.channels)[0];
-  const shown = image ? Array.from({ length: channels }, (_, i) => i) : [liveliest ?? 0];
-  const scale = drawn === "curves" ? side / width : fitScale(Math.max(height, width), side);
-  return <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} still />;
+  const liveliest = statistics && rankByVariation(statistics.channels)[0];
+  const shown = isImage ? Array.from({ length: channels }, (_, i) => i) : [liveliest ?? 0];
+  const scale = drawMode === "curves" ? side / width : fitScale(Math.max(height, width), side);
+  return (
+    <Maps value={value} channels={shown} columns={1} scale={scale} label={value.key} hidesMarks />
+  );
 }

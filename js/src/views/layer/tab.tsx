@@ -1,36 +1,42 @@
 // The Layer tab: which layer, what of it, and that.
 
-import { contents, displayOf } from "../../network/display.ts";
-import { firstValue, longType, type Network, type Stage, said } from "../../network/network.ts";
+import { contentsText, drawKind } from "../../network/display_kind.ts";
+import {
+  defaultValue,
+  layerText,
+  longType,
+  type Network,
+  type Stage,
+} from "../../network/network.ts";
 import type { Layer, Value } from "../../plan/schema.ts";
-import type { Section } from "../../state.ts";
+import type { LayerSection } from "../../state.ts";
 import { Choice } from "../choice.tsx";
-import { ColorChoice } from "../coloring.tsx";
-import { useLater, useViews } from "../context.ts";
+import { ColorMapSelect } from "../color_controls.tsx";
+import { useAfterFirstPaint, useViews } from "../context.ts";
 import { ExplainView } from "../explain/view.tsx";
+import { InputTrail } from "../explain_trail/view.tsx";
 import { Filters } from "../filters/filters.tsx";
-import { Badge } from "../parity.tsx";
-import { PythonNote } from "../python.tsx";
-import { Slot, useFilled } from "../slot.tsx";
-import { broken } from "../stage.tsx";
-import { End } from "../trail/view.tsx";
-import { parametersOf } from "../weights.ts";
-import { MapsView } from "./maps.tsx";
+import { parametersOf } from "../layer_weights.ts";
+import { LayerBadge } from "../parity.tsx";
+import { PythonNote } from "../python_layers.tsx";
+import { Slot, useIsSlotFilled } from "../slot.tsx";
+import { breakable } from "../stage.tsx";
+import { MapsView } from "./maps_view.tsx";
 import { Rail } from "./rail.tsx";
 
-const SECTIONS: readonly (readonly [Section, string])[] = [
+const SECTIONS: readonly (readonly [LayerSection, string])[] = [
   ["maps", "Maps"],
   ["filters", "Filters"],
   ["explain", "Explain"],
   ["bend", "Bend"],
 ];
-export function LayerView({ network }: { network: Network }) {
+export function LayerTab({ network }: { network: Network }) {
   const { state } = useViews();
-  const { section } = state;
-  const later = useLater();
-  const canBend = useFilled("bend");
+  const { layerSection } = state;
+  const later = useAfterFirstPaint();
+  const canBend = useIsSlotFilled("bend");
   const name = state.selected.value?.layer;
-  const value = network.values.get(name ?? "") ?? firstValue(network);
+  const value = network.values.get(name ?? "") ?? defaultValue(network);
   const plan = state.plan.value;
   if (value === undefined || plan === null) {
     return (
@@ -42,23 +48,23 @@ export function LayerView({ network }: { network: Network }) {
   const hasFilters =
     stage?.layers.some((one) => parametersOf(plan, network, one).length > 0) ?? false;
   const isThere = { filters: hasFilters, bend: canBend, maps: true, explain: true };
-  const shown = isThere[section.value] ? section.value : "maps";
+  const shown = isThere[layerSection.value] ? layerSection.value : "maps";
   return (
     <div class="nbg-layer" data-layer={value.key}>
       <Rail network={network} current={value.key} pictures={later} />
       <div class="nbg-head">
         <div class="nbg-title">
-          <strong class="nbg-big">{broken(value.key)}</strong> <Badge layer={value.key} />
-          <span class="nbg-second">{broken(titleOf(value, layer, stage))}</span>
+          <strong class="nbg-big">{breakable(value.key)}</strong> <LayerBadge layer={value.key} />
+          <span class="nbg-second">{breakable(titleOf(value, layer, stage))}</span>
         </div>
-        {shown === "bend" && <Slot name="bendTools" of={{ value }} />}
+        {shown === "bend" && <Slot name="bendTools" slotProps={{ value }} />}
         <Choice
           label="What of the layer"
           items={SECTIONS.filter(([name]) => name !== "bend" || canBend)}
-          now={shown}
-          off={!hasFilters && "filters"}
+          selected={shown}
+          disabledItem={!hasFilters && "filters"}
           choose={(one) => {
-            section.value = one;
+            layerSection.value = one;
           }}
         />
       </div>
@@ -68,22 +74,24 @@ export function LayerView({ network }: { network: Network }) {
       )}
       {shown === "filters" && stage && <FiltersView {...{ network, stage, value }} />}
       {shown === "explain" && <ExplainView network={network} value={value} stage={stage} />}
-      {shown === "bend" && <Slot name="bend" of={{ network, value }} />}
-      {shown === "explain" && value.kind === "input" && <End network={network} value={value} />}
+      {shown === "bend" && <Slot name="bend" slotProps={{ network, value }} />}
+      {shown === "explain" && value.kind === "input" && (
+        <InputTrail network={network} value={value} />
+      )}
     </div>
   );
 }
 
 /** "ReLU · 32 channels of 14×14 · after encoder.0 Conv2d and encoder.1 BatchNorm2d". */
 function titleOf(value: Value, layer: Layer | undefined, stage: Stage | undefined): string {
-  if (layer === undefined) return contents(value);
+  if (layer === undefined) return contentsText(value);
   const before = stage?.layers.slice(0, stage.layers.indexOf(layer)) ?? [];
   const names = before.map((one) => `${one.name} ${longType(one)}`);
   const after = names.length > 0 ? [`after ${names.join(" and ")}`] : [];
-  const told = said(layer, longType(layer));
+  const told = layerText(layer, longType(layer));
   // PyTorch's own words where there are no shorter ones.
   const described = told === longType(layer) && layer.description !== "" ? [layer.description] : [];
-  return [told, contents(value), ...described, ...after].join(" · ");
+  return [told, contentsText(value), ...described, ...after].join(" · ");
 }
 
 function FiltersView(props: { network: Network; stage: Stage; value: Value }) {
@@ -91,9 +99,9 @@ function FiltersView(props: { network: Network; stage: Stage; value: Value }) {
   const { width } = useViews();
   return (
     <>
-      {displayOf(value).drawn !== "curves" && (
+      {drawKind(value).drawMode !== "curves" && (
         <div class="nbg-controls">
-          <ColorChoice />
+          <ColorMapSelect />
         </div>
       )}
       <Filters network={network} stage={stage} width={width.value - 48} />

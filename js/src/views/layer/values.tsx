@@ -1,14 +1,14 @@
 // Below a layer's maps: which channels are like the chosen one, and how all values are spread.
 import { useMemo } from "preact/hooks";
-import { fixed, full, leftOut } from "../../format.ts";
+import { formatFixed, formatInteger, nonFiniteCounts } from "../../number_format.ts";
 import type { Statistics } from "../../plan/runtime.ts";
 import type { Value } from "../../plan/schema.ts";
-import { useImageValues } from "../bars.tsx";
+import { useExampleValues } from "../bar_chart.tsx";
+import { cosineSimilarities } from "../channel_similarity.ts";
 import { useHistogram, useViews } from "../context.ts";
 import { Histogram } from "../histogram.tsx";
-import { isFlawed, rank } from "../layout.ts";
-import { similarity } from "../spread.ts";
-import { Tile, tilesAcross } from "../tile.tsx";
+import { argsortDescending, hasNonFinite } from "../layout.ts";
+import { ChannelTile, tilesPerRow } from "../tile.tsx";
 
 interface Props {
   value: Value;
@@ -18,22 +18,26 @@ interface Props {
 /** How alike each channel's map is to one's, from −1 to 1; empty for no value and what is too large to be read here. */
 export function useSimilarity(value: Value | null, channel: number): readonly number[] {
   const channels = value?.nchw[1] ?? 0;
-  const values = useImageValues(value);
+  const values = useExampleValues(value);
   const buffer = values?.buffer;
   const start = values?.byteOffset;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new view of the same numbers is no news
   return useMemo(
-    () => (values === null ? [] : similarity(values, channels, channel)),
+    () => (values === null ? [] : cosineSimilarities(values, channels, channel)),
     [buffer, start, channels, channel],
   );
 }
 
 /** The channels whose maps point into most the same direction as the chosen one's. */
-export function Similar(props: Props & { channel: number; alike: readonly number[] }) {
-  const { value, channel, width, alike } = props;
-  const { ratio, state } = useViews();
-  const others = rank(alike).filter((one) => one !== channel && Number.isFinite(alike[one]));
-  const shown = others.slice(0, tilesAcross(value, ratio.value, width));
+export function SimilarChannels(
+  props: Props & { channel: number; similarities: readonly number[] },
+) {
+  const { value, channel, width, similarities } = props;
+  const { pixelRatio, state } = useViews();
+  const others = argsortDescending(similarities).filter(
+    (one) => one !== channel && Number.isFinite(similarities[one]),
+  );
+  const shown = others.slice(0, tilesPerRow(value, pixelRatio.value, width));
   if (shown.length === 0) return null;
   return (
     <section class="nbg-block">
@@ -42,7 +46,7 @@ export function Similar(props: Props & { channel: number; alike: readonly number
       </h3>
       <div class="nbg-tiles">
         {shown.map((one) => (
-          <Tile
+          <ChannelTile
             key={one}
             value={value}
             channel={one}
@@ -53,9 +57,9 @@ export function Similar(props: Props & { channel: number; alike: readonly number
           >
             <span class="nbg-cell-caption">
               <span>{one}</span>
-              <span>{fixed(alike[one] ?? 0, 2)}</span>
+              <span>{formatFixed(similarities[one] ?? 0, 2)}</span>
             </span>
-          </Tile>
+          </ChannelTile>
         ))}
       </div>
     </section>
@@ -74,14 +78,14 @@ export function LayerValues(props: Props & { statistics: Statistics | null }) {
       <h3>
         All values of the layer{" "}
         <span class="nbg-second">
-          {full(length)} values · bar height √count
+          {formatInteger(length)} values · bar height √count
           {found.zeros > 0 && " · grey is zero"}
         </span>
-        {statistics !== null && isFlawed(statistics.layer) && (
-          <span class="nbg-bad"> without {leftOut(statistics.layer)}</span>
+        {statistics !== null && hasNonFinite(statistics.layer) && (
+          <span class="nbg-bad"> without {nonFiniteCounts(statistics.layer)}</span>
         )}
       </h3>
-      <Histogram found={found} width={width} height={56} label={`All values of ${value.key}`} />
+      <Histogram histogram={found} width={width} height={56} label={`All values of ${value.key}`} />
     </section>
   );
 }

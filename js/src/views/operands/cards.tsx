@@ -1,22 +1,22 @@
 // Cards of all that is no sum of products: numbers from elsewhere, of several operands, of a window or along an axis.
 
 import type { ComponentChildren } from "preact";
-import { type Made, nameOf } from "../../explain/explanation.ts";
-import { formulaOf } from "../../explain/formula.ts";
-import type { Term } from "../../explain/read.ts";
-import { repeats } from "../../explain/repeated.ts";
-import { full } from "../../format.ts";
+import { type Computation, operandLetter } from "../../explain/explanation.ts";
+import { parseFormula } from "../../explain/formula.ts";
+import type { OperandElement } from "../../explain/operand_elements.ts";
+import { paddingModeText } from "../../explain/padding_modes.ts";
 import { longType } from "../../network/network.ts";
+import { formatInteger } from "../../number_format.ts";
 import type { Layer } from "../../plan/schema.ts";
 import { Card } from "../explain/card.tsx";
-import type { Result } from "../explain/ends.tsx";
-import { Added, asShown, Num } from "../explain/number.tsx";
-import { Going } from "../trail/reads.tsx";
+import { Num, roundAsShown, SignedTerm } from "../explain/number.tsx";
+import type { ExplainedPixel } from "../explain/source_result.tsx";
+import { ElementLink } from "../explain_trail/element_links.tsx";
 
 /** A number and where it comes from, a click away. */
-function Operand(props: {
-  term: Term;
-  at: Result;
+function OperandNumber(props: {
+  term: OperandElement;
+  at: ExplainedPixel;
   /** What stands before the number. */
   children?: ComponentChildren;
 }) {
@@ -25,29 +25,34 @@ function Operand(props: {
     <div class="nbg-operand">
       <span>{children}</span>
       <Num value={term.value} strong />
-      <From term={term} at={at} />
+      <OperandSource term={term} at={at} />
     </div>
   );
 }
 
-function From({ term, at }: { term: Term; at: Result }) {
+function OperandSource({ term, at }: { term: OperandElement; at: ExplainedPixel }) {
   if (term.key === "") return <span class="nbg-second">a constant</span>;
-  return <Going from={term} at={at} named />;
+  return <ElementLink from={term} at={at} showsLayer />;
 }
 
-export function Operands(props: { made: Made; root: Layer | null; start: number; result: Result }) {
-  const { made, root, start, result } = props;
+export function OperandCards(props: {
+  computation: Computation;
+  root: Layer | null;
+  rootValue: number;
+  result: ExplainedPixel;
+}) {
+  const { computation, root, rootValue, result } = props;
   const name = root?.name ?? "";
   const type = root === null ? "" : longType(root);
-  switch (made.kind) {
+  switch (computation.kind) {
     case "copied":
       return (
-        <Card title="From" words="elsewhere, as it is" value={start}>
-          <From term={made.copied} at={result} />
-          {made.by !== null && (
-            <Operand {...{ term: made.by }} at={result}>
+        <Card title="From" text="elsewhere, as it is" value={rootValue}>
+          <OperandSource term={computation.copied} at={result} />
+          {computation.by !== null && (
+            <OperandNumber {...{ term: computation.by }} at={result}>
               chosen by
-            </Operand>
+            </OperandNumber>
           )}
         </Card>
       );
@@ -55,42 +60,44 @@ export function Operands(props: { made: Made; root: Layer | null; start: number;
       return (
         <Card
           title="Sum"
-          words={name}
-          value={start}
-          again={made.terms.reduce((all, { value }) => all + asShown(value), 0)}
+          text={name}
+          value={rootValue}
+          roundedResult={computation.terms.reduce((all, { value }) => all + roundAsShown(value), 0)}
         >
-          {made.terms.map((term, i) => (
-            <Operand key={i} term={term} at={result}>
+          {computation.terms.map((term, i) => (
+            <OperandNumber key={i} term={term} at={result}>
               {i > 0 && "+"}
-            </Operand>
+            </OperandNumber>
           ))}
         </Card>
       );
     case "elementwise": {
-      const names = made.terms.map(({ value }, k) => [nameOf(k), asShown(value)] as const);
-      const again = formulaOf(root?.formula ?? "", {}, Object.fromEntries(names)).of(0);
+      const names = computation.terms.map(
+        ({ value }, k) => [operandLetter(k), roundAsShown(value)] as const,
+      );
+      const again = parseFormula(root?.formula ?? "", {}, Object.fromEntries(names)).evaluate(0);
       return (
-        <Card title={type} words={name} value={start} again={again}>
-          {made.terms.map((term, i) => (
-            <Operand key={i} term={term} at={result}>
-              {nameOf(i)} =
-            </Operand>
+        <Card title={type} text={name} value={rootValue} roundedResult={again}>
+          {computation.terms.map((term, i) => (
+            <OperandNumber key={i} term={term} at={result}>
+              {operandLetter(i)} =
+            </OperandNumber>
           ))}
-          <div class="nbg-operation">{made.formula.text}</div>
+          <div class="nbg-operation">{computation.formula.text}</div>
         </Card>
       );
     }
     case "response": {
-      const { around, input, squares, bias, share, beta, value } = made.response;
+      const { neighbours, input, squareSum, bias, scale, beta, value } = computation.response;
       return (
         <>
           <Card
             title="Squares"
-            words="of the channels around it"
-            value={squares}
-            again={around.reduce((all, one) => all + asShown(one.value) ** 2, 0)}
+            text="of the channels around it"
+            value={squareSum}
+            roundedResult={neighbours.reduce((all, one) => all + roundAsShown(one.value) ** 2, 0)}
           >
-            {around.map(({ channel, value }) => (
+            {neighbours.map(({ channel, value }) => (
               <div key={channel}>
                 <Num value={value} strong />² <span class="nbg-second">channel {channel}</span>
               </div>
@@ -98,15 +105,16 @@ export function Operands(props: { made: Made; root: Layer | null; start: number;
           </Card>
           <Card
             title={type}
-            words={name}
+            text={name}
             value={value}
-            again={
-              asShown(input) /
-              (asShown(bias) + asShown(share, 7) * asShown(squares)) ** asShown(beta)
+            roundedResult={
+              roundAsShown(input) /
+              (roundAsShown(bias) + roundAsShown(scale, 7) * roundAsShown(squareSum)) **
+                roundAsShown(beta)
             }
           >
             <Num value={input} strong /> / ( <Num value={bias} /> +{" "}
-            <Num value={share} decimals={7} /> × <Num value={squares} /> )
+            <Num value={scale} decimals={7} /> × <Num value={squareSum} /> )
             <sup>
               <Num value={beta} />
             </sup>
@@ -115,23 +123,24 @@ export function Operands(props: { made: Made; root: Layer | null; start: number;
       );
     }
     case "mixed": {
-      const { parts, value } = made.mixed;
-      const words = parts.length === 1 ? "the pixel that lies there" : "of the pixels around";
+      const { terms, value } = computation.mixed;
+      const words = terms.length === 1 ? "the pixel that lies there" : "of the pixels around";
       return (
         <Card
-          title={parts.length === 1 ? "Copy" : "Mixture"}
-          words={words}
+          title={terms.length === 1 ? "Copy" : "Mixture"}
+          text={words}
           value={value}
-          again={parts.reduce(
-            (all, part) => all + (parts.length > 1 ? asShown(part.share) : 1) * asShown(part.value),
+          roundedResult={terms.reduce(
+            (all, part) =>
+              all + (terms.length > 1 ? roundAsShown(part.weight) : 1) * roundAsShown(part.value),
             0,
           )}
         >
-          {parts.map((part) => (
+          {terms.map((part) => (
             <div key={`${part.y} ${part.x}`}>
-              {parts.length > 1 && (
+              {terms.length > 1 && (
                 <>
-                  <Num value={part.share} /> ×{" "}
+                  <Num value={part.weight} /> ×{" "}
                 </>
               )}
               <Num value={part.value} strong />{" "}
@@ -144,57 +153,62 @@ export function Operands(props: { made: Made; root: Layer | null; start: number;
       );
     }
     case "padded": {
-      const { lines, inside, value } = made.padded;
-      const [row, column] = [lines.rows[0], lines.columns[0]];
-      const how = repeats(root?.attributes.mode);
-      const border = row?.stands !== undefined || column?.stands !== undefined;
+      const { taps, isInside, value } = computation.padded;
+      const [row, column] = [taps.rows[0], taps.columns[0]];
+      const how = paddingModeText(root?.attributes.mode);
+      const border = row?.outsideIndex !== undefined || column?.outsideIndex !== undefined;
       return (
-        <Card title={type} words={name} value={value}>
-          {inside
-            ? `y ${row?.at}, x ${column?.at}, ${border ? `${how} at the border` : "as it is"}`
+        <Card title={type} text={name} value={value}>
+          {isInside
+            ? `y ${row?.inputIndex}, x ${column?.inputIndex}, ${border ? `${how} at the border` : "as it is"}`
             : "the number that the padding is filled with"}
         </Card>
       );
     }
     case "pool": {
-      const { kind, sum, divisor, value, cells } = made.pooled;
+      const { kind, sum, divisor, value, cells } = computation.pooled;
       return (
         <Card
           title={{ max: "Maximum", mean: "Mean", sum: "Sum" }[kind]}
-          words={name}
+          text={name}
           value={value}
-          again={kind === "mean" ? asShown(sum) / divisor : value}
+          roundedResult={kind === "mean" ? roundAsShown(sum) / divisor : value}
         >
           {kind === "max" ? (
             "the largest of these, as it is"
           ) : kind === "sum" ? (
-            `of ${full(cells.length)} numbers`
+            `of ${formatInteger(cells.length)} numbers`
           ) : (
             <>
-              <Num value={sum} /> / {full(divisor)}
+              <Num value={sum} /> / {formatInteger(divisor)}
             </>
           )}
         </Card>
       );
     }
     case "softmax": {
-      const { inputs, powers, largest, sum, position, value } = made.share;
-      const [input = Number.NaN, power = Number.NaN] = [inputs[position], powers[position]];
+      const { inputs, exponentials, max, sum, position, value } = computation.share;
+      const [input = Number.NaN, power = Number.NaN] = [inputs[position], exponentials[position]];
       const logarithm = root?.explains === "log softmax";
-      const again = asShown(power) / asShown(sum);
+      const again = roundAsShown(power) / roundAsShown(sum);
       return (
         <>
           <Card
             title="Power"
-            words="e to the difference"
+            text="e to the difference"
             value={power}
-            again={Math.exp(asShown(input) - asShown(largest))}
+            roundedResult={Math.exp(roundAsShown(input) - roundAsShown(max))}
           >
-            <Num value={input} /> <Added value={-largest} />
+            <Num value={input} /> <SignedTerm value={-max} />
             <br />
-            <span class="nbg-second">less the largest of {full(inputs.length)}</span>
+            <span class="nbg-second">less the largest of {formatInteger(inputs.length)}</span>
           </Card>
-          <Card title={type} words={name} value={value} again={logarithm ? Math.log(again) : again}>
+          <Card
+            title={type}
+            text={name}
+            value={value}
+            roundedResult={logarithm ? Math.log(again) : again}
+          >
             <Num value={power} /> / <Num value={sum} strong />
             <br />
             <span class="nbg-second">

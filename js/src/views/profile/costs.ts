@@ -1,9 +1,9 @@
 // What each layer costs: measured, or this run's time shared out by how much its passes fetch.
 
-import { count, duration, memory } from "../../format.ts";
-import { predict } from "../../plan/schedule.ts";
+import { formatBytes, formatCount, formatDuration } from "../../number_format.ts";
+import { predictPassTimes } from "../../plan/run_slices.ts";
 import type { PlanHeader } from "../../plan/schema.ts";
-import type { Cost, Profile } from "../../state.ts";
+import type { CostMetric, LayerTimes } from "../../state.ts";
 
 export interface LayerCost {
   /** Null before the first run. */
@@ -17,9 +17,9 @@ export interface LayerCost {
 }
 
 /** The costs of all layers, and last of what belongs to none; `total` is what a run takes. */
-export function costsOf(
+export function layerCosts(
   plan: PlanHeader,
-  profile: Profile | null,
+  profile: LayerTimes | null,
   total: number | null,
 ): LayerCost[] {
   const shares = new Map<number, number>();
@@ -28,7 +28,7 @@ export function costsOf(
   const run = plan.sections
     .filter(({ on_demand }) => !on_demand)
     .flatMap(({ first, count }) => plan.passes.slice(first, first + count));
-  const predicted = predict(run, total ?? 0);
+  const predicted = predictPassTimes(run, total ?? 0);
   for (const [k, { layer }] of run.entries()) {
     shares.set(layer, (shares.get(layer) ?? 0) + (predicted[k] ?? 0));
     passes.set(layer, (passes.get(layer) ?? 0) + 1);
@@ -47,7 +47,7 @@ export function costsOf(
   });
 }
 
-export const COSTS: readonly (readonly [Cost, string])[] = [
+export const COSTS: readonly (readonly [CostMetric, string])[] = [
   ["ms", "Time"],
   ["parameters", "Parameters"],
   ["macs", "MACs"],
@@ -55,7 +55,8 @@ export const COSTS: readonly (readonly [Cost, string])[] = [
 ];
 
 /** A cost as people read it. */
-export function costText(cost: Cost, of: LayerCost): string {
-  if (cost === "ms") return of.ms === null ? "" : of.ms < 0.005 ? "< 0.01 ms" : duration(of.ms);
-  return cost === "bytes" ? memory(of.bytes) : count(of[cost]);
+export function costText(cost: CostMetric, of: LayerCost): string {
+  if (cost === "ms")
+    return of.ms === null ? "" : of.ms < 0.005 ? "< 0.01 ms" : formatDuration(of.ms);
+  return cost === "bytes" ? formatBytes(of.bytes) : formatCount(of[cost]);
 }

@@ -1,19 +1,27 @@
 // The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
 import { useEffect, useState } from "preact/hooks";
 import { lastRun } from "../../engine/signals.ts";
-import { count, duration, full, memory, passCount, percent, short } from "../../format.ts";
-import { shapeOfOne } from "../../network/display.ts";
-import { layersOf, longType, type Network } from "../../network/network.ts";
+import { exampleShape } from "../../network/display_kind.ts";
+import { layerCountText, longType, type Network } from "../../network/network.ts";
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatInteger,
+  formatPasses,
+  formatPercent,
+  formatShort,
+} from "../../number_format.ts";
 import type { RunInfo } from "../../plan/runtime.ts";
 import type { Layer, PlanHeader } from "../../plan/schema.ts";
-import { sectionsOf } from "../../plan/sections.ts";
-import type { Cost, Parity, ViewerState } from "../../state.ts";
-import { reportFailure, useLater, useViews, type Views } from "../context.ts";
-import { isExpected } from "../measures.ts";
-import { Badge, rowOf, useParity } from "../parity.tsx";
-import { Soft } from "../soft.tsx";
-import { COSTS, costsOf, costText, type LayerCost } from "./costs.ts";
-import { DeliveryTimes } from "./delivery.tsx";
+import { layerSectionNames } from "../../plan/sections.ts";
+import type { CostMetric, ParityResult, ViewerState } from "../../state.ts";
+import { reportFailure, useAfterFirstPaint, useViews, type Views } from "../context.ts";
+import { LayerBadge, parityRow, useParity } from "../parity.tsx";
+import { isExpectedError } from "../run_queries.ts";
+import { WordBreak } from "../word_break.tsx";
+import { TransferTimes } from "./canvas_transfer.tsx";
+import { COSTS, costText, type LayerCost, layerCosts } from "./costs.ts";
 
 const CLOCKS = {
   "gpu timer": "by the GPU’s timer",
@@ -22,11 +30,11 @@ const CLOCKS = {
 } as const;
 
 /** So much more than a run its layers may take without a word. */
-const DISTURBED = 1.05;
+const MAX_EXCESS = 1.05;
 
-type Column = "number" | "name" | "type" | "shape" | Cost | "error";
+type Column = "number" | "name" | "type" | "shape" | CostMetric | "error";
 
-interface Row {
+interface ProfileRow {
   readonly layer: Layer;
   readonly number: number;
   readonly cost: LayerCost;
@@ -37,7 +45,7 @@ interface Row {
 export function ProfileView({ network }: { network: Network }) {
   const views = useViews();
   const { state } = views;
-  const later = useLater();
+  const later = useAfterFirstPaint();
   const plan = state.plan.value;
   const session = state.session.value;
   const ready = session !== null && state.run.value !== null;
@@ -45,21 +53,21 @@ export function ProfileView({ network }: { network: Network }) {
   const start = (): void => {
     const abort = new AbortController();
     setMeasuring(abort);
-    measure(views, abort.signal).finally(() => setMeasuring(null));
+    measureLayers(views, abort.signal).finally(() => setMeasuring(null));
   };
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, as soon as there is something to measure
   useEffect(() => {
-    const known = state.profile.peek()?.size ?? 0;
+    const known = state.layerTimes.peek()?.size ?? 0;
     if (later && ready && known <= (plan?.layers.length ?? 0)) start();
   }, [session, ready, later]);
   useEffect(() => () => measuring?.abort(), [measuring]);
   if (plan === null) return null;
-  const costs = costsOf(plan, state.profile.value, ownTime(state)?.ms ?? null);
+  const costs = layerCosts(plan, state.layerTimes.value, timedRun(state)?.ms ?? null);
   const rows = plan.layers.map((layer, k) => ({
     layer,
     number: k,
     cost: costs[k] as LayerCost,
-    section: sectionsOf(plan, k).join(", "),
+    section: layerSectionNames(plan, k).join(", "),
   }));
   const rest = costs.at(-1);
   return (
@@ -77,31 +85,36 @@ export function ProfileView({ network }: { network: Network }) {
         </button>
       </div>
       <div class="nbg-scrolling">
-        <Table rows={rows} plan={plan} />
+        <CostTable rows={rows} plan={plan} />
       </div>
       {rest !== undefined && rest.passes > 0 && rest.ms !== null && (
         <p class="nbg-note nbg-second">
-          {passCount(rest.passes)} of no layer {rest.passes === 1 ? "takes" : "take"}{" "}
-          {rest.measured ? duration(rest.ms) : <em>about {duration(rest.ms)}, estimated</em>}.
+          {formatPasses(rest.passes)} of no layer {rest.passes === 1 ? "takes" : "take"}{" "}
+          {rest.measured ? (
+            formatDuration(rest.ms)
+          ) : (
+            <em>about {formatDuration(rest.ms)}, estimated</em>
+          )}
+          .
         </p>
       )}
-      {later && <DeliveryTimes network={network} />}
+      {later && <TransferTimes network={network} />}
     </div>
   );
 }
 
 /** A run whose time is its own: not one that built shaders. */
-function ownTime(state: ViewerState): RunInfo | null {
+function timedRun(state: ViewerState): RunInfo | null {
   const run = lastRun(state);
-  return run?.builds ? null : run;
+  return run?.hasBuiltPipelines ? null : run;
 }
 
 /** Measures all layers of what is shown; what is known so far is shown at once. */
-async function measure(views: Views, signal: AbortSignal): Promise<void> {
+async function measureLayers(views: Views, signal: AbortSignal): Promise<void> {
   const { state } = views;
   const session = state.session.peek();
   if (session === null) return;
-  state.profile.value = new Map();
+  state.layerTimes.value = new Map();
   const stop = new AbortController();
   const gone = state.session.subscribe((now) => {
     if (now !== session) stop.abort();
@@ -110,16 +123,16 @@ async function measure(views: Views, signal: AbortSignal): Promise<void> {
     const run = await session.profile(
       (layer, time) => {
         if (!stop.signal.aborted)
-          state.profile.value = new Map(state.profile.peek()).set(layer, time);
+          state.layerTimes.value = new Map(state.layerTimes.peek()).set(layer, time);
       },
       AbortSignal.any([signal, stop.signal]),
     );
     if (state.session.peek() === session) {
       state.run.value = run;
-      state.timed.value = null;
+      state.timedRun.value = null;
     }
   } catch (error) {
-    if (!isExpected(error)) reportFailure(views, error);
+    if (!isExpectedError(error)) reportFailure(views, error);
   } finally {
     gone();
   }
@@ -127,12 +140,12 @@ async function measure(views: Views, signal: AbortSignal): Promise<void> {
 
 function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHeader }) {
   const { state } = useViews();
-  const run = ownTime(state);
+  const run = timedRun(state);
   const sum = costs.reduce((s, cost) => s + (cost.ms ?? 0), 0);
   const done = costs.every((cost) => cost.measured);
   // The last of them is of no layer.
   const measured = costs.slice(0, -1).filter((cost) => cost.measured).length;
-  const clock = [...(state.profile.value?.values() ?? [])].find((one) => one.passes > 0)?.clock;
+  const clock = [...(state.layerTimes.value?.values() ?? [])].find((one) => one.passes > 0)?.clock;
   return (
     <p aria-live="polite">
       {run === null ? (
@@ -143,26 +156,27 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
         )
       ) : (
         <>
-          <strong>One run takes {duration(run.ms)}</strong>{" "}
+          <strong>One run takes {formatDuration(run.ms)}</strong>{" "}
           <span class="nbg-second">
             {plan.batch > 1 &&
-              `for the batch of ${full(plan.batch)}, as all costs here are; outputs are of one example · `}
-            {CLOCKS[run.clock]}, at most {short(1000 / run.ms)} a second
-            {state.runsPerSecond.value > 0 && ` · now ${full(state.runsPerSecond.value)} a second`}
+              `for the batch of ${formatInteger(plan.batch)}, as all costs here are; outputs are of one example · `}
+            {CLOCKS[run.clock]}, at most {formatShort(1000 / run.ms)} a second
+            {state.runsPerSecond.value > 0 &&
+              ` · now ${formatInteger(state.runsPerSecond.value)} a second`}
             {done && clock !== undefined && (
               <>
                 {" "}
                 <span title="A layer’s passes again and again, without those of other layers">
-                  · layers by themselves {duration(sum)}, {CLOCKS[clock]}
+                  · layers by themselves {formatDuration(sum)}, {CLOCKS[clock]}
                 </span>
-                {sum > DISTURBED * run.ms &&
+                {sum > MAX_EXCESS * run.ms &&
                   ": more than a run, because this machine did something else meanwhile. Measure again"}
               </>
             )}
-            {!done && state.profile.value === null && " · layers’ times are estimated"}
+            {!done && state.layerTimes.value === null && " · layers’ times are estimated"}
             {!done &&
-              state.profile.value !== null &&
-              ` · ${measured} of ${layersOf(plan)} measured`}
+              state.layerTimes.value !== null &&
+              ` · ${measured} of ${layerCountText(plan)} measured`}
           </span>
         </>
       )}
@@ -183,13 +197,18 @@ const HEADS: readonly (readonly [Column, string, string])[] = [
 ];
 const NUMERIC: readonly Column[] = ["ms", "parameters", "macs", "bytes", "error"];
 
-function sorted(rows: readonly Row[], by: Column, down: boolean, parity: Parity | null): Row[] {
-  const key = ({ layer, number, cost }: Row): number | string => {
+function sortRows(
+  rows: readonly ProfileRow[],
+  by: Column,
+  down: boolean,
+  parity: ParityResult | null,
+): ProfileRow[] {
+  const key = ({ layer, number, cost }: ProfileRow): number | string => {
     if (by === "number") return number;
     if (by === "name") return layer.name;
     if (by === "type") return longType(layer);
     if (by === "shape") return layer.output_shape.reduce((a, b) => a * b, 1);
-    if (by === "error") return rowOf(parity, layer.name)?.[1] ?? -1;
+    if (by === "error") return parityRow(parity, layer.name)?.[1] ?? -1;
     return cost[by] ?? 0;
   };
   const order = [...rows].sort((a, b) => {
@@ -200,13 +219,13 @@ function sorted(rows: readonly Row[], by: Column, down: boolean, parity: Parity 
   return order;
 }
 
-function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
+function CostTable({ rows, plan }: { rows: readonly ProfileRow[]; plan: PlanHeader }) {
   const parity = useParity();
   const [[by, down], setOrder] = useState<readonly [Column, boolean]>(["number", false]);
-  const most = (cost: Cost): number => Math.max(...rows.map((row) => row.cost[cost] ?? 0));
+  const most = (cost: CostMetric): number => Math.max(...rows.map((row) => row.cost[cost] ?? 0));
   const tops = Object.fromEntries(COSTS.map(([cost]) => [cost, most(cost)]));
-  const total = (cost: Cost): number =>
-    rows.reduce((s, { cost: of, layer }) => s + (of[cost] ?? 0) - shared(cost, layer), 0);
+  const total = (cost: CostMetric): number =>
+    rows.reduce((s, { cost: of, layer }) => s + (of[cost] ?? 0) - sharedCost(cost, layer), 0);
   const estimated = rows.some(({ cost }) => !cost.measured && cost.passes > 0);
   return (
     <table class="nbg-table nbg-costs" aria-label="Costs of all layers">
@@ -232,22 +251,22 @@ function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
         </tr>
       </thead>
       <tbody>
-        {sorted(rows, by, down, parity).map((row) => (
+        {sortRows(rows, by, down, parity).map((row) => (
           <LayerRow key={row.number} row={row} tops={tops} />
         ))}
       </tbody>
       <tfoot>
         <tr>
           <td data-column="number" />
-          <th scope="row">{layersOf(plan)}</th>
+          <th scope="row">{layerCountText(plan)}</th>
           <td data-column="type" />
           <td data-column="shape" />
           <td data-column="ms" class={estimated ? "nbg-estimated" : ""}>
-            {duration(total("ms"))}
+            {formatDuration(total("ms"))}
           </td>
-          <td data-column="parameters">{count(total("parameters"))}</td>
-          <td data-column="macs">{count(total("macs"))}</td>
-          <td data-column="bytes">{memory(total("bytes"))}</td>
+          <td data-column="parameters">{formatCount(total("parameters"))}</td>
+          <td data-column="macs">{formatCount(total("macs"))}</td>
+          <td data-column="bytes">{formatBytes(total("bytes"))}</td>
           <td data-column="error" />
         </tr>
       </tfoot>
@@ -256,14 +275,15 @@ function Table({ rows, plan }: { rows: readonly Row[]; plan: PlanHeader }) {
 }
 
 /** What an earlier row of the table counts too. */
-const shared = (cost: Cost, layer: Layer): number => (cost === "parameters" ? layer.shared : 0);
+const sharedCost = (cost: CostMetric, layer: Layer): number =>
+  cost === "parameters" ? layer.shared : 0;
 
-function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, number>> }) {
+function LayerRow({ row, tops }: { row: ProfileRow; tops: Readonly<Record<string, number>> }) {
   const { state } = useViews();
   const { layer, number, cost, section } = row;
   const drawn = state.plan.value?.values.some((value) => value.key === layer.name) ?? false;
   const chosen = state.selected.value?.layer === layer.name;
-  const compared = rowOf(useParity(), layer.name);
+  const compared = parityRow(useParity(), layer.name);
   const open = (): void => {
     state.selected.value = { layer: layer.name, channel: null };
     state.tab.value = "layer";
@@ -274,26 +294,32 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
       <th scope="row" data-column="name">
         {drawn ? (
           <button type="button" class="nbg-link" onClick={open}>
-            <Soft text={layer.name} />
+            <WordBreak text={layer.name} />
           </button>
         ) : (
-          <Soft text={layer.name} />
+          <WordBreak text={layer.name} />
         )}
         {section !== "" && <span class="nbg-second"> {section}</span>}
       </th>
       <td class="nbg-word" data-column="type" title={layer.description}>
         {longType(layer)}
       </td>
-      <td data-column="shape">{shapeOfOne(layer.output_shape, state.plan.value?.batch ?? 1)}</td>
+      <td data-column="shape">{exampleShape(layer.output_shape, state.plan.value?.batch ?? 1)}</td>
       {COSTS.map(([one]) => (
-        <Cell key={one} cost={one} of={cost} top={tops[one] ?? 0} python={layer.python !== ""} />
+        <CostCell
+          key={one}
+          cost={one}
+          of={cost}
+          top={tops[one] ?? 0}
+          python={layer.python !== ""}
+        />
       ))}
       <td data-column="error">
         {compared === undefined ? (
           "–"
         ) : (
           <span class="nbg-verdict">
-            {short(compared[1])} <Badge layer={layer.name} />
+            {formatShort(compared[1])} <LayerBadge layer={layer.name} />
           </span>
         )}
       </td>
@@ -301,7 +327,7 @@ function LayerRow({ row, tops }: { row: Row; tops: Readonly<Record<string, numbe
   );
 }
 
-function Cell(props: { cost: Cost; of: LayerCost; top: number; python: boolean }) {
+function CostCell(props: { cost: CostMetric; of: LayerCost; top: number; python: boolean }) {
   const { cost, of, top, python } = props;
   const share = top > 0 ? (of[cost] ?? 0) / top : 0;
   const nothing = cost === "ms" ? of.passes === 0 : of[cost] === 0;
@@ -312,7 +338,7 @@ function Cell(props: { cost: Cost; of: LayerCost; top: number; python: boolean }
         ? "computed in Python, and in no run of the page"
         : "no pass of its own: another layer’s compute it too, or nothing has to"
       : undefined
-    : `${percent(share)} of the largest${estimated ? ", estimated from its share of the work" : ""}`;
+    : `${formatPercent(share)} of the largest${estimated ? ", estimated from its share of the work" : ""}`;
   return (
     <td data-column={cost} data-cost={cost} data-value={of[cost] ?? ""} title={title}>
       {nothing ? (

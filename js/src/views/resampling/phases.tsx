@@ -1,30 +1,30 @@
 // Which weights of a filter each phase of a transposed convolution has: those of this one are marked.
 
-import type { Phased } from "../../explain/window.ts";
+import type { TransposedTaps } from "../../explain/window.ts";
 import { Figure } from "../explain/matrix.tsx";
 
 /** CSS pixels of the diagram's longer side, of one weight at most, and the least with its letters. */
 const SIDE = 132;
 const MOST = 26;
-const LETTERED = 20;
+const MIN_LETTER_CELL = 20;
 
 /** A letter for each phase while there are so many. */
 const LETTERS = "ABCDEFGHIJKLMNOP";
 
 export function Phases(props: {
-  phased: Phased;
+  transposedTaps: TransposedTaps;
   dilations: readonly number[];
   rows: number;
   columns: number;
 }) {
-  const { phased, dilations, rows, columns } = props;
-  const { filter, strides } = phased;
+  const { transposedTaps, dilations, rows, columns } = props;
+  const { phaseTaps, strides } = transposedTaps;
   const [sy, sx] = strides;
   const [dy, dx] = [dilations.at(-2) ?? 1, dilations.at(-1) ?? 1];
   const cell = Math.min(MOST, SIDE / Math.max(rows, columns));
   const own = [
-    new Set(filter.rows.map(({ tap }) => tap)),
-    new Set(filter.columns.map(({ tap }) => tap)),
+    new Set(phaseTaps.rows.map(({ tap }) => tap)),
+    new Set(phaseTaps.columns.map(({ tap }) => tap)),
   ];
   const taps = Array.from({ length: rows * columns }, (_, i) => ({
     y: Math.floor(i / columns),
@@ -32,7 +32,7 @@ export function Phases(props: {
   }));
   const isOwn = ({ y, x }: { y: number; x: number }): boolean =>
     (own[0]?.has(y) ?? false) && (own[1]?.has(x) ?? false);
-  const letters = cell >= LETTERED && sy * sx <= LETTERS.length;
+  const letters = cell >= MIN_LETTER_CELL && sy * sx <= LETTERS.length;
   const many = taps.filter(isOwn).length;
   return (
     <Figure
@@ -44,7 +44,7 @@ export function Phases(props: {
         width={columns * cell}
         height={rows * cell}
         role="img"
-        aria-label={`The filter’s ${rows}×${columns} weights; phase (${phased.phase.join(", ")}) has ${many} of them`}
+        aria-label={`The filter’s ${rows}×${columns} weights; phase (${transposedTaps.phase.join(", ")}) has ${many} of them`}
       >
         {taps.map((tap) => (
           <g key={`${tap.y} ${tap.x}`} class={isOwn(tap) ? "nbg-own" : ""}>

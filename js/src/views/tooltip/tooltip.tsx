@@ -1,51 +1,53 @@
 // The number under the pointer: its value, where it is, and its rank within the map.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { exact, full } from "../../format.ts";
 import type { Spot } from "../../messages.ts";
-import type { Names } from "../../network/classes.ts";
-import { displayOf, unitOf } from "../../network/display.ts";
+import type { ClassNames } from "../../network/class_names.ts";
+import { channelUnit, drawKind } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
-import { type Hover, imageOf, type Note, useValues, useViews } from "../context.ts";
-import { rank } from "../layout.ts";
-import { rankOf } from "../spread.ts";
+import { formatExact, formatInteger } from "../../number_format.ts";
+import { valueRank } from "../channel_similarity.ts";
+import { type Hover, imageIndex, type TextTooltip, useValues, useViews } from "../context.ts";
+import { argsortDescending } from "../layout.ts";
 
 /** Of a picture of classes the channel that gives a place its colour, once the numbers are there. */
-function pointedAt(
+function withTopChannel(
   hover: Hover,
   network: Network,
   example: number,
   values: Float32Array | null,
 ): Hover {
-  if (displayOf(hover.value).name !== "classes" || hover.channels.length < 2) return hover;
-  const { numbers } = numbersAt(hover, network, example, values);
-  const [first = 0] = rank(numbers.map((number) => number ?? Number.NaN));
+  if (drawKind(hover.value).name !== "classes" || hover.channels.length < 2) return hover;
+  const { numbers } = valuesAt(hover, network, example, values);
+  const [first = 0] = argsortDescending(numbers.map((number) => number ?? Number.NaN));
   return { ...hover, channels: [hover.channels[first] ?? 0] };
 }
 
 /** The words for a place in a picture; "…" for a number that is still on its way. */
-export function describe(
+export function hoverText(
   hover: Hover,
   network: Network,
   example: number,
   values: Float32Array | null,
-  names?: Names,
+  names?: ClassNames,
 ): { title: string; text: string } {
   const [, channels, height, width] = hover.value.nchw;
   const size = height * width;
-  const { numbers, startOf, offset } = numbersAt(hover, network, example, values);
-  const texts = numbers.map((number) => (number === undefined ? "…" : exact(number)));
+  const { numbers, startOf, offset } = valuesAt(hover, network, example, values);
+  const texts = numbers.map((number) => (number === undefined ? "…" : formatExact(number)));
   const [one] = hover.channels;
   const place: string[] = [];
-  const shown = displayOf(hover.value).name;
-  const word = shown === "bars" ? "channel" : unitOf(hover.value);
+  const shown = drawKind(hover.value).name;
+  const word = shown === "bars" ? "channel" : channelUnit(hover.value);
   if (numbers.length === 1 && channels > 1) place.push(`${word} ${one}`);
   if (shown === "attention") place.push(`token ${hover.y} looks at ${hover.x}`);
   const name = names?.(hover.value.key)[one ?? -1];
   if (numbers.length === 1 && name) place.unshift(name);
   if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
-  if (hover.rank && values !== null && numbers.length === 1 && one !== undefined) {
+  if (hover.showRank && values !== null && numbers.length === 1 && one !== undefined) {
     const start = startOf(one);
-    place.push(`rank ${full(rankOf(values, start, size, start + offset))} of ${full(size)}`);
+    place.push(
+      `rank ${formatInteger(valueRank(values, start, size, start + offset))} of ${formatInteger(size)}`,
+    );
   }
   const letters = ["R", "G", "B"];
   const title =
@@ -54,23 +56,23 @@ export function describe(
 }
 
 /** The numbers at a place, one for each of its channels; undefined while they are on their way. */
-function numbersAt(hover: Hover, network: Network, example: number, values: Float32Array | null) {
+function valuesAt(hover: Hover, network: Network, example: number, values: Float32Array | null) {
   const [, channels, height, width] = hover.value.nchw;
   const offset = hover.y * width + hover.x;
-  const image = imageOf(hover.value, network, example);
+  const image = imageIndex(hover.value, network, example);
   const startOf = (channel: number) => (image * channels + channel) * height * width;
   const numbers = hover.channels.map((channel) => values?.[startOf(channel) + offset]);
   return { numbers, startOf, offset };
 }
 
 /** The same for Python. */
-function spotOf(
+function createSpot(
   hover: Hover,
   network: Network,
   example: number,
   values: Float32Array | null,
 ): Spot {
-  const { numbers } = numbersAt(hover, network, example, values);
+  const { numbers } = valuesAt(hover, network, example, values);
   const known = numbers.filter((number) => number !== undefined);
   const [channel = null] = hover.channels;
   return {
@@ -83,7 +85,7 @@ function spotOf(
 }
 
 /** Tells Python what is under the pointer of this view. */
-function useTold(hover: Hover | null, values: Float32Array | null): void {
+function usePointerReport(hover: Hover | null, values: Float32Array | null): void {
   const { state, network } = useViews();
   const telling = useRef(false);
   const now = network.value;
@@ -91,28 +93,28 @@ function useTold(hover: Hover | null, values: Float32Array | null): void {
   useEffect(() => {
     const spot =
       hover !== null && now?.values.has(hover.value.key) === true
-        ? spotOf(pointedAt(hover, now, example, values), now, example, values)
+        ? createSpot(withTopChannel(hover, now, example, values), now, example, values)
         : null;
     if (spot === null && !telling.current) return; // another view of this viewer may tell
     telling.current = spot !== null;
-    state.pointed.value = spot;
+    state.pointerSpot.value = spot;
   }, [state, hover, values, now, example]);
   useEffect(
     () => () => {
-      if (telling.current) state.pointed.value = null;
+      if (telling.current) state.pointerSpot.value = null;
     },
     [state],
   );
 }
 
 /** The pointer says nothing once it has left the viewer, or what it was over is gone: an element that is taken away is not left. */
-function useLeft(of: Element | null): void {
-  const { root, hover, note } = useViews();
+function useClearOnLeave(of: Element | null): void {
+  const { root, hover, tooltip } = useViews();
   useEffect(() => {
     if (of === null) return;
     const leave = (): void => {
       hover.value = null;
-      note.value = null;
+      tooltip.value = null;
     };
     const observer = new MutationObserver(() => {
       if (!root.contains(of)) leave();
@@ -124,39 +126,39 @@ function useLeft(of: Element | null): void {
       observer.disconnect();
       root.removeEventListener("pointerleave", leave);
     };
-  }, [of, root, hover, note]);
+  }, [of, root, hover, tooltip]);
 }
 
 export function Tooltip() {
   const views = useViews();
   const hover = views.hover.value;
-  useLeft(hover?.of ?? views.note.value?.of ?? null);
+  useClearOnLeave(hover?.element ?? views.tooltip.value?.element ?? null);
   const network = views.network.value;
   const values = useValues(hover?.value ?? null);
   const pair = network?.pairs.get(hover?.value.key ?? "");
   const a = useValues(network?.values.get(pair?.a ?? "") ?? null);
   const b = useValues(network?.values.get(pair?.b ?? "") ?? null);
   const difference = useValues(network?.values.get(pair?.difference ?? "") ?? null);
-  useTold(hover, values);
+  usePointerReport(hover, values);
   if (hover !== null && network !== null) {
     const example = views.state.example.value;
-    const at = pointedAt(hover, network, example, values);
-    const words = describe(at, network, example, values, views.names.value);
+    const at = withTopChannel(hover, network, example, values);
+    const words = hoverText(at, network, example, values, views.classNames.value);
     if (pair !== undefined) {
       const title = [a, b, difference]
-        .map((one) => describe(hover, network, example, one).title)
+        .map((one) => hoverText(hover, network, example, one).title)
         .map((text, k) => `${["A", "B", "B − A"][k]} ${text}`)
         .join(" · ");
-      return <Tip {...words} title={title} left={hover.left} top={hover.top} />;
+      return <TooltipBox {...words} title={title} left={hover.left} top={hover.top} />;
     }
-    return <Tip {...words} left={hover.left} top={hover.top} />;
+    return <TooltipBox {...words} left={hover.left} top={hover.top} />;
   }
-  const note = views.note.value;
-  return note === null ? null : <Tip {...note} />;
+  const note = views.tooltip.value;
+  return note === null ? null : <TooltipBox {...note} />;
 }
 
 /** Kept inside the viewer: beside the pointer where there is room, on its other side else. */
-function Tip({ title, text, left, top }: Omit<Note, "of">) {
+function TooltipBox({ title, text, left, top }: Omit<TextTooltip, "element">) {
   const { root } = useViews();
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {

@@ -12,9 +12,9 @@ from nbglcnn import load
 from nbglcnn.errors import InputError, ModelError
 from nbglcnn.features.compare.host import CompareHost, Difference
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arguments import with_elements
-from nbglcnn.load import Joined, Side
-from nbglcnn.python_fallback import load_mixed
+from nbglcnn.inputs.arguments import check_not_empty
+from nbglcnn.load import ComparisonModel, ComparisonSide
+from nbglcnn.python_fallback import load_with_fallback
 from nbglcnn.report import Change, Report
 from nbglcnn.widget.viewer import FEATURES, Viewer
 
@@ -61,32 +61,32 @@ def compare(
         raise InputError(f"titles={titles!r}; two are needed, as ('epoch 1', 'epoch 20')")
     title_a, title_b = titles
     same = a is b
-    a = _model(a, preprocess)
-    b = a if same else _model(b, preprocess)
+    a = _to_model(a, preprocess)
+    b = a if same else _to_model(b, preprocess)
     if x is None and not isinstance(a, Viewer) and isinstance(b, Viewer):
-        x = b.inputs_of_now()
-    left = _side(a, x, strict)
+        x = b.current_inputs()
+    left = _make_side(a, x, strict)
     given = x if x_b is None else x_b
     if given is None and not isinstance(b, Viewer):
         given = left.arrays
     if isinstance(b, Mapping):
-        changed = load.with_parameters(left.graph, left.model.as_loaded(b))
-        right = Side(left.model, changed, load.arrays_for(changed, given))
+        changed = load.with_parameters(left.graph, left.model.convert_state_dict(b))
+        right = ComparisonSide(left.model, changed, load.convert_inputs(changed, given))
     else:
-        right = _side(b, given, strict, left if a is b else None)
+        right = _make_side(b, given, strict, left if a is b else None)
     for side in (left, right):
-        with_elements(side.graph.inputs, side.arrays)
+        check_not_empty(side.graph.inputs, side.arrays)
     counts = [{array.shape[:1] for array in side.arrays} for side in (left, right)]
     if len(counts[0]) == len(counts[1]) == 1 and counts[0] != counts[1]:
         few, many = (sizes.pop()[0] for sizes in counts)
         raise InputError(f"A's input has {few} examples, B's {many}: give both as many")
-    joined = Joined(
+    joined = ComparisonModel(
         left,
         right,
-        one_input=x_b is None and _equal(left.arrays, right.arrays),
-        one_model=left.model.source is right.model.source
+        shared_input=x_b is None and _arrays_equal(left.arrays, right.arrays),
+        shared_weights=left.model.source is right.model.source
         and not isinstance(b, Mapping)
-        and _one(left, right),
+        and _has_same_weights(left, right),
         observe=observe,
         titles=(str(title_a), str(title_b)),
     )
@@ -101,49 +101,53 @@ def compare(
     return comparison
 
 
-def _model(model: Any, preprocess: Any) -> Any:
+def _to_model(model: Any, preprocess: Any) -> Any:
     """A Model with a preprocess; a Viewer brings its own, and weights alone stay as they are."""
     if isinstance(model, Viewer | Mapping):
         return model
     return load.model_of(model, preprocess)
 
 
-def _side(model: Any, x: Any, strict: bool, same: Side | None = None) -> Side:
+def _make_side(
+    model: Any, x: Any, strict: bool, same: ComparisonSide | None = None
+) -> ComparisonSide:
     """A model or Viewer with an input; `same` is a side with the same model."""
     if isinstance(model, Comparison):
         raise ModelError("a comparison is no model: give one of the two that it compares")
     if isinstance(model, Viewer):
         network = model.network
         arrays = (
-            model.inputs_of_now()
+            model.current_inputs()
             if x is None
-            else load.arrays_for(network.graph, x, network.arrays)
+            else load.convert_inputs(network.graph, x, network.input_arrays)
         )
-        return Side(network.model, replace(network.graph, classes=network.classes), arrays)
+        return ComparisonSide(
+            network.model, replace(network.graph, classes=network.classes), arrays
+        )
     if same is not None:
         try:
-            return Side(model, same.graph, load.arrays_for(same.graph, x))
+            return ComparisonSide(model, same.graph, load.convert_inputs(same.graph, x))
         except InputError:
             pass  # of another shape, or none that fits: then `load` says so
-    graph, arrays = (load.load if strict else load_mixed)(model, x)
-    return Side(model, graph, arrays)
+    graph, arrays = (load.load if strict else load_with_fallback)(model, x)
+    return ComparisonSide(model, graph, arrays)
 
 
-def _equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
+def _arrays_equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
     return len(a) == len(b) and all(
         one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
         for one, other in zip(a, b, strict=True)
     )
 
 
-def _one(left: Side, right: Side) -> bool:
+def _has_same_weights(left: ComparisonSide, right: ComparisonSide) -> bool:
     """Whether both sides have the same weights."""
     ours, theirs = (
         {name: np.asarray(side.graph.values[value].data)
          for name, value in side.graph.parameters.items()}
         for side in (left, right)
     )  # fmt: skip
-    return ours.keys() == theirs.keys() and _equal(
+    return ours.keys() == theirs.keys() and _arrays_equal(
         list(ours.values()), [theirs[name] for name in ours]
     )
 
@@ -162,19 +166,19 @@ class Comparison(Viewer):
     @property
     def matched(self) -> tuple[tuple[str, str], ...]:
         """What is compared: names in A and in B, in the order of A."""
-        return self._of(CompareHost).matched
+        return self._require_host(CompareHost).matched
 
     @property
     def unmatched(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The layers of A, and those of B, without a partner of the same shape."""
-        return self._of(CompareHost).unmatched
+        return self._require_host(CompareHost).unmatched
 
     def __getitem__(self, name: str) -> Difference:
-        return self._of(CompareHost).read([name])[name]
+        return self._require_host(CompareHost).read([name])[name]
 
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Difference]:
         """All layers that are compared, by their names in A, read in one round trip."""
-        return self._of(CompareHost).read(timeout=timeout)
+        return self._require_host(CompareHost).read(timeout=timeout)
 
     def changes(self, *, timeout: float | None = None) -> Report[Change]:
         """How much each layer of B differs from A, over all examples: computed where both run.
@@ -183,7 +187,7 @@ class Comparison(Viewer):
         Layers in order, then inputs, modules of several layers, and outputs;
         `changes().first_diverging` is the first layer that differs at all.
         """
-        return self._of(CompareHost).changes(timeout)
+        return self._require_host(CompareHost).changes(timeout)
 
     def show(
         self,
@@ -195,16 +199,16 @@ class Comparison(Viewer):
     ) -> None:
         """Turn the page to the Compare tab, by the name of a layer; else as `Viewer.show` does."""
         if pixel is None:
-            view, layer = self._of(CompareHost).view_of(layer, view)
+            view, layer = self._require_host(CompareHost).resolve_view(layer, view)
         super().show(layer, channels, view=view, pixel=pixel)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Give B other weights of the same shapes; A keeps its own."""
-        super().load_state_dict(self._of(CompareHost).with_weights_of_b(state_dict))
+        super().load_state_dict(self._require_host(CompareHost).merge_weights_of_b(state_dict))
 
     def state_dict(self) -> dict[str, Any]:
         """Every parameter and buffer of B as it is now, as `Viewer.state_dict`."""
-        return self._of(CompareHost).state_dict()
+        return self._require_host(CompareHost).state_dict()
 
     def __repr__(self) -> str:
-        return f"{self._of(CompareHost).words} ({self._state})"
+        return f"{self._require_host(CompareHost).summary} ({self._state})"

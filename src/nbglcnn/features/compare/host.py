@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from nbglcnn import load
-from nbglcnn.errors import InputError, unknown
+from nbglcnn.errors import InputError, unknown_name_message
 from nbglcnn.features.edits import weights
-from nbglcnn.features.feature import Feature, Host
+from nbglcnn.features.feature import Feature, ViewerHost
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Comparison
 from nbglcnn.protocol import Messages
@@ -32,29 +32,29 @@ class CompareHost:
 
     messages = Messages()  # pages ask for nothing and send nothing of it
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
         model = host.network.model
-        if not isinstance(model, load.Joined):
+        if not isinstance(model, load.ComparisonModel):
             raise TypeError(f"a comparison is of two models, not of a {type(model).__name__}")
         self._a, self._b = model.sides
-        self.offers = Feature("compare", views=lambda: {"compare": ""})
+        self.feature = Feature("compare", views=lambda: {"compare": ""})
 
     @property
-    def record(self) -> Comparison:
+    def comparison(self) -> Comparison:
         """What the Plan compares."""
         return self._network.plan.header.comparison
 
     @property
     def matched(self) -> tuple[tuple[str, str], ...]:
         """Names in A and in B, in the order of A."""
-        return tuple((pair.name, pair.b.removeprefix("B.")) for pair in self.record.pairs)
+        return tuple((pair.name, pair.b.removeprefix("B.")) for pair in self.comparison.pairs)
 
     @property
     def unmatched(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The layers of A, and those of B, without a partner."""
-        found = self.record
+        found = self.comparison
         return (
             tuple(key.removeprefix("A.") for key in found.only_a),
             tuple(key.removeprefix("B.") for key in found.only_b),
@@ -67,10 +67,10 @@ class CompareHost:
 
         KeyError for a name that isn't compared.
         """
-        known = {pair.name: pair for pair in self.record.pairs}
+        known = {pair.name: pair for pair in self.comparison.pairs}
         for name in names or ():
             if name not in known:
-                raise KeyError(unknown(name, list(known)))
+                raise KeyError(unknown_name_message(name, list(known)))
         pairs = [known[name] for name in (known if names is None else names)]
         keys = dict.fromkeys(key for pair in pairs for key in (pair.a, pair.b, pair.difference))
         arrays = self._host.reader.read(list(keys), timeout).arrays
@@ -82,7 +82,7 @@ class CompareHost:
 
     def changes(self, timeout: float | None = None) -> Report[Change]:
         """How much each layer of B differs from A, over all examples."""
-        compared = self.record
+        compared = self.comparison
         [table] = self._host.reader.read([compared.table], timeout).arrays
         table = table.astype(np.float64)
         rows = []
@@ -96,14 +96,14 @@ class CompareHost:
         names = frozenset(pair.name for pair in compared.pairs if pair.a in layers)
         return Report(tuple(rows), "are equal in A and B", names)
 
-    def view_of(self, layer: str | int | None, view: str | None) -> tuple[str | None, Any]:
+    def resolve_view(self, layer: str | int | None, view: str | None) -> tuple[str | None, Any]:
         """The view and the key that `show` turns to: the Compare tab by the name of a layer."""
-        compared = {pair.name: pair.difference for pair in self.record.pairs}
+        compared = {pair.name: pair.difference for pair in self.comparison.pairs}
         if view in (None, "compare") and (layer is None or layer in compared):
             return "compare", None if layer is None else compared[str(layer)]
         return view, layer
 
-    def with_weights_of_b(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
+    def merge_weights_of_b(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
         """The weights of both: the current ones of A, those of a state_dict for B.
 
         Raises:
@@ -118,7 +118,7 @@ class CompareHost:
             )
         now = self._network.weights()
         names = [name.removeprefix("B.") for name in now if name.startswith("B.")]
-        of_b = load.unwrapped_names(state_dict, names)
+        of_b = load.unwrap_names(state_dict, names)
         kept = {name: array for name, array in now.items() if name.startswith("A.")}
         return {**kept, **{f"B.{name}": array for name, array in of_b.items()}}
 
@@ -127,9 +127,9 @@ class CompareHost:
         return weights.state_dict(self._b.model, self._network.graph, "B.")
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """What is compared, for a repr."""
         layers = {layer.name for layer in self._network.plan.layers}
-        pairs = sum(pair.a in layers for pair in self.record.pairs)
+        pairs = sum(pair.a in layers for pair in self.comparison.pairs)
         count = f"{self._network.plan.layer_count} layers, {pairs} compared"
         return f"Comparison of {self._a.graph.name} (A) and {self._b.graph.name} (B): {count}"

@@ -10,20 +10,20 @@ import msgspec
 from nbglcnn.errors import InputError
 from nbglcnn.features.edits.bends import Bends
 from nbglcnn.features.edits.bent_graph import bent_graph
-from nbglcnn.features.edits.records import Edit, active, from_dict
-from nbglcnn.features.edits.replay import bending, check_replayed
+from nbglcnn.features.edits.records import Edit, active_edits, from_dict
+from nbglcnn.features.edits.replay import check_replayable, edit_replay
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs.preprocess import NAME
+from nbglcnn.inputs.preprocess import KEY_PREFIX
 from nbglcnn.load import is_module
 from nbglcnn.lowering.lower import lower
 from nbglcnn.plan.schema import Plan
-from nbglcnn.python_fallback import load_mixed
+from nbglcnn.python_fallback import load_with_fallback
 
 if TYPE_CHECKING:
     import torch
 
 
-IN_FRONT = (
+BEFORE_MODEL_HINT = (
     "is of what lies in front of the model, whose own input apply_bends takes: bend the last step "
     "of preprocess or a layer of the model, or remove it"
 )
@@ -61,28 +61,30 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
             f"apply_bends takes a torch.nn.Module, not {type(model).__name__}; how an ONNX model "
             "compares with its bends is what verify() says"
         )
-    edits, arrays, plan = _given(bends)
-    check_replayed(edits, arrays)
-    edits = _of_the_model(edits, plan)
+    edits, arrays, plan = _parse_bends(bends)
+    check_replayable(edits, arrays)
+    edits = _to_model_keys(edits, plan)
     if plan is not None and plan.header.preprocess:
         plan = None  # of another input than the model's own
     from nbglcnn.load.torch.edits.edited_module import BentModule
     from nbglcnn.load.torch.model import TorchModel
 
     def compiled(twin: Any, inputs: Sequence[Array]) -> tuple[Graph, Plan]:
-        graph, _ = load_mixed(twin, tuple(inputs))
+        graph, _ = load_with_fallback(twin, tuple(inputs))
         made = lower(graph)
-        bent_graph(graph, bending(made, edits, arrays))  # InputError for what is behind in Python
+        bent_graph(
+            graph, edit_replay(made, edits, arrays)
+        )  # InputError for what is behind in Python
         return graph, made
 
     return BentModule(TorchModel(model).module, edits, arrays, plan, compiled)
 
 
-def _given(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | None]:
+def _parse_bends(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | None]:
     """The active edits, the arrays that are there for them, and their Plan if they have one."""
     if isinstance(bends, Bends):
         store = bends.store
-        return active(store.edits), dict(store.arrays), store.plan
+        return active_edits(store.edits), dict(store.arrays), store.plan
     if isinstance(bends, Mapping):
         if set(bends) != {"bends"}:
             raise InputError('apply_bends: the dict of a to_dict is needed, {"bends": [...]}')
@@ -93,24 +95,24 @@ def _given(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | None]:
         )
     rows = list(bends)
     plain = all(isinstance(row, Edit) for row in rows)
-    return active(rows if plain else from_dict(rows)), {}, None
+    return active_edits(rows if plain else from_dict(rows)), {}, None
 
 
-def _of_the_model(edits: list[Edit], plan: Plan | None) -> list[Edit]:
+def _to_model_keys(edits: list[Edit], plan: Plan | None) -> list[Edit]:
     """The edits under the model's own keys: the last step of a preprocess gives its input.
 
     InputError by name for one of what lies before that.
     """
     steps = plan.header.preprocess if plan is not None else ()
     if plan is None or not steps:
-        if found := next((one for one in edits if one.layer.startswith(f"{NAME}.")), None):
-            raise InputError(f"the bend {found.name!r} of {found.layer} {IN_FRONT}")
+        if found := next((one for one in edits if one.layer.startswith(f"{KEY_PREFIX}.")), None):
+            raise InputError(f"the bend {found.name!r} of {found.layer} {BEFORE_MODEL_HINT}")
         return edits
     picture = plan.inputs[0].key
     made = []
     for edit in edits:
         if edit.layer in (picture, *steps[:-1]):
-            raise InputError(f"the bend {edit.name!r} of {edit.layer} {IN_FRONT}")
+            raise InputError(f"the bend {edit.name!r} of {edit.layer} {BEFORE_MODEL_HINT}")
         own = edit.layer == steps[-1]
         made.append(msgspec.structs.replace(edit, layer=picture) if own else edit)
     return made

@@ -11,15 +11,15 @@ from weakref import WeakValueDictionary
 import msgspec
 import traitlets
 
-from nbglcnn.errors import InputError, nearest, unknown
+from nbglcnn.errors import InputError, suggest_names, unknown_name_message
 from nbglcnn.features.edits import records
 from nbglcnn.features.edits.records import Edit
-from nbglcnn.features.edits.store import Store
-from nbglcnn.features.edits.transforms import GLSL, INJECT, KINDS
+from nbglcnn.features.edits.store import EditStore
+from nbglcnn.features.edits.transforms import GLSL, INJECT, TRANSFORM_KINDS
 from nbglcnn.transforms import Transform
 
-COMMON = ("mix", "channels", "enabled")  # what each bend has
-ONE_SHOT = ("enabled", "channels")  # each change of these is a step of its own
+COMMON_PARAMETERS = ("mix", "channels", "enabled")  # what each bend has
+SEPARATE_UNDO_STEPS = ("enabled", "channels")  # each change of these is a step of its own
 
 
 class Bend(traitlets.HasTraits):
@@ -35,20 +35,24 @@ class Bend(traitlets.HasTraits):
 
     removed = False
 
-    def __init__(self, store: Store, edit: Edit) -> None:
+    def __init__(self, store: EditStore, edit: Edit) -> None:
         super().__init__()
         self._store = store
         self._edit = edit
-        self._quiet = False
-        self.take(edit)
-        self.observe(self._changed)
+        self._ignore_changes = False
+        self.update_traits(edit)
+        self.observe(self._handle_change)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Python would keep any name, and a misspelt parameter would change nothing without a word.
         if not name.startswith("_") and not hasattr(type(self), name):
-            kind, own = self._edit.transform, [*records.parameters_of(self._edit), *COMMON]
+            kind, own = (
+                self._edit.transform,
+                [*records.parameters_of(self._edit), *COMMON_PARAMETERS],
+            )
             raise AttributeError(
-                f"{kind} has no parameter {name!r}{nearest(name, own)}; there are {', '.join(own)}"
+                f"{kind} has no parameter {name!r}{suggest_names(name, own)}; there are "
+                f"{', '.join(own)}"
             )
         super().__setattr__(name, value)
 
@@ -70,14 +74,14 @@ class Bend(traitlets.HasTraits):
     def remove(self) -> None:
         """Take it away; a second call does nothing."""
         if not self.removed:
-            self._store.change(one for one in self._store.edits if one.name != self.name)
+            self._store.set_edits(one for one in self._store.edits if one.name != self.name)
 
-    def begin(self, store: Store, edit: Edit) -> None:
+    def reattach(self, store: EditStore, edit: Edit) -> None:
         """It is there again."""
         self._store, self.removed = store, False
-        self.take(edit)
+        self.update_traits(edit)
 
-    def end(self) -> None:
+    def mark_removed(self) -> None:
         """It is there no more: nothing of the network is held any longer."""
         self.removed = True
         del self._store
@@ -90,50 +94,50 @@ class Bend(traitlets.HasTraits):
         end = " (removed)" if self.removed else ""
         return f"bend({edit.layer!r}, {self.transform!r}{which}{rest}, name={edit.name!r}){end}"
 
-    def take(self, edit: Edit) -> None:
+    def update_traits(self, edit: Edit) -> None:
         """Follow what the store says of it."""
         self._edit = edit
         numbers = records.parameters_of(edit)
-        with self._quietly():
+        with self._ignoring_changes():
             for name, number in numbers.items():
-                setattr(self, self._trait(name), number)
+                setattr(self, self._trait_name(name), number)
             self.mix, self.enabled = edit.mix, edit.enabled
             self.channels = None if edit.channels is None else list(edit.channels)
 
     @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        before, self._quiet = self._quiet, True
+    def _ignoring_changes(self) -> Iterator[None]:
+        before, self._ignore_changes = self._ignore_changes, True
         try:
             yield
         finally:
-            self._quiet = before
+            self._ignore_changes = before
 
     @staticmethod
-    def _trait(name: str) -> str:
+    def _trait_name(name: str) -> str:
         return name
 
-    def _changed(self, change: Mapping[str, Any]) -> None:
-        if self._quiet:
+    def _handle_change(self, change: Mapping[str, Any]) -> None:
+        if self._ignore_changes:
             return
         name = change["name"]
         try:
             if self.removed:
                 raise InputError(f"the bend {self.name!r} was removed; add another one")
-            self._store.change(
-                [self._with(name, change["new"]) if one.name == self.name else one
+            self._store.set_edits(
+                [self._edit_with(name, change["new"]) if one.name == self.name else one
                  for one in self._store.edits],
-                "" if name in ONE_SHOT else f"{self.name} {name}",
+                "" if name in SEPARATE_UNDO_STEPS else f"{self.name} {name}",
             )  # fmt: skip
         except Exception:
-            self.take(self._edit)
+            self.update_traits(self._edit)
             raise
-        self.take(next(one for one in self._store.edits if one.name == self.name))
+        self.update_traits(next(one for one in self._store.edits if one.name == self.name))
 
-    def _with(self, name: str, new: Any) -> Edit:
+    def _edit_with(self, name: str, new: Any) -> Edit:
         edit = self._edit
         if name == "channels":
             [value] = [v for v in self._store.plan.values if v.key == edit.layer]
-            own = self._store.channels(value, new)
+            own = self._store.resolve_channels(value, new)
             return msgspec.structs.replace(edit, channels=own)
         if name == "enabled":
             return msgspec.structs.replace(edit, enabled=new)
@@ -145,55 +149,55 @@ class Bend(traitlets.HasTraits):
 
 
 @cache
-def _class(transform: str, names: tuple[str, ...]) -> type[Bend]:
+def _bend_class(transform: str, names: tuple[str, ...]) -> type[Bend]:
     """Bends of one transform: their parameters are traits of the class."""
     traits = {name: traitlets.Float() for name in names}
     return type("Bend", (Bend,), {"__doc__": Bend.__doc__, "__module__": __name__, **traits})
 
 
-def bend_of(store: Store, edit: Edit) -> Bend:
+def make_bend(store: EditStore, edit: Edit) -> Bend:
     """A live object for an edit."""
-    kind = KINDS.get(edit.transform)
+    kind = TRANSFORM_KINDS.get(edit.transform)
     names = tuple(one.name for one in kind.parameters) if kind else edit.names
-    return _class(edit.transform, names)(store, edit)
+    return _bend_class(edit.transform, names)(store, edit)
 
 
 class Bends(Sequence[Bend]):
     """The bends of a network in the order in which they are applied: by index or by name."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: EditStore) -> None:
         self._store = store
-        self._live: dict[str, Bend] = {}
+        self._current_bends: dict[str, Bend] = {}
         # Removed ones that somebody still has: they live again when that is undone.
-        self._gone: WeakValueDictionary[str, Bend] = WeakValueDictionary()
-        store.listeners.append(self._follow)
+        self._removed_bends: WeakValueDictionary[str, Bend] = WeakValueDictionary()
+        store.listeners.append(self._sync)
 
     @property
-    def store(self) -> Store:
+    def store(self) -> EditStore:
         """The edits of now, injected arrays among them, and the arrays themselves."""
         return self._store
 
-    def _follow(self) -> None:
+    def _sync(self) -> None:
         now = {one.name: one for one in self._store.edits if one.transform != INJECT}
-        for name, bend in list(self._live.items()):
+        for name, bend in list(self._current_bends.items()):
             edit = now.get(name)
-            if edit is None or not _same(edit, bend._edit):
-                bend.end()
-                self._gone[name] = self._live.pop(name)
+            if edit is None or not _is_same_bend(edit, bend._edit):
+                bend.mark_removed()
+                self._removed_bends[name] = self._current_bends.pop(name)
             else:
-                bend.take(edit)
-        for name, bend in list(self._gone.items()):
-            if name in now and _same(now[name], bend._edit):
-                bend.begin(self._store, now[name])
-                self._live[name] = self._gone.pop(name)
+                bend.update_traits(edit)
+        for name, bend in list(self._removed_bends.items()):
+            if name in now and _is_same_bend(now[name], bend._edit):
+                bend.reattach(self._store, now[name])
+                self._current_bends[name] = self._removed_bends.pop(name)
 
-    def _list(self) -> list[Bend]:
+    def _list_bends(self) -> list[Bend]:
         found = []
         for edit in self._store.edits:
             if edit.transform != INJECT:
-                if edit.name not in self._live:
-                    self._live[edit.name] = bend_of(self._store, edit)
-                found.append(self._live[edit.name])
+                if edit.name not in self._current_bends:
+                    self._current_bends[edit.name] = make_bend(self._store, edit)
+                found.append(self._current_bends[edit.name])
         return found
 
     def __len__(self) -> int:
@@ -204,17 +208,17 @@ class Bends(Sequence[Bend]):
     @overload
     def __getitem__(self, which: slice) -> list[Bend]: ...
     def __getitem__(self, which: int | str | slice) -> Bend | list[Bend]:
-        found = self._list()
+        found = self._list_bends()
         if isinstance(which, str):
             names = {bend.name: bend for bend in found}
             if which not in names:
-                raise KeyError(unknown(which, list(names), "bend"))
+                raise KeyError(unknown_name_message(which, list(names), "bend"))
             return names[which]
         return found[which]
 
     def clear(self) -> None:
         """Take all bends away; what is injected stays."""
-        self._store.change(one for one in self._store.edits if one.transform == INJECT)
+        self._store.set_edits(one for one in self._store.edits if one.transform == INJECT)
 
     def to_dict(self) -> dict[str, Any]:
         """All as data that JSON can hold."""
@@ -238,15 +242,15 @@ class Bends(Sequence[Bend]):
             if one.transform == INJECT:
                 raise InputError("from_dict: arrays are injected with inject, not by bends")
             if one.transform == GLSL:
-                records.check_own(one.source)
+                records.check_trusted_glsl(one.source)
         kept = [one for one in self._store.edits if one.transform == INJECT]
-        self._store.change((*kept, *edits))
+        self._store.set_edits((*kept, *edits))
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self._list())) or "no bends"
+        return "\n".join(map(repr, self._list_bends())) or "no bends"
 
 
-def _same(one: Edit, other: Edit) -> bool:
+def _is_same_bend(one: Edit, other: Edit) -> bool:
     """Whether an edit is what a live object stands for."""
     return (one.layer, one.transform, one.source, one.names) == (
         other.layer,

@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from nbglcnn.codegen.edit_targets import EditTargets
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.replay import DOMAIN, Bending, node_of
+from nbglcnn.features.edits.replay import DOMAIN, EditReplay, make_bend_node
 from nbglcnn.graph import Graph, Key, Node
 
 
-def bent_graph(graph: Graph, bends: Bending) -> Graph:
+def bent_graph(graph: Graph, bends: EditReplay) -> Graph:
     """The Graph in which keys and nodes have the values that they have behind the edits.
 
     Raises:
@@ -20,21 +20,22 @@ def bent_graph(graph: Graph, bends: Bending) -> Graph:
     """
     if not bends:
         return graph
-    bent = hooked(
+    bent = insert_at_keys(
         graph, [key.name for key in graph.keys if key.name in bends], "bent",
-        lambda key, value, name: [node_of(key.name, value, name, bends)],
+        lambda key, value, name: [make_bend_node(key.name, value, name, bends)],
     )  # fmt: skip
-    changed = behind_of(bent)
+    changed = edited_values(bent)
     for node in bent.nodes:
-        if node.python and not changed.isdisjoint(node.outputs):
+        if node.python_fallback and not changed.isdisjoint(node.outputs):
             raise InputError(
-                f"{node.name} ({node.python.operator}) is computed in Python, from values before "
-                f"the bends: what it gives for those of {next(iter(bends.edits))} isn't known"
+                f"{node.name} ({node.python_fallback.operator}) is computed in Python, from values "
+                f"before the bends: what it gives for those of {next(iter(bends.edits))} isn't "
+                "known"
             )
     return bent
 
 
-def hooked(
+def insert_at_keys(
     graph: Graph,
     names: Collection[str],
     word: str,
@@ -42,8 +43,9 @@ def hooked(
 ) -> Graph:
     """The Graph with nodes behind each of some keys, where a forward hook would act.
 
-    `nodes_of` makes them of the key, of the value that they read and of the name of what they give,
-    which `word` is part of: other keys of the value, and who reads it behind the key, have that.
+    `section_nodes` makes them of the key, of the value that they read and of the name of what they
+    give, which `word` is part of: other keys of the value, and who reads it behind the key, have
+    that.
     """
     targets = EditTargets(graph, graph.keys)
     values, behind = dict(graph.values), dict[str, list[Node]]()  # nodes by the value they follow
@@ -53,7 +55,7 @@ def hooked(
         """The value of a key behind its node."""
         if number in made:
             return made[number]
-        key, source = graph.keys[number], targets.source(number)
+        key, source = graph.keys[number], targets.view_of(number)
         value = key.value if source < 0 else of(source)
         if key.name in names:
             name = f"{key.value} {word} as {key.name}"
@@ -67,7 +69,7 @@ def hooked(
     keys = tuple(replace(key, value=of(number)) for number, key in enumerate(graph.keys))
 
     def read(node: Node, name: str) -> str:
-        number = targets.read_by(node, name) if name else -1
+        number = targets.key_read_by(node, name) if name else -1
         return name if number < 0 else of(number)
 
     nodes = [node for name in graph.inputs for node in behind.pop(name, ())]
@@ -85,7 +87,7 @@ def hooked(
     )
 
 
-def behind_of(graph: Graph, keys: Collection[str] | None = None) -> set[str]:
+def edited_values(graph: Graph, keys: Collection[str] | None = None) -> set[str]:
     """The values that depend on edits, on all of them or on those of `keys` alone."""
     own = None if keys is None else {key.value for key in graph.keys if key.name in keys}
     found: set[str] = set()
@@ -96,7 +98,7 @@ def behind_of(graph: Graph, keys: Collection[str] | None = None) -> set[str]:
     return found
 
 
-def between_modules(graph: Graph, bends: Bending) -> list[str]:
+def keys_without_hook(graph: Graph, bends: EditReplay) -> list[str]:
     """Keys with edits that no hook sees: operators of forward itself."""
     return [k.name for k in graph.keys if k.name in bends and k.kind == "layer"
             and not k.module_type]  # fmt: skip

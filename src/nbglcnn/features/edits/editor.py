@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from nbglcnn.features.edits.bends import Bend, Bends
-from nbglcnn.features.edits.store import EditState, Store
+from nbglcnn.features.edits.store import EditSnapshot, EditStore
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Plan
-from nbglcnn.transforms import Transform, check_called
+from nbglcnn.transforms import Transform, check_not_function
 
 
 class Editor:
@@ -22,13 +22,13 @@ class Editor:
     def __init__(
         self,
         plan: Callable[[], Plan],
-        apply: Callable[[EditState], None],
+        apply: Callable[[EditSnapshot], None],
         value: Callable[[str], Array],
         check_open: Callable[[], None],
     ) -> None:
         self._check_open = check_open
-        self._value_before = value
-        self.store = Store(plan, apply, value)
+        self._read_before_edits = value
+        self.store = EditStore(plan, apply, value)
         self.bends = Bends(self.store)
 
     def bend(
@@ -43,24 +43,24 @@ class Editor:
     ) -> Bend:
         """Bend a value behind the bends that it has; the live Bend."""
         self._check_open()
-        check_called(transform)
-        edit = self.store.bent(layer, transform, channels, mix, name, enabled)
+        check_not_function(transform)
+        edit = self.store.add_bend(layer, transform, channels, mix, name, enabled)
         return self.bends[edit.name]
 
     def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
         """Put an array in the place of a value, or of some of its channels."""
         self._check_open()
-        self.store.injected(layer, array, channels)
+        self.store.add_injection(layer, array, channels)
 
     def freeze(self, layer: str) -> None:
         """Keep a value, before its bends, as it is now."""
         self._check_open()
-        self.store.injected(layer, self._value_before(layer), frozen=True)
+        self.store.add_injection(layer, self._read_before_edits(layer), frozen=True)
 
     def release(self, layer: str) -> None:
         """End what was injected into a value, or frozen."""
         self._check_open()
-        self.store.released(layer)
+        self.store.remove_injection(layer)
 
     def undo(self) -> bool:
         """Take the last change of the edits back; whether there was one."""

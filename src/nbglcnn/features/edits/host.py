@@ -12,14 +12,14 @@ import msgspec
 import traitlets
 
 from nbglcnn import protocol
-from nbglcnn.errors import InputError, users_line
+from nbglcnn.errors import InputError, user_stacklevel
 from nbglcnn.features.edits import records, weights
 from nbglcnn.features.edits.editor import Editor
 from nbglcnn.features.edits.messages import MESSAGES, SetWeight
-from nbglcnn.features.edits.store import EditState
-from nbglcnn.features.feature import Feature, Host
+from nbglcnn.features.edits.store import EditSnapshot
+from nbglcnn.features.feature import Feature, ViewerHost
 
-NO_EDITS: Mapping[str, Any] = {"edits": [], "weights": 0}
+EMPTY_EDITS: Mapping[str, Any] = {"edits": [], "weights": 0}
 
 
 class EditsHost:
@@ -27,7 +27,7 @@ class EditsHost:
 
     messages = MESSAGES
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
         this = weakref.ref(self)  # a Bend that a user keeps must not keep the Viewer alive
@@ -41,26 +41,26 @@ class EditsHost:
         self.editor = Editor(
             plan=lambda: own()._network.plan,
             apply=lambda state: own()._apply(state),
-            value=lambda layer: own()._host.unbent(layer),
+            value=lambda layer: own()._host.read_before_edits(layer),
             check_open=lambda: own()._host.check_open(),
         )
         self.store = self.editor.store
-        self.store.listeners.append(lambda: own()._tell())
-        self._weights = weights.WeightLog(self._network, host.show_patches)
-        self._planned = self._network.plan.hash
-        self._offered: frozenset[str] = frozenset()
-        self.offers = Feature(
+        self.store.listeners.append(lambda: own()._publish())
+        self._weight_log = weights.WeightLog(self._network, host.send_patches)
+        self._plan_hash = self._network.plan.hash
+        self._published_arrays: frozenset[str] = frozenset()
+        self.feature = Feature(
             "edits",
             traits={
-                "_edits": traitlets.Dict(dict(NO_EDITS)).tag(sync=True),
+                "_edits": traitlets.Dict(dict(EMPTY_EDITS)).tag(sync=True),
                 "_history": traitlets.Dict({"past": [], "future": []}).tag(sync=True),
             },
-            shared=("_edits", "_history"),
-            take=self._take,
-            messages={SetWeight: self._take_weight},
-            plan_changed=self.fit_plan,
-            weights_replaced=self.forget_weights,
-            first_example=self.store.take_first,
+            page_writable=("_edits", "_history"),
+            traits_changed=self._handle_traits,
+            messages={SetWeight: self._handle_set_weight},
+            plan_changed=self.remove_unfit_edits,
+            weights_replaced=self.clear_weight_edits,
+            batch_reduced=self.store.reduce_to_one_example,
         )
 
     # Weights
@@ -68,29 +68,31 @@ class EditsHost:
     def set_weight(self, name: str, index: Any, values: Any, step: str = "") -> None:
         """Put other numbers at `index` of a parameter; those of one `step` are undone together."""
         # Each drag has a step name of its own: a change of that name joins it at any time.
-        if self.store.joins(step, math.inf) and self._weights.replace(name, index, values):
+        if self.store.extends_last_step(step, math.inf) and self._weight_log.replace(
+            name, index, values
+        ):
             return
-        count = self._weights.add(name, index, values)
+        count = self._weight_log.add(name, index, values)
         try:
-            self.store.set_weights(count, step, math.inf)
+            self.store.set_weight_edit_count(count, step, math.inf)
         except BaseException:
-            self._weights.drop()
+            self._weight_log.discard_unapplied()
             raise
 
-    def forget_weights(self) -> None:
+    def clear_weight_edits(self) -> None:
         """Other weights were loaded: what was set before can't be undone any more."""
-        told = (self._host.get("_edits") or NO_EDITS)["weights"]
-        if self._weights.made or self.store.now.weights or told:
-            self._weights.clear()
-            self.store.forget_weights()
-        self._weights.clear()
+        told = (self._host.get("_edits") or EMPTY_EDITS)["weights"]
+        if self._weight_log.applied_count or self.store.present.weight_edit_count or told:
+            self._weight_log.clear()
+            self.store.clear_weight_edits()
+        self._weight_log.clear()
 
-    def _take_weight(self, message: SetWeight, _: Sequence[bytes]) -> None:
+    def _handle_set_weight(self, message: SetWeight, _: Sequence[bytes]) -> None:
         """Set what a page asks for."""
         try:
             name = self._network.graph.parameters[message.name]
             shape = self._network.graph.shape(name)
-            index = weights.run_of(shape, message.index, len(message.values))
+            index = weights.flat_index(shape, message.index, len(message.values))
             step = f"{message.page} {message.step}"
             self.set_weight(message.name, index, message.values, step)
         except (InputError, KeyError) as error:
@@ -98,75 +100,76 @@ class EditsHost:
 
     # Both ways
 
-    def _apply(self, state: EditState) -> None:
+    def _apply(self, state: EditSnapshot) -> None:
         """Make a state's edits and weights those of the network; raises where it can't be."""
-        before = self._weights.made
-        self._weights.go(state.weights)
+        before = self._weight_log.applied_count
+        self._weight_log.seek(state.weight_edit_count)
         try:
-            self._network.edit(state.edits, self.store.arrays)
+            self._network.set_edits(state.edits, self.store.arrays)
         except BaseException:
-            self._weights.go(before)
+            self._weight_log.seek(before)
             raise
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         """Bring the pages up to date with the store: the arrays first, then what uses them."""
         used = self.store.used_arrays()
         self._network.injected = used
-        if self._offered != used.keys():
-            self._offered = frozenset(used)
-            self._host.show()
+        if self._published_arrays != used.keys():
+            self._published_arrays = frozenset(used)
+            self._host.update_pages()
         store = self.store
         self._host.set(
-            _edits=_words(store.now),
+            _edits=_snapshot_to_dict(store.present),
             _history={
-                "past": [_words(one) for one in store.past],
-                "future": [_words(one) for one in store.future],
+                "past": [_snapshot_to_dict(one) for one in store.past],
+                "future": [_snapshot_to_dict(one) for one in store.future],
             },
         )
         self._host.edits_changed()
 
-    def _take(self) -> None:
+    def _handle_traits(self) -> None:
         """Take edits from a page, which has not checked them; invalid ones bring the old back."""
         try:
-            now = _state_of(self._host.get("_edits"))
+            now = _snapshot_from_dict(self._host.get("_edits"))
             history = self._host.get("_history")
             past, future = (
-                [_state_of(one) for one in history.get(part, [])] for part in ("past", "future")
+                [_snapshot_from_dict(one) for one in history.get(part, [])]
+                for part in ("past", "future")
             )
             # As JSON has them, and not only equal.
             same = (past, future) == (self.store.past, self.store.future)
             if same:  # not a step: of a drag, from which weights set meanwhile don't follow
-                now = EditState(now.edits, self.store.now.weights)
+                now = EditSnapshot(now.edits, self.store.present.weight_edit_count)
             self.store.restore(now, past, future)
         except (InputError, KeyError, AttributeError, TypeError) as error:
             protocol.warn_once(f"ignored the page's edits: {error}")
-            self._tell()
+            self._publish()
 
-    def fit_plan(self) -> None:
+    def remove_unfit_edits(self) -> None:
         """Remove edits that don't fit the network's Plan, with a warning, where it is another."""
-        if self._planned == self._network.plan.hash:
+        if self._plan_hash == self._network.plan.hash:
             return
-        self._planned = self._network.plan.hash
-        problems = self.store.again()
+        self._plan_hash = self._network.plan.hash
+        problems = self.store.reapply()
         if problems:
             warnings.warn(
                 f"{len(problems)} edits don't fit the network as it is compiled now and were "
                 f"taken away: {'; '.join(problems)}",
                 UserWarning,
-                stacklevel=users_line(),
+                stacklevel=user_stacklevel(),
             )
 
 
-def _words(state: EditState) -> dict[str, Any]:
-    return {"edits": records.to_dict(state.edits), "weights": state.weights}
+def _snapshot_to_dict(state: EditSnapshot) -> dict[str, Any]:
+    return {"edits": records.to_dict(state.edits), "weights": state.weight_edit_count}
 
 
-def _state_of(words: Mapping[str, Any]) -> EditState:
+def _snapshot_from_dict(words: Mapping[str, Any]) -> EditSnapshot:
     """The inverse, of what a page says."""
     count = words["weights"]
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise InputError(f"{count!r} is no number of edits")
     try:
-        return EditState(records.from_dict(words["edits"]), count)
+        return EditSnapshot(records.from_dict(words["edits"]), count)
     except (RecursionError, msgspec.ValidationError) as error:
         raise InputError(str(error)) from None

@@ -9,23 +9,29 @@ from typing import Any
 
 import msgspec
 
-from nbglcnn.errors import InputError, unknown
-from nbglcnn.features.edits.transforms import GLSL, INJECT, KINDS, MOST_PARAMETERS, Parameter
+from nbglcnn.errors import InputError, unknown_name_message
+from nbglcnn.features.edits.transforms import (
+    GLSL,
+    INJECT,
+    MAX_PARAMETERS,
+    TRANSFORM_KINDS,
+    TransformParameter,
+)
 from nbglcnn.plan.schema import NOT_EDITABLE, Plan, Value
 
-NAME = re.compile(r"[A-Za-z_]\w{0,30}")
-MOST_EDITS = 1000
+PARAMETER_NAME = re.compile(r"[A-Za-z_]\w{0,30}")
+MAX_EDITS = 1000
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """One edit of one layer's value: a transform of some of its channels.
 
-    `layer` is the key of the value, `name` the edit's own, `transform` one of `KINDS`, "glsl" or
-    "inject". `channels` are numbers of the value's shown channels, None for all. The result is
-    `mix` · the transformed value + (1 − mix) · the value before. `source` is the text of "glsl",
-    whose `parameters` are called `names` there; `array` is the content hash of an injected array of
-    (n, channels, h, w), and `frozen` says that it was the layer's own value. With `skips`, as of a
-    latent, an injected whole value spares all passes that nothing behind it needs.
+    `layer` is the key of the value, `name` the edit's own, `transform` one of `TRANSFORM_KINDS`,
+    "glsl" or "inject". `channels` are numbers of the value's shown channels, None for all. The
+    result is `mix` · the transformed value + (1 − mix) · the value before. `source` is the text of
+    "glsl", whose `parameters` are called `names` there; `array` is the content hash of an injected
+    array of (n, channels, h, w), and `frozen` says that it was the layer's own value. With `skips`,
+    as of a latent, an injected whole value spares all passes that nothing behind it needs.
     """
 
     layer: str
@@ -44,14 +50,14 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 def parameters_of(edit: Edit) -> dict[str, float]:
     """An edit's parameters by their names."""
-    kind = KINDS.get(edit.transform)
+    kind = TRANSFORM_KINDS.get(edit.transform)
     names = [one.name for one in kind.parameters] if kind else edit.names
     return dict(zip(names, edit.parameters, strict=False))
 
 
-def check_seeded(edits: Iterable[Edit], batch: int, count: int) -> None:
+def check_batched_seeds(edits: Iterable[Edit], batch: int, count: int) -> None:
     """InputError for bends whose random numbers each piece of a larger batch would have again."""
-    for edit in active(edits):
+    for edit in active_edits(edits):
         if count > batch and "seed" in parameters_of(edit):
             raise InputError(
                 f"{edit.layer} is bent by {edit.transform}, and {count} examples would run in "
@@ -60,7 +66,7 @@ def check_seeded(edits: Iterable[Edit], batch: int, count: int) -> None:
             )
 
 
-def checked_number(what: str, number: Any, parameter: Parameter | None = None) -> float:
+def validate_number(what: str, number: Any, parameter: TransformParameter | None = None) -> float:
     """A parameter's value as a float; InputError where it is none, not finite or out of range."""
     try:
         value = float(number)
@@ -81,7 +87,7 @@ def checked_number(what: str, number: Any, parameter: Parameter | None = None) -
     return value
 
 
-def checked_source(source: Any, names: Sequence[str]) -> str:
+def validate_glsl(source: Any, names: Sequence[str]) -> str:
     """The text of a transform of one's own, as far as it can be checked without a compiler."""
     if not isinstance(source, str) or not source.strip():
         raise InputError('transforms.glsl needs a text, as in glsl("y = sin(x * p0)", p0=1.0)')
@@ -101,55 +107,57 @@ def checked_source(source: Any, names: Sequence[str]) -> str:
             break
     if depth:
         raise InputError("transforms.glsl: its braces { } don't match")
-    if len(names) > MOST_PARAMETERS:
-        raise InputError(f"transforms.glsl: at most {MOST_PARAMETERS} parameters, not {len(names)}")
+    if len(names) > MAX_PARAMETERS:
+        raise InputError(f"transforms.glsl: at most {MAX_PARAMETERS} parameters, not {len(names)}")
     for name in names:
-        if not NAME.fullmatch(name) or name.startswith("gl_"):
+        if not PARAMETER_NAME.fullmatch(name) or name.startswith("gl_"):
             raise InputError(f"transforms.glsl: {name!r} is no name that a parameter can have")
-    own.add(source.strip())
+    trusted_glsl.add(source.strip())
     return source.strip()
 
 
-own: set[str] = set()  # texts that this process has made
+trusted_glsl: set[str] = set()  # texts that this process has made
 
 
-def check_own(source: str) -> None:
+def check_trusted_glsl(source: str) -> None:
     """InputError for a text in GLSL that comes from elsewhere."""
-    if source not in own:
+    if source not in trusted_glsl:
         raise InputError(
             f"a bend of a text in GLSL, {source[:60]!r}, comes from elsewhere: read it, and if it "
             "is right call nbglcnn.transforms.glsl(...) with it once before"
         )
 
 
-def checked(edits: Iterable[Edit], plan: Plan) -> tuple[Edit, ...]:
+def validate_edits(edits: Iterable[Edit], plan: Plan) -> tuple[Edit, ...]:
     """Edits that this Plan can run, each with a name of its own; KeyError or InputError else."""
     found = tuple(edits)
-    if len(found) > MOST_EDITS:
-        raise InputError(f"{len(found)} edits; at most {MOST_EDITS} are possible")
+    if len(found) > MAX_EDITS:
+        raise InputError(f"{len(found)} edits; at most {MAX_EDITS} are possible")
     names: set[str] = set()
     for edit in found:
         if not edit.name or edit.name in names:
             raise InputError(f"there is an edit called {edit.name!r} already; give it another name")
         names.add(edit.name)
-        _check(edit, plan)
+        _check_edit(edit, plan)
     return found
 
 
-def _check(edit: Edit, plan: Plan) -> None:
-    value = editable(plan, edit.layer)
+def _check_edit(edit: Edit, plan: Plan) -> None:
+    value = editable_value(plan, edit.layer)
     where = f"{edit.transform} of {edit.layer}"
-    kind = KINDS.get(edit.transform)
-    own: Sequence[Parameter | None]
+    kind = TRANSFORM_KINDS.get(edit.transform)
+    own: Sequence[TransformParameter | None]
     if edit.transform == GLSL:
-        check_own(edit.source)
+        check_trusted_glsl(edit.source)
         own = [None] * len(edit.names)
     elif edit.transform == INJECT:
         if not edit.array:
             raise InputError(f"{where}: the array is missing")
         own = ()
     elif kind is None:
-        raise InputError(f"no transform {edit.transform!r}; there are {', '.join([*KINDS, GLSL])}")
+        raise InputError(
+            f"no transform {edit.transform!r}; there are {', '.join([*TRANSFORM_KINDS, GLSL])}"
+        )
     else:
         own = kind.parameters
         count = value.nchw[1]
@@ -162,16 +170,16 @@ def _check(edit: Edit, plan: Plan) -> None:
     if len(own) != len(edit.parameters):
         raise InputError(f"{where} takes {len(own)} parameters, not {len(edit.parameters)}")
     for (name, number), parameter in zip(parameters_of(edit).items(), own, strict=True):
-        checked_number(f"{where}: {name}", number, parameter)
-    mix = checked_number(f"{where}: mix", edit.mix)
+        validate_number(f"{where}: {name}", number, parameter)
+    mix = validate_number(f"{where}: mix", edit.mix)
     if not 0 <= mix <= 1:
         raise InputError(f"{where}: mix is {mix}; it goes from 0 (unbent) to 1")
     if edit.skips and (edit.transform, edit.channels, mix) != (INJECT, None, 1):
         raise InputError(f"{where}: only a whole injected value can stand for the layers before it")
-    checked_channels(edit.channels, value)
+    validate_channels(edit.channels, value)
 
 
-def checked_channels(channels: Any, value: Value) -> tuple[int, ...] | None:
+def validate_channels(channels: Any, value: Value) -> tuple[int, ...] | None:
     """Numbers of channels that a value has, in ascending order; None stands for all."""
     if channels is None:
         return None
@@ -187,7 +195,7 @@ def checked_channels(channels: Any, value: Value) -> tuple[int, ...] | None:
     return tuple(sorted(set(found)))
 
 
-def editable(plan: Plan, layer: str) -> Value:
+def editable_value(plan: Plan, layer: str) -> Value:
     """The value of a key; KeyError where it isn't kept, InputError where it can't be edited."""
     known = {value.key: value for value in plan.values}
     if layer not in known:
@@ -196,7 +204,7 @@ def editable(plan: Plan, layer: str) -> Value:
             f'{layer!r} is not kept by this Plan, so it cannot be edited: give observe="all", or a '
             "list with its name"
             if fused
-            else unknown(layer, list(known), shared=plan.header.shared)
+            else unknown_name_message(layer, list(known), shared=plan.header.shared)
         )
     value = known[layer]
     if value.after != NOT_EDITABLE:
@@ -225,6 +233,6 @@ def from_dict(rows: Iterable[Mapping[str, Any]]) -> tuple[Edit, ...]:
         raise InputError(f"that is no list of edits: {error}") from None
 
 
-def active(edits: Iterable[Edit]) -> list[Edit]:
+def active_edits(edits: Iterable[Edit]) -> list[Edit]:
     """Those that change something."""
     return [one for one in edits if one.enabled and one.mix > 0 and one.channels != ()]

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.records import Edit, active, from_dict, to_dict
-from nbglcnn.features.edits.reference import by_layer, edited
+from nbglcnn.features.edits.records import Edit, active_edits, from_dict, to_dict
+from nbglcnn.features.edits.reference import apply_edits, group_by_layer
 from nbglcnn.features.edits.transforms import GLSL, INJECT
 from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.plan.layout import NCHW
@@ -19,22 +19,22 @@ from nbglcnn.plan.schema import Plan
 
 DOMAIN = "nbglcnn.features.edits"  # of the nodes that stand for edits in a Graph
 # Of a value's largest: two who are right may be so far apart, and a threshold between them.
-UNSURE = 1e-5
-JUMP = 1e-4  # of the edited value's largest: what is no rounding any more
+ROUNDING_TOLERANCE = 1e-5
+MIN_JUMP = 1e-4  # of the edited value's largest: what is no rounding any more
 
 
 @dataclass(frozen=True)
-class Bending:
+class EditReplay:
     """The active edits of a network by key, how their values are shown, and injected arrays.
 
-    `found` is what a device has made of bent values: where a threshold lies within the rounding of
-    an element, either side is right, and its side is taken.
+    `device_values` is what a device has made of bent values: where a threshold lies within the
+    rounding of an element, either side is right, and its side is taken.
     """
 
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    shown: Mapping[str, NCHW] = field(default_factory=lambda: MappingProxyType({}))
+    nchw: Mapping[str, NCHW] = field(default_factory=lambda: MappingProxyType({}))
     arrays: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
-    found: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
+    device_values: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
 
     def __bool__(self) -> bool:
         return bool(self.edits)
@@ -46,77 +46,81 @@ class Bending:
         """A value after its edits: itself where it has none."""
         if key not in self.edits:
             return array
-        made = edited(array, self.shown[key], self.edits[key], self.arrays)
-        if key not in self.found or not any(jumps(edit) for edit in self.edits[key]):
+        made = apply_edits(array, self.nchw[key], self.edits[key], self.arrays)
+        if key not in self.device_values or not any(
+            is_discontinuous(edit) for edit in self.edits[key]
+        ):
             return made
-        return _decided(array, made, self, key)
+        return _resolve_ties(array, made, self, key)
 
-    def without(self, keys: Iterable[str]) -> Bending:
+    def without(self, keys: Iterable[str]) -> EditReplay:
         """The same without the edits of some keys."""
         own = self.edits.keys() - set(keys)
-        return Bending(
+        return EditReplay(
             {key: self.edits[key] for key in self.edits if key in own},
-            {key: self.shown[key] for key in own},
+            {key: self.nchw[key] for key in own},
             self.arrays,
-            {key: self.found[key] for key in own if key in self.found},
+            {key: self.device_values[key] for key in own if key in self.device_values},
         )
 
-    def within(self, prefix: str, names: Mapping[str, str] = MappingProxyType({})) -> Bending:
+    def for_prefix(
+        self, prefix: str, names: Mapping[str, str] = MappingProxyType({})
+    ) -> EditReplay:
         """Of a comparison those of one side, under its own keys; `names` are keys of others."""
         own = {
             key: names.get(key, key.removeprefix(prefix))
             for key in self.edits
             if key in names or key.startswith(prefix)
         }
-        return Bending(
+        return EditReplay(
             {own[key]: self.edits[key] for key in own},
-            {own[key]: self.shown[key] for key in own},
+            {own[key]: self.nchw[key] for key in own},
             self.arrays,
-            {own[key]: self.found[key] for key in own if key in self.found},
+            {own[key]: self.device_values[key] for key in own if key in self.device_values},
         )
 
 
-NONE = Bending()
+EMPTY_REPLAY = EditReplay()
 
 
-def jumps(edit: Edit) -> bool:
+def is_discontinuous(edit: Edit) -> bool:
     """Whether the last digit of an element can make another one of it."""
     return edit.transform == "threshold"
 
 
-def _decided(array: Array, made: Array, bends: Bending, key: str) -> Array:
+def _resolve_ties(array: Array, made: Array, bends: EditReplay, key: str) -> Array:
     """The edited value, with what was found where a threshold could go either way."""
-    shown, edits, arrays = bends.shown[key], bends.edits[key], bends.arrays
-    near = array.dtype.type(UNSURE * _largest(array) + 1e-6)
-    low, high = (edited(one, shown, edits, arrays) for one in (array - near, array + near))
-    found, bound = bends.found[key], JUMP * _largest(made)
+    shown, edits, arrays = bends.nchw[key], bends.edits[key], bends.arrays
+    near = array.dtype.type(ROUNDING_TOLERANCE * _max_magnitude(array) + 1e-6)
+    low, high = (apply_edits(one, shown, edits, arrays) for one in (array - near, array + near))
+    found, bound = bends.device_values[key], MIN_JUMP * _max_magnitude(made)
     least, most = np.fmin(np.fmin(low, high), made), np.fmax(np.fmax(low, high), made)
     unsure = (most - least > bound) & (found >= least - bound) & (found <= most + bound)
     return np.where(unsure, found, made).astype(made.dtype)
 
 
-def _largest(array: Array) -> float:
+def _max_magnitude(array: Array) -> float:
     finite = np.abs(array[np.isfinite(array)])
     return float(finite.max(initial=0.0))
 
 
-def bending(
+def edit_replay(
     plan: Plan,
     edits: Iterable[Edit],
     arrays: Mapping[str, Array],
-    found: Mapping[str, Array] = MappingProxyType({}),
-) -> Bending:
+    device_values: Mapping[str, Array] = MappingProxyType({}),
+) -> EditReplay:
     """The edits of a Plan that can be replayed; InputError by name for one that cannot."""
-    check_replayed(edits := active(edits), arrays)
-    layers = {layer: tuple(some) for layer, some in by_layer(edits).items()}
+    check_replayable(edits := active_edits(edits), arrays)
+    layers = {layer: tuple(some) for layer, some in group_by_layer(edits).items()}
     shown = {value.key: value.nchw for value in plan.values if value.key in layers}
-    own = {key: found[key] for key in layers if key in found}
-    return Bending(layers, shown, dict(arrays), own)
+    own = {key: device_values[key] for key in layers if key in device_values}
+    return EditReplay(layers, shown, dict(arrays), own)
 
 
-def check_replayed(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None:
+def check_replayable(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None:
     """InputError for an active edit that only a graphics device runs, or whose array isn't here."""
-    for edit in active(edits):
+    for edit in active_edits(edits):
         if edit.transform == GLSL:
             raise InputError(
                 f"the bend {edit.name!r} of {edit.layer} is a text in GLSL, which runs on a "
@@ -130,20 +134,20 @@ def check_replayed(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None:
             )
 
 
-def node_of(key: str, value: str, made: str, bends: Bending) -> Node:
+def make_bend_node(key: str, value: str, made: str, bends: EditReplay) -> Node:
     """A Graph's node that makes of a value what it is after the edits of a key."""
     edits = bends.edits[key]
     arrays = {f"array {one.array}": bends.arrays[one.array] for one in edits if one.array}
     attributes: dict[str, Attribute] = {
         "edits": msgspec.json.encode(to_dict(edits)).decode(),
-        "shown": tuple(bends.shown[key]),
+        "shown": tuple(bends.nchw[key]),
         **arrays,
-        **({"found": bends.found[key]} if key in bends.found else {}),
+        **({"found": bends.device_values[key]} if key in bends.device_values else {}),
     }
     return Node(f"bends of {key}", "Bend", (value,), (made,), attributes, domain=DOMAIN)
 
 
-def computed(node: Node, array: Array) -> Array:
+def evaluate_bend_node(node: Node, array: Array) -> Array:
     """What such a node gives, in the precision of its input."""
     attributes = node.attributes
     text, shown = attributes["edits"], attributes["shown"]
@@ -158,4 +162,4 @@ def computed(node: Node, array: Array) -> Array:
     }
     edits = from_dict(msgspec.json.decode(text))
     found = {"": np.asarray(attributes["found"])} if "found" in attributes else {}
-    return Bending({"": edits}, {"": (n, c, h, w)}, arrays, found).apply("", array)
+    return EditReplay({"": edits}, {"": (n, c, h, w)}, arrays, found).apply("", array)

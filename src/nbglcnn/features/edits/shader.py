@@ -8,16 +8,21 @@ from textwrap import indent
 
 import numpy as np
 
-from nbglcnn.codegen.glsl import shader
-from nbglcnn.codegen.slots import Number, placed, write
+from nbglcnn.codegen.glsl import shader_source
+from nbglcnn.codegen.uniform_slots import UniformValue, parse_slots, write_uniforms
 from nbglcnn.features.edits.records import Edit
-from nbglcnn.features.edits.transforms import KINDS, MOST_PARAMETERS, NUMBERS, Kind
+from nbglcnn.features.edits.transforms import (
+    MAX_PARAMETERS,
+    TRANSFORM_IDS,
+    TRANSFORM_KINDS,
+    TransformKind,
+)
 from nbglcnn.plan import schema as p
 
 SAMPLERS = ("x0", "x1", "table", "array")
 TABLE_WIDTH = 2048  # texels in a row
 # What a Plan's passes know beforehand is asked of the uniforms here: one program for all.
-CONSTANTS: dict[str, str | int] = {
+SHADER_CONSTANTS: dict[str, str | int] = {
     "BN": "u.o.block.x",
     "BY": "u.o.block.y",
     "BX": "u.o.block.z",
@@ -25,14 +30,14 @@ CONSTANTS: dict[str, str | int] = {
     "WHOLE": 0,
     "MANY": 1,
 }
-RESHAPED: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u_side"}
+RESHAPED_CONSTANTS: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u_side"}
 # What bend.glsl is told, by name in JavaScript, too. `side`: the longest of a texture in strips.
-SLOTS = placed(
+SLOTS = parse_slots(
     "int transform, stage, one_channel, one_example; ivec4 shown; int injected, side;"
     "vec4 parameters[2]; float mix"
 )
 # A text of one's own is the body of a function of these names, which sets y.
-CUSTOM = """
+CUSTOM_TEMPLATE = """
 float custom(float x, int example, int channel, int row, int column) {
   int examples = u_shown.x, channels = u_shown.y, height = u_shown.z, width = u_shown.w;
 PARAMETERS  float y = x;
@@ -43,10 +48,10 @@ SOURCE;
 """
 
 
-def _branches(depth: int, text: Callable[[Kind], str]) -> str:
+def _transform_branches(depth: int, text: Callable[[TransformKind], str]) -> str:
     """Each transform's text where it is the transform; those that have the same share it."""
     kinds: dict[str, list[str]] = {}
-    for kind in KINDS.values():
+    for kind in TRANSFORM_KINDS.values():
         if own := text(kind).strip():
             kinds.setdefault(own, []).append(f"TRANSFORM == {kind.name.upper()}")
     blocks = [
@@ -55,57 +60,61 @@ def _branches(depth: int, text: Callable[[Kind], str]) -> str:
     return indent(" else ".join(blocks), "  " * depth)
 
 
-def _texts() -> dict[str, str]:
-    functions = dict.fromkeys(one.strip() for kind in KINDS.values() for one in kind.functions)
+def _shader_inserts() -> dict[str, str]:
+    functions = dict.fromkeys(
+        one.strip() for kind in TRANSFORM_KINDS.values() for one in kind.functions
+    )
     return {
         "FUNCTIONS": "\n\n".join(functions),
-        "ELEMENTS": _branches(1, lambda kind: kind.glsl),
-        "BEGIN": _branches(1, lambda kind: kind.reads.begin if kind.reads else ""),
-        "TAP": _branches(2, lambda kind: kind.reads.tap if kind.reads else ""),
-        "FOLD": _branches(2, lambda kind: kind.reads.fold if kind.reads else ""),
-        "END": _branches(1, lambda kind: kind.reads.end if kind.reads else ""),
+        "ELEMENTS": _transform_branches(1, lambda kind: kind.glsl),
+        "BEGIN": _transform_branches(1, lambda kind: kind.reads.begin if kind.reads else ""),
+        "TAP": _transform_branches(2, lambda kind: kind.reads.tap if kind.reads else ""),
+        "FOLD": _transform_branches(2, lambda kind: kind.reads.fold if kind.reads else ""),
+        "END": _transform_branches(1, lambda kind: kind.reads.end if kind.reads else ""),
     }
 
 
 # What stands in bend.glsl in the place of a line that is one of these words.
-TEXTS = _texts()
-BEND = "".join(f"{TEXTS.get(line, line)}\n" for line in shader("bend.glsl").splitlines())
+SHADER_INSERTS = _shader_inserts()
+BEND_SHADER = "".join(
+    f"{SHADER_INSERTS.get(line, line)}\n" for line in shader_source("bend.glsl").splitlines()
+)
 
 
 @cache
-def program(
+def bend_program(
     layers: int, reshaped: bool, transform: str, source: str = "", names: tuple[str, ...] = ()
 ) -> p.Program:
     """The program of a transform for textures of so many layers.
 
     `reshaped`: of values that are shown in another nchw than they lie in, or lie in strips.
     """
-    constants: dict[str, str | int] = {"LAYERS": layers, **CONSTANTS}
-    constants |= RESHAPED if reshaped else {}
+    constants: dict[str, str | int] = {"LAYERS": layers, **SHADER_CONSTANTS}
+    constants |= RESHAPED_CONSTANTS if reshaped else {}
     constants |= {"CUSTOM": 1} if source else {}
-    constants |= {name.upper(): number for name, number in NUMBERS.items()}
+    constants |= {name.upper(): number for name, number in TRANSFORM_IDS.items()}
     # Compilers leave out what the other transforms would do, which costs as much as a convolution.
-    constants |= {"TRANSFORM": NUMBERS[transform], "ONE_CHANNEL": -1}
+    constants |= {"TRANSFORM": TRANSFORM_IDS[transform], "ONE_CHANNEL": -1}
     text = "\n".join(
         [
             *(f"#define {name} {value}" for name, value in constants.items()),
             *(slot.macro() for slot in SLOTS),
-            shader("prelude.glsl"),
+            shader_source("prelude.glsl"),
             *(f"uniform sampler2DArray {name};" for name in SAMPLERS),
             *(f"layout(location = {k}) out vec4 o{k};" for k in range(layers)),
-            BEND,
-            custom(source, names) if source else "",
+            BEND_SHADER,
+            custom_function(source, names) if source else "",
         ]
     )
     return p.Program("bend", text, SAMPLERS, layers)
 
 
-def custom(source: str, names: Sequence[str]) -> str:
+def custom_function(source: str, names: Sequence[str]) -> str:
     """The function that a text of one's own is the body of."""
     places = [f"u_parameters({k // 4}).{'xyzw'[k % 4]}" for k in range(len(names))]
     pairs = zip(names, places, strict=True)
     lines = "".join(f"  float {name} = {place};\n" for name, place in pairs)
-    return CUSTOM.replace("PARAMETERS", lines).replace("SOURCE", source)
+    return CUSTOM_TEMPLATE.replace("PARAMETERS", lines).replace("SOURCE", source)
 
 
 def is_reshaped(value: p.Value) -> bool:
@@ -113,28 +122,29 @@ def is_reshaped(value: p.Value) -> bool:
     return bool(value.layout.side) or value.nchw != value.layout.nchw
 
 
-def words(value: p.Value, edit: Edit, stage: int) -> bytes:
+def uniform_block(value: p.Value, edit: Edit, stage: int) -> bytes:
     """One pass's uniform block."""
     block = np.zeros(p.UNIFORM_BYTES // 4, np.int32)
     for at in (0, 16, 32):
         block[at : at + 16] = value.words
     injected = value.nchw[1] if edit.channels is None else len(edit.channels)
-    parameters = [*edit.parameters, *[0.0] * (MOST_PARAMETERS - len(edit.parameters))]
-    numbers: dict[str, Number] = {
-        "transform": NUMBERS[edit.transform], "stage": stage, "one_channel": -1, "one_example": 0,
+    parameters = [*edit.parameters, *[0.0] * (MAX_PARAMETERS - len(edit.parameters))]
+    numbers: dict[str, UniformValue] = {
+        "transform": TRANSFORM_IDS[edit.transform], "stage": stage, "one_channel": -1,
+        "one_example": 0,
         "shown": value.nchw, "injected": injected, "side": value.layout.side or 2**24,
         "parameters": parameters, "mix": edit.mix,
     }  # fmt: skip
-    write(block, SLOTS, numbers)
+    write_uniforms(block, SLOTS, numbers)
     return block.tobytes()
 
 
-def stages(edit: Edit) -> int:
+def pass_count(edit: Edit) -> int:
     """How many passes an edit takes."""
-    return KINDS[edit.transform].stages if edit.transform in KINDS else 1
+    return TRANSFORM_KINDS[edit.transform].stages if edit.transform in TRANSFORM_KINDS else 1
 
 
-def table(value: p.Value, channels: Sequence[int] | None) -> p.Float32:
+def channel_table(value: p.Value, channels: Sequence[int] | None) -> p.Float32:
     """A texel (row, column, 4) a group of channels: each one's place among the chosen, or 0."""
     groups = -(-value.nchw[1] // 4)
     width = min(groups, TABLE_WIDTH)
@@ -144,7 +154,7 @@ def table(value: p.Value, channels: Sequence[int] | None) -> p.Float32:
     return found
 
 
-def flat(array: p.Float32) -> p.Float32:
+def pack_texels(array: p.Float32) -> p.Float32:
     """An injected array as texels (row, column, 4) in row-major order."""
     texels = max(1, -(-array.size // 4))
     width = min(texels, TABLE_WIDTH)

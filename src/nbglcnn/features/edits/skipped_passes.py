@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbglcnn.features.edits.records import Edit, active
+from nbglcnn.features.edits.records import Edit, active_edits
 from nbglcnn.plan import schema as p
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedPasses:
     """Passes of a Plan that need not run, and the values that they would make, by their numbers."""
 
     passes: frozenset[int] = frozenset()
     values: frozenset[int] = frozenset()
 
 
-NOTHING = Skipped()
+NONE_SKIPPED = SkippedPasses()
 
 
-def not_run(key: str) -> str:
+def skipped_value_error(key: str) -> str:
     """The words of a KeyError: a value that is asked for while it is spared."""
     return (
         f"{key!r} has no value now: a latent stands in the place of what it leads to, and its "
@@ -29,34 +29,34 @@ def not_run(key: str) -> str:
     )
 
 
-def skipped(header: p.Header, edits: Sequence[Edit]) -> Skipped:
+def find_skipped_passes(header: p.Header, edits: Sequence[Edit]) -> SkippedPasses:
     """What need not run while edits that skip stand in the place of their layers' values.
 
     What follows from the given values runs, and what that needs besides them, as the other end of
     a skip connection; and whatever makes a state that is carried on. All else is spared.
     """
     numbers = {value.key: number for number, value in enumerate(header.values)}
-    given = {numbers[one.layer] for one in active(edits) if one.skips}
+    given = {numbers[one.layer] for one in active_edits(edits) if one.skips}
     if not given:
-        return NOTHING
-    behind = [_is_behind(header, number, given) for number in range(len(header.values))]
-    follows = _following(header, behind)
-    needed = _needed(header, behind, follows)
+        return NONE_SKIPPED
+    behind = [_is_alias_of(header, number, given) for number in range(len(header.values))]
+    follows = _downstream_passes(header, behind)
+    needed = _needed_passes(header, behind, follows)
     last = {step.output: number for number, step in enumerate(header.passes)}
     old = {
         number
         for number, value in enumerate(header.values)
         if not behind[number] and value.texture in last and not needed[last[value.texture]]
     }
-    return Skipped(frozenset(k for k, one in enumerate(needed) if not one), frozenset(old))
+    return SkippedPasses(frozenset(k for k, one in enumerate(needed) if not one), frozenset(old))
 
 
-def following(header: p.Header, layer: str) -> frozenset[str]:
+def downstream_keys(header: p.Header, layer: str) -> frozenset[str]:
     """The keys of all values that follow from a layer's, and of those that repeat it."""
     numbers = {value.key: number for number, value in enumerate(header.values)}
     given = {numbers[layer]}
-    behind = [_is_behind(header, number, given) for number in range(len(header.values))]
-    follows = _following(header, behind)
+    behind = [_is_alias_of(header, number, given) for number in range(len(header.values))]
+    follows = _downstream_passes(header, behind)
     last = {step.output: number for number, step in enumerate(header.passes)}
     return frozenset(
         value.key
@@ -65,7 +65,7 @@ def following(header: p.Header, layer: str) -> frozenset[str]:
     )
 
 
-def _is_behind(header: p.Header, number: int, given: set[int]) -> bool:
+def _is_alias_of(header: p.Header, number: int, given: set[int]) -> bool:
     """Whether it is a given value, or another name or a view of one."""
     while number >= 0:
         if number in given:
@@ -74,23 +74,23 @@ def _is_behind(header: p.Header, number: int, given: set[int]) -> bool:
     return False
 
 
-def _read(step: p.Pass) -> list[tuple[int, int]]:
+def _pass_inputs(step: p.Pass) -> list[tuple[int, int]]:
     """The textures of a pass, each with the value that it is read as, or -1."""
     return list(zip(step.inputs, step.values or (-1,) * len(step.inputs), strict=True))
 
 
-def _following(header: p.Header, behind: Sequence[bool]) -> list[bool]:
+def _downstream_passes(header: p.Header, behind: Sequence[bool]) -> list[bool]:
     """Which passes follow from the given values."""
     textures: set[int] = set()  # that hold what follows, up to here
     found = []
     for step in header.passes:
-        one = any((v >= 0 and behind[v]) or t in textures for t, v in _read(step))
+        one = any((v >= 0 and behind[v]) or t in textures for t, v in _pass_inputs(step))
         (textures.add if one else textures.discard)(step.output)
         found.append(one)
     return found
 
 
-def _needed(header: p.Header, behind: Sequence[bool], follows: Sequence[bool]) -> list[bool]:
+def _needed_passes(header: p.Header, behind: Sequence[bool], follows: Sequence[bool]) -> list[bool]:
     """Those, and which others make what they read."""
     whole: dict[int, int] = {}
     for step in header.passes:
@@ -105,5 +105,5 @@ def _needed(header: p.Header, behind: Sequence[bool], follows: Sequence[bool]) -
         width, height = step.viewport
         if width * height == whole[step.output]:  # what was there before is written over
             wanted.discard(step.output)
-        wanted.update(t for t, v in _read(step) if v < 0 or not behind[v])
+        wanted.update(t for t, v in _pass_inputs(step) if v < 0 or not behind[v])
     return found

@@ -13,26 +13,26 @@ import numpy as np
 
 from nbglcnn.channels import Channels
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.records import Edit, checked, checked_channels, editable
+from nbglcnn.features.edits.records import Edit, editable_value, validate_channels, validate_edits
 from nbglcnn.features.edits.transforms import GLSL, INJECT
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.inputs.arrays import native_array
 from nbglcnn.plan.schema import Plan, Value, content_hash
 from nbglcnn.transforms import Transform
 
-MOST_STEPS = 50  # that can be undone
-ONE_STEP = 1.0  # seconds within which changes of one number are one step
+MAX_UNDO_STEPS = 50  # that can be undone
+COALESCE_S = 1.0  # seconds within which changes of one number are one step
 
 
 @dataclass(frozen=True, slots=True)
-class EditState:
+class EditSnapshot:
     """What is edited at one time: the edits, and how many of the weights' edits are made."""
 
     edits: tuple[Edit, ...] = ()
-    weights: int = 0
+    weight_edit_count: int = 0
 
 
-class Store:
+class EditStore:
     """Holds the edits, checks and undoes them.
 
     `apply` is given every new EditState before it counts; where it raises, the old one stays.
@@ -42,75 +42,81 @@ class Store:
     def __init__(
         self,
         plan: Callable[[], Plan],
-        apply: Callable[[EditState], None],
+        apply: Callable[[EditSnapshot], None],
         value: Callable[[str], Array],
     ) -> None:
-        self._plan_of = plan
+        self._get_plan = plan
         self._apply = apply
-        self._value_of = value
-        self.now = EditState()
-        self.past: list[EditState] = []
-        self.future: list[EditState] = []
+        self._get_value = value
+        self.present = EditSnapshot()
+        self.past: list[EditSnapshot] = []
+        self.future: list[EditSnapshot] = []
         self.arrays: dict[str, Array] = {}
-        self._step = ("", 0.0)
+        self._last_step = ("", 0.0)
         self.listeners: list[Callable[[], None]] = []
 
     @property
     def plan(self) -> Plan:
         """The Plan whose values are edited."""
-        return self._plan_of()
+        return self._get_plan()
 
     @property
     def edits(self) -> tuple[Edit, ...]:
         """All of now, in order."""
-        return self.now.edits
+        return self.present.edits
 
     # Changes
 
-    def change(self, edits: Iterable[Edit], step: str = "") -> None:
+    def set_edits(self, edits: Iterable[Edit], step: str = "") -> None:
         """Make these the edits of now, as a step that can be undone.
 
         Changes of one `step` within a second of each other are undone together.
         """
-        self._move(EditState(checked(edits, self.plan), self.now.weights), step)
+        self._push_step(
+            EditSnapshot(validate_edits(edits, self.plan), self.present.weight_edit_count), step
+        )
 
-    def set_weights(self, count: int, step: str = "", within: float | None = None) -> None:
+    def set_weight_edit_count(
+        self, count: int, step: str = "", within: float | None = None
+    ) -> None:
         """Say that so many of the weights' edits are made now, as a step that can be undone."""
-        self._move(EditState(self.now.edits, count), step, within)
+        self._push_step(EditSnapshot(self.present.edits, count), step, within)
 
-    def joins(self, step: str, within: float | None = None) -> bool:
+    def extends_last_step(self, step: str, within: float | None = None) -> bool:
         """Whether a change of this step belongs to the last one; it has just been then.
 
         `within`: how many seconds behind the last one it may come; by default ONE_STEP.
         """
-        last, at = self._step
+        last, at = self._last_step
         now = time.monotonic()
-        found = step != "" and step == last and now - at < (ONE_STEP if within is None else within)
+        found = (
+            step != "" and step == last and now - at < (COALESCE_S if within is None else within)
+        )
         if found:
-            self._step = step, now
+            self._last_step = step, now
         return found
 
-    def _move(self, state: EditState, step: str, within: float | None = None) -> None:
-        if state == self.now:
+    def _push_step(self, state: EditSnapshot, step: str, within: float | None = None) -> None:
+        if state == self.present:
             return
-        before = self.now
-        self._take(state)
-        if not self.joins(step, within):
-            self.past = [*self.past, before][-MOST_STEPS:]
-        self._step = step, time.monotonic()
+        before = self.present
+        self._set_present(state)
+        if not self.extends_last_step(step, within):
+            self.past = [*self.past, before][-MAX_UNDO_STEPS:]
+        self._last_step = step, time.monotonic()
         self.future = []
-        self._tell()
+        self._notify()
 
-    def _take(self, state: EditState) -> None:
+    def _set_present(self, state: EditSnapshot) -> None:
         for edit in state.edits:
             self._check_array(edit)
         self._apply(state)
-        self.now = state
+        self.present = state
 
     def _check_array(self, edit: Edit) -> None:
         if edit.transform != INJECT:
             return
-        n, c, h, w = editable(self.plan, edit.layer).nchw
+        n, c, h, w = editable_value(self.plan, edit.layer).nchw
         count = c if edit.channels is None else len(edit.channels)
         array = self.arrays.get(edit.array)
         if array is None:
@@ -120,61 +126,66 @@ class Store:
                 f"inject into {edit.layer}: its array {array.shape} is not one of {count} channels"
             )
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self.listeners:
             listener()
 
     def undo(self) -> bool:
         """Take the last step back; whether there was one."""
-        return self._go(self.past, self.future)
+        return self._move_snapshot(self.past, self.future)
 
     def redo(self) -> bool:
         """Do again what was undone last; whether there was something."""
-        return self._go(self.future, self.past)
+        return self._move_snapshot(self.future, self.past)
 
-    def _go(self, source: list[EditState], target: list[EditState]) -> bool:
+    def _move_snapshot(self, source: list[EditSnapshot], target: list[EditSnapshot]) -> bool:
         if not source:
             return False
-        before = self.now
+        before = self.present
         state = source[-1]
-        self._take(EditState(checked(state.edits, self.plan), state.weights))
+        self._set_present(
+            EditSnapshot(validate_edits(state.edits, self.plan), state.weight_edit_count)
+        )
         source.pop()
         target.append(before)
-        self._step = "", 0.0
-        self._tell()
+        self._last_step = "", 0.0
+        self._notify()
         return True
 
     def restore(
-        self, now: EditState, past: Sequence[EditState] | None, future: Sequence[EditState] | None
+        self,
+        now: EditSnapshot,
+        past: Sequence[EditSnapshot] | None,
+        future: Sequence[EditSnapshot] | None,
     ) -> None:
         """Take what a page has made of them; InputError or KeyError where it cannot be."""
-        now = EditState(checked(now.edits, self.plan), now.weights)
-        if now != self.now:
-            self._take(now)
+        now = EditSnapshot(validate_edits(now.edits, self.plan), now.weight_edit_count)
+        if now != self.present:
+            self._set_present(now)
         if past is not None and future is not None:
-            self.past, self.future = [*past][-MOST_STEPS:], [*future][-MOST_STEPS:]
-        self._step = "", 0.0
-        self._tell()
+            self.past, self.future = [*past][-MAX_UNDO_STEPS:], [*future][-MAX_UNDO_STEPS:]
+        self._last_step = "", 0.0
+        self._notify()
 
-    def again(self) -> list[str]:
+    def reapply(self) -> list[str]:
         """Give the edits to whoever runs them once more: the Plan has changed.
 
         Those that don't fit it are left out, now and in every step; why, of each of now.
         """
         problems: list[str] = []
-        now = self._fitting(self.now, problems)
-        self.past = [self._fitting(one, []) for one in self.past]
-        self.future = [self._fitting(one, []) for one in self.future]
-        changed = now != self.now
-        self._take(now)
+        now = self._without_unfit(self.present, problems)
+        self.past = [self._without_unfit(one, []) for one in self.past]
+        self.future = [self._without_unfit(one, []) for one in self.future]
+        changed = now != self.present
+        self._set_present(now)
         if changed:
-            self._tell()
+            self._notify()
         return problems
 
-    def take_first(self, batch: int) -> None:
+    def reduce_to_one_example(self, batch: int) -> None:
         """Keep of every array for so many examples the first one's, in all steps.
 
-        The Plan has changed to one of one example; `again` gives it the edits.
+        The Plan has changed to one of one example; `reapply` gives it the edits.
         """
         names: dict[str, str] = {}
         arrays: dict[str, Array] = {}
@@ -183,41 +194,41 @@ class Store:
             names[name] = content_hash(first.data.cast("B"))
             arrays[names[name]] = first
 
-        def renamed(state: EditState) -> EditState:
+        def renamed(state: EditSnapshot) -> EditSnapshot:
             edits = (
                 msgspec.structs.replace(one, array=names.get(one.array, "")) for one in state.edits
             )
-            return EditState(tuple(edits), state.weights)
+            return EditSnapshot(tuple(edits), state.weight_edit_count)
 
         self.arrays = arrays
-        self.now = renamed(self.now)
+        self.present = renamed(self.present)
         self.past = [renamed(one) for one in self.past]
         self.future = [renamed(one) for one in self.future]
 
-    def _fitting(self, state: EditState, problems: list[str]) -> EditState:
+    def _without_unfit(self, state: EditSnapshot, problems: list[str]) -> EditSnapshot:
         kept = []
         for edit in state.edits:
             try:
-                checked([edit], self.plan)
+                validate_edits([edit], self.plan)
                 self._check_array(edit)
             except (InputError, KeyError) as error:
                 problems.append(f"{edit.name}: {error.args[0]}")
             else:
                 kept.append(edit)
-        return EditState(tuple(kept), state.weights)
+        return EditSnapshot(tuple(kept), state.weight_edit_count)
 
-    def forget_weights(self) -> None:
+    def clear_weight_edits(self) -> None:
         """The weights' edits are none any more: other weights were loaded."""
-        states = [EditState(one.edits) for one in (*self.past, self.now)]
+        states = [EditSnapshot(one.edits) for one in (*self.past, self.present)]
         steps = [one for one, next_ in pairwise(states) if one != next_]
-        future = [EditState(one.edits) for one in self.future]
+        future = [EditSnapshot(one.edits) for one in self.future]
         self.past, self.future = steps, [one for one in future if one != states[-1]]
-        self.now = states[-1]
-        self._tell()
+        self.present = states[-1]
+        self._notify()
 
     # New edits
 
-    def bent(
+    def add_bend(
         self,
         layer: str,
         transform: Transform,
@@ -232,33 +243,33 @@ class Store:
                 f"bend: {transform!r} is no transform; give one of nbglcnn.transforms, as in "
                 f"bend({layer!r}, transforms.rotate(30))"
             )
-        value = editable(self.plan, layer)
+        value = editable_value(self.plan, layer)
         edit = Edit(
             layer=layer,
-            name=self._free(name, transform.name),
+            name=self._unique_name(name, transform.name),
             transform=transform.name,
             parameters=tuple(transform.parameters.values()),
-            channels=self.channels(value, channels),
+            channels=self.resolve_channels(value, channels),
             mix=mix,
             enabled=bool(enabled),
             source=transform.source,
             names=tuple(transform.parameters) if transform.name == GLSL else (),
         )
-        self.change((*self.edits, edit))
+        self.set_edits((*self.edits, edit))
         return edit
 
-    def injected(
+    def add_injection(
         self, layer: str, array: Any, channels: Any = None, *, frozen: bool = False
     ) -> Edit:
         """Put an array in the place of a layer's values, or of some channels', before its bends."""
-        value = editable(self.plan, layer)
-        own = self.channels(value, channels)
-        data = fitted(array, value.shape, value.nchw, own, layer)
+        value = editable_value(self.plan, layer)
+        own = self.resolve_channels(value, channels)
+        data = fit_array(array, value.shape, value.nchw, own, layer)
         name = content_hash(data.data.cast("B"))
         self.arrays[name] = data
         edit = Edit(
             layer=layer,
-            name=self._free(None, "freeze" if frozen else INJECT),
+            name=self._unique_name(None, "freeze" if frozen else INJECT),
             transform=INJECT,
             channels=own,
             array=name,
@@ -270,23 +281,23 @@ class Store:
             (k for k, one in enumerate(others) if one.layer == layer and one.transform != INJECT),
             len(others),
         )
-        self.change((*others[:first], edit, *others[first:]))
+        self.set_edits((*others[:first], edit, *others[first:]))
         return edit
 
-    def released(self, layer: str) -> None:
+    def remove_injection(self, layer: str) -> None:
         """End what is injected into a layer, or frozen."""
-        editable(self.plan, layer)
-        self.change(e for e in self.edits if e.layer != layer or e.transform != INJECT)
+        editable_value(self.plan, layer)
+        self.set_edits(e for e in self.edits if e.layer != layer or e.transform != INJECT)
 
-    def channels(self, value: Value, channels: Any) -> tuple[int, ...] | None:
+    def resolve_channels(self, value: Value, channels: Any) -> tuple[int, ...] | None:
         """The numbers of a value's channels, of whatever says which; None stands for all."""
 
         def numbers() -> Array:
-            return self._value_of(value.key).reshape(value.nchw)
+            return self._get_value(value.key).reshape(value.nchw)
 
-        return checked_channels(chosen(channels, value.nchw[1], numbers), value)
+        return validate_channels(parse_channels(channels, value.nchw[1], numbers), value)
 
-    def _free(self, name: str | None, like: str) -> str:
+    def _unique_name(self, name: str | None, like: str) -> str:
         taken = {one.name for one in self.edits}
         if name is not None:
             if not isinstance(name, str) or not name or len(name) > 100:
@@ -302,7 +313,7 @@ class Store:
 
     def used_arrays(self) -> Mapping[str, Array]:
         """The arrays that edits of now, or of a step that can be undone, inject."""
-        states = (self.now, *self.past, *self.future)
+        states = (self.present, *self.past, *self.future)
         names = {edit.array for state in states for edit in state.edits if edit.array}
         self.arrays = {name: data for name, data in self.arrays.items() if name in names}
         return self.arrays
@@ -317,7 +328,7 @@ def _replaces(new: Edit, old: Edit) -> bool:
     )
 
 
-def chosen(channels: Any, count: int, values: Callable[[], Array]) -> Any:
+def parse_channels(channels: Any, count: int, values: Callable[[], Array]) -> Any:
     """Channels as somebody gives them: a number, a slice, an iterable, one of nbglcnn.channels.
 
     `values` gives the layer's value, where channels are chosen by it.
@@ -338,7 +349,7 @@ def chosen(channels: Any, count: int, values: Callable[[], Array]) -> Any:
     return channels
 
 
-def fitted(
+def fit_array(
     array: Any,
     shape: tuple[int, ...],
     nchw: tuple[int, int, int, int],
@@ -348,7 +359,7 @@ def fitted(
     """An array to inject as (n, channels, h, w), float32, one example repeated for all."""
     if hasattr(array, "detach"):
         array = array.detach().cpu().numpy()
-    data = plain_array(array, f"inject into {layer}")
+    data = native_array(array, f"inject into {layer}")
     if data.dtype.kind not in "fiub":
         raise InputError(f"inject into {layer}: numbers are needed, not {data.dtype}")
     n, c, h, w = nchw

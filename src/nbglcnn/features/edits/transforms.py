@@ -1,8 +1,8 @@
 """The transforms of bends, each one record: name, words, formula in numpy, GLSL, parameters, cost.
 
-`KINDS` has all of them. shader.py puts their GLSL into ops/shaders/bend.glsl, which has what all
-share; tests hold GLSL and formula together. The set is that of Terence Broad's network bending
-(Broad, Leymarie and Grierson 2021, arXiv:2005.12420; his code is
+`TRANSFORM_KINDS` has all of them. shader.py puts their GLSL into ops/shaders/bend.glsl, which has
+what all share; tests hold GLSL and formula together. The set is that of Terence Broad's network
+bending (Broad, Leymarie and Grierson 2021, arXiv:2005.12420; his code is
 github.com/terrybroad/network-bending); add, clamp, noise, blur, sharpen, what one does to pictures
 (contrast, saturation, salt and pepper, edges, pixelate, occlude) and one's own GLSL were added.
 Where ours differ from his OpenCV operators:
@@ -33,7 +33,7 @@ Formula = Callable[..., Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class TransformParameter:
     """A number of a transform: what it may be, and from where to where a slider goes.
 
     `least` and `most` are limits that are checked; None for none. `above` says that `least` itself
@@ -53,7 +53,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class NeighborReads:
     """How a transform reads more than its own element: the loop of bend.glsl, and its cost.
 
     Texts of GLSL, in which (x, y) is the element's place: `begin` sets `taps`, the number of reads;
@@ -74,7 +74,7 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TransformKind:
     """A transform: its name, what becomes of x in words, and the same in numpy and in GLSL.
 
     `formula` takes values (n, c, h, w) and the parameters in their order. `glsl` is the body of a
@@ -82,24 +82,24 @@ class Kind:
     default), `old` before the transform, and its place, `example`, `channel`, `row` and `column`.
     In all texts of GLSL P0 to P3 are the parameters.
     `functions` are what it calls. `stages` are the passes that it takes on a device; u_stage is the
-    number of the present one. `whole`: an element depends on its place or on other channels, so the
-    formula takes all channels, whichever are bent. `counts` are the numbers of channels that a
-    value may have; none for any.
+    number of the present one. `needs_all_channels`: an element depends on its place or on other
+    channels, so the formula takes all channels, whichever are bent. `counts` are the numbers of
+    channels that a value may have; none for any.
     """
 
     name: str
     says: str
     formula: Formula
     glsl: str = ""
-    parameters: tuple[Parameter, ...] = ()
-    reads: Reads | None = None
+    parameters: tuple[TransformParameter, ...] = ()
+    reads: NeighborReads | None = None
     functions: tuple[str, ...] = ()
     stages: int = 1
-    whole: bool = False
+    needs_all_channels: bool = False
     counts: tuple[int, ...] = ()
 
 
-SEED = Parameter("seed", 0, 0, 99, 1, least=0, most=2**24 - 1, integer=True)
+SEED_PARAMETER = TransformParameter("seed", 0, 0, 99, 1, least=0, most=2**24 - 1, integer=True)
 
 
 # Of one element alone
@@ -111,24 +111,24 @@ def _clamp(x: Array, low: float, high: float) -> Array:
     return np.where(x < least, least, np.where(x > most, most, x))
 
 
-POINTWISE = (
-    Kind("ablate", "0", lambda x: np.zeros_like(x), "return 0.0;"),
-    Kind("invert", "1 − x", lambda x: 1 - x, "return 1.0 - x;"),
-    Kind(
+POINTWISE_TRANSFORMS = (
+    TransformKind("ablate", "0", lambda x: np.zeros_like(x), "return 0.0;"),
+    TransformKind("invert", "1 − x", lambda x: 1 - x, "return 1.0 - x;"),
+    TransformKind(
         "multiply",
         "x · factor",
         lambda x, factor: x * np.float32(factor),
         "return x * P0;",
-        (Parameter("factor", 2, -4, 4, 0.05),),
+        (TransformParameter("factor", 2, -4, 4, 0.05),),
     ),
-    Kind(
+    TransformKind(
         "add",
         "x + number",
         lambda x, number: x + np.float32(number),
         "return x + P0;",
-        (Parameter("number", 1, -4, 4, 0.05),),
+        (TransformParameter("number", 1, -4, 4, 0.05),),
     ),
-    Kind(
+    TransformKind(
         "clamp",
         "low where x < low, high where x > high, else x",
         _clamp,
@@ -138,22 +138,22 @@ POINTWISE = (
 if ((floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u) return x;
 return x < P0 ? P0 : x > P1 ? P1 : x;
 """,
-        (Parameter("low", 0, -4, 4, 0.05), Parameter("high", 1, -4, 4, 0.05)),
+        (TransformParameter("low", 0, -4, 4, 0.05), TransformParameter("high", 1, -4, 4, 0.05)),
     ),
-    Kind(
+    TransformKind(
         "threshold",
         "1 where x > level, else 0",
         lambda x, level: (x > np.float32(level)).astype(np.float32),
         "return x > P0 ? 1.0 : 0.0;",
-        (Parameter("level", 0.5, -2, 2, 0.01),),
+        (TransformParameter("level", 0.5, -2, 2, 0.01),),
     ),
-    Kind(
+    TransformKind(
         "contrast",
         # As the CSS filter of that name: https://www.w3.org/TR/filter-effects-1/#contrastEquivalent
         "0.5 + factor · (x − 0.5)",
         lambda x, factor: 0.5 + np.float32(factor) * (x - 0.5),
         "return 0.5 + P0 * (x - 0.5);",
-        (Parameter("factor", 1.5, 0, 4, 0.05),),
+        (TransformParameter("factor", 1.5, 0, 4, 0.05),),
     ),
 )
 
@@ -171,14 +171,14 @@ def _saturation(x: Array, factor: float) -> Array:
     return found
 
 
-COLOURS = (
-    Kind(
+COLOUR_TRANSFORMS = (
+    TransformKind(
         "saturation",
         "grey + factor · (x − grey) of a colour picture",
         _saturation,
         "return channel > 2 ? old : x + P0 * (old - x);",
-        (Parameter("factor", 1.5, 0, 4, 0.05),),
-        Reads(
+        (TransformParameter("factor", 1.5, 0, 4, 0.05),),
+        NeighborReads(
             begin="taps = 3;",
             tap="""
 from_channel = k;
@@ -194,7 +194,7 @@ found += weight * v;
 """,
             base=3,
         ),
-        whole=True,
+        needs_all_channels=True,
         counts=(3, 4),
     ),
 )
@@ -203,7 +203,7 @@ found += weight * v;
 # Random numbers, the same for the same seed on every device
 
 
-def _scrambled(v: Array) -> Array:
+def _pcg_hash(v: Array) -> Array:
     state: Array = v * np.uint32(747796405) + np.uint32(2891336453)
     word: Array = ((state >> ((state >> np.uint32(28)) + np.uint32(4))) ^ state) * np.uint32(
         277803737
@@ -212,12 +212,12 @@ def _scrambled(v: Array) -> Array:
     return found
 
 
-def _seeded(index: Array, seed: float) -> Array:
+def _seeded_hash(index: Array, seed: float) -> Array:
     """The first random word of each index."""
-    return _scrambled(index ^ _scrambled(np.array(int(seed), np.uint32)))
+    return _pcg_hash(index ^ _pcg_hash(np.array(int(seed), np.uint32)))
 
 
-def _uniform(word: Array) -> Array:
+def _to_uniform(word: Array) -> Array:
     """From 0 to 1, without both ends; float32 has it exactly."""
     found: Array = ((word >> np.uint32(9)) + 0.5) / 8388608
     return found
@@ -226,11 +226,11 @@ def _uniform(word: Array) -> Array:
 def _noise(x: Array, std: float, seed: float) -> Array:
     """Nearly normal numbers: twelve uniform ones added (Irwin-Hall), of PCG's output function."""
     with np.errstate(over="ignore"):
-        state = _seeded(np.arange(x.size, dtype=np.uint32).reshape(x.shape), seed)
+        state = _seeded_hash(np.arange(x.size, dtype=np.uint32).reshape(x.shape), seed)
         total = np.zeros(x.shape)
         for _ in range(12):
-            total += _uniform(state)
-            state = _scrambled(state)
+            total += _to_uniform(state)
+            state = _pcg_hash(state)
     return x + std * (total - 6)
 
 
@@ -239,12 +239,12 @@ def _salt_and_pepper(x: Array, share: float, seed: float) -> Array:
     n, _, height, width = x.shape
     places = np.arange(n * height * width, dtype=np.uint32).reshape(n, 1, height, width)
     with np.errstate(over="ignore"):
-        drawn = _uniform(_seeded(places, seed))
+        drawn = _to_uniform(_seeded_hash(places, seed))
     most = np.float32(share)
     return np.where(drawn < most / 2, x.dtype.type(0), np.where(drawn < most, x.dtype.type(1), x))
 
 
-RANDOM = """
+RANDOM_GLSL = """
 // Numbers that look random, from 0 to 2^32 - 1 (PCG's output function, Jarzynski and Olano 2020).
 uint scrambled(uint v) {
   uint s = v * 747796405u + 2891336453u, w = ((s >> ((s >> 28u) + 4u)) ^ s) * 277803737u;
@@ -254,7 +254,7 @@ uint seeded(int index, int seed) { return scrambled(uint(index) ^ scrambled(uint
 // From 0 to 1, exact: 23 bits and a half.
 float uniform_of(uint word) { return (float(word >> 9u) + 0.5) / 8388608.0; }
 """
-NORMAL = """
+NORMAL_GLSL = """
 // Of mean 0 and deviation 1: twelve uniform numbers added (Irwin-Hall), alike on every device.
 float normal_at(int index, int seed) {
   uint state = seeded(index, seed);
@@ -267,17 +267,17 @@ float normal_at(int index, int seed) {
 }
 """
 
-NOISE = (
-    Kind(
+NOISE_TRANSFORMS = (
+    TransformKind(
         "noise",
         "x + std · a nearly normal random number of each element",
         _noise,
         "return x + P0 * normal_at(place_of(example, channel, row, column), int(P1));",
-        (Parameter("std", 0.5, 0, 4, 0.05, least=0), SEED),
-        functions=(RANDOM, NORMAL),
-        whole=True,
+        (TransformParameter("std", 0.5, 0, 4, 0.05, least=0), SEED_PARAMETER),
+        functions=(RANDOM_GLSL, NORMAL_GLSL),
+        needs_all_channels=True,
     ),
-    Kind(
+    TransformKind(
         "salt_and_pepper",
         "0 or 1 at a random share of the pixels, the same ones in all channels",
         _salt_and_pepper,
@@ -285,9 +285,9 @@ NOISE = (
 float drawn = uniform_of(seeded((example * u_shown.z + row) * u_shown.w + column, int(P1)));
 return drawn < P0 / 2.0 ? 0.0 : drawn < P0 ? 1.0 : x;
 """,
-        (Parameter("share", 0.1, 0, 1, 0.01, least=0, most=1), SEED),
-        functions=(RANDOM,),
-        whole=True,
+        (TransformParameter("share", 0.1, 0, 1, 0.01, least=0, most=1), SEED_PARAMETER),
+        functions=(RANDOM_GLSL,),
+        needs_all_channels=True,
     ),
 )
 
@@ -340,17 +340,19 @@ def _pixelate(x: Array, size: float) -> Array:
     return found
 
 
-MEAN = """
+MEAN_GLSL = """
 found /= weights;
 if (u_stage == 0) return found;
 """
 
-SIGMA = Parameter("sigma", 1, 0.1, 5, 0.1, least=0, most=16, above=True, unit="px")
+SIGMA_PARAMETER = TransformParameter(
+    "sigma", 1, 0.1, 5, 0.1, least=0, most=16, above=True, unit="px"
+)
 
 
-def _gaussian(parameter: int) -> Reads:
+def _gaussian_reads(parameter: int) -> NeighborReads:
     """Along x in the first stage and along y in the second, cut off at 4 sigma."""
-    return Reads(
+    return NeighborReads(
         begin=f"""
 sigma = P{parameter};
 radius = int(4.0 * sigma + 0.5);
@@ -362,35 +364,35 @@ weight = exp(-0.5 * d * d / (sigma * sigma));
 at += u_stage == 0 ? ivec2(k - radius, 0) : ivec2(0, k - radius);
 at = clamp(at, ivec2(0), u_shown.wz - 1);
 """,
-        end=MEAN,
+        end=MEAN_GLSL,
         slope=8,
         parameter=parameter,
     )
 
 
-FILTERS = (
-    Kind(
+FILTER_TRANSFORMS = (
+    TransformKind(
         "blur",
         "a Gaussian of deviation sigma over x",
         _blur,
-        parameters=(SIGMA,),
-        reads=_gaussian(0),
+        parameters=(SIGMA_PARAMETER,),
+        reads=_gaussian_reads(0),
         stages=2,
     ),
-    Kind(
+    TransformKind(
         "sharpen",
         "x + amount · (x − blur(x))",
         _sharpen,
         "return old + P0 * (old - x);",
-        (Parameter("amount", 1, 0, 4, 0.05), SIGMA),
-        _gaussian(1),
+        (TransformParameter("amount", 1, 0, 4, 0.05), SIGMA_PARAMETER),
+        _gaussian_reads(1),
         stages=2,
     ),
-    Kind(
+    TransformKind(
         "edges",
         "how steep x is: Sobel’s two derivatives as one length",
         _edges,
-        reads=Reads(
+        reads=NeighborReads(
             begin="taps = 9;",
             tap="at = clamp(at + ivec2(k % 3, k / 3) - 1, ivec2(0), u_shown.wz - 1);",
             fold="""
@@ -402,17 +404,19 @@ second += float(d.y * (2 - abs(d.x))) * v;
             base=9,
         ),
     ),
-    Kind(
+    TransformKind(
         "pixelate",
         "the mean of each block of size × size pixels",
         _pixelate,
-        parameters=(Parameter("size", 4, 1, 32, 1, least=1, most=256, integer=True, unit="px"),),
-        reads=Reads(
+        parameters=(
+            TransformParameter("size", 4, 1, 32, 1, least=1, most=256, integer=True, unit="px"),
+        ),
+        reads=NeighborReads(
             begin="taps = int(P0);",
             tap="""
 at = u_stage == 0 ? ivec2(x / taps * taps + k, y) : ivec2(x, y / taps * taps + k);
 """,
-            end=MEAN,
+            end=MEAN_GLSL,
             base=0,
             slope=1,
         ),
@@ -424,7 +428,7 @@ at = u_stage == 0 ? ivec2(x / taps * taps + k, y) : ivec2(x, y / taps * taps + k
 # The least and the greatest in an ellipse, of what lies within the map
 
 
-def ellipse(radius: int) -> list[tuple[int, int]]:
+def ellipse_offsets(radius: int) -> list[tuple[int, int]]:
     """Offsets (row, column) of OpenCV's MORPH_ELLIPSE of 2 radius + 1 pixels a side."""
     found = []
     for down in range(-radius, radius + 1):
@@ -436,7 +440,7 @@ def ellipse(radius: int) -> list[tuple[int, int]]:
 def _morphology(x: Array, radius: float, fold: Callable[[Array, Array], Array]) -> Array:
     height, width = x.shape[2:]
     found = x.copy()
-    for down, right in ellipse(int(radius)):
+    for down, right in ellipse_offsets(int(radius)):
         rows = slice(max(0, -down), min(height, height - down))
         columns = slice(max(0, -right), min(width, width - right))
         if rows.start >= rows.stop or columns.start >= columns.stop:
@@ -458,12 +462,14 @@ def _dilate(x: Array, radius: float) -> Array:
     return _morphology(x, radius, np.maximum)
 
 
-RADIUS = Parameter("radius", 1, 0, 8, 1, least=0, most=32, integer=True, unit="px")
+RADIUS_PARAMETER = TransformParameter(
+    "radius", 1, 0, 8, 1, least=0, most=32, integer=True, unit="px"
+)
 
 
-def _in_ellipse(fold: str) -> Reads:
+def _ellipse_reads(fold: str) -> NeighborReads:
     """Those of OpenCV's getStructuringElement(MORPH_ELLIPSE, (2 r + 1, 2 r + 1))."""
-    return Reads(
+    return NeighborReads(
         begin="""
 radius = int(P0);
 taps = (2 * radius + 1) * (2 * radius + 1);
@@ -479,20 +485,20 @@ at += d;
     )
 
 
-MORPHOLOGY = (
-    Kind(
+MORPHOLOGY_TRANSFORMS = (
+    TransformKind(
         "erode",
         "the least in an ellipse of this radius",
         _erode,
-        parameters=(RADIUS,),
-        reads=_in_ellipse("found = any_read ? min(found, v) : v;"),
+        parameters=(RADIUS_PARAMETER,),
+        reads=_ellipse_reads("found = any_read ? min(found, v) : v;"),
     ),
-    Kind(
+    TransformKind(
         "dilate",
         "the greatest in an ellipse of this radius",
         _dilate,
-        parameters=(RADIUS,),
-        reads=_in_ellipse("found = any_read ? max(found, v) : v;"),
+        parameters=(RADIUS_PARAMETER,),
+        reads=_ellipse_reads("found = any_read ? max(found, v) : v;"),
     ),
 )
 
@@ -517,11 +523,11 @@ def _affine(x: Array, place: Callable[[Array, Array], tuple[Array, Array]]) -> A
     return found
 
 
-def _middle(x: Array) -> tuple[float, float]:
+def _map_center(x: Array) -> tuple[float, float]:
     return (x.shape[3] - 1) / 2, (x.shape[2] - 1) / 2
 
 
-def _turn(degrees: float) -> tuple[float, float]:
+def _cos_sin(degrees: float) -> tuple[float, float]:
     """Cosine and sine, exact for quarter turns."""
     quarters = math.floor(degrees / 90 + 0.5)
     rest = math.radians(degrees - 90 * quarters)
@@ -531,7 +537,7 @@ def _turn(degrees: float) -> tuple[float, float]:
 
 def _rotate(x: Array, degrees: float) -> Array:
     """Turned counter-clockwise around the middle of the pixels."""
-    (mx, my), (cosine, sine) = _middle(x), _turn(degrees)
+    (mx, my), (cosine, sine) = _map_center(x), _cos_sin(degrees)
     return _affine(
         x,
         lambda column, row: (
@@ -543,7 +549,7 @@ def _rotate(x: Array, degrees: float) -> Array:
 
 def _scale(x: Array, factor: float) -> Array:
     """Factor times as large, around the middle of the pixels."""
-    mx, my = _middle(x)
+    mx, my = _map_center(x)
     return _affine(x, lambda column, row: (mx + (column - mx) / factor, my + (row - my) / factor))
 
 
@@ -553,7 +559,7 @@ def _translate(x: Array, right: float, down: float) -> Array:
     return _affine(x, lambda column, row: (column - right * width, row - down * height))
 
 
-TURN = """
+ROTATION_GLSL = """
 // Turned by an angle in degrees: exact for quarter turns, and as exact as float32 elsewhere, which
 // the built-in functions need not be.
 vec2 turned(vec2 d, float degrees) {
@@ -568,9 +574,9 @@ vec2 turned(vec2 d, float degrees) {
 """
 
 
-def _from(origin: str) -> Reads:
+def _bilinear_reads(origin: str) -> NeighborReads:
     """Reads of the four pixels around a place: `origin`, as GLSL of the pixel `to`, (x, y)."""
-    return Reads(
+    return NeighborReads(
         begin=f"""
 taps = 4;
 vec2 size = vec2(u_shown.wz), middle = (size - 1.0) / 2.0, to = vec2(x, y);
@@ -585,40 +591,43 @@ if (weight == 0.0) continue;
     )
 
 
-AFFINE = (
-    Kind(
+AFFINE_TRANSFORMS = (
+    TransformKind(
         "translate",
         "moved right by x widths and down by y heights",
         _translate,
-        parameters=(Parameter("x", 0.25, -1, 1, 0.01), Parameter("y", 0, -1, 1, 0.01)),
-        reads=_from("to - vec2(P0, P1) * size"),
+        parameters=(
+            TransformParameter("x", 0.25, -1, 1, 0.01),
+            TransformParameter("y", 0, -1, 1, 0.01),
+        ),
+        reads=_bilinear_reads("to - vec2(P0, P1) * size"),
     ),
-    Kind(
+    TransformKind(
         "scale",
         "factor times as large, around the middle",
         _scale,
-        parameters=(Parameter("factor", 1.5, 0.1, 4, 0.05, least=0, above=True),),
-        reads=_from("middle + (to - middle) / P0"),
+        parameters=(TransformParameter("factor", 1.5, 0.1, 4, 0.05, least=0, above=True),),
+        reads=_bilinear_reads("middle + (to - middle) / P0"),
     ),
-    Kind(
+    TransformKind(
         "rotate",
         "turned counter-clockwise around the middle",
         _rotate,
-        parameters=(Parameter("degrees", 45, -180, 180, 1, unit="°"),),
-        reads=_from("middle + turned(to - middle, P0)"),
-        functions=(TURN,),
+        parameters=(TransformParameter("degrees", 45, -180, 180, 1, unit="°"),),
+        reads=_bilinear_reads("middle + turned(to - middle, P0)"),
+        functions=(ROTATION_GLSL,),
     ),
-    Kind(
+    TransformKind(
         "flip_h",
         "left and right exchanged",
         lambda x: x[:, :, :, ::-1],
-        reads=_from("vec2(size.x - 1.0 - to.x, to.y)"),
+        reads=_bilinear_reads("vec2(size.x - 1.0 - to.x, to.y)"),
     ),
-    Kind(
+    TransformKind(
         "flip_v",
         "top and bottom exchanged",
         lambda x: x[:, :, ::-1],
-        reads=_from("vec2(to.x, size.y - 1.0 - to.y)"),
+        reads=_bilinear_reads("vec2(to.x, size.y - 1.0 - to.y)"),
     ),
 )
 
@@ -626,7 +635,7 @@ AFFINE = (
 # Of a part of the map
 
 # Where a patch's edge falls on the middle of a pixel, up to rounding, all devices go one way.
-TIE = 1 / 1024
+TIE_OFFSET = 1 / 1024
 
 
 def _occlude(x: Array, right: float, down: float, size: float, value: float) -> Array:
@@ -634,7 +643,7 @@ def _occlude(x: Array, right: float, down: float, size: float, value: float) -> 
     height, width = x.shape[2:]
     found = x.copy()
     left, top = (
-        math.floor(float(np.float32(share)) * side - size / 2 + 0.5 + TIE)
+        math.floor(float(np.float32(share)) * side - size / 2 + 0.5 + TIE_OFFSET)
         for share, side in ((right, width), (down, height))
     )
     rows, columns = (slice(max(0, k), max(0, k + int(size))) for k in (top, left))
@@ -642,8 +651,8 @@ def _occlude(x: Array, right: float, down: float, size: float, value: float) -> 
     return found
 
 
-PATCHES = (
-    Kind(
+OCCLUSION_TRANSFORMS = (
+    TransformKind(
         "occlude",
         "value in a square of size × size pixels around x widths and y heights",
         _occlude,
@@ -653,22 +662,33 @@ vec2 corner = floor(vec2(P0, P1) * vec2(u_shown.wz) - P2 / 2.0 + 0.5 + 1.0 / 102
 return all(greaterThanEqual(at, corner)) && all(lessThan(at, corner + P2)) ? P3 : x;
 """,
         (
-            Parameter("x", 0.5, 0, 1, 0.01),
-            Parameter("y", 0.5, 0, 1, 0.01),
-            Parameter("size", 8, 1, 64, 1, least=1, most=2**14, integer=True, unit="px"),
-            Parameter("value", 0, -4, 4, 0.05),
+            TransformParameter("x", 0.5, 0, 1, 0.01),
+            TransformParameter("y", 0.5, 0, 1, 0.01),
+            TransformParameter("size", 8, 1, 64, 1, least=1, most=2**14, integer=True, unit="px"),
+            TransformParameter("value", 0, -4, 4, 0.05),
         ),
     ),
 )
 
 # In the order in which pages offer them.
-KINDS = {
+TRANSFORM_KINDS = {
     kind.name: kind
-    for kind in (*POINTWISE, *COLOURS, *NOISE, *FILTERS, *MORPHOLOGY, *AFFINE, *PATCHES)
+    for kind in (
+        *POINTWISE_TRANSFORMS,
+        *COLOUR_TRANSFORMS,
+        *NOISE_TRANSFORMS,
+        *FILTER_TRANSFORMS,
+        *MORPHOLOGY_TRANSFORMS,
+        *AFFINE_TRANSFORMS,
+        *OCCLUSION_TRANSFORMS,
+    )
 }
 
 GLSL = "glsl"  # of a text of one's own
 INJECT = "inject"  # of an array in the place of the values
 # How bend.glsl numbers them; the first and the third are the runtimes' own.
-NUMBERS = {name: number for number, name in enumerate(("none", INJECT, "difference", *KINDS, GLSL))}
-MOST_PARAMETERS = 8  # of a text of one's own
+TRANSFORM_IDS = {
+    name: number
+    for number, name in enumerate(("none", INJECT, "difference", *TRANSFORM_KINDS, GLSL))
+}
+MAX_PARAMETERS = 8  # of a text of one's own

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn import load
-from nbglcnn.errors import InputError, to_write, unknown
+from nbglcnn.errors import InputError, check_output_path, unknown_name_message
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.inputs.arrays import native_array
 from nbglcnn.plan.schema import Patch
 
 if TYPE_CHECKING:
@@ -33,24 +33,24 @@ class WeightEdit:
 
 
 class WeightLog:
-    """The weights' edits in order, of which the first `made` are in the network.
+    """The weights' edits in order, of which the first `applied_count` are in the network.
 
     `show` is given what each change is in weight textures; () where all is to be shown anew.
     """
 
     def __init__(self, network: Network, show: Callable[[list[Patch]], None]) -> None:
         self._network = network
-        self._show = show
+        self._send_patches = show
         self._edits: list[WeightEdit] = []
-        self.made = 0
+        self.applied_count = 0
 
     def add(self, name: str, index: Any, values: Any) -> int:
         """Put an edit behind those that are made, and forget what was undone; how many there are.
 
-        It is made by `go`. KeyError or InputError where it can't be.
+        It is made by `seek`. KeyError or InputError where it can't be.
         """
-        edit = checked(self._network.graph, name, index, values)
-        del self._edits[self.made :]
+        edit = make_weight_edit(self._network.graph, name, index, values)
+        del self._edits[self.applied_count :]
         self._edits.append(edit)
         return len(self._edits)
 
@@ -59,49 +59,49 @@ class WeightLog:
 
         That is where it was made elsewhere, or isn't the last one any more.
         """
-        if not self._edits or self.made != len(self._edits):
+        if not self._edits or self.applied_count != len(self._edits):
             return False
         last = self._edits[-1]
-        if last.name != name or not _equal(last.index, index):
+        if last.name != name or not _is_same_index(last.index, index):
             return False
-        edit = checked(self._network.graph, name, index, values)
-        self._make(name, index, edit.new)
+        edit = make_weight_edit(self._network.graph, name, index, values)
+        self._write_numbers(name, index, edit.new)
         last.new = edit.new
         return True
 
-    def drop(self) -> None:
+    def discard_unapplied(self) -> None:
         """Forget the edits that aren't made."""
-        del self._edits[self.made :]
+        del self._edits[self.applied_count :]
 
     def clear(self) -> None:
         """Forget all: the network has got other weights."""
         self._edits.clear()
-        self.made = 0
+        self.applied_count = 0
 
-    def go(self, count: int) -> None:
+    def seek(self, count: int) -> None:
         """Make the first `count` edits, and no others; InputError where there are fewer."""
         if count > len(self._edits):
             raise InputError(f"{count} edits of weights are asked for; {len(self._edits)} are kept")
-        while self.made < count:
-            edit = self._edits[self.made]
-            self._make(edit.name, edit.index, edit.new)
-            self.made += 1
-        while self.made > count:
-            edit = self._edits[self.made - 1]
-            self._make(edit.name, edit.index, edit.old)
-            self.made -= 1
+        while self.applied_count < count:
+            edit = self._edits[self.applied_count]
+            self._write_numbers(edit.name, edit.index, edit.new)
+            self.applied_count += 1
+        while self.applied_count > count:
+            edit = self._edits[self.applied_count - 1]
+            self._write_numbers(edit.name, edit.index, edit.old)
+            self.applied_count -= 1
 
-    def _make(self, name: str, index: Any, numbers: Array) -> None:
+    def _write_numbers(self, name: str, index: Any, numbers: Array) -> None:
         before = self._network.graph
-        found = self._network.patch(name, index, numbers)
+        found = self._network.patch_parameter(name, index, numbers)
         if self._network.graph is not before:
-            self._show(found)
+            self._send_patches(found)
 
 
-def checked(graph: Graph, name: str, index: Any, values: Any) -> WeightEdit:
+def make_weight_edit(graph: Graph, name: str, index: Any, values: Any) -> WeightEdit:
     """An edit that the parameter can take, of finite numbers."""
     if name not in graph.parameters:
-        raise KeyError(unknown(name, list(graph.parameters), "parameter"))
+        raise KeyError(unknown_name_message(name, list(graph.parameters), "parameter"))
     data = graph.values[graph.parameters[name]].data
     assert data is not None
     if hasattr(values, "detach"):
@@ -109,7 +109,7 @@ def checked(graph: Graph, name: str, index: Any, values: Any) -> WeightEdit:
     if hasattr(index, "detach"):
         index = index.detach().cpu().numpy()
     what = f"set_weight: {name} has the shape {data.shape}"
-    given = plain_array(values, "set_weight")
+    given = native_array(values, "set_weight")
     if given.dtype.kind not in "fiub":
         raise InputError(f"{what}; numbers are needed, not {given.dtype} ({values!r:.80})")
     if not np.isfinite(given).all():
@@ -129,7 +129,7 @@ def checked(graph: Graph, name: str, index: Any, values: Any) -> WeightEdit:
     return WeightEdit(name, copy.deepcopy(index), old, new)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _is_same_index(one: Any, other: Any) -> bool:
     """Whether two indices are the same in words: a wrong False makes one more entry."""
     return type(one) is type(other) and repr(one) == repr(other)
 
@@ -152,10 +152,10 @@ def to_onnx(model: load.Model, graph: Graph, path: str | os.PathLike[str]) -> Pa
     now: Mapping[str, Array] = {
         name: np.asarray(graph.values[value].data) for name, value in graph.parameters.items()
     }
-    return model.write_onnx(graph, now, to_write(path))
+    return model.write_onnx(graph, now, check_output_path(path))
 
 
-def run_of(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:
+def flat_index(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:
     """The index of so many numbers one behind the other in row-major order."""
     size = math.prod(shape)
     if first + count > size:

@@ -18,19 +18,19 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 
 from nbglcnn import __version__, protocol
-from nbglcnn.errors import InputError, NbglcnnError, to_write
+from nbglcnn.errors import InputError, NbglcnnError, check_output_path
 from nbglcnn.features.edits.records import to_dict
 from nbglcnn.features.export.messages import Exported
-from nbglcnn.features.export.offline import offline, offline_teaching
-from nbglcnn.features.export.samples import samples_of
-from nbglcnn.features.sources.input_source import Blobs
+from nbglcnn.features.export.page_assets import prepare_teaching, prepare_training
+from nbglcnn.features.export.samples import make_samples
+from nbglcnn.features.sources.input_source import SourceBlobs
 from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.load import model_of
-from nbglcnn.protocol import FIRST_VIEW
-from nbglcnn.widget import code
-from nbglcnn.widget.network import Network, raw
+from nbglcnn.protocol import DEFAULT_VIEW
+from nbglcnn.widget import frontend
+from nbglcnn.widget.network import Network, byte_view
 from nbglcnn.widget.snapshot import MAX_BYTES
-from nbglcnn.widget.traits import checked_view, name_of_view
+from nbglcnn.widget.traits import default_view, validate_view
 
 if TYPE_CHECKING:
     from nbglcnn.features.teaching.lesson import Lesson
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 # Of a source's pictures in a page, and of what it trains on: as text they are a third more, and a
 # browser holds them twice.
-MOST_OF_SOURCE = 2**26
-WithBlobs = tuple[SourceRecord | None, Blobs | None]
-DEFLATED = 0.9  # of their bytes, at most: what saves less is left as it is
+MAX_SOURCE_BYTES = 2**26
+RecordWithBlobs = tuple[SourceRecord | None, SourceBlobs | None]
+MAX_DEFLATED_SHARE = 0.9  # of their bytes, at most: what saves less is left as it is
 SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
-PAGE = Path(__file__).with_name("page.html")
-SCRIPT = code.STATIC / "page.js"
+PAGE_TEMPLATE = Path(__file__).with_name("page.html")
+PAGE_SCRIPT = frontend.STATIC_FOLDER / "page.js"
 # Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
-POLICY = (
+CONTENT_POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
     "img-src data: blob:; media-src blob:; base-uri 'none'; form-action 'none'"
 )
@@ -87,8 +87,8 @@ def export_html(
             `x`, computed here.
         preprocess: how pictures become what the model takes, as for the Viewer.
         train: what the page's reader can train the network with, without Python: a mapping with
-            the arguments of `Viewer.train`, of which `data` is needed, and `weights`: "given", the
-            model's own (the default), or "random", those that the `reset_parameters` of a torch
+            the arguments of `Viewer.train`, of which `data` is needed, and `weights`: "given",
+            the model's own (the default), or "random", those that the `reset_parameters` of a torch
             module's modules draw after torch.manual_seed(seed). The page begins with them, paused.
             Of the data it takes 64 MiB.
         teach: the classes that the page's reader can teach a head to tell apart, ["cup", "hand"],
@@ -104,7 +104,7 @@ def export_html(
             `nbglcnn.train` says it.
         OSError: the file cannot be written.
     """
-    target = to_write(path)
+    target = check_output_path(path)
     network = Network(
         model_of(model, preprocess),
         x,
@@ -113,11 +113,11 @@ def export_html(
         classes=classes,
         strict=strict,
     )
-    content = page(network, title=title, text=text, steps=steps, train=train, teach=teach)
-    return write(target, content)
+    content = build_page(network, title=title, text=text, steps=steps, train=train, teach=teach)
+    return write_atomic(target, content)
 
 
-def write(target: Path, content: bytes) -> Path:
+def write_atomic(target: Path, content: bytes) -> Path:
     """Write a page whole or not at all."""
     part = target.with_name(f".{target.name}.part")
     try:
@@ -128,7 +128,7 @@ def write(target: Path, content: bytes) -> Path:
     return target
 
 
-def page(
+def build_page(
     network: Network,
     *,
     title: str | None = None,
@@ -136,7 +136,7 @@ def page(
     steps: Sequence[Mapping[str, Any]] = (),
     precision: Precision | None = None,
     traits: Mapping[str, Any] | None = None,
-    source: WithBlobs = (None, None),
+    source: RecordWithBlobs = (None, None),
     train: Mapping[str, Any] | None = None,
     teach: tuple[TeachingRecord, Lesson] | Sequence[str] | Mapping[str, Any] | None = None,
 ) -> bytes:
@@ -150,13 +150,13 @@ def page(
     record: TeachingRecord | None = None
     taught: Mapping[str, memoryview] | None = None
     if teach is not None:
-        record, taught = offline_teaching(network, teach, MOST_OF_SOURCE)
+        record, taught = prepare_teaching(network, teach, MAX_SOURCE_BYTES)
     if train is not None:
-        trains = offline(network, train, precision or network.precision, MOST_OF_SOURCE)
+        trains = prepare_training(network, train, precision or network.precision, MAX_SOURCE_BYTES)
         network = trains.network
-    plan = network.portable(precision) if trains is None else trains.trained.plan
+    plan = network.portable_plan(precision) if trains is None else trains.training_plan.plan
     shown = {
-        "view": FIRST_VIEW if taught is None else {**FIRST_VIEW, "name": "teach"},
+        "view": DEFAULT_VIEW if taught is None else {**DEFAULT_VIEW, "name": "teach"},
         "selected": None,
         "colormap": "signed",
         "color_range": "layer",
@@ -166,52 +166,52 @@ def page(
         **(traits or {}),
     }
     there = {"trains": trains is not None, "teaches": taught is not None}
-    views = [_view(step, number, plan, **there) for number, step in enumerate(steps, 1)]
+    views = [_step_view(step, number, plan, **there) for number, step in enumerate(steps, 1)]
     if taught is None and shown["view"]["name"] == "teach":
-        shown["view"] = FIRST_VIEW
-    script = SCRIPT.read_text("utf-8").strip()
+        shown["view"] = DEFAULT_VIEW
+    script = PAGE_SCRIPT.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array for edit in network.edits if edit.array})
-    arrays = [*network.uploads(), *(network.injected[name] for name in used)]
-    held = [_blob(plan.to_bytes()), *(_blob(raw(array)) for array in arrays)]
+    arrays = [*network.float32_inputs(), *(network.injected[name] for name in used)]
+    held = [_blob_script(plan.to_bytes()), *(_blob_script(byte_view(array)) for array in arrays)]
     wire, given = source
-    named = {**_blobs_of(given), **(trains.blobs if trains else {}), **(taught or {})}
+    named = {**_source_blobs(given), **(trains.blobs if trains else {}), **(taught or {})}
     samples, unchecked = None, "this page trains the network"
     if trains is None:
-        samples, numbers, unchecked = samples_of(network, plan)
-        named |= {"samples": raw(numbers)} if samples is not None else {}
+        samples, numbers, unchecked = make_samples(network, plan)
+        named |= {"samples": byte_view(numbers)} if samples is not None else {}
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, held))))
     exported = Exported(
         **shown,
         classes=network.classes,
         steps=tuple(views),
-        snapshot=_snapshot(network, shown["example"], min(MAX_BYTES, most)),
+        snapshot=_snapshot_url(network, shown["example"], min(MAX_BYTES, most)),
         edits=tuple(to_dict(network.edits)),
         injected=tuple(used),
         # Whoever opens the page needs no path of this machine.
         source=None if wire is None else msgspec.to_builtins(wire),
         blobs=tuple(named),
         training=msgspec.to_builtins(trains.record) if trains else None,
-        weights=trains.weights if trains else (),
-        rest=trains.rest if trains else "",
+        weights=trains.weight_names if trains else (),
+        rest=trains.other_weights if trains else "",
         teaching=msgspec.to_builtins(record) if record else None,
         samples=samples,
         unchecked=unchecked,
     )
-    held += map(_blob, named.values())
+    held += map(_blob_script, named.values())
     if not isinstance(title, str | None):
         raise InputError(f"title={title!r}; a text is needed")
     name = title or plan.header.name
     return (
-        Template(PAGE.read_text("utf-8"))
+        Template(PAGE_TEMPLATE.read_text("utf-8"))
         .substitute(
-            policy=POLICY.format(digest=digest),
+            policy=CONTENT_POLICY.format(digest=digest),
             version=__version__,
             title=html.escape(name),
             heading=f"<h1>{html.escape(title)}</h1>\n" if title else "",
-            text=f'<div class="text">{markdown(text)}</div>\n' if text else "",
-            steps=_steps(steps),
-            exported=_as_json(exported),
+            text=f'<div class="text">{render_markdown(text)}</div>\n' if text else "",
+            steps=_steps_html(steps),
+            exported=_to_safe_json(exported),
             blobs="\n".join(held),
             script=script,
         )
@@ -219,28 +219,28 @@ def page(
     )
 
 
-def _blobs_of(given: Blobs | None) -> dict[str, memoryview]:
+def _source_blobs(given: SourceBlobs | None) -> dict[str, memoryview]:
     """A source's blobs by their names; InputError where they are too large for a page."""
     if given is None:
         return {}
-    if given.nbytes > MOST_OF_SOURCE:
+    if given.nbytes > MAX_SOURCE_BYTES:
         raise InputError(
             f"the source has {given.nbytes:,} bytes, and a page of its own takes at most "
-            f"{MOST_OF_SOURCE:,} of it: give it fewer items, as "
+            f"{MAX_SOURCE_BYTES:,} of it: give it fewer items, as "
             "viewer.source = nbglcnn.Images(array[:1000]), or viewer.source = None before"
         )
-    found = {name: given.blob(name) for name in given.names()}
+    found = {name: given.blob(name) for name in given.blob_names()}
     return {name: blob for name, blob in found.items() if blob is not None}
 
 
-def markdown(text: str) -> str:
+def render_markdown(text: str) -> str:
     """HTML of Markdown: text and structure alone. Markup is text, pictures are data: URLs."""
     # commonmark leaves markup as it is unless told otherwise.
-    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable("table")
+    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_SafeRenderer).enable("table")
     return str(parser.render(text)).strip()
 
 
-class _Renderer(RendererHTML):
+class _SafeRenderer(RendererHTML):
     """The library's own, but for what would load something, and for links."""
 
     def image(self, tokens: Any, index: int, options: Any, env: Any) -> str:
@@ -255,7 +255,7 @@ class _Renderer(RendererHTML):
         return str(self.renderToken(tokens, index, options, env))
 
 
-def _view(
+def _step_view(
     step: Mapping[str, Any], number: int, plan: Plan, *, trains: bool, teaches: bool
 ) -> dict[str, Any]:
     """What the Viewer shows at a step, with all of its keys."""
@@ -268,7 +268,7 @@ def _view(
     if not isinstance(step.get("text", ""), str):
         raise InputError(f"step {number}: its text is no text but {type(step['text']).__name__}")
     view = dict(step.get("view") or {})
-    view.setdefault("name", name_of_view(view.get("layer"), view.get("pixel")))
+    view.setdefault("name", default_view(view.get("layer"), view.get("pixel")))
     if view["name"] == "teach" and not teaches:
         raise InputError(
             f"step {number}: there is no view 'teach' in a page that doesn't teach; give "
@@ -280,18 +280,18 @@ def _view(
             'train={"data": images, …}'
         )
     try:
-        return checked_view(view, plan, {"train": "", "teach": ""})
+        return validate_view(view, plan, {"train": "", "teach": ""})
     except Exception as error:  # a TraitError, or what a pixel of another form gives
         raise InputError(f"step {number}: {error}") from None
 
 
-def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
+def _steps_html(steps: Sequence[Mapping[str, Any]]) -> str:
     """The steps' texts, all there for readers without scripts, and what leads through them."""
     if not steps:
         return ""
     texts = "".join(
         f'<section data-step="{k}" class="text" aria-label="Step {k} of {len(steps)}">'
-        f"{markdown(step.get('text', ''))}</section>\n"
+        f"{render_markdown(step.get('text', ''))}</section>\n"
         for k, step in enumerate(steps, 1)
     )
     links = "".join(f'<li><a href="#{k}">{k}</a></li>' for k in range(1, len(steps) + 1))
@@ -303,7 +303,7 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _snapshot(network: Network, example: int, most: int) -> str:
+def _snapshot_url(network: Network, example: int, most: int) -> str:
     """A picture for browsers that cannot draw; "" where none can be had."""
     try:
         png = network.snapshot(example, most)
@@ -313,14 +313,14 @@ def _snapshot(network: Network, example: int, most: int) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
-def _as_json(record: msgspec.Struct) -> str:
+def _to_safe_json(record: msgspec.Struct) -> str:
     """JSON that no name can end, whatever markup it has."""
     return json.dumps(msgspec.to_builtins(record)).replace("<", "\\u003c")
 
 
-def _blob(data: bytes | memoryview) -> str:
+def _blob_script(data: bytes | memoryview) -> str:
     """Deflated where that saves something: a Plan's texts by nine tenths, weights by little."""
     packed = zlib.compress(data)
-    how = '="deflate"' if len(packed) < DEFLATED * len(data) else ""
+    how = '="deflate"' if len(packed) < MAX_DEFLATED_SHARE * len(data) else ""
     text = base64.b64encode(packed if how else data).decode()
     return f'<script type="application/octet-stream" data-nbglcnn{how}>{text}</script>'

@@ -7,52 +7,68 @@ from functools import partial
 import numpy as np
 
 from nbglcnn.errors import NbglcnnError
-from nbglcnn.features.edits.replay import Bending, bending, check_replayed, jumps
+from nbglcnn.features.edits.replay import (
+    EditReplay,
+    check_replayable,
+    edit_replay,
+    is_discontinuous,
+)
 from nbglcnn.features.export.messages import Samples
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Plan
-from nbglcnn.report import ATOL, RTOL, allowed_from_float64, compared
+from nbglcnn.report import ATOL, RTOL, compare_values, max_error_from_float64
 from nbglcnn.widget.network import Network
-from nbglcnn.widget.parity import LARGEST, MOST, apart_in, bands_of, pick, verified
+from nbglcnn.widget.parity import (
+    MAX_PLAN_BYTES,
+    MAX_VALUES,
+    example_mismatches,
+    take_spans,
+    value_spans,
+    verify_message,
+)
 
-TEXELS = 4  # of a stretch; four elements each
+BAND_TEXELS = 4  # of a stretch; four elements each
 # MACs of an ONNX file, at most, for a judge in float64: onnx.reference is slow.
-EXACT_MACS = 10**8
+MAX_FLOAT64_MACS = 10**8
 
 
-def samples_of(network: Network, plan: Plan) -> tuple[Samples | None, Array, str]:
+def make_samples(network: Network, plan: Plan) -> tuple[Samples | None, Array, str]:
     """The record and its numbers for a page that shows the network with this Plan.
 
     In words why there are none, "" where there are.
     """
     nothing = np.zeros(0, np.float32)
-    if network.is_another_each_time:
+    if network.is_volatile:
         return None, nothing, "a latent or a training is on"
-    if plan.gpu_bytes > LARGEST:
+    if plan.gpu_bytes > MAX_PLAN_BYTES:
         return None, nothing, "the network is too large"
     edits, injected = network.edits, network.injected
     try:
-        check_replayed(edits, injected)
-        bends = bending(plan, edits, injected)
-        if any(jumps(edit) for some in bends.edits.values() for edit in some):
+        check_replayable(edits, injected)
+        bends = edit_replay(plan, edits, injected)
+        if any(is_discontinuous(edit) for some in bends.edits.values() for edit in some):
             return None, nothing, "a threshold may decide by an element's last digit"
-        return (*_sampled(network, plan, bends), "")
+        return (*_sample_values(network, plan, bends), "")
     except NbglcnnError as error:
         return None, nothing, str(error)
 
 
-def _sampled(network: Network, plan: Plan, bends: Bending) -> tuple[Samples, Array]:
-    graph, arrays = network.graph, network.arrays
-    expected, framework = network.local.reference(graph, arrays, bends)
-    own = [key for key in plan.computed if key in expected and key not in plan.from_python][:MOST]
+def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[Samples, Array]:
+    graph, arrays = network.graph, network.input_arrays
+    expected, framework = network.local.compute_reference(graph, arrays, bends)
+    own = [key for key in plan.computed if key in expected and key not in plan.from_python][
+        :MAX_VALUES
+    ]
     known = {key: expected[key] for key in own}
-    exact = partial(network.local.exact, graph, arrays, bends=bends)
+    exact = partial(network.local.compute_float64, graph, arrays, bends=bends)
     macs = sum(layer.macs for layer in plan.layers)
-    wide = exact(own) if graph.source == "torch" or macs <= EXACT_MACS else {}
-    rounded = graph.rounded() if plan.precision == "float32" else ()
+    wide = exact(own) if graph.source == "torch" or macs <= MAX_FLOAT64_MACS else {}
+    rounded = graph.float16_keys() if plan.precision == "float32" else ()
     # The framework beside itself: what is not finite, and what leaves 16 bits.
-    report = compared(plan, known, known, framework, rounded=rounded, bent=bool(bends))
-    told = verified(0, report, framework)
+    report = compare_values(
+        plan, known, known, framework, float16_keys=rounded, has_bends=bool(bends)
+    )
+    told = verify_message(0, report, framework)
     values = {value.key: value for value in plan.values}
     numbers, bands, allowed = [], [], []
     for key in own:
@@ -61,11 +77,11 @@ def _sampled(network: Network, plan: Plan, bends: Bending) -> tuple[Samples, Arr
         most = float(np.abs(array[np.isfinite(array)].astype(np.float64)).max(initial=0.0))
         most_off = rtol * most + ATOL
         if plan.precision == "float32" and key in wide and array.dtype.kind == "f":
-            most_off = max(most_off, allowed_from_float64(array, wide[key]))
-        bands.append(bands_of(values[key], TEXELS))
-        numbers.append(pick(values[key], array.reshape(-1), bands[-1]).astype(np.float32))
+            most_off = max(most_off, max_error_from_float64(array, wide[key]))
+        bands.append(value_spans(values[key], BAND_TEXELS))
+        numbers.append(take_spans(values[key], array.reshape(-1), bands[-1]).astype(np.float32))
         allowed.append(most_off)
-    apart = {key for key, _, _ in apart_in(plan, arrays, known)}
+    apart = {key for key, _, _ in example_mismatches(plan, arrays, known)}
     samples = Samples(
         framework,
         tuple(own),

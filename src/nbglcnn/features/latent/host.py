@@ -11,26 +11,26 @@ import msgspec
 import numpy as np
 
 from nbglcnn.errors import DeviceError, InputError, OpenGLUnavailable
-from nbglcnn.features.feature import Feature, Host
+from nbglcnn.features.feature import Feature, ViewerHost
 from nbglcnn.features.latent.injection import inject_code
 from nbglcnn.features.latent.latent import (
     CodeBlobs,
-    Codes,
     Latent,
+    LatentCodes,
     LatentRecord,
-    checked_code,
-    checked_layer,
-    known_of,
-    numbers_of,
-    small_pictures,
-    spread,
+    analyze_codes,
+    code_size,
+    make_thumbnails,
+    sample_items,
+    validate_code,
+    validate_layer,
 )
 from nbglcnn.features.sources.blocks import Blocks
 from nbglcnn.features.sources.images import Images
-from nbglcnn.features.sources.input_source import InputSource, chosen_input
+from nbglcnn.features.sources.input_source import InputSource, find_input
 from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.inputs.arrays import native_array
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Float32, Input, Plan, Value
 from nbglcnn.protocol import Messages
@@ -45,55 +45,55 @@ class LatentHost:
 
     messages = Messages()  # a latent is one of the sources
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
-        self._opened: tuple[Latent, CodeBlobs] | None = None  # the last one
-        self._outdated: WeakSet[Codes] = WeakSet()  # of the weights before
-        self.offers = Feature(
+        self._last_opened: tuple[Latent, CodeBlobs] | None = None  # the last one
+        self._outdated_codes: WeakSet[LatentCodes] = WeakSet()  # of the weights before
+        self.feature = Feature(
             "latent",
             blob=self._blob,
-            weights_changed=self._follow_weights,
+            weights_changed=self._mark_outdated,
             close=self._close,
         )
 
     def open(self, latent: Latent) -> tuple[Latent, CodeBlobs]:
         """As `opened` in this file; codes of the weights before are computed again."""
-        known = latent.closed() if self.is_outdated(latent) else latent
-        found, blobs = opened(self._network, known, self._opened)
-        self._opened = replace(found, owner=""), blobs
-        return self._opened
+        known = latent.without_codes() if self.is_outdated(latent) else latent
+        found, blobs = open_latent(self._network, known, self._last_opened)
+        self._last_opened = replace(found, owner=""), blobs
+        return self._last_opened
 
-    def cut(self, wire: SourceRecord | None) -> None:
+    def apply_source(self, wire: SourceRecord | None) -> None:
         """Put a latent's code in its layer's place; of another source, end the cut."""
         if isinstance(wire, LatentRecord):
             inject_code(self._network, wire.input, wire.code)
         elif self._network.latent is not None:
-            self._network.cut(None)
+            self._network.set_latent_injection(None)
 
     def is_outdated(self, source: InputSource) -> bool:
         """Whether it is a latent whose codes are of the weights before."""
-        return isinstance(source, Latent) and source.known_is(*self._outdated)
+        return isinstance(source, Latent) and source.has_codes_in(*self._outdated_codes)
 
-    def _follow_weights(self) -> None:
+    def _mark_outdated(self) -> None:
         """The codes of the data are those of other weights now."""
-        if self._opened is not None and self._opened[0].data is not None:
-            self._outdated.add(self._opened[0].known)
-            self._host.needed("sources").code_again()
+        if self._last_opened is not None and self._last_opened[0].data is not None:
+            self._outdated_codes.add(self._last_opened[0].known)
+            self._host.require_host("sources").recompute_codes()
 
     @property
-    def data_set(self) -> tuple[Images, Blocks] | None:
+    def dataset(self) -> tuple[Images, Blocks] | None:
         """The data of the last latent as Images, where it is of pictures."""
-        return None if self._opened is None else self._opened[1].data_set
+        return None if self._last_opened is None else self._last_opened[1].dataset
 
     def _blob(self, name: str) -> memoryview | None:
-        return None if self.data_set is None else self.data_set[1].blob(name)
+        return None if self.dataset is None else self.dataset[1].blob(name)
 
     def _close(self) -> None:
-        self._opened = None
+        self._last_opened = None
 
 
-def opened(
+def open_latent(
     network: Network, latent: Latent, earlier: tuple[Latent, CodeBlobs] | None = None
 ) -> tuple[Latent, CodeBlobs]:
     """A latent with its code and the codes of its data, and what pages are given of these.
@@ -105,45 +105,45 @@ def opened(
     Raises:
         KeyError, InputError: the layer can't be cut at, or an array doesn't fit.
     """
-    value = checked_layer(network.plan, latent.layer)
-    count = numbers_of(network.plan, value)
-    code = None if latent.code is None else checked_code(latent.layer, latent.code, count)
+    value = validate_layer(network.plan, latent.layer)
+    count = code_size(network.plan, value)
+    code = None if latent.code is None else validate_code(latent.layer, latent.code, count)
     known = latent.known if latent.data is not None and latent.is_open else None
-    is_known = earlier is not None and known is not None and earlier[0].known_is(known)
+    is_known = earlier is not None and known is not None and earlier[0].has_codes_in(known)
     if code is not None and is_known:
         assert earlier is not None
-        return latent.opened(code, known), earlier[1]
-    plain = chosen_input(latent, network.plan.inputs)
+        return latent.with_codes(code, known), earlier[1]
+    plain = find_input(latent, network.plan.inputs)
     record = msgspec.structs.replace(plain, shape=(1, *plain.shape[1:]))
     items = None
     if latent.data is not None:
-        items = _Items(latent, record, None if earlier is None else earlier[1].data_set)
+        items = _LatentItems(latent, record, None if earlier is None else earlier[1].dataset)
     if code is None or (items is not None and known is None):
-        with _Encoder(network, value, record) as encode:
+        with _LatentEncoder(network, value, record) as encode:
             if code is None:
                 present = network.inputs[record.key]
-                code = checked_code(latent.layer, encode(present[:1])[0], count)
+                code = validate_code(latent.layer, encode(present[:1])[0], count)
             if items is not None and known is None:
-                chosen = spread(items.count, count)
-                found = encode(items.brought(chosen))
+                chosen = sample_items(items.count, count)
+                found = encode(items.load_batch(chosen))
                 if not np.isfinite(found).all():
                     wrong = int(chosen[np.flatnonzero(~np.isfinite(found).all(1))[0]])
                     raise InputError(
                         f"Latent({latent.layer!r}): the code of item {wrong} of the data is not "
                         "finite; leave it out"
                     )
-                known = known_of(found, chosen, items.count)
+                known = analyze_codes(found, chosen, items.count)
     if items is None or known is None:
-        return latent.opened(code, None), CodeBlobs()
-    pictures = small_pictures(items.brought(known.items))
-    data_set = items.data_set
-    if data_set is not None and chosen_input(data_set[0], network.plan.inputs).key != record.key:
+        return latent.with_codes(code, None), CodeBlobs()
+    pictures = make_thumbnails(items.load_batch(known.items))
+    data_set = items.dataset
+    if data_set is not None and find_input(data_set[0], network.plan.inputs).key != record.key:
         data_set = None  # pages would feed it to the first input that takes such
     blobs = CodeBlobs(known, pictures, items.labels, items.classes, data_set)
-    return latent.opened(code, known), blobs
+    return latent.with_codes(code, known), blobs
 
 
-class _Encoder:
+class _LatentEncoder:
     """Computes a layer's value for any number of examples, as (examples, numbers)."""
 
     def __init__(self, network: Network, value: Value, record: Input) -> None:
@@ -154,7 +154,7 @@ class _Encoder:
         self._plan: Plan = lower.lower(network.graph, observe=[value.key])
         self._session: Session | None = None
 
-    def __enter__(self) -> _Encoder:
+    def __enter__(self) -> _LatentEncoder:
         if not self._plan.in_python:
             try:
                 self._session = Session(self._plan)
@@ -169,36 +169,39 @@ class _Encoder:
     def __call__(self, items: Array) -> Float32:
         batch = self._plan.header.batch
         if self._session is None:
-            return np.concatenate([_rows(one, len(one)) for one in self._by_framework(items)])
+            return np.concatenate(
+                [_flatten_examples(one, len(one)) for one in self._encode_with_framework(items)]
+            )
         rest = {key: array for key, array in self._network.inputs.items() if key != self._input}
         count = len(items)
         items = np.repeat(items, batch, 0) if count == 1 else items  # one alone is no batch
         found = self._session.run({self._input: items, **rest})[self._key]
-        return _rows(found, len(items))[:count]
+        return _flatten_examples(found, len(items))[:count]
 
-    def _by_framework(self, items: Array) -> Iterator[Array]:
+    def _encode_with_framework(self, items: Array) -> Iterator[Array]:
         network, batch = self._network, self._plan.header.batch
         for at in range(0, len(items), batch):
             piece = items[np.minimum(np.arange(at, at + batch), len(items) - 1)]
             own = {**network.inputs, self._input: piece}
             arrays = [own[record.key] for record in network.plan.inputs]
-            found, _ = network.local.reference(network.graph, arrays)
+            found, _ = network.local.compute_reference(network.graph, arrays)
             yield found[self._key][: min(batch, len(items) - at)]
 
 
-def _rows(array: Array, count: int) -> Float32:
+def _flatten_examples(array: Array, count: int) -> Float32:
     return np.ascontiguousarray(array, np.float32).reshape(count, -1)
 
 
-def _same_data(one: Images, other: Images) -> bool:
+def _is_same_data(one: Images, other: Images) -> bool:
     """Whether two are of the same objects."""
     ours, theirs = (
-        (each.data, each.given_labels, each.given_classes) for each in (one.opened, other.opened)
+        (each.data, each.given_labels, each.given_classes)
+        for each in (one.image_set, other.image_set)
     )
     return all(mine is its for mine, its in zip(ours, theirs, strict=True))
 
 
-class _Items:
+class _LatentItems:
     """The items of a latent's data as an input takes them: pictures as of Images, or arrays."""
 
     def __init__(
@@ -206,24 +209,24 @@ class _Items:
     ) -> None:
         self._record = record
         self._blocks: Blocks | None = None
-        self.data_set: tuple[Images, Blocks] | None = None
+        self.dataset: tuple[Images, Blocks] | None = None
         self.labels: Sequence[int] | None = None
         self.classes: Sequence[str] = ()
         if len(record.shape) == 4:
             images = Images(latent.data, latent.labels, latent.classes)
-            if earlier is not None and _same_data(earlier[0], images):
+            if earlier is not None and _is_same_data(earlier[0], images):
                 images = earlier[0]  # whose blocks pages have
             self._blocks = images.blobs(record, None if earlier is None else earlier[1])
-            self.data_set = images, self._blocks
+            self.dataset = images, self._blocks
             self.count = len(images)
-            opened = images.opened
+            opened = images.image_set
             self.labels = None if opened.labels is None else opened.labels()
             self.classes = opened.classes
             return
         data = latent.data
         if hasattr(data, "detach"):
             data = data.detach().cpu().numpy()
-        data = plain_array(data, f"Latent({latent.layer!r}): data")
+        data = native_array(data, f"Latent({latent.layer!r}): data")
         if data.shape[1:] != record.shape[1:] or not len(data) or data.dtype.kind != "f":
             raise InputError(
                 f"Latent({latent.layer!r}): data of shape {data.shape} and {data.dtype}; floats of "
@@ -232,7 +235,7 @@ class _Items:
         self._array = data
         self.count = len(data)
 
-    def brought(self, chosen: Array) -> Float32:
+    def load_batch(self, chosen: Array) -> Float32:
         """Some of them together, float32."""
         if self._blocks is None:
             return np.ascontiguousarray(self._array[chosen], np.float32)

@@ -17,15 +17,15 @@ def inject_code(network: Network, layer: str, code: Any) -> None:
     """Put a code in a layer's place, and skip the layers that only lead there.
 
     Raises:
-        KeyError, InputError: as `latent.checked_layer`; nothing is changed then.
+        KeyError, InputError: as `latent.validate_layer`; nothing is changed then.
     """
-    value = latents.checked_layer(network.plan, layer)
-    numbers = latents.checked_code(layer, code, latents.numbers_of(network.plan, value))
-    if network.plan.in_python and (found := network.graph.python_behind(layer)):
+    value = latents.validate_layer(network.plan, layer)
+    numbers = latents.validate_code(layer, code, latents.code_size(network.plan, value))
+    if network.plan.in_python and (found := network.graph.python_consumer(layer)):
         raise InputError(
             f"Latent({layer!r}): {found}, which follows from it, is computed in Python, "
             "where no code reaches; cut at a layer behind that one"
         )
     times = value.read.count // numbers.size
     made = latents.latent_edit(layer)
-    network.cut(made, {made.array: np.tile(numbers, times).reshape(value.nchw)})
+    network.set_latent_injection(made, {made.array: np.tile(numbers, times).reshape(value.nchw)})

@@ -17,23 +17,23 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from nbglcnn.errors import InputError, nearest
-from nbglcnn.features.edits.records import Edit, editable
-from nbglcnn.features.edits.skipped_passes import following
+from nbglcnn.errors import InputError, suggest_names
+from nbglcnn.features.edits.records import Edit, editable_value
+from nbglcnn.features.edits.skipped_passes import downstream_keys
 from nbglcnn.features.edits.transforms import INJECT
 from nbglcnn.features.sources.blocks import Blocks
 from nbglcnn.features.sources.images import Images
 from nbglcnn.features.sources.input_source import InputSource, folder_of
 from nbglcnn.features.sources.records import Name, NonNegative, SourceRecord, Text
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.inputs.arrays import native_array
 from nbglcnn.plan.schema import Float32, Input, Plan, Value
 
-NAME = "latent"  # of the edit that puts a code in its layer's place, and of its array
-MOST_CODES = 4096  # numbers of a code
-MOST_ITEMS = 2000  # whose codes are computed
-MOST_BYTES = 2**24  # of these codes
-SIDE = 28  # pixels of an item's small picture, at most
+LATENT_NAME = "latent"  # of the edit that puts a code in its layer's place, and of its array
+MAX_CODE_SIZE = 4096  # numbers of a code
+MAX_ENCODED_ITEMS = 2000  # whose codes are computed
+MAX_CODES_BYTES = 2**24  # of these codes
+THUMBNAIL_SIZE = 28  # pixels of an item's small picture, at most
 
 
 class LatentRecord(SourceRecord, frozen=True, kw_only=True, tag="latent"):
@@ -51,12 +51,12 @@ class LatentRecord(SourceRecord, frozen=True, kw_only=True, tag="latent"):
     labels: Name = ""
     classes: Name = ""
     items: Name = ""
-    code: Annotated[tuple[float, ...], Meta(max_length=MOST_CODES)] = ()
+    code: Annotated[tuple[float, ...], Meta(max_length=MAX_CODE_SIZE)] = ()
     folder: Text = ""
 
-    def exported(self) -> Self:
+    def for_export(self) -> Self:
         """The same for an exported page, which has the codes of the data and not the data."""
-        return msgspec.structs.replace(super().exported(), items="", folder="")
+        return msgspec.structs.replace(super().for_export(), items="", folder="")
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,18 +90,18 @@ class Latent(InputSource):
         KeyError: when a Viewer takes it: there is no such layer, or it isn't kept.
     """
 
-    offers: ClassVar[tuple[str, ...]] = ("codes", "items", "known", "with_code")
-    record: ClassVar[type[SourceRecord]] = LatentRecord
-    by_pages: ClassVar[bool] = False
-    feeds: ClassVar[bool] = False
-    takes: ClassVar[str] = "float32"
+    public_methods: ClassVar[tuple[str, ...]] = ("codes", "items", "known", "with_code")
+    record_type: ClassVar[type[SourceRecord]] = LatentRecord
+    pages_can_start: ClassVar[bool] = False
+    feeds_input: ClassVar[bool] = False
+    accepts: ClassVar[str] = "float32"
 
     layer: str
     data: Any = field(default=None, compare=False)
     labels: Any = field(default=None, compare=False)
     classes: Any = field(default=None, compare=False)
     code: Any = field(default=None, compare=False)
-    _known: Codes | None = field(default=None, kw_only=True, repr=False, compare=False)
+    _known: LatentCodes | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.layer, str):
@@ -109,7 +109,7 @@ class Latent(InputSource):
         if self.data is None and (self.labels is not None or self.classes is not None):
             raise InputError("Latent: labels and classes are those of data; give data=…, too")
         if self.code is not None:
-            code = _numbers(self.code)
+            code = _to_floats(self.code)
             code.flags.writeable = False
             object.__setattr__(self, "code", code)
 
@@ -124,7 +124,7 @@ class Latent(InputSource):
         return self.known.items.copy()
 
     @property
-    def known(self) -> Codes:
+    def known(self) -> LatentCodes:
         """What was found of the data. InputError where there is none."""
         if self._known is None:
             raise InputError(
@@ -145,15 +145,15 @@ class Latent(InputSource):
         """The same at another code; its data's codes are not computed again."""
         return replace(self, code=code)
 
-    def opened(self, code: Float32, known: Codes | None) -> Latent:
+    def with_codes(self, code: Float32, known: LatentCodes | None) -> Latent:
         """The same with what was found of it."""
         return replace(self, code=code, _known=known)
 
-    def closed(self) -> Latent:
+    def without_codes(self) -> Latent:
         """The same without what was found of its data, to be found again."""
         return replace(self, _known=None)
 
-    def known_is(self, *known: Codes) -> bool:
+    def has_codes_in(self, *known: LatentCodes) -> bool:
         """Whether its data's codes are one of these very ones."""
         return any(self._known is one for one in known)
 
@@ -161,19 +161,19 @@ class Latent(InputSource):
         """Whether its data can be this input's."""
         return record.dtype == "float32"
 
-    def wire(self, key: str) -> SourceRecord:
+    def to_record(self, key: str) -> SourceRecord:
         """Its record, but for blobs: `key` is that of the layer."""
         code = () if self.code is None else tuple(float(one) for one in self.code)
         folder = folder_of(self.data, self.labels, self.classes)
         return LatentRecord(input=self.layer, code=code, folder=folder)
 
-    def followed(self, wire: SourceRecord) -> Latent:
+    def updated_from(self, wire: SourceRecord) -> Latent:
         """The same as a page has moved it; InputError for a code or a layer that doesn't fit."""
         assert isinstance(wire, LatentRecord)
         if wire.input != self.layer:
             raise InputError(f"Latent({self.layer!r}): another layer, {wire.input!r}, is another")
         count = len(wire.code) if self.code is None else self.code.size
-        return self.with_code(checked_code(self.layer, wire.code, count))
+        return self.with_code(validate_code(self.layer, wire.code, count))
 
     def __repr__(self) -> str:
         data = "" if self._known is None else f", codes of {len(self._known.items)} items"
@@ -182,7 +182,7 @@ class Latent(InputSource):
 
 
 @dataclass(frozen=True, eq=False)
-class Codes:
+class LatentCodes:
     """What is known of a data set's codes: of `items`, numbered in all `total`.
 
     `codes` is (items, numbers); `mean` and `std` are of each number. `directions` (2, numbers) are
@@ -200,27 +200,27 @@ class Codes:
     explained: tuple[float, float]
 
 
-def checked_layer(plan: Plan, layer: str) -> Value:
+def validate_layer(plan: Plan, layer: str) -> Value:
     """The value that a latent can stand for; KeyError or InputError in words else."""
-    value = editable(plan, layer)
+    value = editable_value(plan, layer)
     if value.kind == "input":
         layers = [one.name for one in plan.layers]
         raise InputError(
-            f"Latent({layer!r}): this is the input itself; cut at a layer{nearest(layer, layers)}, "
-            f"as Latent({layers[len(layers) // 2]!r})"
+            f"Latent({layer!r}): this is the input itself; cut at a "
+            f"layer{suggest_names(layer, layers)}, as Latent({layers[len(layers) // 2]!r})"
         )
-    if (count := numbers_of(plan, value)) > MOST_CODES:
+    if (count := code_size(plan, value)) > MAX_CODE_SIZE:
         small = [
             one.key
             for one in plan.values
-            if one.kind == "layer" and one.after >= 0 and numbers_of(plan, one) <= MOST_CODES
+            if one.kind == "layer" and one.after >= 0 and code_size(plan, one) <= MAX_CODE_SIZE
         ]
         near = f": {', '.join(small[:6])}" if small else ""
         raise InputError(
             f"Latent({layer!r}): its value has {count:,} numbers, and a code has at most "
-            f"{MOST_CODES:,}; cut at a smaller layer{near}"
+            f"{MAX_CODE_SIZE:,}; cut at a smaller layer{near}"
         )
-    if not following(plan.header, layer) & {*plan.header.outputs}:
+    if not downstream_keys(plan.header, layer) & {*plan.header.outputs}:
         raise InputError(
             f"Latent({layer!r}): no output follows from this layer, so there is nothing that "
             "decodes it; cut at one that the output depends on"
@@ -228,16 +228,16 @@ def checked_layer(plan: Plan, layer: str) -> Value:
     return value
 
 
-def numbers_of(plan: Plan, value: Value) -> int:
+def code_size(plan: Plan, value: Value) -> int:
     """How many numbers a value has for one example."""
     batch = plan.header.batch
     shared = batch > 1 and bool(value.shape) and value.shape[0] == batch
     return value.read.count // batch if shared else value.read.count
 
 
-def checked_code(layer: str, code: Any, count: int) -> Float32:
+def validate_code(layer: str, code: Any, count: int) -> Float32:
     """So many finite numbers, row-major; InputError else."""
-    numbers = _numbers(code)
+    numbers = _to_floats(code)
     if numbers.size != count:
         raise InputError(f"Latent({layer!r}): a code has {count} numbers here, not {numbers.size}")
     if not np.isfinite(numbers).all():
@@ -249,11 +249,11 @@ def checked_code(layer: str, code: Any, count: int) -> Float32:
     return numbers
 
 
-def _numbers(code: Any) -> Float32:
+def _to_floats(code: Any) -> Float32:
     if hasattr(code, "detach"):
         code = code.detach().cpu().numpy()
     try:
-        found = plain_array(code, "Latent: a code").astype(np.float64)
+        found = native_array(code, "Latent: a code").astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"Latent: a code is an array of numbers ({error})") from None
     with np.errstate(over="ignore"):
@@ -262,18 +262,18 @@ def _numbers(code: Any) -> Float32:
 
 def latent_edit(layer: str) -> Edit:
     """The edit that puts the array called NAME in a layer's place and spares what leads there."""
-    return Edit(layer=layer, name=NAME, transform=INJECT, array=NAME, skips=True)
+    return Edit(layer=layer, name=LATENT_NAME, transform=INJECT, array=LATENT_NAME, skips=True)
 
 
-def spread(total: int, numbers: int) -> Array:
+def sample_items(total: int, numbers: int) -> Array:
     """Which of so many items have their codes computed, spread evenly over all."""
-    most = max(2, min(MOST_ITEMS, MOST_BYTES // (4 * numbers)))
+    most = max(2, min(MAX_ENCODED_ITEMS, MAX_CODES_BYTES // (4 * numbers)))
     if total <= most:
         return np.arange(total)
     return np.arange(most) * total // most
 
 
-def known_of(codes: Float32, items: Array, total: int) -> Codes:
+def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
     """Mean, deviations and the two principal directions of codes; by numpy's SVD, in float64."""
     count, size = codes.shape
     whole = codes.astype(np.float64)
@@ -289,7 +289,7 @@ def known_of(codes: Float32, items: Array, total: int) -> Codes:
         directions[k] = sign * rows[k]
         deviations[k] = float(values[k]) / math.sqrt(max(1, count - 1))
         explained[k] = float(values[k] ** 2) / total_variance
-    return Codes(
+    return LatentCodes(
         np.ascontiguousarray(codes, np.float32),
         items,
         total,
@@ -304,57 +304,57 @@ def known_of(codes: Float32, items: Array, total: int) -> Codes:
 class CodeBlobs:
     """What pages are given of a latent's data: codes, labels and classes; nothing without data.
 
-    `data_set` is the data as Images with its blocks, where it can be the input itself.
+    `dataset` is the data as Images with its blocks, where it can be the input itself.
     """
 
     def __init__(
         self,
-        known: Codes | None = None,
+        known: LatentCodes | None = None,
         pictures: Array | None = None,
         labels: Sequence[int] | None = None,
         classes: Sequence[str] = (),
         data_set: tuple[Images, Blocks] | None = None,
     ) -> None:
-        self.data_set = data_set
+        self.dataset = data_set
         self._name = uuid4().hex
-        self._parts: dict[str, bytes] = {}
+        self._blobs: dict[str, bytes] = {}
         self._count = 0 if known is None else known.total
         if known is None:
             return
-        self._parts[self._name] = packed(known, pictures)
+        self._blobs[self._name] = pack_codes(known, pictures)
         if labels is not None:
             own = [int(labels[at]) for at in known.items]
-            self._parts[f"{self._name}.labels"] = json.dumps(own).encode()
+            self._blobs[f"{self._name}.labels"] = json.dumps(own).encode()
         if classes:
-            self._parts[f"{self._name}.classes"] = json.dumps(list(classes)).encode()
+            self._blobs[f"{self._name}.classes"] = json.dumps(list(classes)).encode()
 
-    def fields(self) -> dict[str, Any]:
+    def record_fields(self) -> dict[str, Any]:
         """The fields of the record that name them."""
         names = {"data": "", "labels": ".labels", "classes": ".classes"}
         own = {field: f"{self._name}{part}" for field, part in names.items()}
-        found: dict[str, Any] = {field: name for field, name in own.items() if name in self._parts}
-        if self._parts:
+        found: dict[str, Any] = {field: name for field, name in own.items() if name in self._blobs}
+        if self._blobs:
             found |= {"count": self._count}
-        if self.data_set is not None:
-            of_set = self.data_set[1].fields()
+        if self.dataset is not None:
+            of_set = self.dataset[1].record_fields()
             found |= {"items": of_set["data"], "block": of_set["block"], "dtype": of_set["dtype"]}
         return found
 
     def blob(self, name: str) -> memoryview | None:
         """The bytes of one; None for a name that is none of them."""
-        return memoryview(self._parts[name]) if name in self._parts else None
+        return memoryview(self._blobs[name]) if name in self._blobs else None
 
-    def names(self) -> Iterator[str]:
+    def blob_names(self) -> Iterator[str]:
         """All of them."""
-        yield from self._parts
+        yield from self._blobs
 
     @property
     def nbytes(self) -> int:
         """Of all."""
-        return sum(map(len, self._parts.values()))
+        return sum(map(len, self._blobs.values()))
 
 
-def packed(known: Codes, pictures: Array | None) -> bytes:
+def pack_codes(known: LatentCodes, pictures: Array | None) -> bytes:
     """What a page is given: the length of a JSON text, the text, float32 numbers, uint8 pictures.
 
     The numbers are mean, std, both directions, then all codes; `pictures` is (items, height, width)
@@ -377,7 +377,7 @@ def packed(known: Codes, pictures: Array | None) -> bytes:
     return len(text).to_bytes(4, "little") + text + numbers + small
 
 
-def small_pictures(items: Array) -> Array | None:
+def make_thumbnails(items: Array) -> Array | None:
     """Inputs as uint8 pictures of at most SIDE pixels a side; None where they are no pictures."""
     from PIL import Image
 
@@ -391,9 +391,9 @@ def small_pictures(items: Array) -> Array | None:
     pixels = np.nan_to_num(np.clip(shares * 255 + 0.5, 0, 255)).astype(np.uint8)
     pixels = pixels[:, 0] if pixels.shape[1] == 1 else pixels.transpose(0, 2, 3, 1)
     height, width = pixels.shape[1:3]
-    if max(height, width) <= SIDE:
+    if max(height, width) <= THUMBNAIL_SIZE:
         return pixels
-    scale = SIDE / max(height, width)
+    scale = THUMBNAIL_SIZE / max(height, width)
     size = max(1, round(width * scale)), max(1, round(height * scale))
     filtered = Image.Resampling.BOX
     return np.stack([np.array(Image.fromarray(one).resize(size, filtered)) for one in pixels])

@@ -11,12 +11,12 @@ from nbglcnn.errors import InputError
 if TYPE_CHECKING:
     from nbglcnn.features.mirror.mirror import Mirror
 
-HELD_OUT = "val_loss"  # what Lightning's modules call it by custom
+VALIDATION_LOSS = "val_loss"  # what Lightning's modules call it by custom
 
 
-def of_lightning(mirror: Mirror) -> Any:
+def lightning_callback(mirror: Mirror) -> Any:
     """A callback of whichever Lightning is installed."""
-    base: Any = _found("lightning.pytorch", "pytorch_lightning").Callback
+    base: Any = _import_first("lightning.pytorch", "pytorch_lightning").Callback
 
     class MirrorCallback(base):  # type: ignore[misc]
         """Tells a mirror of each batch, and of what validation gives."""
@@ -30,7 +30,7 @@ def of_lightning(mirror: Mirror) -> Any:
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
             # At first Lightning tries the validation, before any step.
             if not trainer.sanity_checking and mirror.step_count:
-                mirror.note(held_out_loss=trainer.callback_metrics.get(HELD_OUT))
+                mirror.note(held_out_loss=trainer.callback_metrics.get(VALIDATION_LOSS))
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             mirror.flush()
@@ -38,9 +38,9 @@ def of_lightning(mirror: Mirror) -> Any:
     return MirrorCallback()
 
 
-def of_transformers(mirror: Mirror) -> Any:
+def transformers_callback(mirror: Mirror) -> Any:
     """A callback of Hugging Face's Trainer."""
-    base: Any = _found("transformers").TrainerCallback
+    base: Any = _import_first("transformers").TrainerCallback
 
     class MirrorCallback(base):  # type: ignore[misc]
         """Tells a mirror of each step, and of what the Trainer logs of it."""
@@ -60,7 +60,7 @@ def of_transformers(mirror: Mirror) -> Any:
     return MirrorCallback()
 
 
-def _found(*modules: str) -> Any:
+def _import_first(*modules: str) -> Any:
     """The first of these that is installed."""
     for module in modules:
         try:

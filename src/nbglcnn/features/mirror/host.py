@@ -10,11 +10,11 @@ import msgspec
 
 from nbglcnn import load
 from nbglcnn.errors import InputError
-from nbglcnn.features.feature import Feature, Host
-from nbglcnn.features.mirror.following import Following
-from nbglcnn.features.mirror.frames import Frames, News
+from nbglcnn.features.feature import Feature, ViewerHost
+from nbglcnn.features.mirror.frame_sender import FrameSender, LossUpdate
 from nbglcnn.features.mirror.messages import MESSAGES
 from nbglcnn.features.mirror.mirror import Mirror
+from nbglcnn.features.mirror.weight_follower import WeightFollower
 from nbglcnn.features.training.records import TrainingRecord
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
             page, mirrors another loop, or has layers that Python computes.
     """
     host = getattr(viewer, "_host", None)
-    if not isinstance(host, Host):
+    if not isinstance(host, ViewerHost):
         raise InputError(
             f"mirror: {type(viewer).__name__} is not a Viewer; make one of the model that is "
             "trained, nbglcnn.Viewer(model, x)"
         )
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise InputError(f"mirror(every={every!r}): a whole number of at least 1 is needed")
-    own: MirrorHost = host.needed("mirror")
+    own: MirrorHost = host.require_host("mirror")
     return own.begin(model, every)
 
 
@@ -65,23 +65,23 @@ class MirrorHost:
 
     messages = MESSAGES
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
         self._mirror: Mirror | None = None
-        self._following: Following | None = None
-        self.offers = Feature(
+        self._follower: WeightFollower | None = None
+        self.feature = Feature(
             "mirror",
             blob=self._blob,
-            follow=self._follow,
-            claim=self._claim,
-            take_weights=host.network.catch_up,
+            after_message=self._after_message,
+            lock_reason=self._lock_reason,
+            fetch_weights=host.network.pull_weights,
             views=lambda: {} if self._mirror is None else {"train": ""},
         )
 
     @property
-    def _training(self) -> TrainingHost:
-        found: TrainingHost = self._host.needed("training")
+    def _training_host(self) -> TrainingHost:
+        found: TrainingHost = self._host.require_host("training")
         return found
 
     def begin(self, model: Any, every: int) -> Mirror:
@@ -103,51 +103,51 @@ class MirrorHost:
                 f"mirror: {layer} is computed in Python, which would have to call the model at "
                 "each state; viewer.layers says why it is"
             )
-        self._host.check_free("")
-        tensors = load.tensors_in(model, network.graph)
-        load.with_parameters(network.graph, tensors.copied(0).arrays())  # InputError
+        self._host.check_weights_unlocked("")
+        tensors = load.find_tensors(model, network.graph)
+        load.with_parameters(network.graph, tensors.snapshot(0).arrays())  # InputError
         self._host.weights_replaced()
-        self._training.training = None
+        self._training_host.training = None
         record = TrainingRecord(secrets.token_hex(8), "", "running", 0.0, mirrored=True)
-        following = Following(network)
+        following = WeightFollower(network)
 
-        def frames(news: Callable[[int], News]) -> Frames:
-            return Frames(
-                record.id, network, following, self._host.connection, news, self._host.show
+        def frames(news: Callable[[int], LossUpdate]) -> FrameSender:
+            return FrameSender(
+                record.id, network, following, self._host.connection, news, self._host.update_pages
             )
 
-        self._following = following
-        self._training.tell(record)
-        made = Mirror(tensors, every, frames, following.put, lambda: self._end(record))
-        network.tell_now, network.tell_soon = made.tell_now, made.tell_soon
+        self._follower = following
+        self._training_host.publish(record)
+        made = Mirror(tensors, every, frames, following.set_newest, lambda: self._end(record))
+        network.sync_pages_now, network.sync_pages_soon = made.sync_pages_now, made.sync_pages_soon
         self._mirror = made
         return made
 
     def _end(self, record: TrainingRecord) -> None:
         network = self._network
-        network.tell_now = network.tell_soon = lambda: None
-        if self._following is not None:
-            self._following.leave()
-            self._following = None
-        self._training.tell(msgspec.structs.replace(record, state="stopped"))
+        network.sync_pages_now = network.sync_pages_soon = lambda: None
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower = None
+        self._training_host.publish(msgspec.structs.replace(record, state="stopped"))
         self._host.weights_changed()
 
-    def _claim(self) -> str:
-        if self._following is None:
+    def _lock_reason(self) -> str:
+        if self._follower is None:
             return ""
         return (
             "this Viewer mirrors a loop in Python: mirror.close() ends that, and a second "
             "Viewer can do the other"
         )
 
-    def _follow(self) -> None:
+    def _after_message(self) -> None:
         if self._mirror is not None:
-            self._mirror.follow()
+            self._mirror.after_message()
 
     def _blob(self, name: str) -> memoryview | None:
         if self._mirror is None:
             return None
-        record, made = self._training.record, self._mirror
+        record, made = self._training_host.record, self._mirror
         if record is not None and record.mirrored and name == record.id:
-            return memoryview(made.past)
+            return memoryview(made.packed_history)
         return None

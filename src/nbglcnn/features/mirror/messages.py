@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from nbglcnn.plan.schema import Float32
-from nbglcnn.protocol import Count, Messages, Name, parts_of, split
+from nbglcnn.protocol import Count, Messages, Name, chunk_count, split_chunks
 
 
 class Mirrored(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
@@ -35,7 +35,7 @@ class Mirrored(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 MESSAGES = Messages(from_kernel=(Mirrored,))
 
 
-def messages_of(
+def split_frame(
     training: str,
     textures: Sequence[int],
     contents: Float32,
@@ -48,11 +48,11 @@ def messages_of(
 
     def messages(base: int, revision: int) -> Iterator[tuple[Mirrored, memoryview]]:
         data = contents.view(np.uint8).data
-        for part, piece in split(data):
+        for part, piece in split_chunks(data):
             own = rows if part == 0 else rows[:0]
             message = Mirrored(
-                training, base, revision, tuple(textures), part, parts_of(len(data)), step, first,
-                len(own), tuple(held_out),
+                training, base, revision, tuple(textures), part, chunk_count(len(data)), step,
+                first, len(own), tuple(held_out),
             )  # fmt: skip
             yield message, memoryview(b"".join((own.tobytes(), piece)))
 

@@ -13,22 +13,22 @@ import numpy as np
 
 from nbglcnn import load
 from nbglcnn.errors import InputError
-from nbglcnn.features.mirror.frames import Frames, News
+from nbglcnn.features.mirror.frame_sender import FrameSender, LossUpdate
 from nbglcnn.features.training import live_training
-from nbglcnn.features.training.live_training import History
+from nbglcnn.features.training.live_training import LossHistory
 from nbglcnn.graph import Array
 from nbglcnn.notebook import blocking
 
 if TYPE_CHECKING:
-    from nbglcnn.load.torch.weights.parameter_snapshots import Copied, Tensors
+    from nbglcnn.load.torch.weights.parameter_snapshots import ModelTensors, TensorSnapshot
 
-DRAWN = ("loss", "accuracy", "held_out_loss", "held_out_accuracy")
-MOST_STEPS = 10**7  # of which pages keep a number each
-MOST_WAITING = 100  # copies of losses on a GPU that nobody has asked for
+METRIC_NAMES = ("loss", "accuracy", "held_out_loss", "held_out_accuracy")
+MAX_STEPS = 10**7  # of which pages keep a number each
+MAX_PENDING_COPIES = 100  # copies of losses on a GPU that nobody has asked for
 # Between two looks for messages of pages, in the middle of a cell: while one has to take a state,
 # and else.
-LOOK_S = 0.02
-LOOK_SELDOM_S = 0.25
+POLL_INTERVAL_S = 0.02
+IDLE_POLL_INTERVAL_S = 0.25
 
 
 class Mirror:
@@ -40,25 +40,25 @@ class Mirror:
 
     def __init__(
         self,
-        tensors: Tensors,
+        tensors: ModelTensors,
         every: int,
-        frames: Callable[[Callable[[int], News]], Frames],
-        take: Callable[[Copied], None],
+        frames: Callable[[Callable[[int], LossUpdate]], FrameSender],
+        take: Callable[[TensorSnapshot], None],
         end: Callable[[], None],
     ) -> None:
-        self._tensors: Tensors | None = tensors
+        self._tensors: ModelTensors | None = tensors
         self._every = every
-        self._take, self._end = take, end
-        self._history = History()
+        self._set_newest, self._end = take, end
+        self._history = LossHistory()
         self._lock = threading.Lock()  # of the history
-        self._later: list[tuple[list[tuple[int, str]], Copied]] = []
+        self._pending_copies: list[tuple[list[tuple[int, str]], TensorSnapshot]] = []
         self._on_gpu: dict[tuple[int, str], Any] = {}
         self._calls = 0
         self._step = 0  # steps done
-        self._looked = 0.0
+        self._polled_at = 0.0
         self.closed = False
-        self._frames = frames(self._news)
-        take(tensors.copied(0))
+        self._frames = frames(self._new_losses)
+        take(tensors.snapshot(0))
         self._frames.push()
 
     def __call__(
@@ -89,16 +89,16 @@ class Mirror:
         self._check_open()
         if others:
             raise InputError(
-                f"mirror({next(iter(others))}=…): the Train tab draws {', '.join(DRAWN)}; give "
-                "others to the logger of your choice"
+                f"mirror({next(iter(others))}=…): the Train tab draws {', '.join(METRIC_NAMES)}; "
+                "give others to the logger of your choice"
             )
-        numbers = _numbers(loss, accuracy, held_out_loss, held_out_accuracy)
-        self._count(step)
-        self._keep(numbers)
+        numbers = _parse_metrics(loss, accuracy, held_out_loss, held_out_accuracy)
+        self._advance_step(step)
+        self._record_metrics(numbers)
         self._calls += 1
         if self._calls % self._every == 0:
-            self._copy()
-        self._look()
+            self._copy_weights()
+        self._poll_messages()
         self._frames.push()
 
     def note(
@@ -120,27 +120,27 @@ class Mirror:
         self._check_open()
         if not self._step:
             raise InputError("mirror.note(…): of no step yet; call mirror(loss=…) behind the first")
-        numbers = _numbers(loss, accuracy, held_out_loss, held_out_accuracy)
-        self._keep(numbers)
+        numbers = _parse_metrics(loss, accuracy, held_out_loss, held_out_accuracy)
+        self._record_metrics(numbers)
         if numbers:
-            self._frames.tell_again(self._step - 1)
+            self._frames.resend_losses(self._step - 1)
 
     def flush(self) -> None:
         """Mirror the model as it is now, and send pages all that there is, at once."""
         if self.closed:
             return
-        self._copy()
+        self._copy_weights()
         self._frames.send_now()
-        self._frames.all_losses()
+        self._frames.send_losses()
 
     def close(self) -> None:
         """End it: the Viewer keeps the weights that were mirrored last, the Train tab the curve."""
         if self.closed:
             return
         self.closed = True
-        self._resolve()
+        self._resolve_copies()
         self._frames.send_now()
-        self._frames.all_losses()
+        self._frames.send_losses()
         self._tensors = None
         self._end()
 
@@ -168,9 +168,9 @@ class Mirror:
         Raises:
             InputError: neither `lightning` nor `pytorch_lightning` is installed.
         """
-        from nbglcnn.features.mirror.callbacks import of_lightning
+        from nbglcnn.features.mirror.callbacks import lightning_callback
 
-        return of_lightning(self)
+        return lightning_callback(self)
 
     def transformers(self) -> Any:
         """A callback for the Trainer of Hugging Face: `Trainer(..., callbacks=[…])`.
@@ -181,9 +181,9 @@ class Mirror:
         Raises:
             InputError: `transformers` is not installed.
         """
-        from nbglcnn.features.mirror.callbacks import of_transformers
+        from nbglcnn.features.mirror.callbacks import transformers_callback
 
-        return of_transformers(self)
+        return transformers_callback(self)
 
     # What it was given
 
@@ -195,24 +195,24 @@ class Mirror:
     @property
     def frames(self) -> int:
         """States that were sent to pages."""
-        return self._frames.sent
+        return self._frames.sent_count
 
     @property
     def is_behind(self) -> bool:
         """Whether the Viewer or a page lacks the weights that were copied last."""
-        return self._frames.has_news
+        return self._frames.has_pending
 
     @property
     def losses(self) -> Array:
         """One for each step, float32; NaN where none was given."""
-        self._resolve()
+        self._resolve_copies()
         with self._lock:
             return np.array(self._history.losses, np.float32)
 
     @property
     def accuracies(self) -> Array:
         """The share of right answers of each step, float32; empty where none was given."""
-        self._resolve()
+        self._resolve_copies()
         with self._lock:
             found = np.array(self._history.accuracies, np.float32)
         return found[:0] if np.isnan(found).all() else found
@@ -220,29 +220,29 @@ class Mirror:
     @property
     def held_out_losses(self) -> Array:
         """(rows, 3), float32: steps done, the loss of what is held out, its right answers."""
-        self._resolve()
+        self._resolve_copies()
         with self._lock:
             return np.array(self._history.held_out, np.float32).reshape(-1, 3)
 
     @property
-    def past(self) -> bytes:
+    def packed_history(self) -> bytes:
         """What a page is told that has seen nothing of it yet."""
-        self._frames.begins()
-        self._resolve()
+        self._frames.page_joined()
+        self._resolve_copies()
         with self._lock:
-            return live_training.past_of(self._history, self._step)
+            return live_training.pack_history(self._history, self._step)
 
-    def follow(self) -> None:
+    def after_message(self) -> None:
         """Pages have said something: they may have taken what they were sent."""
-        self._frames.mend()
+        self._frames.resend_lost()
         if not self.closed:
             self._frames.push()
 
-    def tell_now(self) -> None:
+    def sync_pages_now(self) -> None:
         """Bring pages up to date at once: somebody reads."""
         self._frames.send_now()
 
-    def tell_soon(self) -> None:
+    def sync_pages_soon(self) -> None:
         """Bring them up to date as they can take it: nobody reads any more."""
         self._frames.push()
 
@@ -251,10 +251,10 @@ class Mirror:
     def _check_open(self) -> None:
         if self.closed:
             raise InputError("this mirror was closed: nbglcnn.mirror(viewer, model) makes another")
-        if self._frames.trouble is not None:
-            raise self._frames.trouble
+        if self._frames.error is not None:
+            raise self._frames.error
 
-    def _count(self, step: int | None) -> None:
+    def _advance_step(self, step: int | None) -> None:
         number = self._step if step is None else step
         if isinstance(number, bool) or not isinstance(number, int | np.integer):
             raise InputError(f"mirror(step={number!r}): a whole number is needed")
@@ -263,24 +263,24 @@ class Mirror:
                 f"mirror(step={number}): {self._step} steps are done, and steps are counted on "
                 "over epochs. Leave step out, and calls are counted; or give one that grows"
             )
-        if number >= MOST_STEPS:
-            raise InputError(f"mirror(step={number}): at most {MOST_STEPS - 1:,} can be drawn")
+        if number >= MAX_STEPS:
+            raise InputError(f"mirror(step={number}): at most {MAX_STEPS - 1:,} can be drawn")
         gap = int(number) + 1 - self._step
         with self._lock:
             self._history.losses += [math.nan] * gap
             self._history.accuracies += [math.nan] * gap
             self._step = int(number) + 1
 
-    def _keep(self, numbers: dict[str, Any]) -> None:
+    def _record_metrics(self, numbers: dict[str, Any]) -> None:
         """Numbers of the step that is done; those on a GPU are brought with the next copy."""
         with self._lock:
             for name, number in numbers.items():
                 if isinstance(number, float):
-                    self._put(self._step, name, number)
+                    self._set_metric(self._step, name, number)
                 else:
                     self._on_gpu[self._step, name] = number
 
-    def _put(self, step: int, name: str, number: float) -> None:
+    def _set_metric(self, step: int, name: str, number: float) -> None:
         history = self._history
         if name == "loss":
             history.losses[step - 1] = number
@@ -293,52 +293,61 @@ class Mirror:
             new = (step, number, row[2]) if name == "held_out_loss" else (step, row[1], number)
             history.held_out[at : at + 1] = [new]
 
-    def _copy(self) -> None:
+    def _copy_weights(self) -> None:
         """Copy the weights of now, and the losses that are on a GPU."""
         assert self._tensors is not None
         if self._on_gpu:
             with self._lock:
                 waiting, self._on_gpu = self._on_gpu, {}
-                copied = load.copied({str(k): one for k, one in enumerate(waiting.values())})
-                self._later.append((list(waiting), copied))
-            if len(self._later) > MOST_WAITING:
-                self._resolve(keep=1)
-        self._take(self._tensors.copied(self._step))
+                copied = load.snapshot_tensors(
+                    {str(k): one for k, one in enumerate(waiting.values())}
+                )
+                self._pending_copies.append((list(waiting), copied))
+            if len(self._pending_copies) > MAX_PENDING_COPIES:
+                self._resolve_copies(keep=1)
+        self._set_newest(self._tensors.snapshot(self._step))
 
-    def _resolve(self, keep: int = 0) -> None:
+    def _resolve_copies(self, keep: int = 0) -> None:
         """Bring losses that are on a GPU; may wait for it."""
-        while len(later := self._later[:]) > keep:
+        while len(later := self._pending_copies[:]) > keep:
             places, copied = later[0]
             arrays = copied.arrays()
             with self._lock:
-                if self._later and self._later[0][1] is copied:  # else another thread was sooner
-                    del self._later[0]
+                if (
+                    self._pending_copies and self._pending_copies[0][1] is copied
+                ):  # else another thread was sooner
+                    del self._pending_copies[0]
                     for k, (step, name) in enumerate(places):
-                        self._put(step, name, float(arrays[str(k)].reshape(())))
+                        self._set_metric(step, name, float(arrays[str(k)].reshape(())))
 
-    def _news(self, known: int) -> News:
-        self._resolve()
+    def _new_losses(self, known: int) -> LossUpdate:
+        self._resolve_copies()
         with self._lock:
             # Of steps that are done, those whose numbers are here.
-            coming = [*self._on_gpu, *(place for places, _ in self._later for place in places)]
+            coming = [
+                *self._on_gpu,
+                *(place for places, _ in self._pending_copies for place in places),
+            ]
             until = max(known, min((step - 1 for step, _ in coming), default=self._step))
             rows = np.array(
                 [self._history.losses[known:until], self._history.accuracies[known:until]],
                 np.float32,
             ).T
             held_out = [
-                (step, _finite(loss), _finite(share))
+                (step, _finite_or_none(loss), _finite_or_none(share))
                 for step, loss, share in self._history.held_out
                 if known < step <= until
             ]
-        return News(known, np.ascontiguousarray(rows).reshape(-1, 2), held_out)
+        return LossUpdate(known, np.ascontiguousarray(rows).reshape(-1, 2), held_out)
 
-    def _look(self) -> None:
+    def _poll_messages(self) -> None:
         """Hear what pages have said, in the middle of a cell that runs the loop."""
         now = time.monotonic()
-        if now - self._looked > (LOOK_S if self._frames.in_flight else LOOK_SELDOM_S):
-            blocking.poll()
-            self._looked = time.monotonic()
+        if now - self._polled_at > (
+            POLL_INTERVAL_S if self._frames.in_flight else IDLE_POLL_INTERVAL_S
+        ):
+            blocking.deliver_pending()
+            self._polled_at = time.monotonic()
 
     def __repr__(self) -> str:
         loss = self._history.losses[-1] if self._history.losses else math.nan
@@ -346,12 +355,14 @@ class Mirror:
         return f"Mirror({'closed' if self.closed else 'open'}, {self._step} steps{ends})"
 
 
-def _numbers(*given: Any) -> dict[str, Any]:
+def _parse_metrics(*given: Any) -> dict[str, Any]:
     """What was given, by what it is."""
-    return {n: _number(n, v) for n, v in zip(DRAWN, given, strict=True) if v is not None}
+    return {
+        n: _parse_metric(n, v) for n, v in zip(METRIC_NAMES, given, strict=True) if v is not None
+    }
 
 
-def _number(name: str, value: Any) -> Any:
+def _parse_metric(name: str, value: Any) -> Any:
     """A float; or of a GPU's tensor a copy, for whose number the loop would have to wait."""
     if hasattr(value, "detach"):
         if value.numel() != 1:
@@ -370,5 +381,5 @@ def _number(name: str, value: Any) -> Any:
         ) from None
 
 
-def _finite(number: float) -> float | None:
+def _finite_or_none(number: float) -> float | None:
     return number if math.isfinite(number) else None

@@ -12,7 +12,7 @@ from nbglcnn.features.sources.records import SourceRecord
 class DrawingRecord(SourceRecord, frozen=True, kw_only=True, tag="drawing"):
     """A drawing of the input's size."""
 
-    of_one_page: ClassVar[bool] = True
+    page_owned: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,4 +23,4 @@ class Drawing(InputSource):
     that it has.
     """
 
-    record: ClassVar[type[SourceRecord]] = DrawingRecord
+    record_type: ClassVar[type[SourceRecord]] = DrawingRecord

@@ -11,20 +11,25 @@ import msgspec
 import traitlets
 
 from nbglcnn import protocol
-from nbglcnn.errors import InputError, NbglcnnError, users_line
-from nbglcnn.features.feature import Feature, Host
-from nbglcnn.features.sources.input_feed import InputFeed, is_equal
-from nbglcnn.features.sources.input_source import Blobs, InputSource, chosen_input, feeding
-from nbglcnn.features.sources.kinds import KINDS, Source
+from nbglcnn.errors import InputError, NbglcnnError, user_stacklevel
+from nbglcnn.features.feature import Feature, ViewerHost
+from nbglcnn.features.sources.input_feed import InputFeed, is_bit_equal
+from nbglcnn.features.sources.input_source import (
+    InputSource,
+    SourceBlobs,
+    find_input,
+    with_input_key,
+)
 from nbglcnn.features.sources.messages import MESSAGES
-from nbglcnn.features.sources.records import SourceRecord, blob_fields, data_of
+from nbglcnn.features.sources.records import SourceRecord, blob_field_values, data_name
+from nbglcnn.features.sources.source_kinds import SOURCE_KINDS, Source
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
 
-SOURCE = "_source"  # what pages and Python tell each other
+SOURCE_TRAIT = "_source"  # what pages and Python tell each other
 
 
-class SourcesTrait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SourceTraitValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the trait holds, in a record's words."""
 
     source: Source | None
@@ -49,144 +54,146 @@ class SourcesHost:
 
     messages = MESSAGES
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
         self._connection = host.connection
         self.feed = InputFeed(host)
-        self._record: InputSource | None = None
-        self._following = False  # the trait `source` is set to what is so already
-        self._turn = 0  # counts the sources that Python has set
+        self._source: InputSource | None = None
+        self._is_syncing_trait = False  # the trait `source` is set to what is so already
+        self._sequence = 0  # counts the sources that Python has set
         # The last of each kind whose blobs Python has: a page may go back to it.
-        self._given: dict[str, tuple[InputSource, Blobs]] = {}
+        self._last_by_kind: dict[str, tuple[InputSource, SourceBlobs]] = {}
         # `source` isn't synced: the record that pages get has names for what this one holds.
-        self.offers = Feature(
+        self.feature = Feature(
             "sources",
             traits={
-                "source": SourceTrait(self._set_source),
-                SOURCE: traitlets.Dict({"source": None, "turn": 0}).tag(sync=True),
+                "source": SourceTrait(self._set_from_python),
+                SOURCE_TRAIT: traitlets.Dict({"source": None, "turn": 0}).tag(sync=True),
             },
-            shared=(SOURCE,),
-            take=self._take_source,
+            page_writable=(SOURCE_TRAIT,),
+            traits_changed=self._handle_traits,
             blob=self._blob,
-            follow=self.feed.follow,
-            close=self._given.clear,
+            after_message=self.feed.poll,
+            close=self._last_by_kind.clear,
         )
 
     # Python's side
 
-    def inputs_of_now(self) -> tuple[Array, ...]:
+    def current_inputs(self) -> tuple[Array, ...]:
         """Copies of all inputs; of one that pages feed what went in last."""
         found = {key: array.copy() for key, array in self._network.inputs.items()}
-        if fed := self.feed.keys():
-            found |= zip(fed, self._host.reader.read([], fed=fed).fed, strict=True)
+        if fed := self.feed.fed_keys():
+            found |= zip(
+                fed, self._host.reader.read([], source_inputs=fed).source_inputs, strict=True
+            )
         return tuple(found.values())
 
-    def _set_source(self, source: Any) -> InputSource | None:
+    def _set_from_python(self, source: Any) -> InputSource | None:
         """Turn it on, or the old one off; where that cannot be, the old one stays."""
-        if self._following or source is self._record:
-            return self._record
+        if self._is_syncing_trait or source is self._source:
+            return self._source
         if source is not None and not isinstance(source, InputSource):
             raise InputError(
                 f"source is {type(source).__name__}; a source is needed, as nbglcnn.Webcam() or "
                 "nbglcnn.Images(array), or None for off"
             )
         self._host.check_open()
-        return self._begun(source)
+        return self._begin(source)
 
-    def _begun(self, source: InputSource | None) -> InputSource | None:
+    def _begin(self, source: InputSource | None) -> InputSource | None:
         """Have the network fed by a source that Python sets; the record that it is then."""
         if source is None:
-            if self.feed.wire is not None:
+            if self.feed.record is not None:
                 self.feed.adopt_now()
-                self._tell_source(None)
-                self._record = None
-                self._host.show()
+                self._publish_source(None)
+                self._source = None
+                self._host.update_pages()
             return None
-        if not source.feeds:
-            return self._begun_latent(source)
-        key = chosen_input(source, self._network.plan.inputs).key
-        self._check_of_page(source)
+        if not source.feeds_input:
+            return self._begin_latent(source)
+        key = find_input(source, self._network.plan.inputs).key
+        self._check_page_owned(source)
         # All that can fail comes first: the item of now, then a network of one example.
         batch = self._network.plan.header.batch
-        record = self._input_record(key, one=batch > 1)
+        record = self._model_input(key, one=batch > 1)
         blobs = source.blobs(record, self._blobs_of(source.kind))
         tensor = source.tensor(record, blobs)
         if tensor is None:
             self.feed.adopt_now()
-        self.feed.drop()
-        self.prepare(key)
-        if tensor is not None and not is_equal(tensor, self._network.inputs[key]):
-            self._network.adopt(self._place(key), tensor)
-        wire = source.wire(key)
+        self.feed.cancel_read()
+        self.prepare_network(key)
+        if tensor is not None and not is_bit_equal(tensor, self._network.inputs[key]):
+            self._network.set_input_array(self._input_index(key), tensor)
+        wire = source.to_record(key)
         if blobs is not None:
-            wire = msgspec.structs.replace(wire, **blobs.fields())
-        now = self.feed.wire
-        if now is not None and now.is_like(wire):
+            wire = msgspec.structs.replace(wire, **blobs.record_fields())
+        now = self.feed.record
+        if now is not None and now.is_same_source(wire):
             wire = msgspec.structs.replace(wire, owner=now.owner)  # it goes on there
-        return self._turned_on(replace(source, owner=wire.owner), wire, blobs)
+        return self._activate(replace(source, owner=wire.owner), wire, blobs)
 
-    def _begun_latent(self, latent: InputSource) -> InputSource:
+    def _begin_latent(self, latent: InputSource) -> InputSource:
         """Cut the network at a latent's layer; the latent with its code and its data's codes."""
-        host = self._host.needed("latent")
+        host = self._host.require_host("latent")
         self.feed.adopt_now()
         found, blobs = host.open(latent)
-        self.feed.drop()
-        wire = msgspec.structs.replace(found.wire(""), **blobs.fields())
-        self.prepare(wire.input)
-        return self._turned_on(found, wire, blobs)
+        self.feed.cancel_read()
+        wire = msgspec.structs.replace(found.to_record(""), **blobs.record_fields())
+        self.prepare_network(wire.input)
+        return self._activate(found, wire, blobs)
 
-    def _turned_on(
-        self, source: InputSource, wire: SourceRecord, blobs: Blobs | None
+    def _activate(
+        self, source: InputSource, wire: SourceRecord, blobs: SourceBlobs | None
     ) -> InputSource:
         if blobs is not None:
-            self._given[wire.kind] = source, blobs
-        self._tell_source(wire)
-        self._record = source
-        self._host.show()
+            self._last_by_kind[wire.kind] = source, blobs
+        self._publish_source(wire)
+        self._source = source
+        self._host.update_pages()
         return source
 
-    def code_again(self) -> None:
+    def recompute_codes(self) -> None:
         """Compute the codes of a latent's data again, where a latent is on: weights are others."""
-        if self._record is not None and not self._record.feeds:
-            self._code_again(self._record)
+        if self._source is not None and not self._source.feeds_input:
+            self._recompute_codes(self._source)
 
-    def _code_again(self, latent: InputSource) -> None:
+    def _recompute_codes(self, latent: InputSource) -> None:
         try:
-            found = self._begun_latent(latent)
+            found = self._begin_latent(latent)
         except InputError as error:
             warnings.warn(
                 f"the codes of the latent's data stay those of the weights before: {error}",
                 UserWarning,
-                stacklevel=users_line(),
+                stacklevel=user_stacklevel(),
             )
             return
-        self._follow_record(found)
+        self._sync_source_trait(found)
 
-    def _check_of_page(self, source: InputSource) -> None:
+    def _check_page_owned(self, source: InputSource) -> None:
         """InputError for what a page alone has, and has not now."""
-        if not source.missing:
+        if not source.page_only_content:
             return
-        now = self.feed.wire
-        then = source.wire("")
+        now = self.feed.record
+        then = source.to_record("")
         titles = {getattr(one, "title", "") for one in (now, then)}
-        if now is None or not now.is_like(then) or len(titles) > 1:
+        if now is None or not now.is_same_source(then) or len(titles) > 1:
             raise InputError(
-                f"{source!r} is {source.missing} that was chosen in a page, which has another "
-                "source now: choose it there, or give the file (nbglcnn.Images([path]), "
+                f"{source!r} is {source.page_only_content} that was chosen in a page, which has "
+                "another source now: choose it there, or give the file (nbglcnn.Images([path]), "
                 "nbglcnn.Video(path))"
             )
 
-    def _input_record(self, key: str, *, one: bool) -> Input:
+    def _model_input(self, key: str, *, one: bool) -> Input:
         """An own input's record; with `one` as it is in a network of one example."""
         record = next(each for each in self._network.plan.inputs if each.key == key)
         shape = (1, *record.shape[1:]) if one else record.shape
         return msgspec.structs.replace(record, shape=shape)
 
-    def _place(self, key: str) -> int:
+    def _input_index(self, key: str) -> int:
         return list(self._network.inputs).index(key)
 
-    def prepare(self, key: str) -> None:
+    def prepare_network(self, key: str) -> None:
         """Make the network one of one example, whose input can be read."""
         network = self._network
         if (batch := network.plan.header.batch) > 1:
@@ -195,139 +202,143 @@ class SourcesHost:
                     f"a source gives one example at a time, but {mixed!r} computes across the "
                     f"examples of a batch, {batch} of them here: give batches as viewer.input"
                 )
-            network.take_first()
-            self._host.first_example(batch)
+            network.reduce_to_one_example()
+            self._host.batch_reduced(batch)
             warnings.warn(
                 f"a source gives one example: the network was compiled again for the first of "
                 f"{batch}, and its weights and edits stay. Make another Viewer for a batch",
                 UserWarning,
-                stacklevel=users_line(),
+                stacklevel=user_stacklevel(),
             )
-        network.keep(key)
+        network.ensure_observed(key)
 
-    def _blobs_of(self, kind: str) -> Blobs | None:
-        given = self._given.get(kind)
+    def _blobs_of(self, kind: str) -> SourceBlobs | None:
+        given = self._last_by_kind.get(kind)
         return given[1] if given else None
 
-    def _take_data_of_latent(self, wire: SourceRecord) -> None:
+    def _restore_latent_data(self, wire: SourceRecord) -> None:
         """A page goes back to the data of a latent: that is the data set of now."""
-        latent = self._host.feature("latent")
-        data_set = None if latent is None else latent.data_set
-        if data_set is not None and wire.kind == "images" and data_of(wire) == data_set[1].name:
-            self._given[wire.kind] = data_set
+        latent = self._host.find_host("latent")
+        data_set = None if latent is None else latent.dataset
+        if data_set is not None and wire.kind == "images" and data_name(wire) == data_set[1].name:
+            self._last_by_kind[wire.kind] = data_set
 
     def _blob(self, name: str) -> memoryview | None:
         """What pages ask for of a source: blocks, labels, classes, a film."""
-        found = (blobs.blob(name) for _, blobs in self._given.values())
+        found = (blobs.blob(name) for _, blobs in self._last_by_kind.values())
         return next((blob for blob in found if blob is not None), None)
 
-    def exported(self) -> tuple[SourceRecord | None, Blobs | None]:
+    def export_source(self) -> tuple[SourceRecord | None, SourceBlobs | None]:
         """The source of now for a page of its own, which has no owner yet, and its blobs."""
-        wire = self.feed.wire
-        if wire is None or (self._record is not None and self._record.missing):
+        wire = self.feed.record
+        if wire is None or (self._source is not None and self._source.page_only_content):
             return None, None  # a page alone has it: the last picture is the input
-        return wire.exported(), self._blobs_of(wire.kind) if data_of(wire) else None
+        return wire.for_export(), self._blobs_of(wire.kind) if data_name(wire) else None
 
     def turn_off(self) -> None:
         """No source any more: its input was replaced."""
-        self.feed.drop()
-        if self.feed.wire is not None:
-            self._tell_source(None)
-            self._follow_record(None)
+        self.feed.cancel_read()
+        if self.feed.record is not None:
+            self._publish_source(None)
+            self._sync_source_trait(None)
 
-    def _follow_record(self, source: InputSource | None) -> None:
-        self._record = source
-        before, self._following = self._following, True
+    def _sync_source_trait(self, source: InputSource | None) -> None:
+        self._source = source
+        before, self._is_syncing_trait = self._is_syncing_trait, True
         try:
             self._host.set(source=source)
         finally:
-            self._following = before
+            self._is_syncing_trait = before
 
-    def _tell_source(self, wire: SourceRecord | None) -> None:
+    def _publish_source(self, wire: SourceRecord | None) -> None:
         """Tell pages of a source that Python sets."""
-        self._turn += 1
-        self._went(wire)
-        self._tell_again()
+        self._sequence += 1
+        self._apply_record(wire)
+        self._publish()
 
-    def _tell_again(self) -> None:
+    def _publish(self) -> None:
         """Tell pages what is so."""
-        self._host.set(_source={"source": _words(self.feed.wire), "turn": self._turn})
+        self._host.set(
+            _source={"source": _record_to_dict(self.feed.record), "turn": self._sequence}
+        )
 
-    def _went(self, wire: SourceRecord | None) -> None:
+    def _apply_record(self, wire: SourceRecord | None) -> None:
         """Another source is on, or the same with other settings."""
-        self.feed.wire = wire
-        self._connection.owner = wire.owner if wire else ""
-        if latent := self._host.feature("latent"):
-            latent.cut(wire)
+        self.feed.record = wire
+        self._connection.source_page = wire.owner if wire else ""
+        if latent := self._host.find_host("latent"):
+            latent.apply_source(wire)
 
     # The page's side
 
-    def _take_source(self) -> None:
+    def _handle_traits(self) -> None:
         """Take a source from a page, which has not checked it; an invalid one is undone."""
         planned = self._network.plan.hash
         try:
-            told = _told(self._host.get(SOURCE))
-            if told.turn is not None and told.turn < self._turn:
-                self._tell_again()  # said before the page heard of what Python has set
+            told = _parse_trait_value(self._host.get(SOURCE_TRAIT))
+            if told.turn is not None and told.turn < self._sequence:
+                self._publish()  # said before the page heard of what Python has set
                 return
-            wire, source = self._checked_source(told.source)
+            wire, source = self._validate_source(told.source)
             if wire is not None:
-                self.prepare(wire.input)
+                self.prepare_network(wire.input)
         except NbglcnnError as error:
             protocol.warn_once(f"ignored the page's source: {error}")
-            self._tell_again()
+            self._publish()
             return
-        self._turn = max(self._turn, told.turn or 0)  # of a Viewer that this one is linked to
-        self.feed.ask_last(wire)
-        self._went(wire)
-        if source is not None and wire is not None and data_of(wire):
-            self._given[wire.kind] = source, self._given[wire.kind][1]
-        self._follow_record(source)
-        latent = self._host.feature("latent")
+        self._sequence = max(
+            self._sequence, told.turn or 0
+        )  # of a Viewer that this one is linked to
+        self.feed.request_last(wire)
+        self._apply_record(wire)
+        if source is not None and wire is not None and data_name(wire):
+            self._last_by_kind[wire.kind] = source, self._last_by_kind[wire.kind][1]
+        self._sync_source_trait(source)
+        latent = self._host.find_host("latent")
         if source is not None and latent is not None and latent.is_outdated(source):
-            self._code_again(source)
+            self._recompute_codes(source)
         if self._network.plan.hash != planned:
-            self._host.show()
+            self._host.update_pages()
 
-    def _checked_source(
+    def _validate_source(
         self, wire: SourceRecord | None
     ) -> tuple[SourceRecord | None, InputSource | None]:
         """What a page says, and the record of it; InputError where that cannot be."""
         if wire is None:
             return None, None
-        now = self.feed.wire
-        pages = self._connection.pages if wire.of_one_page else ()
+        now = self.feed.record
+        pages = self._connection.pages if wire.page_owned else ()
         if wire.owner and wire.owner not in pages:
             raise InputError(
                 f"{wire.kind} of the page {wire.owner!r}, which is none of this Viewer"
             )
         if not wire.is_finite():
             raise InputError(f"{wire.kind} with a number that is not finite")
-        self._take_data_of_latent(wire)
-        given = self._given.get(wire.kind)
-        own, none = blob_fields(wire), blob_fields(type(wire)(input=""))
-        if given is not None and own == {**none, **given[1].fields()}:
-            source = given[0].followed(wire)  # InputError for an index beyond the last
+        self._restore_latent_data(wire)
+        given = self._last_by_kind.get(wire.kind)
+        own, none = blob_field_values(wire), blob_field_values(type(wire)(input=""))
+        if given is not None and own == {**none, **given[1].record_fields()}:
+            source = given[0].updated_from(wire)  # InputError for an index beyond the last
         elif own != none:
             raise InputError(f"{wire.kind} of data that Python has not given to this Viewer")
-        elif now is not None and self._record is not None and now.is_like(wire):
-            source = self._record.followed(wire)
-        elif KINDS[wire.kind].by_pages:
-            source = KINDS[wire.kind].of(wire)
+        elif now is not None and self._source is not None and now.is_same_source(wire):
+            source = self._source.updated_from(wire)
+        elif SOURCE_KINDS[wire.kind].pages_can_start:
+            source = SOURCE_KINDS[wire.kind].from_record(wire)
         else:
             raise InputError(f"{wire.kind} is for Python to give")
         if not wire.input:
             raise InputError(f"{wire.kind} of no input")
-        return wire, feeding(source, wire.input, self._network.plan.inputs)
+        return wire, with_input_key(source, wire.input, self._network.plan.inputs)
 
 
-def _told(words: object) -> SourcesTrait:
+def _parse_trait_value(words: object) -> SourceTraitValue:
     """What a page says; InputError where it is no source."""
     try:
-        return msgspec.convert(words, SourcesTrait)
+        return msgspec.convert(words, SourceTraitValue)
     except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
         raise InputError(str(error)) from None
 
 
-def _words(wire: SourceRecord | None) -> Any:
+def _record_to_dict(wire: SourceRecord | None) -> Any:
     return None if wire is None else msgspec.to_builtins(wire)

@@ -10,19 +10,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from nbglcnn import classes as class_names
+from nbglcnn import class_names as class_names
 from nbglcnn.errors import InputError
 from nbglcnn.features.sources.blocks import Blocks
 from nbglcnn.features.sources.input_source import (
-    MOST_RATE,
-    Blobs,
+    MAX_RATE,
     InputSource,
-    finite,
+    SourceBlobs,
+    check_bool_fields,
+    check_int_field,
+    float_field,
     folder_of,
-    whole,
-    yes_or_no,
 )
-from nbglcnn.features.sources.items import Items, items_of, label_numbers
+from nbglcnn.features.sources.items import Items, label_numbers, open_items
 from nbglcnn.features.sources.records import Name, NonNegative, SourceRecord, Text
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
@@ -35,9 +35,9 @@ class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
     input. They are "uint8", 255 of which are 1, or "float32" as they are. `index` is the item that
     is shown, counted in the set's own order also while it is `shuffled`, by the `seed`; `playing`
     goes on by itself, at `rate` items a second. `labels` is a blob of JSON with one number an item,
-    -1 for none, and `classes` one with their names; "" where there are none. `title` is what people
-    call it; `folder` is where Python finds the data, in the words that it was given and with the
-    folder's own labels; "" for other data, and in a page of its own.
+    -1 for none, and `classes` one with their names; "" where there are none. `title` is what
+    people call it; `folder` is where Python finds the data, in the words that it was given and with
+    the folder's own labels; "" for other data, and in a page of its own.
     """
 
     data: Name = ""
@@ -48,15 +48,15 @@ class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
     classes: Name = ""
     index: NonNegative = 0
     playing: bool = False
-    rate: Annotated[float, Meta(ge=0, le=MOST_RATE)] = 2.0
+    rate: Annotated[float, Meta(ge=0, le=MAX_RATE)] = 2.0
     shuffled: bool = False
     seed: NonNegative = 0
     title: Text = ""
     folder: Text = ""
 
-    def exported(self) -> Self:
+    def for_export(self) -> Self:
         """The same for an exported page."""
-        return msgspec.structs.replace(super().exported(), folder="")
+        return msgspec.structs.replace(super().for_export(), folder="")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +106,10 @@ class Images(InputSource):
         OSError: the folder cannot be read.
     """
 
-    record: ClassVar[type[SourceRecord]] = ImagesRecord
-    by_pages: ClassVar[bool] = False
-    offers: ClassVar[tuple[str, ...]] = ("at",)
-    takes: ClassVar[str] = (
+    record_type: ClassVar[type[SourceRecord]] = ImagesRecord
+    pages_can_start: ClassVar[bool] = False
+    public_methods: ClassVar[tuple[str, ...]] = ("at",)
+    accepts: ClassVar[str] = (
         "arrays of float32, (n, channels, height, width), or pictures as uint8, channels first or "
         "last"
     )
@@ -123,12 +123,12 @@ class Images(InputSource):
     shuffled: bool = field(default=False, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     title: str = field(default="", kw_only=True)
-    _set: ImageSet | None = field(default=None, kw_only=True, repr=False)
+    _image_set: ImageSet | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        opened, labels, classes = self._set, self.labels, self.classes
+        opened, labels, classes = self._image_set, self.labels, self.classes
         if opened is not None:  # whose own labels and classes came along
-            labels = None if labels is opened.items.told else labels
+            labels = None if labels is opened.items.known_labels else labels
             classes = None if classes is opened.items.classes else classes
         if opened is None or not (
             opened.data is self.data
@@ -136,20 +136,20 @@ class Images(InputSource):
             and opened.given_classes is classes
         ):
             known = opened.items if opened is not None and opened.data is self.data else None
-            opened = _opened(self.data, labels, classes, known)
-            object.__setattr__(self, "_set", opened)
-        object.__setattr__(self, "labels", opened.items.told if labels is None else labels)
+            opened = _open_image_set(self.data, labels, classes, known)
+            object.__setattr__(self, "_image_set", opened)
+        object.__setattr__(self, "labels", opened.items.known_labels if labels is None else labels)
         own = opened.items.classes or None
         object.__setattr__(self, "classes", own if classes is None else classes)
-        whole(self, "index")
+        check_int_field(self, "index")
         if self.index >= opened.items.count:
             raise InputError(f"Images: index={self.index}; there are {len(self)} items, from 0")
-        whole(self, "seed")
-        yes_or_no(self, "playing", "shuffled")
-        rate = finite(self, "rate")
-        if not 0 < rate <= MOST_RATE:
+        check_int_field(self, "seed")
+        check_bool_fields(self, "playing", "shuffled")
+        rate = float_field(self, "rate")
+        if not 0 < rate <= MAX_RATE:
             raise InputError(
-                f"Images: rate={rate:g}; more than 0 and at most {MOST_RATE:g} items a second"
+                f"Images: rate={rate:g}; more than 0 and at most {MAX_RATE:g} items a second"
             )
         object.__setattr__(self, "rate", rate)
         if not isinstance(self.title, str):
@@ -157,10 +157,10 @@ class Images(InputSource):
         object.__setattr__(self, "title", (self.title or opened.items.title)[:1000])
 
     @property
-    def opened(self) -> ImageSet:
+    def image_set(self) -> ImageSet:
         """What all Images of this set share."""
-        assert self._set is not None
-        return self._set
+        assert self._image_set is not None
+        return self._image_set
 
     def at(self, index: int) -> Self:
         """The same set at another item; from the end with a negative number."""
@@ -169,35 +169,35 @@ class Images(InputSource):
         return replace(self, index=index + len(self) if index < 0 else index)
 
     def __len__(self) -> int:
-        return self.opened.items.count
+        return self.image_set.items.count
 
     def fits(self, record: Input) -> bool:
         """Whether it is of floats, with channels and places, or of the bytes of pictures."""
         floats = record.dtype == "float32" and len(record.shape) == 4 and 0 not in record.shape
         return floats or record.fit != ""
 
-    def blobs(self, record: Input, earlier: Blobs | None = None) -> Blocks:
+    def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> Blocks:
         """The items for this input; the `earlier` ones where they are of the same set and size."""
-        opened = self.opened
+        opened = self.image_set
         found = Blocks(opened.items, record, opened.labels, opened.classes)
-        return earlier if isinstance(earlier, Blocks) and earlier.is_like(found) else found
+        return earlier if isinstance(earlier, Blocks) and earlier.is_same_data(found) else found
 
-    def tensor(self, record: Input, blobs: Blobs | None) -> Array:
+    def tensor(self, record: Input, blobs: SourceBlobs | None) -> Array:
         """The item of now."""
         blocks = blobs if isinstance(blobs, Blocks) else self.blobs(record)
         return blocks.tensor(self.index)
 
-    def wire(self, key: str) -> SourceRecord:
+    def to_record(self, key: str) -> SourceRecord:
         """Its record, but for blobs."""
-        own = self.opened
+        own = self.image_set
         folder = folder_of(self.data, own.given_labels, own.given_classes)
-        return msgspec.structs.replace(super().wire(key), folder=folder)
+        return msgspec.structs.replace(super().to_record(key), folder=folder)
 
     def __repr__(self) -> str:
-        items = self.opened.items
-        words = [f"{items.count:,} item{'s' if items.count > 1 else ''} {items.says}"]
-        if self.opened.labels is not None:
-            names = len(self.opened.classes)
+        items = self.image_set.items
+        words = [f"{items.count:,} item{'s' if items.count > 1 else ''} {items.description}"]
+        if self.image_set.labels is not None:
+            names = len(self.image_set.classes)
             words.append(f"labels of {names} classes" if names else "labels")
         defaults = {"index": 0, "playing": False, "rate": 2.0, "shuffled": False, "seed": 0}
         shown = {name: getattr(self, name) for name in defaults}
@@ -205,8 +205,8 @@ class Images(InputSource):
         return f"Images({', '.join(words)})"
 
 
-def _opened(data: Any, labels: Any, classes: Any, known: Items | None) -> ImageSet:
-    items = items_of(data) if known is None else known
+def _open_image_set(data: Any, labels: Any, classes: Any, known: Items | None) -> ImageSet:
+    items = open_items(data) if known is None else known
     numbers = items.labels
     if labels is not None:
         if isinstance(labels, str | bytes | os.PathLike) or not hasattr(labels, "__len__"):
@@ -218,7 +218,7 @@ def _opened(data: Any, labels: Any, classes: Any, known: Items | None) -> ImageS
                 "needed, -1 for none"
             )
         numbers = lambda: given  # noqa: E731
-    names = items.classes if classes is None else class_names.listed(classes)
+    names = items.classes if classes is None else class_names.to_class_names(classes)
     if labels is not None and names and max(given, default=-1) >= len(names):
         at = next(k for k, label in enumerate(given) if label >= len(names))
         raise InputError(

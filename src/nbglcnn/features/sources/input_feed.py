@@ -8,18 +8,18 @@ import warnings
 from typing import TYPE_CHECKING
 
 from nbglcnn import protocol
-from nbglcnn.errors import NbglcnnError, PageError, users_line
-from nbglcnn.features.feature import Host
+from nbglcnn.errors import NbglcnnError, PageError, user_stacklevel
+from nbglcnn.features.feature import ViewerHost
 from nbglcnn.features.sources.records import SourceRecord
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arrays import finished
-from nbglcnn.protocol import QUIET_S
+from nbglcnn.inputs.arrays import to_value_array
+from nbglcnn.protocol import RESEND_TIMEOUT_S
 
 if TYPE_CHECKING:
-    from nbglcnn.widget.connection import Page, Request
+    from nbglcnn.widget.connection import Page, ReadRequest
 
 NEVER = -math.inf
-ADOPTED_S = 0.2  # at least, between two live pictures of one page that others are shown
+MIN_ADOPT_INTERVAL_S = 0.2  # at least, between two live pictures of one page that others are shown
 
 
 class InputFeed:
@@ -28,104 +28,114 @@ class InputFeed:
     A page tells when its source has fed it. What it was fed is *adopted*, that is read and made the
     network's input here, when it stays, and while others need it: pages that show the Viewer, too,
     and layers that Python computes. What follows from an input follows then: other pages, the
-    parity check, exported pages. `wire` is the record of the source that is on, None for none.
+    parity check, exported pages. `record` is the record of the source that is on, None for none.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
         self._connection = host.connection
-        self.wire: SourceRecord | None = None
-        self._adoption: tuple[Request, str] | None = None
-        self._asked_at = NEVER  # when the page was asked for it, and for how long it isn't again
-        self._pause = ADOPTED_S
-        self._adopted: tuple[str, float] = ("", NEVER)  # of which page's last words
+        self.record: SourceRecord | None = None
+        self._pending_read: tuple[ReadRequest, str] | None = None
+        self._requested_at = (
+            NEVER  # when the page was asked for it, and for how long it isn't again
+        )
+        self._pause = MIN_ADOPT_INTERVAL_S
+        self._last_adopted: tuple[str, float] = ("", NEVER)  # of which page's last words
 
-    def keys(self) -> list[str]:
+    def fed_keys(self) -> list[str]:
         """The input that pages feed, where they may have fed another than Python has."""
-        wire, pages = self.wire, self._connection.usable
+        wire, pages = self.record, self._connection.usable_pages
         if wire is None or not pages or wire.input not in self._network.inputs:
             return []
-        if wire.of_one_page and not any(page.id == wire.owner for page in pages):
+        if wire.page_owned and not any(page.id == wire.owner for page in pages):
             return []  # nobody has started it: the last tensor stays
         return [wire.input]
 
     def _feeding_page(self) -> Page | None:
         """The page whose words about what it was fed count."""
-        wire = self.wire
+        wire = self.record
         if wire is None or wire.input not in self._network.inputs:
             return None
-        if wire.of_one_page:
+        if wire.page_owned:
             return self._connection.pages.get(wire.owner)
-        pages = [page for page in self._connection.usable if page.fed is not None]
-        return max(pages, key=lambda page: page.fed_at, default=None)
+        pages = [page for page in self._connection.usable_pages if page.source_update is not None]
+        return max(pages, key=lambda page: page.source_update_time, default=None)
 
-    def follow(self) -> None:
+    def poll(self) -> None:
         """Take what a page was fed, where somebody else needs it; asks for it without waiting."""
-        self._take_adopted()
-        wire, page = self.wire, self._feeding_page()
-        if wire is None or page is None or page.fed is None or self._adoption is not None:
+        self._finish_read()
+        wire, page = self.record, self._feeding_page()
+        if (
+            wire is None
+            or page is None
+            or page.source_update is None
+            or self._pending_read is not None
+        ):
             return
-        if self._adopted == (page.id, page.fed_at):
+        if self._last_adopted == (page.id, page.source_update_time):
             return
-        self._connection.owner = wire.owner  # also where it was silent for a while
-        others = len(self._connection.usable) > 1 and wire.of_one_page
+        self._connection.source_page = wire.owner  # also where it was silent for a while
+        others = len(self._connection.usable_pages) > 1 and wire.page_owned
         needed = others or bool(self._network.plan.in_python)
-        rested = time.monotonic() - self._asked_at >= self._pause
-        if page.fed.still or (needed and rested):
-            self._adopted = page.id, page.fed_at
-            self._ask_page(page.id, wire.input)
+        rested = time.monotonic() - self._requested_at >= self._pause
+        if page.source_update.still or (needed and rested):
+            self._last_adopted = page.id, page.source_update_time
+            self._request_value(page.id, wire.input)
 
-    def _ask_page(self, page: str, key: str) -> None:
-        [value] = self._network.values([key])
-        self._asked_at = time.monotonic()
+    def _request_value(self, page: str, key: str) -> None:
+        [value] = self._network.value_records([key])
+        self._requested_at = time.monotonic()
         size = 4 * value.read.count
-        self._adoption = self._connection.ask([key], [size], unbent=True, page=page), key
+        self._pending_read = (
+            self._connection.request_values([key], [size], before_edits=True, page=page),
+            key,
+        )
 
-    def ask_last(self, wire: SourceRecord | None) -> None:
+    def request_last(self, wire: SourceRecord | None) -> None:
         """A page has ended its source: what was fed last stays the input, if nothing else comes."""
-        now = self.wire
-        goes_on = wire is not None and (not wire.of_one_page or wire.is_like(now))
-        if now is not None and not goes_on and self.keys():
-            self.drop()
-            self._ask_page(now.owner, now.input)
+        now = self.record
+        goes_on = wire is not None and (not wire.page_owned or wire.is_same_source(now))
+        if now is not None and not goes_on and self.fed_keys():
+            self.cancel_read()
+            self._request_value(now.owner, now.input)
 
-    def _take_adopted(self) -> None:
+    def _finish_read(self) -> None:
         """Make what has come the input; what doesn't come is asked for again with the next."""
-        if self._adoption is None:
+        if self._pending_read is None:
             return
-        request, key = self._adoption
-        silent = time.monotonic() - request.heard > QUIET_S
-        if request.failures or (request.missing and silent):
-            self.drop()
-            self._adopted = "", NEVER
-        elif not request.missing:
-            self.drop()
+        request, key = self._pending_read
+        silent = time.monotonic() - request.last_reply_time > RESEND_TIMEOUT_S
+        if request.failures or (request.missing_chunks and silent):
+            self.cancel_read()
+            self._last_adopted = "", NEVER
+        elif not request.missing_chunks:
+            self.cancel_read()
             self._adopt(key, request.arrays()[0])
 
-    def drop(self) -> None:
+    def cancel_read(self) -> None:
         """Forget what a page was asked for."""
-        if self._adoption is not None:
-            self._connection.drop(self._adoption[0])
-            self._adoption = None
+        if self._pending_read is not None:
+            self._connection.end_request(self._pending_read[0])
+            self._pending_read = None
 
     def adopt_now(self) -> None:
         """Make what pages were fed the input; waits. Without an answer the last one stays."""
-        if not (fed := self.keys()):
+        if not (fed := self.fed_keys()):
             return
-        self.drop()
+        self.cancel_read()
         try:
-            [array] = self._host.reader.read([], fed=fed).fed
+            [array] = self._host.reader.read([], source_inputs=fed).source_inputs
         except PageError as error:
             warnings.warn(
                 f"the page did not say what its source gave last, and what Python has stays: "
                 f"{error}",
                 UserWarning,
-                stacklevel=users_line(),
+                stacklevel=user_stacklevel(),
             )
             return
         if page := self._feeding_page():
-            self._adopted = page.id, page.fed_at
+            self._last_adopted = page.id, page.source_update_time
         self._adopt(fed[0], array)
 
     def _adopt(self, key: str, flat: Array) -> None:
@@ -133,20 +143,20 @@ class InputFeed:
         record = next((each for each in self._network.plan.inputs if each.key == key), None)
         if record is None or flat.size != math.prod(record.shape):
             return  # of an earlier network
-        [value] = self._network.values([key])
-        array = finished(value, flat)
-        if is_equal(array, self._network.inputs[key]):
+        [value] = self._network.value_records([key])
+        array = to_value_array(value, flat)
+        if is_bit_equal(array, self._network.inputs[key]):
             return
         try:
-            self._network.adopt(list(self._network.inputs).index(key), array)
+            self._network.set_input_array(list(self._network.inputs).index(key), array)
         except NbglcnnError as error:
             protocol.warn_once(f"what the page was fed cannot be the input: {error}")
             return
-        self._host.show()
+        self._host.update_pages()
         # Where Python computes layers, that takes its time: pages wait, and cells as little.
-        self._pause = max(ADOPTED_S, 2 * (time.monotonic() - begun))
+        self._pause = max(MIN_ADOPT_INTERVAL_S, 2 * (time.monotonic() - begun))
 
 
-def is_equal(one: Array, other: Array) -> bool:
+def is_bit_equal(one: Array, other: Array) -> bool:
     """Whether two inputs are the same to the bit."""
     return one.shape == other.shape and one.tobytes() == other.tobytes()

@@ -14,19 +14,19 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arguments import Spec, checked_path, of_tensor
-from nbglcnn.inputs.arguments import as_array as array_of
-from nbglcnn.inputs.arrays import plain_array
-from nbglcnn.inputs.picture_decoding import is_deep, open_picture
-from nbglcnn.inputs.picture_files import picture_folder
+from nbglcnn.inputs.arguments import InputSpec, check_local_path, tensor_to_array
+from nbglcnn.inputs.arguments import to_number_array as array_of
+from nbglcnn.inputs.arrays import native_array
+from nbglcnn.inputs.picture_decoding import is_high_depth, open_picture
+from nbglcnn.inputs.picture_files import list_picture_folder
 
 Dtype = Literal["uint8", "float32"]
 # Picture files that may have greys of more than 8 bits.
-DEEP = (".png", ".pgm", ".tif", ".tiff")
+DEEP_SUFFIXES = (".png", ".pgm", ".tif", ".tiff")
 # Labels that only the items themselves tell are asked for when a page wants them, of so many.
-MOST_READ = 2000
-NO_SETS = (dict, bytes, bytearray, memoryview, range)
-GIVE = (
+MAX_LABEL_READS = 2000
+NON_DATASET_TYPES = (dict, bytes, bytearray, memoryview, range)
+IMAGES_DATA_HINT = (
     "give an array of uint8 or float32, (N, H, W), (N, C, H, W) or (N, H, W, C); a folder of "
     "picture files; a list of PIL images; or a torch Dataset of (picture, label)"
 )
@@ -36,25 +36,25 @@ GIVE = (
 class Items:
     """What is known of a data set before any item is looked at.
 
-    `item` gives a PIL image, or an array of (h, w), (c, h, w) or (h, w, c); whatever it raises is
-    that item's failure. `named` is what an item is called in errors. `labels` has a number for each
-    item, -1 for none; None where there are none. `told` are these where no item has to be read.
-    `stacked` has all items where they lie in one array.
+    `load_item` gives a PIL image, or an array of (h, w), (c, h, w) or (h, w, c); whatever it raises
+    is that item's failure. `item_name` is what an item is called in errors. `labels` has a number
+    for each item, -1 for none; None where there are none. `known_labels` are these where no item
+    has to be read. `stacked` has all items where they lie in one array.
     """
 
     count: int
     dtype: Dtype
-    item: Callable[[int], Any]
-    named: Callable[[int], str]
-    says: str
+    load_item: Callable[[int], Any]
+    item_name: Callable[[int], str]
+    description: str
     title: str = ""
     labels: Callable[[], Sequence[int]] | None = None
-    told: tuple[int, ...] | None = None
+    known_labels: tuple[int, ...] | None = None
     classes: tuple[str, ...] = ()
     stacked: Array | None = field(default=None, compare=False)
 
 
-def items_of(data: Any) -> Items:
+def open_items(data: Any) -> Items:
     """The items of whatever was given; InputError where it is no set of pictures."""
     if is_picture(data):
         raise InputError(
@@ -62,16 +62,20 @@ def items_of(data: Any) -> Items:
             "data set"
         )
     if isinstance(data, str | os.PathLike):
-        checked_path("Images", str(os.fspath(data)))
-        return _of_folder(Path(str(os.fspath(data))).expanduser())
+        check_local_path("Images", str(os.fspath(data)))
+        return _items_of_folder(Path(str(os.fspath(data))).expanduser())
     if is_tensor(data):
-        return _of_array(of_tensor(data, Spec("Images")))
+        return _items_of_array(tensor_to_array(data, InputSpec("Images")))
     if isinstance(data, np.ndarray):
-        return _of_array(plain_array(data, "Images"))
+        return _items_of_array(native_array(data, "Images"))
     if isinstance(data, list | tuple):
-        return _of_list(data)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, NO_SETS):
-        return _of_dataset(data)
+        return _items_of_list(data)
+    if (
+        hasattr(data, "__getitem__")
+        and hasattr(data, "__len__")
+        and not isinstance(data, NON_DATASET_TYPES)
+    ):
+        return _items_of_dataset(data)
     if hasattr(data, "dataset"):
         raise InputError(f"Images: {type(data).__name__} makes batches; give its .dataset")
     if hasattr(data, "__iter__") and not hasattr(data, "__len__"):
@@ -79,7 +83,7 @@ def items_of(data: Any) -> Items:
             f"Images: {type(data).__name__} has no length, so that no item has a number; give "
             "list(…) of what it yields, or a Dataset with __len__ and __getitem__"
         )
-    raise InputError(f"Images: {type(data).__name__} was given; {GIVE}")
+    raise InputError(f"Images: {type(data).__name__} was given; {IMAGES_DATA_HINT}")
 
 
 def is_picture(thing: Any) -> bool:
@@ -107,7 +111,7 @@ def dtype_of(array: Array, what: str) -> Dtype:
     )
 
 
-def _of_array(array: Array) -> Items:
+def _items_of_array(array: Array) -> Items:
     dtype = dtype_of(array, "Images")
     if array.ndim not in (3, 4) or 0 in array.shape:
         add = "; of one picture array[None] is a set" if array.ndim in (2, 3) else ""
@@ -126,23 +130,23 @@ def _of_array(array: Array) -> Items:
     )
 
 
-def _of_list(data: Sequence[Any]) -> Items:
+def _items_of_list(data: Sequence[Any]) -> Items:
     if not data:
-        raise InputError(f"Images: an empty {type(data).__name__}; {GIVE}")
+        raise InputError(f"Images: an empty {type(data).__name__}; {IMAGES_DATA_HINT}")
     if all(isinstance(one, str | os.PathLike) for one in data):
         for one in data:
-            checked_path("Images", str(one))
-        return _of_files([Path(str(one)).expanduser() for one in data], "files")
+            check_local_path("Images", str(one))
+        return _items_of_files([Path(str(one)).expanduser() for one in data], "files")
     for number, one in enumerate(data):
         if not (is_picture(one) or is_tensor(one) or isinstance(one, np.ndarray)):
-            raise InputError(f"Images: item {number} is {type(one).__name__}; {GIVE}")
+            raise InputError(f"Images: item {number} is {type(one).__name__}; {IMAGES_DATA_HINT}")
     floats = [not is_picture(one) and dtype_of(as_array(one), "Images") != "uint8" for one in data]
     if any(floats) and not all(floats):
         raise InputError(
             f"Images: item {floats.index(True)} is of floats, item {floats.index(False)} a picture "
             "or uint8: give all in one of them"
         )
-    deep = any(is_picture(one) and is_deep(one) for one in data)
+    deep = any(is_picture(one) and is_high_depth(one) for one in data)
     kind = type(data[0]).__name__
     return Items(
         len(data),
@@ -153,44 +157,44 @@ def _of_list(data: Sequence[Any]) -> Items:
     )
 
 
-def _of_folder(folder: Path) -> Items:
+def _items_of_folder(folder: Path) -> Items:
     """Picture files in order; folders in it are classes, as torchvision's ImageFolder has them."""
-    found = picture_folder(folder, "Images")
-    items = _of_files(found.files, folder.name, folder)
+    found = list_picture_folder(folder, "Images")
+    items = _items_of_files(found.files, folder.name, folder)
     if not found.classes:
         return items
     labels = [*found.labels]
-    return replace(items, labels=lambda: labels, told=found.labels, classes=found.classes)
+    return replace(items, labels=lambda: labels, known_labels=found.labels, classes=found.classes)
 
 
-def _of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> Items:
+def _items_of_files(files: Sequence[Path], title: str, folder: Path | None = None) -> Items:
     def named(index: int) -> str:
         file = files[index]
         return str(file.relative_to(folder)) if folder else str(file)
 
     where = f"in {folder}" if folder else "of files"
-    dtype: Dtype = "float32" if any(map(_is_deep_file, files[:MOST_READ])) else "uint8"
+    dtype: Dtype = "float32" if any(map(_is_deep_file, files[:MAX_LABEL_READS])) else "uint8"
     return Items(len(files), dtype, lambda index: open_picture(files[index]), named, where, title)
 
 
 def _is_deep_file(file: Path) -> bool:
     """Whether a file has greys of more than 8 bits, by its head; False for a damaged one."""
-    if file.suffix.lower() not in DEEP:
+    if file.suffix.lower() not in DEEP_SUFFIXES:
         return False
     from PIL import Image
 
     with suppress(Exception), Image.open(file) as image:
-        return is_deep(image)
+        return is_high_depth(image)
     return False
 
 
-def _of_dataset(data: Any) -> Items:
+def _items_of_dataset(data: Any) -> Items:
     kind = type(data).__name__
     count = len(data)
     if not count:
         raise InputError(f"Images: {kind} has no item")
     item = data[0]
-    first = _picture_of(item)
+    first = _image_of(item)
     if not (is_picture(first) or is_tensor(first) or isinstance(first, np.ndarray)):
         raise InputError(
             f"Images: item 0 of {kind} is {type(first).__name__}; a PIL image, a tensor or an "
@@ -198,19 +202,19 @@ def _of_dataset(data: Any) -> Items:
         )
     dtype: Dtype
     if is_picture(first):
-        dtype = "float32" if is_deep(first) else "uint8"
+        dtype = "float32" if is_high_depth(first) else "uint8"
     else:
         dtype = dtype_of(as_array(first), f"item 0 of {kind}")
-    told = _told_labels(data, count)
+    told = _known_labels(data, count)
     labels: Callable[[], Sequence[int]] | None = None
     if told is not None:
         labels = partial(list, told)
-    elif count <= MOST_READ and isinstance(item, tuple | list) and len(item) > 1:
+    elif count <= MAX_LABEL_READS and isinstance(item, tuple | list) and len(item) > 1:
         labels = partial(_read_labels, data, count)
     return Items(
         count,
         dtype,
-        lambda index: _picture_of(data[index]),
+        lambda index: _image_of(data[index]),
         lambda index: f"item {index} of {kind}",
         f"of {kind}",
         kind,
@@ -220,11 +224,11 @@ def _of_dataset(data: Any) -> Items:
     )
 
 
-def _picture_of(item: Any) -> Any:
+def _image_of(item: Any) -> Any:
     return item[0] if isinstance(item, tuple | list) and item else item
 
 
-def _told_labels(data: Any, count: int) -> list[int] | None:
+def _known_labels(data: Any, count: int) -> list[int] | None:
     """The labels of a Dataset that tells them without all of its items."""
     tensors = getattr(data, "tensors", ())  # torch.utils.data.TensorDataset
     second = tensors[1] if isinstance(tensors, tuple) and len(tensors) > 1 else None
@@ -236,7 +240,7 @@ def _told_labels(data: Any, count: int) -> list[int] | None:
     inner, indices = getattr(data, "dataset", None), getattr(data, "indices", None)
     if inner is None or indices is None:  # no torch.utils.data.Subset
         return None
-    whole = _told_labels(inner, len(inner))
+    whole = _known_labels(inner, len(inner))
     return None if whole is None else [whole[int(index)] for index in indices]
 
 
@@ -262,7 +266,7 @@ def _classes_of(data: Any) -> tuple[str, ...]:
 def label_numbers(labels: Iterable[Any]) -> list[int]:
     """Labels as whole numbers from -1 on; InputError names the first that is none."""
     if is_tensor(labels):
-        labels = of_tensor(labels, Spec("labels"))
+        labels = tensor_to_array(labels, InputSpec("labels"))
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
         labels = labels.tolist()
     numbers = []
@@ -283,5 +287,5 @@ def label_numbers(labels: Iterable[Any]) -> list[int]:
 def as_array(item: Any) -> Array:
     """An item that is no PIL image as an array."""
     if is_tensor(item):
-        return of_tensor(item, Spec("Images"))
+        return tensor_to_array(item, InputSpec("Images"))
     return array_of(item, "Images")

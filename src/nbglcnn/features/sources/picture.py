@@ -12,7 +12,7 @@ from nbglcnn.features.sources.records import SourceRecord, Text
 class PictureRecord(SourceRecord, frozen=True, kw_only=True, tag="picture"):
     """A picture; `title` is its file's name."""
 
-    of_one_page: ClassVar[bool] = True
+    page_owned: ClassVar[bool] = True
 
     title: Text = ""
 
@@ -25,11 +25,11 @@ class Picture(InputSource):
     `title` is the file's name.
     """
 
-    record: ClassVar[type[SourceRecord]] = PictureRecord
+    record_type: ClassVar[type[SourceRecord]] = PictureRecord
 
     title: str = ""
 
     @property
-    def missing(self) -> str:
+    def page_only_content(self) -> str:
         """What it is: a page alone has it."""
         return "a picture"

@@ -1,6 +1,6 @@
 """What the records of all sources have in common: what Python and a Viewer's pages send each other.
 
-Each kind's record stands in its own file, and `kinds.py` has the union of them.
+Each kind's record stands in its own file, and `source_kinds.py` has the union of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SourceRecord(
     none has, and of all others.
     """
 
-    of_one_page: ClassVar[bool] = False  # that page feeds the others, by way of Python
+    page_owned: ClassVar[bool] = False  # that page feeds the others, by way of Python
 
     input: Text
     owner: Name = ""
@@ -40,9 +40,9 @@ class SourceRecord(
         """The name of its kind, as it is sent."""
         return kind_of(type(self))
 
-    def is_like(self, other: SourceRecord | None) -> bool:
+    def is_same_source(self, other: SourceRecord | None) -> bool:
         """Whether the other is the same source with other settings."""
-        return other is not None and self.kind == other.kind and data_of(self) == data_of(other)
+        return other is not None and self.kind == other.kind and data_name(self) == data_name(other)
 
     def is_finite(self) -> bool:
         """Whether all its numbers are finite."""
@@ -50,7 +50,7 @@ class SourceRecord(
         numbers = [n for one in fields for n in (one if isinstance(one, tuple) else [one])]
         return all(math.isfinite(number) for number in numbers if isinstance(number, float))
 
-    def exported(self) -> Self:
+    def for_export(self) -> Self:
         """The same for an exported page, which no other page shares."""
         return msgspec.structs.replace(self, owner="")
 
@@ -60,11 +60,11 @@ def kind_of(record: type[SourceRecord]) -> str:
     return str(record.__struct_config__.tag)
 
 
-def data_of(source: SourceRecord) -> str:
+def data_name(source: SourceRecord) -> str:
     """The name of its data's blob, or of the blocks of it; "" where Python gave none."""
     return str(getattr(source, "data", ""))
 
 
-def blob_fields(source: SourceRecord) -> dict[str, Any]:
+def blob_field_values(source: SourceRecord) -> dict[str, Any]:
     """Those of `BLOB_FIELDS` that it has."""
     return {name: getattr(source, name) for name in source.__struct_fields__ if name in BLOB_FIELDS}

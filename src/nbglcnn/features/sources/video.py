@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.sources.input_source import Blobs, InputSource, yes_or_no
+from nbglcnn.features.sources.input_source import InputSource, SourceBlobs, check_bool_fields
 from nbglcnn.features.sources.records import Name, SourceRecord, Text
-from nbglcnn.inputs.arguments import checked_path
+from nbglcnn.inputs.arguments import check_local_path
 from nbglcnn.plan.schema import Input
 
-MOST_FILM = 2**28  # bytes of a film's file
+MAX_VIDEO_BYTES = 2**28  # bytes of a film's file
 
 
 class VideoRecord(SourceRecord, frozen=True, kw_only=True, tag="video"):
     """A film: `data` is its blob, "" of one that a page has alone; `title` its file's name."""
 
-    of_one_page: ClassVar[bool] = True
+    page_owned: ClassVar[bool] = True
 
     data: Name = ""
     playing: bool = False
@@ -29,7 +29,7 @@ class VideoRecord(SourceRecord, frozen=True, kw_only=True, tag="video"):
     title: Text = ""
 
 
-class Film:
+class VideoFile:
     """The bytes of a film under a name of their own."""
 
     def __init__(self, content: bytes, title: str) -> None:
@@ -37,7 +37,7 @@ class Film:
         self.mime = mime_of(content, title)
         self._content = content
 
-    def fields(self) -> dict[str, Any]:
+    def record_fields(self) -> dict[str, Any]:
         """The fields of the record that name it."""
         return {"data": self.name}
 
@@ -45,7 +45,7 @@ class Film:
         """The bytes of the film."""
         return memoryview(self._content) if name == self.name else None
 
-    def names(self) -> Iterator[str]:
+    def blob_names(self) -> Iterator[str]:
         """Its only blob."""
         yield self.name
 
@@ -75,55 +75,57 @@ class Video(InputSource):
         OSError: the file cannot be read.
     """
 
-    record: ClassVar[type[SourceRecord]] = VideoRecord
+    record_type: ClassVar[type[SourceRecord]] = VideoRecord
 
     data: Any = None
     playing: bool = True
     mirrored: bool = False
     title: str = field(default="", kw_only=True)
     # What `data` was when it was read, and what it is; `replace` gives it on.
-    _read: tuple[Any, Film] | None = field(default=None, kw_only=True, repr=False, compare=False)
+    _file: tuple[Any, VideoFile] | None = field(
+        default=None, kw_only=True, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
-        yes_or_no(self, "playing", "mirrored")
+        check_bool_fields(self, "playing", "mirrored")
         if not isinstance(self.title, str):
             raise InputError(f"Video: title={self.title!r}; a text is needed")
         if self.data is None:
-            object.__setattr__(self, "_read", None)
-        elif self._read is None or self._read[0] is not self.data:
-            content, name = _content(self.data)
+            object.__setattr__(self, "_file", None)
+        elif self._file is None or self._file[0] is not self.data:
+            content, name = _read_content(self.data)
             object.__setattr__(self, "title", (self.title or name)[:1000])
-            object.__setattr__(self, "_read", (self.data, Film(content, self.title)))
+            object.__setattr__(self, "_file", (self.data, VideoFile(content, self.title)))
 
     @property
-    def missing(self) -> str:
+    def page_only_content(self) -> str:
         """What it is where a page alone has it."""
         return "a film without data" if self.data is None else ""
 
     @property
     def mime(self) -> str:
         """The type of its content, "" for that of a film which a page has."""
-        return self._read[1].mime if self._read else ""
+        return self._file[1].mime if self._file else ""
 
-    def blobs(self, record: Input, earlier: Blobs | None = None) -> Blobs | None:
+    def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> SourceBlobs | None:
         """The film, where Python has it."""
-        return self._read[1] if self._read else None
+        return self._file[1] if self._file else None
 
     def __repr__(self) -> str:
-        if self._read is None:
+        if self._file is None:
             what = repr(self.title) + ", chosen in a page"
         else:
-            what = f"{self.title!r}, {self._read[1].nbytes / 2**20:.1f} MiB of {self.mime}"
+            what = f"{self.title!r}, {self._file[1].nbytes / 2**20:.1f} MiB of {self.mime}"
         return f"Video({what}{'' if self.playing else ', playing=False'})"
 
 
-def _content(data: Any) -> tuple[bytes, str]:
+def _read_content(data: Any) -> tuple[bytes, str]:
     """The bytes of a film, and its name."""
     if isinstance(data, bytes | bytearray | memoryview):
         content, name = bytes(data), ""
     elif isinstance(data, str | os.PathLike):
         text = os.fspath(data)
-        checked_path("Video", str(text))
+        check_local_path("Video", str(text))
         path = Path(str(text)).expanduser()
         if not path.is_file():
             there = "is a folder" if path.is_dir() else "is not there"
@@ -140,10 +142,10 @@ def _content(data: Any) -> tuple[bytes, str]:
 
 
 def _check_size(size: int, name: str) -> None:
-    if size > MOST_FILM:
+    if size > MAX_VIDEO_BYTES:
         raise InputError(
-            f"Video: {name} has {size / 2**20:.0f} MiB; at most {MOST_FILM // 2**20} are possible, "
-            "since the whole of it goes to the page: cut it, or make it smaller"
+            f"Video: {name} has {size / 2**20:.0f} MiB; at most {MAX_VIDEO_BYTES // 2**20} are "
+            "possible, since the whole of it goes to the page: cut it, or make it smaller"
         )
 
 

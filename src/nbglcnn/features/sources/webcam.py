@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.sources.input_source import InputSource, yes_or_no
+from nbglcnn.features.sources.input_source import InputSource, check_bool_fields
 from nbglcnn.features.sources.records import SourceRecord
 
 
 class WebcamRecord(SourceRecord, frozen=True, kw_only=True, tag="webcam"):
     """A camera: it `faces` the user or the environment, and is `mirrored` like a mirror."""
 
-    of_one_page: ClassVar[bool] = True
+    page_owned: ClassVar[bool] = True
 
     faces: Literal["user", "environment"] = "user"
     mirrored: bool = True
@@ -38,7 +38,7 @@ class Webcam(InputSource):
         InputError: an argument is none of these.
     """
 
-    record: ClassVar[type[SourceRecord]] = WebcamRecord
+    record_type: ClassVar[type[SourceRecord]] = WebcamRecord
 
     faces: Literal["user", "environment"] = "user"
     mirrored: bool = True
@@ -47,4 +47,4 @@ class Webcam(InputSource):
     def __post_init__(self) -> None:
         if self.faces not in ("user", "environment"):
             raise InputError(f'Webcam: faces={self.faces!r}; give "user" or "environment"')
-        yes_or_no(self, "mirrored", "playing")
+        check_bool_fields(self, "mirrored", "playing")

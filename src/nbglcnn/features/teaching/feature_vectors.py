@@ -9,87 +9,94 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.records import active, to_dict
+from nbglcnn.features.edits.records import active_edits, to_dict
 from nbglcnn.features.sources.images import Images
-from nbglcnn.features.teaching.head import given_head, new_id
+from nbglcnn.features.teaching.head import new_id, parse_head
 from nbglcnn.features.teaching.lesson import Example, Lesson
-from nbglcnn.features.teaching.records import MOST_FEATURES, TaughtNetwork, TeachingRecord
+from nbglcnn.features.teaching.records import MAX_FEATURES, TaughtNetwork, TeachingRecord
 from nbglcnn.graph import Array, Graph
-from nbglcnn.local import Local
+from nbglcnn.local_backend import LocalBackend
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Input, Plan, Value, content_hash
 
 if TYPE_CHECKING:
     from nbglcnn.widget.network import Network
 
-PRODUCTS = ("Gemm", "MatMul")  # what a Linear is in a Graph
+LINEAR_OPS = ("Gemm", "MatMul")  # what a Linear is in a Graph
 
 
-class Features:
-    """The value `cut` of a network, for the pictures of its input `key`.
+class FeatureExtractor:
+    """The value `layer` of a network, for the pictures of its input `input_key`.
 
-    `averaged`: its means over height and width, `count` numbers. `shape` is that of a picture,
-    (channels, height, width). The network is to be made one of one example, which keeps both.
+    `averaged`: its means over height and width, `feature_count` numbers. `shape` is that of a
+    picture, (channels, height, width). The network is to be made one of one example, which keeps
+    both.
 
     Raises:
-        KeyError: there is no value `cut`.
-        InputError: the network takes no pictures, its layers are computed in Python, or `cut` has
+        KeyError: there is no value `layer`.
+        InputError: the network takes no pictures, its layers are computed in Python, or `layer` has
             too many numbers.
     """
 
     def __init__(self, network: Network, cut: str | None) -> None:
         self._network = network
-        record, value, averaged = checked_cut(network, cut)
-        self.key, self.cut, self.averaged = record.key, value.key, averaged
+        record, value, averaged = find_feature_layer(network, cut)
+        self.input_key, self.layer, self.averaged = record.key, value.key, averaged
         channels, height, width = record.shape[1:]
         self.shape = channels, height, width
-        self.count = value.shape[1] if averaged else int(np.prod(value.shape[1:]))
-        self._named: tuple[Graph | None, str] = None, ""
-        self._planned: tuple[Graph, list[str], Plan] | None = None
+        self.feature_count = value.shape[1] if averaged else int(np.prod(value.shape[1:]))
+        self._weights_name: tuple[Graph | None, str] = None, ""
+        self._cached_plan: tuple[Graph, list[str], Plan] | None = None
         self._runs = 0
-        self._local = Local(network.model)
+        self._local = LocalBackend(network.model)
 
-    def keep(self) -> None:
+    def ensure_observed(self) -> None:
         """Compile the network again where it doesn't keep the value, or the input."""
-        self._network.keep(self.key)
-        self._network.keep(self.cut)
+        self._network.ensure_observed(self.input_key)
+        self._network.ensure_observed(self.layer)
 
-    def record(self, key: str) -> TeachingRecord:
+    def to_record(self, key: str) -> TeachingRecord:
         """A teaching of this name, as pages are told of it."""
         return TeachingRecord(
-            key, self.cut, self.key, self.shape, self.count, self.averaged, self.weights
+            key,
+            self.layer,
+            self.input_key,
+            self.shape,
+            self.feature_count,
+            self.averaged,
+            self.weights_hash,
         )
 
-    def lesson(
+    def make_lesson(
         self, classes: Iterable[str], examples: Mapping[str, Any] | None, head: Any
     ) -> Lesson:
         """What is taught at first; InputError where it doesn't fit."""
-        lesson = Lesson(self.shape, self.count)
-        for name in named(classes, examples):
+        lesson = Lesson(self.shape, self.feature_count)
+        for name in initial_classes(classes, examples):
             lesson.add_class(name)
         for name, pictures in (examples or {}).items():
-            self.add(lesson, name, pictures)
+            self.add_examples(lesson, name, pictures)
         if head is not None:
-            lesson.head = given_head(head, tuple(lesson.classes), self.count)
+            lesson.head = parse_head(head, tuple(lesson.classes), self.feature_count)
         return lesson
 
-    def add(self, lesson: Lesson, name: str, given: Any) -> None:
+    def add_examples(self, lesson: Lesson, name: str, given: Any) -> None:
         """Give a class more examples; it is made where there is none of that name."""
         known = name in lesson.classes.values()
         if not known:
             lesson.check_name(name)
-        pictures = self.pictures(given)
-        lesson.check_room(len(pictures))
-        features, network = self.of(pictures), self.network_now()
-        key = lesson.id_of(name) if known else lesson.add_class(name)
+        pictures = self.to_pictures(given)
+        lesson.check_capacity(len(pictures))
+        features, network = self.compute(pictures), self.current_version()
+        key = lesson.find_class_id(name) if known else lesson.add_class(name)
         for picture, numbers in zip(pictures, features, strict=True):
             one = Example(new_id(), key, picture, numbers, network)
             lesson.examples[one.id] = one
 
     @property
-    def weights(self) -> str:
+    def weights_hash(self) -> str:
         """A name of the weights of now."""
-        graph, name = self._named
+        graph, name = self._weights_name
         if graph is not self._network.graph:
             graph = self._network.graph
             parts = [f"{graph.name} {len(graph.nodes)}".encode()]
@@ -97,27 +104,27 @@ class Features:
                 array = graph.constant(value)
                 parts.append(parameter.encode())
                 parts.append(b"" if array is None else np.ascontiguousarray(array).tobytes())
-            self._named = graph, (name := content_hash(*parts))
+            self._weights_name = graph, (name := content_hash(*parts))
         return name
 
-    def network_now(self) -> TaughtNetwork:
+    def current_version(self) -> TaughtNetwork:
         """What decides the features now."""
-        acts = active(self._network.edits)
-        return TaughtNetwork(self.weights, json.dumps(to_dict(acts)) if acts else "")
+        acts = active_edits(self._network.edits)
+        return TaughtNetwork(self.weights_hash, json.dumps(to_dict(acts)) if acts else "")
 
-    def is_now(self, network: TaughtNetwork) -> bool:
+    def is_current(self, network: TaughtNetwork) -> bool:
         """Whether features of this one are those of now."""
-        if network.weights != self.weights:
+        if network.weights != self.weights_hash:
             return False
-        acts = to_dict(active(self._network.edits))
+        acts = to_dict(active_edits(self._network.edits))
         try:
             return bool(json.loads(network.edits or "[]") == acts)
         except (ValueError, RecursionError):
             return False
 
-    def pictures(self, given: Any) -> Array:
+    def to_pictures(self, given: Any) -> Array:
         """Whatever `Images` takes as (N, channels, height, width) of uint8; InputError else."""
-        record = next(one for one in self._network.plan.inputs if one.key == self.key)
+        record = next(one for one in self._network.plan.inputs if one.key == self.input_key)
         if isinstance(given, np.ndarray) and given.size == 0:
             return np.zeros((0, *self.shape), np.uint8)
         images = given if isinstance(given, Images) else Images(given)
@@ -133,42 +140,45 @@ class Features:
             found.append(np.rint(tensor * 255).astype(np.uint8))
         return np.stack(found)
 
-    def of(self, pictures: Array) -> Array:
+    def compute(self, pictures: Array) -> Array:
         """Those of such pictures, computed in this process; (N, features) of float32."""
-        network, plan, found = self._network, self._plan_of_cut(), []
+        network, plan, found = self._network, self._feature_plan(), []
         for picture in pictures:
             self._runs += 1
-            own = {**network.inputs, self.key: (picture / np.float32(255))[None].astype(np.float32)}
+            own = {
+                **network.inputs,
+                self.input_key: (picture / np.float32(255))[None].astype(np.float32),
+            }
             arrays = [own[record.key] for record in plan.inputs]
-            values = self._local.values(
+            values = self._local.compute_values(
                 plan, network.graph, arrays, self._runs, (), (), network.edits, network.injected
             )
-            found.append(self.flat(values[self.cut])[0])
+            found.append(self.from_value(values[self.layer])[0])
         self._local.close()
-        return np.array(found, np.float32).reshape(-1, self.count)
+        return np.array(found, np.float32).reshape(-1, self.feature_count)
 
-    def flat(self, array: Array) -> Array:
+    def from_value(self, array: Array) -> Array:
         """The features of the value, (examples, features) of float32."""
         if self.averaged:
             means: Array = array.mean((2, 3), dtype=np.float64).astype(np.float32)
             return means
         return array.reshape(len(array), -1).astype(np.float32)
 
-    def _plan_of_cut(self) -> Plan:
+    def _feature_plan(self) -> Plan:
         """Keeps the cut, and what is edited."""
-        network, cut = self._network, self.cut
+        network, cut = self._network, self.layer
         edited = sorted({edit.layer for edit in network.edits})
-        known = self._planned
+        known = self._cached_plan
         if known is not None and known[0] is network.graph and known[1] == edited:
             return known[2]
         keys = [cut, *(layer for layer in edited if layer != cut)]
         plan = lower.lower(network.graph, observe=keys, precision=network.precision)
-        self._local.replace(network.model)
-        self._planned = network.graph, edited, plan
+        self._local.replace_model(network.model)
+        self._cached_plan = network.graph, edited, plan
         return plan
 
 
-def checked_cut(network: Network, cut: str | None) -> tuple[Input, Value, bool]:
+def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value, bool]:
     """The input that takes pictures, and the value that has the features."""
     pictured = [one for one in network.plan.inputs if one.fit and one.dtype == "float32"]
     if not pictured:
@@ -188,28 +198,28 @@ def checked_cut(network: Network, cut: str | None) -> tuple[Input, Value, bool]:
         raise InputError(
             "teach: a latent skips a part of the network: set viewer.source = None first"
         )
-    key = usual_cut(network) if cut is None else cut
+    key = default_feature_layer(network) if cut is None else cut
     if key not in {one.name for one in network.graph.keys}:
-        network.values([key])  # KeyError, with what is near
-    network.keep(key)
-    [value] = network.values([key])
+        network.value_records([key])  # KeyError, with what is near
+    network.ensure_observed(key)
+    [value] = network.value_records([key])
     if value.kind in ("input", "parameter") or value.dtype != "float32":
         raise InputError(
             f"teach: cut={key!r} is {value.dtype}, and of kind {value.kind}; the float32 value "
-            f"of a layer is needed, as {usual_cut(network)!r}"
+            f"of a layer is needed, as {default_feature_layer(network)!r}"
         )
-    numbers = value.read.count // _batch(value, network)
-    averaged = numbers > MOST_FEATURES and len(value.shape) == 4
+    numbers = value.read.count // _batch_size(value, network)
+    averaged = numbers > MAX_FEATURES and len(value.shape) == 4
     count = value.shape[1] if averaged else numbers
-    if not 1 <= count <= MOST_FEATURES:
+    if not 1 <= count <= MAX_FEATURES:
         raise InputError(
             f"teach: cut={key!r} has {count:,} numbers for a picture, and a head takes at most "
-            f"{MOST_FEATURES:,}; cut at a smaller value, as {usual_cut(network)!r}"
+            f"{MAX_FEATURES:,}; cut at a smaller value, as {default_feature_layer(network)!r}"
         )
     return pictured[0], value, averaged
 
 
-def usual_cut(network: Network) -> str:
+def default_feature_layer(network: Network) -> str:
     """The key of the value that features are best taken of: what the last Linear reads.
 
     Without one the layer with the fewest numbers, of several the last.
@@ -221,7 +231,7 @@ def usual_cut(network: Network) -> str:
         if one.kind in ("layer", "module"):
             keys.setdefault(one.value, one.name)
     for node in reversed(graph.nodes):
-        if node.op not in PRODUCTS or graph.constant(node.inputs[1]) is None:
+        if node.op not in LINEAR_OPS or graph.constant(node.inputs[1]) is None:
             continue
         name = node.inputs[0]
         # What only moves numbers, as a Flatten that is no layer of its own, has no key.
@@ -240,12 +250,12 @@ def usual_cut(network: Network) -> str:
     return min(usable)[2]
 
 
-def _batch(value: Value, network: Network) -> int:
+def _batch_size(value: Value, network: Network) -> int:
     batch = network.plan.header.batch
     return batch if value.shape and value.shape[0] == batch else 1
 
 
-def named(classes: Iterable[str], examples: Mapping[str, Any] | None) -> list[str]:
+def initial_classes(classes: Iterable[str], examples: Mapping[str, Any] | None) -> list[str]:
     """The classes that there are at first; InputError for a text in the place of a list."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise InputError(

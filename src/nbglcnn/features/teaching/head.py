@@ -11,11 +11,11 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.features.teaching.records import (
-    GRADIENT,
-    HELD_OUT,
-    LEAST_VARIANCE,
-    MOST_ROUNDS,
-    PENALTY,
+    GRADIENT_TOLERANCE,
+    HELD_OUT_EVERY,
+    MAX_ITERATIONS,
+    MIN_VARIANCE,
+    WEIGHT_PENALTY,
 )
 from nbglcnn.graph import Array
 
@@ -66,14 +66,14 @@ class Head:
         return nn.Sequential(*pool, nn.Flatten(), linear).eval()
 
 
-def held_out(labels: Array) -> Array:
+def held_out_mask(labels: Array) -> Array:
     """Which examples are the last fifth of their class, True for these; none where one has none."""
     found = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         own = np.flatnonzero(labels == label)
-        if len(own) < HELD_OUT:
+        if len(own) < HELD_OUT_EVERY:
             return np.zeros(len(labels), bool)
-        found[own[len(own) - len(own) // HELD_OUT :]] = True
+        found[own[len(own) - len(own) // HELD_OUT_EVERY :]] = True
     return found
 
 
@@ -96,21 +96,22 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     share = 1 / (classes * counts[y]).double()
     mean = share @ x
     variance = share @ (x - mean) ** 2
-    deviation = (variance + LEAST_VARIANCE * variance.mean()).sqrt()
+    deviation = (variance + MIN_VARIANCE * variance.mean()).sqrt()
     deviation[deviation == 0] = 1.0  # all examples are the same
     scale = 1 / (deviation * x.shape[1] ** 0.5)
     u = (x - mean) * scale
     weight = torch.zeros(classes, x.shape[1], dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS(
-        [weight, bias], max_iter=MOST_ROUNDS, max_eval=2 * MOST_ROUNDS, tolerance_grad=GRADIENT,
+        [weight, bias], max_iter=MAX_ITERATIONS, max_eval=2 * MAX_ITERATIONS,
+        tolerance_grad=GRADIENT_TOLERANCE,
         tolerance_change=0.0, history_size=20, line_search_fn="strong_wolfe",
     )  # fmt: skip
 
     def closure() -> Any:
         optimizer.zero_grad()
         errors = functional.cross_entropy(u @ weight.T + bias, y, reduction="none")
-        loss = share @ errors + PENALTY / 2 * (weight**2).sum()
+        loss = share @ errors + WEIGHT_PENALTY / 2 * (weight**2).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
@@ -122,7 +123,7 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     return found.numpy().astype(np.float32), shift.numpy().astype(np.float32)
 
 
-def given_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
+def parse_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
     """A head that somebody gives back: a module, or a mapping or pair of weight and bias.
 
     `classes` are ids. InputError where it doesn't fit.

@@ -10,18 +10,18 @@ import traitlets
 
 from nbglcnn import protocol
 from nbglcnn.errors import InputError, NbglcnnError
-from nbglcnn.features.feature import Feature, Host
+from nbglcnn.features.feature import Feature, ViewerHost
 from nbglcnn.features.teaching import teaching
-from nbglcnn.features.teaching.feature_vectors import Features
+from nbglcnn.features.teaching.feature_vectors import FeatureExtractor
 from nbglcnn.features.teaching.head import new_id
 from nbglcnn.features.teaching.lesson import Lesson
 from nbglcnn.features.teaching.messages import MESSAGES, Taught
 from nbglcnn.features.teaching.records import TeachingRecord
-from nbglcnn.features.teaching.teaching import FeatureSource, Teaching
+from nbglcnn.features.teaching.teaching import Teaching, TeachingBackend
 from nbglcnn.graph import Array
-from nbglcnn.protocol import FIRST_VIEW
+from nbglcnn.protocol import DEFAULT_VIEW
 
-NO_TEACHING = "there is no view 'teach' before viewer.teach(…) has begun a teaching"
+NO_TEACHING_MESSAGE = "there is no view 'teach' before viewer.teach(…) has begun a teaching"
 
 
 class TeachingHost:
@@ -29,23 +29,23 @@ class TeachingHost:
 
     messages = MESSAGES
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
         self.teaching: Teaching | None = None
         self._lesson: Lesson | None = None
-        self._features: Features | None = None
-        self._taught: TeachingRecord | None = None  # what pages were told last
-        self._parts: dict[str, tuple[int, dict[int, bytes]]] = {}  # by page
-        self.offers = Feature(
+        self._features: FeatureExtractor | None = None
+        self._record: TeachingRecord | None = None  # what pages were told last
+        self._incoming_changes: dict[str, tuple[int, dict[int, bytes]]] = {}  # by page
+        self.feature = Feature(
             "teaching",
             traits={"_teaching": traitlets.Dict({}).tag(sync=True)},
-            messages={Taught: self._take_taught},
+            messages={Taught: self._handle_lesson_update},
             blob=self._blob,
             edits_changed=self._network_changed,
             weights_changed=self._network_changed,
-            claim=self._claim,
-            views=lambda: {"teach": "" if self._teaches else NO_TEACHING},
+            lock_reason=self._lock_reason,
+            views=lambda: {"teach": "" if self._is_teaching else NO_TEACHING_MESSAGE},
         )
 
     def teach(
@@ -53,93 +53,95 @@ class TeachingHost:
     ) -> Teaching:
         """Begin a teaching; as `Viewer.teach`."""
         self._host.check_open()
-        self._host.check_free("teaching")
+        self._host.check_weights_unlocked("teaching")
         planned = self._network.plan.hash
-        features = Features(self._network, cut)
-        self._host.needed("sources").prepare(features.key)
-        features.keep()
-        lesson = features.lesson(classes, examples, head)
+        features = FeatureExtractor(self._network, cut)
+        self._host.require_host("sources").prepare_network(features.input_key)
+        features.ensure_observed()
+        lesson = features.make_lesson(classes, examples, head)
         if self._network.plan.hash != planned:
-            self._host.show()
-        if self._teaches and self.teaching is not None:
+            self._host.update_pages()
+        if self._is_teaching and self.teaching is not None:
             self.teaching.stop()
-        host = FeatureSource(features, self._features_now, self._taught_here, self._stop_teaching)
+        host = TeachingBackend(
+            features, self._current_features, self._handle_python_change, self._stop_teaching
+        )
         self._lesson, self._features = lesson, features
-        self._taught = features.record(new_id())
+        self._record = features.to_record(new_id())
         self.teaching = Teaching(lesson, host)
-        teaching.follow(self.teaching, trained=head is not None)
-        self._tell_teaching()
-        self._host.set(view={**FIRST_VIEW, "name": "teach"})
+        teaching.sync_teaching(self.teaching, trained=head is not None)
+        self._publish()
+        self._host.set(view={**DEFAULT_VIEW, "name": "teach"})
         return self.teaching
 
     @property
-    def _teaches(self) -> bool:
+    def _is_teaching(self) -> bool:
         return self.teaching is not None and self.teaching.state != "stopped"
 
-    def _claim(self) -> str:
-        if not self._teaches:
+    def _lock_reason(self) -> str:
+        if not self._is_teaching:
             return ""
         return (
             "a head is being taught behind this network, which has to stay as it is: end that "
             "first, viewer.teaching.stop()"
         )
 
-    def _features_now(self) -> Array:
+    def _current_features(self) -> Array:
         features = self._features
         assert features is not None
-        found: Array = features.flat(self._host.reader.read([features.cut]).arrays[0])[0]
+        found: Array = features.from_value(self._host.reader.read([features.layer]).arrays[0])[0]
         return found
 
     # Pages
 
-    def _taught_here(self) -> None:
-        if self._taught is not None:
-            self._taught = msgspec.structs.replace(self._taught, turn=self._taught.turn + 1)
-        self._tell_teaching()
+    def _handle_python_change(self) -> None:
+        if self._record is not None:
+            self._record = msgspec.structs.replace(self._record, turn=self._record.turn + 1)
+        self._publish()
 
-    def _tell_teaching(self) -> None:
-        if self._taught is not None and self._teaches:
-            self._host.set(_teaching=msgspec.to_builtins(self._taught))
+    def _publish(self) -> None:
+        if self._record is not None and self._is_teaching:
+            self._host.set(_teaching=msgspec.to_builtins(self._record))
 
     def _stop_teaching(self) -> None:
-        self._taught = None
+        self._record = None
         self._host.set(_teaching={})
         if self._host.get("view")["name"] == "teach":
-            self._host.set(view=FIRST_VIEW)
+            self._host.set(view=DEFAULT_VIEW)
 
     def _network_changed(self) -> None:
         """Weights or bends are others: features may be stale."""
-        features, record = self._features, self._taught
-        if features is None or record is None or self.teaching is None or not self._teaches:
+        features, record = self._features, self._record
+        if features is None or record is None or self.teaching is None or not self._is_teaching:
             return
-        if features.weights != record.weights:
-            self._taught = msgspec.structs.replace(record, weights=features.weights)
-            self._tell_teaching()
-        teaching.follow(self.teaching)
+        if features.weights_hash != record.weights:
+            self._record = msgspec.structs.replace(record, weights=features.weights_hash)
+            self._publish()
+        teaching.sync_teaching(self.teaching)
 
-    def _take_taught(self, message: Taught, buffers: Sequence[bytes]) -> None:
+    def _handle_lesson_update(self, message: Taught, buffers: Sequence[bytes]) -> None:
         if len(buffers) == 1:
-            self._take_change(message, buffers[0])
-            self._tell_teaching()
+            self._apply_update_chunk(message, buffers[0])
+            self._publish()
 
-    def _take_change(self, message: Taught, part: bytes) -> None:
-        record, lesson = self._taught, self._lesson
+    def _apply_update_chunk(self, message: Taught, part: bytes) -> None:
+        record, lesson = self._record, self._lesson
         if record is None or lesson is None or self.teaching is None:
             return
         if message.teaching != record.id or message.number <= record.heard.get(message.page, 0):
             return
-        number, parts = self._parts.get(message.page, (0, {}))
+        number, parts = self._incoming_changes.get(message.page, (0, {}))
         if number != message.number:
-            self._parts[message.page] = message.number, (parts := {})
+            self._incoming_changes[message.page] = message.number, (parts := {})
         parts[message.part] = part
         if len(parts) < message.count:
             return
-        del self._parts[message.page]
+        del self._incoming_changes[message.page]
         data = b"".join(parts[k] for k in sorted(parts))
         try:
             if len(data) != message.bytes:
                 raise InputError(f"{len(data)} of {message.bytes} bytes")
-            understood = lesson.apply(message.change, data)
+            understood = lesson.apply_change(message.change, data)
         except NbglcnnError as error:
             protocol.warn_once(f"ignored what the page taught: {error}")
             understood = False
@@ -147,23 +149,23 @@ class TeachingHost:
         # A page that did what can't be, or of which something was lost, gets to know what there is.
         missed = message.number > record.heard.get(message.page, 0) + 1
         turn = record.turn + (missed or not understood)
-        self._taught = msgspec.structs.replace(record, heard=heard, turn=turn)
-        teaching.follow(self.teaching, trained=understood and message.change.what == "head")
+        self._record = msgspec.structs.replace(record, heard=heard, turn=turn)
+        teaching.sync_teaching(self.teaching, trained=understood and message.change.what == "head")
 
     def _blob(self, name: str) -> memoryview | None:
-        if self._lesson is None or self._taught is None:
+        if self._lesson is None or self._record is None:
             return None
-        if name.startswith(f"{self._taught.id}."):
-            listing = self._lesson.listing(self._taught.turn, self._taught.heard)
+        if name.startswith(f"{self._record.id}."):
+            listing = self._lesson.snapshot(self._record.turn, self._record.heard)
             return memoryview(msgspec.json.encode(listing))
         data = self._lesson.blob(name)
         return None if data is None else memoryview(data)
 
-    def exported(self) -> tuple[TeachingRecord, Lesson]:
+    def export_lesson(self) -> tuple[TeachingRecord, Lesson]:
         """For a page of its own; InputError where nothing is taught."""
         if self._lesson is None or self._features is None:
             raise InputError(
                 "teach=True: nothing is taught here; viewer.teach(['cup', 'hand']) begins that, or "
                 "give the classes, as teach=['cup', 'hand']"
             )
-        return self._features.record("page"), self._lesson
+        return self._features.to_record("page"), self._lesson

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nbglcnn.errors import InputError, nearest
+from nbglcnn.errors import InputError, suggest_names
 from nbglcnn.features.teaching import safetensors
-from nbglcnn.features.teaching.head import Head, fit, held_out, new_id
+from nbglcnn.features.teaching.head import Head, fit, held_out_mask, new_id
 from nbglcnn.features.teaching.records import (
-    MOST_CLASSES,
-    MOST_EXAMPLES,
-    MOST_NAME,
+    MAX_CLASSES,
+    MAX_EXAMPLES,
+    MAX_NAME_LENGTH,
     Change,
     Listing,
     TaughtClass,
@@ -29,13 +29,13 @@ from nbglcnn.graph import Array
 
 @dataclass(frozen=True)
 class Example:
-    """One picture (channels, height, width) of uint8, and the features that `network` gave it."""
+    """One picture (channels, height, width) of uint8, and the features that `version` gave it."""
 
     id: str
-    of: str
+    class_id: str
     picture: Array
     features: Array
-    network: TaughtNetwork
+    version: TaughtNetwork
 
     @property
     def data(self) -> bytes:
@@ -47,112 +47,115 @@ class Example:
 class Lesson:
     """Classes by id, in their order, examples in the order in which they came, and a head.
 
-    `shape` is that of a picture (channels, height, width), `count` the number of features.
+    `shape` is that of a picture (channels, height, width), `feature_count` the number of features.
     """
 
     shape: tuple[int, int, int]
-    count: int
+    feature_count: int
     classes: dict[str, str] = field(default_factory=dict)
     examples: dict[str, Example] = field(default_factory=dict)
     head: Head | None = None
 
-    def id_of(self, name: str) -> str:
+    def find_class_id(self, name: str) -> str:
         """The id of a class; KeyError where there is none of that name."""
         for key, known in self.classes.items():
             if known == name:
                 return key
         names = list(self.classes.values())
         raise KeyError(
-            f"there is no class {name!r}{nearest(str(name), names)}; "
+            f"there is no class {name!r}{suggest_names(str(name), names)}; "
             f"there are {', '.join(names) or 'none'}"
         )
 
-    def of(self, key: str) -> list[Example]:
+    def examples_of(self, key: str) -> list[Example]:
         """The examples of a class by its id."""
-        return [one for one in self.examples.values() if one.of == key]
+        return [one for one in self.examples.values() if one.class_id == key]
 
-    def check_name(self, name: object, but: str = "") -> str:
-        """What a class may be called; InputError else. The class `but` may be called so now."""
-        if not isinstance(name, str) or not name.strip() or len(name.strip()) > MOST_NAME:
+    def check_name(self, name: object, except_id: str = "") -> str:
+        """What a class may be called; InputError else. The class `except_id` may have this name."""
+        if not isinstance(name, str) or not name.strip() or len(name.strip()) > MAX_NAME_LENGTH:
             raise InputError(
-                f"{name!r:.80} is no name of a class: a text of 1 to {MOST_NAME} letters is needed"
+                f"{name!r:.80} is no name of a class: a text of 1 to {MAX_NAME_LENGTH} letters is "
+                "needed"
             )
         name = name.strip()
-        if any(known == name for key, known in self.classes.items() if key != but):
+        if any(known == name for key, known in self.classes.items() if key != except_id):
             raise InputError(f"there is a class {name!r} already; give each class another name")
         return name
 
     def add_class(self, name: object, key: str = "") -> str:
         """A new class without examples; its id."""
         name = self.check_name(name)
-        if len(self.classes) >= MOST_CLASSES:
-            raise InputError(f"there are {MOST_CLASSES} classes, and that is the most")
+        if len(self.classes) >= MAX_CLASSES:
+            raise InputError(f"there are {MAX_CLASSES} classes, and that is the most")
         key = key or new_id()
         self.classes[key] = name
         return key
 
-    def remove(self, key: str) -> None:
+    def remove_class(self, key: str) -> None:
         """A class goes with its examples, and the head that knows it."""
         self.classes.pop(key, None)
-        for one in self.of(key):
+        for one in self.examples_of(key):
             del self.examples[one.id]
         if self.head is not None and key in self.head.classes:
             self.head = None
 
-    def check_room(self, count: int) -> None:
+    def check_capacity(self, count: int) -> None:
         """InputError where so many more examples are too many."""
-        if len(self.examples) + count > MOST_EXAMPLES:
+        if len(self.examples) + count > MAX_EXAMPLES:
             raise InputError(
                 f"{len(self.examples)} examples are there and {count} come: at most "
-                f"{MOST_EXAMPLES} can be; delete some, or give fewer"
+                f"{MAX_EXAMPLES} can be; delete some, or give fewer"
             )
 
-    def apply(self, change: Change, data: bytes) -> bool:
+    def apply_change(self, change: Change, data: bytes) -> bool:
         """Do what a page says; False where it means nothing here, as of a class that has gone.
 
         InputError for what no page says.
         """
         match change.what:
             case "class" if change.id in self.classes:
-                self.classes[change.id] = self.check_name(change.text, but=change.id)
+                self.classes[change.id] = self.check_name(change.text, except_id=change.id)
             case "class":
                 self.add_class(change.text, change.id)
             case "remove":
-                self.remove(change.id)
+                self.remove_class(change.id)
             case "forget":
                 return self.examples.pop(change.id, None) is not None
             case "example" if change.of in self.classes and change.network is not None:
-                self.check_room(1)
-                self.examples[change.id] = self.example(change.id, change.of, data, change.network)
+                self.check_capacity(1)
+                self.examples[change.id] = self.example_from_data(
+                    change.id, change.of, data, change.network
+                )
             case "features" if change.id in self.examples and change.network is not None:
-                found = self._floats(data, self.count)
+                found = self._floats(data, self.feature_count)
                 self.examples[change.id] = replace(
-                    self.examples[change.id], features=found, network=change.network
+                    self.examples[change.id], features=found, version=change.network
                 )
             case "head" if change.head is not None:
                 if not set(change.head.classes) <= self.classes.keys():
                     return False
-                self.head = self.head_of(change.head, data)
+                self.head = self.head_from_data(change.head, data)
             case _:
                 return False
         return True
 
-    def example(self, key: str, of: str, data: bytes, network: TaughtNetwork) -> Example:
+    def example_from_data(self, key: str, of: str, data: bytes, network: TaughtNetwork) -> Example:
         """An example of its data."""
-        size = 4 * self.count
+        size = 4 * self.feature_count
         picture = np.frombuffer(data[size:], np.uint8)
         if picture.size != int(np.prod(self.shape)):
             raise InputError(f"an example of {len(data)} bytes, which are none of this network's")
-        features = self._floats(data[:size], self.count)
+        features = self._floats(data[:size], self.feature_count)
         return Example(key, of, picture.reshape(self.shape).copy(), features, network)
 
-    def head_of(self, told: TaughtHead, data: bytes) -> Head:
+    def head_from_data(self, told: TaughtHead, data: bytes) -> Head:
         """A head of its data."""
         classes = len(told.classes)
-        numbers = self._floats(data, classes * (self.count + 1))
-        weight, bias = np.split(numbers, [classes * self.count])
+        numbers = self._floats(data, classes * (self.feature_count + 1))
+        weight, bias = np.split(numbers, [classes * self.feature_count])
         return Head(**{**msgspec.structs.asdict(told), "classes": tuple(told.classes)},
-                    weight=weight.reshape(classes, self.count), bias=bias)  # fmt: skip
+                    weight=weight.reshape(classes, self.feature_count), bias=bias)  # fmt: skip
 
     def _floats(self, data: bytes, count: int) -> Array:
         if len(data) != 4 * count:
@@ -170,7 +173,7 @@ class Lesson:
                 + (f"is one, {next(iter(self.classes.values()))!r}" if self.classes else "is none")
                 + ": add another one, as viewer.teaching.add('other', pictures)"
             )
-        lacking = [name for key, name in self.classes.items() if not self.of(key)]
+        lacking = [name for key, name in self.classes.items() if not self.examples_of(key)]
         if lacking:
             raise InputError(
                 f"the class {lacking[0]!r} has no examples: collect some in the page, or give "
@@ -183,11 +186,11 @@ class Lesson:
         keys = list(self.classes)
         number = {key: k for k, key in enumerate(keys)}
         features = np.stack([one.features for one in self.examples.values()])
-        labels = np.array([number[one.of] for one in self.examples.values()])
+        labels = np.array([number[one.class_id] for one in self.examples.values()])
         weight, bias = fit(features, labels, len(keys))
         head = Head(new_id(), tuple(keys), weight, bias, count=len(labels))
         right = int((head.probabilities(features).argmax(1) == labels).sum())
-        held = held_out(labels)
+        held = held_out_mask(labels)
         told = 0
         if held.any():
             other = Head("", (), *fit(features[~held], labels[~held], len(keys)))
@@ -197,11 +200,11 @@ class Lesson:
 
     # As pages and files have it
 
-    def listing(self, turn: int, heard: Mapping[str, int]) -> Listing:
+    def snapshot(self, turn: int, heard: Mapping[str, int]) -> Listing:
         """All of it but the data."""
         networks: dict[TaughtNetwork, int] = {}
         examples = tuple(
-            TaughtExample(one.id, one.of, networks.setdefault(one.network, len(networks)))
+            TaughtExample(one.id, one.class_id, networks.setdefault(one.version, len(networks)))
             for one in self.examples.values()
         )
         classes = tuple(TaughtClass(key, name) for key, name in self.classes.items())
@@ -230,13 +233,13 @@ class Lesson:
     def pictures(self, key: str) -> Array:
         """Those of a class, (examples, height, width, channels) of uint8."""
         channels, height, width = self.shape
-        found = [one.picture.transpose(1, 2, 0) for one in self.of(key)]
+        found = [one.picture.transpose(1, 2, 0) for one in self.examples_of(key)]
         return np.array(found, np.uint8).reshape(-1, height, width, channels)
 
     def features(self, key: str) -> Array:
         """Those of a class, (examples, features) of float32."""
-        found = [one.features for one in self.of(key)]
-        return np.array(found, np.float32).reshape(-1, self.count)
+        found = [one.features for one in self.examples_of(key)]
+        return np.array(found, np.float32).reshape(-1, self.feature_count)
 
     def to_file(self, cut: str, averaged: bool) -> bytes:
         """All of it in the safetensors format, as pages write it as well.
@@ -249,11 +252,13 @@ class Lesson:
         pictures = np.array([one.picture.transpose(1, 2, 0) for one in own], np.uint8)
         arrays: dict[str, Array] = {
             "pictures": pictures.reshape(-1, height, width, channels),
-            "labels": np.array([keys.index(one.of) for one in own], np.int32),
-            "features": np.array([one.features for one in own], np.float32).reshape(-1, self.count),
+            "labels": np.array([keys.index(one.class_id) for one in own], np.int32),
+            "features": np.array([one.features for one in own], np.float32).reshape(
+                -1, self.feature_count
+            ),
         }
         networks: dict[TaughtNetwork, int] = {}
-        numbers = [networks.setdefault(one.network, len(networks)) for one in own]
+        numbers = [networks.setdefault(one.version, len(networks)) for one in own]
         metadata: dict[str, Any] = {
             "classes": list(self.classes.values()),
             "cut": cut,
@@ -266,15 +271,15 @@ class Lesson:
             told = [self.head.right, self.head.count, self.head.held_right, self.head.held_count]
             metadata |= {"head": [keys.index(one) for one in self.head.classes], "told": told}
         words = {name: json.dumps(value) for name, value in metadata.items()}
-        return safetensors.written(arrays, words)
+        return safetensors.serialize(arrays, words)
 
     def from_file(self, data: bytes) -> None:
         """Become what a file says; InputError where it is none, or of another network."""
-        arrays, words = safetensors.read(data)
+        arrays, words = safetensors.deserialize(data)
         try:
             told = {name: json.loads(value) for name, value in words.items()}
             pictures, labels, features = (arrays[n] for n in ("pictures", "labels", "features"))
-            other = Lesson(self.shape, self.count)
+            other = Lesson(self.shape, self.feature_count)
             keys = [other.add_class(name) for name in told["classes"]]
             networks = msgspec.convert(told["networks"], list[TaughtNetwork])
             if len(pictures) and pictures.shape[1:] != (*self.shape[1:], self.shape[0]):
@@ -282,18 +287,19 @@ class Lesson:
                     f"its pictures have (height, width, channels) {pictures.shape[1:]}, and this "
                     f"network takes {(*self.shape[1:], self.shape[0])}"
                 )
-            if features.shape[1] != self.count:
+            if features.shape[1] != self.feature_count:
                 raise InputError(
                     f"its examples have {features.shape[1]} features of {told['cut']!r}, and there "
-                    f"are {self.count} here: teach with cut={told['cut']!r}, or another network"
+                    f"are {self.feature_count} here: teach with cut={told['cut']!r}, or another "
+                    "network"
                 )
-            other.check_room(len(labels))
+            other.check_capacity(len(labels))
             for k, label in enumerate(labels):
                 picture = np.ascontiguousarray(pictures[k].transpose(2, 0, 1))
                 network = networks[told["of"][k]]
                 key = new_id()
                 data = features[k].astype(np.float32).tobytes() + picture.tobytes()
-                other.examples[key] = other.example(key, keys[label], data, network)
+                other.examples[key] = other.example_from_data(key, keys[label], data, network)
             if "weight" in arrays:
                 numbers = (arrays["weight"], arrays["bias"])
                 classes = tuple(keys[k] for k in told["head"])

@@ -9,30 +9,30 @@ from msgspec import Meta
 
 Name = Annotated[str, Meta(max_length=64)]
 Count = Annotated[int, Meta(ge=0, le=2**31)]
-Edits = Annotated[str, Meta(max_length=2**20)]
+EditsJson = Annotated[str, Meta(max_length=2**20)]
 
-MOST_CLASSES = 20
-MOST_NAME = 60  # letters of a class's name
-MOST_EXAMPLES = 2000  # of all classes together
-MOST_FEATURES = 4096  # a value of more numbers is averaged over its height and width
+MAX_CLASSES = 20
+MAX_NAME_LENGTH = 60  # letters of a class's name
+MAX_EXAMPLES = 2000  # of all classes together
+MAX_FEATURES = 4096  # a value of more numbers is averaged over its height and width
 # Of each class one of so many, the last ones, check a head that learned from the others.
-HELD_OUT = 5
+HELD_OUT_EVERY = 5
 
 # The loss that a head has the least of: the cross entropy, where all classes count the same, and
 # PENALTY / 2 times the sum of the squares of its weights for features that are standardised.
-PENALTY = 1e-3
+WEIGHT_PENALTY = 1e-3
 # The variance that is added to each feature's, in shares of the mean one: a feature that hardly
 # changes isn't blown up.
-LEAST_VARIANCE = 1e-4
-GRADIENT = 1e-9  # where each of the loss's derivatives is smaller, a head is done
-MOST_ROUNDS = 500
+MIN_VARIANCE = 1e-4
+GRADIENT_TOLERANCE = 1e-9  # where each of the loss's derivatives is smaller, a head is done
+MAX_ITERATIONS = 500
 
 
 class TaughtNetwork(msgspec.Struct, frozen=True):
     """What decides the features: `weights` names them, `edits` are those that act, "" for none."""
 
     weights: Name
-    edits: Edits = ""
+    edits: EditsJson = ""
 
 
 class TaughtClass(msgspec.Struct, frozen=True):

@@ -17,11 +17,11 @@ DTYPES = {
     "float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "int16": "I16",
     "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-NAMES = {told: name for name, told in DTYPES.items()}
+NUMPY_DTYPES = {told: name for name, told in DTYPES.items()}
 METADATA = "__metadata__"
 
 
-def written(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> bytes:
+def serialize(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> bytes:
     """The file of these arrays, the widest numbers first, so that each lies aligned."""
     header: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
     parts: list[bytes] = []
@@ -40,7 +40,7 @@ def written(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = No
     return len(words).to_bytes(8, "little") + words + b"".join(parts)
 
 
-def read(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
+def deserialize(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
     """The arrays of a file by name, and its metadata; InputError where it is none or is cut off."""
     try:
         from_ = 8 + int.from_bytes(data[:8], "little")
@@ -49,7 +49,7 @@ def read(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
         arrays = {}
         for name, entry in header.items():
             first, end = entry["data_offsets"]
-            dtype, shape = np.dtype(NAMES[entry["dtype"]]), tuple(map(int, entry["shape"]))
+            dtype, shape = np.dtype(NUMPY_DTYPES[entry["dtype"]]), tuple(map(int, entry["shape"]))
             part = data[from_ + first : from_ + end]
             if len(part) != math.prod(shape) * dtype.itemsize:
                 raise ValueError(f"{name} is cut off")

@@ -12,7 +12,7 @@ import numpy as np
 import traitlets
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.teaching.feature_vectors import Features
+from nbglcnn.features.teaching.feature_vectors import FeatureExtractor
 from nbglcnn.features.teaching.head import Head
 from nbglcnn.features.teaching.lesson import Lesson
 from nbglcnn.graph import Array
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FeatureSource:
+class TeachingBackend:
     """What a Teaching needs of its Viewer."""
 
-    features: Features
-    now: Callable[[], Array]  # the features of the present input
-    changed: Callable[[], None]  # pages are to be told
+    extractor: FeatureExtractor
+    read_features: Callable[[], Array]  # the features of the present input
+    notify_pages: Callable[[], None]  # pages are to be told
     stop: Callable[[], None]
 
 
@@ -42,7 +42,7 @@ class Teaching(traitlets.HasTraits):
     class has less than five). Frames of a camera that follow each other are much alike: both are
     better than what other pictures will give.
 
-    `cut` is the value that has the features; `averaged` says whether these are its means over
+    `layer` is the value that has the features; `averaged` says whether these are its means over
     height and width. What pages collect is here, too, and is what a reloaded page gets back.
     """
 
@@ -52,12 +52,12 @@ class Teaching(traitlets.HasTraits):
     accuracy = traitlets.Float(float("nan"), read_only=True)
     held_out_accuracy = traitlets.Float(float("nan"), read_only=True)
 
-    def __init__(self, lesson: Lesson, host: FeatureSource) -> None:
+    def __init__(self, lesson: Lesson, host: TeachingBackend) -> None:
         super().__init__()
-        self.cut, self.averaged = host.features.cut, host.features.averaged
-        self._lesson, self._host = lesson, host
-        self._learned: tuple[object, ...] = ()  # what the head of now has learned from
-        self._follow()
+        self.cut, self.averaged = host.extractor.layer, host.extractor.averaged
+        self._lesson, self._backend = lesson, host
+        self._trained_on: tuple[object, ...] = ()  # what the head of now has learned from
+        self._update_traits()
 
     # What is there
 
@@ -74,21 +74,21 @@ class Teaching(traitlets.HasTraits):
     @property
     def stale(self) -> int:
         """How many examples have features of other weights or bends than those of now."""
-        own = [one.network for one in self._lesson.examples.values()]
-        now = {one: self._host.features.is_now(one) for one in set(own)}
+        own = [one.version for one in self._lesson.examples.values()]
+        now = {one: self._backend.extractor.is_current(one) for one in set(own)}
         return sum(not now[one] for one in own)
 
     def head(self) -> nn.Sequential:
-        """The head as a torch module: of the value `cut` it makes logits, one for each class.
+        """The head as a torch module: of the value `layer` it makes logits, one for each class.
 
-        `torch.softmax(teaching.head()(torch.from_numpy(viewer.activations[teaching.cut])), 1)` are
-        the probabilities that the page shows. It is a copy: Flatten and Linear, behind
+        `torch.softmax(teaching.head()(torch.from_numpy(viewer.activations[teaching.cut])), 1)`
+        are the probabilities that the page shows. It is a copy: Flatten and Linear, behind
         AdaptiveAvgPool2d(1) where the features are averages; its classes are `head_classes`.
 
         Raises:
             InputError: there is no head yet.
         """
-        return self._head().module(self.averaged)
+        return self._require_head().module(self.averaged)
 
     @property
     def head_classes(self) -> tuple[str, ...]:
@@ -104,10 +104,10 @@ class Teaching(traitlets.HasTraits):
             InputError: there is no head yet.
             PageError: the page that has the input did not answer.
         """
-        found = self._head().probabilities(self._host.now()[None])[0]
+        found = self._require_head().probabilities(self._backend.read_features()[None])[0]
         return dict(zip(self.head_classes, found.tolist(), strict=True))
 
-    def _head(self) -> Head:
+    def _require_head(self) -> Head:
         if self._lesson.head is None:
             raise InputError(
                 "there is no head yet: collect examples of at least two classes, and press Train "
@@ -129,10 +129,10 @@ class Teaching(traitlets.HasTraits):
             InputError: the name is none, the pictures don't fit, or there are too many.
         """
         if pictures is not None:
-            self._host.features.add(self._lesson, name, pictures)
+            self._backend.extractor.add_examples(self._lesson, name, pictures)
         elif name not in self._lesson.classes.values():
             self._lesson.add_class(name)
-        self._changed()
+        self._publish()
 
     def remove(self, name: str, index: int | None = None) -> None:
         """Remove a class with its examples, or the one example at `index`, as in `examples`.
@@ -141,15 +141,15 @@ class Teaching(traitlets.HasTraits):
             KeyError: there is no such class.
             InputError: the class has no example at this index.
         """
-        key = self._lesson.id_of(name)
+        key = self._lesson.find_class_id(name)
         if index is None:
-            self._lesson.remove(key)
+            self._lesson.remove_class(key)
         else:
-            own = self._lesson.of(key)
+            own = self._lesson.examples_of(key)
             if not isinstance(index, int) or not -len(own) <= index < len(own):
                 raise InputError(f"remove({name!r}, {index!r}): {name!r} has {len(own)} examples")
             del self._lesson.examples[own[index].id]
-        self._changed()
+        self._publish()
 
     def rename(self, old: str, new: str) -> None:
         """Call a class otherwise; its examples and the head stay.
@@ -158,9 +158,9 @@ class Teaching(traitlets.HasTraits):
             KeyError: there is no class `old`.
             InputError: `new` is no name, or another class has it.
         """
-        key = self._lesson.id_of(old)
-        self._lesson.classes[key] = self._lesson.check_name(new, but=key)
-        self._changed()
+        key = self._lesson.find_class_id(old)
+        self._lesson.classes[key] = self._lesson.check_name(new, except_id=key)
+        self._publish()
 
     def train(self) -> nn.Sequential:
         """Train a head on all examples, and give it as `head` does; pages run it at once.
@@ -176,23 +176,23 @@ class Teaching(traitlets.HasTraits):
         if self.stale:
             self.compute_again()
         self._lesson.train()
-        self._learned = self._what_is_learned()
-        self._changed()
+        self._trained_on = self._training_set_key()
+        self._publish()
         return self.head()
 
     def compute_again(self) -> None:
         """Compute the features of all examples by the network as it is now."""
         own = list(self._lesson.examples.values())
         if own:
-            features = self._host.features.of(np.stack([one.picture for one in own]))
-            network = self._host.features.network_now()
+            features = self._backend.extractor.compute(np.stack([one.picture for one in own]))
+            network = self._backend.extractor.current_version()
             for one, numbers in zip(own, features, strict=True):
-                self._lesson.examples[one.id] = replace(one, features=numbers, network=network)
-        self._changed()
+                self._lesson.examples[one.id] = replace(one, features=numbers, version=network)
+        self._publish()
 
     def stop(self) -> None:
         """End it: the page's Teach tab goes away, and this object keeps what it has."""
-        self._host.stop()
+        self._backend.stop()
         self.set_trait("state", "stopped")
 
     # Saving, and giving back
@@ -229,32 +229,34 @@ class Teaching(traitlets.HasTraits):
             OSError: it cannot be read.
         """
         self._lesson.from_file(Path(path).read_bytes())
-        self._learned = () if self.stale else self._what_is_learned()
-        self._changed()
+        self._trained_on = () if self.stale else self._training_set_key()
+        self._publish()
         return self
 
     # Following
 
-    def _changed(self) -> None:
-        self._follow()
-        self._host.changed()
+    def _publish(self) -> None:
+        self._update_traits()
+        self._backend.notify_pages()
 
-    def _what_is_learned(self) -> tuple[object, ...]:
-        examples = tuple((one.id, one.of, one.network) for one in self._lesson.examples.values())
+    def _training_set_key(self) -> tuple[object, ...]:
+        examples = tuple(
+            (one.id, one.class_id, one.version) for one in self._lesson.examples.values()
+        )
         return tuple(self._lesson.classes), examples
 
-    def _follow(self) -> None:
+    def _update_traits(self) -> None:
         lesson, head = self._lesson, self._lesson.head
         named = lesson.classes.items()
         self.set_trait("classes", tuple(lesson.classes.values()))
-        self.set_trait("counts", {name: len(lesson.of(key)) for key, name in named})
+        self.set_trait("counts", {name: len(lesson.examples_of(key)) for key, name in named})
         told = (head.right, head.count) if head else (0, 0)
         held = (head.held_right, head.held_count) if head else (0, 0)
-        self.set_trait("accuracy", _share(*told))
-        self.set_trait("held_out_accuracy", _share(*held))
+        self.set_trait("accuracy", _accuracy(*told))
+        self.set_trait("held_out_accuracy", _accuracy(*held))
         if self.state == "stopped":
             return
-        ready = self._learned == self._what_is_learned() and not self.stale
+        ready = self._trained_on == self._training_set_key() and not self.stale
         self.set_trait("state", "collecting" if not head else "ready" if ready else "outdated")
 
     def __repr__(self) -> str:
@@ -262,15 +264,15 @@ class Teaching(traitlets.HasTraits):
         return f"Teaching({self.state}, {counts or 'no classes'}, cut={self.cut!r})"
 
 
-def _share(right: int, count: int) -> float:
+def _accuracy(right: int, count: int) -> float:
     return right / count if count else float("nan")
 
 
 # What a Viewer does with it; users have no business with it
 
 
-def follow(teaching: Teaching, *, trained: bool = False) -> None:
+def sync_teaching(teaching: Teaching, *, trained: bool = False) -> None:
     """Pages, or the network, have changed what it has; with `trained` they trained the head."""
     if trained:
-        teaching._learned = teaching._what_is_learned()
-    teaching._follow()
+        teaching._trained_on = teaching._training_set_key()
+    teaching._update_traits()

@@ -11,14 +11,14 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arguments import Spec, as_arrays
-from nbglcnn.inputs.arrays import plain_array
+from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
+from nbglcnn.inputs.arrays import native_array
 
-TAKEN = (
+TRAINING_DATA_HINT = (
     "give a tuple (inputs, targets) of arrays or tensors, one array where the network shall give "
     "back its input, a torch Dataset or a DataLoader"
 )
-USUAL_BATCH = 32
+DEFAULT_BATCH_SIZE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +29,30 @@ class Batch:
     target: Array | None
     count: int
 
-    def filled(self, size: int) -> Batch:
+    def padded(self, size: int) -> Batch:
         """With so many examples: copies of the first, whose numbers are as good as any."""
         missing = size - self.count
         if missing <= 0:
             return self
-        arrays = [np.concatenate([one, np.repeat(one[:1], missing, 0)]) for one in self._all()]
+        arrays = [np.concatenate([one, np.repeat(one[:1], missing, 0)]) for one in self._arrays()]
         target = None if self.target is None else arrays.pop()
         return Batch(tuple(arrays), target, self.count)
 
-    def _all(self) -> list[Array]:
+    def _arrays(self) -> list[Array]:
         return [*self.inputs, *([] if self.target is None else [self.target])]
 
 
-class Data(Protocol):
+class BatchSource(Protocol):
     """Batches of examples, epoch after epoch."""
 
     batch_size: int
-    fewest: int  # examples of the smallest batch
+    min_batch: int  # examples of the smallest batch
 
-    def first(self) -> Batch:
+    def first_batch(self) -> Batch:
         """A batch of `batch_size` examples to load the network with; some may be there twice."""
         ...
 
-    def resized(self, batch_size: int) -> Data:
+    def with_batch_size(self, batch_size: int) -> BatchSource:
         """With smaller batches, to compile for; of a DataLoader only the first can be had."""
         ...
 
@@ -65,15 +65,17 @@ class Data(Protocol):
         ...
 
     @property
-    def per_epoch(self) -> int | None:
+    def batches_per_epoch(self) -> int | None:
         """Batches of an epoch, as far as that is known."""
         ...
 
 
-def data_of(data: Any, batch_size: int | None, *, shuffle: bool, seed: int, own_loss: bool) -> Data:
+def open_data(
+    data: Any, batch_size: int | None, *, shuffle: bool, seed: int, model_loss: bool
+) -> BatchSource:
     """What `nbglcnn.train` is given as `data`; InputError for what it cannot be.
 
-    With `own_loss` the model takes all that there is and computes its loss itself.
+    With `model_loss` the model takes all that there is and computes its loss itself.
     """
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise InputError(f"batch_size={batch_size!r}; a number of at least 1 is needed")
@@ -83,11 +85,11 @@ def data_of(data: Any, batch_size: int | None, *, shuffle: bool, seed: int, own_
                 f"batch_size={batch_size}: a DataLoader has its own; give that one, or "
                 "loader.dataset with the batch_size"
             )
-        return _Loader(data, own_loss)
-    rows = _rows_of(data, own_loss)
+        return _LoaderBatches(data, model_loss)
+    rows = _open_rows(data, model_loss)
     if not len(rows):
         raise InputError("data: there is not a single example")
-    return _Shuffled(rows, min(batch_size or USUAL_BATCH, len(rows)), shuffle, seed)
+    return _RowBatches(rows, min(batch_size or DEFAULT_BATCH_SIZE, len(rows)), shuffle, seed)
 
 
 def _is_loader(data: Any) -> bool:
@@ -100,7 +102,7 @@ def _is_loader(data: Any) -> bool:
 class _Rows(Protocol):
     def __len__(self) -> int: ...
 
-    def take(self, rows: Array) -> Batch:
+    def select(self, rows: Array) -> Batch:
         """A batch of these examples."""
         ...
 
@@ -109,23 +111,23 @@ class _Rows(Protocol):
         ...
 
 
-def _rows_of(data: Any, own_loss: bool) -> _Rows:
+def _open_rows(data: Any, own_loss: bool) -> _Rows:
     if isinstance(data, tuple):
-        return _Arrays(data, own_loss)
+        return _ArrayRows(data, own_loss)
     if hasattr(data, "shape"):
-        return _Arrays((data,), own_loss)
+        return _ArrayRows((data,), own_loss)
     if (
         hasattr(data, "__getitem__")
         and hasattr(data, "__len__")
         and not isinstance(data, str | bytes | dict)
     ):
-        return _Items(data, own_loss)
+        return _DatasetRows(data, own_loss)
     if hasattr(data, "__iter__") and "Dataset" in type(data).__name__:
         raise InputError("data: an IterableDataset has no batches; give a DataLoader of it")
-    raise InputError(f"data: {type(data).__name__} was given; {TAKEN}")
+    raise InputError(f"data: {type(data).__name__} was given; {TRAINING_DATA_HINT}")
 
 
-class _Arrays:
+class _ArrayRows:
     """Arrays whose first axis are the examples."""
 
     def __init__(self, data: tuple[Any, ...], own_loss: bool) -> None:
@@ -141,11 +143,13 @@ class _Arrays:
                 "several inputs: ((first, second), targets)"
             )
         given = given if isinstance(given, tuple) else (given,)
-        self._inputs = tuple(_examples(one, f"data: input {k}") for k, one in enumerate(given))
+        self._inputs = tuple(
+            _examples_array(one, f"data: input {k}") for k, one in enumerate(given)
+        )
         self._target = None
         if not own_loss:
             same = len(data) == 1
-            self._target = self._inputs[0] if same else _examples(target, "data: targets")
+            self._target = self._inputs[0] if same else _examples_array(target, "data: targets")
         counts = {len(one) for one in (*self._inputs, self._target) if one is not None}
         if len(counts) != 1:
             shapes = [one.shape for one in (*self._inputs, self._target) if one is not None]
@@ -157,7 +161,7 @@ class _Arrays:
     def __len__(self) -> int:
         return len(self._inputs[0])
 
-    def take(self, rows: Array) -> Batch:
+    def select(self, rows: Array) -> Batch:
         inputs = tuple(as_input(one[rows]) for one in self._inputs)
         target = None if self._target is None else self._target[rows]
         return Batch(inputs, target, len(rows))
@@ -166,41 +170,43 @@ class _Arrays:
         return (*self._inputs, *([] if self._target is None else [self._target]))
 
 
-class _Items:
+class _DatasetRows:
     """A map-style Dataset: each item (input, target), or what is both."""
 
     def __init__(self, data: Any, own_loss: bool) -> None:
-        self._data, self._own = data, own_loss
+        self._data, self._model_loss = data, own_loss
 
     def __len__(self) -> int:
         return len(self._data)
 
-    def take(self, rows: Array) -> Batch:
-        return _joined([self._data[int(row)] for row in rows], self._own)
+    def select(self, rows: Array) -> Batch:
+        return _collate([self._data[int(row)] for row in rows], self._model_loss)
 
     def arrays(self) -> tuple[Array, ...]:
-        return _whole([self.take(np.array([row])) for row in range(len(self))])
+        return _concat_batches([self.select(np.array([row])) for row in range(len(self))])
 
 
-def _whole(batches: Sequence[Batch]) -> tuple[Array, ...]:
+def _concat_batches(batches: Sequence[Batch]) -> tuple[Array, ...]:
     """All examples of batches."""
     columns = zip(*((*b.inputs, *([] if b.target is None else [b.target])) for b in batches),
                   strict=True)  # fmt: skip
     return tuple(np.concatenate(column) for column in columns)
 
 
-def _joined(items: Sequence[Any], own_loss: bool) -> Batch:
+def _collate(items: Sequence[Any], own_loss: bool) -> Batch:
     """Items of a Dataset as a batch."""
     if isinstance(items[0], tuple | list):
-        columns = [_column([one[k] for one in items], k) for k in range(len(items[0]))]
+        columns = [_stack_column([one[k] for one in items], k) for k in range(len(items[0]))]
     elif isinstance(items[0], dict):
-        raise InputError(f"data: the items are dicts of {', '.join(items[0])}; {TAKEN}")
+        raise InputError(
+            f"data: the items are dicts of {', '.join(items[0])}; {TRAINING_DATA_HINT}"
+        )
     else:
-        columns = [_column(items, 0)]
-    return _parted(columns, own_loss)
+        columns = [_stack_column(items, 0)]
+    return _split_target(columns, own_loss)
 
 
-def _parted(columns: Sequence[Array], own_loss: bool) -> Batch:
+def _split_target(columns: Sequence[Array], own_loss: bool) -> Batch:
     """Inputs and target of what a Dataset or DataLoader gives."""
     if own_loss:
         inputs, target = [as_input(one) for one in columns], None
@@ -210,10 +216,10 @@ def _parted(columns: Sequence[Array], own_loss: bool) -> Batch:
     return Batch(tuple(inputs), target, len(columns[0]))
 
 
-def _column(items: Sequence[Any], place: int) -> Array:
+def _stack_column(items: Sequence[Any], place: int) -> Array:
     if hasattr(items[0], "convert") and hasattr(items[0], "mode"):  # pictures of Pillow
-        return as_arrays(list(items), (Spec(f"data: item {place}"),))[0]
-    arrays = [_array(one, f"data: item {place}") for one in items]
+        return to_input_arrays(list(items), (InputSpec(f"data: item {place}"),))[0]
+    arrays = [_to_array(one, f"data: item {place}") for one in items]
     shapes = {one.shape for one in arrays}
     if len(shapes) > 1:
         some = " and ".join(str(one) for one in sorted(shapes)[:2])
@@ -221,9 +227,9 @@ def _column(items: Sequence[Any], place: int) -> Array:
     return np.stack(arrays)
 
 
-def _examples(one: Any, name: str) -> Array:
+def _examples_array(one: Any, name: str) -> Array:
     """An array or tensor with an axis of examples."""
-    array = None if one is None else _array(one, name)
+    array = None if one is None else _to_array(one, name)
     if array is None or not array.ndim:
         raise InputError(
             f"{name}: {one!r} was given; arrays are needed, whose first axis are the examples. A "
@@ -233,14 +239,14 @@ def _examples(one: Any, name: str) -> Array:
     return array
 
 
-def _array(one: Any, name: str) -> Array:
+def _to_array(one: Any, name: str) -> Array:
     """An array or tensor as it is."""
     if hasattr(one, "detach"):
         one = one.detach().cpu()
         one = (one.float() if str(one.dtype) == "torch.bfloat16" else one).numpy()
-    array = plain_array(one, name)
+    array = native_array(one, name)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name}: {type(one).__name__} was given; {TAKEN}")
+        raise InputError(f"{name}: {type(one).__name__} was given; {TRAINING_DATA_HINT}")
     return array
 
 
@@ -260,83 +266,85 @@ def channels_first(array: Array) -> Array:
     return array
 
 
-class _Shuffled:
+class _RowBatches:
     """Rows in batches; each epoch in an order of its own, which follows from the seed."""
 
     def __init__(self, rows: _Rows, batch_size: int, shuffle: bool, seed: int) -> None:
         self._rows, self._shuffle, self._seed = rows, shuffle, seed
         self.batch_size = batch_size
-        self.per_epoch = -(-len(rows) // batch_size)
-        self.fewest = len(rows) % batch_size or batch_size
+        self.batches_per_epoch = -(-len(rows) // batch_size)
+        self.min_batch = len(rows) % batch_size or batch_size
 
-    def first(self) -> Batch:
-        return self._rows.take(np.arange(self.batch_size))
+    def first_batch(self) -> Batch:
+        return self._rows.select(np.arange(self.batch_size))
 
     def arrays(self) -> tuple[Array, ...]:
         return self._rows.arrays()
 
-    def resized(self, batch_size: int) -> Data:
-        return _Shuffled(self._rows, batch_size, self._shuffle, self._seed)
+    def with_batch_size(self, batch_size: int) -> BatchSource:
+        return _RowBatches(self._rows, batch_size, self._shuffle, self._seed)
 
     def batches(self, start: int) -> Iterator[Batch]:
         step = start
         while True:
-            epoch, place = divmod(step, self.per_epoch)
+            epoch, place = divmod(step, self.batches_per_epoch)
             order = np.arange(len(self._rows))
             if self._shuffle:
                 order = np.random.default_rng((self._seed, epoch)).permutation(len(order))
-            for at in range(place, self.per_epoch):
-                yield self._rows.take(order[at * self.batch_size :][: self.batch_size])
+            for at in range(place, self.batches_per_epoch):
+                yield self._rows.select(order[at * self.batch_size :][: self.batch_size])
                 step += 1
 
 
-class _Loader:
+class _LoaderBatches:
     """A DataLoader, which has its own batches and their order."""
 
     def __init__(self, loader: Any, own_loss: bool) -> None:
-        self._loader, self._own = loader, own_loss
+        self._loader, self._model_loss = loader, own_loss
         try:
-            self._first = self._batch(next(iter(loader)))
+            self._initial_batch = self._to_batch(next(iter(loader)))
         except StopIteration:
             raise InputError("data: the DataLoader gives no batch") from None
-        self._take(self._first.count)
+        self._set_batch_size(self._initial_batch.count)
         try:
-            self.per_epoch: int | None = len(loader)
+            self.batches_per_epoch: int | None = len(loader)
         except TypeError:  # it may be anything
-            self.per_epoch = None
+            self.batches_per_epoch = None
 
-    def _take(self, batch_size: int) -> None:
+    def _set_batch_size(self, batch_size: int) -> None:
         self.batch_size = batch_size
         try:
             last = len(self._loader.dataset) % batch_size or batch_size
         except TypeError:
             last = min(2, batch_size)
-        self.fewest = batch_size if self._loader.drop_last else last
+        self.min_batch = batch_size if self._loader.drop_last else last
 
-    def _batch(self, given: Any) -> Batch:
+    def _to_batch(self, given: Any) -> Batch:
         if isinstance(given, dict):
-            raise InputError(f"data: the DataLoader gives dicts of {', '.join(given)}; {TAKEN}")
+            raise InputError(
+                f"data: the DataLoader gives dicts of {', '.join(given)}; {TRAINING_DATA_HINT}"
+            )
         columns = list(given) if isinstance(given, tuple | list) else [given]
-        return _parted([_examples(one, "data") for one in columns], self._own)
+        return _split_target([_examples_array(one, "data") for one in columns], self._model_loss)
 
-    def first(self) -> Batch:
-        first = self._first
+    def first_batch(self) -> Batch:
+        first = self._initial_batch
         arrays = tuple(one[: self.batch_size] for one in first.inputs)
         target = None if first.target is None else first.target[: self.batch_size]
         return Batch(arrays, target, self.batch_size)
 
     def arrays(self) -> tuple[Array, ...]:
-        return _whole([self._batch(given) for given in self._loader])
+        return _concat_batches([self._to_batch(given) for given in self._loader])
 
-    def resized(self, batch_size: int) -> Data:
+    def with_batch_size(self, batch_size: int) -> BatchSource:
         other = copy(self)
-        other._take(batch_size)
+        other._set_batch_size(batch_size)
         return other
 
     def batches(self, start: int) -> Iterator[Batch]:
         while True:
             for given in self._loader:
-                batch = self._batch(given)
+                batch = self._to_batch(given)
                 if batch.count > self.batch_size:
                     raise InputError(
                         f"data: a batch of {batch.count} examples after one of {self.batch_size}; "

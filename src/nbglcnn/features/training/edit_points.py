@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from nbglcnn.features.edits.bent_graph import hooked
+from nbglcnn.features.edits.bent_graph import insert_at_keys
 from nbglcnn.graph import Graph, Key, Node
 
-BENT = "bent "  # before the name of a key: where edits of it act
+EDITED_PREFIX = "bent "  # before the name of a key: where edits of it act
 
 
-def with_points(graph: Graph, names: Collection[str], section: str) -> Graph:
+def add_edit_points(graph: Graph, names: Collection[str], section: str) -> Graph:
     """The Graph in which edits of these keys have a place; it has a key "bent <name>" for each.
 
     Keys that aren't there, or whose values are no floats, are left out.
@@ -27,7 +27,7 @@ def with_points(graph: Graph, names: Collection[str], section: str) -> Graph:
     }  # fmt: skip
     if not own:
         return graph
-    pointed = hooked(
+    pointed = insert_at_keys(
         graph, own, "bent",
         lambda _, value, name: [Node(name, "Identity", (value,), (name,), section=section)],
     )  # fmt: skip
@@ -35,5 +35,5 @@ def with_points(graph: Graph, names: Collection[str], section: str) -> Graph:
     # An input's key says where it is written.
     inputs = {key.name: key.value for key in graph.keys if key.kind == "input"}
     keys = (replace(key, value=inputs.get(key.name, key.value)) for key in pointed.keys)
-    points = (Key(BENT + n, value, "layer", edited_as=n) for n, value in found.items())
+    points = (Key(EDITED_PREFIX + n, value, "layer", edited_as=n) for n, value in found.items())
     return replace(pointed, keys=(*keys, *points))

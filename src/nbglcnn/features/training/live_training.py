@@ -17,14 +17,14 @@ from nbglcnn.notebook import blocking
 
 
 @dataclass
-class History:
+class LossHistory:
     """What a training has given so far: a row for each step, and one each time it was evaluated."""
 
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
     held_out: list[tuple[int, float, float]] = field(default_factory=list)
 
-    def take(self, first: int, rows: Array) -> bool:
+    def extend_from(self, first: int, rows: Array) -> bool:
         """Losses and accuracies from a step on; whether they follow what is known."""
         if first > len(self.losses):
             return False
@@ -59,10 +59,10 @@ class LiveTraining(traitlets.HasTraits):
         steer: Callable[..., None],
         stop: Callable[[float | None], None],
     ) -> None:
-        self._steer, self._stop, self._history = steer, stop, History()
-        self._following = True
+        self._request_change, self._stop, self._history = steer, stop, LossHistory()
+        self._is_syncing = True
         super().__init__(lr=lr, batch_size=batch_size)
-        self._following = False
+        self._is_syncing = False
 
     @property
     def losses(self) -> Array:
@@ -91,21 +91,21 @@ class LiveTraining(traitlets.HasTraits):
 
     def pause(self) -> None:
         """Pause after the step that is under way."""
-        self._steer(state="paused")
+        self._request_change(state="paused")
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._steer(state="running", until=-1)
+        self._request_change(state="running", until=-1)
 
     def step(self, count: int = 1) -> None:
         """Do so many steps, and pause."""
         if not isinstance(count, int) or count < 1:
             raise InputError(f"step({count!r}): a number of at least 1 is needed")
-        self._steer(state="running", until=self.step_count + count)
+        self._request_change(state="running", until=self.step_count + count)
 
     def reset(self) -> None:
         """Begin again, with the weights and the optimizer of the beginning, and pause."""
-        self._steer(state="paused", until=-1, id=secrets.token_hex(8))
+        self._request_change(state="paused", until=-1, id=secrets.token_hex(8))
 
     def stop(self, *, timeout: float | None = None) -> None:
         """End it; the Viewer keeps the weights. Waits until the page has sent them.
@@ -117,12 +117,12 @@ class LiveTraining(traitlets.HasTraits):
         self._stop(timeout)
 
     @property
-    def done(self) -> Waiting:
+    def done(self) -> StopAwaitable:
         """To be awaited: it has stopped, by itself or by `stop`."""
-        return Waiting(self)
+        return StopAwaitable(self)
 
     @traitlets.validate("lr", "noise")
-    def _check(self, proposal: Any) -> float:
+    def _validate_rate(self, proposal: Any) -> float:
         value, name = proposal["value"], proposal["trait"].name
         if not np.isfinite(value) or value < 0:
             raise InputError(
@@ -131,22 +131,22 @@ class LiveTraining(traitlets.HasTraits):
         return float(value)
 
     @traitlets.validate("batch_size")
-    def _check_size(self, proposal: Any) -> int:
+    def _validate_batch_size(self, proposal: Any) -> int:
         if proposal["value"] < 1:
             raise InputError(f"training.batch_size = {proposal['value']}; at least 1 is needed")
         return int(proposal["value"])
 
     @traitlets.observe("lr", "noise", "batch_size", "frozen")
-    def _changed(self, change: Any) -> None:
-        if self._following:
+    def _handle_change(self, change: Any) -> None:
+        if self._is_syncing:
             return
         name = "batch" if change["name"] == "batch_size" else change["name"]
         try:
-            self._steer(**{name: change["new"]})
+            self._request_change(**{name: change["new"]})
         except BaseException:
-            self._following = True
+            self._is_syncing = True
             self.set_trait(change["name"], change["old"])
-            self._following = False
+            self._is_syncing = False
             raise
 
     def __repr__(self) -> str:
@@ -155,43 +155,43 @@ class LiveTraining(traitlets.HasTraits):
         return f"LiveTraining({self.state}, {self.step_count} steps{ends}{why})"
 
 
-class Waiting:
+class StopAwaitable:
     """Waits for the end of a training, and lets messages of pages come meanwhile."""
 
     def __init__(self, training: LiveTraining) -> None:
         self._training = training
 
     def __await__(self) -> Generator[Any, None, None]:
-        return blocking.wait_async(lambda: self._training.state == "stopped").__await__()
+        return blocking.wait_until_async(lambda: self._training.state == "stopped").__await__()
 
 
 # What a Viewer does with its training; users have no business with it
 
 
-def follow(training: LiveTraining, record: TrainingRecord) -> None:
+def apply_record(training: LiveTraining, record: TrainingRecord) -> None:
     """Take what is wanted of it now, by pages or Python."""
-    training._following = True
+    training._is_syncing = True
     try:
         training.lr, training.noise, training.frozen = record.lr, record.noise, record.frozen
         training.batch_size = record.batch or training.batch_size
     finally:
-        training._following = False
+        training._is_syncing = False
     if record.state != "handing":  # what it was before, and will be again
         training.set_trait("state", record.state)
 
 
-def forget(training: LiveTraining) -> None:
+def clear_history(training: LiveTraining) -> None:
     """It begins again."""
-    training._history = History()
+    training._history = LossHistory()
     training.set_trait("step_count", 0)
 
 
-def past(training: LiveTraining, step: int) -> bytes:
+def pack_training_history(training: LiveTraining, step: int) -> bytes:
     """What a page is told of the first steps: two counts, losses, accuracies, rows of held out."""
-    return past_of(training._history, step)
+    return pack_history(training._history, step)
 
 
-def past_of(history: History, step: int) -> bytes:
+def pack_history(history: LossHistory, step: int) -> bytes:
     """The same of what is remembered."""
     held_out = [row for row in history.held_out if row[0] <= step]
     losses, accuracies = history.losses[:step], history.accuracies[:step]
@@ -199,7 +199,7 @@ def past_of(history: History, step: int) -> bytes:
     return np.concatenate([np.asarray(part, np.float32) for part in parts]).tobytes()
 
 
-def took(
+def record_steps(
     training: LiveTraining,
     first: int,
     rows: Array,
@@ -207,7 +207,7 @@ def took(
 ) -> bool:
     """Take what steps gave, from `first` on; whether they follow those that are known."""
     history = training._history
-    if not history.take(first, rows):
+    if not history.extend_from(first, rows):
         return False
     history.held_out = [row for row in history.held_out if row[0] <= first]
     for step, *told in held_out:

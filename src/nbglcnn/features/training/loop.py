@@ -7,27 +7,27 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from nbglcnn.errors import users_line
+from nbglcnn.errors import user_stacklevel
 from nbglcnn.features.training.data import Batch
-from nbglcnn.features.training.repeated_step import Rerun
-from nbglcnn.features.training.result import Training, Values
-from nbglcnn.features.training.run import Run
-from nbglcnn.features.training.step import GRADIENT, LOSS
+from nbglcnn.features.training.repeated_step import RepeatedStep
+from nbglcnn.features.training.result import LazyArrays, Training
+from nbglcnn.features.training.run import TrainingRun
+from nbglcnn.features.training.step import GRADIENT_PREFIX, LOSS
 from nbglcnn.features.training.trainable import TRAIN
 from nbglcnn.graph import Array
 from nbglcnn.runtime.session import Session
 
 
-class Loop:
+class TrainingLoop:
     """Step after step; each is done as a whole, or not at all."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: TrainingRun) -> None:
         self._run, self._step, self._plan = run, run.step, run.plan
         self._losses: list[float] = []
-        self._pending = False  # whether a step was done that the state doesn't have yet
-        self._doing: tuple[dict[str, Array], int] | None = None
-        self._failed = False  # the last step gave what is no number
-        self._fed: dict[str, Array] = {}
+        self._is_uncommitted = False  # whether a step was done that the state doesn't have yet
+        self._current_step: tuple[dict[str, Array], int] | None = None
+        self._has_failed = False  # the last step gave what is no number
+        self._step_inputs: dict[str, Array] = {}
 
     def run(self, batches: Iterator[Batch], begun: int, count: int, progress: bool) -> Training:
         """So many steps; the result."""
@@ -38,37 +38,40 @@ class Loop:
             with tqdm(total=count, unit="step", desc=size, delay=1, disable=not progress) as bar:
                 try:
                     for number in range(count):
-                        self._doing = self._run.inputs(next(batches), begun + number), number
-                        self._done(session)
-                        if self._failed:
+                        self._current_step = (
+                            self._run.step_inputs(next(batches), begun + number),
+                            number,
+                        )
+                        self._do_step(session)
+                        if self._has_failed:
                             break
                         bar.set_postfix(loss=f"{self._losses[-1]:.4g}", refresh=False)
                         bar.update()
                 except KeyboardInterrupt:
-                    if self._doing:  # what had begun is done again, and counts once
-                        self._done(session)
+                    if self._current_step:  # what had begun is done again, and counts once
+                        self._do_step(session)
                     stopped = f"interrupted after {len(self._losses)} steps"
-            if self._failed:
-                stopped = self._wrong(session, begun + len(self._losses))
-                warnings.warn(stopped, UserWarning, stacklevel=users_line())
+            if self._has_failed:
+                stopped = self._failure_message(session, begun + len(self._losses))
+                warnings.warn(stopped, UserWarning, stacklevel=user_stacklevel())
             return self._result(session, begun, stopped)
 
-    def _done(self, session: Session) -> None:
+    def _do_step(self, session: Session) -> None:
         """Do the step that is to be done; one that was interrupted may be done again."""
-        assert self._doing is not None
-        fed, number = self._doing
-        self._fed = fed
-        if self._pending:
+        assert self._current_step is not None
+        fed, number = self._current_step
+        self._step_inputs = fed
+        if self._is_uncommitted:
             session.commit()  # a second time it does nothing
-        self._pending = False
+        self._is_uncommitted = False
         for name, array in fed.items():
             session.write(name, array)
         found, check = (float(one) for one in session.run(section=TRAIN, read=LOSS)[LOSS])
-        self._failed = not np.isfinite([found, check]).all()
-        if not self._failed:
+        self._has_failed = not np.isfinite([found, check]).all()
+        if not self._has_failed:
             self._losses[number:] = [found]
-            self._pending = True
-        self._doing = None
+            self._is_uncommitted = True
+        self._current_step = None
 
     # What it has given.
 
@@ -90,7 +93,7 @@ class Loop:
         graph = self._run.graph
         found = {}
         for name, value in graph.parameters.items():
-            if value not in self._run.request.mode.dropouts:
+            if value not in self._run.options.mode.dropouts:
                 data = graph.values[value].data
                 assert data is not None
                 found[name] = state.get(name, data)
@@ -100,22 +103,22 @@ class Loop:
         before = self._state(session)
         done = begun + len(self._losses)
         gradients: dict[str, Array] = {}
-        if self._pending:
+        if self._is_uncommitted:
             for name in self._step.parameters.values():
-                gradients[name] = session.read(f"{GRADIENT}{name}")
+                gradients[name] = session.read(f"{GRADIENT_PREFIX}{name}")
             session.commit()
-        after = self._state(session) if self._pending else before
-        slots = self._step.state.values()
+        after = self._state(session) if self._is_uncommitted else before
+        slots = self._step.optimizer_state.values()
         weights = self._weights(after)
-        for path, norm in (self._run.request.mode.norms or {}).items():
-            weights[f"{path}.num_batches_tracked"] = np.array(norm.batches + done)
+        for path, norm in (self._run.options.mode.norms or {}).items():
+            weights[f"{path}.num_batches_tracked"] = np.array(norm.batch_count + done)
         graph = self._run.graph
         for name in self._step.parameters.values():  # tied ones by their other names, too
             for other, value in graph.parameters.items():
                 if name in gradients and value == graph.parameters[name]:
                     gradients[other] = gradients[name]
-        again = Rerun(self._run, self._weights(before), self._fed)
-        some = bool(self._fed)  # a step was done, maybe one that went wrong
+        again = RepeatedStep(self._run, self._weights(before), self._step_inputs)
+        some = bool(self._step_inputs)  # a step was done, maybe one that went wrong
         layers = [key.name for key in graph.keys] if some else []
         floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
         named = [n for n, v in graph.parameters.items() if graph.values[v].dtype.kind == "f"]
@@ -125,11 +128,11 @@ class Loop:
         ]  # fmt: skip
         return Training(
             losses=np.array(self._losses, np.float32),
-            gradients=Values(
+            gradients=LazyArrays(
                 [*dict.fromkeys([*floats, *named])] if some else [], gradients,
                 again.gradient,
             ),
-            activations=Values([*layers, *(masks if layers else [])], {}, again.value),
+            activations=LazyArrays([*layers, *(masks if layers else [])], {}, again.value),
             optimizer_state={"step": np.array(done), **{name: after[name] for name in slots}},
             stopped=stopped,
             memory=self._plan.gpu_bytes,
@@ -138,8 +141,8 @@ class Loop:
             _weights=weights,
         )  # fmt: skip
 
-    def _wrong(self, session: Session, step: int) -> str:
+    def _failure_message(self, session: Session, step: int) -> str:
         """What is said of a step that gave what is no number."""
-        again = Rerun(self._run, self._weights(self._state(session)), self._fed)
-        what = again.first_wrong().words
+        again = RepeatedStep(self._run, self._weights(self._state(session)), self._step_inputs)
+        what = again.find_nonfinite().message
         return f"training stopped at step {step}: {what}. The weights are those before it"

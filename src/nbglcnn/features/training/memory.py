@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from nbglcnn.errors import DeviceError, InputError, UnsupportedModel
 from nbglcnn.plan.schema import Plan
-from nbglcnn.runtime.device import SOFTWARE
+from nbglcnn.runtime.device import SOFTWARE_RENDERERS
 
-SHARE = 0.8  # of what is free
-TRIES = 8  # compilations in search of a batch size that fits
+MEMORY_SHARE = 0.8  # of what is free
+MAX_COMPILATIONS = 8  # compilations in search of a batch size that fits
 
 
 def check_memory(
@@ -22,12 +22,18 @@ def check_memory(
     is that of a software one: what else is free isn't told by OpenGL. `compiled` gives the Plan of
     another batch size: textures don't grow in proportion to it.
     """
-    most = limit if limit is not None else _free() if SOFTWARE.search(name) else None
+    most = (
+        limit
+        if limit is not None
+        else _available_bytes()
+        if SOFTWARE_RENDERERS.search(name)
+        else None
+    )
     if most is None or plan.gpu_bytes <= most:
         return
     raise DeviceError(
         f"a training step of {plan.header.name} with batch_size={batch_size} needs "
-        f"{_bytes(plan.gpu_bytes)} of textures; {_bytes(most)} may be taken. "
+        f"{_format_bytes(plan.gpu_bytes)} of textures; {_format_bytes(most)} may be taken. "
         + _advice(plan, batch_size, most, compiled)
     )
 
@@ -40,10 +46,10 @@ def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Pl
     always = sum(plan.header.textures[k].bytes for k in constant)
     fewer = "train fewer `parameters`, smaller inputs or a smaller network"
     if always > most:
-        return f"Of that {_bytes(always)} are needed for any batch: {fewer}"
+        return f"Of that {_format_bytes(always)} are needed for any batch: {fewer}"
     smaller = f"Give a smaller batch_size, or {fewer}"
     size, needed = batch_size, plan.gpu_bytes
-    for _ in range(TRIES):
+    for _ in range(MAX_COMPILATIONS):
         if size == 1:
             break
         size = max(1, min(size - 1, int((most - always) * size / (needed - always))))
@@ -52,21 +58,21 @@ def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Pl
         except (InputError, UnsupportedModel):  # a model made for that batch alone
             return smaller
         if needed <= most:
-            return f"With batch_size={size} it needs {_bytes(needed)}"
-    return f"With batch_size=1 it needs {_bytes(needed)}: {fewer}" if size == 1 else smaller
+            return f"With batch_size={size} it needs {_format_bytes(needed)}"
+    return f"With batch_size=1 it needs {_format_bytes(needed)}: {fewer}" if size == 1 else smaller
 
 
-def _bytes(count: int) -> str:
+def _format_bytes(count: int) -> str:
     return f"{count / 1e6:.3g} MB" if count >= 1e5 else f"{count / 1e3:.3g} kB"
 
 
-def _free() -> int | None:
+def _available_bytes() -> int | None:
     """Four fifths of the bytes that are free, as far as the system tells."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
                 if line.startswith("MemAvailable:"):
-                    return int(int(line.split()[1]) * 1024 * SHARE)
-        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SHARE)
+                    return int(int(line.split()[1]) * 1024 * MEMORY_SHARE)
+        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * MEMORY_SHARE)
     except (OSError, ValueError, AttributeError):
         return None

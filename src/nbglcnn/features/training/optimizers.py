@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from nbglcnn.errors import InputError
-from nbglcnn.ops.rules import Rules
+from nbglcnn.ops.gradient_builder import GradientBuilder
 
-Rate = float | Callable[[int], float]
+LearningRate = float | Callable[[int], float]
 # NaN stays NaN.
-CLAMPED = "return select(greaterThan(abs(a), vec4(u_limit)), sign(a) * u_limit, a);"
+CLAMP_SHADER = "return select(greaterThan(abs(a), vec4(u_limit)), sign(a) * u_limit, a);"
 
 
 @dataclass(frozen=True)
-class _Optimizer:
+class _OptimizerBase:
     """What all of them have."""
 
-    lr: Rate = 1e-3
+    lr: LearningRate = 1e-3
     weight_decay: float = field(default=0.0, kw_only=True)
     clip_norm: float | None = field(default=None, kw_only=True)
     clip_value: float | None = field(default=None, kw_only=True)
@@ -48,7 +48,7 @@ class _Optimizer:
             if getattr(self, name) == 0:
                 raise InputError(f"{type(self).__name__}: {name}=0 leaves no gradient; give None")
 
-    def rate(self, step: int) -> float:
+    def learning_rate_at(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         found = self.lr(step) if callable(self.lr) else self.lr
         try:
@@ -61,20 +61,20 @@ class _Optimizer:
             )
         return number
 
-    def numbers(self, step: int) -> dict[str, float]:
+    def step_scalars(self, step: int) -> dict[str, float]:
         """The scalars that a step needs; steps are counted from 0."""
-        return {"lr": self.rate(step)}
+        return {"lr": self.learning_rate_at(step)}
 
-    def decayed(self, rules: Rules, weight: str, gradient: str) -> str:
+    def add_weight_decay(self, rules: GradientBuilder, weight: str, gradient: str) -> str:
         """The gradient of the loss and half the weights' squares times weight_decay."""
         if not self.weight_decay:
             return gradient
-        return rules.slope(
+        return rules.apply_glsl(
             "return a + u_decay * b;", gradient, weight, decay=float(self.weight_decay)
         )
 
     def update(
-        self, rules: Rules, weight: str, gradient: str, state: Mapping[str, str],
+        self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
         """Add the nodes of an update: the new weight and the new state; all are values' names."""
@@ -82,7 +82,7 @@ class _Optimizer:
 
 
 @dataclass(frozen=True)
-class SGD(_Optimizer):
+class SGD(_OptimizerBase):
     """Stochastic gradient descent, as torch.optim.SGD.
 
     Args:
@@ -109,23 +109,25 @@ class SGD(_Optimizer):
         return ("momentum_buffer",) if self.momentum else ()
 
     def update(
-        self, rules: Rules, weight: str, gradient: str, state: Mapping[str, str],
+        self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
         """W − lr · step."""
-        step, new = self.decayed(rules, weight, gradient), {}
+        step, new = self.add_weight_decay(rules, weight, gradient), {}
         if self.momentum:
             factor = float(self.momentum)
-            buffer = rules.slope("return u_momentum * a + b;", state["momentum_buffer"], step,
-                                 momentum=factor)  # fmt: skip
+            buffer = rules.apply_glsl("return u_momentum * a + b;", state["momentum_buffer"], step,
+                                      momentum=factor)  # fmt: skip
             new["momentum_buffer"] = buffer
             ahead = "return u_momentum * a + b;"
-            step = rules.slope(ahead, buffer, step, momentum=factor) if self.nesterov else buffer
-        return rules.slope("return a - b * c;", weight, given["lr"], step), new
+            step = (
+                rules.apply_glsl(ahead, buffer, step, momentum=factor) if self.nesterov else buffer
+            )
+        return rules.apply_glsl("return a - b * c;", weight, given["lr"], step), new
 
 
 @dataclass(frozen=True)
-class Adam(_Optimizer):
+class Adam(_OptimizerBase):
     """Adam (Kingma and Ba, 2015), as torch.optim.Adam.
 
     Args:
@@ -148,31 +150,31 @@ class Adam(_Optimizer):
                 f"{type(self).__name__}: betas={self.betas!r}; two numbers from 0 to below 1"
             )
 
-    def numbers(self, step: int) -> dict[str, float]:
+    def step_scalars(self, step: int) -> dict[str, float]:
         """Also the corrections of the moving means, which begin with 0."""
         first, second = (1 - beta ** (step + 1) for beta in self.betas)
-        rate = self.rate(step)
+        rate = self.learning_rate_at(step)
         return {"lr": rate, "step_size": rate / first, "root_correction": second**-0.5}
 
     def update(
-        self, rules: Rules, weight: str, gradient: str, state: Mapping[str, str],
+        self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
         """W − step_size · mean / (√squares · correction + eps)."""
-        gradient = self.decayed(rules, weight, gradient)
+        gradient = self.add_weight_decay(rules, weight, gradient)
         first, second = map(float, self.betas)
-        mean = rules.slope("return a + (b - a) * u_share;", state["exp_avg"], gradient,
-                           share=1 - first)  # fmt: skip
-        squares = rules.slope("return u_beta * a + u_share * b * b;", state["exp_avg_sq"],
-                              gradient, beta=second, share=1 - second)  # fmt: skip
-        step = rules.slope(
+        mean = rules.apply_glsl("return a + (b - a) * u_share;", state["exp_avg"], gradient,
+                                share=1 - first)  # fmt: skip
+        squares = rules.apply_glsl("return u_beta * a + u_share * b * b;", state["exp_avg_sq"],
+                                   gradient, beta=second, share=1 - second)  # fmt: skip
+        step = rules.apply_glsl(
             "return a * b / (sqrt(c) * d + u_eps);", mean, given["step_size"], squares,
             given["root_correction"], eps=float(self.eps),
         )  # fmt: skip
-        weight = self._shrunk(rules, weight, given["lr"], step)
+        weight = self._apply_step(rules, weight, given["lr"], step)
         return weight, {"exp_avg": mean, "exp_avg_sq": squares}
 
-    def _shrunk(self, rules: Rules, weight: str, rate: str, step: str) -> str:
+    def _apply_step(self, rules: GradientBuilder, weight: str, rate: str, step: str) -> str:
         return rules.subtract(weight, step)
 
 
@@ -185,19 +187,19 @@ class AdamW(Adam):
 
     weight_decay: float = field(default=1e-2, kw_only=True)
 
-    def decayed(self, rules: Rules, weight: str, gradient: str) -> str:
+    def add_weight_decay(self, rules: GradientBuilder, weight: str, gradient: str) -> str:
         """The gradient itself."""
         return gradient
 
-    def _shrunk(self, rules: Rules, weight: str, rate: str, step: str) -> str:
-        return rules.slope("return a * (1.0 - b * u_decay) - c;", weight, rate, step,
-                           decay=float(self.weight_decay))  # fmt: skip
+    def _apply_step(self, rules: GradientBuilder, weight: str, rate: str, step: str) -> str:
+        return rules.apply_glsl("return a * (1.0 - b * u_decay) - c;", weight, rate, step,
+                                decay=float(self.weight_decay))  # fmt: skip
 
 
 Optimizer = SGD | Adam | AdamW
 
 
-def alike(optimizer: Any) -> str:
+def suggest_optimizer(optimizer: Any) -> str:
     """What is said where an optimizer is none of these: the one that does the same, if any."""
     kind = optimizer if isinstance(optimizer, type) else type(optimizer)
     home = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
@@ -209,12 +211,12 @@ def alike(optimizer: Any) -> str:
     if own is None:
         return f"optimizer is {given}; give nbglcnn.SGD, nbglcnn.Adam or nbglcnn.AdamW"
     groups = getattr(optimizer, "param_groups", None) or [{}]
-    return f"optimizer is {given}; give nbglcnn.{_call(own, groups[0])}"
+    return f"optimizer is {given}; give nbglcnn.{_constructor_call(own, groups[0])}"
 
 
-def _call(own: type[_Optimizer], settings: Mapping[str, Any]) -> str:
+def _constructor_call(own: type[_OptimizerBase], settings: Mapping[str, Any]) -> str:
     """How one is made, with those of PyTorch's settings that aren't the defaults."""
-    words = [f"{float(settings.get('lr', own().rate(0))):g}"]
+    words = [f"{float(settings.get('lr', own().learning_rate_at(0))):g}"]
     for one in fields(own):
         if one.name != "lr" and one.name in settings and settings[one.name] != one.default:
             words.append(f"{one.name}={settings[one.name]!r}")
@@ -223,16 +225,20 @@ def _call(own: type[_Optimizer], settings: Mapping[str, Any]) -> str:
     return f"{own.__name__}({', '.join(words)}){lacks}"
 
 
-def clipped(optimizer: Optimizer, rules: Rules, gradients: Mapping[str, str]) -> dict[str, str]:
+def clip_gradients(
+    optimizer: Optimizer, rules: GradientBuilder, gradients: Mapping[str, str]
+) -> dict[str, str]:
     """The gradients, by parameter, as the optimizer's limits leave them."""
     found = dict(gradients)
     if optimizer.clip_value is not None:
         limit = float(optimizer.clip_value)
-        found = {name: rules.slope(CLAMPED, one, limit=limit) for name, one in found.items()}
+        found = {
+            name: rules.apply_glsl(CLAMP_SHADER, one, limit=limit) for name, one in found.items()
+        }
     if optimizer.clip_norm is not None:
-        squares = [rules.node("ReduceSumSquare", one, keepdims=0) for one in found.values()]
-        factor = rules.slope(
-            "return min(vec4(1.0), u_most / (sqrt(a) + 1e-6));", rules.total(squares),
+        squares = [rules.add_node("ReduceSumSquare", one, keepdims=0) for one in found.values()]
+        factor = rules.apply_glsl(
+            "return min(vec4(1.0), u_most / (sqrt(a) + 1e-6));", rules.sum_tensors(squares),
             most=float(optimizer.clip_norm),
         )  # fmt: skip
         found = {name: rules.multiply(one, factor) for name, one in found.items()}

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 Name = Annotated[str, Meta(max_length=64)]
 Count = Annotated[int, Meta(ge=0, le=2**31)]
-State = Literal["running", "paused", "handing", "stopped"]
+TrainingState = Literal["running", "paused", "handing", "stopped"]
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -67,8 +67,8 @@ class Course(msgspec.Struct, frozen=True):
     frozen: tuple[str, ...] = ()
 
 
-MOST_MARKS = 100  # of a training; the first ones go
-ONE_TOUCH = 20  # steps within which changes of the same kind get one mark
+MAX_MARKS = 100  # of a training; the first ones go
+MARK_MERGE_STEPS = 20  # steps within which changes of the same kind get one mark
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class TrainingRecord(msgspec.Struct, frozen=True):
 
     id: Name
     course: Name
-    state: State
+    state: TrainingState
     lr: float
     noise: float = 0.0
     owner: Name = ""

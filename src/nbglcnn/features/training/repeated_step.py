@@ -8,69 +8,73 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nbglcnn.features.training.run import Run
-from nbglcnn.features.training.step import GRADIENT, LOSS, step_of
+from nbglcnn.features.training.run import TrainingRun
+from nbglcnn.features.training.step import GRADIENT_PREFIX, LOSS, build_step
 from nbglcnn.features.training.trainable import TRAIN
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering.lower import lower
 from nbglcnn.runtime.session import Session
 
 
-class Rerun:
+class RepeatedStep:
     """The last step once more, from the weights that it began with, to see more of it."""
 
-    def __init__(self, run: Run, weights: Mapping[str, Array], fed: Mapping[str, Array]) -> None:
-        self._run, self._weights, self._fed = run, weights, fed
+    def __init__(
+        self, run: TrainingRun, weights: Mapping[str, Array], fed: Mapping[str, Array]
+    ) -> None:
+        self._run, self._weights, self._step_inputs = run, weights, fed
 
-    def _seen(self, wrt: Sequence[str], observe: Sequence[str]) -> dict[str, Array]:
+    def _run_observed(self, wrt: Sequence[str], observe: Sequence[str]) -> dict[str, Array]:
         run = self._run
         values = dict(run.graph.values)
         for name, array in self._weights.items():
             value = run.graph.parameters[name]
             values[value] = replace(values[value], data=np.asarray(array))
         graph = replace(run.graph, values=MappingProxyType(values))
-        step = step_of(graph, run.request, wrt, observe)
+        step = build_step(graph, run.options, wrt, observe)
         plan = lower(step.graph, observe=(LOSS, *observe))
         with Session(plan) as session:
             for record in plan.header.inputs:
-                session.write(record.key, self._fed[record.key])
+                session.write(record.key, self._step_inputs[record.key])
             return session.run(section=TRAIN)
 
     def value(self, name: str) -> Array:
         """What a layer gave."""
-        return self._seen((), (name,))[name]
+        return self._run_observed((), (name,))[name]
 
     def gradient(self, name: str) -> Array:
         """Of an input, layer or parameter; zeros where the loss doesn't depend on it."""
-        self._check(name)
-        found = self._seen((name,), ()).get(f"{GRADIENT}{name}")
+        self._check_gradient(name)
+        found = self._run_observed((name,), ()).get(f"{GRADIENT_PREFIX}{name}")
         if found is not None:
             return found
         graph = self._run.graph
         value = next((key.value for key in graph.keys if key.name == name), "")
         return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
 
-    def _check(self, name: str) -> None:
+    def _check_gradient(self, name: str) -> None:
         """UnsupportedModel where the model's code changes this gradient: not trained, unchecked."""
-        graph, mode = self._run.graph, self._run.request.mode
+        graph, mode = self._run.graph, self._run.options.mode
         if mode.module is None or name in self._run.step.parameters.values():
             return
         keys = {key.name: key.value for key in graph.keys}
         own = [key for key in graph.keys if key.kind == "input" and key.value not in graph.noise]
-        x = tuple(self._fed[key.name] for key in own)
+        x = tuple(self._step_inputs[key.name] for key in own)
         wrt = {keys[name] if name in keys else graph.parameters[name]}
         self._run.model.check_gradients(x, graph, wrt)
 
-    def first_wrong(self) -> StepFailure:
+    def find_nonfinite(self) -> StepFailure:
         """The first value that holds NaN, or what is infinite where none does."""
         graph = self._run.graph
         layers = [
             key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"
         ]  # fmt: skip
-        found = self._seen(layers, layers)
+        found = self._run_observed(layers, layers)
         forward = [name for name in layers if name in found]
-        backward = [f"{GRADIENT}{name}" for name in reversed(layers)]
-        backward += [name for name in found if name.startswith(GRADIENT) and name not in backward]
+        backward = [f"{GRADIENT_PREFIX}{name}" for name in reversed(layers)]
+        backward += [
+            name for name in found if name.startswith(GRADIENT_PREFIX) and name not in backward
+        ]
         order = [*forward, LOSS, *(name for name in backward if name in found)]
         for wrong, word in ((np.isnan, "NaN"), (np.isinf, "infinite numbers")):
             for name in order:
@@ -80,7 +84,7 @@ class Rerun:
                     what = "the loss" if name == LOSS else name
                     own = int(wrong(array).sum())
                     return StepFailure(
-                        _layer(name, layers),
+                        _layer_key(name, layers),
                         f"{kind}{what} has {word} ({own} of {array.size}), the first of all values",
                     )
         return StepFailure(
@@ -95,12 +99,12 @@ class StepFailure:
     """What went wrong in a step, in words, and the layer where it did so first ("": none)."""
 
     layer: str
-    words: str
+    message: str
 
 
-def _layer(name: str, layers: Sequence[str]) -> str:
+def _layer_key(name: str, layers: Sequence[str]) -> str:
     """The key of the layer that a value or a gradient is of."""
-    own = name.removeprefix(GRADIENT)
+    own = name.removeprefix(GRADIENT_PREFIX)
     while own and own not in layers:
         own = own.rpartition(".")[0]
     return own

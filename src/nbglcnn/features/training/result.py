@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from nbglcnn.errors import unknown
+from nbglcnn.errors import unknown_name_message
 from nbglcnn.graph import Array
 from nbglcnn.load import Model
 
 
-class Values(Mapping[str, Array]):
+class LazyArrays(Mapping[str, Array]):
     """Arrays of the last step by name; those that weren't kept are computed when asked for."""
 
     def __init__(self, names: list[str], known: dict[str, Array],
@@ -22,7 +22,7 @@ class Values(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._names:
-            raise KeyError(unknown(name, self._names))
+            raise KeyError(unknown_name_message(name, self._names))
         if name not in self._known:
             self._known[name] = self._compute(name)
         return self._known[name]

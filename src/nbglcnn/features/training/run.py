@@ -8,34 +8,34 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.features.training.data import Batch, as_input
-from nbglcnn.features.training.step import TARGET, Request, Step
-from nbglcnn.features.training.trainable import SEED, STEPS, WEIGHTS
+from nbglcnn.features.training.step import TARGET, StepOptions, TrainStep
+from nbglcnn.features.training.trainable import EXAMPLE_WEIGHTS, SEED, STEPS
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load import Model
-from nbglcnn.load.noise import redrawn
-from nbglcnn.losses import Loss, check_target, is_index, target_shape
+from nbglcnn.load.noise import redraw_noise
+from nbglcnn.losses import Loss, check_target, has_class_indices, target_shape
 from nbglcnn.plan.schema import Plan
 
-SEEDS = 2**24  # float32 has the integers below
+SEED_RANGE = 2**24  # float32 has the integers below
 
 
 @dataclass(frozen=True)
-class Run:
-    """A training before its first step: `graph` is that of the `model`, `size` that of a batch."""
+class TrainingRun:
+    """A training before its first step: `graph` is the `model`'s, `batch_size` that of a batch."""
 
     model: Model
     graph: Graph
-    request: Request
+    options: StepOptions
     seed: int
-    size: int
-    step: Step
+    batch_size: int
+    step: TrainStep
     plan: Plan
 
-    def inputs(self, batch: Batch, number: int) -> dict[str, Array]:
+    def step_inputs(self, batch: Batch, number: int) -> dict[str, Array]:
         """All inputs of a step, counted from 0, by key."""
         names = self.step.inputs
         generator = np.random.default_rng((self.seed, number))
-        whole = batch.filled(self.size)
+        whole = batch.padded(self.batch_size)
         keys = {key.name: key.value for key in self.graph.keys if key.kind == "input"}
         noise = {name: value for name, value in keys.items() if value in self.graph.noise}
         own = [name for name in keys if name not in noise]
@@ -47,26 +47,28 @@ class Run:
         for name, value in noise.items():
             first = self.graph.values[self.graph.noise[value]].data
             assert first is not None
-            fed[name] = redrawn(generator, first)
-        numbers = self.request.optimizer.numbers(number)
-        numbers |= {SEED: float(generator.integers(SEEDS)), STEPS: float(number + 1)}
+            fed[name] = redraw_noise(generator, first)
+        numbers = self.options.optimizer.step_scalars(number)
+        numbers |= {SEED: float(generator.integers(SEED_RANGE)), STEPS: float(number + 1)}
         fed |= {
             names[kind]: np.array(n, np.float32) for kind, n in numbers.items() if kind in names
         }
         if TARGET in names:
-            assert isinstance(self.request.loss, Loss)
-            fed[names[TARGET]] = targets(
-                self.request.loss, whole.target, self.graph, self.request.output
+            assert isinstance(self.options.loss, Loss)
+            fed[names[TARGET]] = validate_targets(
+                self.options.loss, whole.target, self.graph, self.options.output
             )
-        if WEIGHTS in names:
-            fed[names[WEIGHTS]] = (np.arange(self.size) < batch.count).astype(np.float32)
+        if EXAMPLE_WEIGHTS in names:
+            fed[names[EXAMPLE_WEIGHTS]] = (np.arange(self.batch_size) < batch.count).astype(
+                np.float32
+            )
         return fed
 
 
-def targets(loss: Loss, target: Array | None, graph: Graph, output: str) -> Array:
+def validate_targets(loss: Loss, target: Array | None, graph: Graph, output: str) -> Array:
     """The targets of a batch as float32, checked."""
     assert target is not None
-    index = is_index(loss, target)
+    index = has_class_indices(loss, target)
     shape = graph.shape(graph.key(output).value)
     wanted = target_shape(loss, shape, index=index)
     if not index:

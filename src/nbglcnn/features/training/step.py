@@ -9,40 +9,46 @@ from types import MappingProxyType
 import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel
-from nbglcnn.features.training.edit_points import with_points
-from nbglcnn.features.training.optimizers import Optimizer, clipped
-from nbglcnn.features.training.trainable import FLOAT32, TRAIN, WEIGHTS, Trainable, trainable
-from nbglcnn.gradients.autodiff import differentiate, writer, written
+from nbglcnn.features.training.edit_points import add_edit_points
+from nbglcnn.features.training.optimizers import Optimizer, clip_gradients
+from nbglcnn.features.training.trainable import (
+    EXAMPLE_WEIGHTS,
+    FLOAT32,
+    TRAIN,
+    TrainableGraph,
+    make_trainable,
+)
+from nbglcnn.gradients.autodiff import append_nodes, differentiate, make_gradient_builder
 from nbglcnn.graph import Carry, Graph, Key, Value
 from nbglcnn.load.training import TrainingMode
-from nbglcnn.losses import Loss, target_shape, unknown_loss
-from nbglcnn.ops.rules import Rules
+from nbglcnn.losses import Loss, target_shape, unknown_loss_message
+from nbglcnn.ops.gradient_builder import GradientBuilder
 
 LOSS, TARGET = "loss", "target"
-GRADIENT = "gradient of "  # begins the keys of gradients
+GRADIENT_PREFIX = "gradient of "  # begins the keys of gradients
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainStep:
     """A training step.
 
     `graph` has the key "loss", (2,): the loss, and a number that is finite where the updated
     parameters are. `inputs` are the keys of what each step is given besides the model's inputs, by
     what they are: "target", "weights", "seed", "steps", and the optimizer's numbers. `parameters`
-    are the values that are trained, each with its first name, `state` the names under which the
-    optimizer's tensors can be read, by parameter and torch.optim's name; `gradients` are the
-    values of gradients that are there anyway, by the value that they are of.
+    are the values that are trained, each with its first name, `optimizer_state` the names under
+    which the optimizer's tensors can be read, by parameter and torch.optim's name; `gradients` are
+    the values of gradients that are there anyway, by the value that they are of.
     """
 
     graph: Graph
     inputs: Mapping[str, str]
     parameters: Mapping[str, str]
-    state: Mapping[tuple[str, str], str]
+    optimizer_state: Mapping[tuple[str, str], str]
     gradients: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StepOptions:
     """What a step is made of, but for its Graph; `wrt` are further values to have gradients of."""
 
     mode: TrainingMode
@@ -50,14 +56,14 @@ class Request:
     loss: Loss | str
     optimizer: Optimizer
     output: str
-    index: bool  # whether targets are indices of classes
-    fewest: int  # examples of the smallest batch
-    bent: tuple[str, ...] = ()  # keys whose edits act on what is learned: see `points`
+    class_targets: bool  # whether targets are indices of classes
+    min_batch: int  # examples of the smallest batch
+    edited_keys: tuple[str, ...] = ()  # keys whose edits act on what is learned: see `points`
 
 
-def step_of(
-    graph: Graph, request: Request, wrt: Sequence[str] = (), observe: Sequence[str] = ()
-) -> Step:
+def build_step(
+    graph: Graph, request: StepOptions, wrt: Sequence[str] = (), observe: Sequence[str] = ()
+) -> TrainStep:
     """The Graph of a step of a network as it was loaded.
 
     `wrt` are keys or parameters whose gradients are wanted too, as `gradient of <name>`; of other
@@ -68,14 +74,14 @@ def step_of(
         UnsupportedModel: the loss depends on no parameter, or something cannot be trained.
         InputError: the loss doesn't fit the output.
     """
-    ready = trainable(graph, request.mode, request.parameters, fewest=request.fewest)
-    network = with_points(ready.graph, request.bent, TRAIN)
+    ready = make_trainable(graph, request.mode, request.parameters, min_batch=request.min_batch)
+    network = add_edit_points(ready.graph, request.edited_keys, TRAIN)
     inputs = dict(ready.inputs)
-    rules = writer(network, section=TRAIN, prefix="loss")
-    loss, seeds = _loss(network, rules, request, ready, inputs)
-    network = written(network, rules)
-    rules = writer(network, section=TRAIN, prefix="gradient")
-    further = {_value(ready, network, name): name for name in wrt}
+    rules = make_gradient_builder(network, section=TRAIN, prefix="loss")
+    loss, seeds = _add_loss(network, rules, request, ready, inputs)
+    network = append_nodes(network, rules)
+    rules = make_gradient_builder(network, section=TRAIN, prefix="gradient")
+    further = {_value_name(ready, network, name): name for name in wrt}
     found = differentiate(rules, network, seeds, {*request.parameters, *further})
     trained = {value: name for value, name in request.parameters.items() if value in found}
     if not trained:
@@ -83,19 +89,23 @@ def step_of(
             f"the loss depends on none of the parameters {', '.join(request.parameters.values())} "
             "in a way that has a gradient"
         )
-    network = _restored(written(network, rules), ready, trained)
-    step = _updated(network, ready, request, trained, found, loss, inputs, further)
-    return replace(step, graph=needed(step.graph, observe))
+    network = _freeze_untrained(append_nodes(network, rules), ready, trained)
+    step = _add_update(network, ready, request, trained, found, loss, inputs, further)
+    return replace(step, graph=prune_graph(step.graph, observe))
 
 
-def _loss(
-    network: Graph, rules: Rules, request: Request, ready: Trainable, inputs: dict[str, str]
+def _add_loss(
+    network: Graph,
+    rules: GradientBuilder,
+    request: StepOptions,
+    ready: TrainableGraph,
+    inputs: dict[str, str],
 ) -> tuple[str, dict[str, str]]:
     """The loss's value, and the seeds of the gradients."""
     if isinstance(request.loss, str):
         keys = {key.name: key.value for key in network.keys}
         if request.loss not in keys:
-            raise InputError(unknown_loss(request.loss, [*keys]))
+            raise InputError(unknown_loss_message(request.loss, [*keys]))
         value = keys[request.loss]
         shape = network.shape(value)
         if any(n != 1 for n in shape) or network.values[value].dtype.kind != "f":
@@ -103,67 +113,67 @@ def _loss(
                 f"loss={request.loss!r} has the shape {shape}; a loss is a single number, as "
                 "mean() gives it. Or give the name of one, as 'mse'"
             )
-        return rules.reshape(value, ()), {value: rules.array(np.ones(shape, np.float32))}
+        return rules.reshape(value, ()), {value: rules.add_constant(np.ones(shape, np.float32))}
     output = next(key.value for key in network.keys if key.name == request.output)
     if network.values[output].dtype.kind != "f":
         raise InputError(f"{request.output} is of {network.values[output].dtype}; no loss has that")
-    shape = target_shape(request.loss, network.shape(output), index=request.index)
+    shape = target_shape(request.loss, network.shape(output), index=request.class_targets)
     target = TARGET
     while target in rules.values or any(key.name == target for key in network.keys):
         target += "_"
     rules.values[target] = Value(target, shape, FLOAT32)
     inputs[TARGET] = target
     weights = ""
-    if WEIGHTS in ready.inputs:
-        examples = rules.shape(ready.inputs[WEIGHTS])[0]
+    if EXAMPLE_WEIGHTS in ready.inputs:
+        examples = rules.shape(ready.inputs[EXAMPLE_WEIGHTS])[0]
         if network.shape(output)[0] != examples:
             raise InputError(
                 f"{request.output} of shape {network.shape(output)} has no axis of the "
                 f"{examples} examples, of which a batch may have fewer. Give a batch_size that "
                 "divides their number"
             )
-        own = ready.inputs[WEIGHTS]
+        own = ready.inputs[EXAMPLE_WEIGHTS]
         weights = rules.divide(own, rules.sum(own, [0]))
-    value, slope = request.loss.write(rules, output, target, weights)
+    value, slope = request.loss.add_nodes(rules, output, target, weights)
     return value, {output: slope}
 
 
-def _value(ready: Trainable, network: Graph, name: str) -> str:
+def _value_name(ready: TrainableGraph, network: Graph, name: str) -> str:
     """The value of a key or a parameter."""
     values = {name: value for value, name in ready.parameters.items()}
     for key in reversed(network.keys):
         values[key.name] = key.value
-    begins = {begin: value for value, begin in ready.begins.items()}
+    begins = {begin: value for value, begin in ready.initial_values.items()}
     for parameter, value in network.parameters.items():
         values.setdefault(parameter, begins.get(value, value))
     return values[name]
 
 
-def _restored(network: Graph, ready: Trainable, trained: Mapping[str, str]) -> Graph:
+def _freeze_untrained(network: Graph, ready: TrainableGraph, trained: Mapping[str, str]) -> Graph:
     """The Graph in which parameters without a gradient are constants again."""
     values, parameters = dict(network.values), dict(network.parameters)
     for value in ready.parameters:
         if value not in trained:
-            begin = ready.begins[value]
+            begin = ready.initial_values[value]
             values[value] = replace(values.pop(begin), name=value)
             parameters = {n: value if v == begin else v for n, v in parameters.items()}
     return replace(network, values=MappingProxyType(values), parameters=parameters)
 
 
-def _updated(
+def _add_update(
     network: Graph,
-    ready: Trainable,
-    request: Request,
+    ready: TrainableGraph,
+    request: StepOptions,
     trained: Mapping[str, str],
     found: Mapping[str, str],
     loss: str,
     inputs: dict[str, str],
     further: Mapping[str, str],
-) -> Step:
+) -> TrainStep:
     """The step with its update, and with what it needs and gives."""
     optimizer = request.optimizer
-    rules = writer(network, section=TRAIN, prefix="update")
-    for name in optimizer.numbers(0):
+    rules = make_gradient_builder(network, section=TRAIN, prefix="update")
+    for name in optimizer.step_scalars(0):
         inputs[name] = name
         while inputs[name] in rules.values:
             inputs[name] += "_"
@@ -171,7 +181,7 @@ def _updated(
     parameters, carries = dict(network.parameters), list(network.carries)
     state: dict[tuple[str, str], str] = {}
     checks = []
-    used = clipped(optimizer, rules, {value: found[value] for value in trained})
+    used = clip_gradients(optimizer, rules, {value: found[value] for value in trained})
     for value, name in trained.items():
         slots = {}
         for slot in optimizer.state:
@@ -183,24 +193,25 @@ def _updated(
             state[name, slot] = f"{slot} of {name}"
             parameters[state[name, slot]] = begin
         weight, new = optimizer.update(rules, value, used[value], slots, inputs)
-        carries.append(Carry(weight, value, ready.begins[value]))
+        carries.append(Carry(weight, value, ready.initial_values[value]))
         carries += [Carry(new[slot], own, f"{own} at first") for slot, own in slots.items()]
-        checks.append(rules.node("ReduceL1", weight, keepdims=0))
-    numbers = [rules.reshape(one, (1,)) for one in (loss, rules.total(checks))]
-    told = rules.node("Concat", *numbers, axis=0)
+        checks.append(rules.add_node("ReduceL1", weight, keepdims=0))
+    numbers = [rules.reshape(one, (1,)) for one in (loss, rules.sum_tensors(checks))]
+    told = rules.add_node("Concat", *numbers, axis=0)
     gradients = {value: found[value] for value in trained}
     keys = [
         *(replace(key, kind="layer") if key.kind == "output" else key for key in network.keys),
         *(Key(one, one, "input") for kind, one in inputs.items() if kind not in ready.inputs),
-        *(Key(f"{GRADIENT}{name}", found[value], "output") for value, name in trained.items()),
-        *(Key(f"{GRADIENT}{name}", found[value], "output") for value, name in further.items()
+        *(Key(f"{GRADIENT_PREFIX}{name}", found[value], "output")
+          for value, name in trained.items()),
+        *(Key(f"{GRADIENT_PREFIX}{name}", found[value], "output") for value, name in further.items()
           if value in found and value not in trained),
         Key(LOSS, told, "output"),
     ]  # fmt: skip
     inputs = {kind: next(k.name for k in keys if k.value == v and k.kind == "input")
               for kind, v in inputs.items()}  # fmt: skip
     whole = replace(
-        written(network, rules),
+        append_nodes(network, rules),
         keys=tuple(keys),
         inputs=(*network.inputs, *(k.value for k in keys if k.kind == "input"
                                    and k.value not in network.inputs)),
@@ -208,10 +219,10 @@ def _updated(
         parameters=parameters,
         carries=tuple(carries),
     )  # fmt: skip
-    return Step(whole, inputs, trained, state, gradients)
+    return TrainStep(whole, inputs, trained, state, gradients)
 
 
-def needed(graph: Graph, observe: Sequence[str] = ()) -> Graph:
+def prune_graph(graph: Graph, observe: Sequence[str] = ()) -> Graph:
     """The Graph without what neither the loss, an update nor these keys follow from."""
     used = {*graph.outputs, *graph.inputs, *(carry.source for carry in graph.carries)}
     used |= {key.value for key in graph.keys if key.name in observe}

@@ -14,26 +14,32 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nbglcnn.errors import InputError, UnsupportedModel, nearest
-from nbglcnn.features.edits.bent_graph import hooked
-from nbglcnn.gradients.autodiff import writer
-from nbglcnn.gradients.weight_recomputation import unfolded
+from nbglcnn.errors import InputError, UnsupportedModel, suggest_names
+from nbglcnn.features.edits.bent_graph import insert_at_keys
+from nbglcnn.gradients.autodiff import make_gradient_builder
+from nbglcnn.gradients.weight_recomputation import unfold_constants
 from nbglcnn.graph import Carry, Graph, Key, Node, Value
-from nbglcnn.load.training import KEPT, Dropout, Norm, TrainingMode, dropped
-from nbglcnn.lowering.examples import Examples
-from nbglcnn.lowering.fields import ReceptiveFields
-from nbglcnn.lowering.shapes import infer_shapes, layer_name
+from nbglcnn.load.training import (
+    DROPOUT_SUFFIX,
+    BatchNormSpec,
+    DropoutSpec,
+    TrainingMode,
+    dropout_keys,
+)
+from nbglcnn.lowering.batch_axes import BatchAxes
+from nbglcnn.lowering.receptive_fields import ReceptiveFields
+from nbglcnn.lowering.shape_inference import infer_shapes, layer_name
+from nbglcnn.ops.gradient_builder import GradientBuilder
 from nbglcnn.ops.norm_gradient import mean as mean_of
 from nbglcnn.ops.norm_gradient import per_channel
-from nbglcnn.ops.rules import Rules
 
 TRAIN = "train"  # the section of a step
-SEED, WEIGHTS, STEPS = "seed", "weights", "steps"  # inputs of a step
+SEED, EXAMPLE_WEIGHTS, STEPS = "seed", "weights", "steps"  # inputs of a step
 FLOAT32 = np.dtype(np.float32)
-MOST_MASKED = 2**24  # elements of a mask: float32 counts them exactly up to here
+MAX_MASK_ELEMENTS = 2**24  # elements of a mask: float32 counts them exactly up to here
 
 # The PCG hash of Jarzynski and Olano (2020), of the element's number, the step's and the layer's.
-MASK = "\n".join([
+MASK_SHADER = "\n".join([
     "uvec4 h = (uvec4(a) * 747796405u + uvec4(b) * 2891336453u + uint(u_layer)) * 747796405u",
     "  + 2891336453u;",
     "h = ((h >> ((h >> 28u) + 4u)) ^ h) * 277803737u;",
@@ -46,22 +52,25 @@ MASK = "\n".join([
 
 
 @dataclass(frozen=True, slots=True)
-class Trainable:
+class TrainableGraph:
     """A network in training mode.
 
     `graph` has shapes; its carries are those of BatchNorm's statistics. `parameters` are the values
-    that are trained, each with its first name; `begins` has the constant that each of these and of
-    the statistics begins with. `inputs` are those of a step besides the model's, by what they are:
-    "seed" of Dropout's masks, "weights" (batch,) of the examples, "steps" done before and this one.
+    that are trained, each with its first name; `initial_values` has the constant that each of these
+    and of the statistics begins with. `inputs` are those of a step besides the model's, by what
+    they are: "seed" of Dropout's masks, "weights" (batch,) of the examples, "steps" done before and
+    this one.
     """
 
     graph: Graph
     parameters: Mapping[str, str]
-    begins: Mapping[str, str]
+    initial_values: Mapping[str, str]
     inputs: Mapping[str, str]
 
 
-def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dict[str, str]:
+def select_parameters(
+    graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]
+) -> dict[str, str]:
     """The parameters that are trained, by value, each with its first name.
 
     `wanted` is "all" or a list of names, of modules, or patterns as fnmatch's ("decoder.*").
@@ -72,7 +81,7 @@ def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dic
     """
     names = [
         name for name, value in graph.parameters.items()
-        if graph.values[value].dtype.kind == "f" and name not in _statistics(graph)
+        if graph.values[value].dtype.kind == "f" and name not in _buffer_names(graph)
         and value not in mode.dropouts
     ]  # fmt: skip
     patterns = [wanted] if isinstance(wanted, str) else [*wanted]
@@ -86,14 +95,14 @@ def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dic
             fits = [n for n in names if fnmatchcase(n, pattern) or n.startswith(f"{pattern}.")]
             if not fits:
                 known = "" if len(names) > 20 else f"; this model's are {', '.join(names)}"
-                near = nearest(pattern, _patterns(names, pattern))
+                near = suggest_names(pattern, _suggest_patterns(names, pattern))
                 raise KeyError(f"parameters: no parameter fits {pattern!r}{near}{known}")
             found += fits
     if not found:
         why = "all of them have requires_grad=False" if names else "the model has none"
         raise InputError(f"parameters={wanted!r}: no parameter is left to train: {why}")
     for name in found:
-        if name in graph.settings:
+        if name in graph.constant_reads:
             raise UnsupportedModel(
                 f"{name} cannot be trained: its numbers decided what is computed (an `if`, a loop "
                 "or a size in forward, or a NumPy array that shares its memory). "
@@ -107,7 +116,7 @@ def chosen(graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]) -> dic
     return first
 
 
-def _patterns(names: Sequence[str], like: str) -> list[str]:
+def _suggest_patterns(names: Sequence[str], like: str) -> list[str]:
     """The names and those of their modules, or with a pattern's end the modules' with it."""
     parts = [name.split(".") for name in names]
     modules = dict.fromkeys(".".join(one[:k]) for one in parts for k in range(1, len(one)))
@@ -115,51 +124,51 @@ def _patterns(names: Sequence[str], like: str) -> list[str]:
     return [name + end for name in modules] if end else [*names, *modules]
 
 
-def _statistics(graph: Graph) -> set[str]:
+def _buffer_names(graph: Graph) -> set[str]:
     """Names of buffers, and in a file of what BatchNorms have for statistics."""
     values = {name for node in graph.nodes if node.op == "BatchNormalization"
               for name in node.inputs[3:5]}  # fmt: skip
     return set(graph.buffers) | {n for n, value in graph.parameters.items() if value in values}
 
 
-def trainable(
-    graph: Graph, mode: TrainingMode, parameters: Mapping[str, str], *, fewest: int
-) -> Trainable:
+def make_trainable(
+    graph: Graph, mode: TrainingMode, parameters: Mapping[str, str], *, min_batch: int
+) -> TrainableGraph:
     """The network of `graph` in training mode, all of it in the section "train".
 
     Args:
         graph: as loaded.
         mode: what is otherwise in training.
-        parameters: the values that change, each with its first name (`chosen`).
-        fewest: examples of the smallest batch. Where these are fewer than the graph's, the input
+        parameters: the values that change, each with its first name (`select_parameters`).
+        min_batch: examples of the smallest batch. Where these are fewer than the graph's, the input
             "weights" (batch,) is 1 for those that are there, and 0.
 
     Raises:
         UnsupportedModel: a BatchNorm has a single number for each channel, or a mask is too large.
     """
-    graph = infer_shapes(unfolded(graph, parameters))
-    _check_short(graph, fewest)
-    inputs = {name: _unused(name, graph) for name in (SEED, WEIGHTS, STEPS)}
+    graph = infer_shapes(unfold_constants(graph, parameters))
+    _check_partial_batch(graph, min_batch)
+    inputs = {name: _unique_name(name, graph) for name in (SEED, EXAMPLE_WEIGHTS, STEPS)}
     begins: dict[str, str] = {}
     values = dict(graph.values)
-    _begin(values, begins, parameters)
+    _make_variables(values, begins, parameters)
     for name, value in inputs.items():
-        shape = (graph.shape(graph.inputs[0])[0],) if name == WEIGHTS else ()
+        shape = (graph.shape(graph.inputs[0])[0],) if name == EXAMPLE_WEIGHTS else ()
         values[value] = Value(value, shape, FLOAT32)
     nodes = tuple(replace(node, section=TRAIN) for node in graph.nodes)
     graph = replace(graph, nodes=nodes, values=MappingProxyType(values))
-    graph, masks = _dropped(graph, mode, inputs[SEED])
-    rules = writer(graph, section=TRAIN, prefix="batchnorm")
-    masked = fewest < graph.shape(inputs[WEIGHTS])[0]
-    statistics = _Statistics(rules, inputs, fewest if masked else None)
+    graph, masks = _apply_dropout(graph, mode, inputs[SEED])
+    rules = make_gradient_builder(graph, section=TRAIN, prefix="batchnorm")
+    masked = min_batch < graph.shape(inputs[EXAMPLE_WEIGHTS])[0]
+    statistics = _BatchNormStatistics(rules, inputs, min_batch if masked else None)
     for node in graph.nodes:
-        norm = mode.norm(node) if node.op == "BatchNormalization" else None
-        rules.nodes.append(node if norm is None else statistics.of_batch(node, norm))
+        norm = mode.norm_spec(node) if node.op == "BatchNormalization" else None
+        rules.nodes.append(node if norm is None else statistics.with_batch_statistics(node, norm))
     values = dict(rules.values)
-    _begin(values, begins, statistics.now)
-    carries = tuple(Carry(new, old, begins[old]) for old, new in statistics.now.items())
+    _make_variables(values, begins, statistics.updated_values)
+    carries = tuple(Carry(new, old, begins[old]) for old, new in statistics.updated_values.items())
     used = {name for node in rules.nodes for name in node.inputs}
-    used |= {inputs[WEIGHTS]} if masked else set()
+    used |= {inputs[EXAMPLE_WEIGHTS]} if masked else set()
     added = {name: value for name, value in inputs.items() if value in used}
     keys = [Key(name, value, "input") for name, value in added.items()]
     keys += [Key(f"{name}.mask", value, "layer") for name, value in masks.items()]
@@ -168,17 +177,19 @@ def trainable(
         inputs=(*graph.inputs, *added.values()), keys=(*graph.keys, *keys),
         parameters={n: begins.get(v, v) for n, v in graph.parameters.items()},
     )  # fmt: skip
-    return Trainable(graph, parameters, begins, added)
+    return TrainableGraph(graph, parameters, begins, added)
 
 
-def _unused(name: str, graph: Graph) -> str:
+def _unique_name(name: str, graph: Graph) -> str:
     taken = {*graph.values, *(key.name for key in graph.keys)}
     while name in taken:
         name += "_"
     return name
 
 
-def _begin(values: dict[str, Value], begins: dict[str, str], constants: Collection[str]) -> None:
+def _make_variables(
+    values: dict[str, Value], begins: dict[str, str], constants: Collection[str]
+) -> None:
     """Make constants values that something else gives, and keep what they begin with."""
     for name in constants:
         begins[name] = f"{name} at first"
@@ -191,30 +202,30 @@ def _begin(values: dict[str, Value], begins: dict[str, str], constants: Collecti
 # Dropout
 
 
-def _dropped(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, dict[str, str]]:
+def _apply_dropout(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, dict[str, str]]:
     """The Graph with what its Dropouts do, and their masks by the key of the layer."""
-    rules = writer(graph, section=TRAIN, prefix="dropout")
+    rules = make_gradient_builder(graph, section=TRAIN, prefix="dropout")
     masks: dict[str, str] = {}
-    drops = dropped(mode, graph)
+    drops = dropout_keys(mode, graph)
     between: dict[str, Value] = {}
 
     def of_layer(key: Key, value: str, name: str) -> list[Node]:
         drop, shape = drops[key.name], graph.shape(key.value)
-        masks[key.name] = mask = _mask(rules, drop, shape, seed, key.name, len(masks))
+        masks[key.name] = mask = _dropout_mask(rules, drop, shape, seed, key.name, len(masks))
         factor = rules.scale(mask, drop.scale)
         where = Node(f"{name}/Mul", "Mul", (value, factor), (name,), module=key.name,
                      module_type=key.module_type, call=key.call or "", section=TRAIN)  # fmt: skip
         if not (drop.fill or drop.shift):
             return [where]
         # x · mask · scale + fill · (1 − mask) · scale + shift
-        rest = rules.slope("return u_fill * (1.0 - a) + u_shift;", mask,
-                           fill=drop.fill * drop.scale, shift=drop.shift)  # fmt: skip
+        rest = rules.apply_glsl("return u_fill * (1.0 - a) + u_shift;", mask,
+                                fill=drop.fill * drop.scale, shift=drop.shift)  # fmt: skip
         kept = f"{name} kept"
         between[kept] = Value(kept, shape, FLOAT32)
         added = replace(where, name=f"{name}/Add", op="Add", inputs=(kept, rest))
         return [replace(where, outputs=(kept,)), added]
 
-    hung = hooked(graph, drops, "dropped", of_layer)
+    hung = insert_at_keys(graph, drops, "dropped", of_layer)
     ones = {
         graph.parameters[name]: (name, drop)
         for name, drop in mode.dropouts.items() if name in graph.parameters
@@ -223,9 +234,9 @@ def _dropped(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, dict[s
     for node in hung.nodes:
         for own in ones.keys() & set(node.inputs):
             name, drop = ones[own]
-            key = name.removesuffix(KEPT)
-            masks[key] = mask = _mask(rules, drop, graph.shape(node.outputs[0]), seed, key,
-                                      len(masks))  # fmt: skip
+            key = name.removesuffix(DROPOUT_SUFFIX)
+            masks[key] = mask = _dropout_mask(rules, drop, graph.shape(node.outputs[0]), seed, key,
+                                              len(masks))  # fmt: skip
             factor = rules.scale(mask, drop.scale)
             node = replace(node, inputs=tuple(factor if n == own else n for n in node.inputs))
         nodes.append(node)
@@ -234,23 +245,28 @@ def _dropped(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, dict[s
     return whole, masks
 
 
-def _mask(
-    rules: Rules, drop: Dropout, shape: tuple[int, ...], seed: str, name: str, number: int
+def _dropout_mask(
+    rules: GradientBuilder,
+    drop: DropoutSpec,
+    shape: tuple[int, ...],
+    seed: str,
+    name: str,
+    number: int,
 ) -> str:
     """1 for what stays, 0 for what is dropped."""
-    kept = {"elements": len(shape), "channels": 2, "examples": 1}[drop.of]
+    kept = {"elements": len(shape), "channels": 2, "examples": 1}[drop.granularity]
     own = (*shape[:kept], *[1] * (len(shape) - kept))
     count = math.prod(own)
-    if count > MOST_MASKED:
+    if count > MAX_MASK_ELEMENTS:
         raise UnsupportedModel(
-            f"{name}: a Dropout of {count:,} elements; at most {MOST_MASKED:,} can be told apart. "
-            "Train with a smaller batch"
+            f"{name}: a Dropout of {count:,} elements; at most {MAX_MASK_ELEMENTS:,} can be told "
+            "apart. Train with a smaller batch"
         )
-    numbers = rules.array(np.arange(count, dtype=np.float32).reshape(own))
-    return rules.slope(MASK, numbers, seed, layer=float(number), least=drop.p * 2.0**24)
+    numbers = rules.add_constant(np.arange(count, dtype=np.float32).reshape(own))
+    return rules.apply_glsl(MASK_SHADER, numbers, seed, layer=float(number), least=drop.p * 2.0**24)
 
 
-def _check_short(graph: Graph, fewest: int) -> None:
+def _check_partial_batch(graph: Graph, fewest: int) -> None:
     """UnsupportedModel where an example's numbers follow from others of a batch that may be short.
 
     What fills it up would count. BatchNorms with running statistics leave that out.
@@ -258,8 +274,8 @@ def _check_short(graph: Graph, fewest: int) -> None:
     batch = graph.shape(graph.inputs[0])[0]
     if fewest >= batch:
         return
-    examples = Examples(graph, ReceptiveFields(graph), batch)
-    mixing = (examples.mixing(name) for name in graph.outputs)
+    examples = BatchAxes(graph, ReceptiveFields(graph), batch)
+    mixing = (examples.mixing_node(name) for name in graph.outputs)
     if (node := next(filter(None, mixing), None)) is not None:
         raise UnsupportedModel(
             f"{layer_name(node)}: it computes across the examples of a batch (as BatchNorm with "
@@ -271,80 +287,89 @@ def _check_short(graph: Graph, fewest: int) -> None:
 # BatchNorm
 
 
-class _Statistics:
-    """BatchNorms of a batch's own statistics; `now` has what becomes of the running ones."""
+class _BatchNormStatistics:
+    """BatchNorms of a batch's own statistics.
 
-    def __init__(self, rules: Rules, inputs: Mapping[str, str], fewest: int | None) -> None:
-        self.now: dict[str, str] = {}
+    `updated_values` has what becomes of the running ones.
+    """
+
+    def __init__(
+        self, rules: GradientBuilder, inputs: Mapping[str, str], fewest: int | None
+    ) -> None:
+        self.updated_values: dict[str, str] = {}
         self._rules = rules
         self._steps = inputs[STEPS]
-        self._fewest = fewest
-        self._weights = inputs[WEIGHTS] if fewest is not None else ""
-        self._share = ""  # of all examples to those that are there
+        self._min_batch = fewest
+        self._weights = inputs[EXAMPLE_WEIGHTS] if fewest is not None else ""
+        self._batch_ratio = ""  # of all examples to those that are there
 
-    def of_batch(self, node: Node, norm: Norm) -> Node:
+    def with_batch_statistics(self, node: Node, norm: BatchNormSpec) -> Node:
         """The node that takes mean and variance of the batch; adds what computes these."""
         rules, x = self._rules, node.inputs[0]
         shape = rules.shape(x)
-        if node.inputs[3] not in self.now and rules.constant(node.inputs[3]) is None:
+        if node.inputs[3] not in self.updated_values and rules.constant(node.inputs[3]) is None:
             raise UnsupportedModel(
                 f"{layer_name(node)}: forward itself puts this BatchNorm into training mode, so "
                 "that its running statistics cannot be kept. Leave that call out: in training all "
                 "modules are in training mode"
             )
         count = math.prod(shape) // max(1, shape[1])
-        if count < 2 or (self._fewest == 1 and count == shape[0]):
+        if count < 2 or (self._min_batch == 1 and count == shape[0]):
             where = "" if count < 2 else ", in the last batch of an epoch, which has 1 example"
             raise UnsupportedModel(
                 f"{layer_name(node)}: BatchNorm has a single number for each channel ({shape})"
                 f"{where}; of that there is no variance. Train with another batch_size, or call "
                 ".eval() on it"
             )
-        if node.inputs[3] in self.now and norm.momentum is None:
+        if node.inputs[3] in self.updated_values and norm.momentum is None:
             raise UnsupportedModel(
                 f"{layer_name(node)}: a BatchNorm with momentum=None that is called twice; give "
                 "it a momentum"
             )
         axes = [axis for axis in range(len(shape)) if axis != 1]
-        mean, variance = self._measured(x, axes)
+        mean, variance = self._mean_and_variance(x, axes)
         unbiased: tuple[str, ...] = (variance,)
         text = "return a + (b * u_count / (u_count - 1.0) - a) * "
         if self._weights:
             unbiased, text = (
-                (variance, self._share),
+                (variance, self._batch_ratio),
                 ("return a + (b * u_count / (u_count - c) - a) * "),
             )
-        self._keep(node.inputs[3], "return a + (b - a) * ", (mean,), norm)
-        self._keep(node.inputs[4], text, unbiased, norm, count=float(count))
+        self._update_running(node.inputs[3], "return a + (b - a) * ", (mean,), norm)
+        self._update_running(node.inputs[4], text, unbiased, norm, count=float(count))
         return replace(node, inputs=(*node.inputs[:3], mean, variance))
 
-    def _measured(self, x: str, axes: Sequence[int]) -> tuple[str, str]:
+    def _mean_and_variance(self, x: str, axes: Sequence[int]) -> tuple[str, str]:
         """Mean and the population's variance of each channel, (channels,) each."""
         rules = self._rules
         shape = rules.shape(x)
         if not self._weights:
             mean = rules.reshape(mean_of(rules, x, axes), shape[1:2])
-            return mean, rules.node("BatchVariance", x, mean)
-        if not self._share:
-            self._share = rules.slope(
+            return mean, rules.add_node("BatchVariance", x, mean)
+        if not self._batch_ratio:
+            self._batch_ratio = rules.apply_glsl(
                 "return u_examples / a;", rules.sum(self._weights, [0], keepdims=False),
                 examples=float(shape[0]),
             )  # fmt: skip
         own = rules.reshape(self._weights, (shape[0], *[1] * (len(shape) - 1)))
         mean = mean_of(rules, rules.multiply(x, own), axes)
-        mean = rules.multiply(rules.reshape(mean, shape[1:2]), self._share)
-        there = rules.node("Greater", own, rules.number(0), dtype=np.dtype(np.bool_))
+        mean = rules.multiply(rules.reshape(mean, shape[1:2]), self._batch_ratio)
+        there = rules.add_node("Greater", own, rules.add_scalar(0), dtype=np.dtype(np.bool_))
         # What is missing lies where it adds nothing to the variance.
-        filled = rules.node("Where", there, x, per_channel(rules, mean, len(shape)))
-        return mean, rules.multiply(rules.node("BatchVariance", filled, mean), self._share)
+        filled = rules.add_node("Where", there, x, per_channel(rules, mean, len(shape)))
+        return mean, rules.multiply(
+            rules.add_node("BatchVariance", filled, mean), self._batch_ratio
+        )
 
-    def _keep(self, old: str, text: str, new: Sequence[str], norm: Norm, **numbers: float) -> None:
-        now = self.now.get(old, old)
+    def _update_running(
+        self, old: str, text: str, new: Sequence[str], norm: BatchNormSpec, **numbers: float
+    ) -> None:
+        now = self.updated_values.get(old, old)
         if norm.momentum is None:
             operands = (now, *new, self._steps)
             factor = f"1.0 / (u_batches + {'abcd'[len(new) + 1]})"
-            numbers["batches"] = float(norm.batches)
+            numbers["batches"] = float(norm.batch_count)
         else:
             operands, factor = (now, *new), "u_momentum"
             numbers["momentum"] = float(norm.momentum)
-        self.now[old] = self._rules.slope(f"{text}{factor};", *operands, **numbers)
+        self.updated_values[old] = self._rules.apply_glsl(f"{text}{factor};", *operands, **numbers)

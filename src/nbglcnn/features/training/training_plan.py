@@ -12,15 +12,15 @@ import numpy as np
 from nbglcnn import load
 from nbglcnn.contribution import Contribution
 from nbglcnn.errors import InputError, NbglcnnError
-from nbglcnn.features.training import columns
-from nbglcnn.features.training.columns import DataSet
-from nbglcnn.features.training.data import Data
-from nbglcnn.features.training.joined import Joined, join
+from nbglcnn.features.training import packed_dataset
+from nbglcnn.features.training.data import BatchSource
 from nbglcnn.features.training.messages import Stepped
 from nbglcnn.features.training.optimizers import Optimizer
+from nbglcnn.features.training.packed_dataset import PackedDataset
 from nbglcnn.features.training.records import Course
-from nbglcnn.features.training.repeated_step import Rerun, StepFailure
-from nbglcnn.features.training.run import Run
+from nbglcnn.features.training.repeated_step import RepeatedStep, StepFailure
+from nbglcnn.features.training.run import TrainingRun
+from nbglcnn.features.training.training_graph import TrainingGraph, build_training_graph
 from nbglcnn.graph import Array, Graph
 from nbglcnn.lowering import lower
 from nbglcnn.plan.schema import Plan, Target, Value, content_hash
@@ -34,177 +34,189 @@ if TYPE_CHECKING:
 class TrainingArguments:
     """What a training was asked for, as far as it stays so."""
 
-    batches: Data
+    batches: BatchSource
     loss: Any
     optimizer: Optimizer
     shuffle: bool
     seed: int
     output: str
-    data: DataSet
+    data: PackedDataset
 
 
-class TrainingStep:
-    """Adds a training to the network's Graph; `joined` has the keys of what it has added."""
+class TrainingExtension:
+    """Adds a training to the network's Graph; `training_graph` has the keys of what it adds."""
 
-    joined: Joined
+    training_graph: TrainingGraph
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: TrainingRun) -> None:
         self._run = run
 
     def __call__(self, graph: Graph) -> Graph:
         """The Graph of both."""
-        self.joined = join(graph, self._run)
-        return self.joined.graph
+        self.training_graph = build_training_graph(graph, self._run)
+        return self.training_graph.graph
 
 
 @dataclass
-class Trained:
+class TrainingPlan:
     """A training: the network's Plan with it, which pages run, and its data."""
 
-    asked: TrainingArguments
-    run: Run
-    added: TrainingStep
+    arguments: TrainingArguments
+    run: TrainingRun
+    extension: TrainingExtension
     plan: Plan
-    course: Course
-    name: str  # of the Course's blob
+    config: Course
+    config_hash: str  # of the Course's blob
     blobs: Mapping[str, memoryview]
-    seen: Mapping[str, int]  # batches that BatchNorms have seen before, by their buffers' names
+    batch_counts: Mapping[
+        str, int
+    ]  # batches that BatchNorms have seen before, by their buffers' names
 
     def __post_init__(self) -> None:
-        self.step = self.course.begin  # that `last` is behind
+        self.step = self.config.begin  # that `latest_state` is behind
         # Layers for whose bends there is a place in the step, or cannot be one.
-        self.bent = set(self.run.request.bent)
+        self.editable_layers = set(self.run.options.edited_keys)
         # Numbers that were set by hand and aren't in the page yet, in their order.
-        self.edits: list[tuple[str, Any, Any]] = []
-        values = load.parameters_of(self.joined.graph)
+        self.pending_weight_edits: list[tuple[str, Any, Any]] = []
+        values = load.parameters_of(self.training_graph.graph)
         # All that changes, as the page has sent it last. The Plan keeps the weights that the page
         # began with: with others it would be a new one, which pages put in the place of theirs.
-        self.last: Mapping[str, Array] = {name: values[name] for name in self.joined.state}
-        self.first = self.last  # of the beginning, whatever Course it was
-        self.told: Callable[[], None] = lambda: None  # pages are to be told of what was set
+        self.latest_state: Mapping[str, Array] = {
+            name: values[name] for name in self.training_graph.state_names
+        }
+        self.initial_state = self.latest_state  # of the beginning, whatever Course it was
+        self.notify_pages: Callable[[], None] = lambda: None  # pages are to be told of what was set
 
-    busy = "the network trains in a page"
+    busy_message = "the network trains in a page"
     how_to_end = "stop the training first (viewer.training.stop())"
 
     @property
-    def joined(self) -> Joined:
+    def training_graph(self) -> TrainingGraph:
         """The Graph of network and training, and its keys."""
-        return self.added.joined
+        return self.extension.training_graph
 
     @property
     def contribution(self) -> Contribution:
         """What it adds to the network's Plan."""
-        return Contribution(self.added, self)
+        return Contribution(self.extension, self)
 
-    def parameter_set(self, name: str, index: Any, numbers: Any) -> None:
+    def set_parameter(self, name: str, index: Any, numbers: Any) -> None:
         """Numbers of a parameter were set by hand."""
-        self.edits.append((name, index, numbers))
+        self.pending_weight_edits.append((name, index, numbers))
 
-    def weights_set(self) -> None:
+    def publish_weights(self) -> None:
         """Tell pages of what was set."""
-        self.told()
+        self.notify_pages()
 
-    def learns(self, layer: str) -> bool:
+    def trains_with_edits(self, layer: str) -> bool:
         """Whether bends of a layer act on what is learned."""
         return any(value.edited_as == layer for value in self.plan.values)
 
-    def seen_by_others(self, past: bytes) -> bytes:
+    def pack_remote_view(self, past: bytes) -> bytes:
         """What pages show where another one trains: `live.past`, and the state as it is packed."""
-        graph = self.joined.graph
-        now = load.with_parameters(graph, load.parameters_of(graph) | dict(self.last))
+        graph = self.training_graph.graph
+        now = load.with_parameters(graph, load.parameters_of(graph) | dict(self.latest_state))
         plan = lower.repack(self.plan, now)
         changing = {carry.target for carry in plan.header.carries}
         rows = [plan.blobs[one.hash] for one in plan.header.weights if one.texture in changing]
         return past + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
 
-    def wrong(self, weights: Mapping[str, Array], failed: Stepped) -> StepFailure | None:
+    def find_failure(self, weights: Mapping[str, Array], failed: Stepped) -> StepFailure | None:
         """What went wrong first in a step that gave NaN; None where that cannot be seen here.
 
         Noise that was added to the inputs, and bends, aren't there when it is done again.
         """
         run = self.run
         try:
-            batch = columns.batch_of(self.asked.data, failed.failed, index=run.request.index)
+            batch = packed_dataset.select_batch(
+                self.arguments.data, failed.failed, class_targets=run.options.class_targets
+            )
             names = run.step.inputs
             own = {names[what]: n for what, n in failed.numbers.items() if what in names}
-            fed = run.inputs(batch, self.step)
+            fed = run.step_inputs(batch, self.step)
             fed |= {key: np.array(number, np.float32) for key, number in own.items()}
             begun = {name: weights[name] for name in run.graph.parameters if name in weights}
-            return Rerun(run, begun, fed).first_wrong()
+            return RepeatedStep(run, begun, fed).find_nonfinite()
         except NbglcnnError as error:
             warn_once(f"what went wrong first in a training isn't known: {error}")
             return None
 
-    def records(self) -> list[Value]:
+    def state_values(self) -> list[Value]:
         """How each part of the state is read."""
         known = {value.key: value for value in self.plan.header.parameters}
-        return [known[name] for name in self.joined.state]
+        return [known[name] for name in self.training_graph.state_names]
 
 
-def begun(
+def make_training_plan(
     network: Network,
     asked: TrainingArguments,
-    run: Run,
+    run: TrainingRun,
     seen: Mapping[str, int],
     *,
     end: int,
     target: Target | None = None,
-    rates: bytes = b"",
-    begin: int = 0,
+    learning_rates: bytes = b"",
+    start_step: int = 0,
     frozen: Sequence[str] = (),
-) -> Trained:
-    """A training of a network; `rates` is a learning rate for each step, as bytes.
+) -> TrainingPlan:
+    """A training of a network; `learning_rates` is a learning rate for each step, as bytes.
 
-    `begin` and `end` are steps, the `frozen` ones parameters that were trained before; `target` is
-    the device, the network's current one by default.
+    `start_step` and `end` are steps, the `frozen` ones parameters that were trained before;
+    `target` is the device, the network's current one by default.
     """
-    added = TrainingStep(run)
-    plan = network.composed(added, target, "float32")
-    joined, found = added.joined, asked.data
+    added = TrainingExtension(run)
+    plan = network.compile_with(added, target, "float32")
+    joined, found = added.training_graph, asked.data
     course = Course(
-        plan=plan.hash, loss=getattr(run.request.loss, "name", str(run.request.loss)),
-        optimizer=type(asked.optimizer).__name__, batch=run.size, count=found.count,
-        held_out=found.held_out, begin=begin, end=end, shuffle=asked.shuffle, seed=asked.seed,
-        accuracy=run.request.index, rates=content_hash(rates) if rates else "",
+        plan=plan.hash, loss=getattr(run.options.loss, "name", str(run.options.loss)),
+        optimizer=type(asked.optimizer).__name__, batch=run.batch_size, count=found.example_count,
+        held_out=found.held_out_count, begin=start_step, end=end, shuffle=asked.shuffle,
+        seed=asked.seed,
+        accuracy=run.options.class_targets,
+        rates=content_hash(learning_rates) if learning_rates else "",
         betas=tuple(getattr(asked.optimizer, "betas", ())), columns=found.columns,
         inputs=dict(joined.inputs), held_out_inputs=dict(joined.held_out_inputs),
-        loss_key=joined.loss, held_out_key=joined.held_out, prediction=joined.prediction,
-        ratios=joined.ratios, dead=joined.dead, trained=joined.trained, flat=joined.flat,
-        gradients=dict(joined.gradients), state=joined.state, frozen=tuple(frozen),
+        loss_key=joined.loss_key, held_out_key=joined.held_out_key,
+        prediction=joined.prediction_key,
+        ratios=joined.update_ratios_key, dead=joined.dead_units_key,
+        trained=joined.trained_parameters, flat=joined.relu_layers,
+        gradients=dict(joined.gradients), state=joined.state_names, frozen=tuple(frozen),
     )  # fmt: skip
     words = msgspec.json.encode(course)
     blobs = {**found.blobs, content_hash(words): memoryview(words)}
-    if rates:
-        blobs[course.rates] = memoryview(rates)
-    return Trained(asked, run, added, plan, course, content_hash(words), blobs, seen)
+    if learning_rates:
+        blobs[course.rates] = memoryview(learning_rates)
+    return TrainingPlan(asked, run, added, plan, course, content_hash(words), blobs, seen)
 
 
-def first(
+def initial_training_plan(
     network: Network,
-    run: Run,
+    run: TrainingRun,
     asked: Mapping[str, Any],
-    batches: Data,
+    batches: BatchSource,
     seen: Mapping[str, int],
     target: Target | None = None,
-) -> Trained:
-    """A training of a network from its first step on; `asked` are the arguments of `viewer.train`.
+) -> TrainingPlan:
+    """A training of a network from its first step on.
 
-    `seen` are batches that BatchNorms have seen before, by their buffers' names. InputError for
-    `held_out`, and for more data than a page takes.
+    `asked` are the arguments of `viewer.train`. `seen` are batches that BatchNorms have seen
+    before, by their buffers' names. InputError for `held_out`, and for more data than a page takes.
     """
     optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
-    end = end_of(asked["epochs"], asked["steps"])
-    data = columns.data_set(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
+    end = end_step(asked["epochs"], asked["steps"])
+    data = packed_dataset.pack_dataset(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
     if asked["epochs"] is not None:
-        end = asked["epochs"] * -(-data.count // run.size)
+        end = asked["epochs"] * -(-data.example_count // run.batch_size)
     given = TrainingArguments(
         batches, asked["loss"], optimizer, shuffle, seed, asked["output"], data
     )
-    rates = rates_of(optimizer, 0, end)
-    return begun(network, given, run, seen, end=end, target=target, rates=rates)
+    rates = pack_learning_rates(optimizer, 0, end)
+    return make_training_plan(
+        network, given, run, seen, end=end, target=target, learning_rates=rates
+    )
 
 
-def going_on(run: Run, state: Mapping[str, Array]) -> Run:
+def with_state(run: TrainingRun, state: Mapping[str, Array]) -> TrainingRun:
     """The same training, which begins with a state: parameters and what the optimizer keeps."""
     graph = run.step.graph
     fitting = {
@@ -214,7 +226,7 @@ def going_on(run: Run, state: Mapping[str, Array]) -> Run:
     return replace(run, step=replace(run.step, graph=load.with_parameters(graph, fitting)))
 
 
-def end_of(epochs: int | None, steps: int | None) -> int:
+def end_step(epochs: int | None, steps: int | None) -> int:
     """The step to stop at, -1 for none or for what is counted in epochs."""
     for name, value in (("epochs", epochs), ("steps", steps)):
         if value is not None and (not isinstance(value, int) or value < 0):
@@ -224,8 +236,8 @@ def end_of(epochs: int | None, steps: int | None) -> int:
     return -1 if steps is None else steps
 
 
-def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
-    """The learning rate of each step from `begin` on, where it is a function of the step."""
+def pack_learning_rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
+    """The learning rate of each step from `start_step` on, where it is a function of the step."""
     if not callable(optimizer.lr):
         return b""
     if end < 0:
@@ -234,14 +246,14 @@ def rates_of(optimizer: Optimizer, begin: int, end: int) -> bytes:
             "told how many there are: give epochs=… or steps=…"
         )
     steps = range(begin, max(begin + 1, end))
-    return np.array([optimizer.rate(step) for step in steps], np.float32).tobytes()
+    return np.array([optimizer.learning_rate_at(step) for step in steps], np.float32).tobytes()
 
 
-def take_state(network: Network, trained: Trained, state: Mapping[str, Array]) -> None:
+def apply_state(network: Network, trained: TrainingPlan, state: Mapping[str, Array]) -> None:
     """Give a network the weights that a page has learned, and what was set by hand since."""
-    trained.last = state
+    trained.latest_state = state
     own = network.weights()
     graph = load.with_parameters(network.graph, own | {n: state[n] for n in own if n in state})
-    for edit in trained.edits:
-        graph = load.with_numbers(graph, *edit)
-    network.take_graph(graph)
+    for edit in trained.pending_weight_edits:
+        graph = load.replace_elements(graph, *edit)
+    network.replace_graph(graph)

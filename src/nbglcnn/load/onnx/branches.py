@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.load.bounds import MAX_NODES, shown
+from nbglcnn.load.bounds import MAX_NODES, quote_name
 from nbglcnn.load.draft import free_name
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
-DEEPEST = 20  # Ifs inside each other
+MAX_IF_DEPTH = 20  # Ifs inside each other
 Guards = tuple[tuple[str, bool], ...]
-Guarded = tuple["NodeProto", Mapping[str, int], Guards]
+GuardedNode = tuple["NodeProto", Mapping[str, int], Guards]
 
 
-def unbranched(
+def inline_branches(
     nodes: Iterable[tuple[NodeProto, Mapping[str, int]]], model: ModelProto
-) -> list[Guarded]:
+) -> list[GuardedNode]:
     """All nodes, each with the conditions under which it runs: (name of a value, what it must be).
 
     An If is left without attributes: its inputs are the condition, then the outputs of the branch
@@ -30,7 +30,7 @@ def unbranched(
         return [(node, opsets, ()) for node, opsets in nodes]
     taken = {v.name for v in (*model.graph.input, *model.graph.initializer)}
     taken |= {name for node, _ in nodes for name in (*node.input, *node.output)}
-    found: list[Guarded] = []
+    found: list[GuardedNode] = []
     for node, opsets in nodes:
         _write(node, opsets, {}, (), taken, found)
     return found
@@ -42,7 +42,7 @@ def _write(
     names: Mapping[str, str],
     guards: Guards,
     taken: set[str],
-    found: list[Guarded],
+    found: list[GuardedNode],
 ) -> None:
     """Add a node under names that nothing else has, and before an If the nodes of its branches."""
     from onnx import NodeProto
@@ -59,9 +59,13 @@ def _write(
         return
     given: dict[str, Any] = {a.name: a.g for a in node.attribute if a.type == a.GRAPH}
     if set(given) != {"then_branch", "else_branch"} or len(copy.input) != 1 or not copy.input[0]:
-        raise ModelError(f"If (node {shown(node.name)}): it has one condition and two branches")
-    if len(guards) >= DEEPEST:
-        raise UnsupportedOperator(f"control flow: an If more than {DEEPEST} deep inside others")
+        raise ModelError(
+            f"If (node {quote_name(node.name)}): it has one condition and two branches"
+        )
+    if len(guards) >= MAX_IF_DEPTH:
+        raise UnsupportedOperator(
+            f"control flow: an If more than {MAX_IF_DEPTH} deep inside others"
+        )
     del copy.attribute[:]
     condition = copy.input[0]
     for branch, wanted in (("then_branch", True), ("else_branch", False)):
@@ -70,7 +74,7 @@ def _write(
         )
         if len(outputs) != len(node.output):
             raise ModelError(
-                f"If (node {shown(node.name)}): {len(node.output)} outputs; its {branch} has "
+                f"If (node {quote_name(node.name)}): {len(node.output)} outputs; its {branch} has "
                 f"{len(outputs)}"
             )
         copy.input.extend(outputs)
@@ -83,13 +87,13 @@ def _branch(
     outside: Mapping[str, str],
     guards: Guards,
     taken: set[str],
-    found: list[Guarded],
+    found: list[GuardedNode],
 ) -> list[str]:
     """Add a branch's nodes under names that nothing else has; gives those of its outputs."""
     from onnx import NodeProto
 
     if len(graph.input) or len(graph.sparse_initializer):
-        raise ModelError(f"the branch {shown(graph.name)} of an If has inputs of its own")
+        raise ModelError(f"the branch {quote_name(graph.name)} of an If has inputs of its own")
     names = dict(outside)
     for name in (
         *(tensor.name for tensor in graph.initializer),

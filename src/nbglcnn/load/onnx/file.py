@@ -15,17 +15,17 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.load.bounds import checked_shape, shown
+from nbglcnn.load.bounds import quote_name, validate_shape
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
 PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"}
 MAX_FILE = 2**31 - 1  # protobuf's own limit
-COPY = "links are not followed, so copy the file itself and the model's into one folder"
-KEYS = {"location", "offset", "length", "checksum"}  # of external data
+COPY_HINT = "links are not followed, so copy the file itself and the model's into one folder"
+EXTERNAL_DATA_KEYS = {"location", "offset", "length", "checksum"}  # of external data
 # What a file that is no ONNX begins with, in the order to try.
-SIGNS = (
+FILE_SIGNATURES = (
     (b"PK\x03\x04", "a zip archive (perhaps a PyTorch checkpoint)"),
     (b"\x80\x02", "a pickle (perhaps a PyTorch checkpoint)"),
     (b"\x80\x04", "a pickle"),
@@ -40,40 +40,40 @@ SIGNS = (
     (b"NBGLCNN", "a Plan of nbglcnn: read it with nbglcnn.Plan.load(path), run it with Session"),
 )
 # The same, four bytes behind the beginning.
-MARKS = (
+OFFSET_SIGNATURES = (
     (b"TFL3", "a TensorFlow Lite model: convert it, for example with tf2onnx"),
     (b"ORTM", "a model in ONNX Runtime's own format: give the .onnx file that it was made from"),
 )
-SAFETENSORS = (
+SAFETENSORS_HINT = (
     "a safetensors file, which holds weights alone. Build the module in PyTorch, load them with "
     "safetensors.torch.load_model(module, path), and give the module"
 )
-TEXT = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
-CHECKPOINT = (
+TEXT_BYTES = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
+CHECKPOINT_HINT = (
     "PyTorch checkpoints can run any code when they are read, so nbglcnn never does. Build the "
     "module, call module.load_state_dict(torch.load(path, weights_only=True)), and give the module"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class DataFolder:
     """Where a model's external data must lie: beside the model's file.
 
-    `real` is the folder of the file itself where the model's path is a link, else empty. Then its
-    data may lie there, or be links too, to plain files in that one folder: so is Hugging Face's
-    cache, with links in `snapshots/<revision>` to files in `blobs`.
+    `link_target` is the folder of the file itself where the model's path is a link, else empty.
+    Then its data may lie there, or be links too, to plain files in that one folder: so is Hugging
+    Face's cache, with links in `snapshots/<revision>` to files in `blobs`.
     """
 
     path: str
-    real: str = ""
+    link_target: str = ""
 
 
-def read_model(source: Any) -> tuple[ModelProto, str, Folder | None]:
+def read_model(source: Any) -> tuple[ModelProto, str, DataFolder | None]:
     """The parsed model, a name for it, and the folder that its external data must lie in."""
     import onnx
 
     if isinstance(source, onnx.ModelProto):
-        return checked(source, "this ModelProto"), source.graph.name or "model", None
+        return validate_model(source, "this ModelProto"), source.graph.name or "model", None
     if isinstance(source, bytes | bytearray | memoryview):
         return parse(bytes(source), "these bytes"), "model", None
     if not os.fspath(source):
@@ -83,14 +83,14 @@ def read_model(source: Any) -> tuple[ModelProto, str, Folder | None]:
         path = os.fsdecode(path)
     name = Path(path).name
     if "\0" not in path and not os.path.lexists(path):
-        raise ModelError(f"there is no file {shown(os.fsdecode(source))}{_advice(source)}")
+        raise ModelError(f"there is no file {quote_name(os.fsdecode(source))}{_advice(source)}")
     if Path(path).suffix.lower() in PICKLES:
-        raise ModelError(f"{name} is not an ONNX file. {CHECKPOINT}")
+        raise ModelError(f"{name} is not an ONNX file. {CHECKPOINT_HINT}")
     real = os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
-    return parse(_read(path), name), Path(path).stem, Folder(os.path.dirname(path), real)
+    return parse(_read(path), name), Path(path).stem, DataFolder(os.path.dirname(path), real)
 
 
-def inlined(model: ModelProto, folder: Folder | None) -> ModelProto:
+def embed_external_data(model: ModelProto, folder: DataFolder | None) -> ModelProto:
     """A copy of a model with its external data inside, checked as `tensor_array` checks it."""
     import onnx
 
@@ -102,8 +102,10 @@ def inlined(model: ModelProto, folder: Folder | None) -> ModelProto:
     for tensor, name in tensors:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             array = tensor_array(tensor, name, folder)
-            itemsize = np.dtype(_STORED[tensor.data_type][1]).itemsize
-            raw = _external(tensor, f"tensor {shown(name)}", folder, array.size * itemsize)
+            itemsize = np.dtype(_TENSOR_STORAGE[tensor.data_type][1]).itemsize
+            raw = _read_external(
+                tensor, f"tensor {quote_name(name)}", folder, array.size * itemsize
+            )
             tensor.ClearField("external_data")
             tensor.data_location = onnx.TensorProto.DEFAULT
             tensor.raw_data = raw
@@ -142,9 +144,9 @@ def parse(data: bytes, name: str) -> ModelProto:
 
     if not data:
         raise ModelError(f"{name}: empty, not an ONNX model")
-    for sign, meaning in SIGNS:
+    for sign, meaning in FILE_SIGNATURES:
         if data.lstrip()[: len(sign)] == sign:
-            advice = f". {CHECKPOINT}" if "PyTorch" in meaning else ""
+            advice = f". {CHECKPOINT_HINT}" if "PyTorch" in meaning else ""
             raise ModelError(f"{name}: not an ONNX model but {meaning}{advice}")
     model = onnx.ModelProto()
     try:
@@ -156,22 +158,22 @@ def parse(data: bytes, name: str) -> ModelProto:
         raise ModelError(f"{name}: not an ONNX model, or damaged ({error})") from error
     if not model.HasField("graph") and (looks := _looks_like(data)):
         raise ModelError(f"{name}: not an ONNX model but {looks}")
-    return checked(model, name)
+    return validate_model(model, name)
 
 
 def _looks_like(data: bytes) -> str:
     """What bytes seem to be that cannot be read as a model, or nothing."""
-    for mark, meaning in MARKS:
+    for mark, meaning in OFFSET_SIGNATURES:
         if data[4:8] == mark:
             return meaning
     if data[8:9] == b"{" and int.from_bytes(data[:8], "little") <= len(data) - 8:
-        return SAFETENSORS
-    if all(byte in TEXT for byte in data[:512]):
+        return SAFETENSORS_HINT
+    if all(byte in TEXT_BYTES for byte in data[:512]):
         return "text"
     return "" if any(data[:512]) else "zeros; get the file again"
 
 
-def checked(model: ModelProto, name: str) -> ModelProto:
+def validate_model(model: ModelProto, name: str) -> ModelProto:
     """The model if it has a graph and operator sets; random bytes can parse as a message too."""
     if not model.HasField("graph") or not model.opset_import:
         raise ModelError(f"{name}: not an ONNX model, or damaged (it has no graph or no opset)")
@@ -195,26 +197,26 @@ def _is_text(message: Any) -> bool:
     return True
 
 
-def tensor_array(tensor: TensorProto, name: str, folder: Folder | None) -> Array:
+def tensor_array(tensor: TensorProto, name: str, folder: DataFolder | None) -> Array:
     """A tensor's numbers, after its shape, its type and the number of its bytes were checked."""
     import onnx
 
-    what = f"tensor {shown(name)}"
+    what = f"tensor {quote_name(name)}"
     kind = tensor.data_type
-    if kind not in _STORED:
+    if kind not in _TENSOR_STORAGE:
         names = {number: name for name, number in onnx.TensorProto.DataType.items()}
         found = names.get(kind, str(kind))
         raise UnsupportedModel(f"{what}: type {found}; numbers of 8 to 64 bits are supported")
-    field, stored = _STORED[kind]
-    shape = checked_shape(what, tensor.dims, itemsize=np.dtype(stored).itemsize)
+    field, stored = _TENSOR_STORAGE[kind]
+    shape = validate_shape(what, tensor.dims, itemsize=np.dtype(stored).itemsize)
     count = int(np.prod(shape, dtype=object))
     if tensor.HasField("segment"):
         raise UnsupportedModel(f"{what}: stored in segments")
-    given = [f for f in sorted({f for f, _ in _STORED.values()}) if len(getattr(tensor, f))]
+    given = [f for f in sorted({f for f, _ in _TENSOR_STORAGE.values()}) if len(getattr(tensor, f))]
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         if tensor.HasField("raw_data") or given:
             raise ModelError(f"{what}: has data both inside and outside the file")
-        raw = _external(tensor, what, folder, count * np.dtype(stored).itemsize)
+        raw = _read_external(tensor, what, folder, count * np.dtype(stored).itemsize)
         array = np.frombuffer(raw, stored)
     elif tensor.HasField("raw_data"):
         if given:
@@ -238,7 +240,7 @@ def tensor_array(tensor: TensorProto, name: str, folder: Folder | None) -> Array
 
 
 # Per element type: the field of its numbers, and the numpy type of its raw bytes.
-_STORED: dict[int, tuple[str, str]] = {
+_TENSOR_STORAGE: dict[int, tuple[str, str]] = {
     1: ("float_data", "<f4"),
     2: ("int32_data", "<u1"),
     3: ("int32_data", "<i1"),
@@ -255,33 +257,34 @@ _STORED: dict[int, tuple[str, str]] = {
 }
 
 
-def _external(tensor: TensorProto, what: str, folder: Folder | None, needed: int) -> bytes:
-    """Bytes beside the model's file, exactly as many as are needed; see `_beside` for links."""
+def _read_external(tensor: TensorProto, what: str, folder: DataFolder | None, needed: int) -> bytes:
+    """Bytes beside the model's file, as many as are needed; see `_open_external` for links."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
-        if entry.key not in KEYS or entry.key in entries:
-            raise ModelError(f"{what}: external data with the key {shown(entry.key)}")
+        if entry.key not in EXTERNAL_DATA_KEYS or entry.key in entries:
+            raise ModelError(f"{what}: external data with the key {quote_name(entry.key)}")
         entries[entry.key] = entry.value
     location = entries.get("location", "")
     if folder is None:
         raise ModelError(
-            f"{what}: its numbers are in another file ({shown(location)}). Only a model given by "
-            "path may refer to files, in its own folder; or load them first, with onnx.load(path)"
+            f"{what}: its numbers are in another file ({quote_name(location)}). Only a model given "
+            "by path may refer to files, in its own folder; or load them first, with "
+            "onnx.load(path)"
         )
     numbers = []
     for key, default in (("offset", 0), ("length", needed)):
         text = entries.get(key, str(default))
         if not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise ModelError(f"{what}: external data with {key} {shown(text)}")
+            raise ModelError(f"{what}: external data with {key} {quote_name(text)}")
         numbers.append(int(text))
     offset, length = numbers
     if length != needed:
         raise ModelError(f"{what}: external data of {length} bytes; its shape needs {needed}")
-    with _beside(folder, location, what) as file:
+    with _open_external(folder, location, what) as file:
         size = os.fstat(file).st_size
         if offset + length > size:
             raise ModelError(
-                f"{what}: bytes {offset} to {offset + length} of {shown(location)}, which has "
+                f"{what}: bytes {offset} to {offset + length} of {quote_name(location)}, which has "
                 f"{size}"
             )
         os.lseek(file, offset, os.SEEK_SET)
@@ -289,14 +292,14 @@ def _external(tensor: TensorProto, what: str, folder: Folder | None, needed: int
         while left:
             chunk = os.read(file, min(left, 1 << 24))
             if not chunk:
-                raise ModelError(f"{what}: {shown(location)} ended while it was read")
+                raise ModelError(f"{what}: {quote_name(location)} ended while it was read")
             chunks.append(chunk)
             left -= len(chunk)
         return b"".join(chunks)
 
 
 @contextmanager
-def _beside(folder: Folder, location: str, what: str) -> Iterator[int]:
+def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int]:
     """The file opened without following any link, from the model's folder downwards.
 
     Where the model's own path is a link, a link to a file in the folder of the model's own is
@@ -306,53 +309,55 @@ def _beside(folder: Folder, location: str, what: str) -> Iterator[int]:
     bad = not location or "\0" in location or "\\" in location or ":" in location
     if bad or any(part in ("", ".", "..") for part in parts):
         raise ModelError(
-            f"{what}: external data at {shown(location)}; it must be a plain relative path inside "
-            "the model's own folder"
+            f"{what}: external data at {quote_name(location)}; it must be a plain relative path "
+            "inside the model's own folder"
         )
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     flags |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for its writer
     opened: list[int] = []
     path = folder.path
-    if folder.real and not os.path.lexists(os.path.join(path, *parts)):
-        path = folder.real
+    if folder.link_target and not os.path.lexists(os.path.join(path, *parts)):
+        path = folder.link_target
     try:
         if os.open in os.supports_dir_fd:
             opened.append(os.open(path, os.O_RDONLY))
             for part in parts[:-1]:
                 opened.append(os.open(part, flags, dir_fd=opened[-1]))
-            if blob := _blob(folder, location):
-                opened.append(os.open(folder.real, os.O_RDONLY))
+            if blob := _linked_name(folder, location):
+                opened.append(os.open(folder.link_target, os.O_RDONLY))
                 parts = [blob]
             opened.append(os.open(parts[-1], flags, dir_fd=opened[-1]))
         else:
             for part in parts[:-1]:
                 path = os.path.join(path, part)
                 if os.path.islink(path):
-                    raise ModelError(f"{what}: {shown(location)} is a link; {COPY}")
-            blob = _blob(folder, location)
-            path = os.path.join(folder.real, blob) if blob else os.path.join(path, parts[-1])
+                    raise ModelError(f"{what}: {quote_name(location)} is a link; {COPY_HINT}")
+            blob = _linked_name(folder, location)
+            path = os.path.join(folder.link_target, blob) if blob else os.path.join(path, parts[-1])
             if os.path.islink(path):
-                raise ModelError(f"{what}: {shown(location)} is a link; {COPY}")
+                raise ModelError(f"{what}: {quote_name(location)} is a link; {COPY_HINT}")
             opened.append(os.open(path, flags))
         found = os.fstat(opened[-1])
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise ModelError(f"{what}: {shown(location)} is a link, or not a plain file; {COPY}")
+            raise ModelError(
+                f"{what}: {quote_name(location)} is a link, or not a plain file; {COPY_HINT}"
+            )
         yield opened[-1]
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ModelError(f"{what}: {shown(location)} is a link; {COPY}") from error
+            raise ModelError(f"{what}: {quote_name(location)} is a link; {COPY_HINT}") from error
         raise ModelError(
-            f"{what}: {shown(location)} cannot be opened as a plain file ({error.strerror})"
+            f"{what}: {quote_name(location)} cannot be opened as a plain file ({error.strerror})"
         ) from error
     finally:
         for handle in opened:
             os.close(handle)
 
 
-def _blob(folder: Folder, location: str) -> str:
+def _linked_name(folder: DataFolder, location: str) -> str:
     """The name of the file that a link to external data leads to, beside the model's own file."""
     path = os.path.join(folder.path, *location.split("/"))
-    if not folder.real or not os.path.islink(path):
+    if not folder.link_target or not os.path.islink(path):
         return ""
     real, name = os.path.split(os.path.realpath(path))
-    return name if real == folder.real else ""
+    return name if real == folder.link_target else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.load.bounds import MAX_EDGES, MAX_NODES, shown
+from nbglcnn.load.bounds import MAX_EDGES, MAX_NODES, quote_name
 from nbglcnn.load.draft import free_name
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ def domain_of(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def inlined(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
+def inline_functions(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
     """All nodes with the operator sets each was written for; calls of functions are expanded."""
     functions: dict[Identifier, FunctionProto] = {}
     for function in model.functions:
         identifier = (domain_of(function.domain), function.name, function.overload)
         if identifier in functions:
-            raise ModelError(f"two functions are called {shown(function.name)}")
+            raise ModelError(f"two functions are called {quote_name(function.name)}")
         functions[identifier] = function
     opsets = _opsets(model.opset_import)
     if not functions:
@@ -35,7 +35,7 @@ def inlined(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
             raise UnsupportedModel(
                 f"{len(model.graph.node):,} nodes; at most {MAX_NODES:,} are read"
             )
-        return _few_edges([(node, opsets) for node in model.graph.node])
+        return _check_edge_count([(node, opsets) for node in model.graph.node])
     total = sum(_size(node, functions, {}, ()) for node in model.graph.node)
     if total > MAX_NODES:
         raise UnsupportedModel(
@@ -43,10 +43,10 @@ def inlined(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
         )
     taken = {v.name for v in (*model.graph.input, *model.graph.initializer)}
     taken |= {name for node in model.graph.node for name in node.output}
-    return _few_edges(list(_expand(model.graph.node, opsets, functions, taken)))
+    return _check_edge_count(list(_expand(model.graph.node, opsets, functions, taken)))
 
 
-def _few_edges(nodes: Nodes) -> Nodes:
+def _check_edge_count(nodes: Nodes) -> Nodes:
     """The nodes, if they are not joined too often: a Sum of n inputs alone is n passes."""
     edges = sum(len(node.input) + len(node.output) for node, _ in nodes)
     if edges > MAX_EDGES:
@@ -61,7 +61,7 @@ def _opsets(imports: Iterable[Any]) -> Mapping[str, int]:
     for entry in imports:
         domain = domain_of(entry.domain)
         if found.setdefault(domain, entry.version) != entry.version:
-            raise ModelError(f"two versions of the operator set {shown(domain)}")
+            raise ModelError(f"two versions of the operator set {quote_name(domain)}")
     return found
 
 
@@ -80,7 +80,7 @@ def _size(
     if identifier not in functions:
         return 1
     if identifier in inside:
-        raise ModelError(f"the function {shown(node.op_type)} calls itself")
+        raise ModelError(f"the function {quote_name(node.op_type)} calls itself")
     if len(inside) > 50:
         raise ModelError("functions call each other more than 50 deep")
     if identifier not in sizes:
@@ -106,7 +106,8 @@ def _expand(
             continue
         if len(node.input) > len(function.input) or len(node.output) > len(function.output):
             raise ModelError(
-                f"a call of the function {shown(node.op_type)} has more inputs or outputs than it"
+                f"a call of the function {quote_name(node.op_type)} has more inputs or outputs "
+                "than it"
             )
         names = {"": ""}
         for inner, outer in zip(function.input, node.input, strict=False):
@@ -122,8 +123,8 @@ def _expand(
         for inner_node in function.node:
             if any(a.type in (a.GRAPH, a.GRAPHS) for a in inner_node.attribute):
                 raise UnsupportedOperator(
-                    f"{shown(inner_node.op_type)} in the function {shown(node.op_type)}: control "
-                    "flow inside functions is not supported"
+                    f"{quote_name(inner_node.op_type)} in the function {quote_name(node.op_type)}: "
+                    "control flow inside functions is not supported"
                 )
             copy = NodeProto()
             copy.CopyFrom(inner_node)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Attribute, Node
-from nbglcnn.load.draft import label
+from nbglcnn.load.draft import describe_node
 
 MICROSOFT = "com.microsoft"
-Given = Mapping[str, Attribute]
+Attributes = Mapping[str, Attribute]
 # What a fused activation takes, in the order of its activation_params, with ONNX's defaults.
 ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "Relu": (),
@@ -28,27 +28,29 @@ ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
 }
 
 
-def translated(node: Node, given: Given) -> list[Node]:
+def convert_node(node: Node, given: Attributes) -> list[Node]:
     """The nodes of ONNX that do the same; ModelError where its inputs or attributes don't fit."""
-    least, most, allowed, rule = KNOWN[node.op]
+    least, most, allowed, rule = CONVERTIBLE[node.op]
     if not least <= len(node.inputs) <= most or len(node.outputs) != 1 or not node.outputs[0]:
-        raise ModelError(f"{label(node)}: {len(node.inputs)} inputs; it has {least} to {most}")
+        raise ModelError(
+            f"{describe_node(node)}: {len(node.inputs)} inputs; it has {least} to {most}"
+        )
     if not all(node.inputs[:least]):
-        raise ModelError(f"{label(node)}: an input that it needs is left out")
+        raise ModelError(f"{describe_node(node)}: an input that it needs is left out")
     for name, value in given.items():
         kinds = allowed.get(name)
         if kinds is None or not isinstance(value, kinds):
-            raise ModelError(f"{label(node)}: attribute {name[:80]!r} is not allowed here")
+            raise ModelError(f"{describe_node(node)}: attribute {name[:80]!r} is not allowed here")
     return rule(replace(node, domain="", attributes={}), given)
 
 
-def _activated(node: Node, given: Given, source: str) -> list[Node]:
+def _add_activation(node: Node, given: Attributes, source: str) -> list[Node]:
     """The activation behind a fused node; its output is the node's."""
     name = str(given.get("activation", ""))
     if not name:
         return [replace(node, op="Identity", inputs=(source,))]
     if name not in ACTIVATIONS:
-        raise UnsupportedOperator(f"{label(node)}: its activation {name[:80]!r}")
+        raise UnsupportedOperator(f"{describe_node(node)}: its activation {name[:80]!r}")
     numbers = given.get("activation_params", ())
     assert isinstance(numbers, tuple)
     if name == "Clip":
@@ -70,7 +72,7 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _fused_conv(node: Node, given: Given) -> list[Node]:
+def _fused_conv(node: Node, given: Attributes) -> list[Node]:
     """A convolution, what is added to it, and an activation."""
     out = node.outputs[0]
     attributes = {n: v for n, v in given.items() if not n.startswith("activation")}
@@ -82,10 +84,10 @@ def _fused_conv(node: Node, given: Given) -> list[Node]:
             replace(node, op="Add", inputs=(source, node.inputs[3]), outputs=(f"{out}.sum",))
         )
         source = f"{out}.sum"
-    return [*steps, *_activated(node, given, source)]
+    return [*steps, *_add_activation(node, given, source)]
 
 
-def _fused_gemm(node: Node, given: Given) -> list[Node]:
+def _fused_gemm(node: Node, given: Attributes) -> list[Node]:
     attributes = {n: v for n, v in given.items() if not n.startswith("activation")}
     source = f"{node.outputs[0]}.gemm"
     gemm = replace(node, op="Gemm", outputs=(source,), attributes=attributes)
@@ -94,10 +96,10 @@ def _fused_gemm(node: Node, given: Given) -> list[Node]:
     with_numbers: dict[str, Attribute] = {"activation_params": numbers}
     if "activation" in given:
         with_numbers["activation"] = given["activation"]
-    return [gemm, *_activated(node, with_numbers, source)]
+    return [gemm, *_add_activation(node, with_numbers, source)]
 
 
-def _quick_gelu(node: Node, given: Given) -> list[Node]:
+def _quick_gelu(node: Node, given: Attributes) -> list[Node]:
     """X · sigmoid(alpha · x)."""
     x, out = node.inputs[0], node.outputs[0]
     factor, scaled, gate = (f"{out}.{part}" for part in ("alpha", "scaled", "gate"))
@@ -112,11 +114,11 @@ def _quick_gelu(node: Node, given: Given) -> list[Node]:
     ]
 
 
-def _gelu(node: Node, given: Given) -> list[Node]:
+def _gelu(node: Node, given: Attributes) -> list[Node]:
     return [replace(node, op="Gelu")]
 
 
-def _bias_gelu(node: Node, given: Given) -> list[Node]:
+def _bias_gelu(node: Node, given: Attributes) -> list[Node]:
     total = f"{node.outputs[0]}.sum"
     return [
         replace(node, op="Add", outputs=(total,)),
@@ -137,9 +139,9 @@ _GEMM: dict[str, type | tuple[type, ...]] = {
     "transB": int,
     "activation": str,
 }
-Rule = Callable[[Node, Given], list[Node]]
+ConversionRule = Callable[[Node, Attributes], list[Node]]
 # Least and most inputs, attributes and what they are, and the rule.
-KNOWN: dict[str, tuple[int, int, dict[str, type | tuple[type, ...]], Rule]] = {
+CONVERTIBLE: dict[str, tuple[int, int, dict[str, type | tuple[type, ...]], ConversionRule]] = {
     "BiasGelu": (2, 2, {}, _bias_gelu),
     "FusedConv": (2, 4, _WINDOW, _fused_conv),
     "FusedGemm": (2, 3, _GEMM, _fused_gemm),

@@ -13,19 +13,19 @@ from nbglcnn.errors import InputError, ModelError
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.preprocess import Preprocess
 from nbglcnn.load.model import (
-    Known,
-    Loaded,
-    Read,
-    copied_numbers,
+    BaseLoader,
+    LoadResult,
+    ValuesByKey,
+    copy_arrays,
     no_gradient_checks,
     no_modules,
-    same_state_dict,
+    return_state_dict,
 )
-from nbglcnn.load.prepared import Pictured, pictured
-from nbglcnn.load.torch.isolation.process_state import one_at_a_time
+from nbglcnn.load.preprocessed_model import RawInputs, raw_inputs
+from nbglcnn.load.torch.isolation.process_state import load_lock
 
 if TYPE_CHECKING:
-    from nbglcnn.load.onnx.model import Given, Part
+    from nbglcnn.load.onnx.model import PartialLoad, PythonOutputs
     from nbglcnn.load.training import TrainingMode
 
 
@@ -39,22 +39,24 @@ class OnnxModel:
         _check(self.source)
 
     @property
-    def leaves(self) -> tuple[OnnxModel]:
+    def base_models(self) -> tuple[OnnxModel]:
         """Itself."""
         return (self,)
 
-    def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
+    def load(
+        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+    ) -> LoadResult:
         """The Graph and all its inputs; a model of static shapes needs no `x`."""
-        return self.read(x) if read is None else read(self, x, known)
+        return self.load_base(x) if load_base is None else load_base(self, x, known)
 
-    def read(self, x: Any) -> Loaded:
+    def load_base(self, x: Any) -> LoadResult:
         """The Graph and all its inputs; UnsupportedModel for what cannot be loaded."""
         from nbglcnn.load.onnx.model import load_onnx
 
-        with one_at_a_time():
+        with load_lock():
             return load_onnx(self.source, x)
 
-    def pictured(self, preprocess: Preprocess, x: Any) -> Pictured:
+    def raw_inputs(self, preprocess: Preprocess, x: Any) -> RawInputs:
         """Its inputs behind a Preprocess, of `x`: pictures, or zeros of its size."""
         from nbglcnn.load.onnx.model import input_specs
 
@@ -68,25 +70,25 @@ class OnnxModel:
             x = {name: one for name, one in x.items() if name in names}
         elif isinstance(x, tuple):
             x, drawn = x[: len(specs)], x[len(specs) :]
-        return pictured(preprocess, x, specs, None, "the model", drawn)
+        return raw_inputs(preprocess, x, specs, None, "the model", drawn)
 
-    def partly(self, x: Any, given: Given = MappingProxyType({})) -> Part:
+    def load_partial(self, x: Any, given: PythonOutputs = MappingProxyType({})) -> PartialLoad:
         """The Graph of the nodes that can be loaded, the others and why.
 
         Nodes whose outputs are `given`, each with the reason, are left to Python.
         """
-        from nbglcnn.load.onnx.model import load_partly
+        from nbglcnn.load.onnx.model import load_partial
 
-        with one_at_a_time():
-            return load_partly(self.source, x, given)
+        with load_lock():
+            return load_partial(self.source, x, given)
 
-    modules_alone = no_modules
+    load_each_module = no_modules
     check_gradients = no_gradient_checks
-    as_loaded = same_state_dict
-    state_dict = copied_numbers
-    all_arrays = copied_numbers
+    convert_state_dict = return_state_dict
+    state_dict = copy_arrays
+    state_dict_arrays = copy_arrays
 
-    def initial(self, seed: int) -> dict[str, Any]:
+    def initial_weights(self, seed: int) -> dict[str, Any]:
         """InputError: a file doesn't say how its weights were drawn."""
         raise InputError(
             'weights="random": an ONNX model doesn\'t say how its weights are drawn; give the '
@@ -103,9 +105,9 @@ class OnnxModel:
 
     def training_mode(self) -> TrainingMode:
         """It with products by 1 in the place of its Dropouts."""
-        from nbglcnn.load.training import mode_of_file
+        from nbglcnn.load.training import onnx_training_mode
 
-        return mode_of_file(self)
+        return onnx_training_mode(self)
 
 
 def _check(model: Any) -> None:

@@ -40,9 +40,9 @@ def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike
         if not outside and name not in weights:
             continue
         old = tensor_array(tensor, name, folder)
-        new = _with(old, weights[name]) if name in weights else old
+        new = _merge_changes(old, weights[name]) if name in weights else old
         if outside or new is not old:
-            made = _stored(numpy_helper, tensor.data_type, new, name)
+            made = _make_tensor(numpy_helper, tensor.data_type, new, name)
             made.doc_string = tensor.doc_string
             tensor.CopyFrom(made)
         if outside:
@@ -77,7 +77,7 @@ def _save_with_data(proto: Any, target: Path, beside: str) -> None:
             Path(folder, name).replace(target.with_name(name))
 
 
-def _with(old: Array, new: Array) -> Array:
+def _merge_changes(old: Array, new: Array) -> Array:
     """The old numbers, but for those that differ in the type in which they are computed."""
     with np.errstate(over="ignore"):
         before = old.astype(new.dtype)
@@ -86,7 +86,7 @@ def _with(old: Array, new: Array) -> Array:
         return np.where(differs, new.astype(old.dtype), old) if differs.any() else old
 
 
-def _stored(helper: Any, kind: int, array: Array, name: str) -> Any:
+def _make_tensor(helper: Any, kind: int, array: Array, name: str) -> Any:
     """A tensor of the file's own type; bfloat16 is what numpy has no type for."""
     import onnx
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
-from nbglcnn.load.bounds import MAX_MADE, checked_shape
-from nbglcnn.load.draft import State, integer, label, numbers
+from nbglcnn.load.bounds import MAX_GENERATED_ELEMENTS, validate_shape
+from nbglcnn.load.draft import FoldState, describe_node, float_list_attr, int_attr
 from nbglcnn.load.passes.einsum import einsum
-from nbglcnn.load.passes.fourier import transform
+from nbglcnn.load.passes.fourier import decompose_dft
 from nbglcnn.load.passes.infer import check_arity, schema_of
+from nbglcnn.load.passes.node_builder import NodeBuilder
 from nbglcnn.load.passes.quantized import dequantize, quantize
-from nbglcnn.load.passes.steps import Steps
 
 
-def decomposed(node: Node, state: State) -> list[Node]:
+def decompose_node(node: Node, state: FoldState) -> list[Node]:
     """The node, or the nodes that do the same."""
     rule = DECOMPOSITIONS.get(node.op)
     if rule is None or node.domain:
@@ -27,46 +27,49 @@ def decomposed(node: Node, state: State) -> list[Node]:
     return rule(node, state)
 
 
-def _given(node: Node, position: int) -> str:
+def _optional_input(node: Node, position: int) -> str:
     return node.inputs[position] if len(node.inputs) > position else ""
 
 
-def _known(node: Node, position: int, what: str, state: State) -> Array:
-    data = state.constants.get(_given(node, position))
+def _require_constant(node: Node, position: int, what: str, state: FoldState) -> Array:
+    data = state.constants.get(_optional_input(node, position))
     if data is None:
         raise UnsupportedOperator(
-            f"{label(node)}: its {what} is computed while the network runs; it must be constant"
+            f"{describe_node(node)}: its {what} is computed while the network runs; it must be "
+            "constant"
         )
     return data
 
 
-def _clip(node: Node, state: State) -> list[Node]:
+def _clip(node: Node, state: FoldState) -> list[Node]:
     """Limits that are computed: the larger of both, then the smaller."""
-    limits = [(op, _given(node, k)) for k, op in ((1, "Max"), (2, "Min"))]
+    limits = [(op, _optional_input(node, k)) for k, op in ((1, "Max"), (2, "Min"))]
     limits = [(op, name) for op, name in limits if name]
     if all(name in state.constants for _, name in limits):
         return [node]
-    steps, value = Steps(node, state), node.inputs[0]
+    steps, value = NodeBuilder(node, state), node.inputs[0]
     for number, (op, name) in enumerate(limits, 1):
         value = steps(op, value, name, to=node.outputs[0] if number == len(limits) else "")
     return steps.nodes
 
 
-def _affordable(node: Node, *sizes: int) -> None:
+def _check_constant_size(node: Node, *sizes: int) -> None:
     """Refuse to make up a constant of more than so many numbers: a small file could ask for it."""
-    if prod(sizes) > MAX_MADE:
-        raise UnsupportedModel(f"{label(node)}: {prod(sizes):,} places; at most {MAX_MADE:,}")
+    if prod(sizes) > MAX_GENERATED_ELEMENTS:
+        raise UnsupportedModel(
+            f"{describe_node(node)}: {prod(sizes):,} places; at most {MAX_GENERATED_ELEMENTS:,}"
+        )
 
 
-def _one_hot(node: Node, state: State) -> list[Node]:
+def _one_hot(node: Node, state: FoldState) -> list[Node]:
     """Where the index, counted from the end if negative, is the place: on, elsewhere off."""
-    depth = int(_known(node, 1, "depth", state).reshape(-1)[0])
+    depth = int(_require_constant(node, 1, "depth", state).reshape(-1)[0])
     shape = state.shape(node.inputs[0])
     rank = len(shape) + 1
-    axis = integer(node, "axis", -1) % rank
-    checked_shape(label(node), (*shape[:axis], depth, *shape[axis:]))
-    _affordable(node, depth)
-    steps, dtype = Steps(node, state), state.dtype(node.inputs[0])
+    axis = int_attr(node, "axis", -1) % rank
+    validate_shape(describe_node(node), (*shape[:axis], depth, *shape[axis:]))
+    _check_constant_size(node, depth)
+    steps, dtype = NodeBuilder(node, state), state.dtype(node.inputs[0])
     given = steps.reshape(node.inputs[0], (*shape[:axis], 1, *shape[axis:]))
     below = steps("Less", given, steps.constant(0, dtype))
     wrapped = steps("Add", given, steps.constant(depth, dtype))
@@ -78,21 +81,21 @@ def _one_hot(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _cumulative_sum(node: Node, state: State) -> list[Node]:
+def _cumulative_sum(node: Node, state: FoldState) -> list[Node]:
     """In doubling steps: after the k-th each element is the sum of the 2^k up to it."""
     shape = state.shape(node.inputs[0])
-    axis = int(_known(node, 1, "axis", state).reshape(-1)[0])
+    axis = int(_require_constant(node, 1, "axis", state).reshape(-1)[0])
     if not -len(shape) <= axis < len(shape):
-        raise ModelError(f"{label(node)}: axis {axis} of {len(shape)} dimensions")
-    steps, value, axis = Steps(node, state), node.inputs[0], axis % len(shape)
-    backwards = bool(integer(node, "reverse", 0))
+        raise ModelError(f"{describe_node(node)}: axis {axis} of {len(shape)} dimensions")
+    steps, value, axis = NodeBuilder(node, state), node.inputs[0], axis % len(shape)
+    backwards = bool(int_attr(node, "reverse", 0))
 
     def moved(value: str, by: int) -> str:
         pads = np.zeros((2, len(shape)), np.int64)
         pads[:, axis] = (-by, by) if backwards else (by, -by)
         return steps("Pad", value, steps.constant(pads.reshape(-1)))
 
-    if integer(node, "exclusive", 0):
+    if int_attr(node, "exclusive", 0):
         value = moved(value, min(1, shape[axis]))
     if shape[axis] == 1:  # nothing to add here, but it sums the axis: of a larger batch, examples
         value = steps("ReduceSum", value, steps.constant([axis]), keepdims=1)
@@ -103,15 +106,15 @@ def _cumulative_sum(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _affine_grid(node: Node, state: State) -> list[Node]:
+def _affine_grid(node: Node, state: FoldState) -> list[Node]:
     """The places of all pixels, known now, times each image's matrix."""
-    n, _, *sizes = _known(node, 1, "size", state).tolist()
-    checked_shape(label(node), (n, *sizes, len(sizes)))
-    _affordable(node, *sizes)
-    corners = bool(integer(node, "align_corners", 0))
+    n, _, *sizes = _require_constant(node, 1, "size", state).tolist()
+    validate_shape(describe_node(node), (n, *sizes, len(sizes)))
+    _check_constant_size(node, *sizes)
+    corners = bool(int_attr(node, "align_corners", 0))
     along = [np.linspace(-1, 1, s) if corners else (2 * np.arange(s) + 1) / s - 1 for s in sizes]
     places = [axis.reshape(-1) for axis in np.meshgrid(*along, indexing="ij")][::-1]
-    steps = Steps(node, state)
+    steps = NodeBuilder(node, state)
     pixels = steps.constant(np.stack([*places, np.ones_like(places[0])], -1), np.float32)
     turned = steps("Transpose", node.inputs[0], perm=(0, 2, 1))
     grid = steps("MatMul", pixels, turned)
@@ -119,28 +122,28 @@ def _affine_grid(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _deform_conv(node: Node, state: State) -> list[Node]:
+def _deform_conv(node: Node, state: FoldState) -> list[Node]:
     """Each tap's pixels are sampled where its offsets say; a 1×1 convolution adds them up."""
     x, weight, offset = node.inputs[:3]
-    bias, mask = _given(node, 3), _given(node, 4)
+    bias, mask = _optional_input(node, 3), _optional_input(node, 4)
     if len(state.shape(x)) != 4 or len(state.shape(weight)) != 4:
-        raise UnsupportedOperator(f"{label(node)}: only of maps with rows and columns")
+        raise UnsupportedOperator(f"{describe_node(node)}: only of maps with rows and columns")
     (n, c, h, w), kernel = state.shape(x), state.shape(weight)[2:]
-    _affordable(node, *kernel, *state.shape(offset)[2:])
-    groups, parts = integer(node, "offset_group", 1), integer(node, "group", 1)
+    _check_constant_size(node, *kernel, *state.shape(offset)[2:])
+    groups, parts = int_attr(node, "offset_group", 1), int_attr(node, "group", 1)
     taps = kernel[0] * kernel[1]
     height, width = state.shape(offset)[2:]
     wanted = (n, groups * taps * 2, height, width)
     if c % max(groups, 1) or state.shape(offset) != wanted or state.shape(weight)[1] * parts != c:
-        raise ModelError(f"{label(node)}: its offsets are of {list(state.shape(offset))}")
-    steps = Steps(node, state)
+        raise ModelError(f"{describe_node(node)}: its offsets are of {list(state.shape(offset))}")
+    steps = NodeBuilder(node, state)
     pairs = steps.reshape(offset, (n * groups, taps, 2, height, width))
     last = steps("Transpose", pairs, perm=(0, 1, 3, 4, 2))
     rows_first = steps.reshape(last, (n * groups, taps * height, width, 2))
     moved = steps("Gather", rows_first, steps.constant([1, 0]), axis=3)
     # GridSample's coordinates: pixel p of `size` lies at (2 p + 1) / size - 1.
     scaled = steps("Mul", moved, steps.constant([2 / w, 2 / h], np.float32))
-    places = _places(node, kernel, (height, width))
+    places = _tap_positions(node, kernel, (height, width))
     base = (2 * places[..., ::-1] + 1) / np.array([w, h]) - 1
     grid = steps("Add", scaled, steps.constant(base[None], np.float32))
     maps = steps.reshape(x, (n * groups, c // groups, h, w))
@@ -155,11 +158,11 @@ def _deform_conv(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _places(node: Node, kernel: Sequence[int], output: Sequence[int]) -> Array:
+def _tap_positions(node: Node, kernel: Sequence[int], output: Sequence[int]) -> Array:
     """Where each tap of each output pixel lies without offsets: (taps · rows, columns, (y, x))."""
-    strides = numbers(node, "strides") or (1, 1)
-    dilations = numbers(node, "dilations") or (1, 1)
-    pads = numbers(node, "pads") or (0, 0, 0, 0)
+    strides = float_list_attr(node, "strides") or (1, 1)
+    dilations = float_list_attr(node, "dilations") or (1, 1)
+    pads = float_list_attr(node, "pads") or (0, 0, 0, 0)
     y, x = (
         np.arange(k)[:, None] * d + np.arange(o) * s - p
         for k, d, o, s, p in zip(kernel, dilations, output, strides, pads, strict=False)
@@ -170,12 +173,12 @@ def _places(node: Node, kernel: Sequence[int], output: Sequence[int]) -> Array:
     return np.stack([rows, columns], -1).reshape(-1, output[1], 2)
 
 
-Rule = Callable[[Node, State], list[Node]]
-DECOMPOSITIONS: dict[str, Rule] = {
+RewriteRule = Callable[[Node, FoldState], list[Node]]
+DECOMPOSITIONS: dict[str, RewriteRule] = {
     "AffineGrid": _affine_grid,
     "Clip": _clip,
     "CumSum": _cumulative_sum,
-    "DFT": transform,
+    "DFT": decompose_dft,
     "DeformConv": _deform_conv,
     "DequantizeLinear": dequantize,
     "Einsum": einsum,

@@ -9,9 +9,9 @@ from math import prod
 
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Node
-from nbglcnn.load.bounds import checked_shape
-from nbglcnn.load.draft import State, label
-from nbglcnn.load.passes.steps import Steps
+from nbglcnn.load.bounds import validate_shape
+from nbglcnn.load.draft import FoldState, describe_node
+from nbglcnn.load.passes.node_builder import NodeBuilder
 
 Labels = tuple[str, ...]  # of dimensions: letters, and numbers from the right for those of "..."
 
@@ -26,29 +26,29 @@ class EinsumTerm:
     labels: Labels
 
 
-def einsum(node: Node, state: State) -> list[Node]:
+def einsum(node: Node, state: FoldState) -> list[Node]:
     """Steps that give the node's output."""
-    steps = Steps(node, state)
+    steps = NodeBuilder(node, state)
     operands, output, sizes = _read(node, state)
-    operands = [_without_repeats(o, sizes, steps) for o in operands]
+    operands = [_drop_broadcast_dims(o, sizes, steps) for o in operands]
     found, *rest = operands
     for number, operand in enumerate(rest):
         later = {name for o in rest[number + 1 :] for name in o.labels}
         found = _product(found, operand, later | set(output), sizes, steps)
-    found = _summed(found, output, steps)
-    turned = _turned(found, output, steps)
+    found = _sum_out(found, output, steps)
+    turned = _permute(found, output, steps)
     steps.reshape(turned, [sizes[name] for name in output], to=node.outputs[0])
     return steps.nodes
 
 
-def _read(node: Node, state: State) -> tuple[list[EinsumTerm], Labels, dict[str, int]]:
+def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[str, int]]:
     """The operands, the output's dimensions, and the size of each."""
     text = re.sub(r"\s", "", str(node.attributes.get("equation", "")))
     given, arrow, wanted = text.partition("->")
     terms = given.split(",")
     if len(terms) != len(node.inputs) or not all(map(_TERM.fullmatch, [*terms, wanted])):
         raise ModelError(
-            f"{label(node)}: {text[:80]!r} is no equation for {len(node.inputs)} inputs"
+            f"{describe_node(node)}: {text[:80]!r} is no equation for {len(node.inputs)} inputs"
         )
     operands: list[EinsumTerm] = []
     sizes: dict[str, int] = {}
@@ -56,12 +56,18 @@ def _read(node: Node, state: State) -> tuple[list[EinsumTerm], Labels, dict[str,
         shape = state.shape(value)
         labels = _labels(term, len(shape))
         if len(labels) != len(shape):
-            raise ModelError(f"{label(node)}: {term!r} does not name the sizes {list(shape)}")
+            raise ModelError(
+                f"{describe_node(node)}: {term!r} does not name the sizes {list(shape)}"
+            )
         if len(set(labels)) < len(labels):
-            raise UnsupportedOperator(f"{label(node)}: {term!r}, a diagonal, is not supported")
+            raise UnsupportedOperator(
+                f"{describe_node(node)}: {term!r}, a diagonal, is not supported"
+            )
         for name, size in zip(labels, shape, strict=True):
             if 1 not in (size, sizes.get(name, 1)) and size != sizes[name]:
-                raise ModelError(f"{label(node)}: {name!r} is both {sizes[name]} and {size}")
+                raise ModelError(
+                    f"{describe_node(node)}: {name!r} is both {sizes[name]} and {size}"
+                )
             if sizes.get(name, 1) == 1:
                 sizes[name] = size
         operands.append(EinsumTerm(value, labels))
@@ -73,7 +79,9 @@ def _read(node: Node, state: State) -> tuple[list[EinsumTerm], Labels, dict[str,
     else:
         output = (*hidden, *sorted(n for n in sizes if given.count(n) == 1 and n.isalpha()))
     if len(set(output)) < len(output) or not set(output) <= set(sizes):
-        raise ModelError(f"{label(node)}: the output {wanted[:80]!r} names no dimensions once each")
+        raise ModelError(
+            f"{describe_node(node)}: the output {wanted[:80]!r} names no dimensions once each"
+        )
     return operands, output, sizes
 
 
@@ -84,7 +92,9 @@ def _labels(term: str, rank: int) -> Labels:
     return (*found[1], *map(str, reversed(hidden)), *found[3])
 
 
-def _without_repeats(operand: EinsumTerm, sizes: dict[str, int], steps: Steps) -> EinsumTerm:
+def _drop_broadcast_dims(
+    operand: EinsumTerm, sizes: dict[str, int], steps: NodeBuilder
+) -> EinsumTerm:
     """Without dimensions of 1 that other operands have more of."""
     shape = steps.state.shape(operand.value)
     kept = [k for k, name in enumerate(operand.labels) if shape[k] == sizes[name]]
@@ -95,11 +105,11 @@ def _without_repeats(operand: EinsumTerm, sizes: dict[str, int], steps: Steps) -
 
 
 def _product(
-    a: EinsumTerm, b: EinsumTerm, needed: set[str], sizes: dict[str, int], steps: Steps
+    a: EinsumTerm, b: EinsumTerm, needed: set[str], sizes: dict[str, int], steps: NodeBuilder
 ) -> EinsumTerm:
     """Two operands multiplied, and summed over what nobody needs any more."""
-    a = _summed(a, needed | set(b.labels), steps)
-    b = _summed(b, needed | set(a.labels), steps)
+    a = _sum_out(a, needed | set(b.labels), steps)
+    b = _sum_out(b, needed | set(a.labels), steps)
     shared = [name for name in a.labels if name in b.labels]
     both = tuple(name for name in shared if name in needed)
     inner = tuple(name for name in shared if name not in needed)
@@ -107,17 +117,17 @@ def _product(
     right = tuple(name for name in b.labels if name not in shared)
 
     def sized(operand: EinsumTerm, *order: Labels) -> str:
-        turned = _turned(operand, sum(order, ()), steps)
+        turned = _permute(operand, sum(order, ()), steps)
         return steps.reshape(turned, [prod(sizes[n] for n in group) for group in order])
 
     first, second = sized(a, both, left, inner), sized(b, both, inner, right)
     value = steps("MatMul" if inner else "Mul", first, second)
     labels = (*both, *left, *right)
-    shape = checked_shape(label(steps.node), [sizes[name] for name in labels])
+    shape = validate_shape(describe_node(steps.node), [sizes[name] for name in labels])
     return EinsumTerm(steps.reshape(value, shape), labels)
 
 
-def _summed(operand: EinsumTerm, needed: Iterable[str], steps: Steps) -> EinsumTerm:
+def _sum_out(operand: EinsumTerm, needed: Iterable[str], steps: NodeBuilder) -> EinsumTerm:
     kept = set(needed)
     axes = [k for k, name in enumerate(operand.labels) if name not in kept]
     if not axes:
@@ -126,7 +136,7 @@ def _summed(operand: EinsumTerm, needed: Iterable[str], steps: Steps) -> EinsumT
     return EinsumTerm(value, tuple(name for name in operand.labels if name in kept))
 
 
-def _turned(operand: EinsumTerm, order: Sequence[str], steps: Steps) -> str:
+def _permute(operand: EinsumTerm, order: Sequence[str], steps: NodeBuilder) -> str:
     permutation = tuple(operand.labels.index(name) for name in order)
     if permutation == tuple(range(len(permutation))):
         return operand.value

@@ -12,23 +12,23 @@ import numpy as np
 from nbglcnn.errors import ModelError, NbglcnnError, UnsupportedOperator
 from nbglcnn.features.edits import replay
 from nbglcnn.graph import Array, Graph, Node
-from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import integer, label, numbers
-from nbglcnn.load.passes.algebra import DOMAIN, computed
-from nbglcnn.load.passes.infer import element_type, to_proto, version_of
-from nbglcnn.load.passes.pools import ADAPTIVE, pooled
+from nbglcnn.load.bounds import quote_name, validate_shape
+from nbglcnn.load.draft import describe_node, float_list_attr, int_attr
+from nbglcnn.load.passes.adaptive_pools import ADAPTIVE_POOLS, compute_pool
+from nbglcnn.load.passes.infer import element_type, opset_of, to_proto
+from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN, compute_linear_algebra
 
 # Inputs that are lists of numbers: onnx.reference takes no single number for one.
-LISTS = {"Squeeze": 1, "Unsqueeze": 1, "Reshape": 1, "Slice": 1, "Expand": 1, "Tile": 1}
+FIRST_LIST_INPUT = {"Squeeze": 1, "Unsqueeze": 1, "Reshape": 1, "Slice": 1, "Expand": 1, "Tile": 1}
 POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 
 
 def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of a node by name."""
-    if node.python is not None:
-        own = node.python.node
+    if node.python_fallback is not None:
+        own = node.python_fallback.node
         if own is None:
-            raise ModelError(f"{label(node)}: only its own framework can compute it")
+            raise ModelError(f"{describe_node(node)}: only its own framework can compute it")
         node = replace(own, inputs=node.inputs, outputs=node.outputs)
     inputs = [values[i] if i else None for i in node.inputs]
     try:
@@ -37,66 +37,73 @@ def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
         raise
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error)[:300]}"
-        raise ModelError(f"{label(node)}: cannot be computed from its inputs: {reason}") from error
+        raise ModelError(
+            f"{describe_node(node)}: cannot be computed from its inputs: {reason}"
+        ) from error
     arrays = {}
     for name, result in zip(node.outputs, results, strict=False):
         if name:
             array = np.asarray(result)
-            checked_shape(f"{label(node)}, output {shown(name)}", array.shape)
+            validate_shape(f"{describe_node(node)}, output {quote_name(name)}", array.shape)
             arrays[name] = array
     return arrays
 
 
 def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
     if node.domain == replay.DOMAIN and inputs[0] is not None:
-        return [replay.computed(node, inputs[0])]
-    if node.domain == DOMAIN and node.op in ADAPTIVE and inputs[0] is not None:
-        return pooled(node, inputs[0])
-    if node.domain == DOMAIN:
-        return [computed(node, [array for array in inputs if array is not None])]
+        return [replay.evaluate_bend_node(node, inputs[0])]
+    if node.domain == CUSTOM_DOMAIN and node.op in ADAPTIVE_POOLS and inputs[0] is not None:
+        return compute_pool(node, inputs[0])
+    if node.domain == CUSTOM_DOMAIN:
+        return [compute_linear_algebra(node, [array for array in inputs if array is not None])]
     if node.op == "Constant":
         return [_constant(node)]
     first = inputs[0] if inputs else None
     if node.op == "ConstantOfShape" and first is not None:
         fill = np.asarray(node.attributes.get("value", np.zeros(1, np.float32))).reshape(())
-        shape = checked_shape(label(node), first.tolist(), itemsize=fill.dtype.itemsize)
+        shape = validate_shape(describe_node(node), first.tolist(), itemsize=fill.dtype.itemsize)
         return [np.broadcast_to(fill, shape)]  # 400 MB in a VGG: a view, not a copy
     if node.op == "Expand" and first is not None and inputs[1] is not None:
-        wanted = checked_shape(label(node), inputs[1].tolist())
-        shape = checked_shape(label(node), np.broadcast_shapes(first.shape, wanted))
+        wanted = validate_shape(describe_node(node), inputs[1].tolist())
+        shape = validate_shape(describe_node(node), np.broadcast_shapes(first.shape, wanted))
         return [np.broadcast_to(first, shape)]
     if node.op == "GatherElements" and first is not None and inputs[1] is not None:
-        return [_gathered(first, inputs[1], integer(node, "axis", 0))]
+        return [_gather_elements(first, inputs[1], int_attr(node, "axis", 0))]
     if node.op == "GatherND" and first is not None and inputs[1] is not None:
-        return [_gathered_nd(first, inputs[1], integer(node, "batch_dims", 0))]
+        return [_gather_nd(first, inputs[1], int_attr(node, "batch_dims", 0))]
     if node.op == "ReduceLogSumExp" and first is not None and np.isneginf(first).any():
         return [_log_sum_exp(node, first, inputs)]
     if node.op == "Pad" and first is not None and inputs[1] is not None and (inputs[1] < 0).any():
-        first, pads, axes = _cropped(first, inputs[1], inputs[3] if len(inputs) > 3 else None)
+        first, pads, axes = _crop_negative_pads(
+            first, inputs[1], inputs[3] if len(inputs) > 3 else None
+        )
         inputs = [first, pads, *inputs[2:3], *([axes] if axes is not None else [])]
-    lists = range(LISTS.get(node.op, len(inputs)), len(inputs))
+    lists = range(FIRST_LIST_INPUT.get(node.op, len(inputs)), len(inputs))
     inputs = [
         np.atleast_1d(array)
         if array is not None and (k in lists or (node.op == "Pad" and k in (1, 3)))
         else array
         for k, array in enumerate(inputs)
     ]
-    if node.op == "ConvTranspose" and (result := _spread(node, inputs)) is not None:
+    if (
+        node.op == "ConvTranspose"
+        and (result := _conv_transpose_by_torch(node, inputs)) is not None
+    ):
         return [result]
     is_wide = first is not None and first.dtype == np.float64
-    if node.op == "Conv" and is_wide and (result := _convolved(node, inputs)) is not None:
+    if node.op == "Conv" and is_wide and (result := _conv_by_torch(node, inputs)) is not None:
         return [result]
     if node.op == "MaxPool" and first is not None:
         node = _with_pads(node, first.shape[2:])
     from onnx.reference import ReferenceEvaluator
 
-    implementation, proto = _implementation(node.op, version_of(node)), to_proto(node)
+    implementation, proto = _implementation(node.op, opset_of(node)), to_proto(node)
     with np.errstate(all="ignore"):
         if implementation is None:
             return _by_function_body(node, inputs)
         parameters = {
             "log": lambda *_: None,
-            "opsets": {"": version_of(node)},
+            "opsets": {"": opset_of(node)},
             "verbose": 0,
             "evaluator_cls": ReferenceEvaluator,
             "new_ops": None,
@@ -113,15 +120,15 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
 def _log_sum_exp(node: Node, x: Array, inputs: Sequence[Array | None]) -> Array:
     """Of -inf alone it is that; onnx.reference subtracts the largest number, which gives NaN."""
     given = inputs[1].tolist() if len(inputs) > 1 and inputs[1] is not None else []
-    if not given and integer(node, "noop_with_empty_axes", 0):
+    if not given and int_attr(node, "noop_with_empty_axes", 0):
         return x
-    keep = bool(integer(node, "keepdims", 1))
+    keep = bool(int_attr(node, "keepdims", 1))
     add: Any = np.logaddexp
     axes = tuple(given) if given else None
     return np.asarray(add.reduce(x, axis=axes, keepdims=keep))
 
 
-def _convolved(node: Node, inputs: Sequence[Array | None]) -> Array | None:
+def _conv_by_torch(node: Node, inputs: Sequence[Array | None]) -> Array | None:
     """Conv by PyTorch, in a tenth of onnx.reference's time; None for what it cannot say."""
     import torch
     from torch.nn import functional
@@ -134,7 +141,7 @@ def _convolved(node: Node, inputs: Sequence[Array | None]) -> Array | None:
         return None
 
     def integers(name: str, default: int, count: int) -> list[int]:
-        return [int(n) for n in numbers(node, name) or (default,) * count]
+        return [int(n) for n in float_list_attr(node, name) or (default,) * count]
 
     pads = integers("pads", 0, 2 * rank)
     sides = [side for axis in reversed(range(rank)) for side in (pads[axis], pads[rank + axis])]
@@ -146,12 +153,12 @@ def _convolved(node: Node, inputs: Sequence[Array | None]) -> Array | None:
             None if bias is None else torch.tensor(bias),
             stride=integers("strides", 1, rank),
             dilation=integers("dilations", 1, rank),
-            groups=integer(node, "group", 1),
+            groups=int_attr(node, "group", 1),
         ).numpy()
     return result
 
 
-def _spread(node: Node, inputs: Sequence[Array | None]) -> Array | None:
+def _conv_transpose_by_torch(node: Node, inputs: Sequence[Array | None]) -> Array | None:
     """ConvTranspose by PyTorch where output_padding isn't below the stride; else None.
 
     Neither ONNX Runtime nor onnx.reference, nor PyTorch by itself, computes that.
@@ -164,12 +171,14 @@ def _spread(node: Node, inputs: Sequence[Array | None]) -> Array | None:
     rank = weight.ndim - 2
 
     def integers(name: str, default: int, count: int) -> list[int]:
-        return [int(n) for n in numbers(node, name) or (default,) * count]
+        return [int(n) for n in float_list_attr(node, name) or (default,) * count]
 
     strides, extra = integers("strides", 1, rank), integers("output_padding", 0, rank)
     auto_pad = node.attributes.get("auto_pad", "NOTSET")
     if all(more < stride for more, stride in zip(extra, strides, strict=True)) or not (
-        auto_pad in ("NOTSET", b"NOTSET") and 1 <= rank <= 3 and not numbers(node, "output_shape")
+        auto_pad in ("NOTSET", b"NOTSET")
+        and 1 <= rank <= 3
+        and not float_list_attr(node, "output_shape")
     ):
         return None
     pads = integers("pads", 0, 2 * rank)
@@ -185,7 +194,7 @@ def _spread(node: Node, inputs: Sequence[Array | None]) -> Array | None:
             torch.tensor(weight),
             stride=strides,
             dilation=integers("dilations", 1, rank),
-            groups=integer(node, "group", 1),
+            groups=int_attr(node, "group", 1),
         )
         result: Array = functional.pad(full, cut).numpy()
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
@@ -202,7 +211,7 @@ def _with_pads(node: Node, spatial: Sequence[int]) -> Node:
         return node
     rank = len(spatial)
     kernel, strides, dilations = (
-        [int(n) for n in numbers(node, name) or (1,) * rank]
+        [int(n) for n in float_list_attr(node, name) or (1,) * rank]
         for name in ("kernel_shape", "strides", "dilations")
     )
     totals = [
@@ -214,7 +223,7 @@ def _with_pads(node: Node, spatial: Sequence[int]) -> Node:
     return replace(node, attributes={**node.attributes, "auto_pad": "NOTSET", "pads": pads})
 
 
-def _gathered(x: Array, indices: Array, axis: int) -> Array:
+def _gather_elements(x: Array, indices: Array, axis: int) -> Array:
     """GatherElements: onnx.reference counts a wild index down to the axis, for hours."""
     size = x.shape[axis]
     if indices.size and not -size <= indices.min() <= indices.max() < size:
@@ -222,7 +231,7 @@ def _gathered(x: Array, indices: Array, axis: int) -> Array:
     return np.take_along_axis(x, indices % max(size, 1), axis)
 
 
-def _gathered_nd(x: Array, indices: Array, batch: int) -> Array:
+def _gather_nd(x: Array, indices: Array, batch: int) -> Array:
     """GatherND: onnx.reference takes microseconds for every row."""
     behind = (1,) * (indices.ndim - 1 - batch)
     images = [
@@ -232,7 +241,9 @@ def _gathered_nd(x: Array, indices: Array, batch: int) -> Array:
     return np.asarray(x[(*images, *np.moveaxis(indices, -1, 0))])
 
 
-def _cropped(x: Array, pads: Array, axes: Array | None) -> tuple[Array, Array, Array | None]:
+def _crop_negative_pads(
+    x: Array, pads: Array, axes: Array | None
+) -> tuple[Array, Array, Array | None]:
     """What negative pads cut off is cut off, and zero pads remain there: onnx.reference can't."""
     count = len(pads) // 2
     index = [slice(None)] * x.ndim
@@ -263,7 +274,7 @@ def _by_function_body(node: Node, inputs: Sequence[Array | None]) -> list[Any]:
     ]
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
     graph = helper.make_graph([to_proto(node)], "node", typed, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version_of(node))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset_of(node))])
     results = iter(ReferenceEvaluator(model).run(None, given))
     return [next(results) if name else None for name in node.outputs]
 
@@ -277,20 +288,22 @@ def _constant(node: Node) -> Array:
         if name in ("value_int", "value_ints"):
             return np.array(value, np.int64)
     kinds = ", ".join(sorted(node.attributes)) or "nothing"
-    raise UnsupportedOperator(f"{label(node)}: only dense tensors and numbers, not {kinds[:80]}")
+    raise UnsupportedOperator(
+        f"{describe_node(node)}: only dense tensors and numbers, not {kinds[:80]}"
+    )
 
 
 def run_graph(
-    graph: Graph, known: Mapping[str, Array], wanted: Sequence[str], *, wide: bool = False
+    graph: Graph, known: Mapping[str, Array], wanted: Sequence[str], *, float64: bool = False
 ) -> dict[str, Array]:
     """Compute `wanted` values node by node from `known` ones, only as far back as needed.
 
-    `wide`: in double precision.
+    `float64`: in double precision.
     """
     values: dict[str, Array] = {n: v.data for n, v in graph.values.items() if v.data is not None}
     values.update(known)
-    for node in steps_to(graph, values, wanted):
-        if wide:
+    for node in nodes_to_compute(graph, values, wanted):
+        if float64:
             read = {n: values[n] for n in node.inputs if n}
             values.update((n, a.astype(np.float64)) for n, a in read.items() if a.dtype.kind == "f")
         found = evaluate(node, values)
@@ -301,7 +314,7 @@ def run_graph(
     return {name: values[name] for name in wanted}
 
 
-def steps_to(graph: Graph, known: Container[str], wanted: Sequence[str]) -> list[Node]:
+def nodes_to_compute(graph: Graph, known: Container[str], wanted: Sequence[str]) -> list[Node]:
     """The nodes that give `wanted` values out of `known` ones, in order."""
     needed = {name for name in wanted if name not in known}
     steps = []

@@ -12,44 +12,45 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node
-from nbglcnn.load.bounds import MAX_MADE
-from nbglcnn.load.draft import State, integer, label
-from nbglcnn.load.passes.steps import Steps
+from nbglcnn.load.bounds import MAX_GENERATED_ELEMENTS
+from nbglcnn.load.draft import FoldState, describe_node, int_attr
+from nbglcnn.load.passes.node_builder import NodeBuilder
 
 
-def transform(node: Node, state: State) -> list[Node]:
+def decompose_dft(node: Node, state: FoldState) -> list[Node]:
     """DFT along one axis: forward or inverse, of real or complex numbers, one-sided or not."""
     x = node.inputs[0]
     shape = state.shape(x)
     rank, parts = len(shape), shape[-1] if shape else 0
     if rank < 2 or parts not in (1, 2):
         raise ModelError(
-            f"{label(node)}: {list(shape)} has no last axis of 1 (real numbers) or 2 (complex)"
+            f"{describe_node(node)}: {list(shape)} has no last axis of 1 (real numbers) or 2 "
+            "(complex)"
         )
     axis = _constant(node, 2, -2, state)
     if not -rank <= axis < rank or axis % rank == rank - 1:
-        raise ModelError(f"{label(node)}: axis {axis} of {rank} dimensions, of which the last has "
-                         "the real and the imaginary parts")  # fmt: skip
+        raise ModelError(f"{describe_node(node)}: axis {axis} of {rank} dimensions, of which the "
+                         "last has the real and the imaginary parts")  # fmt: skip
     axis %= rank
-    inverse, onesided = (bool(integer(node, name, 0)) for name in ("inverse", "onesided"))
+    inverse, onesided = (bool(int_attr(node, name, 0)) for name in ("inverse", "onesided"))
     if onesided and parts != (2 if inverse else 1):
         raise ModelError(
-            f"{label(node)}: one-sided {'inverse ' * inverse}transforms are of "
+            f"{describe_node(node)}: one-sided {'inverse ' * inverse}transforms are of "
             f"{'complex' if inverse else 'real'} numbers"
         )
     given = shape[axis]
     length = _constant(node, 1, 2 * (given - 1) if inverse and onesided else given, state)
     if length < 1:
-        raise ModelError(f"{label(node)}: a transform of {length} numbers")
+        raise ModelError(f"{describe_node(node)}: a transform of {length} numbers")
     read = min(given, length // 2 + 1 if inverse and onesided else length)
     written = length // 2 + 1 if onesided and not inverse else length
     columns = 1 if inverse and onesided else 2
-    if read * parts * written * columns > MAX_MADE:
+    if read * parts * written * columns > MAX_GENERATED_ELEMENTS:
         raise UnsupportedModel(
-            f"{label(node)}: a Fourier transform of {length:,} numbers takes a matrix of "
-            f"{read * parts * written * columns:,}; at most {MAX_MADE:,}"
+            f"{describe_node(node)}: a Fourier transform of {length:,} numbers takes a matrix of "
+            f"{read * parts * written * columns:,}; at most {MAX_GENERATED_ELEMENTS:,}"
         )
-    steps = Steps(node, state)
+    steps = NodeBuilder(node, state)
     if read < given:
         bounds = (steps.constant([n]) for n in (0, read, axis))
         x = steps("Slice", x, *bounds)
@@ -71,14 +72,15 @@ def transform(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def _constant(node: Node, position: int, default: int, state: State) -> int:
+def _constant(node: Node, position: int, default: int, state: FoldState) -> int:
     name = node.inputs[position] if len(node.inputs) > position else ""
     if not name:
         return default
     data = state.constants.get(name)
     if data is None or data.size != 1:
         raise UnsupportedOperator(
-            f"{label(node)}: its {'axis' if position == 2 else 'length'} must be a constant number"
+            f"{describe_node(node)}: its {'axis' if position == 2 else 'length'} must be a "
+            "constant number"
         )
     return int(data.reshape(-1)[0])
 

@@ -8,68 +8,86 @@ from typing import Any
 import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
-from nbglcnn.graph import PADDING_IDX, Node, several
-from nbglcnn.load.bounds import checked_shape, shown
-from nbglcnn.load.draft import FLOAT32, OPSET, WIDE, State, Unknown, integer, label, numbers
-from nbglcnn.load.passes.algebra import DOMAIN
-from nbglcnn.load.passes.pools import ADAPTIVE, output_size, types
+from nbglcnn.graph import PADDING_IDX, Node, attribute_values
+from nbglcnn.load.bounds import quote_name, validate_shape
+from nbglcnn.load.draft import (
+    CAST_TO_FLOAT32,
+    FLOAT32,
+    OPSET,
+    FoldState,
+    UnknownOutput,
+    describe_node,
+    float_list_attr,
+    int_attr,
+)
+from nbglcnn.load.passes.adaptive_pools import ADAPTIVE_POOLS, output_size, output_types
+from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN
 
-MAX_SHOWN_TO_RULES = 4096  # elements of an integer constant that a shape rule may look at
+MAX_SHAPE_ELEMENTS = 4096  # elements of an integer constant that a shape rule may look at
 
 # Functions whose rule onnx cannot tell for one node: the output is like the first input.
-SAME = {"GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Swish"}
+SAME_SHAPE_OPERATORS = {
+    "GroupNormalization",
+    "MeanVarianceNormalization",
+    "RMSNormalization",
+    "Swish",
+}
 RECURRENT = {"RNN", "LSTM", "GRU"}
 
-LIMIT = 2**31 - 1  # of integers in attributes
+MAX_INT32 = 2**31 - 1  # of integers in attributes
 WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"}
 
-Found = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
+InferredTypes = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
 
 
-def infer(node: Node, state: State) -> int:
+def infer(node: Node, state: FoldState) -> int:
     """Set concrete shapes and types of a node's outputs; gives their bytes."""
-    adaptive = node.domain == DOMAIN and node.op in ADAPTIVE
-    inferred = _adaptively(node, state) if adaptive else _by_onnx(node, state)
+    adaptive = node.domain == CUSTOM_DOMAIN and node.op in ADAPTIVE_POOLS
+    inferred = _infer_adaptive_pool(node, state) if adaptive else _infer_by_onnx(node, state)
     total = 0
     for name in node.outputs:
         if not name:
             continue
         shape, dtype = inferred.get(name, (None, None))
-        declared = state.draft.declared.get(name)
+        declared = state.draft.declared_types.get(name)
         if shape is None and declared is not None:
             shape = declared[0]
         dtype = dtype or (declared[1] if declared is not None else FLOAT32)
-        shape = state.draft.shapes.get(name, _ceil_pool(node, shape, state))
+        shape = state.draft.shapes.get(name, _drop_last_window(node, shape, state))
         if shape is None and node.op in RECURRENT:
-            raise Unknown(f"{label(node)}: recurrent layers are not supported (docs/operators.md)")
-        if shape is None:
-            raise Unknown(
-                f"{label(node)}: the shape of its output {shown(name)} cannot be told before "
-                "it runs (it depends on the input's numbers)"
+            raise UnknownOutput(
+                f"{describe_node(node)}: recurrent layers are not supported (docs/operators.md)"
             )
-        shape = checked_shape(f"{label(node)}, output {shown(name)}", shape)
+        if shape is None:
+            raise UnknownOutput(
+                f"{describe_node(node)}: the shape of its output {quote_name(name)} cannot be told "
+                "before it runs (it depends on the input's numbers)"
+            )
+        shape = validate_shape(f"{describe_node(node)}, output {quote_name(name)}", shape)
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         if node.op in WINDOWED and 0 in shape and all(state.shape(node.inputs[0])):
             raise ModelError(
-                f"{label(node)}: an input of {list(state.shape(node.inputs[0]))} is too small for "
-                f"its window; nothing is left ({list(shape)})"
+                f"{describe_node(node)}: an input of {list(state.shape(node.inputs[0]))} is too "
+                f"small for its window; nothing is left ({list(shape)})"
             )
         total += size
         state.shapes[name] = shape
-        state.dtypes[name] = FLOAT32 if dtype in WIDE else dtype
+        state.dtypes[name] = FLOAT32 if dtype in CAST_TO_FLOAT32 else dtype
     return total
 
 
-def _ceil_pool(node: Node, shape: tuple[int, ...] | None, state: State) -> tuple[int, ...] | None:
+def _drop_last_window(
+    node: Node, shape: tuple[int, ...] | None, state: FoldState
+) -> tuple[int, ...] | None:
     """Drop the last window of a ceil_mode pool that would start in the end padding.
 
     PyTorch and ONNX Runtime do; onnx's inference counts it: 3, stride 3, padding 1 of 56 gives 20.
     """
-    if shape is None or "Pool" not in node.op or not integer(node, "ceil_mode", 0):
+    if shape is None or "Pool" not in node.op or not int_attr(node, "ceil_mode", 0):
         return shape
     size = state.shape(node.inputs[0])[2:]
-    strides = numbers(node, "strides") or (1,) * len(size)
-    pads = numbers(node, "pads") or (0,) * 2 * len(size)
+    strides = float_list_attr(node, "strides") or (1,) * len(size)
+    pads = float_list_attr(node, "pads") or (0,) * 2 * len(size)
     fixed = [
         out - 1 if (out - 1) * stride >= extent + before else out
         for out, stride, extent, before in zip(shape[2:], strides, size, pads, strict=False)
@@ -77,30 +95,30 @@ def _ceil_pool(node: Node, shape: tuple[int, ...] | None, state: State) -> tuple
     return (*shape[:2], *fixed)
 
 
-def _adaptively(node: Node, state: State) -> Found:
+def _infer_adaptive_pool(node: Node, state: FoldState) -> InferredTypes:
     """Of adaptive pools, which onnx doesn't know."""
     x = node.inputs[0]
     shape = (*state.shape(x)[:2], *output_size(node))
     return {
         name: (shape, dtype)
-        for name, dtype in zip(node.outputs, types(node, state.dtype(x)), strict=True)
+        for name, dtype in zip(node.outputs, output_types(node, state.dtype(x)), strict=True)
     }
 
 
-def _by_onnx(node: Node, state: State) -> Found:
+def _infer_by_onnx(node: Node, state: FoldState) -> InferredTypes:
     from onnx import helper, numpy_helper
     from onnx.shape_inference import infer_node_outputs
 
-    version = version_of(node)
+    version = opset_of(node)
     schema = schema_of(node.op, node.domain, version)
     check_arity(node, schema)
     if any(name in state.sequences for name in node.inputs):
-        raise Unknown(f"{label(node)}: takes a sequence of tensors")
+        raise UnknownOutput(f"{describe_node(node)}: takes a sequence of tensors")
     _check_numbers(node, state)
     if node.op in ("Conv", "ConvTranspose"):
         _check_groups(node, state)
     if node.op == "Split":
-        _check_pieces(node, state)
+        _check_split(node, state)
     types, data = {}, {}
     for name in node.inputs:
         if not name:
@@ -109,7 +127,7 @@ def _by_onnx(node: Node, state: State) -> Found:
         types[name] = helper.make_tensor_type_proto(element, state.shape(name))
         constant = state.constants.get(name)
         if constant is not None:
-            limit = MAX_SHOWN_TO_RULES if constant.dtype.kind == "i" else 64
+            limit = MAX_SHAPE_ELEMENTS if constant.dtype.kind == "i" else 64
             if constant.size <= limit:
                 data[name] = numpy_helper.from_array(np.asarray(constant, order="C"))
     try:
@@ -118,11 +136,13 @@ def _by_onnx(node: Node, state: State) -> Found:
         )
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ModelError(f"{label(node)}: {lines[-1][:300]}") from error
-    found: Found = {}
+        raise ModelError(f"{describe_node(node)}: {lines[-1][:300]}") from error
+    found: InferredTypes = {}
     for name, proto in result.items():
         if not proto.HasField("tensor_type"):
-            raise UnsupportedOperator(f"{label(node)}: gives something that is not a tensor")
+            raise UnsupportedOperator(
+                f"{describe_node(node)}: gives something that is not a tensor"
+            )
         tensor = proto.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
         shape = None
@@ -130,7 +150,7 @@ def _by_onnx(node: Node, state: State) -> Found:
             shape = tuple(d for d in dims if d is not None)
         found[name] = shape, numpy_type(tensor.elem_type) if tensor.elem_type else None
     first = node.inputs[0] if node.inputs else ""
-    if first and node.op in SAME:
+    if first and node.op in SAME_SHAPE_OPERATORS:
         found[node.outputs[0]] = state.shape(first), state.dtype(first)
     output_shape = state.constants.get(node.inputs[2]) if len(node.inputs) == 3 else None
     if node.op == "MaxUnpool" and output_shape is not None:
@@ -138,54 +158,61 @@ def _by_onnx(node: Node, state: State) -> Found:
     return found
 
 
-def _check_numbers(node: Node, state: State) -> None:
+def _check_numbers(node: Node, state: FoldState) -> None:
     """Refuse attributes that onnx's C++ rules would cut to 32 bits and then index with."""
     for name, value in node.attributes.items():
-        if any(isinstance(v, int) and not -LIMIT <= v < LIMIT for v in several(value)):
-            raise ModelError(f"{label(node)}: attribute {name} is {list(several(value))[:8]}")
-    if shared := integer(node, "batch_dims", 0):
+        if any(
+            isinstance(v, int) and not -MAX_INT32 <= v < MAX_INT32 for v in attribute_values(value)
+        ):
+            raise ModelError(
+                f"{describe_node(node)}: attribute {name} is {list(attribute_values(value))[:8]}"
+            )
+    if shared := int_attr(node, "batch_dims", 0):
         ranks = [len(state.shape(name)) for name in node.inputs if name]
         if not 0 < shared < min(ranks, default=0):
-            raise ModelError(f"{label(node)}: batch_dims {shared} of inputs of ranks {ranks}")
+            raise ModelError(
+                f"{describe_node(node)}: batch_dims {shared} of inputs of ranks {ranks}"
+            )
     axis = node.attributes.get("axis")
     if isinstance(axis, int) and node.inputs and node.inputs[0]:
         rank = len(state.shape(node.inputs[0])) + (node.op == "OneHot")
         if not -max(rank, 1) <= axis < max(rank, 1) + (node.op == "Flatten"):
-            raise ModelError(f"{label(node)}: axis {axis} of {rank} dimensions")
+            raise ModelError(f"{describe_node(node)}: axis {axis} of {rank} dimensions")
 
 
-def _check_pieces(node: Node, state: State) -> None:
+def _check_split(node: Node, state: FoldState) -> None:
     """Refuse a Split into another number of pieces than it has outputs: onnx writes beyond them."""
     count, given = len(node.outputs), node.inputs[1] if len(node.inputs) > 1 else ""
     sizes = state.constants.get(given)
-    if integer(node, "num_outputs", count) != count or (
+    if int_attr(node, "num_outputs", count) != count or (
         sizes is not None and sizes.shape != (count,)
     ):
-        raise ModelError(f"{label(node)}: its sizes are not those of {count} outputs")
+        raise ModelError(f"{describe_node(node)}: its sizes are not those of {count} outputs")
 
 
-def _check_groups(node: Node, state: State) -> None:
+def _check_groups(node: Node, state: FoldState) -> None:
     """Refuse a convolution whose channels and weights don't fit: onnx doesn't look at them."""
     x, w, group = (
         state.shape(node.inputs[0]),
         state.shape(node.inputs[1]),
-        integer(node, "group", 1),
+        int_attr(node, "group", 1),
     )
     turned = node.op == "ConvTranspose"
     fits = len(x) == len(w) >= 2 and group >= 1 and w[0] % group == 0
     if not fits or (x[1] != w[0] if turned else x[1] != w[1] * group):
         raise ModelError(
-            f"{label(node)}: an input of {list(x)} with weights of {list(w)} in {group} groups"
+            f"{describe_node(node)}: an input of {list(x)} with weights of {list(w)} in {group} "
+            "groups"
         )
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     channels = w[1] * group if turned else w[0]
     if bias and state.shape(bias) != (channels,):
         raise ModelError(
-            f"{label(node)}: a bias of {list(state.shape(bias))} for {channels} channels"
+            f"{describe_node(node)}: a bias of {list(state.shape(bias))} for {channels} channels"
         )
 
 
-def version_of(node: Node) -> int:
+def opset_of(node: Node) -> int:
     """The operator set that has the node's attributes: OPSET, or the newest where that is older."""
     import onnx
 
@@ -200,14 +227,16 @@ def schema_of(op: str, domain: str = "", version: int = OPSET) -> Any:
     import onnx
 
     if domain:
-        raise UnsupportedOperator(f"operator {shown(op)} of the domain {shown(domain)}: not ONNX's")
+        raise UnsupportedOperator(
+            f"operator {quote_name(op)} of the domain {quote_name(domain)}: not ONNX's"
+        )
     try:
         return onnx.defs.get_schema(op, version, "")
     except onnx.defs.SchemaError:
         try:
             return onnx.defs.get_schema(op, onnx.defs.onnx_opset_version(), "")
         except onnx.defs.SchemaError:
-            raise UnsupportedOperator(f"{shown(op)} is not an ONNX operator") from None
+            raise UnsupportedOperator(f"{quote_name(op)} is not an ONNX operator") from None
 
 
 def check_arity(node: Node, schema: Any) -> None:
@@ -218,9 +247,9 @@ def check_arity(node: Node, schema: Any) -> None:
     ):
         if not least <= len(names) <= most:
             allowed = str(least) if least == most else f"{least} to {min(most, 2**15)}"
-            raise ModelError(f"{label(node)}: {len(names)} {what}; it has {allowed}")
+            raise ModelError(f"{describe_node(node)}: {len(names)} {what}; it has {allowed}")
     if not all(node.inputs[: min(schema.min_input, len(schema.inputs))]):
-        raise ModelError(f"{label(node)}: an input that it needs is left out")
+        raise ModelError(f"{describe_node(node)}: an input that it needs is left out")
 
 
 def element_type(dtype: np.dtype[Any]) -> int:

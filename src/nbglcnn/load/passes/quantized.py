@@ -6,23 +6,25 @@ import numpy as np
 
 from nbglcnn.errors import ModelError, UnsupportedOperator
 from nbglcnn.graph import Node
-from nbglcnn.load.draft import FLOAT32, State, integer, label
+from nbglcnn.load.draft import FLOAT32, FoldState, describe_node, int_attr
 from nbglcnn.load.passes.infer import element_type, numpy_type
-from nbglcnn.load.passes.steps import Steps
+from nbglcnn.load.passes.node_builder import NodeBuilder
 
 
-def quantize(node: Node, state: State) -> list[Node]:
+def quantize(node: Node, state: FoldState) -> list[Node]:
     """round(x / scale) + zero point, as far as the type's numbers go; halves round to even."""
-    steps, zero = Steps(node, state), _zero_point(node)
-    scale = _spread(steps, node.inputs[1])
-    asked = integer(node, "output_dtype", 0)
+    steps, zero = NodeBuilder(node, state), _zero_point(node)
+    scale = _to_broadcastable(steps, node.inputs[1])
+    asked = int_attr(node, "output_dtype", 0)
     given = state.dtype(zero) if zero else np.dtype(np.uint8)
     dtype = numpy_type(asked) if asked and not zero else given
     if dtype.kind not in "iu" or dtype.itemsize > 2:
-        raise UnsupportedOperator(f"{label(node)}: to {dtype}; integers of 8 and 16 bits are known")
+        raise UnsupportedOperator(
+            f"{describe_node(node)}: to {dtype}; integers of 8 and 16 bits are known"
+        )
     value = steps("Round", steps("Div", node.inputs[0], scale))
     if zero:
-        value = steps("Add", value, _as_float(steps, _spread(steps, zero)))
+        value = steps("Add", value, _as_float(steps, _to_broadcastable(steps, zero)))
     info = np.iinfo(dtype)
     bounds = (steps.constant(info.min, np.float32), steps.constant(info.max, np.float32))
     value = steps("Clip", value, *bounds)
@@ -30,13 +32,13 @@ def quantize(node: Node, state: State) -> list[Node]:
     return steps.nodes
 
 
-def dequantize(node: Node, state: State) -> list[Node]:
+def dequantize(node: Node, state: FoldState) -> list[Node]:
     """(x − zero point) · scale."""
-    steps, zero = Steps(node, state), _zero_point(node)
+    steps, zero = NodeBuilder(node, state), _zero_point(node)
     value = _as_float(steps, node.inputs[0])
     if zero:
-        value = steps("Sub", value, _as_float(steps, _spread(steps, zero)))
-    steps("Mul", value, _spread(steps, node.inputs[1]), to=node.outputs[0])
+        value = steps("Sub", value, _as_float(steps, _to_broadcastable(steps, zero)))
+    steps("Mul", value, _to_broadcastable(steps, node.inputs[1]), to=node.outputs[0])
     return steps.nodes
 
 
@@ -44,23 +46,23 @@ def _zero_point(node: Node) -> str:
     return node.inputs[2] if len(node.inputs) > 2 else ""
 
 
-def _as_float(steps: Steps, value: str) -> str:
+def _as_float(steps: NodeBuilder, value: str) -> str:
     return steps.cast(value, element_type(FLOAT32))
 
 
-def _spread(steps: Steps, name: str) -> str:
+def _to_broadcastable(steps: NodeBuilder, name: str) -> str:
     """A scale or zero point as it broadcasts: one number, or one for each place along `axis`."""
     node, state = steps.node, steps.state
     shape, rank = state.shape(name), len(state.shape(node.inputs[0]))
-    if integer(node, "block_size", 0):
-        raise UnsupportedOperator(f"{label(node)}: in blocks (block_size)")
+    if int_attr(node, "block_size", 0):
+        raise UnsupportedOperator(f"{describe_node(node)}: in blocks (block_size)")
     if len(shape) == 0 or shape == (1,):
         return steps.reshape(name, ()) if shape else name
-    axis = integer(node, "axis", 1)
+    axis = int_attr(node, "axis", 1)
     axis += rank if axis < 0 else 0
     if len(shape) != 1 or not 0 <= axis < rank or state.shape(node.inputs[0])[axis] != shape[0]:
         raise ModelError(
-            f"{label(node)}: a scale or zero point of {list(shape)} along axis {axis} of "
+            f"{describe_node(node)}: a scale or zero point of {list(shape)} along axis {axis} of "
             f"{list(state.shape(node.inputs[0]))}"
         )
     return steps.reshape(name, (*shape, *[1] * (rank - 1 - axis)))

@@ -11,11 +11,11 @@ import numpy as np
 from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Attribute, Node
 from nbglcnn.load.bounds import MAX_NODES
-from nbglcnn.load.draft import Pieces, State, integer, label, numbers
-from nbglcnn.load.passes.decompose import decomposed
+from nbglcnn.load.draft import FoldState, TensorSequence, describe_node, float_list_attr, int_attr
+from nbglcnn.load.passes.decompose import decompose_node
 from nbglcnn.load.passes.infer import check_arity, element_type, schema_of
 
-Rule = Callable[[Node, State], list[Node]]
+RewriteRule = Callable[[Node, FoldState], list[Node]]
 # Inputs that are shapes, of operators without a record: loading rewrites or computes them.
 SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("AffineGrid", "OneHot", "Upsample"), (1,)),
@@ -24,13 +24,17 @@ SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
 }
 
 
-def rewritten(node: Node, version: int, state: State) -> list[Node]:
+def rewrite_node(node: Node, version: int, state: FoldState) -> list[Node]:
     """The node in today's form: usually itself, sometimes several, none where nothing is left."""
-    return [step for today in _upgraded(node, version, state) for step in decomposed(today, state)]
+    return [
+        step
+        for today in _upgrade_node(node, version, state)
+        for step in decompose_node(today, state)
+    ]
 
 
-def _upgraded(node: Node, version: int, state: State) -> list[Node]:
-    rule = ALWAYS.get(node.op)
+def _upgrade_node(node: Node, version: int, state: FoldState) -> list[Node]:
+    rule = ALWAYS_REWRITTEN.get(node.op)
     if rule is not None and not node.domain:
         return rule(node, state)
     for below, upgrade in UPGRADES.get(node.op, ()) if not node.domain else ():
@@ -39,7 +43,7 @@ def _upgraded(node: Node, version: int, state: State) -> list[Node]:
     return [node]
 
 
-def _with(node: Node, inputs: tuple[str, ...], **attributes: Attribute | None) -> Node:
+def _with_inputs(node: Node, inputs: tuple[str, ...], **attributes: Attribute | None) -> Node:
     """The node with other inputs, and attributes set (or removed where None)."""
     merged = {**node.attributes, **attributes}
     kept = {n: v for n, v in merged.items() if v is not None}
@@ -48,62 +52,71 @@ def _with(node: Node, inputs: tuple[str, ...], **attributes: Attribute | None) -
     return replace(node, inputs=inputs, attributes=kept)
 
 
-def _constant(node: Node, state: State, what: str, data: Any, dtype: Any = np.int64) -> str:
-    return state.constant(f"{node.outputs[0]}.{what}", np.array(data, dtype))
+def _add_constant(node: Node, state: FoldState, what: str, data: Any, dtype: Any = np.int64) -> str:
+    return state.add_constant(f"{node.outputs[0]}.{what}", np.array(data, dtype))
 
 
 # Sequences
 
 
-def _split_to_sequence(node: Node, state: State) -> list[Node]:
+def _split_to_sequence(node: Node, state: FoldState) -> list[Node]:
     check_arity(node, schema_of(node.op))
     shape = state.shape(node.inputs[0])
     split = np.array(1)
-    keep = bool(integer(node, "keepdims", 1))
+    keep = bool(int_attr(node, "keepdims", 1))
     if len(node.inputs) > 1:
         keep = True
         if node.inputs[1] not in state.constants:
-            raise UnsupportedOperator(f"{label(node)}: the sizes of its pieces depend on the input")
+            raise UnsupportedOperator(
+                f"{describe_node(node)}: the sizes of its pieces depend on the input"
+            )
         split = state.constants[node.inputs[1]]
-    axis = integer(node, "axis", 0)
+    axis = int_attr(node, "axis", 0)
     if not -len(shape) <= axis < len(shape):
-        raise ModelError(f"{label(node)}: axis {axis} of {len(shape)} dimensions")
+        raise ModelError(f"{describe_node(node)}: axis {axis} of {len(shape)} dimensions")
     axis %= len(shape)
     size = shape[axis]
     if split.ndim == 0:
         if int(split) < 1:
-            raise ModelError(f"{label(node)}: pieces of {int(split)}")
+            raise ModelError(f"{describe_node(node)}: pieces of {int(split)}")
         starts = range(0, size, int(split))
         if len(starts) > MAX_NODES:  # each would be a node
-            raise UnsupportedModel(f"{label(node)}: {len(starts):,} pieces; at most {MAX_NODES:,}")
+            raise UnsupportedModel(
+                f"{describe_node(node)}: {len(starts):,} pieces; at most {MAX_NODES:,}"
+            )
         bounds = [(start, min(start + int(split), size)) for start in starts]
     else:
         ends = np.cumsum(split, dtype=object).tolist()
         bounds = list(zip([0, *ends[:-1]], ends, strict=True))
         if split.min(initial=0) < 0 or not ends or ends[-1] != size:
             raise ModelError(
-                f"{label(node)}: pieces {str(split.tolist())[:100]} of an axis of {size}"
+                f"{describe_node(node)}: pieces {str(split.tolist())[:100]} of an axis of {size}"
             )
-    state.sequences[node.outputs[0]] = Pieces(node.inputs[0], bounds, axis, keep)
+    state.sequences[node.outputs[0]] = TensorSequence(node.inputs[0], bounds, axis, keep)
     return []
 
 
-def _sequence_at(node: Node, state: State) -> list[Node]:
+def _sequence_at(node: Node, state: FoldState) -> list[Node]:
     check_arity(node, schema_of(node.op))
     pieces, index = state.sequences.get(node.inputs[0]), state.constants.get(node.inputs[1])
     if pieces is None or index is None:
-        raise UnsupportedOperator(f"{label(node)}: only pieces of a split tensor, by a fixed index")
+        raise UnsupportedOperator(
+            f"{describe_node(node)}: only pieces of a split tensor, by a fixed index"
+        )
     if not -len(pieces.bounds) <= int(index) < len(pieces.bounds):
-        raise ModelError(f"{label(node)}: piece {int(index)} of {len(pieces.bounds)}")
+        raise ModelError(f"{describe_node(node)}: piece {int(index)} of {len(pieces.bounds)}")
     start, end = pieces.bounds[int(index)]
     out = node.outputs[0]
-    axes = _constant(node, state, "axes", [pieces.axis])
-    bounds = _constant(node, state, "starts", [start]), _constant(node, state, "ends", [end])
-    name = out if pieces.keep else f"{out}.piece"
+    axes = _add_constant(node, state, "axes", [pieces.axis])
+    bounds = (
+        _add_constant(node, state, "starts", [start]),
+        _add_constant(node, state, "ends", [end]),
+    )
+    name = out if pieces.keepdims else f"{out}.piece"
     piece = replace(
         node, op="Slice", inputs=(pieces.source, *bounds, axes), outputs=(name,), attributes={}
     )
-    if pieces.keep:
+    if pieces.keepdims:
         return [piece]
     return [piece, replace(node, op="Squeeze", inputs=(name, axes), attributes={})]
 
@@ -111,13 +124,15 @@ def _sequence_at(node: Node, state: State) -> list[Node]:
 # Of any operator set
 
 
-def _dropout(node: Node, state: State) -> list[Node]:
+def _dropout(node: Node, state: FoldState) -> list[Node]:
     """In inference it does nothing; its mask, if asked for, is all true."""
     check_arity(node, schema_of(node.op))
     if len(node.inputs) > 2 and node.inputs[2]:
         training, ratio = state.constants.get(node.inputs[2]), state.constants.get(node.inputs[1])
         if training is None or (training.any() and (ratio is None or ratio.any())):
-            raise UnsupportedOperator(f"{label(node)}: training_mode, which drops at random")
+            raise UnsupportedOperator(
+                f"{describe_node(node)}: training_mode, which drops at random"
+            )
     if len(node.outputs) > 1 and node.outputs[1]:
         state.constants[node.outputs[1]] = np.ones(state.shape(node.inputs[0]), np.bool_)
     return [
@@ -127,22 +142,22 @@ def _dropout(node: Node, state: State) -> list[Node]:
     ]
 
 
-def _cast_like(node: Node, state: State) -> list[Node]:
+def _cast_like(node: Node, state: FoldState) -> list[Node]:
     check_arity(node, schema_of(node.op))
     to = element_type(state.dtype(node.inputs[1]))
     return [replace(node, op="Cast", inputs=node.inputs[:1], attributes={"to": to})]
 
 
-def _without_zero_bias(node: Node, state: State) -> list[Node]:
+def _without_zero_bias(node: Node, state: FoldState) -> list[Node]:
     """PyTorch's exporter writes a missing bias as zeros."""
     bias = node.inputs[2] if len(node.inputs) == 3 else ""
     data = state.constants.get(bias)
-    if data is None or bias in state.derived or data.any():
+    if data is None or bias in state.derived_constants or data.any():
         return [node]
     return [replace(node, inputs=node.inputs[:2])]
 
 
-ALWAYS: dict[str, Rule] = {
+ALWAYS_REWRITTEN: dict[str, RewriteRule] = {
     "SplitToSequence": _split_to_sequence,
     "SequenceAt": _sequence_at,
     "Dropout": _dropout,
@@ -155,39 +170,39 @@ ALWAYS: dict[str, Rule] = {
 # Older operator sets: what changed is in onnx's Changelog.md
 
 
-def _to_inputs(*moved: tuple[str, Any]) -> Rule:
+def _attributes_to_inputs(*moved: tuple[str, Any]) -> RewriteRule:
     """Attributes that became inputs, in order."""
 
-    def rule(node: Node, state: State) -> list[Node]:
+    def rule(node: Node, state: FoldState) -> list[Node]:
         inputs = list(node.inputs)
         for name, dtype in moved:
             value = node.attributes.get(name)
-            inputs.append("" if value is None else _constant(node, state, name, value, dtype))
-        return [_with(node, tuple(inputs), **{name: None for name, _ in moved})]
+            inputs.append("" if value is None else _add_constant(node, state, name, value, dtype))
+        return [_with_inputs(node, tuple(inputs), **{name: None for name, _ in moved})]
 
     return rule
 
 
-def _slice(node: Node, state: State) -> list[Node]:
-    starts = numbers(node, "starts")
-    axes = numbers(node, "axes") or tuple(range(len(starts or ())))
-    return _to_inputs(("starts", np.int64), ("ends", np.int64), ("axes", np.int64))(
-        _with(node, node.inputs, axes=axes), state
+def _slice(node: Node, state: FoldState) -> list[Node]:
+    starts = float_list_attr(node, "starts")
+    axes = float_list_attr(node, "axes") or tuple(range(len(starts or ())))
+    return _attributes_to_inputs(("starts", np.int64), ("ends", np.int64), ("axes", np.int64))(
+        _with_inputs(node, node.inputs, axes=axes), state
     )
 
 
-def _clip(node: Node, state: State) -> list[Node]:
-    rule = _to_inputs(("min", np.float32), ("max", np.float32))
+def _clip(node: Node, state: FoldState) -> list[Node]:
+    rule = _attributes_to_inputs(("min", np.float32), ("max", np.float32))
     return rule(node, state)
 
 
-def _resize(node: Node, state: State) -> list[Node]:
+def _resize(node: Node, state: FoldState) -> list[Node]:
     """Upsample, and Resize before 11: corners at 0, nearest rounded down."""
     scales = node.inputs[1] if len(node.inputs) > 1 else ""
     if not scales:
-        if numbers(node, "scales") is None:
-            raise ModelError(f"{label(node)}: has no scales")
-        scales = _constant(node, state, "scales", node.attributes["scales"], np.float32)
+        if float_list_attr(node, "scales") is None:
+            raise ModelError(f"{describe_node(node)}: has no scales")
+        scales = _add_constant(node, state, "scales", node.attributes["scales"], np.float32)
     mode = node.attributes.get("mode", "nearest")
     return [
         replace(
@@ -203,7 +218,7 @@ def _resize(node: Node, state: State) -> list[Node]:
     ]
 
 
-def _resize_11(node: Node, state: State) -> list[Node]:
+def _resize_11(node: Node, state: FoldState) -> list[Node]:
     """Empty scales or roi mean none; from 18 on they have to be left out."""
 
     def given(i: int) -> str:
@@ -212,32 +227,36 @@ def _resize_11(node: Node, state: State) -> list[Node]:
         return "" if data is not None and not data.size else name
 
     if given(2) and given(3):
-        raise ModelError(f"{label(node)}: has both scales and sizes")
-    return [_with(node, (node.inputs[0], given(1), given(2), given(3)))]
+        raise ModelError(f"{describe_node(node)}: has both scales and sizes")
+    return [_with_inputs(node, (node.inputs[0], given(1), given(2), given(3)))]
 
 
-def _split(node: Node, state: State) -> list[Node]:
+def _split(node: Node, state: FoldState) -> list[Node]:
     if node.attributes.get("split") is not None:
-        return _to_inputs(("split", np.int64))(node, state)
+        return _attributes_to_inputs(("split", np.int64))(node, state)
     if len(node.inputs) > 1 and node.inputs[1]:
         return [node]
-    shape, count, axis = state.shape(node.inputs[0]), len(node.outputs), integer(node, "axis", 0)
+    shape, count, axis = state.shape(node.inputs[0]), len(node.outputs), int_attr(node, "axis", 0)
     if not -len(shape) <= axis < len(shape) or not count or shape[axis] % count:
-        raise ModelError(f"{label(node)}: {list(shape)} into {count} equal parts of axis {axis}")
-    return [_with(node, node.inputs[:1], num_outputs=count)]
+        raise ModelError(
+            f"{describe_node(node)}: {list(shape)} into {count} equal parts of axis {axis}"
+        )
+    return [_with_inputs(node, node.inputs[:1], num_outputs=count)]
 
 
-def _flat_softmax(node: Node, state: State) -> list[Node]:
+def _flat_softmax(node: Node, state: FoldState) -> list[Node]:
     """Before 13 everything from `axis` on is one dimension."""
     shape = state.shape(node.inputs[0])
-    axis = integer(node, "axis", 1)
+    axis = int_attr(node, "axis", 1)
     if not -len(shape) <= axis <= len(shape):
-        raise ModelError(f"{label(node)}: axis {axis} of {len(shape)} dimensions")
+        raise ModelError(f"{describe_node(node)}: axis {axis} of {len(shape)} dimensions")
     axis += len(shape) if axis < 0 else 0
     if axis == len(shape) - 1 or all(d == 1 for d in shape[axis + 1 :]):
-        return [_with(node, node.inputs, axis=min(axis, len(shape) - 1))] if shape else [node]
+        return (
+            [_with_inputs(node, node.inputs, axis=min(axis, len(shape) - 1))] if shape else [node]
+        )
     flat, soft, out = (f"{node.outputs[0]}.{part}" for part in ("flat", "soft", "shape"))
-    back = state.constant(out, np.array(shape, np.int64))
+    back = state.add_constant(out, np.array(shape, np.int64))
     return [
         replace(node, op="Flatten", outputs=(flat,), attributes={"axis": axis}),
         replace(node, inputs=(flat,), outputs=(soft,), attributes={"axis": -1}),
@@ -245,122 +264,134 @@ def _flat_softmax(node: Node, state: State) -> list[Node]:
     ]
 
 
-def _batch_norm(node: Node, state: State) -> list[Node]:
+def _batch_norm(node: Node, state: FoldState) -> list[Node]:
     if any(node.outputs[1:]):
-        raise UnsupportedOperator(f"{label(node)}: in training mode, as its further outputs say")
-    if integer(node, "spatial", 1) != 1:
-        raise UnsupportedOperator(f"{label(node)}: spatial=0")
-    bare = _with(node, node.inputs, spatial=None, is_test=None, consumed_inputs=None)
+        raise UnsupportedOperator(
+            f"{describe_node(node)}: in training mode, as its further outputs say"
+        )
+    if int_attr(node, "spatial", 1) != 1:
+        raise UnsupportedOperator(f"{describe_node(node)}: spatial=0")
+    bare = _with_inputs(node, node.inputs, spatial=None, is_test=None, consumed_inputs=None)
     return [replace(bare, outputs=node.outputs[:1])]
 
 
-def _group_norm(node: Node, state: State) -> list[Node]:
+def _group_norm(node: Node, state: FoldState) -> list[Node]:
     """Opset 18 has one scale and bias for each group, 21 for each channel."""
     check_arity(node, schema_of(node.op))
-    channels, groups = state.shape(node.inputs[0])[1], integer(node, "num_groups", 0)
+    channels, groups = state.shape(node.inputs[0])[1], int_attr(node, "num_groups", 0)
     if groups < 1 or channels % groups:
-        raise ModelError(f"{label(node)}: {groups} groups of {channels} channels")
+        raise ModelError(f"{describe_node(node)}: {groups} groups of {channels} channels")
     inputs, steps = [node.inputs[0]], []
     for name, what in zip(node.inputs[1:], ("scale", "bias"), strict=True):
         column, wide, out = (f"{node.outputs[0]}.{what}{i}" for i in range(3))
-        axes = _constant(node, state, f"{what}.axes", [1])
-        shape = _constant(node, state, f"{what}.shape", [groups, channels // groups])
-        flat = _constant(node, state, f"{what}.flat", [channels])
+        axes = _add_constant(node, state, f"{what}.axes", [1])
+        shape = _add_constant(node, state, f"{what}.shape", [groups, channels // groups])
+        flat = _add_constant(node, state, f"{what}.flat", [channels])
         steps += [
             replace(node, op="Unsqueeze", inputs=(name, axes), outputs=(column,), attributes={}),
             replace(node, op="Expand", inputs=(column, shape), outputs=(wide,), attributes={}),
             replace(node, op="Reshape", inputs=(wide, flat), outputs=(out,), attributes={}),
         ]
         inputs.append(out)
-    return [*steps, _with(node, tuple(inputs))]
+    return [*steps, _with_inputs(node, tuple(inputs))]
 
 
-def _aligned(node: Node, state: State) -> list[Node]:
+def _align_operand(node: Node, state: FoldState) -> list[Node]:
     """Before 7 the second operand was aligned at `axis`, and only if `broadcast` was set."""
     check_arity(node, schema_of(node.op))
     first, second = node.inputs
     shape, other = state.shape(first), state.shape(second)
-    bare = _with(node, node.inputs, axis=None, broadcast=None, consumed_inputs=None)
-    if not integer(node, "broadcast", 0):
+    bare = _with_inputs(node, node.inputs, axis=None, broadcast=None, consumed_inputs=None)
+    if not int_attr(node, "broadcast", 0):
         if shape != other:
-            raise ModelError(f"{label(node)}: {list(shape)} and {list(other)} without broadcast")
+            raise ModelError(
+                f"{describe_node(node)}: {list(shape)} and {list(other)} without broadcast"
+            )
         return [bare]
-    axis = integer(node, "axis", len(shape) - len(other))
+    axis = int_attr(node, "axis", len(shape) - len(other))
     axis += len(shape) if axis < 0 else 0
     behind = len(shape) - axis - len(other)
     if axis < 0 or behind < 0:
-        raise ModelError(f"{label(node)}: {list(other)} at axis {axis} of {list(shape)}")
+        raise ModelError(f"{describe_node(node)}: {list(other)} at axis {axis} of {list(shape)}")
     if not behind:
         return [bare]
     name = f"{node.outputs[0]}.aligned"
-    wanted = _constant(node, state, "shape", (*other, *[1] * behind))
+    wanted = _add_constant(node, state, "shape", (*other, *[1] * behind))
     aligned = replace(node, op="Reshape", inputs=(second, wanted), outputs=(name,), attributes={})
     return [aligned, replace(bare, inputs=(first, name))]
 
 
-def _prelu(node: Node, state: State) -> list[Node]:
+def _prelu(node: Node, state: FoldState) -> list[Node]:
     """Before 7 a vector of slopes had one for each channel."""
     check_arity(node, schema_of(node.op))
     (x, slope), name = node.inputs, f"{node.outputs[0]}.slope"
     rank, found = len(state.shape(x)), state.shape(slope)
     if len(found) != 1 or found == (1,) or rank < 3:
         return [node]
-    shape = _constant(node, state, "shape", (*found, *[1] * (rank - 2)))
+    shape = _add_constant(node, state, "shape", (*found, *[1] * (rank - 2)))
     column = replace(node, op="Reshape", inputs=(slope, shape), outputs=(name,), attributes={})
-    return [column, _with(node, (x, name))]
+    return [column, _with_inputs(node, (x, name))]
 
 
-def _without(*names: str) -> Rule:
+def _drop_attributes(*names: str) -> RewriteRule:
     """Attributes that say nothing in inference."""
-    return lambda node, state: [_with(node, node.inputs, **dict.fromkeys(names))]
+    return lambda node, state: [_with_inputs(node, node.inputs, **dict.fromkeys(names))]
 
 
-def _top_k(node: Node, state: State) -> list[Node]:
-    k = _constant(node, state, "k", [integer(node, "k", 1)])
-    return [_with(node, (*node.inputs, k), k=None)]
+def _top_k(node: Node, state: FoldState) -> list[Node]:
+    k = _add_constant(node, state, "k", [int_attr(node, "k", 1)])
+    return [_with_inputs(node, (*node.inputs, k), k=None)]
 
 
-def _rename(op: str) -> Rule:
+def _rename(op: str) -> RewriteRule:
     return lambda node, state: [replace(node, op=op)]
 
 
-def _set(**attributes: Attribute) -> Rule:
+def _set_defaults(**attributes: Attribute) -> RewriteRule:
     """An attribute whose default was another."""
-    return lambda node, state: [_with(node, node.inputs, **{**attributes, **node.attributes})]
+    return lambda node, state: [
+        _with_inputs(node, node.inputs, **{**attributes, **node.attributes})
+    ]
 
 
-def _grid_sample(node: Node, state: State) -> list[Node]:
+def _grid_sample(node: Node, state: FoldState) -> list[Node]:
     names = {"bilinear": "linear", "bicubic": "cubic"}
     mode = node.attributes.get("mode", "bilinear")
-    return [_with(node, node.inputs, mode=names.get(mode, mode) if isinstance(mode, str) else mode)]
+    return [
+        _with_inputs(
+            node, node.inputs, mode=names.get(mode, mode) if isinstance(mode, str) else mode
+        )
+    ]
 
 
-def _fourier(node: Node, state: State) -> list[Node]:
+def _fourier(node: Node, state: FoldState) -> list[Node]:
     """Before 20 the axis was an attribute, the first behind the batch where nothing was said."""
     length = node.inputs[1] if len(node.inputs) > 1 else ""
-    axis = _constant(node, state, "axis", integer(node, "axis", 1))
-    return [_with(node, (node.inputs[0], length, axis), axis=None)]
+    axis = _add_constant(node, state, "axis", int_attr(node, "axis", 1))
+    return [_with_inputs(node, (node.inputs[0], length, axis), axis=None)]
 
 
-_AXES = _to_inputs(("axes", np.int64))
+_AXES = _attributes_to_inputs(("axes", np.int64))
 _REDUCES = ["Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
 
 # Per operator: (below this operator set, how it is upgraded), the oldest first.
-UPGRADES: dict[str, tuple[tuple[int, Rule], ...]] = {
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor"), ((7, _aligned),)),
-    **dict.fromkeys(("Equal", "Less", "Greater"), ((7, _aligned),)),
+UPGRADES: dict[str, tuple[tuple[int, RewriteRule], ...]] = {
+    **dict.fromkeys(
+        ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor"), ((7, _align_operand),)
+    ),
+    **dict.fromkeys(("Equal", "Less", "Greater"), ((7, _align_operand),)),
     "BatchNormalization": ((14, _batch_norm),),
     "Clip": ((11, _clip),),
     "DFT": ((20, _fourier),),
-    "Gemm": ((7, _without("broadcast")),),
+    "Gemm": ((7, _drop_attributes("broadcast")),),
     "GridSample": ((20, _grid_sample),),
     "GroupNormalization": ((21, _group_norm),),
     "Hardmax": ((13, _flat_softmax),),
     "LogSoftmax": ((13, _flat_softmax),),
     "PRelu": ((7, _prelu),),
-    "Pad": ((11, _to_inputs(("pads", np.int64), ("value", np.float32))),),
+    "Pad": ((11, _attributes_to_inputs(("pads", np.int64), ("value", np.float32))),),
     "Resize": ((11, _resize), (18, _resize_11)),
-    "RoiAlign": ((16, _set(coordinate_transformation_mode="output_half_pixel")),),
+    "RoiAlign": ((16, _set_defaults(coordinate_transformation_mode="output_half_pixel")),),
     "Scatter": ((99, _rename("ScatterElements")),),
     "Slice": ((10, _slice),),
     "Softmax": ((13, _flat_softmax),),

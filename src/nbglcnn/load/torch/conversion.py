@@ -7,46 +7,46 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.noise import OUTSIDE
-from nbglcnn.load.steps import begin
-from nbglcnn.load.torch.checks.input_dependence import Again, refuse_input_dependence
-from nbglcnn.load.torch.edits.recorded_module import keep
-from nbglcnn.load.torch.isolation.process_state import quiet, unwound
-from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of, path_of
+from nbglcnn.load.noise import DRAW_OUTSIDE_HINT
+from nbglcnn.load.progress import report_step
+from nbglcnn.load.torch.checks.input_dependence import RecordFn, refuse_input_dependence
+from nbglcnn.load.torch.edits.recorded_module import collect_program
+from nbglcnn.load.torch.isolation.process_state import restore_on_error, suppress_warnings
+from nbglcnn.load.torch.isolation.source_lines import describe_module, line_of_node, module_path
 from nbglcnn.load.torch.record.memory import FxNode
-from nbglcnn.load.torch.record.recording import Recorded, error_chain, first_line
-from nbglcnn.load.torch.rewrite.pipeline import rewrite
-from nbglcnn.load.torch.translate.aten_forms import Step
-from nbglcnn.load.torch.translate.translation import Untranslatable, translated
+from nbglcnn.load.torch.record.recording import RecordedRun, error_chain, first_line
+from nbglcnn.load.torch.rewrite.pipeline import rewrite_program
+from nbglcnn.load.torch.translate.aten_translations import OnnxNode
+from nbglcnn.load.torch.translate.translation import TranslationError, translate_program
 
 if TYPE_CHECKING:
     import torch
 
 
 @dataclass(frozen=True)
-class Converted:
+class ConvertedRun:
     """A recorded run as ONNX's operators.
 
     `nodes` are ONNX's, each with the recorded one that it is of, and `values` what each recorded
     one gives.
     """
 
-    recorded: Recorded
-    nodes: Sequence[tuple[Step, FxNode]]
+    recorded_run: RecordedRun
+    nodes: Sequence[tuple[OnnxNode, FxNode]]
     values: Mapping[FxNode, Any]
 
     @property
     def outputs(self) -> Sequence[Any]:
         """ONNX's values of the program's outputs."""
-        return [self.values[node] for node in self.recorded.program.outputs]
+        return [self.values[node] for node in self.recorded_run.program.outputs]
 
 
-def convert(
-    recorded: Recorded,
+def convert_run(
+    recorded: RecordedRun,
     tensors: Sequence[torch.Tensor],
-    again: Again,
-) -> Converted:
-    """A run on these inputs as ONNX's operators; `again` records one on others.
+    record_again: RecordFn,
+) -> ConvertedRun:
+    """A run on these inputs as ONNX's operators; `record_again` records one on others.
 
     Raises:
         UnsupportedModel: it is no fixed graph, or has operators without a form in ONNX.
@@ -54,25 +54,27 @@ def convert(
     import torch
 
     program = recorded.program
-    refuse_input_dependence(recorded, tensors, again)
-    with unwound(), torch.no_grad():
-        rewrite(program, recorded.twin, recorded.root)
-        begin("translating it to ONNX")
+    refuse_input_dependence(recorded, tensors, record_again)
+    with restore_on_error(), torch.no_grad():
+        rewrite_program(program, recorded.twin, recorded.root)
+        report_step("translating it to ONNX")
         try:
-            with quiet():
-                nodes, values = translated(program)
-        except Untranslatable as error:
-            raise _untranslated(error) from error
-    keep(program)
-    return Converted(recorded, nodes, values)
+            with suppress_warnings():
+                nodes, values = translate_program(program)
+        except TranslationError as error:
+            raise _untranslated_error(error) from error
+    collect_program(program)
+    return ConvertedRun(recorded, nodes, values)
 
 
-def _untranslated(error: Untranslatable) -> UnsupportedOperator:
+def _untranslated_error(error: TranslationError) -> UnsupportedOperator:
     """Which operator has no ONNX form, and the module it is in."""
     node = error.node
-    where = module_of(node) + line_of_node(node)
-    if _draws(node):  # nor can Python compute it instead: other numbers each time
-        return UnsupportedOperator(f"{where}: {_operator(node)} draws random numbers; {OUTSIDE}")
+    where = describe_module(node) + line_of_node(node)
+    if _draws_random(node):  # nor can Python compute it instead: other numbers each time
+        return UnsupportedOperator(
+            f"{where}: {_operator(node)} draws random numbers; {DRAW_OUTSIDE_HINT}"
+        )
     target = str(node.meta["called"] if error.missing else node.target)
     refusal = UnsupportedOperator(
         f"{where}: PyTorch's operator {target} has no ONNX form, so it cannot be drawn; "
@@ -80,7 +82,7 @@ def _untranslated(error: Untranslatable) -> UnsupportedOperator:
         if error.missing
         else f"{where}: cannot be translated to ONNX: {first_line(error_chain(error)[-1])}"
     )
-    refusal.module = path_of(node)
+    refusal.module = module_path(node)
     return refusal
 
 
@@ -89,7 +91,7 @@ def _operator(node: Any) -> str:
     return str(node.target._schema.name).rpartition("::")[2].strip("_")
 
 
-def _draws(node: Any) -> bool:
+def _draws_random(node: Any) -> bool:
     import torch
 
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())

@@ -13,13 +13,13 @@ import torch
 
 from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs.arguments import Spec, as_arrays
+from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
 from nbglcnn.inputs.preprocess import Preprocess
-from nbglcnn.load.arguments import Arguments, arguments_of, check_names
-from nbglcnn.load.model import Known, Loaded, Missing, Problems, Read
-from nbglcnn.load.prepared import Pictured, pictured
-from nbglcnn.load.torch.isolation.copies import unwrapped
-from nbglcnn.load.torch.isolation.process_state import one_at_a_time, uncollected
+from nbglcnn.load.arguments import Arguments, check_names, parse_arguments
+from nbglcnn.load.model import BaseLoader, CheckNodesFn, CheckOperatorFn, LoadResult, ValuesByKey
+from nbglcnn.load.preprocessed_model import RawInputs, raw_inputs
+from nbglcnn.load.torch.isolation.copies import unwrap_model
+from nbglcnn.load.torch.isolation.process_state import gc_paused, load_lock
 from nbglcnn.load.torch.isolation.signature import image_channels, input_names, parameters_by_name
 
 if TYPE_CHECKING:
@@ -34,41 +34,43 @@ class TorchModel:
     source: Any
 
     @property
-    def leaves(self) -> tuple[TorchModel]:
+    def base_models(self) -> tuple[TorchModel]:
         """Itself."""
         return (self,)
 
     @cached_property
     def module(self) -> torch.nn.Module:
         """The module inside the wrappers; UnsupportedModel for TorchScript."""
-        return unwrapped(self.source)
+        return unwrap_model(self.source)
 
     @property
     def name(self) -> str:
         """The class of what the user gave."""
         return type(self.source).__name__
 
-    def load(self, x: Any, known: Known | None = None, read: Read | None = None) -> Loaded:
+    def load(
+        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+    ) -> LoadResult:
         """The Graph and all its inputs, for an example input `x`."""
-        return self.read(x, known) if read is None else read(self, x, known)
+        return self.load_base(x, known) if load_base is None else load_base(self, x, known)
 
-    def read(
+    def load_base(
         self,
         x: Any,
-        known: Known | None = None,
-        problems: Problems | None = None,
-        missing: Missing | None = None,
-    ) -> Loaded:
+        known: ValuesByKey | None = None,
+        check_nodes: CheckNodesFn | None = None,
+        check_operator: CheckOperatorFn | None = None,
+    ) -> LoadResult:
         """The Graph and all its inputs; UnsupportedModel for what cannot be loaded.
 
         Args:
             x: the example input.
             known: receives the values of its modules for `x`, by key.
-            problems: for a Graph the reasons for which nodes cannot run: they, or the modules that
-                hold what cannot be recorded, are left to Python then.
-            missing: the same reason for an operator by its name.
+            check_nodes: for a Graph the reasons for which nodes cannot run: they, or the modules
+                that hold what cannot be recorded, are left to Python then.
+            check_operator: the same reason for an operator by its name.
         """
-        with one_at_a_time():
+        with load_lock():
             from nbglcnn.load.torch.module import load_module
 
             if x is None:
@@ -77,64 +79,66 @@ class TorchModel:
                     "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
                 )
             arguments, arrays, noise = self._inputs(x)
-            with uncollected():
-                return load_module(self.module, arrays, known, problems, missing, noise, arguments)
+            with gc_paused():
+                return load_module(
+                    self.module, arrays, known, check_nodes, check_operator, noise, arguments
+                )
 
-    def _parted(self, x: Any) -> tuple[Any, Noise]:
+    def _split_noise(self, x: Any) -> tuple[Any, Noise]:
         """An example input without the noise in it, and that."""
-        from nbglcnn.load.torch.record.random_draws import parted
+        from nbglcnn.load.torch.record.random_draws import split_noise
 
-        return parted(self.module, x)
+        return split_noise(self.module, x)
 
     def _inputs(self, x: Any) -> tuple[Arguments | None, tuple[Array, ...], Noise]:
         """How it is called with its example input, where not by arrays alone; these, and noise."""
-        x, noise = self._parted(x)
+        x, noise = self._split_noise(x)
         by_position, every, defaults = parameters_by_name(self.module)
         channels = image_channels(self.module)
-        if (found := arguments_of(x, by_position, defaults)) is not None:
+        if (found := parse_arguments(x, by_position, defaults)) is not None:
             arguments, own = found
             if every is not None:
                 check_names(arguments.by_name, every)
-            specs = tuple(Spec(name) for name in arguments.names)
-            return arguments, as_arrays(own, specs, channels=channels), noise
+            specs = tuple(InputSpec(name) for name in arguments.names)
+            return arguments, to_input_arrays(own, specs, channels=channels), noise
         named = (
-            tuple(Spec(name) for name in input_names(self.module, len(x)))
+            tuple(InputSpec(name) for name in input_names(self.module, len(x)))
             if isinstance(x, Mapping)
             else None
         )
-        return None, as_arrays(x, named, channels=channels), noise
+        return None, to_input_arrays(x, named, channels=channels), noise
 
-    def pictured(self, preprocess: Preprocess, x: Any) -> Pictured:
+    def raw_inputs(self, preprocess: Preprocess, x: Any) -> RawInputs:
         """Its inputs behind a Preprocess, of `x`: pictures, or zeros of its size."""
-        x, noise = self._parted(x)
+        x, noise = self._split_noise(x)
         channels = image_channels(self.module)
         by_position, _, defaults = parameters_by_name(self.module)
-        found = None if x is None else arguments_of(x, by_position, defaults)
+        found = None if x is None else parse_arguments(x, by_position, defaults)
         if found is not None:
             arguments, x = found
-            specs = [Spec(name) for name in arguments.names]
-            made = pictured(preprocess, x, specs, channels, self.name, noise.given)
+            specs = [InputSpec(name) for name in arguments.names]
+            made = raw_inputs(preprocess, x, specs, channels, self.name, noise.user_arrays)
             return replace(made, arguments=arguments)
         count = len(x) if isinstance(x, tuple | Mapping) else 1
-        specs = [Spec(name) for name in input_names(self.module, count)]
-        return pictured(preprocess, x, specs, channels, self.name, noise.given)
+        specs = [InputSpec(name) for name in input_names(self.module, count)]
+        return raw_inputs(preprocess, x, specs, channels, self.name, noise.user_arrays)
 
-    def partly(self, x: Any) -> None:
+    def load_partial(self, x: Any) -> None:
         """None: its modules are loaded alone."""
 
-    def modules_alone(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
+    def load_each_module(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
         """Each module loaded by itself: path, type, Graph or why there is none."""
-        from nbglcnn.load.torch.per_module import pieces
+        from nbglcnn.load.torch.per_module import load_each_module
 
-        with one_at_a_time():
+        with load_lock():
             try:
                 arguments, arrays, _ = self._inputs(x)
             except UnsupportedModel:  # it hides its modules
                 return ()
-            return pieces(self.module, arrays, arguments)
+            return load_each_module(self.module, arrays, arguments)
 
     def check_gradients(
-        self, x: Any, graph: Graph, wrt: Collection[str], *, every: bool = False
+        self, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
     ) -> None:
         """Raise UnsupportedModel where the module's own code changes a gradient."""
         from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
@@ -144,33 +148,33 @@ class TorchModel:
         parameters = {name for name, value in graph.parameters.items() if value in wrt}
         at = [position for position, value in enumerate(inputs) if value in wrt]
         known = {*inputs, *graph.parameters.values()}
-        if every or not known.issuperset(wrt):  # a layer: what it follows from
+        if check_all or not known.issuperset(wrt):  # a layer: what it follows from
             parameters, at = set(graph.parameters), [*range(len(arrays))]
         refuse_overrides(self.module, arrays, parameters, inputs=at, arguments=arguments)
 
-    def as_loaded(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+    def convert_state_dict(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
         """The numbers that a state_dict gives it, by code of its own where it has some."""
-        from nbglcnn.load.torch.weights.state_dict import as_loaded
+        from nbglcnn.load.torch.weights.state_dict import convert_state_dict
 
-        return as_loaded(self.module, state_dict)
+        return convert_state_dict(self.module, state_dict)
 
     def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
         """Its state_dict with these numbers in it."""
-        from nbglcnn.load.torch.weights.state_dict import tensors_of
+        from nbglcnn.load.torch.weights.state_dict import state_dict_tensors
 
-        return tensors_of(self.source, self.module, numbers)
+        return state_dict_tensors(self.source, self.module, numbers)
 
-    def all_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
+    def state_dict_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
         """The same as arrays, under the names of the module inside wrappers."""
-        from nbglcnn.load.torch.weights.state_dict import arrays_of
+        from nbglcnn.load.torch.weights.state_dict import state_dict_arrays
 
-        return arrays_of(self.module, numbers)
+        return state_dict_arrays(self.module, numbers)
 
-    def initial(self, seed: int) -> dict[str, Any]:
+    def initial_weights(self, seed: int) -> dict[str, Any]:
         """Its weights by name, drawn by the `reset_parameters` of its modules."""
-        from nbglcnn.load.torch.weights.initialization import initial
+        from nbglcnn.load.torch.weights.initialization import initial_weights
 
-        return initial(self.module, seed)
+        return initial_weights(self.module, seed)
 
     def write_onnx(
         self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
@@ -180,13 +184,13 @@ class TorchModel:
 
         inputs = [graph.values[name] for name in graph.inputs if name not in graph.noise]
         shapes = [(value.shape, value.dtype) for value in inputs]
-        with one_at_a_time():
+        with load_lock():
             return to_onnx(
                 self.module, weights, shapes, len(graph.outputs), Path(path), graph.arguments
             )
 
     def training_mode(self) -> TrainingMode:
         """A copy in eval mode, and what its modules do otherwise in training."""
-        from nbglcnn.load.torch.checks.training_mode import mode_of
+        from nbglcnn.load.torch.checks.training_mode import torch_training_mode
 
-        return mode_of(self)
+        return torch_training_mode(self)

@@ -11,41 +11,49 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nbglcnn.errors import UnsupportedModel, users_line
-from nbglcnn.graph import Array, Graph, Key, Node, with_python
+from nbglcnn.errors import UnsupportedModel, user_stacklevel
+from nbglcnn.graph import Array, Graph, Key, Node, assign_to_python
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.draft import OPSET, Draft, free_name
-from nbglcnn.load.model import Missing, Problems
-from nbglcnn.load.names import Call, calls_of, place, torch_keys, walk
-from nbglcnn.load.noise import with_noise
-from nbglcnn.load.passes.finish import finish
+from nbglcnn.load.draft import OPSET, GraphDraft, free_name
+from nbglcnn.load.model import CheckNodesFn, CheckOperatorFn
+from nbglcnn.load.module_keys import ModuleCall, assign_calls, parent_calls, torch_keys, walk_calls
+from nbglcnn.load.noise import add_noise_inputs
+from nbglcnn.load.passes.build_graph import build_graph
 from nbglcnn.load.passes.fold import simplify
-from nbglcnn.load.torch.conversion import Converted
+from nbglcnn.load.torch.conversion import ConvertedRun
 from nbglcnn.load.torch.isolation.module_checks import check_module
-from nbglcnn.load.torch.isolation.redirection import read_by_numpy
+from nbglcnn.load.torch.isolation.redirection import shared_with_numpy
 from nbglcnn.load.torch.isolation.signature import input_names
-from nbglcnn.load.torch.isolation.source_lines import described
-from nbglcnn.load.torch.isolation.source_lines import path_of as source_path
-from nbglcnn.load.torch.record.aliasing import names_apart, without_idle_nodes
-from nbglcnn.load.torch.record.module_calls import by_key
-from nbglcnn.load.torch.record.module_substitution import leaves_of, recurrent, widened
+from nbglcnn.load.torch.isolation.source_lines import describe_call
+from nbglcnn.load.torch.isolation.source_lines import module_path as source_path
+from nbglcnn.load.torch.model_runs import ModelRuns
+from nbglcnn.load.torch.record.aliasing import preserved_aliases, remove_idle_identities
+from nbglcnn.load.torch.record.module_calls import values_by_key
+from nbglcnn.load.torch.record.module_substitution import (
+    add_failed_module,
+    split_by_module,
+    unsupported_recurrent,
+)
 from nbglcnn.load.torch.record.random_draws import Noise
-from nbglcnn.load.torch.runs import Runs
-from nbglcnn.load.torch.translate.aten_forms import Step, Tensor
-from nbglcnn.load.torch.translate.functional_names import Word, node_names, words_of
+from nbglcnn.load.torch.translate.aten_translations import OnnxNode, OnnxTensor
+from nbglcnn.load.torch.translate.functional_names import (
+    FunctionalName,
+    functional_names,
+    node_names,
+)
 
 if TYPE_CHECKING:
     import torch
 
-UNEQUAL = "the outputs of two equal calls of forward differ"
+UNEQUAL_OUTPUTS_MESSAGE = "the outputs of two equal calls of forward differ"
 
 
 def load_module(
     model: torch.nn.Module,
     arrays: Sequence[Array],
     known: dict[str, Array] | None = None,
-    problems: Problems | None = None,
-    missing: Missing | None = None,
+    check_nodes: CheckNodesFn | None = None,
+    check_operator: CheckOperatorFn | None = None,
     noise: Noise | None = None,
     arguments: Arguments | None = None,
 ) -> tuple[Graph, tuple[Array, ...]]:
@@ -53,80 +61,87 @@ def load_module(
 
     What it draws are further inputs, of the user's `noise` or seeded: all inputs come with it.
     `known` receives what the modules gave for these inputs, by key: load runs them anyway. With
-    `problems`, which says of a Graph's nodes why they cannot run, these are left to Python, and so
-    are the innermost modules that hold what cannot be recorded; `missing` says so of an operator.
+    `check_nodes`, which says of a Graph's nodes why they cannot run, these are left to Python, and
+    so are the innermost modules that hold what cannot be recorded; `check_operator` says so of an
+    operator.
     """
     check_module(model)
     noise = Noise(()) if noise is None else noise
-    reasons = {} if missing is None else recurrent(model, missing)
+    reasons = {} if check_operator is None else unsupported_recurrent(model, check_operator)
     first = True  # some things need be told once alone
     while True:
         try:
-            graph = _loaded(Runs(model, arrays, noise, reasons, first, arguments), known)
+            graph = _build_graph(ModelRuns(model, arrays, noise, reasons, first, arguments), known)
         except UnsupportedModel as error:
-            more = None if problems is None else widened(model, reasons, error)
+            more = None if check_nodes is None else add_failed_module(model, reasons, error)
             if more is None:
                 raise
             reasons, first = more, False
             continue
-        wrong = problems(graph) if problems is not None else {}
+        wrong = check_nodes(graph) if check_nodes is not None else {}
         nodes = {node.name: (node, wrong[node.name]) for node in graph.nodes if node.name in wrong}
-        cut, alone = leaves_of(model, nodes)
+        cut, alone = split_by_module(model, nodes)
         if not cut:
-            return with_python(graph, alone), (*arrays, *noise.arrays)
+            return assign_to_python(graph, alone), (*arrays, *noise.arrays)
         reasons, first = {**reasons, **cut}, False
 
 
-def _loaded(runs: Runs, known: dict[str, Array] | None) -> Graph:
+def _build_graph(runs: ModelRuns, known: dict[str, Array] | None) -> Graph:
     """The Graph, in which Python computes the modules that there are reasons for."""
-    model, first, arguments = runs.model, runs.first, runs.arguments
-    names = input_names(model, len(runs.own)) if arguments is None else [*arguments.names]
-    recording, seen = runs.begin()
+    model, first, arguments = runs.model, runs.is_first_attempt, runs.arguments
+    names = input_names(model, len(runs.model_inputs)) if arguments is None else [*arguments.names]
+    recording, seen = runs.record_and_run()
     arrays, names = runs.arrays, [*names, *runs.noise.names]
-    if first and not seen.again:
-        warnings.warn(UNEQUAL, UserWarning, stacklevel=users_line())
+    if first and not seen.is_repeatable:
+        warnings.warn(UNEQUAL_OUTPUTS_MESSAGE, UserWarning, stacklevel=user_stacklevel())
     if not seen.root.outputs:
         raise UnsupportedModel(
             f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
         )
-    if seen.others and first:
-        warnings.warn(_left_out(seen.others), UserWarning, stacklevel=users_line())
-    found, seen = runs.convert(recording, seen)
-    recording, root = found.recorded, found.recorded.root
+    if seen.non_tensors and first:
+        warnings.warn(
+            _ignored_outputs_message(seen.non_tensors), UserWarning, stacklevel=user_stacklevel()
+        )
+    found, seen = runs.convert_recording(recording, seen)
+    recording, root = found.recorded_run, found.recorded_run.root
     draft, captured, words = _draft(found, names, arrays)
     draft.notes += runs.notes
-    draft.settings = frozenset(recording.recorder.settings) | read_by_numpy(model)
+    draft.constant_reads = frozenset(recording.recorder.constant_reads) | shared_with_numpy(model)
     for value, array in zip(captured, seen.arrays, strict=True):
         draft.shapes[value] = array.shape
     try:
         done = simplify(draft)
     except UnsupportedModel as error:
-        error.module = error.module or draft.at
+        error.module = error.module or draft.current_module
         raise
-    placed = without_idle_nodes(done, place(root, done.nodes), root, captured)
+    placed = remove_idle_identities(done, assign_calls(root, done.nodes), root, captured)
     values = [done.resolve(v) for v in captured]
     keys = torch_keys(
         {n: done.resolve(v) for n, v in zip(names, draft.inputs, strict=True)},
         root,
         values,
         [one for one in placed if one[1].op != "Identity"],  # these have their modules' keys
-        lambda at, node, value: words[at].of(value, node.op),
+        lambda at, node, value: words[at].name_of(value, node.op),
     )
     nodes = tuple(
         replace(node, module=call.path, module_type=call.module_type, call=call.name)
         for _, node, call in placed
     )
     draft.outputs = [values[index] for _, index in root.outputs]
-    graph = replace(finish(draft, done, nodes, keys), calls=calls_of(root), arguments=arguments)
-    graph = replace(graph, shared=_shared(model, keys))
-    graph = with_noise(graph, runs.noise.seeded)
+    graph = replace(
+        build_graph(draft, done, nodes, keys), calls=parent_calls(root), arguments=arguments
+    )
+    graph = replace(graph, shared_modules=_shared_module_keys(model, keys))
+    graph = add_noise_inputs(graph, runs.noise.default_arrays)
     if known is not None:
-        known.update(by_key(graph, arrays, seen.arrays, seen.root))
+        known.update(values_by_key(graph, arrays, seen.arrays, seen.root))
 
-    return replace(graph, dependences=runs.dependences(graph, recording, seen))
+    return replace(graph, batch_dependences=runs.batch_dependences(graph, recording, seen))
 
 
-def _shared(model: torch.nn.Module, keys: Sequence[Key]) -> Mapping[str, tuple[str, ...]]:
+def _shared_module_keys(
+    model: torch.nn.Module, keys: Sequence[Key]
+) -> Mapping[str, tuple[str, ...]]:
     """The keys of modules that stand in the model more than once, by their other names."""
     first = {id(module): path for path, module in model.named_modules()}
     found: dict[str, tuple[str, ...]] = {}
@@ -141,7 +156,7 @@ def _shared(model: torch.nn.Module, keys: Sequence[Key]) -> Mapping[str, tuple[s
     return MappingProxyType(found)
 
 
-def _left_out(others: Sequence[tuple[str, Any]]) -> str:
+def _ignored_outputs_message(others: Sequence[tuple[str, Any]]) -> str:
     """What forward gives besides tensors, by the names that these would have."""
     some = ", ".join(f"output{suffix} ({type(value).__name__})" for suffix, value in others[:5])
     more = f" and {len(others) - 5} more" if len(others) > 5 else ""
@@ -149,16 +164,16 @@ def _left_out(others: Sequence[tuple[str, Any]]) -> str:
 
 
 def _draft(
-    converted: Converted, input_names: Sequence[str], arrays: Sequence[Array]
-) -> tuple[Draft, list[str], list[Word]]:
+    converted: ConvertedRun, input_names: Sequence[str], arrays: Sequence[Array]
+) -> tuple[GraphDraft, list[str], list[FunctionalName]]:
     """A Draft of ONNX's nodes, the captured values in order, and a word for each node."""
-    recorded = converted.recorded
-    twin, root, program, cut = recorded.twin, recorded.root, recorded.program, recorded.cut
-    draft = Draft(name=type(twin).__name__, source="torch")
+    recorded = converted.recorded_run
+    twin, root, program, cut = recorded.twin, recorded.root, recorded.program, recorded.python_calls
+    draft = GraphDraft(name=type(twin).__name__, source="torch")
     names: dict[int, str] = {}  # in the Draft, by the identity of ONNX's values
     taken: set[str] = set()
 
-    def rename(value: Tensor, new: str) -> str:
+    def rename(value: OnnxTensor, new: str) -> str:
         names[id(value)] = free_name(new, taken)
         return names[id(value)]
 
@@ -174,9 +189,9 @@ def _draft(
                 f"{wanted} is computed in Python, and gives numbers of a type that NumPy has not; "
                 "convert them, as with .float()"
             )
-        draft.declared[stood[-1]] = value.shape, value.dtype
+        draft.declared_types[stood[-1]] = value.shape, value.dtype
     placed = {name: node for node, name in program.names.items()}
-    first = _first_names(twin)
+    first = _tied_weight_names(twin)
     for name, same in first.items():
         if name.rpartition(".")[2] == "num_batches_tracked":
             continue
@@ -206,7 +221,7 @@ def _draft(
         for value in outputs:
             name = rename(value, value.name or f"{recorded.name}.{step.op}")
             if value.shape is not None and value.dtype is not None:
-                draft.declared[name] = value.shape, value.dtype
+                draft.declared_types[name] = value.shape, value.dtype
         draft.nodes.append(
             Node(
                 name="",
@@ -219,17 +234,17 @@ def _draft(
                 domain=step.domain,
             )
         )
-        draft.versions.append(step.version)
+        draft.opsets.append(step.version)
         recorded_of[draft.nodes[-1].outputs[0]] = recorded
-    draft.place = lambda output: described(recorded_of[output])
-    words = words_of(converted.nodes, names)
+    draft.describe_source = lambda output: describe_call(recorded_of[output])
+    words = functional_names(converted.nodes, names)
     named = node_names(zip(draft.nodes, words, strict=True))
     draft.nodes = [replace(node, name=name) for node, name in zip(draft.nodes, named, strict=True)]
     given = [names[id(v)] for v in converted.outputs]
-    count = sum(len(c.outputs) for c in walk(root))
+    count = sum(len(c.outputs) for c in walk_calls(root))
     captured, given = given[-count:], given[:-count]
     read = given[len(given) - sum(map(len, cut.reads)) :]
-    for made in cut.nodes(stood, read, draft.parameters):
+    for made in cut.make_nodes(stood, read, draft.parameters):
         # Where it is called: before the first that reads it, else behind what it reads.
         readers = [
             k for k, n in enumerate(draft.nodes) if not set(made.outputs).isdisjoint(n.inputs)
@@ -239,19 +254,19 @@ def _draft(
         ]
         at = readers[0] if readers else max(sources, default=-1) + 1
         draft.nodes.insert(at, made)
-        draft.versions.insert(at, OPSET)
-        words.insert(at, Word("", {}))
+        draft.opsets.insert(at, OPSET)
+        words.insert(at, FunctionalName("", {}))
     produced = {out: i for i, node in enumerate(draft.nodes) for out in node.outputs}
-    draft.keep = list(captured)
-    draft.apart = names_apart(root, captured, draft.nodes, cut.reasons)
+    draft.keep_alive = list(captured)
+    draft.preserved_aliases = preserved_aliases(root, captured, draft.nodes, cut.reasons)
     latest = 0
-    for call in _by_return(root):
+    for call in _calls_by_return(root):
         ends = [produced.get(captured[index], -1) + 1 for _, index in call.outputs]
-        latest = call.end = max([latest, *ends])
+        latest = call.end_index = max([latest, *ends])
     return draft, captured, words
 
 
-def _fewest_outputs(step: Step) -> int:
+def _fewest_outputs(step: OnnxNode) -> int:
     """How many outputs one of ONNX's nodes has at least: MaxPool's indices may be left out."""
     import onnx
 
@@ -265,16 +280,16 @@ def _fewest_outputs(step: Step) -> int:
     return fewest
 
 
-def _first_names(twin: torch.nn.Module) -> dict[str, str]:
+def _tied_weight_names(twin: torch.nn.Module) -> dict[str, str]:
     """Each name of the state_dict with the first name of the same tensor: tied weights share it."""
     tensors = {n: t for n, t in twin.state_dict(keep_vars=True).items() if hasattr(t, "detach")}
     first: dict[int, str] = {}
     return {name: first.setdefault(id(tensor), name) for name, tensor in tensors.items()}
 
 
-def _by_return(call: Call) -> Iterator[Call]:
+def _calls_by_return(call: ModuleCall) -> Iterator[ModuleCall]:
     for child in call.children:
-        yield from _by_return(child)
+        yield from _calls_by_return(child)
     yield call
 
 

@@ -16,18 +16,18 @@ from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.draft import OPSET
 from nbglcnn.load.torch.isolation.copies import detached_copy
 from nbglcnn.load.torch.isolation.process_state import (
-    quiet,
-    random_numbers_kept,
-    uncollected,
-    unwound,
+    gc_paused,
+    preserve_rng_state,
+    restore_on_error,
+    suppress_warnings,
 )
-from nbglcnn.load.torch.isolation.redirection import redirected
-from nbglcnn.load.torch.rewrite.adaptive_pools import written_out
-from nbglcnn.load.torch.translate.exporter_overrides import translations
-from nbglcnn.load.torch.weights.state_dict import tensors_of
+from nbglcnn.load.torch.isolation.redirection import redirect_to_copy
+from nbglcnn.load.torch.rewrite.adaptive_pools import expand_adaptive_pools
+from nbglcnn.load.torch.translate.exporter_overrides import exporter_translations
+from nbglcnn.load.torch.weights.state_dict import state_dict_tensors
 
 
-def _exported(
+def _export_program(
     twin: torch.nn.Module, args: tuple[Any, ...], named: dict[str, Any], names: Any
 ) -> Any:
     """What PyTorch's exporter makes, if need be with pools that it doesn't know written out."""
@@ -35,13 +35,13 @@ def _exported(
     def export(model: Any, *inputs: Any, **more: Any) -> Any:
         return torch.onnx.export(
             model, *inputs, **more, dynamo=True, optimize=False, opset_version=OPSET, verbose=False,
-            output_names=names, custom_translation_table=dict(translations()),
+            output_names=names, custom_translation_table=dict(exporter_translations()),
         )  # fmt: skip
 
     try:
         return export(twin, args, kwargs=named)
     except torch.onnx.OnnxExporterError:
-        program = written_out(torch.export.export(twin, args, named, strict=False))
+        program = expand_adaptive_pools(torch.export.export(twin, args, named, strict=False))
         if program is None:
             raise
         return export(program)
@@ -61,19 +61,19 @@ def to_onnx(
     "output". PyTorch's exporter does the work; ModelError where it can't.
     """
     twin, _ = detached_copy(module)
-    twin.load_state_dict(tensors_of(module, module, weights))
+    twin.load_state_dict(state_dict_tensors(module, module, weights))
     twin.eval()
     given = tuple(torch.from_numpy(np.zeros(shape, dtype)) for shape, dtype in inputs)
-    args, named = (given, {}) if arguments is None else arguments.filled(given)
+    args, named = (given, {}) if arguments is None else arguments.bind(given)
     names = ["output"] if outputs == 1 else None
     beside = f"{path.name}.data"
     try:
         with (
-            uncollected(), unwound(), random_numbers_kept(lambda: False), quiet(),
-            torch.no_grad(), redirected(twin, traced=True),
+            gc_paused(), restore_on_error(), preserve_rng_state(lambda: False), suppress_warnings(),
+            torch.no_grad(), redirect_to_copy(twin, traced=True),
             tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".nbglcnn") as folder,
         ):  # fmt: skip
-            program = _exported(twin, args, named, names)
+            program = _export_program(twin, args, named, names)
             assert program is not None
             program.save(str(Path(folder, path.name)))
             for name in (beside, path.name):  # the numbers first: a file is never without them

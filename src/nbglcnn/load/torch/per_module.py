@@ -10,21 +10,21 @@ from nbglcnn.errors import NbglcnnError, UnsupportedModel
 from nbglcnn.graph import Array, Graph
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.torch.isolation.copies import detached_copy
-from nbglcnn.load.torch.isolation.module_checks import is_whole
-from nbglcnn.load.torch.isolation.process_state import random_numbers_kept, unwound
-from nbglcnn.load.torch.isolation.redirection import redirected
+from nbglcnn.load.torch.isolation.module_checks import is_innermost
+from nbglcnn.load.torch.isolation.process_state import preserve_rng_state, restore_on_error
+from nbglcnn.load.torch.isolation.redirection import redirect_to_copy
 from nbglcnn.load.torch.module import load_module
-from nbglcnn.load.torch.record.module_calls import called
+from nbglcnn.load.torch.record.module_calls import call_model
 
 if TYPE_CHECKING:
     import torch
 
-Piece = tuple[str, str, Graph | NbglcnnError]
+ModuleResult = tuple[str, str, Graph | NbglcnnError]
 
 
-def pieces(
+def load_each_module(
     model: torch.nn.Module, arrays: Sequence[Array], arguments: Arguments | None = None
-) -> list[Piece]:
+) -> list[ModuleResult]:
     """The model's innermost modules in the order of their calls: path, type, and Graph or error.
 
     Each is loaded on what it gets in a run of the model. Those that get anything but tensors by
@@ -52,21 +52,21 @@ def pieces(
         return hook
 
     for path, module in twin.named_modules():
-        if path and is_whole(module):
+        if path and is_innermost(module):
             handles.append(module.register_forward_pre_hook(before(path), with_kwargs=True))
     try:
         with (
             contextlib.suppress(Exception),
-            unwound(),
-            random_numbers_kept(lambda: False),
+            restore_on_error(),
+            preserve_rng_state(lambda: False),
             torch.no_grad(),
-            redirected(twin),
+            redirect_to_copy(twin),
         ):
-            called(twin, [torch.from_numpy(array.copy()) for array in arrays], arguments)
+            call_model(twin, [torch.from_numpy(array.copy()) for array in arrays], arguments)
     finally:
         for handle in handles:
             handle.remove()
-    found: list[Piece] = []
+    found: list[ModuleResult] = []
     for path, (module, given) in calls.items():
         kind = type(module).__name__
         try:

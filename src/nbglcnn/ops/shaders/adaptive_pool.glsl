@@ -1,4 +1,4 @@
-// Adaptive pools: each output pixel joins its share of the map (shares.glsl), channel by channel. KIND: 0 largest,
+// Adaptive pools: each output pixel joins its share of the map (adaptive_bins.glsl), channel by channel. KIND: 0 largest,
 // 1 mean, 2 the number in the map of the first of the largest. u_size of the map, u_places of the output.
 vec4 pixel(ivec4 at) {
   ivec3 size = u_size, places = u_places;

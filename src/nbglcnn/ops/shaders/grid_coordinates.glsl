@@ -1,4 +1,4 @@
-// The pixel coordinates (across, down, deep) of every sample of a grid, which x0 is (grid_places.glsl).
+// The pixel coordinates (across, down, deep) of every sample of a grid, which x0 is (grid_positions.glsl).
 float along(ivec4 at, int k) {
   return flat_element(x0, u.x[0], ((at.x * u.o.nchw.z + at.z) * u.o.nchw.w + at.w) * u_axes + k);
 }

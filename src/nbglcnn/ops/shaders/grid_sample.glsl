@@ -1,4 +1,4 @@
-// Maps sampled where a grid says (grid_places.glsl).
+// Maps sampled where a grid says (grid_positions.glsl).
 // AXIS: -1, or along which axis of the grid not the samples are wanted, but how they change with its coordinate.
 
 #if MODE == 1

@@ -1,7 +1,7 @@
 // The gradient of a pool of largest elements: each pixel takes that of every window whose largest element it is. x0 says
 // which that is, by its number in the map; x1 is the gradient of the pool's output.
 // u_kernel, u_stride, u_dilation and u_padding (before) of depth, rows and columns; u_size of the input and u_places
-// of the output are as many. ADAPTIVE: windows are the shares of shares.glsl.
+// of the output are as many. ADAPTIVE: windows are the shares of adaptive_bins.glsl.
 vec4 pixel(ivec4 at) {
   int slice = quotient(at.z, u_size.y);
   ivec3 here = ivec3(slice, at.z - slice * u_size.y, at.w), size = u_size, places = u_places, low, high;

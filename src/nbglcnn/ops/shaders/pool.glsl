@@ -1,6 +1,6 @@
 // Pools: each output pixel joins a window of the input, channel by channel. KIND: 0 largest, 1 mean, 2 p-norm.
 // u_behind: padding behind that counts (rows, columns, depth); u_counts: whether padding counts.
-// DEPTH: windows over volumes, whose blocks have one row (depth.glsl).
+// DEPTH: windows over volumes, whose blocks have one row (volume_rows.glsl).
 
 
 #if KIND == 0

@@ -1,4 +1,4 @@
-// Boxes of maps, each cut into bins, each bin sampled (roi_lines.glsl). x0 maps, x1 boxes, x2 each one's image.
+// Boxes of maps, each cut into bins, each bin sampled (roi_sampling.glsl). x0 maps, x1 boxes, x2 each one's image.
 // This pass adds up the rows of samples of a bin from u_begin to before u_end; u_last: whether it is the last.
 // FURTHER: x3 is what earlier passes have found.
 // LARGEST: not the mean of the samples, but the largest share that a pixel has of one of them, as ONNX has it.

@@ -1,4 +1,4 @@
-// How much of each bin of a box (roi_lines.glsl) is each row of a map, or with u_axis = 0 each column; u_size: their
+// How much of each bin of a box (roi_sampling.glsl) is each row of a map, or with u_axis = 0 each column; u_size: their
 // number.
 float source(ivec4 at) {
   int axis = u_axis, size = u_size, place = at.w;

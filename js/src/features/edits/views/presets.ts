@@ -1,18 +1,18 @@
 // Stacks of bends that are worth a look, by name: a layer's bends are replaced by them.
 import { type Edit, INJECT, TRANSFORMS } from "../../../plan/edits.ts";
-import { all, every, half } from "./sets.ts";
-import { asChannels, bend } from "./stack.ts";
+import { allChannels, everyNthChannel, randomHalf } from "./channel_sets.ts";
+import { makeBend, toChannelList } from "./edit_operations.ts";
 
-interface Row {
+interface PresetStep {
   readonly transform: string;
   readonly parameters?: readonly number[];
   readonly mix?: number;
   /** All channels, or each second, or a random half of them. */
-  readonly of?: "second" | "half";
+  readonly channels?: "second" | "half";
 }
 
-export const PRESETS: readonly (readonly [string, readonly Row[]])[] = [
-  ["Ablate half", [{ transform: "ablate", of: "half" }]],
+export const PRESETS: readonly (readonly [string, readonly PresetStep[]])[] = [
+  ["Ablate half", [{ transform: "ablate", channels: "half" }]],
   [
     "Dream blur",
     [
@@ -39,7 +39,7 @@ export const PRESETS: readonly (readonly [string, readonly Row[]])[] = [
     "Mirror",
     [
       { transform: "flip_h", mix: 0.5 },
-      { transform: "translate", parameters: [0.15, 0], of: "second", mix: 0.5 },
+      { transform: "translate", parameters: [0.15, 0], channels: "second", mix: 0.5 },
     ],
   ],
   [
@@ -55,19 +55,24 @@ export const PRESETS: readonly (readonly [string, readonly Row[]])[] = [
 const SEED = 1;
 
 /** The edits with a preset in the place of a layer's bends; what is injected there stays. */
-export function presetOf(
+export function applyPreset(
   edits: readonly Edit[],
   layer: string,
-  rows: readonly Row[],
+  rows: readonly PresetStep[],
   count: number,
 ): Edit[] {
   const made = edits.filter((one) => one.layer !== layer || one.transform === INJECT);
-  for (const { transform, parameters, mix = 1, of } of rows) {
+  for (const { transform, parameters, mix = 1, channels } of rows) {
     const kind = TRANSFORMS.find(({ name }) => name === transform);
     if (kind === undefined) continue;
-    const set = of === "half" ? half(count, SEED) : of === "second" ? every(2, count) : all(count);
+    const set =
+      channels === "half"
+        ? randomHalf(count, SEED)
+        : channels === "second"
+          ? everyNthChannel(2, count)
+          : allChannels(count);
     const more = { mix, ...(parameters && { parameters }) };
-    made.push(bend(made, layer, kind, asChannels(set, count), more));
+    made.push(makeBend(made, layer, kind, toChannelList(set, count), more));
   }
   return made;
 }

@@ -1,24 +1,24 @@
 // What is said of sources: what the bar calls one, what has gone wrong and what to do then, the line of Python.
 import type { Input } from "../../../plan/schema.ts";
-import { kindOf } from "../kinds.ts";
 import type { Source } from "../records.ts";
-import { type Call, OTHER, quoted } from "../source_kind.ts";
+import { CHOOSE_ANOTHER, type PythonCall, pythonString } from "../source_kind.ts";
+import { getSourceKind } from "../source_kinds.ts";
 import type { SourceStatus } from "../state.ts";
 
 /** The current source's name in the bar. */
-export function titleOf(source: Source | null): string {
+export function sourceTitle(source: Source | null): string {
   if (source === null) return "Array";
-  const { title, word } = kindOf(source);
-  return title?.(source) ?? word;
+  const { title, label } = getSourceKind(source);
+  return title?.(source) ?? label;
 }
 
 /** The thing that is wrong; the cause, what still works and what to do. */
-export function failureWords(
+export function failureText(
   source: Source,
   { failure }: SourceStatus,
 ): readonly [title: string, text: string] {
-  const own = failure === null ? undefined : kindOf(source).failures?.[failure];
-  return own ?? ["This source cannot be shown", `The input stays as it is; ${OTHER}.`];
+  const own = failure === null ? undefined : getSourceKind(source).failures?.[failure];
+  return own ?? ["This source cannot be shown", `The input stays as it is; ${CHOOSE_ANOTHER}.`];
 }
 
 /** Why an input takes no pictures; "" where it does. */
@@ -28,12 +28,12 @@ export function whyNoPictures({ key, shape, fit }: Input): string {
 }
 
 /** The line of Python that does the same; "" where only a page can. */
-export function pythonOf(source: Source, several: boolean): string {
-  const call: Call = (name, ...parts) => {
-    const said = [...parts, several && `input=${quoted(source.input)}`].filter(
+export function sourceAsPython(source: Source, several: boolean): string {
+  const call: PythonCall = (name, ...parts) => {
+    const said = [...parts, several && `input=${pythonString(source.input)}`].filter(
       (part) => part !== false,
     );
     return `viewer.source = nbglcnn.${name}(${said.join(", ")})`;
   };
-  return kindOf(source).python(source, call);
+  return getSourceKind(source).pythonLine(source, call);
 }

@@ -1,22 +1,22 @@
 // What is wanted of a training: run, pause, a step, another beginning; its learning rate and noise; its batch and layers.
 
 import { useViews } from "../../../views/context.ts";
-import { OneStep, Pause, Play, Restart } from "../../../views/icons.tsx";
+import { PauseIcon, PlayIcon, RestartIcon, StepIcon } from "../../../views/icons.tsx";
 import type { TrainingRecord } from "../records.ts";
 import type { TrainingProgress } from "../state.ts";
-import { BY_FACTORS, Steered, UP_TO_A_HALF } from "./number.tsx";
-import { Settings } from "./settings.tsx";
+import { LOG_SLIDER, NOISE_SLIDER, SliderField } from "./slider_field.tsx";
+import { TrainingSettings } from "./training_settings.tsx";
 
 /** Unlike any other training's. */
-const newId = (): string =>
+const randomId = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
     byte.toString(16).padStart(2, "0"),
   ).join("");
 
-export function Controls(props: { record: TrainingRecord; progress: TrainingProgress }) {
+export function TrainingControls(props: { record: TrainingRecord; progress: TrainingProgress }) {
   const { record, progress } = props;
   const { state } = useViews();
-  const { phase, course, step } = progress;
+  const { phase, config, step } = progress;
   const ended = phase === "stopped" || record.state === "stopped";
   const stuck = ended || phase === "failed" || record.state === "handing";
   const goes = record.state === "running";
@@ -34,7 +34,7 @@ export function Controls(props: { record: TrainingRecord; progress: TrainingProg
           disabled={stuck}
           onClick={() => change({ state: goes ? "paused" : "running", until: -1 })}
         >
-          {goes ? <Pause /> : <Play />}
+          {goes ? <PauseIcon /> : <PlayIcon />}
           {goes ? "Pause" : step === 0 ? "Run" : "Resume"}
         </button>
         <button
@@ -45,7 +45,7 @@ export function Controls(props: { record: TrainingRecord; progress: TrainingProg
           title="One step, and pause"
           onClick={() => change({ state: "running", until: step + 1 })}
         >
-          <OneStep />
+          <StepIcon />
           Step
         </button>
         <button
@@ -54,28 +54,28 @@ export function Controls(props: { record: TrainingRecord; progress: TrainingProg
           aria-label="Reset"
           title="Reset: begin again with the first weights, and pause"
           // Python begins another one where it has ended.
-          disabled={(ended && state.trainer.value?.compiles) || record.state === "handing"}
-          onClick={() => change({ id: newId(), state: "paused", until: -1, marks: [] })}
+          disabled={(ended && state.trainingHost.value?.canRecompile) || record.state === "handing"}
+          onClick={() => change({ id: randomId(), state: "paused", until: -1, marks: [] })}
         >
-          <Restart />
+          <RestartIcon />
         </button>
       </div>
-      <Steered
+      <SliderField
         label="Learning rate"
         value={record.lr}
-        slide={BY_FACTORS}
-        fixed={over || (course?.rates ? "a function of the step" : "")}
+        slide={LOG_SLIDER}
+        fixed={over || (config?.rates ? "a function of the step" : "")}
         set={(lr) => change({ lr })}
       />
-      <Steered
+      <SliderField
         label="Input noise"
         value={record.noise}
-        slide={UP_TO_A_HALF}
+        slide={NOISE_SLIDER}
         fixed={over}
         set={(noise) => change({ noise })}
       />
-      {course !== null && (
-        <Settings record={record} course={course} ended={ended} change={change} />
+      {config !== null && (
+        <TrainingSettings record={record} course={config} ended={ended} change={change} />
       )}
     </div>
   );

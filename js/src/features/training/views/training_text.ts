@@ -15,13 +15,13 @@ const LOSSES: Readonly<Record<string, string>> = {
 export const lossName = ({ loss }: Course): string => LOSSES[loss] ?? loss;
 
 /** Parameters that belong together: "encoder.0" has "encoder.0.weight" and "encoder.0.bias". */
-export interface Group {
+export interface ParameterGroup {
   readonly name: string;
   readonly parameters: readonly string[];
 }
 
 /** Parameters by their layers, in their order; one without a dot is its own. */
-export function groupsOf(parameters: readonly string[]): Group[] {
+export function parameterGroups(parameters: readonly string[]): ParameterGroup[] {
   const found = new Map<string, string[]>();
   for (const name of parameters) {
     const layer = name.includes(".") ? name.slice(0, name.lastIndexOf(".")) : name;
@@ -31,11 +31,14 @@ export function groupsOf(parameters: readonly string[]): Group[] {
 }
 
 /** All that can be trained: what is, and what is frozen. */
-export const learnable = (course: Course): Group[] =>
-  groupsOf([...course.trained, ...course.frozen.filter((one) => !course.trained.includes(one))]);
+export const trainableGroups = (course: Course): ParameterGroup[] =>
+  parameterGroups([
+    ...course.trained,
+    ...course.frozen.filter((one) => !course.trained.includes(one)),
+  ]);
 
 /** "all layers", "2 of 3 layers". */
-export function layersText(groups: readonly Group[], frozen: readonly string[]): string {
+export function layersText(groups: readonly ParameterGroup[], frozen: readonly string[]): string {
   const left = groups.filter(({ parameters }) => parameters.some((one) => !frozen.includes(one)));
   const noun = groups.length === 1 ? "layer" : "layers";
   return left.length === groups.length
@@ -46,20 +49,21 @@ export function layersText(groups: readonly Group[], frozen: readonly string[]):
 }
 
 /** Examples of a step, as they are or will be. */
-export const batchOf = (course: Course, { batch }: TrainingRecord): number => batch || course.batch;
+export const batchSize = (course: Course, { batch }: TrainingRecord): number =>
+  batch || course.batch;
 
 /** Python is asked for another batch size or other frozen layers than the Course has. */
-export const isChanging = (course: Course, record: TrainingRecord): boolean =>
-  batchOf(course, record) !== course.batch ||
+export const isAwaitingChange = (course: Course, record: TrainingRecord): boolean =>
+  batchSize(course, record) !== course.batch ||
   [...record.frozen].sort().join() !== [...course.frozen].sort().join();
 
 /** How it goes, where that isn't plain to see; "" else. `alone`: in a page without Python. */
-export function saidOf(
+export function statusText(
   progress: TrainingProgress,
   record: TrainingRecord | null,
   alone: boolean,
 ): string {
-  const { phase, message, course } = progress;
+  const { phase, message, config } = progress;
   const why = message === "" ? "" : sentence(message);
   const stopped = alone
     ? "Stopped; Reset begins again."
@@ -67,32 +71,34 @@ export function saidOf(
   const mirrored = record?.mirrored === true;
   switch (phase) {
     case "mirrored":
-      return join("Mirrors a PyTorch loop, which runs in Python.", why);
+      return joinTexts("Mirrors a PyTorch loop, which runs in Python.", why);
     case "waiting":
-      return join(
-        course !== null && record !== null && isChanging(course, record)
+      return joinTexts(
+        config !== null && record !== null && isAwaitingChange(config, record)
           ? "Python prepares the network for that; the training goes on after it."
           : "Waiting for the data and the network.",
         why,
       );
     case "hidden":
-      return join("Paused until the page is seen.", why);
+      return joinTexts("Paused until the page is seen.", why);
     case "elsewhere":
-      return join(
+      return joinTexts(
         "Another page trains this network; its curve and its weights come here as it saves them.",
         why,
       );
     case "stopped":
-      if (mirrored) return join("The mirror is closed: these are the weights that came last.", why);
-      return join(stopped, why);
+      if (mirrored)
+        return joinTexts("The mirror is closed: these are the weights that came last.", why);
+      return joinTexts(stopped, why);
     case "failed":
-      return join("The training has failed.", why);
+      return joinTexts("The training has failed.", why);
     default:
-      return record?.state === "stopped" ? join(stopped, why) : why;
+      return record?.state === "stopped" ? joinTexts(stopped, why) : why;
   }
 }
 
-const join = (...texts: readonly string[]): string => texts.filter((one) => one !== "").join(" ");
+const joinTexts = (...texts: readonly string[]): string =>
+  texts.filter((one) => one !== "").join(" ");
 
 const sentence = (text: string): string =>
   `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;

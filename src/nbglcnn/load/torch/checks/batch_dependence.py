@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nbglcnn.errors import NbglcnnError
-from nbglcnn.graph import Array, Dependence, Graph, batch_of
-from nbglcnn.load.names import Call, walk
-from nbglcnn.load.torch.checks.input_dependence import other_numbers
-from nbglcnn.load.torch.isolation.float64_reference import doubled
-from nbglcnn.load.torch.record.module_calls import Look, Seen, by_key, numbers_of
+from nbglcnn.graph import Array, BatchDependence, Graph, batch_size
+from nbglcnn.load.module_keys import ModuleCall, walk_calls
+from nbglcnn.load.torch.checks.input_dependence import perturb_input
+from nbglcnn.load.torch.isolation.float64_reference import in_float64
+from nbglcnn.load.torch.record.module_calls import CaptureFn, HookedRun, dense_array, values_by_key
 
 if TYPE_CHECKING:
     import torch
 
-Run = Callable[["torch.nn.Module", Sequence["torch.Tensor"], "Look | None"], Seen]
-NEAR = 1e-3  # of the largest number: other kernels for another batch size round otherwise
-NEAR_IN_FLOAT64 = 1e-7
+RunFn = Callable[["torch.nn.Module", Sequence["torch.Tensor"], "CaptureFn | None"], HookedRun]
+TOLERANCE = 1e-3  # of the largest number: other kernels for another batch size round otherwise
+FLOAT64_TOLERANCE = 1e-7
 
 
-def dependences(
+def batch_dependences(
     graph: Graph,
     copy: Callable[[], torch.nn.Module],
     tensors: Sequence[torch.Tensor],
-    seen: Seen | None,
-    run: Run,
-) -> Mapping[str, Dependence]:
+    seen: HookedRun | None,
+    run: RunFn,
+) -> Mapping[str, BatchDependence]:
     """How the values that hooks see depend on the batch, by key; none where the model refuses.
 
     `tensors` are all inputs and `seen` what a run on them gave, None where hooks of the user's took
@@ -42,25 +42,25 @@ def dependences(
     have to give the same. `run` runs a `copy` of the model under our hooks, with a look at each
     tensor. It has none of the user's, which may keep what they see.
     """
-    batch = batch_of(tuple(tensor.shape) for tensor in tensors)
-    found: dict[str, Dependence] = {}
-    exact: Seen | None = None
+    batch = batch_size(tuple(tensor.shape) for tensor in tensors)
+    found: dict[str, BatchDependence] = {}
+    exact: HookedRun | None = None
 
-    def run_in_float64(inputs: Sequence[torch.Tensor], look: Look | None = None) -> Seen:
-        with doubled(twin := copy()):
+    def run_in_float64(inputs: Sequence[torch.Tensor], look: CaptureFn | None = None) -> HookedRun:
+        with in_float64(twin := copy()):
             return run(twin, inputs, look)
 
     for size, at in [(batch + 2, 1), (1, 0)][: min(batch, 2)]:
-        sliced = _Sliced(batch, size, at)
-        others = [sliced.of_input(one) if one.shape[:1] == (batch,) else one for one in tensors]
+        sliced = _BatchSlice(batch, size, at)
+        others = [sliced.slice_input(one) if one.shape[:1] == (batch,) else one for one in tensors]
         try:
             seen = seen or run(copy(), tensors, None)
-            look = _Look(seen, sliced)
-            new = _by_key(graph, seen, run(copy(), others, look))
+            look = _DependenceCheck(seen, sliced)
+            new = _dependences_by_key(graph, seen, run(copy(), others, look))
             if "across" in new.values():  # rounding may look like it
                 exact = exact or run_in_float64(tensors)
-                look = _Look(exact, sliced, NEAR_IN_FLOAT64)
-                new = _by_key(graph, exact, run_in_float64(others, look))
+                look = _DependenceCheck(exact, sliced, FLOAT64_TOLERANCE)
+                new = _dependences_by_key(graph, exact, run_in_float64(others, look))
         except (NbglcnnError, RuntimeError, ValueError, TypeError):
             continue  # forward isn't written for this batch size, or needs the user's hooks
         found |= {name: one for name, one in new.items() if found.get(name) != "across"}
@@ -68,67 +68,72 @@ def dependences(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sliced:
+class _BatchSlice:
     """Of a run of `batch` examples and one of `size`: which examples both have.
 
-    They begin at the first of the smaller one and at number `at` of the larger one.
+    They begin at the first of the smaller one and at number `start` of the larger one.
     """
 
     batch: int
     size: int
-    at: int
+    start: int
 
-    def of_input(self, tensor: torch.Tensor) -> torch.Tensor:
+    def slice_input(self, tensor: torch.Tensor) -> torch.Tensor:
         """An input for `size` examples."""
-        return _between(tensor) if self.size > self.batch else tensor[: self.size]
+        return _surround_examples(tensor) if self.size > self.batch else tensor[: self.size]
 
-    def pair(self, a: Array, b: Array, axis: int) -> tuple[Array, Array]:
+    def matching_examples(self, a: Array, b: Array, axis: int) -> tuple[Array, Array]:
         """The same examples of a value for `batch` examples and of one for `size`."""
         count = min(self.batch, self.size)
-        both = np.moveaxis(a, axis, 0)[:count], np.moveaxis(b, axis, 0)[self.at : self.at + count]
+        both = (
+            np.moveaxis(a, axis, 0)[:count],
+            np.moveaxis(b, axis, 0)[self.start : self.start + count],
+        )
         return both
 
 
-def _between(tensor: torch.Tensor) -> torch.Tensor:
+def _surround_examples(tensor: torch.Tensor) -> torch.Tensor:
     """The examples with another one before and another one behind them."""
     import torch
 
-    ends = other_numbers(torch.cat([tensor[:1], tensor[-1:]]))
+    ends = perturb_input(torch.cat([tensor[:1], tensor[-1:]]))
     return torch.cat([ends[:1], tensor, ends[1:]])
 
 
-class _Look:
+class _DependenceCheck:
     """Compares the tensors of a run for another batch size with those of one that was `seen`."""
 
-    def __init__(self, seen: Seen, sliced: _Sliced, near: float = NEAR) -> None:
+    def __init__(self, seen: HookedRun, sliced: _BatchSlice, near: float = TOLERANCE) -> None:
         self._seen = seen
         self._sliced = sliced
         self._near = near
 
-    def __call__(self, call: Call, tensor: torch.Tensor) -> Dependence | None:
+    def __call__(self, call: ModuleCall, tensor: torch.Tensor) -> BatchDependence | None:
         at = call.outputs[-1][1]
         outputs = self._seen.root.outputs
         if not call.path and len(call.outputs) <= len(outputs):
             at = outputs[len(call.outputs) - 1][1]
         if at >= len(self._seen.arrays):
             return "across"
-        return _dependence(self._seen.arrays[at], numbers_of(tensor), self._sliced, self._near)
+        return _dependence(self._seen.arrays[at], dense_array(tensor), self._sliced, self._near)
 
 
-def _by_key(graph: Graph, seen: Seen, other: Seen) -> dict[str, Dependence]:
+def _dependences_by_key(
+    graph: Graph, seen: HookedRun, other: HookedRun
+) -> dict[str, BatchDependence]:
     """What a _Look has found in another run, under the Graph's keys."""
-    found: Mapping[str, Any] = by_key(graph, None, other.arrays, other.root)
+    found: Mapping[str, Any] = values_by_key(graph, None, other.arrays, other.root)
     if _calls(seen.root) != _calls(other.root):  # a module may be called once for each example
         outputs = {key.name for key in graph.keys if key.kind == "output"}
         found = {name: one for name, one in found.items() if name in outputs}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _calls(root: Call) -> list[tuple[str, list[str]]]:
-    return [(call.name, [suffix for suffix, _ in call.outputs]) for call in walk(root)]
+def _calls(root: ModuleCall) -> list[tuple[str, list[str]]]:
+    return [(call.name, [suffix for suffix, _ in call.outputs]) for call in walk_calls(root)]
 
 
-def _dependence(a: Array, b: Array, sliced: _Sliced, near: float) -> Dependence | None:
+def _dependence(a: Array, b: Array, sliced: _BatchSlice, near: float) -> BatchDependence | None:
     """How a value depends on the batch, by its arrays in two runs."""
     if a.shape == b.shape:
         return None if _is_near(a, b, near) else "across"
@@ -142,7 +147,7 @@ def _dependence(a: Array, b: Array, sliced: _Sliced, near: float) -> Dependence 
     before, after = a.shape[:axis], a.shape[axis + 1 :]
     for outer in {1, each}:  # all that is of one example lies together, or far apart
         inner = each // outer
-        pair = sliced.pair(
+        pair = sliced.matching_examples(
             a.reshape(*before, outer, sliced.batch, inner, *after),
             b.reshape(*before, outer, sliced.size, inner, *after),
             axis + 1,

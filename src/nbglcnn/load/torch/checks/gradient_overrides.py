@@ -15,25 +15,25 @@ from torch.overrides import TorchFunctionMode
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.bounds import shown
-from nbglcnn.load.names import parts
+from nbglcnn.load.bounds import quote_name
+from nbglcnn.load.module_keys import tensor_leaves
 from nbglcnn.load.torch.isolation.copies import detached_copy
-from nbglcnn.load.torch.isolation.process_state import one_at_a_time
-from nbglcnn.load.torch.isolation.redirection import original_of, redirected
+from nbglcnn.load.torch.isolation.process_state import load_lock
+from nbglcnn.load.torch.isolation.redirection import original_of, redirect_to_copy
 from nbglcnn.load.torch.isolation.source_lines import line_of_call, line_of_error
-from nbglcnn.load.torch.record.module_calls import called
+from nbglcnn.load.torch.record.module_calls import call_model
 
 DATA: Any = torch.Tensor.data
 REQUIRES_GRAD: Any = torch.Tensor.requires_grad
 # Functions that end a gradient, as they stand in code; of others their name is said.
-WORDS: dict[Any, str] = {
+FUNCTION_LABELS: dict[Any, str] = {
     torch.Tensor.detach: "detach()",
     torch.Tensor.detach_: "detach_()",
     DATA.__get__: ".data",
     torch.tensor: "torch.tensor(…)",
 }
 # Functions that take no numbers of this argument, only its shape or type.
-SHAPED = dict.fromkeys(
+SHAPE_ONLY_ARGUMENT = dict.fromkeys(
     (
         *(torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full),
         *(torch.Tensor.new_tensor, torch.zeros_like, torch.ones_like, torch.full_like),
@@ -46,7 +46,7 @@ SHAPED = dict.fromkeys(
     ),
     1,
 )
-ANYTHING = frozenset(
+UNINITIALIZED_FUNCTIONS = frozenset(
     (
         *(torch.empty, torch.empty_like, torch.empty_strided, torch.empty_permuted),
         *(torch.Tensor.new_empty, torch.Tensor.new_empty_strided, torch.Tensor.resize_),
@@ -59,7 +59,7 @@ EMBEDDINGS: dict[Any, int] = {
 }
 RANDOM = (torch.rand_like, torch.randn_like, torch.randint_like)
 NO_GRAD = "torch.no_grad"
-HOOKS = "a backward hook"
+BACKWARD_HOOK = "a backward hook"
 
 
 def refuse_overrides(
@@ -76,7 +76,7 @@ def refuse_overrides(
     of inputs whose gradients are asked for; what depends on neither may be detached.
     """
     _refuse_hooks(model, wrt)
-    with one_at_a_time():
+    with load_lock():
         twin, _ = detached_copy(model)
         twin.requires_grad_(False)
         for name, one in twin.named_parameters(remove_duplicate=False):
@@ -89,7 +89,7 @@ def refuse_overrides(
                 tensors[at] = tensors[at].requires_grad_().clone()
         leaves = {id(one) for one in twin.parameters() if one.requires_grad}
         leaves |= {number for number, name in original_of(twin).tensors.items() if name in wrt}
-        overrides = _Overrides(leaves)
+        overrides = _OverrideDetector(leaves)
         for path, part in twin.named_modules():
             if type(part).__module__.startswith("torch."):
                 # The gradients of PyTorch's own modules are those of their operators.
@@ -97,15 +97,17 @@ def refuse_overrides(
                     continue
                 overrides.pytorchs.add(path)
             part.register_forward_pre_hook(lambda *_, path=path: overrides.open.append(path))
-            part.register_forward_hook(lambda *_: void(overrides.open.pop()), always_call=True)
+            part.register_forward_hook(
+                lambda *_: return_none(overrides.open.pop()), always_call=True
+            )
         with (
             torch.enable_grad(),
             torch.random.fork_rng(devices=[]),
-            redirected(twin),
+            redirect_to_copy(twin),
             overrides,
         ):
             try:
-                outputs = [*_tensors_in(called(twin, tensors, arguments))]
+                outputs = [*_tensors_in(call_model(twin, tensors, arguments))]
             except Exception as error:
                 if overrides.found is None:
                     raise UnsupportedModel(
@@ -113,14 +115,14 @@ def refuse_overrides(
                         f"{line_of_error([error])}: {type(error).__name__}: {error}"
                     ) from error
                 outputs = []
-    if overrides.found is None and (own := _users_function([one.grad_fn for one in outputs])):
-        overrides.found = "", _called_function(own), ""
+    if overrides.found is None and (own := _find_user_function([one.grad_fn for one in outputs])):
+        overrides.found = "", _describe_function(own), ""
     if overrides.found is not None:
         path, word, line = overrides.found
         raise _refusal(path, f"calls {word} in forward{line}")
 
 
-def void(_: object) -> None:
+def return_none(_: object) -> None:
     """A hook's result that leaves the output as it is."""
 
 
@@ -128,29 +130,29 @@ def _refuse_hooks(model: nn.Module, wrt: Collection[str]) -> None:
     """UnsupportedModel for hooks that PyTorch calls with gradients, and that may change them."""
     table: Any = torch_module
     if table._global_backward_hooks or table._global_backward_pre_hooks:
-        raise _refusal("", f"has {HOOKS} (register_module_full_backward_hook)")
+        raise _refusal("", f"has {BACKWARD_HOOK} (register_module_full_backward_hook)")
     for path, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
-            raise _refusal(path, f"has {HOOKS}")
+            raise _refusal(path, f"has {BACKWARD_HOOK}")
     for name, one in model.named_parameters(remove_duplicate=False):
         own: Any = one
         if name in wrt and (own._backward_hooks or own._post_accumulate_grad_hooks):
-            raise _refusal(name, f"has {HOOKS}")
+            raise _refusal(name, f"has {BACKWARD_HOOK}")
 
 
 def _refusal(path: str, what: str) -> UnsupportedModel:
     todo = (
         "remove it (handle.remove())"
-        if HOOKS in what
+        if BACKWARD_HOOK in what
         else "take it out; parameters are frozen by requires_grad_(False)"
     )
     return UnsupportedModel(
-        f"{shown(path or 'the model itself')} {what}: it changes gradients, which isn't kept when "
-        f"the model is exported. Compute this gradient with PyTorch, or {todo}"
+        f"{quote_name(path or 'the model itself')} {what}: it changes gradients, which isn't kept "
+        f"when the model is exported. Compute this gradient with PyTorch, or {todo}"
     )
 
 
-class _Overrides(TorchFunctionMode):
+class _OverrideDetector(TorchFunctionMode):
     """Notices the first call that ends or changes a gradient: module, word and line of code."""
 
     def __init__(self, leaves: Collection[int]) -> None:
@@ -161,13 +163,13 @@ class _Overrides(TorchFunctionMode):
         self.pytorchs: set[str] = set()  # paths of modules in whose code no line is the user's
         self.disabled = False  # by torch.no_grad or set_grad_enabled
 
-    def note(self, word: str) -> None:
+    def report(self, word: str) -> None:
         """The code that runs calls `word`."""
         function = _running_function()
-        if self.found is not None or (function is not None and _is_pytorchs(function)):
+        if self.found is not None or (function is not None and _is_from_pytorch(function)):
             return
         if function is not None:
-            word = _called_function(function)
+            word = _describe_function(function)
         elif word == NO_GRAD and not self.disabled and not torch.is_inference_mode_enabled():
             word = "an autograd.Function"
         path = self.open[-1] if self.open else ""
@@ -177,13 +179,13 @@ class _Overrides(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch._C._set_grad_enabled:
             self.disabled = not args[0]
-        given = _tensors((_followed(func, args), kwargs))
+        given = _tensors((_value_arguments(func, args), kwargs))
         # A Parameter that forward makes is a leaf of its own.
         tracked = [t for t in given if t.requires_grad and (t.grad_fn or id(t) in self.leaves)]
         versions = [_version(one) for one in tracked]
         result = func(*args, **kwargs)
         if tracked and (word := _override(func, args, kwargs, tracked, versions, result)):
-            self.note(word)
+            self.report(word)
         return result
 
 
@@ -213,7 +215,7 @@ def _override(
         scaled = kwargs.get("scale_grad_by_freq", len(args) > at and args[at])
         return f"{func.__name__}(scale_grad_by_freq=True)" if scaled else ""
     if func == DATA.__get__ or func is torch.Tensor.detach_:
-        return WORDS[func]
+        return FUNCTION_LABELS[func]
     enabled = torch.is_grad_enabled()
     if not enabled and versions != [_version(one) for one in tracked]:
         return NO_GRAD
@@ -221,19 +223,19 @@ def _override(
     if not made or any(one.requires_grad for one in made):
         return ""
     name = getattr(func, "__name__", "")
-    return WORDS.get(func) or (f"{name}(…)" if enabled else NO_GRAD)
+    return FUNCTION_LABELS.get(func) or (f"{name}(…)" if enabled else NO_GRAD)
 
 
-def _followed(func: Any, args: Any) -> Any:
+def _value_arguments(func: Any, args: Any) -> Any:
     """The arguments whose numbers a function takes, and not their shape or type alone."""
-    if func in ANYTHING or func in RANDOM:
+    if func in UNINITIALIZED_FUNCTIONS or func in RANDOM:
         return ()
-    at = SHAPED.get(func) if func is not torch.Tensor.new_tensor else None
+    at = SHAPE_ONLY_ARGUMENT.get(func) if func is not torch.Tensor.new_tensor else None
     return args if at is None else (*args[:at], *args[at + 1 :])
 
 
 def _tensors_in(output: Any) -> Iterator[torch.Tensor]:
-    return (one for _, one in parts(output, lambda one: isinstance(one, torch.Tensor)))
+    return (one for _, one in tensor_leaves(output, lambda one: isinstance(one, torch.Tensor)))
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:
@@ -266,7 +268,7 @@ def _function_of(node: Any) -> Any:
     return type(node)._forward_cls
 
 
-def _users_function(begin: Sequence[Any]) -> Any:
+def _find_user_function(begin: Sequence[Any]) -> Any:
     """An autograd.Function of the user's in a graph of gradients; None for none."""
     todo, seen = [one for one in begin if one is not None], set()
     while todo:
@@ -275,15 +277,15 @@ def _users_function(begin: Sequence[Any]) -> Any:
             continue
         seen.add(node)
         own = isinstance(node, torch.autograd.function.BackwardCFunction)
-        if own and not _is_pytorchs(_function_of(node)):
+        if own and not _is_from_pytorch(_function_of(node)):
             return _function_of(node)
         todo += [one for one, _ in node.next_functions if one is not None]
     return None
 
 
-def _is_pytorchs(function: Any) -> bool:
+def _is_from_pytorch(function: Any) -> bool:
     return str(function.__module__).startswith("torch.")
 
 
-def _called_function(function: Any) -> str:
+def _describe_function(function: Any) -> str:
     return f"the autograd.Function {function.__name__}"

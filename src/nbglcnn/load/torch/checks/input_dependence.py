@@ -7,20 +7,20 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of, path_of
+from nbglcnn.load.torch.isolation.source_lines import describe_module, line_of_node, module_path
 from nbglcnn.load.torch.record.memory import FxNode
-from nbglcnn.load.torch.record.recorder import Program, Recorder
-from nbglcnn.load.torch.record.recording import Recorded
+from nbglcnn.load.torch.record.recorder import RecordedProgram, Recorder
+from nbglcnn.load.torch.record.recording import RecordedRun
 
 if TYPE_CHECKING:
     import torch
 
 # Records a run on other inputs, and with other weights if that is True.
-Again = Callable[[tuple["torch.Tensor", ...], bool], Recorded]
+RecordFn = Callable[[tuple["torch.Tensor", ...], bool], RecordedRun]
 
 
 def refuse_input_dependence(
-    recorded: Recorded, tensors: Sequence[torch.Tensor], again: Again
+    recorded: RecordedRun, tensors: Sequence[torch.Tensor], record_again: RecordFn
 ) -> None:
     """UnsupportedModel where other inputs make it another network; notes weights that do.
 
@@ -28,34 +28,36 @@ def refuse_input_dependence(
     So the model is recorded with other numbers, if it does such things.
     """
     recorder = recorded.recorder
-    others = [other_numbers] if recorder.constants or recorder.told else []
-    for change in [*others, *([_negated] if recorder.told else [])]:
-        if (second := _tried(again, tuple(map(change, tensors)), False)) is not None:
-            _refuse_another(recorded, second)
-    second = _tried(again, tuple(tensors), True) if recorder.made else None
-    if second is not None and _other_constant(recorder, second.recorder) is not None:
-        recorder.settings.update(recorded.program.names.values())
+    others = [perturb_input] if recorder.constants or recorder.reads_text else []
+    for change in [*others, *([_negate_input] if recorder.reads_text else [])]:
+        if (second := _try_record(record_again, tuple(map(change, tensors)), False)) is not None:
+            _refuse_difference(recorded, second)
+    second = _try_record(record_again, tuple(tensors), True) if recorder.made_constants else None
+    if second is not None and _changed_constant(recorder, second.recorder) is not None:
+        recorder.constant_reads.update(recorded.program.names.values())
 
 
-def _tried(again: Again, inputs: tuple[torch.Tensor, ...], others: bool) -> Recorded | None:
+def _try_record(
+    again: RecordFn, inputs: tuple[torch.Tensor, ...], others: bool
+) -> RecordedRun | None:
     try:
         return again(inputs, others)
     except Exception:  # it refuses these numbers
         return None
 
 
-def _refuse_another(recorded: Recorded, second: Recorded) -> None:
+def _refuse_difference(recorded: RecordedRun, second: RecordedRun) -> None:
     """UnsupportedModel where a run on other inputs is another network."""
-    if (node := _other_constant(recorded.recorder, second.recorder)) is not None:
-        raise _reading(
+    if (node := _changed_constant(recorded.recorder, second.recorder)) is not None:
+        raise _input_read_error(
             next(iter(node.users), node),
             "it reads the numbers of a tensor that depends on the input, as torch.FloatTensor([t]) "
             "does of one in a list; write torch.stack([t, …]), or compute with the tensor itself",
         )
-    if not recorded.recorder.told:
+    if not recorded.recorder.reads_text:
         return
-    if (other := _first_other(recorded.program, second.program)) is not None:
-        raise _reading(
+    if (other := _first_changed_call(recorded.program, second.program)) is not None:
+        raise _input_read_error(
             other,
             "it depends on a text of the input's numbers, as str(x.mean()), or on an assert whose "
             "error forward catches, so it has no fixed graph; compute with the tensor itself, as "
@@ -63,7 +65,7 @@ def _refuse_another(recorded: Recorded, second: Recorded) -> None:
         )
 
 
-def _other_constant(recorder: Recorder, other: Recorder) -> FxNode | None:
+def _changed_constant(recorder: Recorder, other: Recorder) -> FxNode | None:
     """The first constant that another run has other numbers for."""
     import torch
 
@@ -74,7 +76,7 @@ def _other_constant(recorder: Recorder, other: Recorder) -> FxNode | None:
     return None
 
 
-def _first_other(program: Program, other: Program) -> FxNode | None:
+def _first_changed_call(program: RecordedProgram, other: RecordedProgram) -> FxNode | None:
     """The first call of an operator that another run has with other arguments, or has not."""
     found = [_calls(one) for one in (program, other)]
     for (node, call), (_, same) in zip_longest(*found, fillvalue=(program.graph.output_node(), "")):
@@ -83,7 +85,7 @@ def _first_other(program: Program, other: Program) -> FxNode | None:
     return None
 
 
-def _calls(program: Program) -> list[tuple[FxNode, str]]:
+def _calls(program: RecordedProgram) -> list[tuple[FxNode, str]]:
     """Each call of an operator, as a text in which others are their places."""
     from torch import fx
 
@@ -95,13 +97,13 @@ def _calls(program: Program) -> list[tuple[FxNode, str]]:
     ]
 
 
-def _reading(node: FxNode, words: str) -> UnsupportedModel:
-    refusal = UnsupportedModel(f"{module_of(node)}{line_of_node(node)}: {words}")
-    refusal.module = path_of(node)
+def _input_read_error(node: FxNode, words: str) -> UnsupportedModel:
+    refusal = UnsupportedModel(f"{describe_module(node)}{line_of_node(node)}: {words}")
+    refusal.module = module_path(node)
     return refusal
 
 
-def other_numbers(tensor: torch.Tensor) -> torch.Tensor:
+def perturb_input(tensor: torch.Tensor) -> torch.Tensor:
     """An input with other numbers of about the same size."""
     import torch
 
@@ -113,5 +115,5 @@ def other_numbers(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.flip([*range(tensor.ndim)])
 
 
-def _negated(tensor: torch.Tensor) -> torch.Tensor:
+def _negate_input(tensor: torch.Tensor) -> torch.Tensor:
     return -tensor if tensor.is_floating_point() else tensor.flip([*range(tensor.ndim)])

@@ -10,37 +10,37 @@ from torch import nn
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.load.bounds import shown
+from nbglcnn.load.bounds import quote_name
 from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
 from nbglcnn.load.torch.isolation.copies import detached_copy
-from nbglcnn.load.torch.isolation.process_state import one_at_a_time
-from nbglcnn.load.torch.isolation.redirection import redirected
-from nbglcnn.load.training import Dropout, Norm, TrainingMode, scaled
+from nbglcnn.load.torch.isolation.process_state import load_lock
+from nbglcnn.load.torch.isolation.redirection import redirect_to_copy
+from nbglcnn.load.training import BatchNormSpec, DropoutSpec, TrainingMode, make_dropout
 
 if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
-NEAR = 1e-3  # of the largest value
-KNOWN = "nn.Dropout and its kin, BatchNorm, StochasticDepth and DropPath"
+TOLERANCE = 1e-3  # of the largest value
+SUPPORTED_MODULES = "nn.Dropout and its kin, BatchNorm, StochasticDepth and DropPath"
 
 
-def mode_of(model: TorchModel) -> TrainingMode:
+def torch_training_mode(model: TorchModel) -> TrainingMode:
     """A torch module as it is loaded for training; see `Model.training_mode`."""
     whole = model.module
     some = whole.training
-    dropouts: dict[str, Dropout] = {}
-    norms: dict[str, Norm] = {}
+    dropouts: dict[str, DropoutSpec] = {}
+    norms: dict[str, BatchNormSpec] = {}
     for path, module in whole.named_modules():
         if some and not module.training:
             continue
-        _refuse(path, module)
+        _refuse_unsupported(path, module)
         found = _dropout(module)
         if found is not None and found.p > 0:
             dropouts[path] = found
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats:
             counted = module.num_batches_tracked
-            norms[path] = Norm(module.momentum, 0 if counted is None else int(counted))
+            norms[path] = BatchNormSpec(module.momentum, 0 if counted is None else int(counted))
     frozen = {
         name
         for name, one in whole.named_parameters(remove_duplicate=False)
@@ -50,7 +50,7 @@ def mode_of(model: TorchModel) -> TrainingMode:
     return TrainingMode(twin, dropouts, norms, frozenset(frozen), whole)
 
 
-def _dropout(module: nn.Module) -> Dropout | None:
+def _dropout(module: nn.Module) -> DropoutSpec | None:
     """What one of PyTorch's, torchvision's or timm's modules drops."""
     kind = type(module).__name__
     if isinstance(module, nn.AlphaDropout | nn.FeatureAlphaDropout):
@@ -58,26 +58,26 @@ def _dropout(module: nn.Module) -> Dropout | None:
         p, fill = module.p, -SELU_ALPHA * SELU_SCALE
         scale = ((1 - p) * (1 + p * fill**2)) ** -0.5 if p < 1 else 0.0
         of = "elements" if isinstance(module, nn.AlphaDropout) else "channels"
-        return Dropout(p, of, scale, fill, -scale * fill * p)  # type: ignore[arg-type]
+        return DropoutSpec(p, of, scale, fill, -scale * fill * p)  # type: ignore[arg-type]
     if isinstance(module, nn.Dropout):
-        return scaled(module.p)
+        return make_dropout(module.p)
     if isinstance(module, nn.Dropout1d | nn.Dropout2d | nn.Dropout3d):
-        return scaled(module.p, "channels")
+        return make_dropout(module.p, "channels")
     if kind == "StochasticDepth":
         own: Any = module
         if own.mode != "row" and own.p > 0:
             raise UnsupportedModel(
                 f'StochasticDepth(mode={own.mode!r}): only mode="row" can be trained'
             )
-        return scaled(own.p, "examples")
+        return make_dropout(own.p, "examples")
     if kind == "DropPath":
         own = module
         kept = getattr(own, "scale_by_keep", True)
-        return scaled(float(own.drop_prob or 0.0), "examples", kept=bool(kept))
+        return make_dropout(float(own.drop_prob or 0.0), "examples", rescale=bool(kept))
     return None
 
 
-def _refuse(path: str, module: nn.Module) -> None:
+def _refuse_unsupported(path: str, module: nn.Module) -> None:
     """UnsupportedModel for a module that is otherwise in training in a way that isn't known."""
     kind, why = type(module).__name__, ""
     if isinstance(module, nn.RReLU) and module.lower != module.upper:
@@ -98,10 +98,12 @@ def _refuse(path: str, module: nn.Module) -> None:
             "it (torch.nn.utils.parametrize.remove_parametrizations), or call .eval() on it"
         )
     if why:
-        raise UnsupportedModel(f"{shown(path or 'the model itself')} ({kind}) {why}")
+        raise UnsupportedModel(f"{quote_name(path or 'the model itself')} ({kind}) {why}")
 
 
-def check(mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[str]) -> None:
+def check_training_mode(
+    mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[str]
+) -> None:
     """UnsupportedModel where a module's own code does something else in training mode.
 
     So does code that changes the gradients of these parameters.
@@ -111,7 +113,7 @@ def check(mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[st
     if mode.module is None:
         return
     module = mode.module
-    with one_at_a_time():
+    with load_lock():
         still = _calls(detached_copy(module)[0], arrays)
         moving, _ = detached_copy(module)
         norms = mode.norms or {}
@@ -129,17 +131,18 @@ def check(mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[st
             ) from error
     refuse_overrides(module, arrays, parameters)
     if len(calls) != len(still):
-        raise UnsupportedModel(_otherwise("the model itself", type(module).__name__))
+        raise UnsupportedModel(_mismatch_message("the model itself", type(module).__name__))
     for (path, kind, given, found), (_, _, before, right) in zip(calls, still, strict=True):
-        if _same(given, before) and not _same(found, right):
-            raise UnsupportedModel(_otherwise(shown(path or "the model itself"), kind))
+        if _are_close(given, before) and not _are_close(found, right):
+            raise UnsupportedModel(_mismatch_message(quote_name(path or "the model itself"), kind))
 
 
-def _otherwise(path: str, kind: str) -> str:
+def _mismatch_message(path: str, kind: str) -> str:
     return (
         f"{path} ({kind}) computes something else in training mode, by its own code: it asks "
-        f"self.training, or calls a function like F.dropout. Known are the modules {KNOWN}: put "
-        "nn.Dropout in the place of F.dropout, or call .eval() on that module to train without it"
+        "self.training, or calls a function like F.dropout. Known are the modules "
+        f"{SUPPORTED_MODULES}: put nn.Dropout in the place of F.dropout, or call .eval() on that "
+        "module to train without it"
     )
 
 
@@ -155,7 +158,7 @@ def _calls(twin: nn.Module, arrays: Sequence[Array]) -> list[tuple[str, str, Any
 
     for path, module in twin.named_modules():
         module.register_forward_hook(seen(path))
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), redirected(twin):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), redirect_to_copy(twin):
         torch.manual_seed(0)
         twin(*(torch.from_numpy(array.copy()) for array in arrays))
     return found
@@ -171,13 +174,13 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     )
 
 
-def _same(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
+def _are_close(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
     """Whether tensors are equal but for rounding: PyTorch's attention is another one in eval."""
     return len(a) == len(b) and all(
-        x.shape == y.shape and _near(torch.nan_to_num(x.double()), torch.nan_to_num(y.double()))
+        x.shape == y.shape and _is_close(torch.nan_to_num(x.double()), torch.nan_to_num(y.double()))
         for x, y in zip(a, b, strict=True)
     )
 
 
-def _near(x: torch.Tensor, y: torch.Tensor) -> bool:
-    return x.numel() == 0 or float((x - y).abs().max()) <= NEAR * float(y.abs().max())
+def _is_close(x: torch.Tensor, y: torch.Tensor) -> bool:
+    return x.numel() == 0 or float((x - y).abs().max()) <= TOLERANCE * float(y.abs().max())

@@ -14,33 +14,33 @@ import numpy as np
 import torch
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.records import Edit, checked
-from nbglcnn.features.edits.replay import Bending, bending
+from nbglcnn.features.edits.records import Edit, validate_edits
+from nbglcnn.features.edits.replay import EditReplay, edit_replay
 from nbglcnn.features.edits.transforms import INJECT
 from nbglcnn.graph import Array, Graph
-from nbglcnn.load.names import replaced
-from nbglcnn.load.torch.edits.hooks import bent_hooks, check_called
-from nbglcnn.load.torch.edits.recorded_module import RecordedModule, bend_operator, programs_kept
-from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
+from nbglcnn.load.module_keys import map_tensors
+from nbglcnn.load.torch.edits.hooks import bend_hooks, check_called
+from nbglcnn.load.torch.edits.recorded_module import RecordedModule, bend_operator, collect_programs
+from nbglcnn.load.torch.edits.tensor_edits import bend_tensor
 from nbglcnn.load.torch.isolation.copies import detached_copy
-from nbglcnn.load.torch.isolation.module_checks import check_mode
-from nbglcnn.load.torch.isolation.process_state import one_at_a_time
-from nbglcnn.load.torch.record.random_draws import Draw, bent, fresh
+from nbglcnn.load.torch.isolation.module_checks import check_eval_mode
+from nbglcnn.load.torch.isolation.process_state import load_lock
+from nbglcnn.load.torch.record.random_draws import Draw, bend_draws, draw_again
 from nbglcnn.plan.schema import Plan, Value
 
-Compiled = Callable[[Any, Sequence[Array]], tuple[Graph, Plan]]
-NEAR = 1e-4  # of the largest value: so near a recorded run has to be to the module
+CompileFn = Callable[[Any, Sequence[Array]], tuple[Graph, Plan]]
+TOLERANCE = 1e-4  # of the largest value: so near a recorded run has to be to the module
 
 
 @dataclass(frozen=True)
-class Ready:
+class PreparedCall:
     """What is known for inputs of one kind; `recorded` where operators of forward are edited.
 
     `keys` are those of its nodes, by name, `template` is the output without its tensors. `noise`
     are the keys of what forward draws, `draws` the calls where it is recorded.
     """
 
-    bends: Bending
+    bends: EditReplay
     inputs: tuple[str, ...]
     noise: tuple[str, ...] = ()
     draws: tuple[Draw, ...] = ()
@@ -64,7 +64,7 @@ class BentModule(torch.nn.Module):
         edits: Sequence[Edit],
         arrays: Mapping[str, Array],
         plan: Plan | None,
-        compiled: Compiled,
+        compiled: CompileFn,
     ) -> None:
         super().__init__()
         self.model = model
@@ -73,7 +73,7 @@ class BentModule(torch.nn.Module):
         self._arrays = dict(arrays)
         self._plan = plan
         self._compiled = compiled
-        self._ready: dict[tuple[Any, ...], Ready] = {}
+        self._ready: dict[tuple[Any, ...], PreparedCall] = {}
 
     def extra_repr(self) -> str:
         """The edits, in their order."""
@@ -81,83 +81,85 @@ class BentModule(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model gives with its values bent."""
-        given = _positional(self.model, args, kwargs)
-        with one_at_a_time():
-            check_mode(self.model)
+        given = _positional_tensors(self.model, args, kwargs)
+        with load_lock():
+            check_eval_mode(self.model)
             kind = tuple((tuple(one.shape), one.dtype) for one in given)
             if kind not in self._ready:
-                self._ready[kind] = self._prepared(given)
+                self._ready[kind] = self._prepare(given)
             ready = self._ready[kind]
             if ready.recorded is not None:
                 return self._run(ready, ready.recorded, given)
-            hooks = bent_hooks(self.model, ready.inputs, ready.bends)
-            with hooks as done, self._noise(ready, done):
+            hooks = bend_hooks(self.model, ready.inputs, ready.bends)
+            with hooks as done, self._noise_context(ready, done):
                 found = self.model(*given)
             check_called(ready.bends, done, self.model)
             return found
 
-    def _noise(self, ready: Ready, done: set[str]) -> Any:
+    def _noise_context(self, ready: PreparedCall, done: set[str]) -> Any:
         """Bends what forward draws, where that is edited."""
 
         def change(key: str, tensor: torch.Tensor) -> torch.Tensor:
             done.add(key)
-            return bent_tensor(ready.bends, key, tensor) if key in ready.bends else tensor
+            return bend_tensor(ready.bends, key, tensor) if key in ready.bends else tensor
 
         if any(key in ready.bends for key in ready.noise):
-            return bent(ready.noise, change)
+            return bend_draws(ready.noise, change)
         return contextlib.nullcontext()
 
-    def _run(self, ready: Ready, recorded: RecordedModule, given: Sequence[torch.Tensor]) -> Any:
+    def _run(
+        self, ready: PreparedCall, recorded: RecordedModule, given: Sequence[torch.Tensor]
+    ) -> Any:
         device = next((one.device for one in given), torch.device("cpu"))
-        drawn = [fresh(one).to(device) for one in ready.draws]
+        drawn = [draw_again(one).to(device) for one in ready.draws]
         for at, key in enumerate(ready.noise):
             if key in ready.bends:
-                drawn[at] = bent_tensor(ready.bends, key, drawn[at])
+                drawn[at] = bend_tensor(ready.bends, key, drawn[at])
         outputs, _ = recorded.run(
             self.model,
             (*given, *drawn),
-            lambda key, tensor: bent_tensor(ready.bends, key, tensor),
+            lambda key, tensor: bend_tensor(ready.bends, key, tensor),
             ready.keys or {},
         )
         kind = _dtype(self.model)
         each = iter(one.to(kind) if one.is_floating_point() else one for one in outputs)
-        return replaced(ready.template, _is_tensor, lambda *_: next(each))
+        return map_tensors(ready.template, _is_tensor, lambda *_: next(each))
 
-    def _prepared(self, given: Sequence[torch.Tensor]) -> Ready:
-        arrays = [one.detach().cpu().numpy() for one in map(_plain, given)]
+    def _prepare(self, given: Sequence[torch.Tensor]) -> PreparedCall:
+        arrays = [one.detach().cpu().numpy() for one in map(_to_numpy_dtype, given)]
         plan = self._plan
-        if plan is None or not _fits(plan, arrays) or plan.in_python:
+        if plan is None or not _matches_plan(plan, arrays) or plan.in_python:
             plan = self._compiled(self._copy(), arrays)[1]
         records = {value.key: value for value in plan.values}
-        edits, own = _for_batch(checked(self.edits, plan), records, self._arrays)
-        bends = bending(plan, edits, own)
+        edits, own = _fit_to_batch(validate_edits(self.edits, plan), records, self._arrays)
+        bends = edit_replay(plan, edits, own)
         inputs = tuple(one.key for one in plan.inputs if one.key not in plan.noise)
         noise = tuple(one.key for one in plan.inputs if one.key in plan.noise)
-        between = _between_modules(plan, bends)
+        between = _functional_keys(plan, bends)
         if not between:
-            return Ready(bends, inputs, noise)
-        return self._with_recorded(given, arrays, bends, inputs, noise, between)
+            return PreparedCall(bends, inputs, noise)
+        return self._prepare_recorded(given, arrays, bends, inputs, noise, between)
 
     def _copy(self) -> torch.nn.Module:
         return detached_copy(self.model)[0].cpu()
 
-    def _with_recorded(
+    def _prepare_recorded(
         self,
         given: Sequence[torch.Tensor],
         arrays: Sequence[Array],
-        bends: Bending,
+        bends: EditReplay,
         inputs: tuple[str, ...],
         noise: tuple[str, ...],
         between: Sequence[str],
-    ) -> Ready:
+    ) -> PreparedCall:
         """What is to be run where operators of forward itself are edited."""
         twin, operator = self._copy(), bend_operator()
-        with programs_kept() as kept, bent_hooks(
+        with collect_programs() as kept, bend_hooks(
             twin, inputs, bends, bend=lambda key, tensor: operator(tensor, key)
         ):  # fmt: skip
             graph, _ = self._compiled(twin, arrays)
         state = torch.get_rng_state()
-        with torch.no_grad(), bent(noise, lambda _, tensor: tensor) as drawn:
+        with torch.no_grad(), bend_draws(noise, lambda _, tensor: tensor) as drawn:
             true = self.model(*given)
         if noise:
             torch.set_rng_state(state)  # this was no call of the user's
@@ -167,29 +169,29 @@ class BentModule(torch.nn.Module):
             outputs.append(tensor)
             return tensor.new_empty(0)
 
-        template = replaced(true, _is_tensor, emptied)
+        template = map_tensors(true, _is_tensor, emptied)
         program = kept[-1]
         every = len(program.graph.output_node().args[0])
         recorded = RecordedModule(program, range(every - len(outputs), every))
         keys = _node_names(graph, recorded, between)
-        check_called(bends, recorded.bent() | set(between) | set(noise), self.model)
+        check_called(bends, recorded.bent_keys() | set(between) | set(noise), self.model)
         numbers = [tensor for _, tensor in drawn]
         with torch.no_grad():
             found, _ = recorded.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
-        if any(node.python for node in graph.nodes) or not _near(found, outputs):
+        if any(node.python_fallback for node in graph.nodes) or not _are_close(found, outputs):
             raise InputError(
                 f"{between[0]} cannot be replayed in PyTorch: what was recorded of "
                 f"{type(self.model).__name__} gives other numbers than the module itself"
             )
         draws = tuple(draw for draw, _ in drawn)
-        return Ready(bends, inputs, noise, draws, recorded, keys, template)
+        return PreparedCall(bends, inputs, noise, draws, recorded, keys, template)
 
 
 def _is_tensor(one: Any) -> bool:
     return isinstance(one, torch.Tensor)
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def _to_numpy_dtype(tensor: torch.Tensor) -> torch.Tensor:
     """In a type that numpy and the compiler know."""
     wide = (torch.float16, torch.bfloat16, torch.float64)
     return tensor.float() if tensor.dtype in wide else tensor
@@ -200,7 +202,7 @@ def _dtype(model: torch.nn.Module) -> torch.dtype:
     return next(own, torch.float32)
 
 
-def _positional(
+def _positional_tensors(
     model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[torch.Tensor]:
     """A call's arguments by position, all of which have to be tensors."""
@@ -217,20 +219,20 @@ def _positional(
     return given
 
 
-def _fits(plan: Plan, arrays: Sequence[Array]) -> bool:
+def _matches_plan(plan: Plan, arrays: Sequence[Array]) -> bool:
     """Whether a Plan was made for inputs like these."""
     shapes = {value.key: value.shape for value in plan.values}
     own = [shapes.get(one.key) for one in plan.inputs if one.key not in plan.noise]
     return own == [array.shape for array in arrays]
 
 
-def _between_modules(plan: Plan, bends: Bending) -> list[str]:
+def _functional_keys(plan: Plan, bends: EditReplay) -> list[str]:
     """Edited keys of operators that stand in forward itself: no hook sees them."""
     own = {layer.name for layer in plan.layers if not layer.module}
     return [v.key for v in plan.values if v.key in bends and v.kind == "layer" and v.key in own]
 
 
-def _for_batch(
+def _fit_to_batch(
     edits: Sequence[Edit], records: Mapping[str, Value], arrays: Mapping[str, Array]
 ) -> tuple[list[Edit], dict[str, Array]]:
     """The edits with injected arrays for as many examples as there are.
@@ -274,14 +276,14 @@ def _node_names(graph: Graph, recorded: RecordedModule, between: Sequence[str]) 
     return found
 
 
-def _near(found: Sequence[torch.Tensor], true: Sequence[torch.Tensor]) -> bool:
+def _are_close(found: Sequence[torch.Tensor], true: Sequence[torch.Tensor]) -> bool:
     if len(found) != len(true):
         return False
     for a, b in zip(found, true, strict=True):
         if a.shape != b.shape:
             return False
         size = b.float().abs().nan_to_num(0, 0, 0).max() if b.numel() else 0
-        near = 2e-2 if b.dtype in (torch.float16, torch.bfloat16) else NEAR
+        near = 2e-2 if b.dtype in (torch.float16, torch.bfloat16) else TOLERANCE
         if not torch.allclose(
             a.float(), b.float(), rtol=0, atol=float(near * size + 1e-6), equal_nan=True
         ):

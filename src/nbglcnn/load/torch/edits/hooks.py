@@ -8,29 +8,29 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import InputError
-from nbglcnn.features.edits.replay import Bending
-from nbglcnn.load.names import Call, replaced
-from nbglcnn.load.torch.edits.tensor_edits import bent_tensor
+from nbglcnn.features.edits.replay import EditReplay
+from nbglcnn.load.module_keys import ModuleCall, map_tensors
+from nbglcnn.load.torch.edits.tensor_edits import bend_tensor
 
 if TYPE_CHECKING:
     import torch
 
-Bend = Callable[[str, Any], Any]
+BendFn = Callable[[str, Any], Any]
 
 
 @contextlib.contextmanager
-def bent_hooks(
+def bend_hooks(
     model: torch.nn.Module,
     inputs: Sequence[str],
-    bends: Bending,
-    cut: Container[str] = (),
-    bend: Bend | None = None,
+    bends: EditReplay,
+    python_modules: Container[str] = (),
+    bend: BendFn | None = None,
 ) -> Iterator[set[str]]:
     """While it is entered, this thread's calls of the model are bent; gives the keys that were.
 
     Hooks that are there before act before. `inputs` are the keys of what the model is given,
-    nothing inside the modules in `cut` has a key. `bend` makes of a key and its tensor what goes
-    on, by default the edits themselves.
+    nothing inside the modules in `python_modules` has a key. `bend` makes of a key and its tensor
+    what goes on, by default the edits themselves.
     """
     import torch
 
@@ -40,9 +40,9 @@ def bent_hooks(
         yield done
         return
     thread = threading.get_ident()
-    calls: list[Call] = []
+    calls: list[ModuleCall] = []
     counts: dict[str, int] = {}
-    inside = 0  # how many calls below one of a module in `cut` are open
+    inside = 0  # how many calls below one of a module in `python_modules` are open
 
     def is_tensor(one: Any) -> bool:
         return isinstance(one, torch.Tensor)
@@ -51,7 +51,7 @@ def bent_hooks(
         if key not in bends:
             return tensor
         done.add(key)
-        return bent_tensor(bends, key, tensor) if bend is None else bend(key, tensor)
+        return bend_tensor(bends, key, tensor) if bend is None else bend(key, tensor)
 
     def before(path: str) -> Callable[..., Any]:
         def hook(*_: Any) -> None:
@@ -62,10 +62,10 @@ def bent_hooks(
                 calls.clear()
                 counts.clear()
                 inside = 0
-            if calls and calls[-1].path in cut:
+            if calls and calls[-1].path in python_modules:
                 inside += 1
                 return
-            calls.append(Call(path, counts.get(path, 0), True, "", ""))
+            calls.append(ModuleCall(path, counts.get(path, 0), True, "", ""))
             counts[path] = calls[-1].number + 1
 
         return hook
@@ -79,13 +79,13 @@ def bent_hooks(
             return None
         call = calls.pop()
         name = call.name if call.path else "output"
-        return replaced(output, is_tensor, lambda suffix, t: changed(name + suffix, t))
+        return map_tensors(output, is_tensor, lambda suffix, t: changed(name + suffix, t))
 
     def enter(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if threading.get_ident() != thread:
             return None
         names = iter(inputs)  # in the order of the arguments, as they stand in dicts and tuples
-        return replaced((given, named), is_tensor, lambda _, one: changed(next(names, ""), one))
+        return map_tensors((given, named), is_tensor, lambda _, one: changed(next(names, ""), one))
 
     try:
         # In front of the user's own, as an input's value is what the model is given.
@@ -99,7 +99,7 @@ def bent_hooks(
             handle.remove()
 
 
-def check_called(bends: Bending, done: Container[str], model: torch.nn.Module) -> None:
+def check_called(bends: EditReplay, done: Container[str], model: torch.nn.Module) -> None:
     """InputError for an edit of a value that the model hasn't given."""
     for key in bends.edits:
         if key not in done:

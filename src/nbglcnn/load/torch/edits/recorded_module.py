@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-Bend = Callable[[str, Any], Any]
-_KEPT: ContextVar[list[Any] | None] = ContextVar("programs", default=None)
+BendFn = Callable[[str, Any], Any]
+_PROGRAMS: ContextVar[list[Any] | None] = ContextVar("programs", default=None)
 
 
 @contextlib.contextmanager
-def programs_kept() -> Iterator[list[Any]]:
+def collect_programs() -> Iterator[list[Any]]:
     """What is recorded meanwhile; the last is what counts."""
     kept: list[Any] = []
-    token = _KEPT.set(kept)
+    token = _PROGRAMS.set(kept)
     try:
         yield kept
     finally:
-        _KEPT.reset(token)
+        _PROGRAMS.reset(token)
 
 
-def keep(program: Any) -> None:
+def collect_program(program: Any) -> None:
     """Called with each program that was translated."""
-    kept = _KEPT.get()
+    kept = _PROGRAMS.get()
     if kept is not None:
         kept.append(program)
 
@@ -65,7 +65,7 @@ class RecordedModule:
         """The operators' nodes by name."""
         return {n.name: n for n in self.program.graph.nodes if n.op == "call_function"}
 
-    def bent(self) -> set[str]:
+    def bent_keys(self) -> set[str]:
         """The keys of modules whose edits are in the recording."""
         operator = bend_operator()
         return {str(n.args[1]) for n in self.program.graph.nodes if n.target is operator}
@@ -74,7 +74,7 @@ class RecordedModule:
         self,
         model: torch.nn.Module,
         inputs: Sequence[torch.Tensor],
-        bend: Bend,
+        bend: BendFn,
         keys: Mapping[str, str],
         wanted: Sequence[str] = (),
     ) -> tuple[list[torch.Tensor], dict[str, Any]]:
@@ -88,8 +88,8 @@ class RecordedModule:
         graph = self.program.graph
         results = graph.output_node().args[0]
         ends = [results[at] for at in self.outputs]
-        needed = _needed(graph, [*ends, *(n for n in graph.nodes if n.name in wanted)])
-        values = self._given(model, inputs, device)
+        needed = _ancestor_nodes(graph, [*ends, *(n for n in graph.nodes if n.name in wanted)])
+        values = self._placeholder_values(model, inputs, device)
         operator = bend_operator()
         for node in graph.nodes:
             if node.op != "call_function" or node not in needed:
@@ -108,7 +108,7 @@ class RecordedModule:
         by_name = {node.name: value for node, value in values.items()}
         return [values[one] for one in ends], {name: by_name[name] for name in wanted}
 
-    def _given(
+    def _placeholder_values(
         self, model: torch.nn.Module, inputs: Sequence[torch.Tensor], device: Any
     ) -> dict[Any, Any]:
         """What placeholders stand for: the model's own tensors, constants and inputs."""
@@ -117,14 +117,14 @@ class RecordedModule:
         tensors = dict(zip(self.program.inputs, inputs, strict=True))
         for node, tensor in self.program.tensors.items():
             tensors[node] = own.get(self.program.names.get(node, ""), tensor)
-        return {node: _in_float32(tensor.to(device)) for node, tensor in tensors.items()}
+        return {node: _to_float32(tensor.to(device)) for node, tensor in tensors.items()}
 
 
-def _in_float32(tensor: torch.Tensor) -> torch.Tensor:
+def _to_float32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def _needed(graph: Any, ends: Sequence[Any]) -> set[Any]:
+def _ancestor_nodes(graph: Any, ends: Sequence[Any]) -> set[Any]:
     found: set[Any] = set()
     waiting = list(ends)
     while waiting:

@@ -9,35 +9,35 @@ import numpy as np
 
 from nbglcnn.errors import InputError
 from nbglcnn.features.edits.records import Edit
-from nbglcnn.features.edits.replay import Bending
+from nbglcnn.features.edits.replay import EditReplay
 
 if TYPE_CHECKING:
     import torch
 
-# What PyTorch computes by itself, in the numbers of kinds.py.
+# What PyTorch computes by itself, in the numbers of transforms.py.
 FORMULAS: Mapping[str, Callable[..., Any]] = {
     "ablate": lambda x: x.new_zeros(x.shape),
     "invert": lambda x: 1 - x,
-    "multiply": lambda x, factor: x * _single(factor),
-    "add": lambda x, number: x + _single(number),
-    "contrast": lambda x, factor: 0.5 + _single(factor) * (x - 0.5),
+    "multiply": lambda x, factor: x * _round_to_float32(factor),
+    "add": lambda x, number: x + _round_to_float32(number),
+    "contrast": lambda x, factor: 0.5 + _round_to_float32(factor) * (x - 0.5),
     "flip_h": lambda x: x.flip(3),
     "flip_v": lambda x: x.flip(2),
 }
 
 
-def _single(number: float) -> float:
+def _round_to_float32(number: float) -> float:
     return float(np.float32(number))
 
 
-def bent_tensor(bends: Bending, key: str, tensor: torch.Tensor) -> torch.Tensor:
+def bend_tensor(bends: EditReplay, key: str, tensor: torch.Tensor) -> torch.Tensor:
     """A tensor after its edits, on its own device and in its own type.
 
     Gradients pass those of FORMULAS; of the others an error says that there are none.
     """
     import torch
 
-    shown, edits = bends.shown[key], bends.edits[key]
+    shown, edits = bends.nchw[key], bends.edits[key]
     if tensor.numel() != np.prod(shown, dtype=np.int64):
         raise InputError(
             f"{key} is bent as {shown} (examples, channels, rows, columns), and here it has the "
@@ -47,7 +47,7 @@ def bent_tensor(bends: Bending, key: str, tensor: torch.Tensor) -> torch.Tensor:
     if all(edit.transform in FORMULAS for edit in edits):
         found = kept.reshape(shown)
         for edit in edits:
-            found = _computed(found, edit)
+            found = _apply_formula(found, edit)
         return found.reshape(tensor.shape).to(tensor.dtype)
     array = kept.detach().cpu().numpy()
     made = torch.from_numpy(np.ascontiguousarray(bends.apply(key, array)))
@@ -55,23 +55,23 @@ def bent_tensor(bends: Bending, key: str, tensor: torch.Tensor) -> torch.Tensor:
     if not (torch.is_grad_enabled() and tensor.requires_grad):
         return made
     words = ", ".join(f"{e.name!r} ({e.transform})" for e in edits if e.transform not in FORMULAS)
-    found = _without_gradient()(tensor, made, f"{words} of {key}")
+    found = _gradient_barrier()(tensor, made, f"{words} of {key}")
     return found  # type: ignore[no-any-return]
 
 
-def _computed(x: torch.Tensor, edit: Edit) -> torch.Tensor:
+def _apply_formula(x: torch.Tensor, edit: Edit) -> torch.Tensor:
     import torch
 
     channels = list(range(x.shape[1]) if edit.channels is None else edit.channels)
     old = x[:, channels]
     made = FORMULAS[edit.transform](old, *edit.parameters)
     if edit.mix != 1:
-        mix = _single(edit.mix)
+        mix = _round_to_float32(edit.mix)
         made = old * (1 - mix) + made * mix
     return torch.index_copy(x, 1, torch.tensor(channels, device=x.device), made)
 
 
-def _without_gradient() -> Any:
+def _gradient_barrier() -> Any:
     import torch
 
     class WithoutGradient(torch.autograd.Function):

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.torch.isolation.redirection import remember
+from nbglcnn.load.torch.isolation.redirection import register_copy
 
 
-def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+def unwrap_model(model: torch.nn.Module) -> torch.nn.Module:
     """The module inside torch.compile and DataParallel wrappers; an error for TorchScript."""
     while True:
         if isinstance(model, torch.jit.ScriptModule):
@@ -28,13 +28,13 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def detached_copy(
-    model: torch.nn.Module, beside: torch.nn.Module | None = None
+    model: torch.nn.Module, share_with: torch.nn.Module | None = None
 ) -> tuple[torch.nn.Module, list[str]]:
     """A copy in eval mode and float32, and in words what else was changed.
 
-    Its parameters and buffers share the memory of those of `beside`, another copy.
+    Its parameters and buffers share the memory of those of `share_with`, another copy.
     """
-    memo: dict[int, Any] = {} if beside is None else _shared_with(beside, model)
+    memo: dict[int, Any] = {} if share_with is None else _shared_memo(share_with, model)
     for parameter in model.parameters():
         if id(parameter) in memo:
             continue
@@ -55,7 +55,7 @@ def detached_copy(
             f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}); "
             "does it hold a file, a generator or a result that needs a gradient?"
         ) from error
-    remember(twin, model)
+    register_copy(twin, model)
     twin.eval()
     notes = []
     other = {t.dtype for t in (*twin.parameters(), *twin.buffers()) if t.is_floating_point()}
@@ -67,7 +67,7 @@ def detached_copy(
     return twin, notes
 
 
-def _shared_with(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, Any]:
+def _shared_memo(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, Any]:
     """For a deep copy of the model: by identity the numbers of another copy."""
     parameters, buffers = dict(beside.named_parameters()), dict(beside.named_buffers())
     found: dict[int, Any] = {}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def doubled(model: torch.nn.Module) -> Iterator[None]:
+def in_float64(model: torch.nn.Module) -> Iterator[None]:
     """Widen the module's own numbers, and while this lasts what this thread makes in float32."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -6,7 +6,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.bounds import shown
+from nbglcnn.load.bounds import quote_name
 
 
 def check_module(model: torch.nn.Module) -> None:
@@ -20,40 +20,43 @@ def check_module(model: torch.nn.Module) -> None:
         made = type(module)
         if isinstance(module, torch.jit.ScriptModule):
             raise UnsupportedModel(
-                f"{shown(path)} ({made.__name__}) is TorchScript, which hides its layers; "
+                f"{quote_name(path)} ({made.__name__}) is TorchScript, which hides its layers; "
                 "put the torch.nn.Module that it was made from in its place"
             )
-        if _in_8_bits(module):
+        if _is_quantized(module):
             raise UnsupportedModel(
-                f"{shown(path or 'the model itself')} ({made.__module__}.{made.__name__}) computes "
-                "in 8 bits; only models of float weights are supported: give the model as it was "
-                "before quantize_dynamic or convert"
+                f"{quote_name(path or 'the model itself')} ({made.__module__}.{made.__name__}) "
+                "computes in 8 bits; only models of float weights are supported: give the model as "
+                "it was before quantize_dynamic or convert"
             )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
             raise UnsupportedModel(
-                f"{shown(name)} has no shape yet (a lazy module); call the model once on an input"
+                f"{quote_name(name)} has no shape yet (a lazy module); call the model once on an "
+                "input"
             )
         if tensor.device.type == "meta":
             raise UnsupportedModel(
-                f"{shown(name)} is on meta and has no numbers: its weights were never loaded. "
+                f"{quote_name(name)} is on meta and has no numbers: its weights were never loaded. "
                 'Call model.to_empty(device="cpu") and model.load_state_dict(weights) first'
             )
         if tensor.device.type != "cpu":
             raise UnsupportedModel(
-                f"the model is on {tensor.device} ({shown(name)}); call model.cpu() first"
+                f"the model is on {tensor.device} ({quote_name(name)}); call model.cpu() first"
             )
         if tensor.is_sparse or tensor.is_quantized or tensor.is_complex():
             kind = "complex" if tensor.is_complex() else "sparse or quantized"
             raise UnsupportedModel(
-                f"{shown(name)} is {kind}; only dense real tensors are supported"
+                f"{quote_name(name)} is {kind}; only dense real tensors are supported"
             )
-    check_mode(model)
+    check_eval_mode(model)
 
 
-def check_mode(model: torch.nn.Module) -> None:
+def check_eval_mode(model: torch.nn.Module) -> None:
     """Refuse a module that is training where it matters."""
-    strayed = [(name or "the model itself", m) for name, m in model.named_modules() if _trains(m)]
+    strayed = [
+        (name or "the model itself", m) for name, m in model.named_modules() if _needs_eval_mode(m)
+    ]
     if strayed:
         some = ", ".join(f"{name} ({type(m).__name__})" for name, m in strayed[:3])
         more = f" and {len(strayed) - 3} more" if len(strayed) > 3 else ""
@@ -78,17 +81,17 @@ def check_mode(model: torch.nn.Module) -> None:
         )
 
 
-def _in_8_bits(module: torch.nn.Module) -> bool:
+def _is_quantized(module: torch.nn.Module) -> bool:
     made = type(module).__module__
     return made.startswith("torch.") and ".quantized." in made
 
 
-def is_whole(module: torch.nn.Module) -> bool:
+def is_innermost(module: torch.nn.Module) -> bool:
     """Whether it is called as one: it has no modules inside, or they only hold its weights."""
-    return _in_8_bits(module) or not any(True for _ in module.children())
+    return _is_quantized(module) or not any(True for _ in module.children())
 
 
-def _trains(module: torch.nn.Module) -> bool:
+def _needs_eval_mode(module: torch.nn.Module) -> bool:
     """Whether the module is in training mode and would compute something else in eval mode."""
     if not module.training:
         return False

@@ -14,34 +14,34 @@ from typing import Any, cast
 
 # PyTorch keeps the state of a recording that is under way in the process.
 LOCK = threading.RLock()
-NOISY = ("torch", "onnxscript", "onnx_ir")  # loggers
+NOISY_LOGGERS = ("torch", "onnxscript", "onnx_ir")  # loggers
 
 
 FORKED = False  # whether this process is a fork of one that had this module
-_uncollected = False
+_is_gc_paused = False
 
 
-def _in_child() -> None:
+def _after_fork() -> None:
     global LOCK, FORKED
     LOCK, FORKED = threading.RLock(), True
-    if _uncollected:  # by a thread that stayed in the parent
+    if _is_gc_paused:  # by a thread that stayed in the parent
         gc.enable()
 
 
 if hasattr(os, "register_at_fork"):
     # Else a child that was forked while another thread loaded would wait for it for ever.
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextlib.contextmanager
-def one_at_a_time() -> Iterator[None]:
+def load_lock() -> Iterator[None]:
     """While one thread loads or lets PyTorch compute, others that want to wait."""
-    with LOCK, _without_lost_threads():
+    with LOCK, _single_thread_if_forked():
         yield
 
 
 @contextlib.contextmanager
-def _without_lost_threads() -> Iterator[None]:
+def _single_thread_if_forked() -> Iterator[None]:
     """In a forked child PyTorch computes on the one thread that there is.
 
     The threads with which the parent has computed stayed there, and OpenMP waits for them for ever.
@@ -59,25 +59,25 @@ def _without_lost_threads() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """The garbage collector waits meanwhile: of what is imported and recorded most stays.
 
     It would take a tenth of the time that a network of 400 operators is loaded in.
     """
-    global _uncollected
+    global _is_gc_paused
     if not gc.isenabled():
         yield
         return
     try:
         gc.disable()
-        _uncollected = True
+        _is_gc_paused = True
         yield
     finally:
-        _uncollected = False
+        _is_gc_paused = False
         gc.enable()
 
 
-class _OfThisThread(logging.Filter):
+class _ThreadFilter(logging.Filter):
     """Picks the warnings and log records of one thread, for as long as it is `active`."""
 
     def __init__(self) -> None:
@@ -91,20 +91,22 @@ class _OfThisThread(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a handler takes the record."""
-        noise = any(record.name == one or record.name.startswith(one + ".") for one in NOISY)
+        noise = any(
+            record.name == one or record.name.startswith(one + ".") for one in NOISY_LOGGERS
+        )
         return not (self.active and noise and record.thread == self.thread)
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Nothing that PyTorch warns of or logs reaches the notebook; other threads' words do.
 
     warnings.catch_warnings, loggers' levels and redirect_stdout would be the whole process's.
     """
-    mine = _OfThisThread()
+    mine = _ThreadFilter()
     handlers = [*logging.root.handlers, *filter(None, [logging.lastResort])]
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if name.partition(".")[0] in NOISY and isinstance(logger, logging.Logger):
+        if name.partition(".")[0] in NOISY_LOGGERS and isinstance(logger, logging.Logger):
             handlers += logger.handlers
     for handler in handlers:
         handler.addFilter(mine)
@@ -127,7 +129,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unwound() -> Iterator[None]:
+def restore_on_error() -> Iterator[None]:
     """Take back what a recording that was broken off has left in PyTorch.
 
     An interrupt can come between the start of a mode and the `try` that would end it.
@@ -169,7 +171,7 @@ def unwound() -> Iterator[None]:
         raise
 
 
-def eager() -> contextlib.AbstractContextManager[Any]:
+def force_eager() -> contextlib.AbstractContextManager[Any]:
     """What torch.compile has made runs as it is written: dynamo would hide the operators in it."""
     if "torch._dynamo" not in sys.modules:
         return contextlib.nullcontext()
@@ -180,11 +182,11 @@ def eager() -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
-def random_numbers_kept(drew: Callable[[], bool]) -> Iterator[None]:
+def preserve_rng_state(has_drawn: Callable[[], bool]) -> Iterator[None]:
     """A model that draws random numbers doesn't move the user's generator.
 
     Nor does it take back what another thread has drawn meanwhile: only where the state is another
-    afterwards and the model `drew`.
+    afterwards and the model `has_drawn`.
     """
     import torch
 
@@ -193,11 +195,11 @@ def random_numbers_kept(drew: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         moved = not torch.equal(torch.get_rng_state(), state)
-        if moved and (torch.initial_seed() != seed or drew()):
+        if moved and (torch.initial_seed() != seed or has_drawn()):
             torch.set_rng_state(state)
 
 
-def draws(run: Callable[[], Any]) -> bool:
+def draws_random(run: Callable[[], Any]) -> bool:
     """Whether it draws from PyTorch's generator, itself and on this thread."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -217,7 +219,7 @@ def draws(run: Callable[[], Any]) -> bool:
     return bool(drawn)
 
 
-def in_float32() -> Any:
+def disable_autocast() -> Any:
     """A mode in which torch.autocast changes nothing, and modes of gradients are not recorded.
 
     `mode.entered` says whether there was an autocast. Its beginning is told to this class alone.

@@ -26,32 +26,32 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.bounds import shown
+from nbglcnn.load.bounds import quote_name
 
-PLAIN = (
+PLAIN_TENSOR_TYPES = (
     torch.Tensor,
     torch.nn.Parameter,
     torch.nn.Buffer,
 )  # classes of what a recording has not made
-WRITE = (
+READ_IN_FORWARD_HINT = (
     "read it from the module in forward, as self.conv.weight, and compute the view there, so that "
     "it follows new weights"
 )
 
 
 # Operators whose course depends on numbers, and what to write in their place.
-CHOICES = {
+CONTROL_FLOW_OPERATORS = {
     "while_loop": "repeat a fixed number of times in a Python `for`, or draw the part before it",
     "cond": "compute both branches and choose with torch.where",
 }
 
 
-class Choice(Exception):
+class ControlFlowError(Exception):
     """A plain run has met one of CHOICES."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _MemorySpan:
     """Where a parameter's numbers lay in memory when the copy was made.
 
     `alias` keeps that memory, whose address would be another tensor's else.
@@ -60,10 +60,10 @@ class _Span:
     name: str
     alias: torch.Tensor
 
-    def meets(self, tensor: torch.Tensor) -> bool:
+    def overlaps(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor of the same storage has some of its numbers."""
-        begin, end = _reach(tensor)
-        own_begin, own_end = _reach(self.alias)
+        begin, end = _byte_range(tensor)
+        own_begin, own_end = _byte_range(self.alias)
         return begin < own_end and own_begin < end
 
     def view(self, tensor: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
@@ -77,64 +77,65 @@ class _Span:
             and (shape, steps) == (old.shape, old.stride())
         ):
             return now.detach()
-        begin, end = _reach(tensor)
-        own_begin, own_end = _reach(old)
+        begin, end = _byte_range(tensor)
+        own_begin, own_end = _byte_range(old)
         inside = own_begin <= begin and end <= own_end
         if not inside or tensor.dtype is not old.dtype or not old.is_contiguous():
             raise UnsupportedModel(
                 f"forward uses a tensor of shape {list(shape)} that shares memory with "
-                f"{shown(self.name)} in a way that a copy of the model cannot follow; {WRITE}"
+                f"{quote_name(self.name)} in a way that a copy of the model cannot follow; "
+                f"{READ_IN_FORWARD_HINT}"
             )
         return now.detach().as_strided(shape, steps, offset)
 
 
 @dataclass(slots=True)
-class Original:
+class OriginalModel:
     """The modules and tensors that a copy stands for, by identity, with their names."""
 
     modules: dict[int, str] = field(default_factory=dict)
     tensors: dict[int, str] = field(default_factory=dict)
-    spans: dict[int, list[_Span]] = field(default_factory=dict)
-    kept: list[Any] = field(default_factory=list)  # an id is an object's only while it lives
+    spans: dict[int, list[_MemorySpan]] = field(default_factory=dict)
+    keep_alive: list[Any] = field(default_factory=list)  # an id is an object's only while it lives
 
     def add(self, model: torch.nn.Module) -> None:
         """Read its modules and tensors as the copy's."""
         for path, module in model.named_modules():
             self.modules.setdefault(id(module), path)
-            self.kept.append(module)
+            self.keep_alive.append(module)
         self.add_tensors(model)
 
     def add_tensors(self, model: torch.nn.Module) -> None:
         """Read its parameters and buffers as the copy's."""
-        for name, tensor in _named(model):
+        for name, tensor in _named_tensors(model):
             if is_lazy(tensor):
                 continue
             self.tensors.setdefault(id(tensor), name)
-            self.kept.append(tensor)
+            self.keep_alive.append(tensor)
             if (storage := _storage(tensor)) is not None:
-                self.spans.setdefault(storage, []).append(_Span(name, tensor.detach()))
+                self.spans.setdefault(storage, []).append(_MemorySpan(name, tensor.detach()))
 
-    def update(self, other: Original) -> None:
+    def update(self, other: OriginalModel) -> None:
         """The originals of an original, as where a copy is copied."""
         self.modules = {**other.modules, **self.modules}
         self.tensors = {**other.tensors, **self.tensors}
         for storage, spans in other.spans.items():
             self.spans.setdefault(storage, []).extend(spans)
-        self.kept += other.kept
+        self.keep_alive += other.keep_alive
 
-    def span(self, tensor: torch.Tensor) -> _Span | None:
+    def find_span(self, tensor: torch.Tensor) -> _MemorySpan | None:
         """That of the parameter or buffer which a tensor shares its numbers with."""
         storage = _storage(tensor)
         spans = self.spans.get(storage, ()) if storage is not None else ()
-        return next((one for one in spans if one.meets(tensor)), None)
+        return next((one for one in spans if one.overlaps(tensor)), None)
 
 
-_ORIGINALS: WeakKeyDictionary[torch.nn.Module, Original] = WeakKeyDictionary()
+_ORIGINALS: WeakKeyDictionary[torch.nn.Module, OriginalModel] = WeakKeyDictionary()
 
 
-def remember(copy: torch.nn.Module, original: torch.nn.Module) -> None:
+def register_copy(copy: torch.nn.Module, original: torch.nn.Module) -> None:
     """Note what a copy was made of, before anything else is done with it."""
-    known = Original()
+    known = OriginalModel()
     if copy is original:  # by a __deepcopy__ of its own
         return
     known.add(original)
@@ -144,17 +145,17 @@ def remember(copy: torch.nn.Module, original: torch.nn.Module) -> None:
     _ORIGINALS[copy] = known
 
 
-def original_of(copy: torch.nn.Module) -> Original:
+def original_of(copy: torch.nn.Module) -> OriginalModel:
     """What a copy was made of."""
-    return _ORIGINALS.get(copy, Original())
+    return _ORIGINALS.get(copy, OriginalModel())
 
 
-def read_by_numpy(model: torch.nn.Module) -> set[str]:
+def shared_with_numpy(model: torch.nn.Module) -> set[str]:
     """Names of the parameters and buffers that share memory with a NumPy array of the model.
 
     A recording reads them as constants: a value computed of one doesn't follow new numbers.
     """
-    held = [byte_bounds(one) for one in _arrays_of(model) if one.size]
+    held = [byte_bounds(one) for one in _numpy_attributes(model) if one.size]
     if not held:
         return set()
     found = set()
@@ -163,13 +164,13 @@ def read_by_numpy(model: torch.nn.Module) -> set[str]:
     ):
         storage = _storage(tensor)
         if storage is not None:
-            begin, end = (storage + place for place in _reach(tensor))
+            begin, end = (storage + place for place in _byte_range(tensor))
             if any(begin < last and first < end for first, last in held):
                 found.add(name)
     return found
 
 
-def _arrays_of(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
+def _numpy_attributes(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
     """NumPy's arrays that are attributes of modules, or in containers and closures that are."""
     seen: set[int] = set()
     waiting = [one for module in model.modules() for one in vars(module).values()]
@@ -190,7 +191,7 @@ def _arrays_of(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
 
 
 @contextlib.contextmanager
-def redirected(
+def redirect_to_copy(
     copy: torch.nn.Module, root: torch.nn.Module | None = None, *, traced: bool = False
 ) -> Iterator[None]:
     """While this thread runs a copy, what it reads of the original is the copy's.
@@ -200,8 +201,8 @@ def redirected(
     """
     original = original_of(copy)
     root = copy if root is None else root
-    tensors = _Tensors(root, original)
-    mode: Any = _Functions(tensors) if traced else _Operators(tensors)
+    tensors = _TensorRedirector(root, original)
+    mode: Any = _FunctionMode(tensors) if traced else _DispatchMode(tensors)
     paths, found = dict(original.modules), dict[int, Any]()
     thread = threading.get_ident()
     kind: Any = torch.nn.Module
@@ -246,52 +247,52 @@ def redirected(
                     setattr(kind, name, before)
 
 
-class _Tensors:
+class _TensorRedirector:
     """The copy's parameters in the place of the original's, in the arguments of a call."""
 
-    def __init__(self, root: torch.nn.Module, original: Original) -> None:
+    def __init__(self, root: torch.nn.Module, original: OriginalModel) -> None:
         self._root = root
         self._original = original
-        self._first = dict(_named(root))
+        self._first = dict(_named_tensors(root))
 
-    def of(self, tree: Any) -> Any:
+    def redirect(self, tree: Any) -> Any:
         """The same tuples, lists and dicts with the copy's tensors."""
         if isinstance(tree, torch.Tensor):
-            return self._tensor(tree)
+            return self._redirect_tensor(tree)
         if type(tree) in (tuple, list):
-            return type(tree)([self.of(one) for one in tree])
+            return type(tree)([self.redirect(one) for one in tree])
         if type(tree) is dict:
-            return {name: self.of(one) for name, one in tree.items()}
+            return {name: self.redirect(one) for name, one in tree.items()}
         return tree
 
-    def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _redirect_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         # What a recording has made is of other classes.
-        if type(tensor) not in PLAIN:
+        if type(tensor) not in PLAIN_TENSOR_TYPES:
             return tensor
         with torch._C.DisableTorchFunction():
             name = self._original.tensors.get(id(tensor))
             if name is not None:
-                return self._now(name)
-            span = self._original.span(tensor)
+                return self._current_tensor(name)
+            span = self._original.find_span(tensor)
             if span is None:
                 return tensor
-            now = self._now(span.name)
-            if type(now) in PLAIN and _storage(now) == _storage(tensor):
+            now = self._current_tensor(span.name)
+            if type(now) in PLAIN_TENSOR_TYPES and _storage(now) == _storage(tensor):
                 return tensor
             return span.view(tensor, now)
 
-    def _now(self, name: str) -> torch.Tensor:
+    def _current_tensor(self, name: str) -> torch.Tensor:
         """A parameter or buffer of the copy as it is now: in a recording the recorder's."""
         path, _, own = name.rpartition(".")
         found: torch.Tensor = getattr(self._root.get_submodule(path), own)
         # torch.func.functional_call puts tensors of the original in the place of the copy's.
-        return self._first.get(name, found) if type(found) in PLAIN else found
+        return self._first.get(name, found) if type(found) in PLAIN_TENSOR_TYPES else found
 
 
-class _Functions(TorchFunctionMode):
+class _FunctionMode(TorchFunctionMode):
     """A mode for a recording, or PyTorch's exporter, whose tensors an operator gets."""
 
-    def __init__(self, tensors: _Tensors) -> None:
+    def __init__(self, tensors: _TensorRedirector) -> None:
         super().__init__()
         self._tensors = tensors
 
@@ -302,10 +303,10 @@ class _Functions(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        return function(*self._tensors.of(args), **self._tensors.of(dict(kwargs or {})))
+        return function(*self._tensors.redirect(args), **self._tensors.redirect(dict(kwargs or {})))
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A mode for a plain run, in which TorchScript and autograd.Functions are followed too.
 
     PyTorch's attention computes in another way under a mode of functions.
@@ -317,7 +318,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _should_skip_dynamo(cls) -> bool:
         return False  # dynamo would be imported for it, which takes seconds; see below
 
-    def __init__(self, tensors: _Tensors) -> None:
+    def __init__(self, tensors: _TensorRedirector) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._tensors = tensors
 
@@ -325,19 +326,19 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", "")
-        if isinstance(function, torch._ops.HigherOrderOperator) and name in CHOICES:
-            raise Choice(name)
-        return function(*self._tensors.of(args), **self._tensors.of(dict(kwargs or {})))
+        if isinstance(function, torch._ops.HigherOrderOperator) and name in CONTROL_FLOW_OPERATORS:
+            raise ControlFlowError(name)
+        return function(*self._tensors.redirect(args), **self._tensors.redirect(dict(kwargs or {})))
 
 
 # torch.while_loop has dynamo compile it, which is not to compile the mode.
 _SKIP: Any = eval_frame._FrameExecStrategy(
     eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
 )
-eval_frame.set_code_exec_strategy(_Operators.__torch_dispatch__.__code__, _SKIP)
+eval_frame.set_code_exec_strategy(_DispatchMode.__torch_dispatch__.__code__, _SKIP)
 
 
-def _named(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     return chain(model.named_parameters(), model.named_buffers())
 
 
@@ -349,7 +350,7 @@ def _storage(tensor: torch.Tensor) -> int | None:
         return None
 
 
-def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+def _byte_range(tensor: torch.Tensor) -> tuple[int, int]:
     """The first byte of a tensor in its storage, and the one behind its last."""
     size = tensor.element_size()
     begin = int(tensor.storage_offset()) * size

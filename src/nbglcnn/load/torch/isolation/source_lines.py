@@ -9,16 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-LONGEST = 120  # characters of a line that are shown
+MAX_LINE_LENGTH = 120  # characters of a line that are shown
 
 
-def path_of(node: Any) -> str:
+def module_path(node: Any) -> str:
     """The path of the innermost module that an fx node belongs to."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return str(stack[-1][0]) if stack else ""
 
 
-def module_of(node: Any) -> str:
+def describe_module(node: Any) -> str:
     """The path and type of the innermost module that an fx node belongs to."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     if not stack:
@@ -32,38 +32,38 @@ def line_of_error(errors: Iterable[BaseException]) -> str:
     for error in errors:
         frames = traceback.extract_tb(error.__traceback__)
         for frame in reversed(frames):
-            if is_users(frame.filename):
-                return _shown(frame.filename, frame.lineno or 0, frame.line or "")
+            if is_user_file(frame.filename):
+                return _format_line(frame.filename, frame.lineno or 0, frame.line or "")
     return ""
 
 
 def line_of_call() -> str:
     """The innermost running line of the user's code, written as `line_of_error` does."""
     for frame in reversed(traceback.extract_stack()):
-        if is_users(frame.filename):
-            return _shown(frame.filename, frame.lineno or 0, frame.line or "")
+        if is_user_file(frame.filename):
+            return _format_line(frame.filename, frame.lineno or 0, frame.line or "")
     return ""
 
 
 def line_of_node(node: Any) -> str:
     """The line that an fx node was recorded at, told as `line_of_error` does."""
-    lines = lines_of(node)
-    return _shown(*lines[-1]) if lines else ""
+    lines = user_lines(node)
+    return _format_line(*lines[-1]) if lines else ""
 
 
-def described(node: Any) -> str:
+def describe_call(node: Any) -> str:
     """Module and line of a node, and PyTorch's operator that forward called there."""
-    return f"{module_of(node)}{line_of_node(node)}: PyTorch's operator {node.meta['called']}"
+    return f"{describe_module(node)}{line_of_node(node)}: PyTorch's operator {node.meta['called']}"
 
 
-def lines_of(node: Any) -> list[tuple[str, int, str]]:
+def user_lines(node: Any) -> list[tuple[str, int, str]]:
     """File, number and text of each line of the user's code in a node's call, the last last."""
     places = node.meta.get("lines", ())
     return [(file, number, linecache.getline(file, number).strip()) for file, number in places]
 
 
 @cache
-def libraries() -> tuple[Path, Path]:
+def library_folders() -> tuple[Path, Path]:
     """The folders of code that is not the user's: PyTorch's, and what loads a module."""
     import torch
 
@@ -71,15 +71,17 @@ def libraries() -> tuple[Path, Path]:
 
 
 @cache
-def is_users(file: str) -> bool:
+def is_user_file(file: str) -> bool:
     """Whether a file is neither PyTorch's nor ours."""
     generated = file.startswith("<") and not file.startswith("<ipython")
-    return not generated and not any(Path(file).is_relative_to(folder) for folder in libraries())
+    return not generated and not any(
+        Path(file).is_relative_to(folder) for folder in library_folders()
+    )
 
 
-def _shown(file: str, number: int, text: str) -> str:
+def _format_line(file: str, number: int, text: str) -> str:
     name = "a cell" if "ipykernel_" in file or file.startswith("<ipython") else Path(file).name
     text = text.strip()
-    if len(text) > LONGEST:
-        text = text[:LONGEST] + "…"
+    if len(text) > MAX_LINE_LENGTH:
+        text = text[:MAX_LINE_LENGTH] + "…"
     return f" at line {number} of {name}" + (f": `{text}`" if text else "")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.load.noise import OUTSIDE
-from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of
+from nbglcnn.load.noise import DRAW_OUTSIDE_HINT
+from nbglcnn.load.torch.isolation.source_lines import describe_module, line_of_node
 
 if TYPE_CHECKING:
     import torch
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ATTENTION = "scaled_dot_product_attention"
 # What draws a mask, by its name as a function or an operator: the function of
 # torch.nn.functional to write, and the module.
-MASKS: Mapping[str, tuple[str, str]] = {
+MASK_FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "dropout": ("dropout", "Dropout"),
     "native_dropout": ("dropout", "Dropout"),
     "dropout1d": ("dropout1d", "Dropout1d"),
@@ -31,11 +31,11 @@ MASKS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def left_on(place: str, name: str, model: torch.nn.Module) -> str:
+def active_dropout_message(place: str, name: str, model: torch.nn.Module) -> str:
     """What to say of one at a place of the model's code."""
-    function, module = MASKS[name]
+    function, module = MASK_FUNCTIONS[name]
     drawn = "slopes" if name == "rrelu" else "a mask"
-    if found := list(_unreached(model)):
+    if found := list(_unregistered_dropouts(model)):
         return (
             f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not "
             f"switch it off: it does not reach {'; '.join(found[:3])}"
@@ -49,11 +49,11 @@ def left_on(place: str, name: str, model: torch.nn.Module) -> str:
         )
     return (
         f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not switch "
-        f"it off. Write {write}. If the random numbers are meant, {OUTSIDE}"
+        f"it off. Write {write}. If the random numbers are meant, {DRAW_OUTSIDE_HINT}"
     )
 
 
-def _unreached(model: torch.nn.Module) -> Iterator[str]:
+def _unregistered_dropouts(model: torch.nn.Module) -> Iterator[str]:
     """Modules that drop at random and are no modules of the model, and how they become some."""
     import torch
 
@@ -96,24 +96,24 @@ def _unreached(model: torch.nn.Module) -> Iterator[str]:
                 )
 
 
-_MODULES = frozenset(module for _, module in MASKS.values() if module)
+_MODULES = frozenset(module for _, module in MASK_FUNCTIONS.values() if module)
 
 
-def refuse_masks(program: Any, model: torch.nn.Module) -> None:
+def refuse_dropouts(program: Any, model: torch.nn.Module) -> None:
     """UnsupportedModel for a dropout in a recorded program; Python would draw another mask, too.
 
     One whose result is not used is left out, with what is computed of it.
     """
-    used, dropped = _used(program), set[Any]()
+    used, dropped = _used_nodes(program), set[Any]()
     for node in program.graph.nodes:
         schema = getattr(node.target, "_schema", None)
         if schema is None or not schema.name.startswith("aten::"):
             continue
         name = schema.name.removeprefix("aten::").strip("_")
-        if name in MASKS and _draws({**_arguments(schema, node), **node.kwargs}):
+        if name in MASK_FUNCTIONS and _is_active({**_arguments(schema, node), **node.kwargs}):
             if node in used:
-                place = f"{module_of(node)}{line_of_node(node)}"
-                raise UnsupportedModel(left_on(place, name, model))
+                place = f"{describe_module(node)}{line_of_node(node)}"
+                raise UnsupportedModel(active_dropout_message(place, name, model))
             dropped.add(node)
     for node in program.graph.nodes:
         if not dropped.isdisjoint(node.all_input_nodes):
@@ -132,12 +132,12 @@ def refuse_new_layers(program: Any) -> None:
             continue
         if node.meta.get("parameter"):
             raise UnsupportedModel(
-                f"{module_of(node)}{line_of_node(node)}: a layer that forward makes has new random "
-                "weights at each call; make it in __init__"
+                f"{describe_module(node)}{line_of_node(node)}: a layer that forward makes has new "
+                "random weights at each call; make it in __init__"
             )
 
 
-def _used(program: Any) -> set[Any]:
+def _used_nodes(program: Any) -> set[Any]:
     """The nodes that an output, or a tensor that is changed in place, follows from."""
     used = set[Any]()
     for node in reversed(program.graph.nodes):
@@ -147,7 +147,7 @@ def _used(program: Any) -> set[Any]:
     return used
 
 
-def _draws(given: Mapping[str, Any]) -> bool:
+def _is_active(given: Mapping[str, Any]) -> bool:
     if "lower" in given:  # rrelu
         return bool(given["training"])
     share = given.get("p", given.get("dropout_p", 0.0))

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.graph import Node
-from nbglcnn.load.draft import State
-from nbglcnn.load.names import Call, replaced, walk
+from nbglcnn.load.draft import FoldState
+from nbglcnn.load.module_keys import ModuleCall, map_tensors, walk_calls
 
 if TYPE_CHECKING:
     import torch
 
 
-def renamed(given: Iterable[Any], output: Any, added: Callable[[torch.Tensor], None]) -> Any:
+def alias_outputs(given: Iterable[Any], output: Any, added: Callable[[torch.Tensor], None]) -> Any:
     """What a call gives, with another name for each tensor.
 
     Code that keeps the tensor itself, or passed it to a module that writes in place, reads the
@@ -39,10 +39,10 @@ def renamed(given: Iterable[Any], output: Any, added: Callable[[torch.Tensor], N
         added(name)
         return name
 
-    return replaced(output, _is_tensor, other)
+    return map_tensors(output, _is_tensor, other)
 
 
-def version_of(tensor: torch.Tensor) -> int:
+def write_version(tensor: torch.Tensor) -> int:
     """A number that each write into the tensor's memory changes; tensors of inference have none."""
     return 0 if tensor.is_inference() else tensor._version
 
@@ -53,7 +53,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def without_idle_names(program: Any, root: Call) -> None:
+def remove_idle_aliases(program: Any, root: ModuleCall) -> None:
     """Take the names out again of tensors that nothing reads but through them, as most are.
 
     The program's last outputs are what calls gave: that a hook sees a tensor is no use of it, but
@@ -63,10 +63,10 @@ def without_idle_names(program: Any, root: Call) -> None:
 
     alias, graph = torch.ops.aten.alias.default, program.graph
     output = graph.output_node()
-    calls = list(walk(root))
+    calls = list(walk_calls(root))
     count = sum(len(call.outputs) for call in calls)
 
-    def given(call: Call) -> list[Any]:
+    def given(call: ModuleCall) -> list[Any]:
         nodes = output.args[0]
         return [nodes[len(nodes) - count + index] for _, index in call.outputs]
 
@@ -79,19 +79,19 @@ def without_idle_names(program: Any, root: Call) -> None:
             others = {user for user in source.users if user is not last}
             if source not in given(root):
                 others.discard(output)
-            call = by_name.get(scope[-1]) if (scope := _scope(node)) else None
+            call = by_name.get(scope[-1]) if (scope := _module_stack(node)) else None
             if others or (call is not None and source in given(call)):
                 break  # it is read before, or the call gives it twice
             inner = source.args[0] if source.op == "call_function" and source.args else None
-            if not isinstance(inner, torch.fx.Node) or _scope(source) != _scope(node):
+            if not isinstance(inner, torch.fx.Node) or _module_stack(source) != _module_stack(node):
                 node.replace_all_uses_with(node.args[0])
                 graph.erase_node(node)
                 break
             source, last = inner, source
 
 
-def names_apart(
-    root: Call, captured: Sequence[str], nodes: Sequence[Node], cut: Container[str]
+def preserved_aliases(
+    root: ModuleCall, captured: Sequence[str], nodes: Sequence[Node], cut: Container[str]
 ) -> set[str]:
     """The names under which calls give their tensors, as far as something in the call gives them.
 
@@ -99,7 +99,7 @@ def names_apart(
     """
     producer = {name: node for node in nodes for name in node.outputs}
     found = set()
-    for call in walk(root):
+    for call in walk_calls(root):
         if not call.path or call.path in cut:
             continue
         for _, index in call.outputs:
@@ -109,17 +109,19 @@ def names_apart(
     return found
 
 
-Placed = Sequence[tuple[int, Node, Call]]
+NodesWithCalls = Sequence[tuple[int, Node, ModuleCall]]
 
 
-def without_idle_nodes(done: State, placed: Placed, root: Call, captured: Sequence[str]) -> Placed:
+def remove_idle_identities(
+    done: FoldState, placed: NodesWithCalls, root: ModuleCall, captured: Sequence[str]
+) -> NodesWithCalls:
     """Only those of the nodes that pass a value on which tell its readers apart.
 
     A node stays where what it passes on is read by another one, and not in the module's own call,
     or is an output: that is what comes before the module. So does one of a call that gives the same
     under two names. `placed` are all nodes with their calls, `captured` what calls gave.
     """
-    readers: dict[str, list[tuple[Node, Call]]] = {}
+    readers: dict[str, list[tuple[Node, ModuleCall]]] = {}
     for _, node, call in placed:
         for name in dict.fromkeys(filter(None, node.inputs)):
             readers.setdefault(name, []).append((node, call))
@@ -131,7 +133,7 @@ def without_idle_nodes(done: State, placed: Placed, root: Call, captured: Sequen
         name = node.outputs[0]
         source = same.get(node.inputs[0], node.inputs[0])
         others = [one for one in readers[source] if one[0] is not node]
-        own = list(map(id, walk(call)))
+        own = list(map(id, walk_calls(call)))
         beside = {done.resolve(captured[index]) for _, index in call.outputs} - {name}
         twice = any(
             source in (one, same.get(one)) or sources.get(one) == sources[name] for one in beside
@@ -150,5 +152,5 @@ def without_idle_nodes(done: State, placed: Placed, root: Call, captured: Sequen
     ]
 
 
-def _scope(node: Any) -> list[Any]:
+def _module_stack(node: Any) -> list[Any]:
     return list(node.meta.get("nn_module_stack") or ())

@@ -13,41 +13,41 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
-from nbglcnn.load.torch.isolation.source_lines import libraries
+from nbglcnn.load.torch.isolation.source_lines import library_folders
 
-VALIDATING = ("constraints.py", "distribution.py")  # of torch.distributions
+VALIDATING_FILES = ("constraints.py", "distribution.py")  # of torch.distributions
 
 
-def asserted() -> bool:
+def is_in_assert() -> bool:
     """Whether an assert is under way, of the tensor that it asks for True or False."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _of_torch(frame.f_code.co_filename):
-        if _validates(frame.f_code.co_filename):
+    while frame is not None and _is_library_file(frame.f_code.co_filename):
+        if _is_validating_file(frame.f_code.co_filename):
             return True
         frame = frame.f_back
-    return frame is not None and _in_assert(frame.f_code, frame.f_lasti)
+    return frame is not None and _is_assert_instruction(frame.f_code, frame.f_lasti)
 
 
 @cache
-def _of_torch(file: str) -> bool:
-    return any(Path(file).is_relative_to(folder) for folder in libraries())
+def _is_library_file(file: str) -> bool:
+    return any(Path(file).is_relative_to(folder) for folder in library_folders())
 
 
 @cache
-def _validates(file: str) -> bool:
+def _is_validating_file(file: str) -> bool:
     folder, name = os.path.split(file)
-    return os.path.basename(folder) == "distributions" and name in VALIDATING
+    return os.path.basename(folder) == "distributions" and name in VALIDATING_FILES
 
 
 @cache
-def _in_assert(code: CodeType, instruction: int) -> bool:
+def _is_assert_instruction(code: CodeType, instruction: int) -> bool:
     line, last, column, end = list(code.co_positions())[instruction // 2]
     if line is None or last is None or column is None or end is None:
         return False
     at = (line, column), (last, end)
     return any(
         isinstance(node, ast.Assert)
-        and (at[0] == (node.lineno, node.col_offset) or _holds(node.test, at))
+        and (at[0] == (node.lineno, node.col_offset) or _contains_span(node.test, at))
         for node in ast.walk(_tree(code.co_filename))
     )
 
@@ -60,15 +60,15 @@ def _tree(file: str) -> ast.Module:
         return ast.Module([], [])
 
 
-Span = tuple[tuple[int, int], tuple[int, int]]
+SourceSpan = tuple[tuple[int, int], tuple[int, int]]
 
 
-def _span(node: ast.AST) -> Span | None:
+def _span(node: ast.AST) -> SourceSpan | None:
     if not isinstance(node, ast.expr) or node.end_lineno is None or node.end_col_offset is None:
         return None
     return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
 
 
-def _holds(node: ast.AST, at: Span) -> bool:
+def _contains_span(node: ast.AST, at: SourceSpan) -> bool:
     span = _span(node)
     return span is not None and span[0] <= at[0] and at[1] <= span[1]

@@ -21,16 +21,16 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from nbglcnn.errors import UnsupportedModel
 
 FxNode = Any  # torch.fx.Node, whose types are no help
-Called = Callable[..., FxNode]
-Places = np.ndarray[Any, Any]
+AddCall = Callable[..., FxNode]
+IndexArray = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False, slots=True)
-class Base:
+class StorageBase:
     """The first tensor over some memory: `node` gives its numbers after `version` writes."""
 
     node: FxNode
-    first: FxNode
+    first_node: FxNode
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
@@ -40,42 +40,48 @@ class Base:
     @property
     def is_constant(self) -> bool:
         """Whether it has the numbers of a constant, to which nothing was written."""
-        meta = self.first.meta
+        meta = self.first_node.meta
         return self.version == 0 and not meta["varies"] and not meta["parameters"]
 
 
 @dataclass(eq=False, slots=True)
-class Tracked:
+class TrackedTensor:
     """A tensor: `node` gave its numbers when its base had this version.
 
-    `view` computes it from the tensor `parent`, whose place among the arguments is found by
-    identity; the other arguments are nodes. None where it is the base, or a view of it by strides.
+    `recompute_view` computes it from the tensor `parent`, whose place among the arguments is found
+    by identity; the other arguments are nodes. None where it is the base, or a view of it by
+    strides.
     """
 
-    base: Base
+    base: StorageBase
     node: FxNode
     version: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    parent: Tracked | None = None
-    view: Callable[[FxNode], FxNode] | None = None
+    parent: TrackedTensor | None = None
+    recompute_view: Callable[[FxNode], FxNode] | None = None
 
 
 @dataclass(eq=False)
-class Memory:
-    """All tensors of a run; `called` adds a node to the graph, `constant` one for a constant."""
+class TensorMemory:
+    """All tensors of a run.
 
-    called: Called
-    constant: Callable[[torch.Tensor], FxNode]
-    _tensors: dict[int, tuple[weakref.ref[torch.Tensor], Tracked]] = field(default_factory=dict)
-    _bases: dict[int, tuple[Any, list[Base]]] = field(default_factory=dict)  # by storage
+    `add_call` adds a node to the graph, `add_constant` one for a constant.
+    """
 
-    def known(self, tensor: torch.Tensor) -> bool:
+    add_call: AddCall
+    add_constant: Callable[[torch.Tensor], FxNode]
+    _tensors: dict[int, tuple[weakref.ref[torch.Tensor], TrackedTensor]] = field(
+        default_factory=dict
+    )
+    _bases: dict[int, tuple[Any, list[StorageBase]]] = field(default_factory=dict)  # by storage
+
+    def is_known(self, tensor: torch.Tensor) -> bool:
         """Whether this very tensor was seen."""
-        return self.tracked(tensor) is not None
+        return self.find(tensor) is not None
 
-    def tracked(self, tensor: torch.Tensor) -> Tracked | None:
+    def find(self, tensor: torch.Tensor) -> TrackedTensor | None:
         """What is known of this very tensor, as it lies in memory now."""
         found = self._tensors.get(id(tensor))
         if found is None or found[0]() is not tensor:
@@ -85,29 +91,29 @@ class Memory:
             return one
         same = (one.shape, one.strides, one.offset) == _geometry(tensor)
         # `tensor.data = other` gives it other memory.
-        return one if same and one.base in self._of_storage(tensor) else None
+        return one if same and one.base in self._storage_bases(tensor) else None
 
     def add(self, tensor: torch.Tensor, node: fx.Node) -> None:
         """A tensor whose numbers no other one is known to share."""
-        base = Base(node, node, *_geometry(tensor), tensor.dtype)
-        self._of_storage(tensor).append(base)
-        self._track(tensor, Tracked(base, node, 0, *_geometry(tensor)))
+        base = StorageBase(node, node, *_geometry(tensor), tensor.dtype)
+        self._storage_bases(tensor).append(base)
+        self._track(tensor, TrackedTensor(base, node, 0, *_geometry(tensor)))
 
     def node(self, tensor: torch.Tensor) -> FxNode | None:
         """The node that gives its numbers now; None for a tensor of unknown memory."""
-        one = self.tracked(tensor)
+        one = self.find(tensor)
         if one is not None:
-            return self._current(one)
+            return self._current_node(one)
         if tensor.layout is not torch.strided:
             return None
-        return self._by_place(tensor)
+        return self._find_by_address(tensor)
 
-    def base(self, tensor: torch.Tensor) -> FxNode | None:
+    def base_node(self, tensor: torch.Tensor) -> FxNode | None:
         """The node that gave the first numbers of the memory that a tensor lies in."""
-        one = self.tracked(tensor)
-        return None if one is None else one.base.first
+        one = self.find(tensor)
+        return None if one is None else one.base.first_node
 
-    def made(
+    def add_result(
         self,
         tensor: torch.Tensor,
         node: FxNode,
@@ -119,9 +125,9 @@ class Memory:
         `at` is its place among several that the operator gave.
         """
         parent = None
-        if tensor.layout is torch.strided and (bases := self._of_storage(tensor)):
+        if tensor.layout is torch.strided and (bases := self._storage_bases(tensor)):
             for one in given:
-                found = self.tracked(one)
+                found = self.find(one)
                 if found is not None and found.base in bases:
                     parent = found
                     break
@@ -133,21 +139,23 @@ class Memory:
         def view(new: fx.Node) -> FxNode:
             made = node if at is None else node.args[0]
             args, kwargs = fx.map_arg((made.args, made.kwargs), lambda n: new if n is source else n)
-            again = self.called(function, args, kwargs, like=made.meta["val"])
+            again = self.add_call(function, args, kwargs, like=made.meta["val"])
             if at is not None:
-                again = self.called(node.target, (again, at), {}, like=tensor_value)
+                again = self.add_call(node.target, (again, at), {}, like=tensor_value)
             return again
 
         tensor_value = node.meta["val"]
         base = parent.base
-        self._track(tensor, Tracked(base, node, base.version, *_geometry(tensor), parent, view))
+        self._track(
+            tensor, TrackedTensor(base, node, base.version, *_geometry(tensor), parent, view)
+        )
 
     def write(self, tensor: torch.Tensor, node: fx.Node) -> None:
         """A tensor's numbers are now those of `node`."""
-        one = self.tracked(tensor)
+        one = self.find(tensor)
         if one is None:
             self.node(tensor)
-            one = self.tracked(tensor)
+            one = self.find(tensor)
         if one is None:
             self.add(tensor, node)
             return
@@ -155,33 +163,33 @@ class Memory:
             return
         base = one.base
         whole = (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset)
-        base.node = node if whole else self._scattered(base, one, node)
+        base.node = node if whole else self._write_view(base, one, node)
         base.version += 1
         one.node, one.version = node, base.version
-        for other in self._of_storage(tensor):
+        for other in self._storage_bases(tensor):
             if other is not base:
                 self._copy_shared(base, other)
 
-    def renamed(self, tensor: torch.Tensor) -> None:
+    def note_alias(self, tensor: torch.Tensor) -> None:
         """What is written into parts of the memory from now on is written into this name's."""
-        one = self.tracked(tensor)
+        one = self.find(tensor)
         if one is None or one.version != one.base.version:
             return
         base = one.base
         if (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset):
             base.node = one.node
 
-    def reshaped(self, tensor: torch.Tensor, before: Tracked) -> None:
+    def note_reshape(self, tensor: torch.Tensor, before: TrackedTensor) -> None:
         """A tensor has another shape over the same memory."""
         base = before.base
-        node = self._gathered(base, tensor)
-        self._track(tensor, Tracked(base, node, base.version, *_geometry(tensor)))
+        node = self._read_view(base, tensor)
+        self._track(tensor, TrackedTensor(base, node, base.version, *_geometry(tensor)))
 
-    def _track(self, tensor: torch.Tensor, one: Tracked) -> None:
+    def _track(self, tensor: torch.Tensor, one: TrackedTensor) -> None:
         key = id(tensor)
         self._tensors[key] = weakref.ref(tensor), one
 
-    def _of_storage(self, tensor: torch.Tensor) -> list[Base]:
+    def _storage_bases(self, tensor: torch.Tensor) -> list[StorageBase]:
         if tensor.layout is not torch.strided:
             return []
         ref: Any = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
@@ -190,36 +198,36 @@ class Memory:
             found = self._bases[ref.cdata] = ref, []
         return found[1]
 
-    def _current(self, one: Tracked) -> FxNode:
+    def _current_node(self, one: TrackedTensor) -> FxNode:
         base = one.base
         if one.version == base.version:
             return one.node
-        if one.view is not None and one.parent is not None:
-            one.node = one.view(self._current(one.parent))
+        if one.recompute_view is not None and one.parent is not None:
+            one.node = one.recompute_view(self._current_node(one.parent))
         elif (one.shape, one.strides, one.offset) == (base.shape, base.strides, base.offset):
             one.node = base.node
         else:
-            one.node = self._strided(base, one.shape, one.strides, one.offset)
+            one.node = self._gather_view(base, one.shape, one.strides, one.offset)
         one.version = base.version
         return one.node
 
-    def _by_place(self, tensor: torch.Tensor) -> FxNode | None:
+    def _find_by_address(self, tensor: torch.Tensor) -> FxNode | None:
         """A tensor that no operator gave, as `x.data`: by where it lies in memory."""
         shape, strides, offset = _geometry(tensor)
-        for base in self._of_storage(tensor):
-            begin, end = _span(base.shape, base.strides, base.offset)
-            first, last = _span(shape, strides, offset)
+        for base in self._storage_bases(tensor):
+            begin, end = _storage_range(base.shape, base.strides, base.offset)
+            first, last = _storage_range(shape, strides, offset)
             if last <= begin or end <= first:
                 continue
             # A constant that begins or ends beyond another one, and was met later.
             if base.is_constant and (first < begin or last > end):
                 continue
-            node = self._gathered(base, tensor)
-            self._track(tensor, Tracked(base, node, base.version, shape, strides, offset))
+            node = self._read_view(base, tensor)
+            self._track(tensor, TrackedTensor(base, node, base.version, shape, strides, offset))
             return node
         return None
 
-    def _gathered(self, base: Base, tensor: torch.Tensor) -> FxNode:
+    def _read_view(self, base: StorageBase, tensor: torch.Tensor) -> FxNode:
         shape, strides, offset = _geometry(tensor)
         if tensor.dtype is not base.dtype:
             raise UnsupportedModel(
@@ -228,25 +236,25 @@ class Memory:
             )
         if (shape, strides, offset) == (base.shape, base.strides, base.offset):
             return base.node
-        return self._strided(base, shape, strides, offset)
+        return self._gather_view(base, shape, strides, offset)
 
-    def _strided(
-        self, base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+    def _gather_view(
+        self, base: StorageBase, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
     ) -> FxNode:
         """Part of the base, by a gather of its flattened numbers."""
-        node = self._gather(base, _places(base, shape, strides, offset).reshape(-1))
+        node = self._gather(base, _view_indices(base, shape, strides, offset).reshape(-1))
         return self._reshape(node, shape, base.dtype)
 
-    def _scattered(self, base: Base, one: Tracked, node: fx.Node) -> FxNode:
+    def _write_view(self, base: StorageBase, one: TrackedTensor, node: fx.Node) -> FxNode:
         """The base's numbers with those of `node` where a view lies in it."""
         box = _box(base, one)
         if box is None:
-            return self._by_index(base, one, node)
+            return self._write_by_index(base, one, node)
         order, sizes, starts, steps = box
         aten = torch.ops.aten
         if order != sorted(order):
             shape = tuple(one.shape[k] for k in order)
-            node = self.called(
+            node = self.add_call(
                 aten.permute.default, (node, order), {}, like=_empty(shape, base.dtype)
             )
         node = self._reshape(node, sizes, base.dtype)
@@ -260,44 +268,44 @@ class Memory:
             source = node
             if others:
                 inner = tuple(sizes[d] if k == d else n for k, n in enumerate(shape))
-                part = self.called(
+                part = self.add_call(
                     aten.slice.Tensor, (into, d, starts[d], end, steps[d]), {},
                     like=_empty(inner, base.dtype),
                 )  # fmt: skip
                 source = put(part, inner, others)
-            return self.called(
+            return self.add_call(
                 aten.slice_scatter.default, (into, source, d, starts[d], end, steps[d]), {},
                 like=_empty(shape, base.dtype),
             )  # fmt: skip
 
         return put(base.node, base.shape, dims)
 
-    def _copy_shared(self, base: Base, other: Base) -> None:
+    def _copy_shared(self, base: StorageBase, other: StorageBase) -> None:
         """Parameters may lie over each other: numbers of one base that are also another's."""
-        own, its = (_in_storage(one).reshape(-1) for one in (base, other))
+        own, its = (_storage_indices(one).reshape(-1) for one in (base, other))
         _, here, there = np.intersect1d(own, its, return_indices=True)
         if not here.size:
             return
         other.node = self._put(other, there, self._gather(base, here))
         other.version += 1
 
-    def _by_index(self, base: Base, one: Tracked, node: FxNode) -> FxNode:
-        places = _places(base, one.shape, one.strides, one.offset).reshape(-1)
+    def _write_by_index(self, base: StorageBase, one: TrackedTensor, node: FxNode) -> FxNode:
+        places = _view_indices(base, one.shape, one.strides, one.offset).reshape(-1)
         return self._put(base, places, self._reshape(node, (places.size,), base.dtype))
 
-    def _gather(self, base: Base, places: Places) -> FxNode:
+    def _gather(self, base: StorageBase, places: IndexArray) -> FxNode:
         """The base's elements at these places in its order of rows."""
         flat = self._reshape(base.node, (prod(base.shape),), base.dtype)
-        index = self.constant(torch.from_numpy(places))
+        index = self.add_constant(torch.from_numpy(places))
         like = _empty((places.size,), base.dtype)
-        return self.called(torch.ops.aten.index_select.default, (flat, 0, index), {}, like=like)
+        return self.add_call(torch.ops.aten.index_select.default, (flat, 0, index), {}, like=like)
 
-    def _put(self, base: Base, places: Places, source: FxNode) -> FxNode:
+    def _put(self, base: StorageBase, places: IndexArray, source: FxNode) -> FxNode:
         """The base with those of `source` at these places."""
         count = (prod(base.shape),)
         flat = self._reshape(base.node, count, base.dtype)
-        index = self.constant(torch.from_numpy(places))
-        made = self.called(
+        index = self.add_constant(torch.from_numpy(places))
+        made = self.add_call(
             torch.ops.aten.index_put.default, (flat, [index], source), {},
             like=_empty(count, base.dtype),
         )  # fmt: skip
@@ -306,7 +314,7 @@ class Memory:
     def _reshape(self, node: FxNode, shape: Sequence[int], dtype: torch.dtype) -> FxNode:
         if tuple(node.meta["val"].shape) == tuple(shape):
             return node
-        return self.called(
+        return self.add_call(
             torch.ops.aten.reshape.default, (node, list(shape)), {}, like=_empty(shape, dtype)
         )
 
@@ -321,14 +329,14 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     return torch.empty(tuple(shape), dtype=dtype, device="meta")
 
 
-def _span(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
+def _storage_range(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
     """The first place in the storage, and the one behind the last."""
     if 0 in shape:
         return offset, offset
     return offset, offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
-def _in_storage(base: Base) -> Places:
+def _storage_indices(base: StorageBase) -> IndexArray:
     """The place in the storage of each element."""
     found = np.full(base.shape, base.offset, np.int64)
     for axis, (length, stride) in enumerate(zip(base.shape, base.strides, strict=True)):
@@ -338,10 +346,12 @@ def _in_storage(base: Base) -> Places:
     return found
 
 
-def _places(base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Places:
+def _view_indices(
+    base: StorageBase, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> IndexArray:
     """Where a view's elements are among those of the base, in its order of rows."""
-    begin, end = _span(base.shape, base.strides, base.offset)
-    first, last = _span(shape, strides, offset)
+    begin, end = _storage_range(base.shape, base.strides, base.offset)
+    first, last = _storage_range(shape, strides, offset)
     if first < begin or last > end:
         raise UnsupportedModel(
             f"forward uses a tensor of shape {list(shape)} that shares memory with one of shape "
@@ -356,7 +366,7 @@ def _places(base: Base, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def _box(
-    base: Base, one: Tracked
+    base: StorageBase, one: TrackedTensor
 ) -> tuple[list[int], tuple[int, ...], list[int], list[int]] | None:
     """A view as a box in its base: order of its axes, and sizes, starts and steps by axis.
 

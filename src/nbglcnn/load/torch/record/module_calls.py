@@ -12,72 +12,77 @@ import numpy as np
 
 from nbglcnn.errors import InputError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Graph
-from nbglcnn.inputs.arguments import channels_last, kind_of
+from nbglcnn.inputs.arguments import layout_hint, special_tensor_kind
 from nbglcnn.load.arguments import Arguments
 from nbglcnn.load.bounds import MAX_ELEMENTS
-from nbglcnn.load.names import Call, leaves, parts, walk
+from nbglcnn.load.module_keys import ModuleCall, tensor_leaves, tree_leaves, walk_calls
 from nbglcnn.load.torch.isolation.process_state import (
-    draws,
-    eager,
-    in_float32,
-    random_numbers_kept,
-    unwound,
+    disable_autocast,
+    draws_random,
+    force_eager,
+    preserve_rng_state,
+    restore_on_error,
 )
-from nbglcnn.load.torch.isolation.redirection import CHOICES, Choice, redirected
+from nbglcnn.load.torch.isolation.redirection import (
+    CONTROL_FLOW_OPERATORS,
+    ControlFlowError,
+    redirect_to_copy,
+)
 from nbglcnn.load.torch.isolation.signature import image_channels
 from nbglcnn.load.torch.isolation.source_lines import line_of_call, line_of_error
-from nbglcnn.load.torch.record.random_draws import replayed
-from nbglcnn.load.torch.record.recorder import TRANSFORMED
+from nbglcnn.load.torch.record.random_draws import replay_draws
+from nbglcnn.load.torch.record.recorder import FUNC_TRANSFORM_MESSAGE
 
 if TYPE_CHECKING:
     import torch
 
 
-class TooLarge(UnsupportedModel):
+class ValueTooLarge(UnsupportedModel):
     """A tensor that no texture holds."""
 
 
 # What is kept of a tensor that a call gives.
-Look = Callable[[Call, "torch.Tensor"], Any]
+CaptureFn = Callable[[ModuleCall, "torch.Tensor"], Any]
 
 
-class Recording(Protocol):
+class CallRecorder(Protocol):
     """What a recorder does with the calls of modules."""
 
-    def begin(self, call: Call, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
+    def begin_call(self, call: ModuleCall, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
         """A call begins, with these tensors among its arguments."""
 
-    def end(self, call: Call, is_cut: bool, given: Any, output: Any) -> Any:
+    def end_call(self, call: ModuleCall, is_cut: bool, given: Any, output: Any) -> Any:
         """A call ends; what it shall give."""
 
 
 @dataclass(slots=True)
-class Record:
+class HookRecord:
     """What hooks have seen of one run: tensors in the order of return, and the calls still open.
 
-    `others` is what the call that returned last gave besides tensors and None. Of the modules in
-    `cut` nothing inside is seen, and `hidden` are the numbers of what is drawn there. `look` makes
-    of each tensor what is kept of it; None: a copy. `recording` is of a run that is recorded.
+    `non_tensors` is what the call that returned last gave besides tensors and None. Of the modules
+    in `python_modules` nothing inside is seen, and `hidden_draws` are the numbers of what is drawn
+    there. `capture` makes of each tensor what is kept of it; None: a copy. `call_recorder` is of a
+    run that is recorded.
     """
 
     captured: list[Any] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
-    stack: list[Call] = field(default_factory=list)
-    root: Call | None = None
-    kept: Container[str] | None = None
-    others: list[tuple[str, Any]] = field(default_factory=list)
-    cut: Container[str] = ()
-    inside: int = 0  # how many calls below one of a module in `cut` are open
-    hidden: frozenset[int] = frozenset()
-    look: Look | None = None
-    recording: Recording | None = None
+    stack: list[ModuleCall] = field(default_factory=list)
+    root: ModuleCall | None = None
+    cloned_keys: Container[str] | None = None
+    non_tensors: list[tuple[str, Any]] = field(default_factory=list)
+    python_modules: Container[str] = ()
+    python_depth: int = 0  # how many calls below one of a module in `python_modules` are open
+    hidden_draws: frozenset[int] = frozenset()
+    capture: CaptureFn | None = None
+    call_recorder: CallRecorder | None = None
 
-    def inside_cut(self) -> bool:
-        """Whether a call of a module in `cut` is open."""
-        return bool(self.stack) and self.stack[-1].path in self.cut
+    def is_inside_python(self) -> bool:
+        """Whether a call of a module in `python_modules` is open."""
+        return bool(self.stack) and self.stack[-1].path in self.python_modules
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The innermost open call, as messages name it; empty for the model itself."""
         if not self.stack or not self.stack[-1].path:
             return ""
@@ -85,88 +90,89 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class HookedRun:
     """What hooks saw: all calls' tensors, the tree of calls, and what of it can't be relied on.
 
-    `again` says, where the model was called a second time, that it gave the same outputs; `second`
-    are that call's tensors and tree, None where there was none or it failed. `others` is
-    what it gave besides tensors and None, each with what picks it; `given` and `hidden` are as the
-    Record has them. `drew` says that random numbers were drawn, and that nobody knows which.
+    `is_repeatable` says, where the model was called a second time, that it gave the same outputs;
+    `second_run` are that call's tensors and tree, None where there was none or it failed.
+    `non_tensors` is what it gave besides tensors and None, each with what picks it; `given` and
+    `hidden_draws` are as the Record has them. `has_drawn` says that random numbers were drawn, and
+    that nobody knows which.
     """
 
     arrays: list[Array]
-    root: Call
-    again: bool = True
-    second: tuple[list[Array], Call] | None = None
-    others: Sequence[tuple[str, Any]] = ()
-    drew: bool = False
+    root: ModuleCall
+    is_repeatable: bool = True
+    second_run: tuple[list[Array], ModuleCall] | None = None
+    non_tensors: Sequence[tuple[str, Any]] = ()
+    has_drawn: bool = False
 
 
 def run_hooked(
     model: torch.nn.Module,
     tensors: Sequence[torch.Tensor],
-    kept: Container[str] | None = None,
+    cloned_keys: Container[str] | None = None,
     *,
     float32: bool = False,
     twice: bool = False,
-    cut: Container[str] = (),
+    python_modules: Container[str] = (),
     noise: int | None = 0,
     arguments: Arguments | None = None,
-    look: Look | None = None,
-) -> Seen:
+    capture: CaptureFn | None = None,
+) -> HookedRun:
     """Run once and give what forward hooks see: all calls' tensors, and the tree of calls.
 
     So many of the last tensors are the `noise` that forward draws; None where nobody knows whether
-    it does. Tensors that are not the model's and not `kept` may have been altered since. In
-    `float32` an autocast in forward changes nothing. The modules in `cut` are seen from outside
-    alone. With `look` the arrays are what it makes of each tensor, at the end of its call. The
-    model's state is another one afterwards. `twice`: call it a second time, with the
+    it does. Tensors that are not the model's and not `cloned_keys` may have been altered since. In
+    `float32` an autocast in forward changes nothing. The modules in `python_modules` are seen from
+    outside alone. With `capture` the arrays are what it makes of each tensor, at the end of its
+    call. The model's state is another one afterwards. `twice`: call it a second time, with the
     state and the random numbers that the first call has left, and equal inputs.
     """
     import torch
 
     named = list(model.named_modules())
-    record = Record(kept=kept, cut=cut, look=look)
-    second = Record(kept=kept or (), cut=cut)
+    record = HookRecord(cloned_keys=cloned_keys, python_modules=python_modules, capture=capture)
+    second = HookRecord(cloned_keys=cloned_keys or (), python_modules=python_modules)
     count = noise or 0
     own = tensors[: len(tensors) - count]
 
-    def call(record: Record) -> None:
-        run(model, named, [t.clone() for t in tensors], record, count, arguments)
+    def call(record: HookRecord) -> None:
+        call_with_hooks(model, named, [t.clone() for t in tensors], record, count, arguments)
 
     again, drew, later = True, False, None
     with (
-        unwound(),
-        random_numbers_kept(
-            lambda: draws(lambda: called(model, [t.clone() for t in own], arguments))
+        restore_on_error(),
+        preserve_rng_state(
+            lambda: draws_random(lambda: call_model(model, [t.clone() for t in own], arguments))
         ),
         torch.no_grad(),
-        in_float32() if float32 else contextlib.nullcontext(),
+        disable_autocast() if float32 else contextlib.nullcontext(),
     ):
         state = torch.get_rng_state()
         try:
             call(record)
         except UnsupportedModel:
             raise
-        except Choice as error:
+        except ControlFlowError as error:
             inner, name = record.stack[-1], str(error)
             raise UnsupportedOperator(
                 f"{inner.name or 'the model itself'} ({inner.module_type}){line_of_error([error])}"
                 f": torch.{name}: how it runs depends on the input's numbers, so it has no fixed "
-                f"graph; {CHOICES[name]}"
+                f"graph; {CONTROL_FLOW_OPERATORS[name]}"
             ) from error
         except Exception as error:
-            what = f"{type(model).__name__} fails on this input ({_described(own)})"
+            what = f"{type(model).__name__} fails on this input ({_describe_inputs(own)})"
             channels = image_channels(model)
-            hints = {channels_last(t.shape, channels) for t in own} - {""}
+            hints = {layout_hint(t.shape, channels) for t in own} - {""}
             if hints and isinstance(error, RuntimeError):
                 first = f"the first convolution takes {channels} channels{hints.pop()}"
-                raise InputError(f"{what}{record.where}: {first}") from error
+                raise InputError(f"{what}{record.location}: {first}") from error
             raise InputError(
-                f"{what}{record.where}: {type(error).__name__}: {str(error)[:500]}"
-                f"{_other_numbers(own, str(error))}{_batch(arguments)}"
+                f"{what}{record.location}: {type(error).__name__}: {str(error)[:500]}"
+                f"{_dtype_hint(own, str(error))}{_batch_hint(arguments)}"
             ) from error
-        arrays = record.captured if look else [_as_array(t, record) for t in record.captured]
+        arrays = record.captured if capture else [_as_array(t, record) for t in record.captured]
         drew = noise is None and not torch.equal(torch.get_rng_state(), state)
         if twice and not drew:
             try:
@@ -174,17 +180,17 @@ def run_hooked(
                 assert record.root is not None
                 assert second.root is not None
                 found = [_as_array(t, second) for t in second.captured]
-                ours = outputs_of(record.root, arrays)
-                again = equal_outputs(ours, outputs_of(second.root, found))
-                if kept is not None:
+                ours = model_outputs(record.root, arrays)
+                again = equal_outputs(ours, model_outputs(second.root, found))
+                if cloned_keys is not None:
                     later = found, second.root
             except Exception:  # of a list that the first call has emptied
                 again = False
     assert record.root is not None
-    return Seen(arrays, record.root, again, later, record.others, drew)
+    return HookedRun(arrays, record.root, again, later, record.non_tensors, drew)
 
 
-def _other_numbers(tensors: Sequence[torch.Tensor], message: str) -> str:
+def _dtype_hint(tensors: Sequence[torch.Tensor], message: str) -> str:
     """What to do where PyTorch says that a layer takes floats, or integers, else nothing."""
     floats = [tensor.is_floating_point() for tensor in tensors]
     if not all(floats) and re.search("Long|Bool|long|bool", message) and "loat" in message:
@@ -194,7 +200,7 @@ def _other_numbers(tensors: Sequence[torch.Tensor], message: str) -> str:
     return ""
 
 
-def _batch(arguments: Arguments | None) -> str:
+def _batch_hint(arguments: Arguments | None) -> str:
     """What to do about a list that was meant as a batch; "" without any list."""
     given = () if arguments is None else (*arguments.by_position, *arguments.by_name.values())
     if any(isinstance(one, list) for one in given):
@@ -202,17 +208,17 @@ def _batch(arguments: Arguments | None) -> str:
     return ""
 
 
-def _described(tensors: Sequence[torch.Tensor]) -> str:
+def _describe_inputs(tensors: Sequence[torch.Tensor]) -> str:
     return ", ".join(f"{list(t.shape)} {str(t.dtype).removeprefix('torch.')}" for t in tensors)
 
 
-def _as_array(tensor: torch.Tensor, record: Record) -> Array:
-    if (found := kind_of(tensor)) is not None:
+def _as_array(tensor: torch.Tensor, record: HookRecord) -> Array:
+    if (found := special_tensor_kind(tensor)) is not None:
         kind, dense = found
         at = next(i for i, t in enumerate(record.captured) if t is tensor)
         assert record.root is not None
-        where = next(c for c in walk(record.root) if any(i == at for _, i in c.outputs))
-        encoders = (c for c in walk(record.root) if c.module_type == "TransformerEncoder")
+        where = next(c for c in walk_calls(record.root) if any(i == at for _, i in c.outputs))
+        encoders = (c for c in walk_calls(record.root) if c.module_type == "TransformerEncoder")
         if kind == "nested" and (encoder := next(encoders, None)) is not None:
             raise UnsupportedModel(
                 f"{encoder.name or 'the model itself'} (TransformerEncoder) computes with nested "
@@ -223,10 +229,10 @@ def _as_array(tensor: torch.Tensor, record: Record) -> Array:
             f"{where.name or 'the model itself'} ({where.module_type}) gives a {kind} tensor; "
             f"only dense real ones can be drawn: convert it in forward, with {dense}"
         )
-    return numbers_of(tensor)
+    return dense_array(tensor)
 
 
-def numbers_of(tensor: torch.Tensor) -> Array:
+def dense_array(tensor: torch.Tensor) -> Array:
     """A dense tensor as an array that shares its memory where it can."""
     import torch
 
@@ -236,7 +242,7 @@ def numbers_of(tensor: torch.Tensor) -> Array:
     return tensor.resolve_conj().resolve_neg().numpy()
 
 
-def outputs_of(root: Call, arrays: Sequence[Array]) -> list[tuple[str, Array]]:
+def model_outputs(root: ModuleCall, arrays: Sequence[Array]) -> list[tuple[str, Array]]:
     """What the model gave, each with what picks it."""
     return [(suffix, arrays[index]) for suffix, index in root.outputs]
 
@@ -259,19 +265,19 @@ def equal_outputs(ours: Sequence[tuple[str, Array]], theirs: Sequence[tuple[str,
     return True
 
 
-def calls_in(root: Call) -> list[tuple[str, list[tuple[str, int]]]]:
+def call_outputs(root: ModuleCall) -> list[tuple[str, list[tuple[str, int]]]]:
     """All calls of a run, each with what it gave."""
-    return [(call.name, call.outputs) for call in walk(root)]
+    return [(call.name, call.outputs) for call in walk_calls(root)]
 
 
-def by_key(
-    graph: Graph, arrays: Sequence[Array] | None, seen: Sequence[Array], root: Call
+def values_by_key(
+    graph: Graph, arrays: Sequence[Array] | None, seen: Sequence[Array], root: ModuleCall
 ) -> dict[str, Array]:
     """What `run_hooked` saw, under the Graph's keys; those of operators between modules lack.
 
     `arrays` are the inputs, left out where they are None.
     """
-    found = {c.name + s: seen[i] for c in walk(root) if c is not root for s, i in c.outputs}
+    found = {c.name + s: seen[i] for c in walk_calls(root) if c is not root for s, i in c.outputs}
     for kind, numbers in ("input", arrays), ("output", [seen[index] for _, index in root.outputs]):
         if numbers is not None:
             names = [key.name for key in graph.keys if key.kind == kind]
@@ -279,11 +285,11 @@ def by_key(
     return {key.name: found[key.name] for key in graph.keys if key.name in found}
 
 
-def run(
+def call_with_hooks(
     model: torch.nn.Module,
     modules: Sequence[tuple[str, torch.nn.Module]],
     inputs: Sequence[torch.Tensor],
-    record: Record,
+    record: HookRecord,
     noise: int = 0,
     arguments: Arguments | None = None,
 ) -> None:
@@ -298,47 +304,53 @@ def run(
 
     def before(path: str) -> Callable[..., None]:
         def hook(module: torch.nn.Module, given: Any, named: Any) -> None:
-            if record.inside_cut():
-                record.inside += 1
+            if record.is_inside_python():
+                record.python_depth += 1
                 return
             number = record.counts.get(path, 0)
             record.counts[path] = number + 1
-            leaf = path in record.cut or is_leaf(module)
-            call = Call(path, number, leaf, type(module).__name__, _describe(module))
+            leaf = path in record.python_modules or is_leaf(module)
+            call = ModuleCall(path, number, leaf, type(module).__name__, _describe(module))
             if record.stack:
                 record.stack[-1].children.append(call)
             record.stack.append(call)
-            if record.recording is not None:
-                tensors = [one for _, one in parts([given, named], is_tensor)]
-                record.recording.begin(call, path in record.cut, tensors)
+            if record.call_recorder is not None:
+                tensors = [one for _, one in tensor_leaves([given, named], is_tensor)]
+                record.call_recorder.begin_call(call, path in record.python_modules, tensors)
 
         return hook
 
     def after(_: torch.nn.Module, given: Any, output: Any) -> Any:
-        if record.inside:
-            record.inside -= 1
+        if record.python_depth:
+            record.python_depth -= 1
             return None
         call = record.stack[-1]
-        record.others = []
-        if record.recording is not None:
-            output = record.recording.end(call, call.path in record.cut, given, output)
-        for suffix, tensor in leaves(output, is_tensor):
+        record.non_tensors = []
+        if record.call_recorder is not None:
+            output = record.call_recorder.end_call(
+                call, call.path in record.python_modules, given, output
+            )
+        for suffix, tensor in tree_leaves(output, is_tensor):
             if not is_tensor(tensor):
-                record.others += [(suffix, tensor)] * (tensor is not None)
+                record.non_tensors += [(suffix, tensor)] * (tensor is not None)
                 continue
             if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
                 inner = record.stack[-2]
-                raise _transformed(inner.path, f"{inner.name or 'the model itself'}"
-                                   f" ({inner.module_type}){line_of_call()}")  # fmt: skip
+                raise _functorch_error(inner.path, f"{inner.name or 'the model itself'}"
+                                       f" ({inner.module_type}){line_of_call()}")  # fmt: skip
             # Before anything is copied, run again, recorded or lowered: that takes a minute.
             if tensor.numel() > MAX_ELEMENTS:
-                raise _too_large(call, tensor)
+                raise _too_large_error(call, tensor)
             call.outputs.append((suffix, len(record.captured)))
-            if record.look is not None:
-                record.captured.append(record.look(call, tensor))
+            if record.capture is not None:
+                record.captured.append(record.capture(call, tensor))
                 continue
             # A copy, since an in-place operator after this module must not alter what a hook sees.
-            kept = record.kept is None or not call.path or call.name + suffix in record.kept
+            kept = (
+                record.cloned_keys is None
+                or not call.path
+                or call.name + suffix in record.cloned_keys
+            )
             record.captured.append(tensor.clone() if kept else tensor)
         record.root = record.stack.pop()
         return output
@@ -352,35 +364,37 @@ def run(
             handles.append(module.register_forward_hook(after))
         own, drawn = inputs[: len(inputs) - noise], inputs[len(inputs) - noise :]
         with (
-            eager(),
-            replayed(drawn, record.inside_cut) if drawn else contextlib.nullcontext() as mode,
-            redirected(modules[0][1], model, traced=record.recording is not None),
+            force_eager(),
+            replay_draws(drawn, record.is_inside_python)
+            if drawn
+            else contextlib.nullcontext() as mode,
+            redirect_to_copy(modules[0][1], model, traced=record.call_recorder is not None),
         ):
-            called(model, own, arguments)
+            call_model(model, own, arguments)
         if mode is not None:
-            record.hidden = mode.hidden
+            record.hidden_draws = mode.hidden
     finally:
         for handle in handles:
             handle.remove()
 
 
-def called(
+def call_model(
     model: torch.nn.Module, inputs: Sequence[torch.Tensor], arguments: Arguments | None
 ) -> Any:
     """What the model gives for its inputs, each in its place among the arguments."""
-    args, named = (inputs, {}) if arguments is None else arguments.filled(inputs)
+    args, named = (inputs, {}) if arguments is None else arguments.bind(inputs)
     return model(*args, **named)
 
 
-def _transformed(path: str, place: str) -> UnsupportedModel:
+def _functorch_error(path: str, place: str) -> UnsupportedModel:
     """For a module that is called within torch.vmap or another transform of functions."""
-    refusal = UnsupportedModel(f"{place}: {TRANSFORMED}")
+    refusal = UnsupportedModel(f"{place}: {FUNC_TRANSFORM_MESSAGE}")
     refusal.module = path
     return refusal
 
 
-def _too_large(call: Call, tensor: torch.Tensor) -> TooLarge:
-    return TooLarge(
+def _too_large_error(call: ModuleCall, tensor: torch.Tensor) -> ValueTooLarge:
+    return ValueTooLarge(
         f"{call.name or 'the model itself'} ({call.module_type}): its output of shape "
         f"{list(tensor.shape)} needs {tensor.numel() * 4:,} bytes; one value may have "
         f"{MAX_ELEMENTS * 4:,}. Use a smaller input or batch"

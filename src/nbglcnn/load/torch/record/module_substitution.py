@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 from nbglcnn.errors import UnsupportedModel
-from nbglcnn.graph import OWN, InPython, Node
-from nbglcnn.load.names import Call, replaced
-from nbglcnn.load.torch.record.aliasing import version_of
+from nbglcnn.graph import PYTHON_OP, Node, PythonFallback
+from nbglcnn.load.module_keys import ModuleCall, map_tensors
+from nbglcnn.load.torch.record.aliasing import write_version
 from nbglcnn.load.torch.record.memory import FxNode
 from nbglcnn.load.torch.record.module_calls import is_leaf
 from nbglcnn.load.torch.record.recorder import Recorder
 
 
 @dataclass
-class CutCalls:
+class PythonCalls:
     """The calls of modules that Python computes, in a recording.
 
     `reasons` are why, by path. `calls` are those that gave tensors, `reads` the tensors among the
@@ -28,21 +28,21 @@ class CutCalls:
 
     reasons: Mapping[str, str]
     recorder: Recorder
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ModuleCall] = field(default_factory=list)
     reads: list[list[FxNode]] = field(default_factory=list)
     inputs: list[FxNode] = field(default_factory=list)
     _given: list[tuple[torch.Tensor, int]] = field(default_factory=list)
 
-    def begin(self, call: Call, given: Sequence[torch.Tensor]) -> None:
+    def begin_call(self, call: ModuleCall, given: Sequence[torch.Tensor]) -> None:
         """Such a call begins, with these tensors among its arguments; nothing in it is recorded."""
         self.calls.append(call)
         self.reads.append([self.recorder.node(one) for one in given])
-        self._given = [(one, version_of(one)) for one in given]
+        self._given = [(one, write_version(one)) for one in given]
         self.recorder.pause()
 
-    def end(self, output: Any) -> Any:
+    def end_call(self, output: Any) -> Any:
         """It ends, and gives this: the recording goes on with copies of the tensors in it."""
-        written = [one for one, version in self._given if version_of(one) != version]
+        written = [one for one, version in self._given if write_version(one) != version]
         count = len(self.inputs)
 
         def stand(_: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -54,7 +54,7 @@ class CutCalls:
             self.recorder.overwrite(tensor, self.inputs[-1])
             return tensor
 
-        output = replaced(output, lambda one: isinstance(one, torch.Tensor), stand)
+        output = map_tensors(output, lambda one: isinstance(one, torch.Tensor), stand)
         if written:
             raise UnsupportedModel(
                 "Python computes it, and it writes into a tensor that it is given but does not "
@@ -66,7 +66,7 @@ class CutCalls:
         self.recorder.resume()
         return output
 
-    def nodes(
+    def make_nodes(
         self, values: list[str], read: list[str], parameters: Mapping[str, str]
     ) -> Iterator[Node]:
         """A node for each call, which gives `values` and reads `read` and its parameters."""
@@ -75,18 +75,18 @@ class CutCalls:
             outputs = tuple(next(given) for _ in call.outputs)
             inputs = [next(taken) for _ in reads]
             inputs += [n for p, n in parameters.items() if p.startswith(call.path + ".")]
-            own = InPython(call.module_type, self.reasons[call.path])
+            own = PythonFallback(call.module_type, self.reasons[call.path])
             yield Node(
                 f"{call.name} in Python",
-                OWN,
+                PYTHON_OP,
                 tuple(dict.fromkeys(inputs)),
                 outputs,
                 module=call.path,
-                python=own,
+                python_fallback=own,
             )
 
 
-def widened(
+def add_failed_module(
     model: torch.nn.Module, reasons: Mapping[str, str], error: UnsupportedModel
 ) -> dict[str, str] | None:
     """The cuts with one more, at the module that an error is about; None where that cannot be.
@@ -104,12 +104,14 @@ def widened(
     alike = [
         paths[id(module)]
         for module in modules.values()
-        if type(module) is type(wrong) and _settings(module) == _settings(wrong)
+        if type(module) is type(wrong) and _extra_repr(module) == _extra_repr(wrong)
     ]
     return _outermost({**reasons, **{p: str(error) for p in alike if p}})
 
 
-def recurrent(model: torch.nn.Module, missing: Callable[[str], str | None]) -> dict[str, str]:
+def unsupported_recurrent(
+    model: torch.nn.Module, missing: Callable[[str], str | None]
+) -> dict[str, str]:
     """Recurrent layers whose operators are missing, and why: they need no trace to be found."""
     found = {}
     for path, module in model.named_modules():
@@ -120,7 +122,7 @@ def recurrent(model: torch.nn.Module, missing: Callable[[str], str | None]) -> d
     return found
 
 
-def leaves_of(
+def split_by_module(
     model: torch.nn.Module, nodes: Mapping[str, tuple[Node, str]]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Nodes that cannot run and why, apart: modules without others inside, and the other nodes."""
@@ -135,7 +137,7 @@ def leaves_of(
     return cut, alone
 
 
-def _settings(module: torch.nn.Module) -> str:
+def _extra_repr(module: torch.nn.Module) -> str:
     try:
         return module.extra_repr()
     except Exception:

@@ -20,44 +20,48 @@ from torch.overrides import TorchFunctionMode
 
 from nbglcnn.errors import InputError, UnsupportedModel
 from nbglcnn.graph import Array
-from nbglcnn.inputs.arguments import labels_advice
+from nbglcnn.inputs.arguments import labels_hint
 from nbglcnn.load.draft import SEED
-from nbglcnn.load.names import parts
-from nbglcnn.load.noise import OUTSIDE, Kind, chosen, seeded
-from nbglcnn.load.torch.isolation.process_state import draws, random_numbers_kept, unwound
+from nbglcnn.load.module_keys import tensor_leaves
+from nbglcnn.load.noise import DRAW_OUTSIDE_HINT, Distribution, draw_noise, resolve_noise
+from nbglcnn.load.torch.isolation.process_state import (
+    draws_random,
+    preserve_rng_state,
+    restore_on_error,
+)
 from nbglcnn.load.torch.isolation.source_lines import line_of_call
-from nbglcnn.load.torch.record.active_dropout import MASKS, left_on
+from nbglcnn.load.torch.record.active_dropout import MASK_FUNCTIONS, active_dropout_message
 
 # What a call gets: by its number, what it draws and of which shape.
-Source = Callable[[int, Kind, tuple[int, ...]], torch.Tensor]
+NumberSource = Callable[[int, Distribution, tuple[int, ...]], torch.Tensor]
 NAME = "noise"
 
-_LIKE: Mapping[Any, Kind] = {torch.randn_like: "normal", torch.rand_like: "uniform"}
-_OF_SIZE: Mapping[Any, Kind] = {torch.randn: "normal", torch.rand: "uniform"}
-_IN_PLACE: Mapping[Any, Kind] = {
+_LIKE: Mapping[Any, Distribution] = {torch.randn_like: "normal", torch.rand_like: "uniform"}
+_OF_SIZE: Mapping[Any, Distribution] = {torch.randn: "normal", torch.rand: "uniform"}
+_IN_PLACE: Mapping[Any, Distribution] = {
     torch.Tensor.normal_: "normal",
     torch.Tensor.uniform_: "uniform",
 }
-_DRAWS = frozenset((*_LIKE, *_OF_SIZE, *_IN_PLACE, torch.normal))
+_RANDOM_FUNCTIONS = frozenset((*_LIKE, *_OF_SIZE, *_IN_PLACE, torch.normal))
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
     """One call that drew numbers."""
 
-    kind: Kind
+    distribution: Distribution
     shape: tuple[int, ...]
 
 
-class Draws(TorchFunctionMode):
-    """While entered, this thread's random numbers come from a source; `draws` are the calls.
+class DrawInterceptor(TorchFunctionMode):
+    """While entered, this thread's random numbers come from a source; `draws_random` are the calls.
 
     `hidden` are the numbers of those that came while `hide` said so.
     Calls with a generator of their own, and others than of standard normal, normal or uniform
     floats, draw as ever.
     """
 
-    def __init__(self, source: Source, hide: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, source: NumberSource, hide: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
         self.draws: list[Draw] = []
         self._source = source
@@ -66,7 +70,9 @@ class Draws(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        if func not in _DRAWS or any(named.get(n) is not None for n in ("generator", "out")):
+        if func not in _RANDOM_FUNCTIONS or any(
+            named.get(n) is not None for n in ("generator", "out")
+        ):
             return func(*args, **named)
         if func is torch.normal:
             found = self._normal(*args, **named)
@@ -85,7 +91,7 @@ class Draws(TorchFunctionMode):
         return func(*args, **named) if found is None else found
 
     def _draw(
-        self, kind: Kind, size: Sequence[int], dtype: torch.dtype, device: Any = None
+        self, kind: Distribution, size: Sequence[int], dtype: torch.dtype, device: Any = None
     ) -> torch.Tensor | None:
         """What a call gets, None where it draws no floats."""
         if not dtype.is_floating_point:
@@ -109,10 +115,10 @@ class Draws(TorchFunctionMode):
         dtype = own[0].dtype if own else torch.get_default_dtype()
         device = named.get("device") or (own[0].device if own else None)
         found = self._draw("normal", size, named.get("dtype") or dtype, device)
-        return None if found is None else _scaled(found, std, mean)
+        return None if found is None else _scale_and_shift(found, std, mean)
 
     def _in_place(
-        self, kind: Kind, tensor: torch.Tensor, *args: Any, **named: Any
+        self, kind: Distribution, tensor: torch.Tensor, *args: Any, **named: Any
     ) -> torch.Tensor | None:
         names = ("mean", "std") if kind == "normal" else ("from", "to")
         own: dict[str, Any] = {names[0]: 0.0, names[1]: 1.0, **named}
@@ -122,10 +128,10 @@ class Draws(TorchFunctionMode):
         if found is None:
             return None
         scale = second if kind == "normal" else second - first
-        return tensor.copy_(_scaled(found, scale, first))
+        return tensor.copy_(_scale_and_shift(found, scale, first))
 
 
-def _scaled(drawn: torch.Tensor, scale: Any, shift: Any) -> torch.Tensor:
+def _scale_and_shift(drawn: torch.Tensor, scale: Any, shift: Any) -> torch.Tensor:
     """Drawn * scale + shift, without operators that change nothing."""
     if isinstance(scale, torch.Tensor) or scale != 1:
         drawn = drawn * scale
@@ -133,26 +139,26 @@ def _scaled(drawn: torch.Tensor, scale: Any, shift: Any) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def replayed(
+def replay_draws(
     tensors: Sequence[torch.Tensor], hide: Callable[[], bool] = lambda: False
-) -> Iterator[Draws]:
+) -> Iterator[DrawInterceptor]:
     """While entered, the calls get these tensors; UnsupportedModel unless there is one for each."""
 
-    def source(number: int, kind: Kind, shape: tuple[int, ...]) -> torch.Tensor:
+    def source(number: int, kind: Distribution, shape: tuple[int, ...]) -> torch.Tensor:
         if number >= len(tensors) or tuple(tensors[number].shape) != shape:
-            raise _another()
+            raise _changed_draws_error()
         return tensors[number]
 
-    with Draws(source, hide) as mode:
+    with DrawInterceptor(source, hide) as mode:
         yield mode
     if len(mode.draws) != len(tensors):
-        raise _another()
+        raise _changed_draws_error()
 
 
-def _another() -> UnsupportedModel:
+def _changed_draws_error() -> UnsupportedModel:
     return UnsupportedModel(
         "forward draws other random numbers each time it is called (more of them, or of other "
-        f"shapes): {OUTSIDE}"
+        f"shapes): {DRAW_OUTSIDE_HINT}"
     )
 
 
@@ -160,34 +166,35 @@ def _another() -> UnsupportedModel:
 class Noise:
     """The random numbers of one model, as further inputs behind its own.
 
-    `given` are those that the user gave, by name or in order. `seeded` are found by `look`, and
-    stand for what is not given; until then nobody has looked. `names` are the inputs' names.
+    `user_arrays` are those that the user gave, by name or in order. `seeded` are found by
+    `set_draws`, and stand for what is not given; until then nobody has looked. `names` are the
+    inputs' names.
     """
 
-    taken: Container[str]
-    given: Mapping[str, Any] | Sequence[Any] = ()
-    seeded: list[Array] = field(default_factory=list)
+    reserved_names: Container[str]
+    user_arrays: Mapping[str, Any] | Sequence[Any] = ()
+    default_arrays: list[Array] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     arrays: tuple[Array, ...] = ()
     tensors: tuple[torch.Tensor, ...] = ()  # `arrays` for PyTorch
-    looked: bool = False
+    is_detected: bool = False
 
     @property
     def count(self) -> int | None:
         """How many calls draw; None where nobody has looked."""
-        return len(self.names) if self.looked else None
+        return len(self.names) if self.is_detected else None
 
-    def look(self, draws: Sequence[Draw]) -> None:
+    def set_draws(self, draws: Sequence[Draw]) -> None:
         """Make the numbers of these calls; InputError where others were given that don't fit."""
         generator = np.random.default_rng(SEED)
-        self.looked = True
-        self.seeded = [seeded(generator, one.kind, one.shape) for one in draws]
-        self.names = _names(len(draws), self.taken)
-        self.arrays = chosen(self.given, self.names, self.seeded)
-        self.tensors = tensors_of(self.arrays)
+        self.is_detected = True
+        self.default_arrays = [draw_noise(generator, one.distribution, one.shape) for one in draws]
+        self.names = _names(len(draws), self.reserved_names)
+        self.arrays = resolve_noise(self.user_arrays, self.names, self.default_arrays)
+        self.tensors = copy_to_tensors(self.arrays)
 
 
-def tensors_of(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:
+def copy_to_tensors(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:
     """Copies of arrays as tensors."""
     return tuple(torch.from_numpy(np.array(array)) for array in arrays)
 
@@ -204,7 +211,7 @@ def _names(count: int, taken: Container[str]) -> list[str]:
     return found
 
 
-def parted(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
+def split_noise(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
     """An example input without the noise in it, and that.
 
     Noise stands behind all that forward takes, or has a name in a dict that forward doesn't have.
@@ -222,7 +229,7 @@ def parted(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
         return own, Noise(taken, {name: x[name] for name in x if name in mine})
     some = any(one.kind is one.VAR_POSITIONAL for one in parameters)
     if isinstance(x, tuple) and not some and len(x) > len(by_position) > 0:
-        if len(by_position) == 1 and (advice := labels_advice(x)):
+        if len(by_position) == 1 and (advice := labels_hint(x)):
             raise InputError(
                 f"{type(model).__name__}.forward takes 1 input; {len(x)} were given. {advice}"
             )
@@ -231,7 +238,7 @@ def parted(model: torch.nn.Module, x: Any) -> tuple[Any, Noise]:
 
 
 @contextlib.contextmanager
-def bent(
+def bend_draws(
     names: Sequence[str], change: Callable[[str, torch.Tensor], torch.Tensor]
 ) -> Iterator[list[tuple[Draw, torch.Tensor]]]:
     """While entered, the calls draw from PyTorch's generator, as ever, and `change` bends it.
@@ -240,31 +247,33 @@ def bent(
     """
     drawn: list[tuple[Draw, torch.Tensor]] = []
 
-    def source(number: int, kind: Kind, shape: tuple[int, ...]) -> torch.Tensor:
-        found = fresh(Draw(kind, shape))
+    def source(number: int, kind: Distribution, shape: tuple[int, ...]) -> torch.Tensor:
+        found = draw_again(Draw(kind, shape))
         drawn.append((Draw(kind, shape), found))
         return change(names[number], found) if number < len(names) else found
 
-    with Draws(source):
+    with DrawInterceptor(source):
         yield drawn
 
 
-def fresh(draw: Draw) -> torch.Tensor:
+def draw_again(draw: Draw) -> torch.Tensor:
     """Other numbers for a call, from PyTorch's generator."""
-    return torch.randn(draw.shape) if draw.kind == "normal" else torch.rand(draw.shape)
+    return torch.randn(draw.shape) if draw.distribution == "normal" else torch.rand(draw.shape)
 
 
 # What gives numbers to Python.
 _TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__bool__", "__float__", "__int__"))
 
 
-class _WithoutMasks(TorchFunctionMode):
+class _DropoutTracker(TorchFunctionMode):
     """Draws for a first run, which follows the values of a dropout that eval() leaves on.
 
-    `refuse` ends it with an error where such numbers are among its values.
+    `refuse_dropped` ends it with an error where such numbers are among its values.
     """
 
-    def __init__(self, draws: Draws, where: Callable[[], str], model: torch.nn.Module) -> None:
+    def __init__(
+        self, draws: DrawInterceptor, where: Callable[[], str], model: torch.nn.Module
+    ) -> None:
         super().__init__()
         self._draws = draws
         self._where = where
@@ -275,12 +284,12 @@ class _WithoutMasks(TorchFunctionMode):
         self._seen = {_digest(self._state)}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.check("")
+        self.check_generator("")
         found = self._draws.__torch_function__(func, types, args, kwargs)
         hidden = isinstance(func, torch.jit.ScriptFunction)
         name = "" if hidden else str(getattr(func, "__name__", ""))
         given = _tensors((args, kwargs or {}))
-        words = self.check(name.strip("_")) or self._of_mask(given)
+        words = self.check_generator(name.strip("_")) or self._dropout_message(given)
         if words and name in _TO_PYTHON:
             raise UnsupportedModel(words)
         if words:
@@ -289,17 +298,17 @@ class _WithoutMasks(TorchFunctionMode):
                 self._dropped[_address(one)] = one, words
         return found
 
-    def _of_mask(self, tensors: Sequence[torch.Tensor]) -> str:
+    def _dropout_message(self, tensors: Sequence[torch.Tensor]) -> str:
         """What to say of the first of these that follows from a dropout; "" for none."""
         found = (self._dropped.get(_address(one)) for one in tensors)
         return next((words for _, words in filter(None, found)), "")
 
-    def refuse(self, tensors: Sequence[torch.Tensor]) -> None:
+    def refuse_dropped(self, tensors: Sequence[torch.Tensor]) -> None:
         """UnsupportedModel where one of these follows from a dropout."""
-        if words := self._of_mask(tensors):
+        if words := self._dropout_message(tensors):
             raise UnsupportedModel(words)
 
-    def check(self, name: str) -> str:
+    def check_generator(self, name: str) -> str:
         """What to say where a dropout has drawn; UnsupportedModel where it was out of sight."""
         state = torch.get_rng_state()
         if torch.equal(state, self._state):
@@ -314,14 +323,14 @@ class _WithoutMasks(TorchFunctionMode):
         if not name:
             raise UnsupportedModel(
                 f"{place}: code that PyTorch cannot look into, as TorchScript, draws random "
-                f"numbers; {OUTSIDE}"
+                f"numbers; {DRAW_OUTSIDE_HINT}"
             )
         # What else draws is refused where it runs.
-        return left_on(place, name, self._model) if name in MASKS else ""
+        return active_dropout_message(place, name, self._model) if name in MASK_FUNCTIONS else ""
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    return [one for _, one in parts(value, lambda one: isinstance(one, torch.Tensor))]
+    return [one for _, one in tensor_leaves(value, lambda one: isinstance(one, torch.Tensor))]
 
 
 def _address(tensor: torch.Tensor) -> int:
@@ -341,7 +350,7 @@ def _seeded_state() -> torch.Tensor:
     return torch.Generator().manual_seed(torch.initial_seed()).get_state()
 
 
-def draws_of(
+def find_draws(
     run: Callable[[], Sequence[torch.Tensor]], where: Callable[[], str], model: torch.nn.Module
 ) -> list[Draw]:
     """The calls that draw while `run` calls a model; `where` names the module that is running.
@@ -352,14 +361,14 @@ def draws_of(
     """
     generator = np.random.default_rng(SEED)
 
-    def source(_: int, kind: Kind, shape: tuple[int, ...]) -> torch.Tensor:
-        return torch.from_numpy(seeded(generator, kind, shape))
+    def source(_: int, kind: Distribution, shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.from_numpy(draw_noise(generator, kind, shape))
 
-    found = Draws(source)
-    with unwound(), random_numbers_kept(lambda: draws(run)), torch.no_grad():
-        mode = _WithoutMasks(found, where, model)
+    found = DrawInterceptor(source)
+    with restore_on_error(), preserve_rng_state(lambda: draws_random(run)), torch.no_grad():
+        mode = _DropoutTracker(found, where, model)
         with mode:
             values = run()
-        mode.check("")
-        mode.refuse(values)
+        mode.check_generator("")
+        mode.refuse_dropped(values)
     return found.draws

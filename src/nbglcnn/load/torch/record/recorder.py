@@ -24,39 +24,39 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbglcnn.errors import UnsupportedModel, UnsupportedOperator
-from nbglcnn.load.torch.isolation.source_lines import is_users
-from nbglcnn.load.torch.record.assertions import asserted
-from nbglcnn.load.torch.record.memory import FxNode, Memory
+from nbglcnn.load.torch.isolation.source_lines import is_user_file
+from nbglcnn.load.torch.record.assertions import is_in_assert
+from nbglcnn.load.torch.record.memory import FxNode, TensorMemory
 
 # Frames of this file stand around the model's own code.
-_BEGIN = str(Path(__file__).with_name("recording.py"))
+_OUTERMOST_FILE = str(Path(__file__).with_name("recording.py"))
 # A decomposition: what an operator gives, computed by others; NotImplemented where it does not fit.
-Rule = Callable[..., Any]
+Decomposition = Callable[..., Any]
 # Of a call: keys of the modules whose calls are open, each with its path and type.
-Modules = Callable[[], Mapping[str, tuple[str, str]]]
+OpenCalls = Callable[[], Mapping[str, tuple[str, str]]]
 
 
-TRANSFORMED = (
+FUNC_TRANSFORM_MESSAGE = (
     "torch.vmap and the other transforms of torch.func have no fixed graph. Call layers on the "
     "whole batch, and write a function of one example as a loop: torch.stack([f(one) for one in x])"
 )
 
 
-class ReadsInput(Exception):
+class InputReadError(Exception):
     """Python reads a number that depends on the input's, or is random, in this way."""
 
     def __init__(self, how: str) -> None:
         super().__init__(how)
-        self.words = _WORDS.get(how, _DECIDES)
-        self.decides = self.words != _WORDS[".numpy()"]
+        self.message = _READ_MESSAGES.get(how, _CONTROL_FLOW_MESSAGE)
+        self.is_control_flow = self.message != _READ_MESSAGES[".numpy()"]
 
 
-_DECIDES = (
+_CONTROL_FLOW_MESSAGE = (
     "what it computes depends on the input's numbers (an `if`, a loop or a size that is read from "
     "a tensor), so it has no fixed graph. Make that choice outside the model, or with torch.where; "
     "in the place of int(t) and t.item() compute with the tensor itself"
 )
-_WORDS = {
+_READ_MESSAGES = {
     "float": (
         "it reads a number that depends on the input's numbers, as float(t) does. "
         "Compute with the tensor itself: x * x.mean(), and torch.sqrt(t) in the place "
@@ -70,7 +70,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Program:
+class RecordedProgram:
     """What was recorded: `graph` has a placeholder for each input and for each of `tensors`.
 
     `names` are those of parameters and buffers, by placeholder: other tensors are constants. Each
@@ -95,30 +95,31 @@ class Program:
 class Recorder:
     """Records what runs within `recording`.
 
-    `modules` tells the open calls, `rule` how an operator is taken apart while it is recorded.
-    `constants` are the tensors that were there, or came past all operators, with their numbers.
-    `settings` are the names of parameters and buffers whose numbers Python has read. `made` says
-    that some constants are no attributes of modules, `told` that Python made a text of the input's
-    numbers, or asserted something of them, `items` that x.item() was a tensor.
+    `open_calls` tells the open calls, `find_decomposition` how an operator is taken apart while it
+    is recorded. `constants` are the tensors that were there, or came past all operators, with their
+    numbers. `constant_reads` are the names of parameters and buffers whose numbers Python has read.
+    `made` says that some constants are no attributes of modules, `reads_text` that Python made a
+    text of the input's numbers, or asserted something of them, `has_item_tensors` that x.item() was
+    a tensor.
     """
 
-    modules: Modules
-    rule: Callable[[Any], Rule | None]
+    open_calls: OpenCalls
+    find_decomposition: Callable[[Any], Decomposition | None]
     graph: fx.Graph = field(default_factory=fx.Graph)
     inputs: list[FxNode] = field(default_factory=list)
     tensors: dict[FxNode, torch.Tensor] = field(default_factory=dict)
     names: dict[FxNode, str] = field(default_factory=dict)
-    settings: set[str] = field(default_factory=set)
-    refused: ReadsInput | None = None
+    constant_reads: set[str] = field(default_factory=set)
+    read_error: InputReadError | None = None
     constants: list[tuple[FxNode, torch.Tensor]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._memory = Memory(self._called, self._number)
+        self._memory = TensorMemory(self._add_call, self._add_constant)
         self.paused = False
-        self.wrote = False
-        self.told = False
-        self.items = False
-        self.made = False
+        self.changed_model = False
+        self.reads_text = False
+        self.has_item_tensors = False
+        self.made_constants = False
         self._attributes: set[int] = set()
         self._first: FxNode | None = None  # placeholders stand before it
         self._within: list[Any] = []  # the operators that are taken apart now
@@ -138,19 +139,19 @@ class Recorder:
         """What was not recorded has written this into a tensor."""
         self._memory.write(tensor, node)
 
-    def rename(self, tensor: torch.Tensor) -> None:
+    def note_alias(self, tensor: torch.Tensor) -> None:
         """A call has given this other name of a tensor."""
-        self._memory.renamed(tensor)
+        self._memory.note_alias(tensor)
 
     def pause(self) -> None:
         """Record nothing until `resume`."""
-        _include(False)
+        _set_recording(False)
         self.paused = True
 
     def resume(self) -> None:
         """Go on after `pause`."""
         self.paused = False
-        _include(True)
+        _set_recording(True)
 
     def add_model(self, model: torch.nn.Module) -> None:
         """Parameters and buffers are known by these names."""
@@ -160,7 +161,7 @@ class Recorder:
             *model.named_parameters(remove_duplicate=False),
             *model.named_buffers(remove_duplicate=False),
         ):
-            if self._memory.known(tensor):
+            if self._memory.is_known(tensor):
                 continue
             node = self._placeholder(name.replace(".", "_"), tensor)
             self.tensors[node], self.names[node] = tensor.detach(), name
@@ -172,9 +173,9 @@ class Recorder:
     def node(self, tensor: torch.Tensor) -> FxNode:
         """The node that gives a tensor's numbers as they are now."""
         found = self._memory.node(tensor)
-        return self._constant(tensor) if found is None else found
+        return self._add_found_constant(tensor) if found is None else found
 
-    def program(self, outputs: Sequence[FxNode]) -> Program:
+    def program(self, outputs: Sequence[FxNode]) -> RecordedProgram:
         """What was recorded, with these outputs; nodes that nothing reads are left out."""
         self.graph.output(tuple(outputs))
         for node in reversed(self.graph.nodes):
@@ -186,21 +187,21 @@ class Recorder:
             if not node.users and node not in self.names:
                 del tensors[node]
                 self.graph.erase_node(node)
-        return Program(self.graph, self.inputs, tensors, self.names)
+        return RecordedProgram(self.graph, self.inputs, tensors, self.names)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Records what this thread runs meanwhile."""
-        mode = _Operators(self)
-        reads = _Reads(self)
+        mode = _RecordingMode(self)
+        reads = _PythonReadMode(self)
         with enable_python_dispatcher(), enable_pre_dispatch(), cast(Any, mode), reads:
             yield
 
     @contextmanager
-    def keeping(self, model: torch.nn.Module) -> Iterator[None]:
+    def record_model(self, model: torch.nn.Module) -> Iterator[None]:
         """Records with the model's parameters and buffers, which are afterwards as they were.
 
-        `wrote` says whether they were others.
+        `changed_model` says whether they were others.
         """
         self.add_model(model)
         tables: list[tuple[Any, dict[str, Any]]] = [
@@ -214,18 +215,18 @@ class Recorder:
                 if len(table) != len(content) or any(
                     table.get(n) is not content[n] for n in content
                 ):
-                    self.wrote = True
+                    self.changed_model = True
                     table.clear()
                     table.update(content)
             with torch.no_grad():
                 for node, tensor in self._own.items():
                     if tensor.data_ptr() != self._places[node].data_ptr():
-                        tensor.data, self.wrote = self._places[node], True
+                        tensor.data, self.changed_model = self._places[node], True
                     if node.meta.get("kept"):
                         tensor.copy_(self.tensors[node])
-                        self.wrote = True
+                        self.changed_model = True
 
-    def read(self, tensors: Sequence[torch.Tensor], how: str) -> None:
+    def check_read(self, tensors: Sequence[torch.Tensor], how: str) -> None:
         """Python reads numbers of these.
 
         Raises:
@@ -236,23 +237,23 @@ class Recorder:
             if node.meta["varies"]:
                 if how == "item" and tensor.is_floating_point():
                     how = "float"
-                self.refused = ReadsInput(how)
-                raise self.refused
-            self.settings |= node.meta["parameters"]
+                self.read_error = InputReadError(how)
+                raise self.read_error
+            self.constant_reads |= node.meta["parameters"]
 
-    def tell(self, tensor: torch.Tensor) -> None:
+    def note_text(self, tensor: torch.Tensor) -> None:
         """Python makes a text of a tensor's numbers, which may decide something or not."""
         node = self.node(tensor)
         if node.meta["varies"]:
-            self.told = True
+            self.reads_text = True
         else:
-            self.settings |= node.meta["parameters"]
+            self.constant_reads |= node.meta["parameters"]
 
-    def asserted(self, tensor: torch.Tensor) -> bool | None:
+    def evaluate_assert(self, tensor: torch.Tensor) -> bool | None:
         """What an assert reads that depends on the input's numbers, as it is now; else None."""
         if not self.node(tensor).meta["varies"]:
             return None
-        self.told = True
+        self.reads_text = True
         with unrecorded():
             return bool(tensor)
 
@@ -261,34 +262,34 @@ class Recorder:
         tags = getattr(function, "tags", ())
         schema = getattr(function, "_schema", None)
         if any(map(torch._C._functorch.is_functorch_wrapped_tensor, _tensors((args, kwargs)))):
-            raise UnsupportedModel(TRANSFORMED)
+            raise UnsupportedModel(FUNC_TRANSFORM_MESSAGE)
         if schema is None:  # a higher-order operator
             return function(*args, **kwargs)
-        if torch.Tag.data_dependent_output in tags or function in _READS:
-            self.read(list(_tensors((args, kwargs))), str(schema.name).rpartition("::")[2])
+        if torch.Tag.data_dependent_output in tags or function in _READING_OPERATORS:
+            self.check_read(list(_tensors((args, kwargs))), str(schema.name).rpartition("::")[2])
             return function(*args, **kwargs)
         if self._is_constant(function, tags, args, kwargs):
             with unrecorded():
                 found = function(*args, **kwargs)
             for one in _tensors(found):
-                self._memory.add(one, self._number(one))
+                self._memory.add(one, self._add_constant(one))
             return found
-        if function in _INDEXED:
+        if function in _INDEX_OPERATORS:
             args = self._without_masks(args)
-        rule = self.rule(function)
+        rule = self.find_decomposition(function)
         if rule is not None and function not in self._within:
-            found = self._apart(mode, function, rule, args, kwargs)
+            found = self._decompose(mode, function, rule, args, kwargs)
             if found is not NotImplemented:
                 return found
         if schema.is_mutable:
-            return self._write(function, schema, tags, args, kwargs)
-        nodes = self._nodes((args, kwargs))
+            return self._record_write(function, schema, tags, args, kwargs)
+        nodes = self._to_nodes((args, kwargs))
         given = list(_tensors((args, kwargs)))
         found = function(*args, **kwargs)
         if any(one is found for one in given):
             return found  # contiguous(), to() of its own type
-        made = self._called(function, *nodes, like=found)
-        self._keep(made, found, given)
+        made = self._add_call(function, *nodes, like=found)
+        self._track_outputs(made, found, given)
         return found
 
     def _is_constant(self, function: Any, tags: Any, args: Any, kwargs: Any) -> bool:
@@ -301,12 +302,12 @@ class Recorder:
             name = function.overloadpacket.__name__
             seeded = torch.Tag.nondeterministic_seeded in tags
             on_meta = torch.device(kwargs.get("device") or "cpu").type == "meta"  # has no numbers
-            return not (seeded or on_meta or name in _FILLED)
-        if torch.Tag.dynamic_output_shape not in tags or function in _SELECTING:
+            return not (seeded or on_meta or name in _FILL_FUNCTIONS)
+        if torch.Tag.dynamic_output_shape not in tags or function in _SELECT_OPERATORS:
             return False
         if any(self.node(one).meta["varies"] for one in given):
             return False
-        self.read(given, "a size")
+        self.check_read(given, "a size")
         return True
 
     def _without_masks(self, args: Any) -> Any:
@@ -319,16 +320,16 @@ class Recorder:
             if one is None or one.dtype not in _MASKS or self.node(one).meta["varies"]:
                 found.append(one)
                 continue
-            self.read([one], "a mask")
+            self.check_read([one], "a mask")
             with unrecorded():
                 places = one.nonzero().unbind(1) if one.ndim else ()
             for place in places:
-                self._memory.add(place, self._number(place))
+                self._memory.add(place, self._add_constant(place))
             found += places or [one]
         return (x, found, *rest)
 
-    def _apart(
-        self, mode: Any, function: Any, rule: Rule, args: Any, kwargs: Mapping[str, Any]
+    def _decompose(
+        self, mode: Any, function: Any, rule: Decomposition, args: Any, kwargs: Mapping[str, Any]
     ) -> Any:
         """What the operator gives, recorded as those that it is made of."""
         self._within.append(function)
@@ -338,17 +339,17 @@ class Recorder:
         finally:
             self._within.pop()
 
-    def _keep(self, made: FxNode, found: Any, given: Sequence[torch.Tensor]) -> None:
+    def _track_outputs(self, made: FxNode, found: Any, given: Sequence[torch.Tensor]) -> None:
         """Remember what an operator gave, and which of it is a view of what it was given."""
         if isinstance(found, torch.Tensor):
-            self._memory.made(found, made, given)
+            self._memory.add_result(found, made, given)
             return
         for at, one in enumerate(found if isinstance(found, list | tuple) else ()):
             if isinstance(one, torch.Tensor):
-                picked = self._called(operator.getitem, (made, at), {}, like=one)
-                self._memory.made(one, picked, given, at)
+                picked = self._add_call(operator.getitem, (made, at), {}, like=one)
+                self._memory.add_result(one, picked, given, at)
 
-    def _write(
+    def _record_write(
         self, function: Any, schema: Any, tags: Any, args: Any, kwargs: Mapping[str, Any]
     ) -> Any:
         """An operator that writes into its arguments, recorded as the one that does not."""
@@ -361,18 +362,18 @@ class Recorder:
         ]
         written = [one for one in written if isinstance(one, torch.Tensor)]
         if torch.Tag.inplace_view in tags:  # t_(), squeeze_(): another shape, the same numbers
-            before = self._memory.tracked(written[0]) if written else None
+            before = self._memory.find(written[0]) if written else None
             found = function(*args, **kwargs)
             if before is not None:
-                self._memory.reshaped(written[0], before)
+                self._memory.note_reshape(written[0], before)
             return found
-        plain, own = _functional(function, schema, named)
-        nodes = self._nodes(own)
+        plain, own = _functionalize(function, schema, named)
+        nodes = self._to_nodes(own)
         for one in written:
-            self._set_aside(one)
+            self._preserve_constant(one)
         found = function(*args, **kwargs)
-        value = _shaped(plain, own, written)
-        made = self._called(plain, *nodes, like=value)
+        value = _infer_result(plain, own, written)
+        made = self._add_call(plain, *nodes, like=value)
         made.meta["parameter"] = any(isinstance(one, torch.nn.Parameter) for one in written)
         several = isinstance(value, list | tuple)
         many = value if several else [value]
@@ -380,56 +381,56 @@ class Recorder:
         first = len(many) - len(written) if plain.__name__.endswith("_functional.default") else 0
         for at, one in enumerate(found if several else ()):
             if not any(one is other for other in written):
-                node = self._called(operator.getitem, (made, at), {}, like=one)
+                node = self._add_call(operator.getitem, (made, at), {}, like=one)
                 self._memory.add(one, node)
         for at, (one, given) in enumerate(zip(written, many[first:], strict=False), first):
             node = made
             if several:
-                node = self._called(operator.getitem, (made, at), {}, like=given)
+                node = self._add_call(operator.getitem, (made, at), {}, like=given)
             if given.dtype != one.dtype:
-                node = self._called(
+                node = self._add_call(
                     torch.ops.aten._to_copy.default, (node,), {"dtype": one.dtype},
                     like=given.to(one.dtype),
                 )  # fmt: skip
             if given.shape != one.shape:
                 like = torch.empty(one.shape, dtype=one.dtype, device="meta")
-                node = self._called(
+                node = self._add_call(
                     torch.ops.aten.expand.default, (node, list(one.shape)), {}, like=like
                 )
             self._memory.write(one, node)
         return found
 
-    def _set_aside(self, tensor: torch.Tensor) -> None:
+    def _preserve_constant(self, tensor: torch.Tensor) -> None:
         """Keep the numbers that a constant has before it is written to for the first time."""
-        place = self._memory.base(tensor)
+        place = self._memory.base_node(tensor)
         if place is not None and place in self.tensors and not place.meta.get("kept"):
             self.tensors[place] = self.tensors[place].clone()
             place.meta["kept"] = True
 
-    def _nodes(self, tree: Any) -> Any:
+    def _to_nodes(self, tree: Any) -> Any:
         if isinstance(tree, torch.Tensor):
             return self.node(tree)
         if isinstance(tree, list | tuple):
-            return type(tree)([self._nodes(one) for one in tree])
+            return type(tree)([self._to_nodes(one) for one in tree])
         if isinstance(tree, Mapping):
-            return {name: self._nodes(one) for name, one in tree.items()}
+            return {name: self._to_nodes(one) for name, one in tree.items()}
         return tree
 
-    def _constant(self, tensor: torch.Tensor) -> FxNode:
-        node = self._number(tensor)
+    def _add_found_constant(self, tensor: torch.Tensor) -> FxNode:
+        node = self._add_constant(tensor)
         self._memory.add(tensor, node)
         self.constants.append((node, tensor.detach().clone()))
-        self.made = self.made or id(tensor) not in self._attributes
+        self.made_constants = self.made_constants or id(tensor) not in self._attributes
         return node
 
-    def _number(self, tensor: torch.Tensor) -> FxNode:
+    def _add_constant(self, tensor: torch.Tensor) -> FxNode:
         node = self._placeholder("constant", tensor)
         self.tensors[node] = tensor.detach()
         node.meta |= {"varies": False, "parameters": frozenset()}
         return node
 
     @property
-    def drew(self) -> bool:
+    def has_drawn(self) -> bool:
         """Whether random numbers were drawn."""
         seeded = torch.Tag.nondeterministic_seeded
         return any(seeded in getattr(node.target, "tags", ()) for node in self.graph.nodes)
@@ -442,20 +443,22 @@ class Recorder:
             self._first = before
             with self.graph.inserting_before(before):
                 node = self.graph.placeholder(name)
-        node.meta |= {"val": _without_numbers(tensor)}
+        node.meta |= {"val": _to_meta(tensor)}
         return node
 
-    def _called(self, function: Any, args: Any, kwargs: Mapping[str, Any], *, like: Any) -> FxNode:
+    def _add_call(
+        self, function: Any, args: Any, kwargs: Mapping[str, Any], *, like: Any
+    ) -> FxNode:
         """A node that calls an operator; `like` is what it gives."""
         name = getattr(getattr(function, "overloadpacket", function), "__name__", None)
         node = self.graph.create_node("call_function", function, args, dict(kwargs), name)
         sources, tags = node.all_input_nodes, getattr(function, "tags", ())
         node.meta = {
-            "val": _without_numbers(like),
-            "nn_module_stack": self.modules(),
+            "val": _to_meta(like),
+            "nn_module_stack": self.open_calls(),
             "lines": _lines(),
             "called": str(self._within[0] if self._within else function).removeprefix("aten."),
-            "varies": _varies(function, tags, args, sources),
+            "varies": _depends_on_input(function, tags, args, sources),
             "parameters": frozenset().union(*(one.meta["parameters"] for one in sources)),
         }
         if torch.Tag.dynamic_output_shape in tags and node.meta["varies"]:
@@ -463,7 +466,7 @@ class Recorder:
         return node
 
 
-class _Operators(SchemaCheckMode):
+class _RecordingMode(SchemaCheckMode):
     """The mode at PreDispatch; PyTorch lets there no others in than its own, by class."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -492,10 +495,10 @@ class _Operators(SchemaCheckMode):
 _TO_PYTHON = {
     "numpy": ".numpy()", "__array__": ".numpy()", "tolist": ".tolist()", "__dlpack__": "DLPack",
 }  # fmt: skip
-_READS = frozenset((torch.ops.aten.is_nonzero.default, torch.ops.aten.item.default))
+_READING_OPERATORS = frozenset((torch.ops.aten.is_nonzero.default, torch.ops.aten.item.default))
 
 
-class _Reads(TorchFunctionMode):
+class _PythonReadMode(TorchFunctionMode):
     """Sees what gives a tensor's numbers to Python without an operator.
 
     `x.item()` of what varies is the tensor itself, with which Python goes on computing.
@@ -513,7 +516,7 @@ class _Reads(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if name in _TO_PYTHON and args and isinstance(args[0], torch.Tensor):
             with torch._C.DisableTorchFunction():
-                self._recorder.read(args[:1], _TO_PYTHON[name])
+                self._recorder.check_read(args[:1], _TO_PYTHON[name])
         elif name == "item" and isinstance(args[0], torch.Tensor) and args[0].numel() == 1:
             with torch._C.DisableTorchFunction():
                 if self._recorder.node(args[0]).meta["varies"]:
@@ -521,20 +524,20 @@ class _Reads(TorchFunctionMode):
                     if item.dtype is torch.bool:  # in Python True is 1: 1 - t.item() is a number
                         item = item.long()
                     item.nbglcnn_is_item = True  # whose text is a number's
-                    self._recorder.items = True
+                    self._recorder.has_item_tensors = True
                     return item
         elif name == "__deepcopy__":
             return args[0].clone()
         elif name in ("__repr__", "__format__"):
             with torch._C.DisableTorchFunction():
-                self._recorder.tell(args[0])
+                self._recorder.note_text(args[0])
             with torch._C.DisableTorchFunction(), unrecorded():
                 if name == "__repr__" and hasattr(args[0], "nbglcnn_is_item"):
                     return repr(args[0].item())
                 return function(*args, **(kwargs or {}))
-        elif name == "__bool__" and asserted():
+        elif name == "__bool__" and is_in_assert():
             with torch._C.DisableTorchFunction():
-                if (found := self._recorder.asserted(args[0])) is not None:
+                if (found := self._recorder.evaluate_assert(args[0])) is not None:
                     return found
         return function(*args, **(kwargs or {}))
 
@@ -543,28 +546,28 @@ class _Reads(TorchFunctionMode):
 def unrecorded() -> Iterator[None]:
     """Operators are not recorded meanwhile."""
     included = torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch)
-    _include(False)
+    _set_recording(False)
     try:
         yield
     finally:
-        _include(included)
+        _set_recording(included)
 
 
-def _include(recorded: bool) -> None:
+def _set_recording(recorded: bool) -> None:
     """Whether this thread's operators reach the mode."""
     torch._C._dispatch_tls_set_dispatch_key_included(torch._C.DispatchKey.PreDispatch, recorded)
 
 
-def _without_numbers(value: Any) -> Any:
+def _to_meta(value: Any) -> Any:
     """A tensor on meta; lists, tuples and dicts with such tensors."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             return value
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if isinstance(value, list | tuple):
-        return [_without_numbers(one) for one in value]
+        return [_to_meta(one) for one in value]
     if isinstance(value, dict):
-        return {name: _without_numbers(one) for name, one in value.items()}
+        return {name: _to_meta(one) for name, one in value.items()}
     return value
 
 
@@ -572,8 +575,8 @@ def _lines() -> list[tuple[str, int]]:
     """The lines of the user's code that are running, the innermost last."""
     found = []
     frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename != _BEGIN:
-        if is_users(frame.f_code.co_filename):
+    while frame is not None and frame.f_code.co_filename != _OUTERMOST_FILE:
+        if is_user_file(frame.f_code.co_filename):
             found.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back  # type: ignore[assignment]
     return found[::-1]
@@ -591,40 +594,46 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
 
 
 # Operators that give one number everywhere: whatever their size, they are small as operators.
-_FILLED = frozenset(
+_FILL_FUNCTIONS = frozenset(
     ("zeros", "ones", "full", "empty", "empty_strided", "empty_permuted", "scalar_tensor")
 )
-_INDEXED = frozenset(
+_INDEX_OPERATORS = frozenset(
     (
         *(torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default),
         torch.ops.aten.index_put_.default,
     )
 )
-_SELECTING = frozenset((*_INDEXED, torch.ops.aten.masked_select.default))
+_SELECT_OPERATORS = frozenset((*_INDEX_OPERATORS, torch.ops.aten.masked_select.default))
 _MASKS = (torch.bool, torch.uint8)
 # Operators that take no numbers of this argument, only its shape or type.
-_SHAPED = {
+_SHAPE_ONLY_ARGUMENT = {
     **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), 0),
     **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty"), 0),
     **dict.fromkeys(("type_as", "view_as", "reshape_as", "expand_as"), 1),
 }
 # Operators that give any numbers.
-_ANY = frozenset(
+_UNINITIALIZED_FUNCTIONS = frozenset(
     ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
 
 
-def _varies(function: Any, tags: Any, args: Any, sources: Sequence[FxNode]) -> bool:
+def _depends_on_input(function: Any, tags: Any, args: Any, sources: Sequence[FxNode]) -> bool:
     """Whether what an operator gives depends on the input's numbers, or on chance."""
     name = getattr(getattr(function, "overloadpacket", function), "__name__", "")
-    if name in _ANY or (torch.Tag.nondeterministic_seeded in tags and name != "dropout"):
+    if name in _UNINITIALIZED_FUNCTIONS or (
+        torch.Tag.nondeterministic_seeded in tags and name != "dropout"
+    ):
         return True
-    shown = args[_SHAPED[name]] if name in _SHAPED and _SHAPED[name] < len(args) else None
+    shown = (
+        args[_SHAPE_ONLY_ARGUMENT[name]]
+        if name in _SHAPE_ONLY_ARGUMENT and _SHAPE_ONLY_ARGUMENT[name] < len(args)
+        else None
+    )
     return any(one.meta["varies"] for one in sources if one is not shown)
 
 
 @cache
-def _plain(function: Any) -> Any:
+def _out_of_place(function: Any) -> Any:
     """The operator without the write: add of add_, and of add with `out`; None where none is."""
     name = str(function._schema.name).rpartition("::")[2]
     namespace = getattr(torch.ops, function.namespace)
@@ -648,7 +657,7 @@ def _is_out(argument: Any) -> bool:
     return argument.alias_info is not None and argument.alias_info.is_write and argument.kwarg_only
 
 
-def _functional(
+def _functionalize(
     function: Any, schema: Any, named: Mapping[str, Any]
 ) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]:
     """The operator without the write, and its arguments."""
@@ -659,7 +668,7 @@ def _functional(
         return aten.zeros_like.default, ((named["self"],), {})
     if function is aten.copy_.default:
         return aten._to_copy.default, ((named["src"],), {"dtype": named["self"].dtype})
-    plain = _plain(function)
+    plain = _out_of_place(function)
     if plain is None and torch.Tag.nondeterministic_seeded in function.tags:
         plain = function  # it is refused by its name
     if plain is None:
@@ -670,10 +679,10 @@ def _functional(
     mine = [one.name for one in schema.arguments if not _is_out(one)]
     names = [one.name for one in plain._schema.arguments]  # dropout's is `input`, dropout_'s `self`
     own = {n: named[own] for n, own in zip(names, mine, strict=True) if own in named}
-    return plain, by_place(plain, own)
+    return plain, bind_by_position(plain, own)
 
 
-def by_place(
+def bind_by_position(
     function: Any, named: Mapping[str, Any], args: Sequence[Any] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments as the dispatcher gives them: by name are only those that have no place."""
@@ -685,10 +694,10 @@ def by_place(
     return tuple(placed), kwargs
 
 
-def _shaped(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:
+def _infer_result(plain: Any, own: tuple[Any, Any], written: Sequence[torch.Tensor]) -> Any:
     """The result as meta tensors; the written tensors where the operator has no meta kernel."""
-    args, kwargs = _without_numbers(own)
+    args, kwargs = _to_meta(own)
     try:
         return plain(*args, **kwargs)
     except Exception:
-        return _without_numbers(written[0] if len(written) == 1 else list(written))
+        return _to_meta(written[0] if len(written) == 1 else list(written))

@@ -9,74 +9,80 @@ from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedModel
 from nbglcnn.load.arguments import Arguments
-from nbglcnn.load.names import Call
-from nbglcnn.load.steps import begin
+from nbglcnn.load.module_keys import ModuleCall
+from nbglcnn.load.progress import report_step
 from nbglcnn.load.torch.isolation.process_state import (
-    in_float32,
-    quiet,
-    random_numbers_kept,
-    unwound,
+    disable_autocast,
+    preserve_rng_state,
+    restore_on_error,
+    suppress_warnings,
 )
 from nbglcnn.load.torch.isolation.source_lines import line_of_error
-from nbglcnn.load.torch.record.aliasing import renamed
+from nbglcnn.load.torch.record.aliasing import alias_outputs
 from nbglcnn.load.torch.record.memory import FxNode
-from nbglcnn.load.torch.record.module_calls import Record, TooLarge, run
-from nbglcnn.load.torch.record.module_substitution import CutCalls
-from nbglcnn.load.torch.record.recorder import Program, ReadsInput, Recorder, Rule, unrecorded
-from nbglcnn.load.torch.record.tensor_lists import StackedLists
+from nbglcnn.load.torch.record.module_calls import HookRecord, ValueTooLarge, call_with_hooks
+from nbglcnn.load.torch.record.module_substitution import PythonCalls
+from nbglcnn.load.torch.record.recorder import (
+    Decomposition,
+    InputReadError,
+    RecordedProgram,
+    Recorder,
+    unrecorded,
+)
+from nbglcnn.load.torch.record.tensor_lists import StackListsMode
 
 if TYPE_CHECKING:
     import torch
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRun:
     """A run of a module that was recorded.
 
     `twin` is the copy that ran and `root` the tree of its calls; `returned` are what it gave, in
     the order of `root.outputs`. The program's outputs are what the modules in `cut` read, and all
-    calls' tensors. `autocast` says whether one was left out, `drew` whether random numbers were
-    drawn.
+    calls' tensors. `has_autocast` says whether one was left out, `has_drawn` whether random numbers
+    were drawn.
     """
 
     twin: torch.nn.Module
     recorder: Recorder
-    program: Program
-    cut: CutCalls
-    root: Call
+    program: RecordedProgram
+    python_calls: PythonCalls
+    root: ModuleCall
     returned: Sequence[torch.Tensor]
-    autocast: bool
-    drew: bool
+    has_autocast: bool
+    has_drawn: bool
 
 
-class _Calls:
+class _RecorderHooks:
     """What a recorder does with the calls of modules."""
 
-    def __init__(self, recorder: Recorder, cut: CutCalls) -> None:
+    def __init__(self, recorder: Recorder, cut: PythonCalls) -> None:
         self.returned: list[torch.Tensor] = []
         self._recorder = recorder
         self._cut = cut
 
-    def begin(self, call: Call, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
-        with _own_questions():
+    def begin_call(self, call: ModuleCall, is_cut: bool, given: Sequence[torch.Tensor]) -> None:
+        with _bypass_modes():
             if is_cut:
-                self._cut.begin(call, given)
+                self._cut.begin_call(call, given)
 
-    def end(self, call: Call, is_cut: bool, given: Any, output: Any) -> Any:
-        with _own_questions():
+    def end_call(self, call: ModuleCall, is_cut: bool, given: Any, output: Any) -> Any:
+        with _bypass_modes():
             if is_cut:
-                output = self._cut.end(output)
-            return renamed(given, output, self._recorder.rename) if call.path else output
+                output = self._cut.end_call(output)
+            return alias_outputs(given, output, self._recorder.note_alias) if call.path else output
 
-    def look(self, call: Call, tensor: torch.Tensor) -> FxNode:
-        with _own_questions():
+    def capture(self, call: ModuleCall, tensor: torch.Tensor) -> FxNode:
+        with _bypass_modes():
             if not call.path:
                 with unrecorded():
                     self.returned.append(tensor.detach().clone())
             return self._recorder.node(tensor)
 
 
-def _own_questions() -> Any:
+def _bypass_modes() -> Any:
     """What is asked of tensors meanwhile does not pass by the modes that watch forward."""
     import torch
 
@@ -86,11 +92,11 @@ def _own_questions() -> Any:
 def record(
     twin: torch.nn.Module,
     tensors: tuple[torch.Tensor, ...],
-    rule: Callable[[Any], Rule | None],
+    rule: Callable[[Any], Decomposition | None],
     reasons: Mapping[str, str],
     noise: int = 0,
     arguments: Arguments | None = None,
-) -> Recorded:
+) -> RecordedRun:
     """Run a copy of a module once and record it; its attributes may be others afterwards.
 
     `rule` says how an operator is taken apart meanwhile. Python computes the modules that there are
@@ -101,33 +107,34 @@ def record(
     """
     import torch
 
-    record = Record(cut=reasons)
+    record = HookRecord(python_modules=reasons)
 
     def modules() -> dict[str, tuple[str, str]]:
         return {call.name: (call.path, call.module_type) for call in record.stack}
 
     recorder = Recorder(modules, rule)
-    cut = CutCalls(reasons, recorder)
-    record.recording = calls = _Calls(recorder, cut)
-    record.look = calls.look
+    cut = PythonCalls(reasons, recorder)
+    record.call_recorder = calls = _RecorderHooks(recorder, cut)
+    record.capture = calls.capture
     named = list(twin.named_modules())
     inputs = [tensor.clone() for tensor in tensors]  # which forward may write into
     for number, tensor in enumerate(inputs):
         recorder.add_input(f"input_{number}", tensor)
-    begin("recording it")
-    with unwound(), random_numbers_kept(lambda: recorder.drew), torch.no_grad():
+    report_step("recording it")
+    with restore_on_error(), preserve_rng_state(lambda: recorder.has_drawn), torch.no_grad():
         state = torch.get_rng_state()
         try:
             with (
-                quiet(), in_float32() as mode, recorder.keeping(twin), StackedLists(),
+                suppress_warnings(), disable_autocast() as mode, recorder.record_model(twin),
+                StackListsMode(),
             ):  # fmt: skip
-                run(twin, named, inputs, record, noise, arguments)
-            if recorder.refused is not None:  # forward has caught it
-                raise recorder.refused
+                call_with_hooks(twin, named, inputs, record, noise, arguments)
+            if recorder.read_error is not None:  # forward has caught it
+                raise recorder.read_error
             assert not recorder.paused
             program = recorder.program([*chain.from_iterable(cut.reads), *record.captured])
         except UnsupportedModel as error:
-            if not isinstance(error, TooLarge) and not error.module and record.stack:
+            if not isinstance(error, ValueTooLarge) and not error.module and record.stack:
                 call = record.stack[-1]
                 place = f"{call.name or 'the model itself'} ({call.module_type})"
                 refusal = type(error)(f"{place}{line_of_error([error])}: {error}")
@@ -136,17 +143,18 @@ def record(
             raise
         except Exception as error:
             refusal = UnsupportedModel(
-                f"{type(twin).__name__} cannot be traced{record.where}"
-                f"{line_of_error(error_chain(error))}: {_plain(error)}"
+                f"{type(twin).__name__} cannot be traced{record.location}"
+                f"{line_of_error(error_chain(error))}: {_failure_reason(error)}"
             )
             if record.stack and not any(
-                isinstance(one, ReadsInput) and one.decides for one in error_chain(error)
+                isinstance(one, InputReadError) and one.is_control_flow
+                for one in error_chain(error)
             ):
                 refusal.module = record.stack[-1].path
             raise refusal from error
         drew = not torch.equal(torch.get_rng_state(), state)
     assert record.root is not None
-    return Recorded(
+    return RecordedRun(
         twin, recorder, program, cut, record.root, calls.returned, mode.entered, drew
     )  # fmt: skip
 
@@ -159,11 +167,11 @@ def error_chain(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _plain(error: BaseException) -> str:
+def _failure_reason(error: BaseException) -> str:
     """Why recording failed, in a sentence or two."""
     for one in error_chain(error):
-        if isinstance(one, ReadsInput):
-            return one.words
+        if isinstance(one, InputReadError):
+            return one.message
     return f"{type(error).__name__}: {first_line(error)}"
 
 

@@ -13,10 +13,15 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 # With the place of the list among the arguments.
-MAKERS = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
+TENSOR_FACTORIES = {
+    torch.tensor: 0,
+    torch.as_tensor: 0,
+    torch.asarray: 0,
+    torch.Tensor.new_tensor: 1,
+}
 
 
-class StackedLists(TorchFunctionMode):
+class StackListsMode(TorchFunctionMode):
     """A mode for a recording, in which such a list becomes a stack of its elements."""
 
     def __torch_function__(
@@ -27,7 +32,7 @@ class StackedLists(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = dict(kwargs or {})
-        at = MAKERS.get(function)
+        at = TENSOR_FACTORIES.get(function)
         if at is not None:
             data = args[at] if at < len(args) else named.get("data", named.get("obj"))
             leaves = list(_leaves(data))
@@ -37,13 +42,13 @@ class StackedLists(TorchFunctionMode):
                     dtype = args[0].dtype
                 if dtype is None:
                     dtype = reduce(torch.promote_types, map(_dtype, leaves))
-                return _stacked(data, dtype)
+                return _stack(data, dtype)
         return function(*args, **named)
 
 
-def _stacked(data: Any, dtype: torch.dtype) -> torch.Tensor:
+def _stack(data: Any, dtype: torch.dtype) -> torch.Tensor:
     if isinstance(data, list | tuple):
-        made = [_stacked(one, dtype) for one in data]
+        made = [_stack(one, dtype) for one in data]
         if made[0].dim() == 0:  # one of a single number counts as that number there
             made = [one.reshape(()) for one in made]
         return torch.stack(made)

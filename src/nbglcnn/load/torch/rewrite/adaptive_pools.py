@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from nbglcnn.load.passes.algebra import DOMAIN
-from nbglcnn.load.torch.translate.decompositions import MOST_EVEN
-from nbglcnn.load.torch.translate.functional_names import STANDS_FOR
+from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN
+from nbglcnn.load.torch.translate.decompositions import MAX_WINDOW_AREA
+from nbglcnn.load.torch.translate.functional_names import REPLACED_OPERATOR_KEY
 
 FLOAT, INT64 = 1, 7  # TensorProto's
 
 
-def pool_adaptively(program: Any) -> None:
+def rewrite_adaptive_pools(program: Any) -> None:
     """Rewrite each adaptive pool whose windows overlap, and those that ONNX has no form for."""
     import torch
 
@@ -40,14 +40,14 @@ def pool_adaptively(program: Any) -> None:
             continue
         graph = program.graph
         with graph.inserting_before(node):
-            pool = _Pool(graph, node, rank)
+            pool = _PoolRewriter(graph, node, rank)
             if node.target in means:
-                pool.mean()
+                pool.rewrite_mean()
             else:
-                pool.largest()
+                pool.rewrite_max()
 
 
-def written_out(program: Any) -> Any:
+def expand_adaptive_pools(program: Any) -> Any:
     """The same with slices that ONNX has; None where there is no such pool, or places are read."""
     import torch
 
@@ -90,7 +90,7 @@ def _by_slices(x: Any, output_size: Sequence[int], join: Callable[..., Any]) -> 
     return x
 
 
-class _Pool:
+class _PoolRewriter:
     """One of them: what stands for it is put before it, and it is taken out."""
 
     def __init__(self, graph: Any, node: Any, rank: int) -> None:
@@ -103,56 +103,60 @@ class _Pool:
         self.spatial = self.shape[-rank:]
 
     @property
-    def whole(self) -> bool:
+    def is_global(self) -> bool:
         """Whether each share is the whole map."""
         return set(self.places) == {1}
 
     @property
-    def even(self) -> bool:
+    def is_even(self) -> bool:
         """Whether shares of one size lie beside each other, of so few pixels as pools look at."""
         pairs = list(zip(self.spatial, self.places, strict=True))
-        return all(n % m == 0 for n, m in pairs) and prod(n // m for n, m in pairs) <= MOST_EVEN
+        return (
+            all(n % m == 0 for n, m in pairs) and prod(n // m for n, m in pairs) <= MAX_WINDOW_AREA
+        )
 
-    def mean(self) -> None:
+    def rewrite_mean(self) -> None:
         """Even ones are averages, but for volumes."""
         import torch
 
-        if self.whole or (self.even and self.rank < 3):
+        if self.is_global or (self.is_even and self.rank < 3):
             return
-        if self.even:
+        if self.is_even:
             sizes = [n // m for n, m in zip(self.spatial, self.places, strict=True)]
             made = self.graph.call_function(
                 torch.ops.aten.avg_pool3d.default, (self.x, sizes, sizes)
             )
-            self._stands_for(self.node, made, self.values)
+            self._replace_node(self.node, made, self.values)
             return
-        self._stands_for(self.node, self._adaptive("AdaptiveAveragePool", 1)[0], self.values)
+        self._replace_node(
+            self.node, self._add_adaptive_pool("AdaptiveAveragePool", 1)[0], self.values
+        )
 
-    def largest(self) -> None:
+    def rewrite_max(self) -> None:
         """Values, and their places if those are read."""
         read = {user.args[1] for user in self.node.users if user.users}
         if 1 in read:
-            made = self._adaptive("AdaptiveMaxPool", 2)
-        elif self.whole:
-            made = self._batched("", "GlobalMaxPool", {}, [FLOAT], (1,) * self.rank)
-        elif self.even:
+            made = self._add_adaptive_pool("AdaptiveMaxPool", 2)
+        elif self.is_global:
+            made = self._add_pool("", "GlobalMaxPool", {}, [FLOAT], (1,) * self.rank)
+        elif self.is_even:
             sizes = [n // m for n, m in zip(self.spatial, self.places, strict=True)]
             window = {"kernel_shape": sizes, "strides": sizes}
-            made = self._batched("", "MaxPool", window, [FLOAT], self.places)
+            made = self._add_pool("", "MaxPool", window, [FLOAT], self.places)
         else:
-            made = self._adaptive("AdaptiveMaxPool", 1)
+            made = self._add_adaptive_pool("AdaptiveMaxPool", 1)
         for user in list(self.node.users):
             if user.args[1] < len(made):
-                self._stands_for(user, made[user.args[1]], user.meta["val"])
+                self._replace_node(user, made[user.args[1]], user.meta["val"])
             else:
                 self.graph.erase_node(user)
         self.graph.erase_node(self.node)
 
-    def _adaptive(self, name: str, outputs: int) -> list[Any]:
+    def _add_adaptive_pool(self, name: str, outputs: int) -> list[Any]:
         given = {"output_size": self.places}
-        return self._batched(DOMAIN, name, given, [FLOAT, INT64][:outputs], self.places)
+        return self._add_pool(CUSTOM_DOMAIN, name, given, [FLOAT, INT64][:outputs], self.places)
 
-    def _batched(
+    def _add_pool(
         self,
         domain: str,
         name: str,
@@ -195,7 +199,7 @@ class _Pool:
     def _empty(self, shape: Sequence[int], dtype: Any) -> Any:
         return self.values.new_empty(tuple(shape), dtype=dtype)
 
-    def _stands_for(self, node: Any, made: Any, value: Any) -> None:
+    def _replace_node(self, node: Any, made: Any, value: Any) -> None:
         made.meta = {**node.meta, "val": value}
         node.replace_all_uses_with(made)
         self.graph.erase_node(node)
@@ -221,7 +225,7 @@ def symbolic(
     several = len(types) > 1
     options: dict[str, Any] = {
         **({"shapes": shapes} if several else {"shape": shapes[0]}),
-        "metadata_props_keys": [STANDS_FOR],
+        "metadata_props_keys": [REPLACED_OPERATOR_KEY],
         "metadata_props_values": [node.target._schema.name.rpartition("::")[2]],
         "domain": domain,
         "version": 1 if domain else version,

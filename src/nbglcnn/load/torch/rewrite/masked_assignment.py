@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of, path_of
+from nbglcnn.load.torch.isolation.source_lines import describe_module, line_of_node, module_path
 
 
 @dataclass(frozen=True, slots=True)
-class _Selected:
+class _MaskedElements:
     """All elements of what a mask has selected: a node of the same shape as what was indexed."""
 
     mask: Any
-    whole: Any
-    behind: int  # dimensions behind those of the mask
+    all_elements: Any
+    trailing_dims: int  # dimensions behind those of the mask
 
 
 def has_masks(program: Any) -> bool:
@@ -28,19 +28,19 @@ def has_masks(program: Any) -> bool:
     return any(_name(node) == "index_put" and _mask(node) for node in _nodes(program))
 
 
-def choose_by_masks(program: Any) -> None:
+def masks_to_where(program: Any) -> None:
     """Write a program's masked assignments as choices."""
     graph = program.graph
-    selected: dict[Any, _Selected] = {}
+    selected: dict[Any, _MaskedElements] = {}
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
         if _name(node) == "index" and (found := _mask(node)):
-            selected[node] = _Selected(found[0], node.args[0], found[1])
+            selected[node] = _MaskedElements(found[0], node.args[0], found[1])
         elif _name(node) == "index_put" and (found := _mask(node)):
-            _choose(program, node, *found, selected)
+            _replace_by_where(program, node, *found, selected)
         elif any(source in selected for source in node.all_input_nodes):
-            one = _everywhere(graph, node, selected)
+            one = _compute_everywhere(graph, node, selected)
             if one is not None:
                 selected[node] = one
     graph.eliminate_dead_code()  # what was selected, which nothing reads any more
@@ -71,8 +71,8 @@ def _mask(node: Any) -> tuple[Any, int] | None:
     return given[0], node.args[0].meta["val"].ndim - before - mask.ndim
 
 
-def _choose(
-    program: Any, node: Any, mask: Any, behind: int, selected: dict[Any, _Selected]
+def _replace_by_where(
+    program: Any, node: Any, mask: Any, behind: int, selected: dict[Any, _MaskedElements]
 ) -> None:
     """Put a choice in the place of an assignment, where what is assigned is known everywhere."""
     import torch
@@ -81,10 +81,10 @@ def _choose(
     accumulate = node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate", False)
     found = selected.get(value)
     if found is not None:
-        if not _same(found.mask, mask) or found.behind != behind:
+        if not _is_same_mask(found.mask, mask) or found.trailing_dims != behind:
             return
-        value = found.whole
-    elif not _spreads(value, behind):
+        value = found.all_elements
+    elif not _can_broadcast(value, behind):
         return
     aten, graph = torch.ops.aten, program.graph
     with graph.inserting_before(node):
@@ -103,7 +103,9 @@ def _choose(
     graph.erase_node(node)
 
 
-def _everywhere(graph: Any, node: Any, selected: dict[Any, _Selected]) -> _Selected | None:
+def _compute_everywhere(
+    graph: Any, node: Any, selected: dict[Any, _MaskedElements]
+) -> _MaskedElements | None:
     """What an operator makes of selected elements, of all elements instead."""
     import torch
 
@@ -111,19 +113,27 @@ def _everywhere(graph: Any, node: Any, selected: dict[Any, _Selected]) -> _Selec
     first = sources[0]
     fits = (
         torch.Tag.pointwise in getattr(node.target, "tags", ())
-        and all(_same(s.mask, first.mask) and s.behind == first.behind for s in sources)
-        and all(s in selected or _spreads(s, first.behind) for s in node.all_input_nodes)
+        and all(
+            _is_same_mask(s.mask, first.mask) and s.trailing_dims == first.trailing_dims
+            for s in sources
+        )
+        and all(
+            s in selected or _can_broadcast(s, first.trailing_dims) for s in node.all_input_nodes
+        )
     )
     value = node.meta.get("val")
     if not fits or not isinstance(value, torch.Tensor):
         return None
     with graph.inserting_before(node):
-        whole = graph.node_copy(node, lambda s: selected[s].whole if s in selected else s)
-    whole.meta = {**node.meta, "val": torch.empty_like(first.whole.meta["val"], dtype=value.dtype)}
-    return _Selected(first.mask, whole, first.behind)
+        whole = graph.node_copy(node, lambda s: selected[s].all_elements if s in selected else s)
+    whole.meta = {
+        **node.meta,
+        "val": torch.empty_like(first.all_elements.meta["val"], dtype=value.dtype),
+    }
+    return _MaskedElements(first.mask, whole, first.trailing_dims)
 
 
-def _spreads(value: Any, behind: int) -> bool:
+def _can_broadcast(value: Any, behind: int) -> bool:
     """Whether a tensor is the same for all selected rows: one number, or the dimensions behind."""
     shape = value.meta["val"].shape if "val" in getattr(value, "meta", {}) else None
     if shape is None:
@@ -131,7 +141,7 @@ def _spreads(value: Any, behind: int) -> bool:
     return len(shape) <= behind or all(isinstance(d, int) and d == 1 for d in shape)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_same_mask(a: Any, b: Any) -> bool:
     """Whether two masks are one, or computed by the same operators: y[y < 0] = y[y < 0] * 2."""
     if a is b:
         return True
@@ -141,27 +151,31 @@ def _same(a: Any, b: Any) -> bool:
         and a.target is b.target
         and dict(a.kwargs) == dict(b.kwargs)
         and len(a.args) == len(b.args)
-        and all(x is y or x == y or _same(x, y) for x, y in zip(a.args, b.args, strict=True))
+        and all(
+            x is y or x == y or _is_same_mask(x, y) for x, y in zip(a.args, b.args, strict=True)
+        )
     )
 
 
-def refuse_by_size(program: Any) -> None:
+def refuse_dynamic_sizes(program: Any) -> None:
     """UnsupportedModel for what is as large as the input's numbers want, as x[x > 0] is."""
     import torch
 
     for node in program.graph.nodes:
         tags = getattr(node.target, "tags", ())
-        if torch.Tag.dynamic_output_shape in tags and any(map(_varies, _chosen_by(node))):
+        if torch.Tag.dynamic_output_shape in tags and any(
+            map(_depends_on_input, _size_sources(node))
+        ):
             refusal = UnsupportedOperator(
-                f"{module_of(node)}{line_of_node(node)}: the size of what {_name(node)} gives "
-                "depends on the input's numbers, so it has no fixed graph. Write torch.where with "
-                "both results, or a sum over all elements with a mask: (x * mask).sum()"
+                f"{describe_module(node)}{line_of_node(node)}: the size of what {_name(node)} "
+                "gives depends on the input's numbers, so it has no fixed graph. Write torch.where "
+                "with both results, or a sum over all elements with a mask: (x * mask).sum()"
             )
-            refusal.module = path_of(node)
+            refusal.module = module_path(node)
             raise refusal
 
 
-def _chosen_by(node: Any) -> list[Any]:
+def _size_sources(node: Any) -> list[Any]:
     """What the size of an operator's result depends on."""
     if _name(node) == "index":
         return [one for one in node.args[1] if one is not None and _is_mask(one)]
@@ -176,5 +190,5 @@ def _is_mask(node: Any) -> bool:
     return node.meta["val"].dtype in (torch.bool, torch.uint8)
 
 
-def _varies(node: Any) -> bool:
+def _depends_on_input(node: Any) -> bool:
     return bool(node.meta["varies"])

@@ -14,7 +14,7 @@ from nbglcnn.load.torch.rewrite.adaptive_pools import symbolic
 FLOAT, INT64 = 1, 7  # TensorProto's
 
 
-def unpool_by_windows(program: Any) -> None:
+def rewrite_max_unpools(program: Any) -> None:
     """Rewrite each max_unpool whose indices are those of a MaxPool with windows side by side."""
     import torch
 

@@ -7,11 +7,11 @@ from math import prod
 from typing import Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.torch.isolation.source_lines import line_of_node, module_of, path_of
-from nbglcnn.load.torch.translate.aten_forms import FORMS
+from nbglcnn.load.torch.isolation.source_lines import describe_module, line_of_node, module_path
+from nbglcnn.load.torch.translate.aten_translations import TRANSLATIONS
 
 
-def correct_average_pools(program: Any) -> None:
+def apply_divisor_override(program: Any) -> None:
     """Divide as divisor_override says, which onnxscript silently ignores."""
     import torch
 
@@ -26,7 +26,9 @@ def correct_average_pools(program: Any) -> None:
             continue
         if arguments.get("ceil_mode"):
             raise _refusal(
-                node, f"{module_of(node)}: average pooling with both ceil_mode and divisor_override"
+                node,
+                f"{describe_module(node)}: average pooling with both ceil_mode and "
+                "divisor_override",
             )
         size = arguments["kernel_size"]
         area = size[0] ** pools[node.target] if len(size) == 1 else 1
@@ -42,7 +44,7 @@ def correct_average_pools(program: Any) -> None:
         scaled.args = (node, area / divisor)
 
 
-def clamp_by_one_type(program: Any) -> None:
+def unify_clamp_types(program: Any) -> None:
     """Give clamp(x, 0, 0.5) two floats: onnxscript makes a tensor of the whole number alone."""
     import torch
 
@@ -65,11 +67,11 @@ _POOL = (
 
 def _refusal(node: Any, words: str) -> UnsupportedOperator:
     refusal = UnsupportedOperator(words)
-    refusal.module = path_of(node)
+    refusal.module = module_path(node)
     return refusal
 
 
-def attend_in_four_dimensions(program: Any) -> None:
+def make_attention_4d(program: Any) -> None:
     """Give scaled_dot_product_attention (examples, heads, tokens, features), all that ONNX has."""
     import torch
 
@@ -112,7 +114,7 @@ def attend_in_four_dimensions(program: Any) -> None:
 _ATTENTION = ("attn_mask", "dropout_p", "is_causal")
 
 
-def name_all_dimensions(program: Any) -> None:
+def list_all_dims(program: Any) -> None:
     """Write out the dimensions of x.amax(), which onnxscript wants although it means all."""
     import torch
 
@@ -125,7 +127,7 @@ def name_all_dimensions(program: Any) -> None:
                 node.args = (node.args[0], every, *node.args[2:])
 
 
-def without_idle_squeezes(program: Any) -> None:
+def remove_idle_squeezes(program: Any) -> None:
     """x.squeeze(1) leaves a dimension that isn't 1 as it is, where ONNX's Squeeze is refused."""
     import torch
 
@@ -146,7 +148,7 @@ def promote_types(program: Any) -> None:
     import torch
 
     graph = program.graph
-    mixed = [node for node in graph.nodes if _operator(node) and not _is_float32(node)]
+    mixed = [node for node in graph.nodes if _is_operator(node) and not _is_float32(node)]
     if not mixed:
         return
     from torch.onnx._internal.fx import type_utils
@@ -203,8 +205,8 @@ def promote_types(program: Any) -> None:
         except RuntimeError as error:
             raise _refusal(
                 node,
-                f"{module_of(node)}{line_of_node(node)}: {node.meta['called']} with numbers of "
-                "several types cannot be translated to ONNX; convert them to one type first, as "
+                f"{describe_module(node)}{line_of_node(node)}: {node.meta['called']} with numbers "
+                "of several types cannot be translated to ONNX; convert them to one type first, as "
                 "with .float()",
             ) from error
         if isinstance(before, torch.Tensor) and after.dtype != before.dtype:
@@ -224,12 +226,12 @@ def _is_float32(node: Any) -> bool:
 
     found = [node, *node.all_input_nodes]
     values = [one.meta["val"] for one in found]
-    return node.target in FORMS and all(
+    return node.target in TRANSLATIONS and all(
         isinstance(one, torch.Tensor) and one.dtype is torch.float32 for one in values
     )
 
 
-def _operator(node: Any) -> bool:
+def _is_operator(node: Any) -> bool:
     return node.op == "call_function" and hasattr(node.target, "overloadpacket")
 
 

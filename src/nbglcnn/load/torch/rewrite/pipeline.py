@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbglcnn.load.names import Call
-from nbglcnn.load.torch.record.active_dropout import refuse_masks, refuse_new_layers
-from nbglcnn.load.torch.record.aliasing import without_idle_names
-from nbglcnn.load.torch.record.recorder import Program, Recorder
-from nbglcnn.load.torch.rewrite.adaptive_pools import pool_adaptively
+from nbglcnn.load.module_keys import ModuleCall
+from nbglcnn.load.torch.record.active_dropout import refuse_dropouts, refuse_new_layers
+from nbglcnn.load.torch.record.aliasing import remove_idle_aliases
+from nbglcnn.load.torch.record.recorder import RecordedProgram, Recorder
+from nbglcnn.load.torch.rewrite.adaptive_pools import rewrite_adaptive_pools
 from nbglcnn.load.torch.rewrite.masked_assignment import (
-    choose_by_masks,
     has_masks,
-    refuse_by_size,
+    masks_to_where,
+    refuse_dynamic_sizes,
 )
-from nbglcnn.load.torch.rewrite.max_unpool import unpool_by_windows
+from nbglcnn.load.torch.rewrite.max_unpool import rewrite_max_unpools
 from nbglcnn.load.torch.rewrite.onnxscript_fixes import (
-    attend_in_four_dimensions,
-    clamp_by_one_type,
-    correct_average_pools,
-    name_all_dimensions,
+    apply_divisor_override,
+    list_all_dims,
+    make_attention_4d,
     promote_types,
-    without_idle_squeezes,
+    remove_idle_squeezes,
+    unify_clamp_types,
 )
-from nbglcnn.load.torch.translate.decompositions import rule_of
+from nbglcnn.load.torch.translate.decompositions import find_decomposition
 
 if TYPE_CHECKING:
     import torch
 
 
-def rewrite(program: Program, twin: torch.nn.Module, root: Call) -> None:
+def rewrite_program(program: RecordedProgram, twin: torch.nn.Module, root: ModuleCall) -> None:
     """Write a program's operators as those that can be translated.
 
     `twin` is the copy that ran and `root` the tree of its calls.
@@ -37,34 +37,34 @@ def rewrite(program: Program, twin: torch.nn.Module, root: Call) -> None:
     Raises:
         UnsupportedModel: an operator has no fixed result, or no fixed size.
     """
-    without_idle_names(program, root)
+    remove_idle_aliases(program, root)
     if has_masks(program):
-        choose_by_masks(program)
-    refuse_masks(program, twin)
+        masks_to_where(program)
+    refuse_dropouts(program, twin)
     refuse_new_layers(program)
-    refuse_by_size(program)
-    pool_adaptively(program)
-    correct_average_pools(program)
-    clamp_by_one_type(program)
-    attend_in_four_dimensions(program)
-    unpool_by_windows(program)
-    _take_apart(program)
-    name_all_dimensions(program)
-    without_idle_squeezes(program)
+    refuse_dynamic_sizes(program)
+    rewrite_adaptive_pools(program)
+    apply_divisor_override(program)
+    unify_clamp_types(program)
+    make_attention_4d(program)
+    rewrite_max_unpools(program)
+    _decompose_operators(program)
+    list_all_dims(program)
+    remove_idle_squeezes(program)
     promote_types(program)
 
 
-def _take_apart(program: Program) -> None:
+def _decompose_operators(program: RecordedProgram) -> None:
     """Put others in the place of operators that ONNX has no form for and no pass knows."""
     from torch import fx
 
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or (rule := rule_of(node.target)) is None:
+        if node.op != "call_function" or (rule := find_decomposition(node.target)) is None:
             continue
         sources = node.all_input_nodes
         values = {one: one.meta["val"] for one in sources}
-        recorder = Recorder(dict, rule_of)
+        recorder = Recorder(dict, find_decomposition)
         for one, value in values.items():
             recorder.add_input(one.name, value)
         args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)

@@ -8,18 +8,20 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from nbglcnn.errors import UnsupportedOperator
-from nbglcnn.load.passes.algebra import DOMAIN
-from nbglcnn.load.torch.translate.translation import known
+from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN
+from nbglcnn.load.torch.translate.translation import has_onnx_form
 
 if TYPE_CHECKING:
     import torch
 
 
-MOST_EVEN = 4096  # pixels of a window; a larger one is joined axis by axis, and its gradient too
+MAX_WINDOW_AREA = (
+    4096  # pixels of a window; a larger one is joined axis by axis, and its gradient too
+)
 
 
 @cache
-def recorded_rule(function: Any) -> Callable[..., Any] | None:
+def recorded_decomposition(function: Any) -> Callable[..., Any] | None:
     """How an operator is taken apart while it is recorded; None for those that stay whole."""
     import torch
 
@@ -29,18 +31,18 @@ def recorded_rule(function: Any) -> Callable[..., Any] | None:
         *(aten.adaptive_max_pool1d.default, aten.adaptive_max_pool2d.default),
         aten.adaptive_max_pool3d.default,
     )
-    return None if function in whole else rule_of(function)
+    return None if function in whole else find_decomposition(function)
 
 
 @cache
-def rule_of(function: Any) -> Callable[..., Any] | None:
+def find_decomposition(function: Any) -> Callable[..., Any] | None:
     """How an operator is taken apart; None where ONNX has a form for it."""
     import torch
     from torch._decomp import decomposition_table
 
     if (own := decompositions().get(function)) is not None:
         return own
-    if not isinstance(function, torch._ops.OpOverload) or known(function):
+    if not isinstance(function, torch._ops.OpOverload) or has_onnx_form(function):
         return None
     if function._schema.is_mutable:
         return None
@@ -51,7 +53,7 @@ def rule_of(function: Any) -> Callable[..., Any] | None:
     return found
 
 
-def _wrong(*_: Any) -> Any:
+def _refuse_margin_loss(*_: Any) -> Any:
     raise UnsupportedOperator(
         "PyTorch takes multilabel_margin_loss apart into other numbers than its own; compute the "
         "loss outside the network"
@@ -72,28 +74,28 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.cross_entropy_loss.default: aten.cross_entropy_loss.default.decompose,
         aten.cross.default: _cross,
         aten.cumprod.default: _cumulative_product,
-        aten.div.Tensor: _quotient_of_pairs,
-        aten.linalg_householder_product.default: lambda x, tau: _by_folding(
+        aten.div.Tensor: _complex_quotient,
+        aten.linalg_householder_product.default: lambda x, tau: _custom_operator(
             "HouseholderProduct", x, tau, like=x
         ),
         # Composite ones are kept whole unless they are named here.
         **dict.fromkeys((aten.linalg_inv.default, aten.inverse.default), _inverse),
         **dict.fromkeys((aten.linalg_matrix_exp.default, aten.matrix_exp.default), _matrix_exp),
-        aten.linalg_solve.default: lambda a, b, *, left=True: _by_folding(
+        aten.linalg_solve.default: lambda a, b, *, left=True: _custom_operator(
             "Solve", a, b, like=b, left=int(left)
         ),
         aten.einsum.default: _einsum_of_diagonals,
         aten.embedding_bag.default: _embedding_bag,
         aten.embedding_bag.padding_idx: _embedding_bag,
         **{
-            one: _of_floats(lambda x: x.clone())
+            one: _for_integers(lambda x: x.clone())
             for one in (aten.ceil.default, aten.floor.default, aten.round.default)
         },
-        aten.trunc.default: _of_floats(lambda x: x.clone()),
-        aten.isnan.default: _of_floats(lambda x: x != x),
-        aten.isfinite.default: _of_floats(lambda x: x == x),
-        aten.fmax.default: lambda a, b: _without_nan(torch.ge, a, b),
-        aten.fmin.default: lambda a, b: _without_nan(torch.le, a, b),
+        aten.trunc.default: _for_integers(lambda x: x.clone()),
+        aten.isnan.default: _for_integers(lambda x: x != x),
+        aten.isfinite.default: _for_integers(lambda x: x == x),
+        aten.fmax.default: lambda a, b: _choose_non_nan(torch.ge, a, b),
+        aten.fmin.default: lambda a, b: _choose_non_nan(torch.le, a, b),
         aten.hypot.default: _hypot,
         aten.softshrink.default: _softshrink,
         aten.special_xlog1py.default: _xlog1py,
@@ -110,10 +112,10 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
         aten.remainder.Tensor: _remainder,
         aten.remainder.Scalar: _remainder,
         aten.rrelu.default: _rrelu,
-        aten.multilabel_margin_loss.default: _wrong,
-        aten.scatter.reduce: _scatter_by_word,
-        aten.scatter.src: _scatter_of_part(aten.scatter.src),
-        aten.scatter_add.default: _scatter_of_part(aten.scatter_add.default),
+        aten.multilabel_margin_loss.default: _refuse_margin_loss,
+        aten.scatter.reduce: _scatter_by_name,
+        aten.scatter.src: _scatter_narrowed(aten.scatter.src),
+        aten.scatter_add.default: _scatter_narrowed(aten.scatter_add.default),
         aten.scatter_reduce.two: _scatter_reduce,
         **dict.fromkeys(
             (aten.nll_loss.default, aten.nll_loss_nd.default, aten.nll_loss2d.default), _nll_loss
@@ -176,7 +178,7 @@ def _adaptive_mean(rank: int) -> Callable[..., Any]:
             return x.mean([*range(-rank, 0)], keepdim=True)
         pairs = list(zip(spatial, sizes, strict=True))
         area = math.prod(n // m for n, m in pairs if m)
-        if all(m and n % m == 0 for n, m in pairs) and area <= MOST_EVEN:
+        if all(m and n % m == 0 for n, m in pairs) and area <= MAX_WINDOW_AREA:
             window = [n // m for n, m in pairs]
             return getattr(torch.nn.functional, f"avg_pool{rank}d")(x, window, window)
         return NotImplemented
@@ -222,7 +224,7 @@ def _log_cumulative_sum_exp(x: torch.Tensor, dim: int) -> torch.Tensor:
     return (x - most).exp().cumsum(dim).log() + most
 
 
-def _quotient_of_pairs(a: Any, b: Any) -> Any:
+def _complex_quotient(a: Any, b: Any) -> Any:
     """A quotient of complex numbers, as in a spectrum over its size."""
     import torch
 
@@ -235,24 +237,29 @@ def _quotient_of_pairs(a: Any, b: Any) -> Any:
     return a * factor
 
 
-def _by_folding(
+def _custom_operator(
     op: str, *inputs: torch.Tensor, like: torch.Tensor, **attributes: int
 ) -> torch.Tensor:
     """A node of our own for linear algebra, which folding computes if it is of weights alone."""
     import torch
 
     node: torch.Tensor = torch.onnx.ops.symbolic(
-        f"{DOMAIN}::{op}", inputs, {**attributes}, dtype=like.dtype, shape=like.shape, version=1
+        f"{CUSTOM_DOMAIN}::{op}",
+        inputs,
+        {**attributes},
+        dtype=like.dtype,
+        shape=like.shape,
+        version=1,
     )
     return node
 
 
 def _inverse(x: torch.Tensor) -> torch.Tensor:
-    return _by_folding("Inverse", x, like=x)
+    return _custom_operator("Inverse", x, like=x)
 
 
 def _matrix_exp(x: torch.Tensor) -> torch.Tensor:
-    return _by_folding("MatrixExp", x, like=x)
+    return _custom_operator("MatrixExp", x, like=x)
 
 
 def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
@@ -296,7 +303,7 @@ def _distances(
     return differences.pow(p).sum(-1).pow(1 / p)
 
 
-def _of_floats(of_integers: Callable[..., Any]) -> Callable[..., Any]:
+def _for_integers(of_integers: Callable[..., Any]) -> Callable[..., Any]:
     """ONNX has such an operator for floats alone; of integers PyTorch's result is a simple one."""
     return lambda x: NotImplemented if x.is_floating_point() or x.is_complex() else of_integers(x)
 
@@ -358,7 +365,7 @@ def _nll_loss(
     return losses.sum() if reduction == 2 else losses.sum() / factors.sum()
 
 
-def _narrowed(source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def _narrow_source(source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """What an index reads of a larger source: ONNX wants the two of one shape."""
     for axis, length in enumerate(index.shape):
         if source.shape[axis] != length:
@@ -366,15 +373,15 @@ def _narrowed(source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return source
 
 
-def _scatter_of_part(function: Any) -> Callable[..., Any]:
+def _scatter_narrowed(function: Any) -> Callable[..., Any]:
     def scattered(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
-        part = _narrowed(source, index)
+        part = _narrow_source(source, index)
         return NotImplemented if part is source else function(x, dim, index, part)
 
     return scattered
 
 
-def _scatter_by_word(
+def _scatter_by_name(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, reduce: str
 ) -> torch.Tensor:
     return x.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
@@ -392,7 +399,7 @@ def _scatter_reduce(
     """A mean as a sum over a count: ONNX has none, and onnxscript then scatters without it."""
     import torch
 
-    part = _narrowed(source, index)
+    part = _narrow_source(source, index)
     if reduce != "mean":
         if part is source:
             return NotImplemented
@@ -421,7 +428,7 @@ def _index_reduce(
     return x.scatter_reduce(dim, whole, source, reduce, include_self=include_self)
 
 
-def _without_nan(first: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _choose_non_nan(first: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Of two numbers, of which one may be NaN; the first of equal ones has the whole gradient."""
     import torch
 

@@ -11,12 +11,12 @@ import torch
 
 from nbglcnn.load.torch.edits.recorded_module import bend_operator
 from nbglcnn.load.torch.translate.attention import attention
-from nbglcnn.load.torch.translate.resize import resizes
+from nbglcnn.load.torch.translate.resize import resize_translations
 
 opset18: Any = onnxscript.opset18  # takes numbers of Python too
 
 
-def translations() -> Mapping[Any, Callable[..., Any]]:
+def exporter_translations() -> Mapping[Any, Callable[..., Any]]:
     """Functions of onnxscript for operators whose form in ONNX loses what PyTorch keeps."""
 
     def log_sigmoid(x: Any) -> Any:
@@ -32,7 +32,7 @@ def translations() -> Mapping[Any, Callable[..., Any]]:
         aten.log_sigmoid.default: log_sigmoid,
         aten.scaled_dot_product_attention.default: attention,
         bend_operator(): lambda x, key: opset18.Identity(x),
-        **resizes(),
+        **resize_translations(),
         **_stacks(),
     }
 

@@ -15,15 +15,17 @@ from functools import cache
 from typing import Any
 
 from nbglcnn.graph import Node
-from nbglcnn.load.torch.isolation.source_lines import lines_of
-from nbglcnn.load.torch.translate.aten_forms import Step
+from nbglcnn.load.torch.isolation.source_lines import user_lines
+from nbglcnn.load.torch.translate.aten_translations import OnnxNode
 
-STANDS_FOR = "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a recorded program: whose place
-PICKED = "getitem"  # what PyTorch calls a piece that is taken from several
-LONGEST = 24  # characters of an operand that is named
+REPLACED_OPERATOR_KEY = (
+    "pkg.nbglcnn.stands_for"  # of ONNX's own nodes in a recorded program: whose place
+)
+GETITEM = "getitem"  # what PyTorch calls a piece that is taken from several
+MAX_OPERAND_LENGTH = 24  # characters of an operand that is named
 
 # PyTorch's operator, and what may stand in the code for it, the likeliest last.
-WRITTEN: Mapping[str, tuple[str, ...]] = {
+SOURCE_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "reshape": ("flatten", "unflatten", "view_as", "view", "reshape_as", "reshape"),
     "transpose": ("swapaxes", "swapdims", "transpose"),
     "permute": ("movedim", "moveaxis", "permute"),
@@ -35,7 +37,7 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
     **{pool: ("interpolate", pool) for pool in map("adaptive_avg_pool{}d".format, (1, 2, 3))},
 }
 # Operators of PyTorch's below those that are written.
-PLAIN = {
+COMMON_NAMES = {
     "view": "reshape", "unsafe_view": "reshape", "reshape_alias": "reshape", "t": "transpose",
     "mm": "matmul", "bmm": "matmul", "addmm": "linear", "baddbmm": "matmul", "dot": "matmul",
     "mv": "matmul", "convolution": "conv", "native_batch_norm_legit_no_training": "batch_norm",
@@ -48,42 +50,46 @@ PLAIN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class FunctionalName:
     """What an operator is called, and its own values: others are on the way to these."""
 
     text: str
-    own: Mapping[str, str]  # `split[1]`, by the value
+    value_names: Mapping[str, str]  # `split[1]`, by the value
 
-    def of(self, value: str, op: str) -> str:
+    def name_of(self, value: str, op: str) -> str:
         """The word for a value that `op` gives."""
-        return self.own.get(value) or (f"{self.text}.{_snake(op)}" if self.text else _snake(op))
+        return self.value_names.get(value) or (
+            f"{self.text}.{_snake(op)}" if self.text else _snake(op)
+        )
 
 
-def words_of(nodes: Iterable[tuple[Step, Any]], names: Mapping[int, str]) -> list[Word]:
+def functional_names(
+    nodes: Iterable[tuple[OnnxNode, Any]], names: Mapping[int, str]
+) -> list[FunctionalName]:
     """A word for each of ONNX's nodes, which come with the recorded ones that they are of.
 
     `names` are the Draft's, by the identity of ONNX's values.
     """
-    found: list[Word] = []
+    found: list[FunctionalName] = []
     told: dict[Any, str] = {}  # by the recorded node
     given: Counter[tuple[Any, str]] = Counter()  # pieces, by that and the operator
     products: Counter[tuple[str, ...]] = Counter()
     for node, recorded in nodes:
         if recorded not in told:
-            told[recorded] = _word(recorded, told, products)
+            told[recorded] = _operator_text(recorded, told, products)
         own = {}
         for value in (one for one in node.outputs if id(one) in names):
             piece = given[recorded, node.op]
             given[recorded, node.op] += 1
             if value.name == recorded.name:
                 own[names[id(value)]] = told[recorded]
-            elif len(node.outputs) > 1 or value.name.startswith(PICKED):
+            elif len(node.outputs) > 1 or value.name.startswith(GETITEM):
                 own[names[id(value)]] = f"{told[recorded]}[{piece}]"
-        found.append(Word(told[recorded], own))
+        found.append(FunctionalName(told[recorded], own))
     return found
 
 
-def _word(node: Any, told: Mapping[Any, str], products: Counter[tuple[str, ...]]) -> str:
+def _operator_text(node: Any, told: Mapping[Any, str], products: Counter[tuple[str, ...]]) -> str:
     if node.target is operator.getitem and node.args[0] in told:
         return f"{told[node.args[0]]}[{node.args[1]}]"
     schema = getattr(node.target, "_schema", None)
@@ -94,14 +100,16 @@ def _word(node: Any, told: Mapping[Any, str], products: Counter[tuple[str, ...]]
         node.kwargs.get("metadata_props_values", ()),
         strict=True,
     )
-    bare = str(dict(properties).get(STANDS_FOR, bare))
-    word: str = "interpolate" if "upsample_" in name else PLAIN.get(bare, bare)
-    lines = lines_of(node)
+    bare = str(dict(properties).get(REPLACED_OPERATOR_KEY, bare))
+    word: str = "interpolate" if "upsample_" in name else COMMON_NAMES.get(bare, bare)
+    lines = user_lines(node)
     if word == "matmul" and lines:
         return _product(lines, products) or word
-    if word in WRITTEN and lines:
+    if word in SOURCE_SPELLINGS and lines:
         called = re.findall(r"\b(\w+)\(", lines[-1][2])
-        return next((one for one in WRITTEN[word] if one in called), WRITTEN[word][-1])
+        return next(
+            (one for one in SOURCE_SPELLINGS[word] if one in called), SOURCE_SPELLINGS[word][-1]
+        )
     return word
 
 
@@ -130,15 +138,15 @@ def _products(line: str) -> tuple[str, ...]:
             visit(child)
         match node:
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-                found.append(_joined(left, right))
+                found.append(_product_text(left, right))
             case ast.Call(func=ast.Attribute(attr="matmul" | "bmm"), args=[left, right]):
-                found.append(_joined(left, right))
+                found.append(_product_text(left, right))
 
     visit(tree)
     return tuple(found)
 
 
-def _joined(left: ast.expr, right: ast.expr) -> str:
+def _product_text(left: ast.expr, right: ast.expr) -> str:
     a, b = _operand(left), _operand(right)
     return f"{a} @ {b}" if a and b else ""
 
@@ -147,11 +155,11 @@ def _operand(node: ast.expr) -> str:
     """A name as it stands there, its transpose as .T; "" for what is computed on the spot."""
     match node:
         case ast.Name(id=name):
-            return name if len(name) <= LONGEST else ""
+            return name if len(name) <= MAX_OPERAND_LENGTH else ""
         case ast.Attribute(value=value, attr="T" | "mT" | "H" | "mH"):
             return f"{inner}.T" if (inner := _operand(value)) else ""
         case ast.Attribute(attr=name):
-            return name if len(name) <= LONGEST else ""
+            return name if len(name) <= MAX_OPERAND_LENGTH else ""
         case ast.Call(func=ast.Attribute(value=value, attr="transpose" | "swapaxes" | "t")):
             return f"{inner}.T" if (inner := _operand(value)) else ""
     return ""
@@ -162,12 +170,12 @@ def _snake(op: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()
 
 
-def node_names(nodes: Iterable[tuple[Node, Word]]) -> list[str]:
+def node_names(nodes: Iterable[tuple[Node, FunctionalName]]) -> list[str]:
     """A name of its own for each node, as errors say it: `relu in blocks.0`."""
     taken: Counter[str] = Counter()
     found = []
     for node, word in nodes:
-        text = word.of(next(iter(node.outputs), ""), node.op)
+        text = word.name_of(next(iter(node.outputs), ""), node.op)
         name = f"{text} in {node.module}" if node.module else text
         found.append(f"{name}:{taken[name]}" if taken[name] else name)
         taken[name] += 1

@@ -14,7 +14,7 @@ from typing import Any
 _Pending = dict[int, Callable[[Any], None]]
 
 
-def built(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]:
+def build_table(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]:
     """The whole table, and what is still to be read of its functions when one is used: by id.
 
     That are their parameters, from type annotations, which is most of the time.
@@ -22,14 +22,14 @@ def built(build: Callable[..., Any], opset_version: int) -> tuple[Any, _Pending]
     pending: _Pending = {}
     with ExitStack() as undo:
         try:
-            for replaced in _put_off(pending):
+            for replaced in _defer_parsing(pending):
                 undo.enter_context(replaced)
         except (ImportError, AttributeError, KeyError):
             undo.close()  # this torch or onnxscript has other names: all of it now
         return build(opset_version=opset_version), pending
 
 
-def _put_off(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
+def _defer_parsing(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
     """What makes this thread leave to `pending` what a table of translations reads of functions."""
     from onnxscript.values import TracedOnnxFunction
     from torch.onnx._internal.exporter._registration import OnnxDecompMeta
@@ -51,12 +51,12 @@ def _put_off(pending: _Pending) -> Iterator[AbstractContextManager[None]]:
         """Only its domain is asked for, and not used."""
         return parsed.fget(self) if get_ident() != mine else SimpleNamespace(domain="")
 
-    yield _replaced(OnnxDecompMeta, "__post_init__", later)
-    yield _replaced(TracedOnnxFunction, "function_ir", property(unparsed))
+    yield _patched(OnnxDecompMeta, "__post_init__", later)
+    yield _patched(TracedOnnxFunction, "function_ir", property(unparsed))
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+def _patched(owner: Any, name: str, value: object) -> Iterator[None]:
     original = vars(owner)[name]  # a static method as such
     setattr(owner, name, value)
     try:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from nbglcnn.errors import UnsupportedOperator
 
-Places = npt.NDArray[np.int64]
+IndexArray = npt.NDArray[np.int64]
 
 
-def resizes() -> Mapping[Any, Callable[..., Any]]:
+def resize_translations() -> Mapping[Any, Callable[..., Any]]:
     """For torch.onnx.export: every mode of interpolate but area and nearest-exact.
 
     PyTorch takes these apart, into pools and gathers.
@@ -31,33 +31,35 @@ def resizes() -> Mapping[Any, Callable[..., Any]]:
     linear = (aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d)
     return {
         **{packet.vec: _nearest for packet in nearest},
-        **{packet.vec: _mixed("linear") for packet in linear},
-        aten.upsample_bicubic2d.vec: _mixed("cubic"),
-        aten._upsample_bilinear2d_aa.vec: _mixed("linear", antialias=1, exclude_outside=1),
-        aten._upsample_bicubic2d_aa.vec: _mixed(
+        **{packet.vec: _linear_or_cubic("linear") for packet in linear},
+        aten.upsample_bicubic2d.vec: _linear_or_cubic("cubic"),
+        aten._upsample_bilinear2d_aa.vec: _linear_or_cubic(
+            "linear", antialias=1, exclude_outside=1
+        ),
+        aten._upsample_bicubic2d_aa.vec: _linear_or_cubic(
             "cubic", antialias=1, exclude_outside=1, cubic_coeff_a=-0.5
         ),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _ResizeAxis:
     """Lengths of a spatial axis before and after, and the factor if one was given."""
 
-    before: int
-    after: int
+    input_length: int
+    output_length: int
     factor: float | None
 
 
 def _axes(
     x: Any, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None
-) -> list[_Axis]:
+) -> list[_ResizeAxis]:
     before = [int(length) for length in x.shape[2:]]
     if output_size is not None:
-        return [_Axis(b, int(a), None) for b, a in zip(before, output_size, strict=True)]
+        return [_ResizeAxis(b, int(a), None) for b, a in zip(before, output_size, strict=True)]
     assert scale_factors is not None
     pairs = zip(before, scale_factors, strict=True)
-    return [_Axis(b, int(b * float(f)), float(f)) for b, f in pairs]
+    return [_ResizeAxis(b, int(b * float(f)), float(f)) for b, f in pairs]
 
 
 # onnxscript asks for these two forms of annotation.
@@ -69,43 +71,49 @@ def _nearest(
     """One Resize where ONNX's rule gives PyTorch's pixels, else a Gather for each axis."""
     onnx = _onnx()
     axes = _axes(x, output_size, scale_factors)
-    chosen = [_places(axis) for axis in axes]
-    if all(np.array_equal(c, _places_by_onnx(a)) for c, a in zip(chosen, axes, strict=True)):
-        return _to_lengths(
+    chosen = [_nearest_indices(axis) for axis in axes]
+    if all(np.array_equal(c, _onnx_nearest_indices(a)) for c, a in zip(chosen, axes, strict=True)):
+        return _resize_to_lengths(
             x,
-            [axis.after for axis in axes],
+            [axis.output_length for axis in axes],
             mode="nearest",
             coordinate_transformation_mode="asymmetric",
             nearest_mode="floor",
         )
     for number, (axis, places) in enumerate(zip(axes, chosen, strict=True), 2):
-        if axis.before != axis.after:
+        if axis.input_length != axis.output_length:
             indices = onnx.Constant(value_ints=places.tolist())
             x = onnx.Gather(x, indices, axis=number)
     return x
 
 
-def _places(axis: _Axis) -> Places:
+def _nearest_indices(axis: _ResizeAxis) -> IndexArray:
     """The place that each position takes: nearest_idx of PyTorch's UpSample.h."""
-    positions = np.arange(axis.after)
-    if axis.after == axis.before:
+    positions = np.arange(axis.output_length)
+    if axis.output_length == axis.input_length:
         return positions
-    if axis.after == 2 * axis.before:
+    if axis.output_length == 2 * axis.input_length:
         return positions // 2
-    step = 1 / axis.factor if axis.factor else np.float32(axis.before) / np.float32(axis.after)
+    step = (
+        1 / axis.factor
+        if axis.factor
+        else np.float32(axis.input_length) / np.float32(axis.output_length)
+    )
     found = np.floor(positions.astype(np.float32) * np.float32(step)).astype(np.int64)
-    places: Places = np.minimum(found, axis.before - 1)
+    places: IndexArray = np.minimum(found, axis.input_length - 1)
     return places
 
 
-def _places_by_onnx(axis: _Axis) -> Places:
+def _onnx_nearest_indices(axis: _ResizeAxis) -> IndexArray:
     """The same by a Resize of these sizes."""
-    factor = np.float32(axis.after / axis.before)
-    places: Places = np.floor(np.arange(axis.after, dtype=np.float32) / factor).astype(np.int64)
+    factor = np.float32(axis.output_length / axis.input_length)
+    places: IndexArray = np.floor(np.arange(axis.output_length, dtype=np.float32) / factor).astype(
+        np.int64
+    )
     return places
 
 
-def _mixed(mode: str, **attributes: Any) -> Callable[..., Any]:
+def _linear_or_cubic(mode: str, **attributes: Any) -> Callable[..., Any]:
     """The translation of linear and cubic modes."""
     antialias = bool(attributes.get("antialias"))
 
@@ -116,7 +124,11 @@ def _mixed(mode: str, **attributes: Any) -> Callable[..., Any]:
         scale_factors: Optional[Sequence[float]],  # noqa: UP045
     ) -> Any:
         axes = _axes(x, output_size, scale_factors)
-        if antialias and align_corners and any(axis.before != axis.after for axis in axes):
+        if (
+            antialias
+            and align_corners
+            and any(axis.input_length != axis.output_length for axis in axes)
+        ):
             # PyTorch then takes half pixels by the factor of aligned corners; ONNX cannot say so.
             raise UnsupportedOperator(
                 "interpolate with both antialias=True and align_corners=True has no ONNX form; "
@@ -125,29 +137,30 @@ def _mixed(mode: str, **attributes: Any) -> Callable[..., Any]:
         coordinates = "align_corners" if align_corners else "half_pixel"
         given = {"mode": mode, "coordinate_transformation_mode": coordinates, **attributes}
         if align_corners or all(axis.factor is None for axis in axes):
-            return _to_lengths(x, [axis.after for axis in axes], **given)
+            return _resize_to_lengths(x, [axis.output_length for axis in axes], **given)
         copied = mode == "linear" and not antialias
-        return _by_factors(x, [_factor(axis, copied) for axis in axes], **given)
+        return _resize_by_factors(x, [_factor(axis, copied) for axis in axes], **given)
 
     return translation
 
 
-def _factor(axis: _Axis, copied: bool) -> float:
+def _factor(axis: _ResizeAxis, copied: bool) -> float:
     """The float32 factor by which ONNX comes to PyTorch's length.
 
     Linear modes copy an axis whose length stays (`copied`), whatever the factor.
     """
     assert axis.factor is not None
-    if copied and axis.before == axis.after:
+    if copied and axis.input_length == axis.output_length:
         return 1.0
-    before, factor = np.float32(axis.before), np.float32(axis.factor)
+    before, factor = np.float32(axis.input_length), np.float32(axis.factor)
     for _ in range(4):
         found = int(np.floor(before * factor))
-        if found == axis.after:
+        if found == axis.output_length:
             return float(factor)
-        factor = np.nextafter(factor, np.float32(np.inf if found < axis.after else 0))
+        factor = np.nextafter(factor, np.float32(np.inf if found < axis.output_length else 0))
     raise UnsupportedOperator(
-        f"interpolate by {axis.factor} from {axis.before} to {axis.after}: give size= instead"
+        f"interpolate by {axis.factor} from {axis.input_length} to {axis.output_length}: give "
+        "size= instead"
     )
 
 
@@ -158,14 +171,14 @@ def _onnx() -> Any:
     return opset18
 
 
-def _to_lengths(x: Any, lengths: Sequence[int], **attributes: Any) -> Any:
+def _resize_to_lengths(x: Any, lengths: Sequence[int], **attributes: Any) -> Any:
     onnx = _onnx()
     kept = [int(length) for length in x.shape[:2]]
     sizes = onnx.Constant(value_ints=[*kept, *lengths])
     return onnx.Resize(x, None, None, sizes, **attributes)
 
 
-def _by_factors(x: Any, factors: Sequence[float], **attributes: Any) -> Any:
+def _resize_by_factors(x: Any, factors: Sequence[float], **attributes: Any) -> Any:
     onnx = _onnx()
     scales = onnx.Constant(value_floats=[1.0, 1.0, *factors])
     return onnx.Resize(x, None, scales, None, **attributes)

@@ -14,18 +14,24 @@ from torch import fx
 
 from nbglcnn.errors import UnsupportedOperator
 from nbglcnn.graph import Attribute
-from nbglcnn.load.bounds import shown
+from nbglcnn.load.bounds import quote_name
 from nbglcnn.load.draft import OPSET
-from nbglcnn.load.torch.isolation.source_lines import path_of
+from nbglcnn.load.torch.isolation.source_lines import module_path
 from nbglcnn.load.torch.record.memory import FxNode
-from nbglcnn.load.torch.record.recorder import Program, by_place
-from nbglcnn.load.torch.translate.aten_forms import FORMS, NUMPY, Call, Step, Tensor
-from nbglcnn.load.torch.translate.onnxscript_table import built
+from nbglcnn.load.torch.record.recorder import RecordedProgram, bind_by_position
+from nbglcnn.load.torch.translate.aten_translations import (
+    NUMPY_DTYPES,
+    TRANSLATIONS,
+    OnnxNode,
+    OnnxTensor,
+    OperatorCall,
+)
+from nbglcnn.load.torch.translate.onnxscript_table import build_table
 
-Values = Any  # a Tensor, or a sequence of them
+OnnxValues = Any  # a Tensor, or a sequence of them
 
 
-class Untranslatable(Exception):
+class TranslationError(Exception):
     """A node that cannot be translated: `missing` where there is no function for its operator."""
 
     def __init__(self, node: FxNode, missing: bool) -> None:
@@ -34,55 +40,57 @@ class Untranslatable(Exception):
 
 
 @cache
-def registry() -> Any:
+def onnxscript_registry() -> Any:
     """Onnxscript's functions by ATen operator, with ours; what they take is looked up when used."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    from nbglcnn.load.torch.translate.exporter_overrides import translations
+    from nbglcnn.load.torch.translate.exporter_overrides import exporter_translations
 
-    made, pending = built(ONNXRegistry.from_torchlib, OPSET)
-    for target, function in translations().items():
+    made, pending = build_table(ONNXRegistry.from_torchlib, OPSET)
+    for target, function in exporter_translations().items():
         made.register_op(target, function, is_complex=False)
     return made, pending
 
 
-def known(target: Any) -> bool:
+def has_onnx_form(target: Any) -> bool:
     """Whether ONNX has a form for an operator."""
-    if target is operator.getitem or target in FORMS:
+    if target is operator.getitem or target in TRANSLATIONS:
         return True
     schema = getattr(target, "_schema", None)
     if schema is None:
         return False
     name = f"{schema.name}.{schema.overload_name}".removesuffix(".")
-    return bool(registry()[0].functions.get(name)) or name.startswith("onnx::")
+    return bool(onnxscript_registry()[0].functions.get(name)) or name.startswith("onnx::")
 
 
-def translated(program: Program) -> tuple[list[tuple[Step, FxNode]], dict[FxNode, Values]]:
+def translate_program(
+    program: RecordedProgram,
+) -> tuple[list[tuple[OnnxNode, FxNode]], dict[FxNode, OnnxValues]]:
     """ONNX's nodes, each with the recorded one that it is of, and the values of all recorded ones.
 
     Raises:
         Untranslatable: there is no form for a node, or it fails.
     """
-    values: dict[FxNode, Values] = {}
-    steps: list[tuple[Step, FxNode]] = []
-    like: dict[Tensor, torch.Tensor] = {}
-    onnxscript: _Onnxscript | None = None
+    values: dict[FxNode, OnnxValues] = {}
+    steps: list[tuple[OnnxNode, FxNode]] = []
+    like: dict[OnnxTensor, torch.Tensor] = {}
+    onnxscript: _OnnxscriptTranslator | None = None
 
     def given(one: Any) -> Any:
         return values[one] if isinstance(one, fx.Node) else one
 
-    def describe(value: Tensor, one: Any, name: str) -> None:
+    def describe(value: OnnxTensor, one: Any, name: str) -> None:
         value.name = name
         if not isinstance(one, torch.Tensor):  # a sequence
             return
         like[value] = one
         if one.layout is torch.strided:
             value.shape = (*one.shape, 2) if one.is_complex() else tuple(one.shape)
-            value.dtype = np.dtype(np.float32) if one.is_complex() else NUMPY.get(one.dtype)
+            value.dtype = np.dtype(np.float32) if one.is_complex() else NUMPY_DTYPES.get(one.dtype)
 
     for node in program.graph.nodes:
         if node.op == "placeholder":
-            values[node] = Tensor()
+            values[node] = OnnxTensor()
             describe(values[node], node.meta["val"], node.name)
             continue
         if node.op != "call_function":
@@ -90,20 +98,20 @@ def translated(program: Program) -> tuple[list[tuple[Step, FxNode]], dict[FxNode
         if node.target is operator.getitem and isinstance(values[node.args[0]], Sequence):
             pieces, at = values[node.args[0]], node.args[1]
             if at >= len(pieces):  # a form that has left it out
-                raise Untranslatable(node, missing=True)
+                raise TranslationError(node, missing=True)
             values[node] = pieces[at]
             values[node].name = node.name
             continue
-        call = Call(node.meta["val"], like, [])
+        call = OperatorCall(node.meta["val"], like, [])
         made = None
-        if (form := FORMS.get(node.target)) is not None:
-            args, kwargs = by_place(node.target, node.kwargs, node.args)
+        if (form := TRANSLATIONS.get(node.target)) is not None:
+            args, kwargs = bind_by_position(node.target, node.kwargs, node.args)
             made = form(call, *fx.map_arg(args, given), **fx.map_arg(kwargs, given))
         if made is None:
-            onnxscript = onnxscript or _Onnxscript(like)
-            made, own = onnxscript.translated(node, values)
+            onnxscript = onnxscript or _OnnxscriptTranslator(like)
+            made, own = onnxscript.translate_node(node, values)
         else:
-            own = call.steps
+            own = call.nodes
         found = node.meta["val"]
         if isinstance(made, Sequence):
             for at, (value, one) in enumerate(zip(made, found, strict=False)):
@@ -115,19 +123,21 @@ def translated(program: Program) -> tuple[list[tuple[Step, FxNode]], dict[FxNode
     return steps, values
 
 
-class _Onnxscript:
+class _OnnxscriptTranslator:
     """The functions of onnxscript, whose values are of its own kind."""
 
-    def __init__(self, like: Mapping[Tensor, torch.Tensor]) -> None:
+    def __init__(self, like: Mapping[OnnxTensor, torch.Tensor]) -> None:
         import onnxscript
 
         self._like = like
         self._opset = onnxscript.values.Opset("", OPSET)
         self._constants: dict[Any, Any] = {}
-        self._theirs: dict[Tensor, Any] = {}
-        self._ours: dict[int, Tensor] = {}
+        self._theirs: dict[OnnxTensor, Any] = {}
+        self._ours: dict[int, OnnxTensor] = {}
 
-    def translated(self, node: fx.Node, values: Mapping[FxNode, Values]) -> tuple[Any, list[Step]]:
+    def translate_node(
+        self, node: fx.Node, values: Mapping[FxNode, OnnxValues]
+    ) -> tuple[Any, list[OnnxNode]]:
         """What a node gives, and its steps."""
         import onnxscript
         from torch.onnx._internal.exporter import _core
@@ -140,8 +150,8 @@ class _Onnxscript:
             if isinstance(one, fx.Node):
                 found = values[one]
                 if isinstance(found, Sequence):
-                    return [self._own(each) for each in found]
-                return self._own(found)
+                    return [self._to_symbolic(each) for each in found]
+                return self._to_symbolic(found)
             if isinstance(one, list | tuple):
                 return [given(each) for each in one]
             if isinstance(one, torch.device | torch.memory_format | torch.layout):
@@ -160,22 +170,22 @@ class _Onnxscript:
         try:
             with onnxscript.evaluator.default_as(tracer):
                 made = function(*args, **kwargs)
-            steps = [self._step(node, one) for one in tracer.nodes]
+            steps = [self._to_onnx_node(node, one) for one in tracer.nodes]
         except UnsupportedOperator:
             raise
         except Exception as error:
-            raise Untranslatable(node, missing=False) from error
+            raise TranslationError(node, missing=False) from error
         finally:
             core.current_tracer = None
         found = node.meta["val"]
         if isinstance(made, Sequence):
             for value, one in zip(made, found, strict=False):
                 _set_shape_type(value, one, complex_to_float=True)
-            return [self._value(one) for one in made], steps
+            return [self._from_symbolic(one) for one in made], steps
         _set_shape_type(made, found, complex_to_float=True)
-        return self._value(made), steps
+        return self._from_symbolic(made), steps
 
-    def _own(self, tensor: Tensor) -> Any:
+    def _to_symbolic(self, tensor: OnnxTensor) -> Any:
         """A Tensor as onnxscript has it."""
         from torch.onnx._internal.exporter._core import _set_shape_type
         from torch.onnx._internal.exporter._tensors import SymbolicTensor
@@ -187,20 +197,20 @@ class _Onnxscript:
             self._ours[id(made)] = tensor
         return self._theirs[tensor]
 
-    def _value(self, value: Any) -> Tensor:
+    def _from_symbolic(self, value: Any) -> OnnxTensor:
         if id(value) not in self._ours:
-            made = Tensor(value.name or "")
+            made = OnnxTensor(value.name or "")
             if value.shape is not None and value.shape.is_static() and value.dtype is not None:
                 made.shape = tuple(int(length) for length in value.shape)
                 made.dtype = np.dtype(value.dtype.numpy())
             self._ours[id(value)], self._theirs[made] = made, value
         return self._ours[id(value)]
 
-    def _step(self, node: fx.Node, step: Any) -> Step:
-        return Step(
+    def _to_onnx_node(self, node: fx.Node, step: Any) -> OnnxNode:
+        return OnnxNode(
             step.op_type,
-            [None if one is None else self._value(one) for one in step.inputs],
-            [self._value(one) for one in step.outputs],
+            [None if one is None else self._from_symbolic(one) for one in step.inputs],
+            [self._from_symbolic(one) for one in step.outputs],
             {name: _attribute(node, step, one) for name, one in step.attributes.items()},
             step.domain,
             step.version or OPSET,
@@ -262,7 +272,7 @@ def _attribute(node: fx.Node, step: Any, attribute: Any) -> Attribute:
     if kind is ir.AttributeType.TENSOR:
         return np.asarray(value.numpy())
     raise UnsupportedOperator(
-        f"{step.op_type} (in module {shown(path_of(node))}): control flow that depends on "
+        f"{step.op_type} (in module {quote_name(module_path(node))}): control flow that depends on "
         "the input's numbers cannot be drawn as a fixed network"
     )
 
@@ -271,17 +281,17 @@ def _function(node: fx.Node) -> Any:
     import onnxscript
     from torch.onnx._internal.exporter import _dispatching
 
-    table, pending = registry()
+    table, pending = onnxscript_registry()
     for one in table.get_decomps(node.target):
         if (infer := pending.pop(id(one), None)) is not None:
             infer(one)
     function, _ = _dispatching.dispatch(node, table)
     if function is None:
-        raise Untranslatable(node, missing=True)
-    return _inlined(function) if isinstance(function, onnxscript.OnnxFunction) else function
+        raise TranslationError(node, missing=True)
+    return _inline_function(function) if isinstance(function, onnxscript.OnnxFunction) else function
 
 
-def _inlined(function: Any) -> Callable[..., Any]:
+def _inline_function(function: Any) -> Callable[..., Any]:
     """A function of ONNX's own as the operators that it is made of."""
     body = function.function
     floats = {

@@ -10,13 +10,13 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from nbglcnn.errors import InputError
-from nbglcnn.load.bounds import shown
+from nbglcnn.load.bounds import quote_name
 from nbglcnn.load.torch.isolation.copies import detached_copy
 
-GIVEN = 'make the module anew, with weights of its own, and take weights="given"'
+GIVEN_HINT = 'make the module anew, with weights of its own, and take weights="given"'
 
 
-def initial(model: nn.Module, seed: int) -> dict[str, Any]:
+def initial_weights(model: nn.Module, seed: int) -> dict[str, Any]:
     """The state_dict of a copy behind the `reset_parameters` of all its modules, in their order.
 
     The process's own random numbers stay as they are. InputError naming the module that has
@@ -37,11 +37,11 @@ def initial(model: nn.Module, seed: int) -> dict[str, Any]:
 
 def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
     """What draws a module's own parameters; None where it has neither these nor that."""
-    name = f"{shown(path) if path else 'the model itself'} ({type(module).__name__})"
+    name = f"{quote_name(path) if path else 'the model itself'} ({type(module).__name__})"
     own = [key for key, _ in module.named_parameters(recurse=False)]
     hooks = {type(hook).__name__ for hook in module._forward_pre_hooks.values()}
     if parametrize.is_parametrized(module) or hooks & {"WeightNorm", "SpectralNorm"}:
-        raise InputError(f'weights="random": {name} computes its weights from others; {GIVEN}')
+        raise InputError(f'weights="random": {name} computes its weights from others; {GIVEN_HINT}')
     if isinstance(module, parametrize.ParametrizationList):
         return None  # of a module that was refused before
     found: Callable[[], Any] | None = getattr(module, "reset_parameters", None)
@@ -50,6 +50,6 @@ def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
     if found is None and own:
         raise InputError(
             f'weights="random": {name} has {", ".join(own)} and no reset_parameters() that draws '
-            f"them; write one, or {GIVEN}"
+            f"them; write one, or {GIVEN_HINT}"
         )
     return found

@@ -12,26 +12,26 @@ import torch
 
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
-from nbglcnn.load.parameters import uncompiled
+from nbglcnn.load.parameters import strip_compile_prefix
 
-IN_NUMPY = {
+NUMPY_DTYPES = {
     *(torch.float16, torch.float32, torch.float64),
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 }
-COUNTS = "num_batches_tracked"  # of BatchNorms: no forward reads it, and a state_dict has it
+BATCH_COUNTER = "num_batches_tracked"  # of BatchNorms: no forward reads it, and a state_dict has it
 
 
-class Copied:
+class TensorSnapshot:
     """Tensors as they were when this was made; `arrays` brings them to where NumPy is.
 
     Those on a GPU are copied there at once, behind what is queued, and come when they are asked
-    for: whoever asks waits, and not the loop. `step` is the one that they are behind; `is_here`
+    for: whoever asks waits, and not the loop. `step` is the one that they are behind; `is_on_cpu`
     where nobody has to wait.
     """
 
     def __init__(self, tensors: Mapping[str, torch.Tensor], step: int = 0) -> None:
         self.step = step
-        self.is_here = all(tensor.device.type == "cpu" for tensor in tensors.values())
+        self.is_on_cpu = all(tensor.device.type == "cpu" for tensor in tensors.values())
         kinds: dict[tuple[torch.device, torch.dtype], list[str]] = {}
         for name, tensor in tensors.items():
             kinds.setdefault((tensor.device, tensor.dtype), []).append(name)
@@ -42,26 +42,26 @@ class Copied:
         with torch.no_grad():
             for names in kinds.values():
                 flat = [tensors[name].detach().reshape(-1) for name in names]
-                if flat[0].device.type == "cpu" and flat[0].dtype in IN_NUMPY:
+                if flat[0].device.type == "cpu" and flat[0].dtype in NUMPY_DTYPES:
                     # PyTorch would split it over its threads, and wait for all of them.
                     here = np.concatenate([one.numpy() for one in flat])
                     self._groups.append((names, here, None))
                     continue
                 # One copy of all: a hundred small ones cost a GPU's queue a hundred launches.
                 copied = torch.cat(flat)
-                self._groups.append((names, copied, _now(copied)))
+                self._groups.append((names, copied, _record_event(copied)))
 
     def arrays(self) -> dict[str, Array]:
         """Each tensor's numbers, floats as float32; may be asked for on any thread."""
         with self._lock:
             if self._arrays is None:
-                self._arrays = self._bring()
+                self._arrays = self._transfer()
             return self._arrays
 
-    def _bring(self) -> dict[str, Array]:
+    def _transfer(self) -> dict[str, Array]:
         found: dict[str, Array] = {}
         for names, flat, copied in self._groups:
-            numbers = _brought(flat, copied)
+            numbers = _to_array(flat, copied)
             at = 0
             for name in names:
                 shape = self._shapes[name]
@@ -72,7 +72,7 @@ class Copied:
         return found
 
 
-def _now(flat: torch.Tensor) -> torch.cuda.Event | None:
+def _record_event(flat: torch.Tensor) -> torch.cuda.Event | None:
     """What has come to pass once a tensor of a GPU is computed."""
     if flat.device.type != "cuda":
         return None
@@ -81,7 +81,7 @@ def _now(flat: torch.Tensor) -> torch.cuda.Event | None:
     return event
 
 
-def _brought(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Array:
+def _to_array(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Array:
     if isinstance(flat, np.ndarray):
         return flat.astype(np.float32, copy=False) if flat.dtype.kind == "f" else flat
     with torch.no_grad():
@@ -98,7 +98,7 @@ def _brought(flat: torch.Tensor | Array, copied: torch.cuda.Event | None) -> Arr
         return found
 
 
-class Tensors:
+class ModelTensors:
     """A module's parameters and buffers by the names that a Graph has for them.
 
     The module may be wrapped (torch.compile, DataParallel), or hold the network as a part, as a
@@ -109,8 +109,8 @@ class Tensors:
         self, model: torch.nn.Module, shapes: Mapping[str, Sequence[int]], network: str
     ) -> None:
         self._model = model
-        self._names = {name: uncompiled(name) for name in shapes}
-        own = _all(model)
+        self._names = {name: strip_compile_prefix(name) for name in shapes}
+        own = _named_tensors(model)
         self._prefix = _prefix(own, [*self._names.values()], type(model).__name__, network)
         for name, shape in shapes.items():
             tensor = own[self._prefix + self._names[name]]
@@ -127,9 +127,9 @@ class Tensors:
                     "that is trained"
                 )
 
-    def copied(self, step: int) -> Copied:
+    def snapshot(self, step: int) -> TensorSnapshot:
         """All of them as they are now; and what BatchNorms have counted."""
-        own = _all(self._model)
+        own = _named_tensors(self._model)
         missing = [name for name, bare in self._names.items() if self._prefix + bare not in own]
         if missing:
             raise InputError(
@@ -138,17 +138,17 @@ class Tensors:
             )
         found = {name: own[self._prefix + bare] for name, bare in self._names.items()}
         for name, tensor in own.items():
-            if name.startswith(self._prefix) and name.rpartition(".")[2] == COUNTS:
+            if name.startswith(self._prefix) and name.rpartition(".")[2] == BATCH_COUNTER:
                 found[name.removeprefix(self._prefix)] = tensor
-        return Copied(found, step)
+        return TensorSnapshot(found, step)
 
 
-def _all(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     # Not model.state_dict(), which calls hooks.
     named: Iterable[tuple[str, torch.Tensor]] = chain(
         model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)
     )
-    return {uncompiled(name): tensor for name, tensor in named}
+    return {strip_compile_prefix(name): tensor for name, tensor in named}
 
 
 def _prefix(own: Mapping[str, object], names: Sequence[str], kind: str, network: str) -> str:

@@ -13,7 +13,7 @@ from nbglcnn.graph import Array
 from nbglcnn.load.torch.isolation.copies import detached_copy
 
 
-def tensors_of(
+def state_dict_tensors(
     model: torch.nn.Module, inner: torch.nn.Module, numbers: Mapping[str, Array]
 ) -> dict[str, Any]:
     """What `model.load_state_dict` takes: its own names and types, and these numbers.
@@ -35,17 +35,17 @@ def tensors_of(
     return found
 
 
-def arrays_of(model: torch.nn.Module, numbers: Mapping[str, Array]) -> dict[str, Array]:
+def state_dict_arrays(model: torch.nn.Module, numbers: Mapping[str, Array]) -> dict[str, Array]:
     """The same as arrays; numbers of 16 bits as float32."""
     found = {}
-    for name, value in tensors_of(model, model, numbers).items():
+    for name, value in state_dict_tensors(model, model, numbers).items():
         if isinstance(value, torch.Tensor):
             whole = value.float() if value.is_floating_point() else value
             found[name] = whole.cpu().numpy()
     return found
 
 
-def as_loaded(model: torch.nn.Module, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+def convert_state_dict(model: torch.nn.Module, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
     """The numbers that `model.load_state_dict` makes of these, by code or hooks of the model's own.
 
     Raises:

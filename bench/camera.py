@@ -1,0 +1,154 @@
+"""How fast a camera runs a network in JupyterLab, beside a data set played as fast as it goes.
+
+    python bench/camera.py [--renderers swiftshader llvmpipe] [--seconds 60]
+
+The camera is Chromium's own fake one, 640×480 pixels. A data set of the input's size needs neither
+the camera nor resampling: the page draws the same pictures after each run, in the same view, with
+the drawer of sources open. They take turns, since machines are busy with other things at times.
+Bytes are those of the page's objects, after a collection of garbage, at both ends of the last turn
+of the camera, which is the longest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+
+from playwright.sync_api import Locator  # noqa: E402
+
+from jupyter_lab import Notebook  # noqa: E402
+from notebooks import notebooks  # noqa: E402
+from report import CAMERA_RATE, camera_share  # noqa: E402
+from screenshots import viewer_cell  # noqa: E402
+
+SECONDS = 60  # of the last turn of the camera; a quarter of that in the others
+ROUNDS = 3
+CAMERA_OPTIONS = [
+    f"--use-fake-device-for-media-stream=fps={CAMERA_RATE}",
+    "--use-fake-ui-for-media-stream",
+]
+NETWORKS = ("fashion autoencoder", "pix2pix16")
+PREPARE = f"""
+import sys
+sys.path.insert(0, {str(BENCH)!r})
+import numpy as np
+import nbglcnn
+from models import MODELS
+def follow(viewer):
+    rates = []
+    viewer.observe(lambda change: rates.append(change.new), "runs_per_second")
+    return rates
+"""
+VIEWER_CELL = """
+network = MODELS[{name!r}]
+x = np.random.default_rng(0).random(network.shape, np.float32)
+viewer = nbglcnn.Viewer(network.build(), x, timeout=120)
+viewer.output
+viewer
+"""
+DATASET_CELL = """
+pictures = np.random.default_rng(1).integers(0, 256, (64, *network.shape[1:]), np.uint8)
+viewer.source = nbglcnn.Images(pictures, playing=True, rate=1000)
+rates = follow(viewer)
+"""
+CAMERA_CELL = "viewer.source = nbglcnn.Webcam()\nrates = follow(viewer)"
+
+
+def measure_network(notebook: Notebook, name: str, seconds: float) -> dict[str, Any]:
+    """Runs a second of a data set and of the camera, and the page's bytes meanwhile."""
+    notebook.clear()
+    notebook.run(VIEWER_CELL.format(name=name))
+    found: dict[str, list[float]] = {"played": [], "camera": [], "bytes": []}
+    for turn in range(ROUNDS):
+        notebook.run(DATASET_CELL)
+        open_drawer(notebook)
+        found["played"].append(measure_rate(notebook, seconds / 6))
+        notebook.run(CAMERA_CELL)
+        scroll_to_viewer(notebook).get_by_role("button", name="Start the camera").click()
+        if turn < ROUNDS - 1:
+            found["camera"].append(measure_rate(notebook, seconds / 4))
+    measure_rate(notebook, 0)  # the camera has begun
+    found["bytes"].append(page_bytes(notebook))
+    found["camera"].append(measure_rate(notebook, seconds))
+    found["bytes"].append(page_bytes(notebook))
+    notebook.run("viewer.close()")
+    return found
+
+
+def open_drawer(notebook: Notebook) -> None:
+    """As it is beside a camera, which opens it."""
+    cell = scroll_to_viewer(notebook)
+    if cell.locator(".nbg-drawer").count() == 0:
+        cell.locator(".nbg-chosen-source").click()
+
+
+def scroll_to_viewer(notebook: Notebook) -> Locator:
+    """The Viewer's cell, scrolled to: a source rests while nobody sees it."""
+    return viewer_cell(notebook)
+
+
+def measure_rate(notebook: Notebook, seconds: float) -> float:
+    """The median of the rates that are told meanwhile, but for those of the first two seconds."""
+    scroll_to_viewer(notebook)
+    time.sleep(2)
+    notebook.evaluate_silently(
+        "rates.clear()"
+    )  # in no cell: each would take memory and the Viewer's place
+    time.sleep(seconds)
+    told = notebook.evaluate_silently("print(*rates)").split()
+    return statistics.median(map(float, told)) if told else 0.0
+
+
+def page_bytes(notebook: Notebook) -> int:
+    """Of the page's objects, after a collection of garbage."""
+    session = notebook.page.context.new_cdp_session(notebook.page)
+    session.send("HeapProfiler.collectGarbage")
+    used = session.send("Runtime.getHeapUsage")
+    session.detach()
+    return round(used["usedSize"] + used.get("backingStorageSize", 0))
+
+
+def measure_cameras(renderers: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
+    """By renderer and network."""
+    found: dict[str, Any] = {}
+    for renderer, notebook in notebooks(renderers, CAMERA_OPTIONS):
+        notebook.run(PREPARE)
+        rows = found[renderer] = {}
+        for name in NETWORKS:
+            rows[name] = measure_network(notebook, name, seconds)
+            print_rates(name, renderer, rows[name])
+    return found
+
+
+def print_rates(name: str, renderer: str, row: dict[str, Any]) -> None:
+    """Print one network's rates."""
+    early, late = row["bytes"]
+    camera, played = (statistics.median(row[kind]) for kind in ("camera", "played"))
+    print(
+        f"{name} on {renderer}: {camera:.1f} runs a second of a camera of {CAMERA_RATE}, "
+        f"{played:.1f} of a data set: {camera_share(row):.2f} of the lesser; "
+        f"{early / 1e6:.1f} MB of objects, {late / 1e6:.1f} MB at the end",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    given = parser.parse_args()
+    measure_cameras(given.renderers, given.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""How fast bulk values come from the page into NumPy, beside the same bytes from a bare widget.
+
+    python bench/read_rate.py [--renderers swiftshader llvmpipe] [--rounds 5]
+
+The bare widget sends buffers that lie ready, in parts of the same size, through the same server and
+its websocket, to a handler that only counts: nothing can be faster. A read besides draws each value
+into a buffer in row-major order, reads it back from the graphics device, and puts it together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).parent
+ROOT = BENCH.parent
+sys.path += [str(BENCH), str(ROOT / "scripts"), str(ROOT / "tests/support")]
+
+from jupyter_lab import Notebook  # noqa: E402
+from notebooks import notebooks  # noqa: E402
+
+ROUNDS = 5
+PREPARE = """
+import json, time
+import anywidget, numpy as np, torch, traitlets
+from torch import nn
+from nbglcnn import Viewer
+from nbglcnn.protocol import CHUNK
+class Bare(anywidget.AnyWidget):
+    _esm = '''
+    function initialize({ model }) {
+      let ready = [];
+      model.on("msg:custom", async ({ sizes, go }) => {
+        if (sizes) ready = sizes.map((size) => new Float32Array(size / 4).fill(0.1).buffer);
+        if (go) for (const part of ready) model.send({ part: true }, undefined, [part]);
+        else model.send({ ready: true });
+      });
+    }
+    export default { initialize };
+    '''
+    def __init__(self):
+        super().__init__()
+        self.left, self.took, self.ready = 0, 0, False
+        self.on_msg(self.count)
+    def count(self, _, content, buffers):
+        self.ready = True
+        if not buffers: return
+        self.left -= buffers[0].nbytes
+        self.took = time.perf_counter() - self.began
+    def prepare(self, total):
+        self.total, self.ready = total, False
+        sizes = [min(CHUNK, total - at) for at in range(0, total, CHUNK)]
+        self.send({"sizes": sizes})
+    def go(self):
+        self.left, self.began = self.total, time.perf_counter()
+        self.send({"go": True})
+bare = Bare()
+torch.manual_seed(3)
+"""
+# Many values (27 MB, as much as every layer of mobilenet_v2) and one large one.
+NETWORKS = {
+    "27 MB in 8 values": "nn.Sequential(nn.Conv2d(1, 16, 1), *[nn.Conv2d(16, 16, 1) "
+    "for _ in range(5)]), torch.randn(1, 1, 256, 256)",
+    "60 MB in one value": "nn.Sequential(nn.Conv2d(1, 60, 1)), torch.randn(1, 1, 500, 500)",
+}
+MAKE = """
+model, x = {network}
+viewer = Viewer(model.eval(), x, timeout=120)
+keys = list(viewer.activations) if {all} else ["output"]
+total = sum(one.nbytes for one in viewer.activations.read(keys).values())
+bare.prepare(total)
+"""
+READ = """
+began = time.perf_counter()
+viewer.activations.read(keys)
+print(time.perf_counter() - began)
+"""
+REPORT = "print(json.dumps([total, bare.ready, bare.left, bare.took]))"
+
+
+def measure_network(
+    notebook: Notebook, network: str, *, whole: bool, rounds: int
+) -> dict[str, Any]:
+    """The seconds of each round, of a read and of the bare widget in turns."""
+    notebook.run(MAKE.format(network=network, all=whole))
+    notebook.wait_until("bare.ready")
+    read, raw = [], []
+    for _ in range(rounds):
+        read.append(float(notebook.run(READ).text))
+        notebook.run("bare.go()")
+        notebook.wait_until("bare.left == 0")
+        total, _, _, took = json.loads(notebook.run(REPORT).text)
+        raw.append(took)
+    notebook.run("viewer.close()")
+    return {"bytes": total, "read": read, "raw": raw}
+
+
+def measure_rates(renderers: Sequence[str], rounds: int = ROUNDS) -> dict[str, Any]:
+    """By renderer and network: bytes, and the seconds of each round."""
+    found: dict[str, Any] = {}
+    for renderer, notebook in notebooks(renderers):
+        notebook.run(PREPARE)
+        rows = found[renderer] = {}
+        for name, network in NETWORKS.items():
+            rows[name] = measure_network(notebook, network, whole="values" in name, rounds=rounds)
+            print_rates(name, renderer, rows[name])
+    return found
+
+
+def print_rates(name: str, renderer: str, row: dict[str, Any]) -> None:
+    """Print one network's rates."""
+    megabytes = row["bytes"] / 1e6
+    read, raw = (megabytes / statistics.median(row[kind]) for kind in ("read", "raw"))
+    print(
+        f"{name} on {renderer}: {read:.0f} MB/s read, {raw:.0f} MB/s from a bare widget: "
+        f"{read / raw:.2f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--renderers", nargs="*", default=["swiftshader", "llvmpipe"])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    given = parser.parse_args()
+    measure_rates(given.renderers, given.rounds)
+
+
+if __name__ == "__main__":
+    main()

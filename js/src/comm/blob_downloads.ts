@@ -1,0 +1,184 @@
+// Blobs on their way from Python: which the page needs, which parts of them are here, and what to ask for again.
+
+import type { PageStore } from "../engine/page_store.ts";
+import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
+import { CHUNK, type Part } from "../messages.ts";
+import { warnOnce } from "./message_codec.ts";
+
+/** Parts that are missing are asked for once after this silence, and given up after the second. */
+const RETRY_MS = 3_000;
+const GIVE_UP_MS = 60_000;
+
+interface BlobDownload {
+  readonly data: Uint8Array<ArrayBuffer>;
+  readonly missingParts: Set<number>;
+  isRetried: boolean;
+}
+
+/** What there is to gather: hashes, and the bytes of each. */
+export interface RequestedBlobs {
+  readonly hashes: ReadonlySet<string>;
+  readonly sizes: Readonly<Record<string, number>>;
+}
+
+export interface BlobDownloadEvents {
+  /** Asks Python for parts of a blob, for all when none are listed. */
+  requestParts(hash: string, parts: number[]): void;
+  /** Something has arrived. */
+  onProgress(): void;
+  onTimeout(text: string): void;
+}
+
+export class BlobDownloads {
+  private readonly store: PageStore;
+  private readonly events: BlobDownloadEvents;
+  private requested: RequestedBlobs = { hashes: new Set(), sizes: {} };
+  private readonly retained = new Set<string>();
+  /** Blobs that Python believes this page to have. */
+  private readonly announced: Set<string>;
+  private readonly downloads = new Map<string, BlobDownload>();
+  private lastPartAt = 0;
+  private retryTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(store: PageStore, events: BlobDownloadEvents) {
+    this.store = store;
+    this.events = events;
+    this.announced = new Set(store.hashes);
+  }
+
+  /** What Python need not send. */
+  get announcedHashes(): string[] {
+    return [...this.announced];
+  }
+
+  /** From now on these are gathered and kept, and no others. */
+  request(wanted: RequestedBlobs): void {
+    this.requested = wanted;
+    this.retainRequested();
+    for (const hash of [...this.downloads.keys()])
+      if (!wanted.hashes.has(hash)) this.downloads.delete(hash);
+    for (const hash of wanted.hashes) {
+      // Thrown out meanwhile, and Python doesn't know.
+      if (!this.retained.has(hash) && this.announced.has(hash)) this.events.requestParts(hash, []);
+      this.announced.add(hash);
+    }
+    this.lastPartAt = performance.now();
+  }
+
+  /** Keeps what is wanted and here, and lets go of all else. */
+  retainRequested(): void {
+    const { hashes } = this.requested;
+    for (const hash of hashes)
+      if (!this.retained.has(hash) && this.store.retain(hash)) this.retained.add(hash);
+    this.releaseWhere((hash) => !hashes.has(hash));
+  }
+
+  /** Lets go of all blobs; those that stay in the page are found again by `retainRequested`. */
+  releaseAll(): void {
+    this.releaseWhere(() => true);
+  }
+
+  receive({ blob, part, count, bytes }: Part, buffers: readonly MessageBuffer[]): void {
+    if (this.retained.has(blob) || !this.requested.hashes.has(blob)) return;
+    const data = bytesOf(buffers[0]);
+    const length = Math.min(CHUNK, bytes - part * CHUNK);
+    const parts = Math.max(1, Math.ceil(bytes / CHUNK));
+    if (
+      bytes !== this.requested.sizes[blob] ||
+      count !== parts ||
+      part >= parts ||
+      data?.length !== length
+    ) {
+      warnOnce(`ignored part ${part + 1} of ${count} of ${blob}: its size is wrong`);
+      return;
+    }
+    this.lastPartAt = performance.now();
+    if (parts === 1 && data.byteOffset % 4 === 0) {
+      this.complete(blob, data);
+      return;
+    }
+    let arriving = this.downloads.get(blob);
+    if (arriving === undefined) {
+      arriving = {
+        data: new Uint8Array(bytes),
+        missingParts: new Set(Array.from({ length: parts }, (_, k) => k)),
+        isRetried: false,
+      };
+      this.downloads.set(blob, arriving);
+    }
+    arriving.data.set(data, part * CHUNK);
+    arriving.missingParts.delete(part);
+    if (arriving.missingParts.size === 0) this.complete(blob, arriving.data);
+    else this.events.onProgress();
+  }
+
+  /** The bytes that are here and all there are, while some are missing; undefined when nothing is. */
+  get progress(): { readonly done: number; readonly total: number } | undefined {
+    const missing = this.missingHashes;
+    if (missing.length === 0) return undefined;
+    const size = (hash: string) => this.requested.sizes[hash] ?? 0;
+    const total = [...this.requested.hashes].reduce((sum, hash) => sum + size(hash), 0);
+    const left = missing.reduce((sum, hash) => {
+      const parts = this.downloads.get(hash)?.missingParts.size;
+      return sum + (parts === undefined ? size(hash) : Math.min(size(hash), parts * CHUNK));
+    }, 0);
+    return { done: total - left, total };
+  }
+
+  /** Asks again for what doesn't come, and gives up in the end; undone by `stopRetries`. */
+  startRetries(): void {
+    this.stopRetries();
+    this.retryTimer = setTimeout(() => this.retryMissing(), RETRY_MS);
+  }
+
+  stopRetries(): void {
+    clearTimeout(this.retryTimer);
+  }
+
+  /** Nothing more will come. */
+  stop(): void {
+    this.stopRetries();
+    this.downloads.clear();
+  }
+
+  private get missingHashes(): string[] {
+    return [...this.requested.hashes].filter((hash) => !this.retained.has(hash));
+  }
+
+  private releaseWhere(which: (hash: string) => boolean): void {
+    for (const hash of [...this.retained].filter(which)) {
+      this.retained.delete(hash);
+      this.store.release(hash);
+    }
+  }
+
+  private complete(blob: string, data: Uint8Array<ArrayBuffer>): void {
+    this.downloads.delete(blob);
+    this.store.add(blob, data, 1);
+    this.retained.add(blob);
+    this.events.onProgress();
+  }
+
+  private retryMissing(): void {
+    const quiet = performance.now() - this.lastPartAt;
+    const missing = this.missingHashes;
+    for (const blob of missing) {
+      const arriving = this.downloads.get(blob) ?? {
+        missingParts: new Set<number>(),
+        isRetried: false,
+      };
+      if (!this.downloads.has(blob) || !arriving.isRetried) {
+        if (quiet < 2 * RETRY_MS) this.events.requestParts(blob, [...arriving.missingParts]);
+        arriving.isRetried = true;
+      }
+    }
+    if (quiet < GIVE_UP_MS) {
+      this.retryTimer = setTimeout(() => this.retryMissing(), RETRY_MS);
+      return;
+    }
+    this.events.onTimeout(
+      `${missing.length} of the blobs that Python announced did not arrive; ` +
+        "assign viewer.input again, or run the cell again",
+    );
+  }
+}

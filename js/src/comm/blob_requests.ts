@@ -1,0 +1,90 @@
+// Blobs that a source looks at: each is asked for by itself, and nobody keeps it here once it has come.
+import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
+import { CHUNK, type Part } from "../messages.ts";
+
+/** After so long a silence what is missing is asked for again, and after the second nobody waits any more. */
+const RETRY_MS = 3_000;
+const GIVE_UP_MS = 60_000;
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+interface PendingBlob {
+  readonly parts: Map<number, Bytes>;
+  count: number;
+  /** When a part came last, by performance.now(). */
+  lastHeardAt: number;
+  readonly promise: Promise<Bytes>;
+  settle(data: Bytes | Error): void;
+}
+
+export class BlobRequests {
+  private readonly requestParts: (blob: string, parts: number[]) => void;
+  private readonly pending = new Map<string, PendingBlob>();
+
+  constructor(ask: (blob: string, parts: number[]) => void) {
+    this.requestParts = ask;
+  }
+
+  /** Asks for it; rejects where it does not come. */
+  fetch(blob: string): Promise<Bytes> {
+    const known = this.pending.get(blob);
+    if (known !== undefined) return known.promise;
+    const { promise: come, resolve, reject } = withResolvers<Bytes>();
+    const one: PendingBlob = {
+      parts: new Map(),
+      count: 0,
+      lastHeardAt: performance.now(),
+      promise: come,
+      settle: (data) => {
+        clearInterval(timer);
+        this.pending.delete(blob);
+        if (data instanceof Error) reject(data);
+        else resolve(data);
+      },
+    };
+    let asked = false;
+    const timer = setInterval(() => {
+      const quiet = performance.now() - one.lastHeardAt;
+      if (quiet > GIVE_UP_MS) {
+        one.settle(new Error("Python has not sent it: it is busy, or no longer has it."));
+      } else if (quiet > RETRY_MS && !asked) {
+        asked = true; // once: who was busy would send all of it as often
+        const all = Array.from({ length: one.count }, (_, k) => k);
+        const missing = all.filter((k) => !one.parts.has(k));
+        this.requestParts(blob, missing);
+      }
+    }, RETRY_MS);
+    this.pending.set(blob, one);
+    this.requestParts(blob, []);
+    return come;
+  }
+
+  receive({ blob, part, count, bytes }: Part, buffers: readonly MessageBuffer[]): void {
+    const one = this.pending.get(blob);
+    const data = bytesOf(buffers[0]);
+    if (one === undefined || data?.length !== Math.min(CHUNK, bytes - part * CHUNK)) return;
+    one.lastHeardAt = performance.now();
+    one.count = count;
+    one.parts.set(part, data);
+    if (one.parts.size < count) return;
+    const whole = new Uint8Array(bytes);
+    for (const [k, piece] of one.parts) whole.set(piece, k * CHUNK);
+    one.settle(whole);
+  }
+
+  /** Nobody waits for this one any more, or for any. */
+  cancel(blob?: string, why = "it is not wanted any more"): void {
+    for (const [name, one] of [...this.pending])
+      if (blob === undefined || name === blob) one.settle(new Error(why));
+  }
+}
+
+/** Promise.withResolvers, which browsers of 2023 don't have. */
+function withResolvers<T>() {
+  let resolve: (value: T) => void = () => undefined;
+  let reject: (error: Error) => void = () => undefined;
+  const promise = new Promise<T>((...both) => {
+    [resolve, reject] = both;
+  });
+  return { promise, resolve, reject };
+}

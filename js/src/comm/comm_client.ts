@@ -1,0 +1,719 @@
+// Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
+import type { AnyModel } from "@anywidget/types";
+import { effect } from "@preact/signals";
+import { createEngine } from "../engine/engine.ts";
+import { pageStore } from "../engine/page_store.ts";
+import { ParityScheduler } from "../engine/parity_schedule.ts";
+import type { Engine, InputOverride, NetworkContent } from "../engine/types.ts";
+import { type ExampleMismatch, findMismatches, readSamples } from "../engine/value_samples.ts";
+import type { Feature, FeatureInstance, MessageHandlers, ViewerHost } from "../features/feature.ts";
+import type { MessageBuffer } from "../message_buffers.ts";
+import {
+  CHUNK,
+  type Failed,
+  type FromKernel,
+  MAX_PROBED,
+  MOST_APART,
+  type Patches,
+  type Probe,
+  type Read,
+  type State,
+  type Verified,
+} from "../messages.ts";
+import { beforeKey } from "../plan/derived_values.ts";
+import type { Edit } from "../plan/edits.ts";
+import type { Progress as EngineProgress, Patch, Runtime } from "../plan/runtime.ts";
+import { concatFloats } from "../plan/uniforms.ts";
+import { serializeActiveEdits } from "../state/edits.ts";
+import { createState, type ParityResult, type ViewerState } from "../state.ts";
+import { statuses } from "../status.ts";
+import { BlobDownloads } from "./blob_downloads.ts";
+import { BlobRequests } from "./blob_requests.ts";
+import { decodeMessage, decodePatches, decodeTexts, macrotask, warnOnce } from "./message_codec.ts";
+import { watchKernel } from "./notebook_host.ts";
+import { saveSnapshots } from "./notebook_snapshots.ts";
+import { PageReports } from "./page_reports.ts";
+import { ReadReplies } from "./read_replies.ts";
+
+/** A failure before it is said of which read. */
+type Failure = Omit<Failed, "id">;
+
+type MessageHandler = (message: FromKernel, buffers: readonly MessageBuffer[]) => void;
+
+const PYTHON_GONE = "Python is gone: run the cell again.";
+
+export class CommClient {
+  readonly state: ViewerState;
+  private readonly page = randomPageName();
+  private readonly model: AnyModel;
+  private readonly reports: PageReports;
+  private readonly engine: Engine;
+  private readonly store = pageStore();
+  private readonly blobDownloads: BlobDownloads;
+  private readonly readReplies: ReadReplies;
+  private readonly blobRequests: BlobRequests;
+  private readonly features: readonly FeatureInstance[];
+  /** Whether a feature still holds up a read. */
+  private readonly readBlockers = new WeakMap<Read, () => boolean>();
+  /** What was fed goes as soon as something behind this revision is shown. */
+  private overrideEndsAfter: number | undefined;
+  private readonly cleanups: (() => void)[] = [];
+  private isReleased = false;
+  /** Python cannot work with this page. */
+  private isRefused = false;
+  private isClosed = false;
+
+  private latestState: State | undefined;
+  /** What has changed in its weights since. */
+  private patches: readonly Patch[] = [];
+  /** The revision whose values the engine has. */
+  private shownRevision = -1;
+  /** The blob with the names of classes that the views have. */
+  private classNamesBlob = "";
+  /** What is still to be answered; the last one of this Plan is answered again when a check is due. */
+  private dueProbe: Probe | undefined;
+  private currentProbe: { readonly plan: string; readonly probe: Probe } | undefined;
+  private readonly parityScheduler: ParityScheduler;
+  /** Values in which examples with the same input differ, as sent to Python. */
+  private knownMismatches = new Set<string>();
+  /** The edits that the engine has, or has refused. */
+  private engineEdits: readonly Edit[] = [];
+  /** What changes something, as the parity check is told it. */
+  private serializedEdits: string | null = "";
+  /** What the parity check has found of this Plan: it holds when other inputs come. */
+  private sampledParity: ParityResult | null = null;
+  private isWorking = false;
+  private hasNewWork = false;
+  private compilingSince = 0;
+
+  constructor(model: AnyModel, runtime: Runtime, features: readonly Feature[]) {
+    this.model = model;
+    const { page } = this;
+    this.engine = createEngine(runtime, {
+      onProgress: (progress) => this.reportProgress(progress),
+      onLost: () => {
+        this.state.status.value = statuses.lost(this.state.plan.value?.layers.length ?? 0);
+        this.reports.reportHealth();
+      },
+      onRestored: () => {
+        this.shownRevision = -1;
+        void this.runWork();
+      },
+      onTimed: (run) => this.reports.reportRun(run, this.shownRevision, true),
+      onRunRate: (running, runsPerSecond) =>
+        this.reports.send({ type: "pace", page, running, runs_per_second: runsPerSecond }),
+      isBusy: () => this.isWorking,
+    });
+    this.state = createState(features, this.engine.signals);
+    this.reports = new PageReports(model, page, this.engine, this.state, {
+      heldBlobs: () => this.blobDownloads.announcedHashes,
+      onDisconnected: () => this.disconnect(),
+    });
+    this.blobDownloads = new BlobDownloads(this.store, {
+      requestParts: (blob, parts) => this.reports.send({ type: "need", page, blob, parts }),
+      onProgress: () => void this.runWork(),
+      onTimeout: (text) => {
+        this.reports.clearStage();
+        this.reportFailure(this.createFailure("data", text));
+      },
+    });
+    this.readReplies = new ReadReplies({
+      send: (reply, data) => this.reports.send({ type: "reply", page, ...reply }, [data]),
+      onProgress: (done, total) => this.reports.setStage("reading", done, total),
+      captureView: () => {
+        const [screen] = this.state.viewCaptures;
+        return screen?.() ?? Promise.reject(new Error("no view of it is open in this page"));
+      },
+    });
+    this.parityScheduler = new ParityScheduler(this.engine, {
+      isReady: () => this.isCheckable,
+      requestCheck: () => {
+        this.dueProbe = this.currentProbe?.probe;
+        void this.runWork();
+      },
+      hasNewMismatch: () => this.hasNewMismatch(),
+    });
+    this.blobRequests = new BlobRequests((blob, parts) =>
+      this.reports.send({ type: "need", page, blob, parts }),
+    );
+    this.features = features.flatMap((feature) => feature.start?.(this.host()) ?? []);
+    this.listen("msg:custom", (content: unknown, buffers: readonly MessageBuffer[]) =>
+      this.receive(content, buffers),
+    );
+    this.listen("comm_live_update", () => this.disconnect());
+    this.cleanups.push(
+      ...this.features.map((feature) => () => feature.close?.()),
+      () => this.parityScheduler.dispose(),
+      saveSnapshots(model),
+      watchKernel(model, () => this.disconnect()),
+      effect(() => {
+        this.state.engineEdits.value;
+        this.state.withoutEdits.value;
+        this.state.earlierWeights.value;
+        void this.runWork();
+      }),
+      this.state.engineEdits.subscribe(() => {
+        const before = this.serializedEdits;
+        this.serializedEdits = serializeActiveEdits(this.state);
+        // It was of the edits before. One that is switched off is none, and Python may tell the same once more.
+        if (this.serializedEdits !== before) this.sampledParity = this.state.parity.value = null;
+      }),
+    );
+    this.state.setPrecision.value = (precision) =>
+      this.reports.send({ type: "setprecision", page, precision });
+    this.showUnavailable();
+    this.reports.sendHello();
+    this.reports.reportPointer();
+  }
+
+  /** A view was mounted; returns what to call when it is taken away. */
+  addView(): () => void {
+    const leave = this.engine.addView();
+    this.isReleased = false;
+    this.reports.reportHealth();
+    void this.runWork();
+    let here = true;
+    return () => {
+      if (!here) return;
+      here = false;
+      leave();
+      if (!this.isClosed) this.reports.reportHealth();
+      void this.runWork();
+    };
+  }
+
+  dispose(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.reports.dispose();
+    for (const undo of this.cleanups) undo();
+    this.blobRequests.cancel(undefined, PYTHON_GONE);
+    this.readReplies.clear();
+    this.blobDownloads.stop();
+    this.engine.dispose();
+    this.blobDownloads.releaseAll();
+    if (this.state.snapshotUrl.value !== null) URL.revokeObjectURL(this.state.snapshotUrl.value);
+    this.state.snapshotUrl.value = null;
+    this.state.isConnected.value = false;
+    this.state.setPrecision.value = null;
+    this.state.status.value = statuses.closed();
+  }
+
+  /** Python is gone: nothing more will come or be heard, and what is here goes on. */
+  private disconnect(): void {
+    if (!this.state.isConnected.peek()) return;
+    this.state.isConnected.value = false;
+    this.parityScheduler.dispose();
+    this.state.setPrecision.value = null;
+    this.reports.stopTimers();
+    this.blobRequests.cancel(undefined, PYTHON_GONE);
+    this.blobDownloads.stop();
+    this.readReplies.clear();
+    this.showDisconnected();
+    void this.runWork();
+  }
+
+  private showDisconnected(): void {
+    const shown = this.state.session.peek() !== null || this.state.snapshotUrl.peek() !== null;
+    if (!this.isClosed) this.state.status.value = statuses.restarted(shown);
+  }
+
+  private listen(event: string, callback: (...values: never[]) => void): void {
+    this.model.on(event, callback as () => void);
+    this.cleanups.push(() => this.model.off(event, callback as () => void));
+  }
+
+  /** Says how far the engine is, to Python and in the views. */
+  private reportProgress({ stage, done, total }: EngineProgress): void {
+    if (this.isClosed) return;
+    this.reports.setStage(stage === "run" ? "running" : "compiling", done, total);
+    if (stage === "compile") {
+      this.compilingSince ||= performance.now();
+      const seconds = (performance.now() - this.compilingSince) / 1000;
+      this.state.status.value = statuses.compiling(done, total, seconds);
+    } else if (stage === "run" && this.compilingSince > 0) {
+      this.compilingSince = 0;
+      this.state.status.value = statuses.running();
+    }
+  }
+
+  // Listening
+
+  private receive(content: unknown, buffers: readonly MessageBuffer[]): void {
+    const message = decodeMessage(content);
+    if (message === undefined || this.isClosed) return;
+    for (const takes of [this.messageHandlers, ...this.features.map(({ messages }) => messages)])
+      (takes?.[message.type] as MessageHandler | undefined)?.(message, buffers);
+  }
+
+  private readonly messageHandlers: MessageHandlers = {
+    state: (message) => this.receiveState(message),
+    patches: (message, buffers) => this.receivePatches(message, buffers),
+    part: (message, buffers) => {
+      this.blobDownloads.receive(message, buffers);
+      this.blobRequests.receive(message, buffers);
+    },
+    read: (message) => this.receiveRead(message),
+    done: ({ read }) => this.readReplies.finish(read),
+    verified: (message) => this.receiveVerdict(message),
+    probe: (message) => {
+      if (message.page !== this.page || this.latestState === undefined) return;
+      const { plan } = this.latestState;
+      if (this.currentProbe?.plan !== plan) {
+        this.knownMismatches.clear();
+        this.parityScheduler.restart();
+      }
+      this.currentProbe = { plan, probe: message };
+      this.dueProbe = message;
+      void this.runWork();
+    },
+    release: () => {
+      this.isReleased = true;
+      void this.runWork();
+    },
+    refuse: ({ page, title, text }) => {
+      if (page !== this.page) return;
+      this.reports.stopHello();
+      this.isRefused = true;
+      this.state.status.value = statuses.failed(title, text);
+    },
+  };
+
+  private receiveState(state: State): void {
+    this.reports.stopHello();
+    if (this.isRefused) return; // it is for another page
+    if (this.latestState !== undefined && state.revision < this.latestState.revision) return;
+    if (state.plan !== this.latestState?.plan)
+      this.sampledParity = this.state.earlierWeights.value = null;
+    if (state.revision !== this.latestState?.revision) {
+      this.state.parity.value = this.sampledParity;
+      this.patches = []; // they are in the weights by now
+      this.state.weightOverrides.value = undefined;
+    }
+    this.latestState = state;
+    this.blobDownloads.request({ hashes: this.requiredBlobs(state), sizes: state.sizes });
+    void this.runWork();
+  }
+
+  /** Takes a message on top of what is wanted; where it isn't, what was lost before it is asked for. */
+  private applyRevision(
+    { base, revision }: Pick<Patches, "base" | "revision">,
+    take: () => boolean,
+  ): void {
+    const { latestState } = this;
+    if (latestState === undefined || revision <= latestState.revision) return;
+    if (base !== latestState.revision) this.reports.sendHello();
+    else if (take()) {
+      this.latestState = { ...latestState, revision };
+      void this.runWork();
+    }
+  }
+
+  private receivePatches(message: Patches, [buffer]: readonly MessageBuffer[]): void {
+    this.applyRevision(message, () => {
+      const patches = decodePatches(message.rectangles, buffer);
+      if (patches === undefined) {
+        this.reports.sendHello(); // as if it had been lost
+        return false;
+      }
+      this.patches = [...this.patches, ...patches];
+      this.state.parity.value = this.sampledParity;
+      return true;
+    });
+  }
+
+  // Features
+
+  private host(): ViewerHost {
+    const { page, model, state, engine, blobRequests } = this;
+    return {
+      page,
+      state,
+      engine,
+      python: {
+        send: (message, buffers) => this.reports.send(message, buffers),
+        traitValue: (name) => model.get(name),
+        applyRevision: (message, take) => this.applyRevision(message, take),
+        notifyReads: () => void this.runWork(),
+      },
+      blob: (name) =>
+        state.isConnected.peek()
+          ? blobRequests.fetch(name)
+          : Promise.reject(new Error(PYTHON_GONE)),
+      release: (name) => blobRequests.cancel(name),
+      feed: (fed, taken) => this.overrideInput(fed, taken),
+      read: (key) => engine.read(key),
+    };
+  }
+
+  private async overrideInput(fed: InputOverride | null, taken = false): Promise<void> {
+    this.overrideEndsAfter = undefined;
+    if (fed !== null) return this.engine.overrideInput(fed);
+    this.overrideEndsAfter = taken ? (this.latestState?.revision ?? -1) : Number.NEGATIVE_INFINITY;
+    void this.runWork();
+  }
+
+  /** Lets go of what was fed, once something else is shown. */
+  private async endOverride(): Promise<void> {
+    if (this.overrideEndsAfter === undefined || this.shownRevision <= this.overrideEndsAfter)
+      return;
+    this.overrideEndsAfter = undefined;
+    await this.engine.overrideInput(null);
+  }
+
+  private requiredBlobs({
+    plan,
+    weights,
+    inputs,
+    injected,
+    snapshot,
+    classes,
+  }: State): Set<string> {
+    if (this.engine.device !== undefined) {
+      const names = classes === "" ? [] : [classes];
+      return new Set([plan, ...weights, ...inputs, ...injected, ...names]);
+    }
+    return new Set(snapshot === "" ? [plan] : [plan, snapshot]);
+  }
+
+  private receiveRead(read: Read): void {
+    if (!["", this.page].includes(read.page) || !this.readReplies.receive(read)) return;
+    const held = this.features.flatMap((feature) => feature.onRead?.() ?? []);
+    this.readBlockers.set(read, () => held.some((one) => one()));
+    // Python sends the State first, so that one was lost.
+    if (read.revision > (this.latestState?.revision ?? -1)) this.reports.sendHello();
+    this.engine.expedite();
+    void this.runWork();
+  }
+
+  private receiveVerdict(verdict: Verified): void {
+    const { page, revision, reference, layers, flawed, edits, note, beyond } = verdict;
+    const isSampled = page !== "";
+    if (isSampled ? page !== this.page : revision !== this.latestState?.revision) return;
+    // Found of other edits than those of now.
+    if (isSampled && edits !== serializeActiveEdits(this.state)) return;
+    const isWithEdits = edits !== "";
+    const parity = {
+      reference,
+      layers,
+      flawed,
+      note,
+      beyond,
+      isSampled,
+      isWithEdits,
+      time: Date.now(),
+    };
+    if (isSampled) this.sampledParity = parity;
+    if (!isSampled || this.state.parity.peek()?.isSampled !== false)
+      this.state.parity.value = parity;
+  }
+
+  // Working
+
+  /** Does what there is to do; one at a time, and again when something came meanwhile. */
+  private async runWork(): Promise<void> {
+    this.hasNewWork = true;
+    if (this.isWorking) return;
+    this.isWorking = true;
+    while (this.hasNewWork && !this.isClosed) {
+      this.hasNewWork = false;
+      try {
+        await this.workStep();
+      } catch (error) {
+        this.handleError(error);
+      }
+    }
+    this.isWorking = false;
+  }
+
+  private async workStep(): Promise<void> {
+    const state = this.latestState;
+    if (state === undefined) return;
+    if (this.isUnused && this.readReplies.unanswered.length === 0) {
+      this.releaseEngine();
+      return;
+    }
+    const { engine } = this;
+    if (!this.hasAllBlobs()) {
+      engine.compileAhead(state.plan);
+      return;
+    }
+    if (engine.device === undefined) {
+      this.showSnapshot(state);
+      return;
+    }
+    if (engine.device.isLost) return; // onRestored goes on
+    if (state.classes !== this.classNamesBlob) {
+      this.classNamesBlob = state.classes;
+      this.state.classNames.value = decodeTexts(this.store.get(state.classes));
+    }
+    // Edits first: what runs has them.
+    await this.applyEdits();
+    await this.showState(state);
+    await this.applyEdits(); // where nothing was shown, what cannot be is only known now
+    if (this.shownRevision < 0 || this.isClosed) return;
+    await this.endOverride();
+    for (const read of this.readReplies.unanswered) {
+      if (!this.hasEdits(this.state.engineEdits.peek())) {
+        this.hasNewWork = true; // they came before this read, while others were given
+        return;
+      }
+      if (this.readBlockers.get(read)?.()) {
+        this.reports.setStage("receiving", 0, 1);
+        return; // what it is to be of is on its way
+      }
+      // All values are of one run, also where a source is live or the network trains meanwhile.
+      await engine
+        .withSession(() => this.readReplies.readAndReply(engine, read, this.shownRevision))
+        .catch((error) => this.failRead(read, error));
+    }
+    this.reports.clearStage();
+    if (this.state.isConnected.value) this.state.status.value = statuses.ready();
+    else this.showDisconnected();
+    if (this.isUnused) this.releaseEngine();
+    else await this.answerProbe(state);
+    engine.notifyIdle();
+  }
+
+  /** Whether everything that is wanted is here; else says what is missing, and asks again. */
+  private hasAllBlobs(): boolean {
+    const { isConnected } = this.state;
+    if (!isConnected.peek()) this.blobDownloads.retainRequested(); // a view that went has let go of them
+    this.blobDownloads.stopRetries();
+    const { progress } = this.blobDownloads;
+    if (progress === undefined) return true;
+    this.reports.setStage("receiving", progress.done, progress.total);
+    // Asked again: Python may have gone while it was told.
+    if (isConnected.peek()) {
+      this.state.status.value = statuses.receiving(progress.done, progress.total);
+      this.blobDownloads.startRetries();
+    } else this.showDisconnected(); // nothing else will come
+    return false;
+  }
+
+  /** Has the engine run this State. */
+  private async showState(state: State): Promise<void> {
+    const { engine } = this;
+    const { plan, weights, inputs, revision } = state;
+    const isAsked = this.readReplies.unanswered.length > 0;
+    const { weightOverrides: now, earlierWeights } = this.state;
+    // Whoever asks for values gets those of now, whatever is looked at meanwhile.
+    const weightOverrides = (isAsked ? null : earlierWeights.peek()) ?? now.peek();
+    this.hasNewWork ||= isAsked && earlierWeights.peek() !== null;
+    const content: NetworkContent = {
+      plan,
+      weights,
+      inputs,
+      patches: this.patches,
+      weightOverrides,
+    };
+    if (
+      this.shownRevision === revision &&
+      weightOverrides === engine.currentContent?.weightOverrides
+    )
+      return;
+    const urgent = this.readReplies.unanswered.length > 0;
+    // Python takes over what was fed: that is no other input.
+    const rerun = this.shownRevision >= 0 && this.state.inputOverride.peek() === null;
+    await engine.show(content, { urgent, rerun });
+    if (this.isClosed || engine.currentContent === undefined) return; // the context was lost meanwhile
+    this.shownRevision = revision;
+    const run = this.state.run.peek();
+    if (run !== null) this.reports.reportRun(run, revision, false);
+    this.reports.reportHealth();
+  }
+
+  /** Whether the engine was given these. */
+  private hasEdits(edits: readonly Edit[]): boolean {
+    return edits === this.engineEdits || edits.length + this.engineEdits.length === 0;
+  }
+
+  /** Gives the engine the edits of now; where it cannot take them, it has those before. */
+  private async applyEdits(): Promise<void> {
+    const { engineEdits, featureEdits, withoutEdits, editError } = this.state;
+    // Whoever asks for values gets those of the edits, whatever is looked at meanwhile.
+    const without = withoutEdits.peek() && this.readReplies.unanswered.length === 0;
+    const edits = (without ? featureEdits : engineEdits).peek();
+    this.hasNewWork ||= withoutEdits.peek() !== without;
+    if (this.hasEdits(edits)) return;
+    if (this.engine.currentContent !== undefined) this.engineEdits = edits;
+    try {
+      await this.engine.setEdits(edits);
+      editError.value = "";
+    } catch (error) {
+      const failure = this.toFailure(error);
+      if (failure === undefined) throw error;
+      editError.value = failure.text;
+      this.reports.send({ ...failure, id: "", kind: "edit" });
+    }
+  }
+
+  /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
+  private releaseEngine(): void {
+    this.engine.release();
+    this.shownRevision = -1;
+    this.reports.clearStage();
+    this.reports.reportHealth();
+    if (!this.state.isConnected.peek()) this.blobDownloads.releaseAll();
+  }
+
+  /** Answers the parity check when nothing else is to be done; what comes meanwhile goes first. */
+  private async answerProbe(state: State): Promise<void> {
+    const { engine, dueProbe } = this;
+    if (dueProbe === undefined) return;
+    const bands = dueProbe.keys.map((key, k) => ({ key, bands: dueProbe.bands[k] ?? [] }));
+    const isFree = (): boolean =>
+      this.readReplies.unanswered.length === 0 &&
+      this.latestState === state &&
+      !this.isClosed &&
+      this.dueProbe === dueProbe;
+    try {
+      await engine.withSession(async (session) => {
+        const edits = serializeActiveEdits(this.state);
+        // Answered once the edits and the current weights are back.
+        if (edits === null || this.state.earlierWeights.peek() !== null) return;
+        if (!this.hasEdits(this.state.engineEdits.peek())) return;
+        await macrotask();
+        const { equalExamples, overriddenInput: fed } = engine;
+        const samples = await readSamples(session, bands, isFree);
+        if (samples === undefined) return;
+        const found =
+          equalExamples && edits === "" ? await findMismatches(session, equalExamples, isFree) : [];
+        if (found === undefined) return;
+        if (fed !== "") samples.push((await session.read(beforeKey(fed))).slice());
+        if (!isFree()) return;
+        this.dueProbe = undefined;
+        this.sendSamples(concatFloats(samples).buffer, edits, fed, found);
+        this.parityScheduler.checkDone();
+      });
+    } catch (error) {
+      if (this.dueProbe === dueProbe) this.dueProbe = undefined;
+      if (!this.isClosed && !engine.device?.isLost) warnOnce(`no parity check: ${error}`);
+    }
+  }
+
+  private sendSamples(
+    data: ArrayBuffer,
+    edits: string,
+    fed: string,
+    apart: readonly ExampleMismatch[],
+  ): void {
+    const { page, shownRevision: revision } = this;
+    const { byteLength: bytes } = data;
+    if (bytes > MAX_PROBED) return;
+    for (const [key] of apart) this.knownMismatches.add(key);
+    const count = Math.max(1, Math.ceil(bytes / CHUNK));
+    const most = { apart: apart.slice(0, MOST_APART) };
+    const whole = { type: "probed", page, revision, count, bytes, edits, fed, ...most } as const;
+    for (let part = 0; part < count; part++)
+      this.reports.send({ ...whole, part }, [data.slice(part * CHUNK, (part + 1) * CHUNK)]);
+  }
+
+  /** Whether the current numbers can be compared with Python's and no run is in flight. */
+  private get isCheckable(): boolean {
+    const { currentProbe, latestState, engine } = this;
+    const { isConnected, weightActivity, earlierWeights } = this.state;
+    const isChanging = weightActivity.peek() === "changing";
+    const isHere =
+      latestState !== undefined && currentProbe?.plan === latestState.plan && isConnected.peek();
+    const isShown = engine.currentContent !== undefined && engine.device?.isLost !== true;
+    return (
+      isHere &&
+      isShown &&
+      !isChanging &&
+      earlierWeights.peek() === null &&
+      serializeActiveEdits(this.state) !== null
+    );
+  }
+
+  private async hasNewMismatch(): Promise<boolean> {
+    const { engine, state } = this;
+    if (
+      engine.equalExamples === undefined ||
+      serializeActiveEdits(state) !== "" ||
+      !this.hasEdits([])
+    )
+      return false;
+    const isFree = () => this.readReplies.unanswered.length === 0 && !this.isClosed;
+    const found = await engine.withSession(async (session) => {
+      const { equalExamples } = engine;
+      return equalExamples && findMismatches(session, equalExamples, isFree);
+    });
+    return found?.some(([key]) => !this.knownMismatches.has(key)) ?? false;
+  }
+
+  /** Whether no view shows it, and Python is gone or has let it go; weights that change here are still wanted. */
+  private get isUnused(): boolean {
+    const left =
+      (this.isReleased && this.state.weightActivity.peek() === "") ||
+      !this.state.isConnected.peek();
+    return this.engine.viewCount === 0 && left;
+  }
+
+  // Pages that cannot draw, and failures
+
+  private showUnavailable(): void {
+    const { unavailable } = this.engine;
+    if (unavailable === undefined) return;
+    const found = `${unavailable.message} (${unavailable.detail})`;
+    this.state.status.value = statuses.unsupported(unavailable.reason, found);
+  }
+
+  /** For a page that cannot draw: what the network is, and Python's picture of it. */
+  private showSnapshot(state: State): void {
+    this.reports.clearStage();
+    this.engine.showPlan(state.plan);
+    this.showUnavailable();
+    const png = this.store.get(state.snapshot);
+    if (png !== undefined) {
+      if (this.state.snapshotUrl.value !== null) URL.revokeObjectURL(this.state.snapshotUrl.value);
+      this.state.snapshotUrl.value = URL.createObjectURL(new Blob([png], { type: "image/png" }));
+    }
+    if (!this.state.isConnected.peek()) this.showDisconnected();
+  }
+
+  /** A read that cannot be answered fails alone: the network has run, and others go on. */
+  private failRead(read: Read, error: unknown): void {
+    const failure = this.toFailure(error);
+    if (failure === undefined) throw error;
+    this.readReplies.finish(read.id);
+    this.reports.send({ ...failure, id: read.id });
+  }
+
+  private handleError(error: unknown): void {
+    this.reports.clearStage();
+    this.compilingSince = 0;
+    const failure = this.toFailure(error);
+    if (failure !== undefined) this.reportFailure(failure);
+  }
+
+  /** What a failed step means; nothing where the session ended or a lost context comes back. */
+  private toFailure(error: unknown): Failure | undefined {
+    if (this.isClosed) return undefined;
+    // By name: another bundle's copy of these classes may have opened the device.
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    if (name === "SessionClosed") return undefined;
+    if (name === "ContextLostError" || this.engine.device?.isLost) return undefined; // onRestored goes on
+    const device = name === "ShaderError" || name === "PlanError";
+    return this.createFailure(device ? "device" : "internal", message);
+  }
+
+  private createFailure(kind: Failed["kind"], text: string): Failure {
+    return { type: "failed", page: this.page, kind, text: text.slice(0, 10_000) };
+  }
+
+  private reportFailure(failure: Failure): void {
+    this.state.status.value = statuses.failed("This network could not be run here", failure.text);
+    this.reports.send({ ...failure, id: "" });
+    for (const { id } of this.readReplies.unanswered) {
+      this.readReplies.finish(id);
+      this.reports.send({ ...failure, id });
+    }
+  }
+}
+
+/** Not crypto.randomUUID: pages served over plain http don't have it. */
+function randomPageName(): string {
+  const numbers = crypto.getRandomValues(new Uint32Array(4));
+  return [...numbers].map((n) => n.toString(16).padStart(8, "0")).join("");
+}

@@ -1,0 +1,49 @@
+// What the application around the page says of itself and of its kernel, as far as it does.
+import type { AnyModel } from "@anywidget/types";
+import { fieldOf } from "../unknown_field.ts";
+
+/** A signal of JupyterLab and Notebook 7. */
+interface HostSignal {
+  connect(slot: (sender: unknown, what: unknown) => void): void;
+  disconnect(slot: (sender: unknown, what: unknown) => void): void;
+}
+
+/**
+ * Calls `gone` when the kernel has been shut down, or has died for good: widgets are only told of a
+ * restart. Undone by calling the result; does nothing where the host keeps its kernel to itself.
+ */
+export function watchKernel(model: AnyModel, gone: () => void): () => void {
+  const kernel = fieldOf(fieldOf(model, "widget_manager"), "kernel");
+  const heard = (_: unknown, what: unknown): void => {
+    if (what === "dead") gone();
+  };
+  const pairs = [
+    [fieldOf(kernel, "statusChanged"), heard],
+    [fieldOf(kernel, "disposed"), gone],
+  ] as const;
+  const signals = pairs.filter(
+    (pair): pair is readonly [HostSignal, typeof heard] =>
+      typeof fieldOf(pair[0], "connect") === "function" &&
+      typeof fieldOf(pair[0], "disconnect") === "function",
+  );
+  for (const [signal, slot] of signals) signal.connect(slot);
+  return () => {
+    for (const [signal, slot] of signals) signal.disconnect(slot);
+  };
+}
+
+/** "JupyterLab 4.6.6", "VS Code", or nothing. */
+export function hostName(): string {
+  const config = document.getElementById("jupyter-config-data")?.textContent;
+  if (config) {
+    try {
+      const { appName, appVersion } = JSON.parse(config);
+      if (typeof appName === "string") return `${appName} ${appVersion ?? ""}`.trim().slice(0, 100);
+    } catch {
+      return "Jupyter";
+    }
+  }
+  if (location.protocol === "vscode-webview:") return "VS Code";
+  if (location.hostname.endsWith(".googleusercontent.com")) return "Colab";
+  return document.querySelector("marimo-filename, marimo-code") === null ? "" : "marimo";
+}

@@ -1,0 +1,104 @@
+// A saved notebook that is opened again without its kernel: ipywidgets has no model for the output then and would
+// say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the snapshot
+// that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
+import type { AnyModel } from "@anywidget/types";
+import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "../snapshot_text.ts";
+import { fieldOf } from "../unknown_field.ts";
+
+const VIEW_MIME_TYPE = "application/vnd.jupyter.widget-view+json";
+const STATE_MIME_TYPE = "application/vnd.jupyter.widget-state+json";
+const SNAPSHOT_CLASS = "nbglcnn-snapshot";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** What JupyterLab and Notebook 7 have of their document behind `widget_manager.context`. */
+interface NotebookContext {
+  readonly saveState: {
+    connect(slot: (sender: unknown, state: string) => void): void;
+    disconnect(slot: (sender: unknown, state: string) => void): void;
+  };
+  readonly model: {
+    toJSON(): unknown;
+    getMetadata(key: string): unknown;
+    setMetadata(key: string, value: unknown): void;
+  };
+}
+
+/** Whenever the notebook is saved, puts its Viewers' pictures into it; undone by calling the result. */
+export function saveSnapshots(model: AnyModel): () => void {
+  const context = contextOf(model);
+  if (context === undefined) return () => undefined;
+  const save = (_: unknown, state: string) => {
+    if (state !== "started") return;
+    try {
+      writeSnapshots(context);
+    } catch (error) {
+      console.warn(`nbglcnn: no snapshot was saved: ${error}`);
+    }
+  };
+  context.saveState.connect(save);
+  return () => context.saveState.disconnect(save);
+}
+
+function contextOf(model: AnyModel): NotebookContext | undefined {
+  const context = fieldOf(fieldOf(model, "widget_manager"), "context");
+  const has = (owner: string, name: string) =>
+    typeof fieldOf(fieldOf(context, owner), name) === "function";
+  const whole =
+    has("saveState", "connect") && has("model", "toJSON") && has("model", "setMetadata");
+  return whole && has("model", "getMetadata") ? (context as NotebookContext) : undefined;
+}
+
+function writeSnapshots({ model }: NotebookContext): void {
+  const widgets = objectOf(model.getMetadata("widgets"));
+  const saved = { version_major: 2, version_minor: 0, ...objectOf(widgets[STATE_MIME_TYPE]) };
+  // Ours of outputs that are gone go; a Viewer's own state, where the user has such saved, can show nothing.
+  const others = Object.entries(objectOf(fieldOf(saved, "state"))).filter(
+    ([, entry]) => !String(fieldOf(fieldOf(entry, "state"), "value")).includes(SNAPSHOT_CLASS),
+  );
+  const pictures = snapshotWidgets(model.toJSON());
+  if (pictures.length === 0 && !(STATE_MIME_TYPE in widgets)) return;
+  const state = Object.fromEntries([...others, ...pictures]);
+  model.setMetadata("widgets", { ...widgets, [STATE_MIME_TYPE]: { ...saved, state } });
+}
+
+/** ipywidgets' HTML widget with the picture beside each Viewer, by the Viewer's model id. */
+function snapshotWidgets(notebook: unknown): [string, Json][] {
+  const found: [string, Json][] = [];
+  for (const cell of listOf(fieldOf(notebook, "cells"))) {
+    for (const output of listOf(fieldOf(cell, "outputs"))) {
+      const data = fieldOf(output, "data");
+      const id = fieldOf(fieldOf(data, VIEW_MIME_TYPE), "model_id");
+      const png = joinLines(fieldOf(data, "image/png"));
+      const isViewer = joinLines(fieldOf(data, "text/plain")).startsWith("Viewer of ");
+      if (typeof id === "string" && png !== "" && isViewer) found.push([id, snapshotWidget(png)]);
+    }
+  }
+  return found;
+}
+
+/** A notebook's text is a string or a list of lines. */
+function joinLines(text: unknown): string {
+  return Array.isArray(text) ? text.join("") : typeof text === "string" ? text : "";
+}
+
+function snapshotWidget(png: string): Json {
+  const value =
+    `<figure class="${SNAPSHOT_CLASS}" style="margin:0"><img alt="${SNAPSHOT_ALT}" style="max-width:100%" ` +
+    `src="data:image/png;base64,${png.replace(/\s/g, "")}"/>` +
+    `<figcaption><b>${SNAPSHOT_CAPTION}</b> Run the cell to bring it to life.</figcaption></figure>`;
+  return {
+    model_name: "HTMLModel",
+    model_module: "@jupyter-widgets/controls",
+    model_module_version: "2.0.0",
+    state: { value },
+  };
+}
+
+function objectOf(value: unknown): Json {
+  return typeof value === "object" && value !== null ? (value as Json) : {};
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,125 @@
+// Python's questions for values, and the answers, kept until Python has all of them.
+import type { Engine } from "../engine/types.ts";
+import { CHUNK, type Read, type Reply } from "../messages.ts";
+import { beforeKey } from "../plan/derived_values.ts";
+import { macrotask } from "./message_codec.ts";
+
+/** Sending blocks the page; it may breathe after this many bytes. */
+const YIELD_BYTES = 16 * 2 ** 20;
+/** An answer is kept this long for parts that got lost, or until Python has all of it. */
+const KEEP_MS = 60_000;
+
+type Bytes = Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
+
+interface CachedReply {
+  readonly revision: number;
+  readonly values: readonly Bytes[];
+  readonly timer: ReturnType<typeof setTimeout>;
+}
+
+export interface ReadReplyEvents {
+  send(reply: Omit<Reply, "type" | "page">, data: ArrayBuffer): void;
+  /** So many of a question's values are read. */
+  onProgress(done: number, total: number): void;
+  /** A picture of the view. */
+  captureView(): Promise<Bytes>;
+}
+
+export class ReadReplies {
+  private readonly events: ReadReplyEvents;
+  private readonly pendingReads = new Map<string, Read>();
+  private readonly cachedReplies = new Map<string, CachedReply>();
+
+  constructor(events: ReadReplyEvents) {
+    this.events = events;
+  }
+
+  /** Questions without an answer. */
+  get unanswered(): readonly Read[] {
+    return [...this.pendingReads.values()];
+  }
+
+  /** Takes a question; whether it is a new one, which `answer` is to be called for. */
+  receive(read: Read): boolean {
+    const answer = this.cachedReplies.get(read.id);
+    if (answer !== undefined) {
+      const { missing } = read;
+      const parts = missing.length > 0 ? missing : answer.values.flatMap(partNumbers);
+      void this.sendParts(read.id, answer, parts);
+      return false;
+    }
+    const isNew = !this.pendingReads.has(read.id);
+    if (isNew || read.missing.length > 0) this.pendingReads.set(read.id, read); // lost parts: once all has been sent
+    return isNew;
+  }
+
+  /** Reads and sends what is asked for, of `revision`. */
+  async readAndReply(engine: Engine, read: Read, revision: number): Promise<void> {
+    if (read.revision > revision) return; // its State is on the way
+    const values: Bytes[] = [];
+    const answer = { revision, values };
+    const { captureView, onProgress } = this.events;
+    const asked = read.screen
+      ? [captureView]
+      : read.keys.map((key) => () => engine.read(read.unbent ? beforeKey(key) : key));
+    for (const [k, ask] of asked.entries()) {
+      onProgress(k, asked.length);
+      const value = await ask();
+      if (!this.pendingReads.has(read.id)) return; // nobody waits any more
+      // At once: while it is on its way, the next value is drawn.
+      await this.sendParts(read.id, answer, partNumbers(value, values.push(value) - 1));
+    }
+    const last = this.pendingReads.get(read.id);
+    if (last === undefined) return;
+    this.pendingReads.delete(read.id);
+    const timer = setTimeout(() => this.dropReply(read.id), KEEP_MS);
+    this.cachedReplies.set(read.id, { ...answer, timer });
+    if (last !== read) this.receive(last);
+  }
+
+  /** Python has all of it, or doesn't want it any more. */
+  finish(id: string): void {
+    this.pendingReads.delete(id);
+    this.dropReply(id);
+  }
+
+  /** Nobody waits for anything. */
+  clear(): void {
+    this.pendingReads.clear();
+    for (const id of [...this.cachedReplies.keys()]) this.dropReply(id);
+  }
+
+  private async sendParts(
+    id: string,
+    { revision, values }: Pick<CachedReply, "revision" | "values">,
+    parts: readonly (readonly [number, number])[],
+  ): Promise<void> {
+    let sent = 0;
+    for (const [key, part] of parts) {
+      const value = values[key];
+      if (value === undefined || !(this.cachedReplies.has(id) || this.pendingReads.has(id)))
+        continue;
+      const { buffer, byteOffset, byteLength: bytes } = value;
+      // A copy: a view would be sent as the whole buffer under it.
+      const from = byteOffset + part * CHUNK;
+      const data = buffer.slice(from, Math.min(from + CHUNK, byteOffset + bytes));
+      const count = Math.max(1, Math.ceil(bytes / CHUNK));
+      this.events.send({ id, key, part, count, bytes, revision }, data);
+      sent += data.byteLength;
+      if (sent >= YIELD_BYTES) {
+        sent = 0;
+        await macrotask();
+      }
+    }
+  }
+
+  private dropReply(id: string): void {
+    clearTimeout(this.cachedReplies.get(id)?.timer);
+    this.cachedReplies.delete(id);
+  }
+}
+
+function partNumbers(value: Bytes, key: number): (readonly [number, number])[] {
+  const count = Math.max(1, Math.ceil(value.byteLength / CHUNK));
+  return Array.from({ length: count }, (_, part) => [key, part] as const);
+}

@@ -1,0 +1,85 @@
+// Which edits are wanted of whatever network is shown, and giving a session those that it can have.
+import type { Edit } from "../plan/edits.ts";
+import { ContextLostError, PlanError, type Session, SessionClosed } from "../plan/runtime.ts";
+import { NOT_EDITABLE, type PlanHeader } from "../plan/schema.ts";
+import type { PageStore } from "./page_store.ts";
+
+const NO_EDITS: readonly Edit[] = [];
+
+export class RequestedEdits {
+  private readonly store: PageStore;
+  private readonly onSkipped: (left: readonly Edit[]) => void;
+  private requested = NO_EDITS;
+  /** The last ones that could not be, and why. */
+  private lastFailure: { readonly edits: readonly Edit[]; readonly error: unknown } | undefined;
+  private skipped = NO_EDITS;
+  /** What sessions were given. */
+  private readonly appliedEdits = new WeakMap<Session, readonly Edit[]>();
+
+  constructor(store: PageStore, tell: (left: readonly Edit[]) => void) {
+    this.store = store;
+    this.onSkipped = tell;
+  }
+
+  /** Keeps their arrays too. What is returned throws, once they were given, why they could not be. */
+  request(edits: readonly Edit[]): () => void {
+    const own = [...edits]; // the same once more is new: an array that was missing may have come
+    this.replace(own);
+    return () => {
+      if (this.lastFailure?.edits === own) throw this.lastFailure.error;
+    };
+  }
+
+  dispose(): void {
+    this.replace(NO_EDITS);
+  }
+
+  /**
+   * Gives a session what is wanted but for what it has no place for; whether it has others now. Where they cannot be,
+   * those that it `has` stay; a new one has none then.
+   */
+  async applyTo(session: Session, has: boolean): Promise<boolean> {
+    const { requested } = this;
+    const before = this.appliedEdits.get(session) ?? NO_EDITS;
+    if (before === requested) return false;
+    const own = requested.filter((edit) => this.isApplicable(session.plan, edit));
+    let left: readonly Edit[] = requested.filter((edit) => !own.includes(edit));
+    try {
+      await session.setEdits(own, (hash) => this.arrayOf(hash));
+    } catch (error) {
+      if (error instanceof ContextLostError || error instanceof SessionClosed) throw error;
+      this.lastFailure = { edits: requested, error };
+      if (has) {
+        if (this.requested === requested) this.replace(before);
+        return false;
+      }
+      left = requested;
+    }
+    this.appliedEdits.set(session, requested);
+    if (left.length > 0 || this.skipped.length > 0) this.onSkipped(left);
+    this.skipped = left;
+    return own.length > 0 || before.length > 0;
+  }
+
+  private replace(edits: readonly Edit[]): void {
+    const arrays = (of: readonly Edit[]) => of.flatMap(({ array }) => array || []);
+    for (const hash of arrays(edits)) this.store.retain(hash);
+    for (const hash of arrays(this.requested)) this.store.release(hash);
+    this.requested = edits;
+  }
+
+  private isApplicable({ values }: PlanHeader, { layer, channels, array }: Edit): boolean {
+    const value = values.find(({ key }) => key === layer);
+    if (value === undefined || value.after === NOT_EDITABLE) return false;
+    const [n, c, h, w] = value.nchw;
+    const inside = channels === null || channels.every((channel) => channel < c);
+    const bytes = n * (channels?.length ?? c) * h * w * 4;
+    return inside && (array === "" || this.store.get(array)?.byteLength === bytes);
+  }
+
+  private arrayOf(hash: string): Float32Array {
+    const data = this.store.get(hash);
+    if (data === undefined) throw new PlanError(`the injected array ${hash} is not here`);
+    return new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+  }
+}

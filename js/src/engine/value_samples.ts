@@ -1,0 +1,125 @@
+// Samples of values, all of one run: requested stretches, and places of equal examples.
+import type { Band, Session } from "../plan/runtime.ts";
+import type { PlanHeader, Value } from "../plan/schema.ts";
+
+/** So many values are read at once, or an eighth of all: each time the device is waited for. */
+const MIN_BATCH = 32;
+const MAX_BATCHES = 8;
+/** Texels of a stretch of an example. */
+const TEXELS_PER_BAND = 8;
+
+type Floats = Float32Array<ArrayBuffer>;
+
+export interface SampleRequest {
+  readonly key: string;
+  readonly bands: readonly Band[];
+}
+
+/** Two examples with the same inputs. */
+export type EqualExamples = readonly [first: number, other: number];
+/** A value in which they differ. */
+export type ExampleMismatch = readonly [key: string, first: number, other: number];
+
+/** The texels of all stretches, value by value; undefined as soon as something else goes first. */
+export async function readSamples(
+  session: Session,
+  all: readonly SampleRequest[],
+  isFree: () => boolean,
+): Promise<Floats[] | undefined> {
+  const found: Floats[] = [];
+  const count = Math.max(MIN_BATCH, Math.ceil(all.length / MAX_BATCHES));
+  for (let at = 0; at < all.length; at += count) {
+    if (!isFree()) return undefined;
+    const some = all.slice(at, at + count).map(({ key, bands }) => session.sample(key, bands));
+    found.push(...((await Promise.all(some)) as Floats[]));
+  }
+  return found;
+}
+
+/** The last example with the same bits in every input as an earlier one; undefined without one. */
+export function findEqualExamples(
+  { batch, inputs }: PlanHeader,
+  data: readonly Uint8Array[],
+): EqualExamples | undefined {
+  const own = data.filter((_, k) => inputs[k]?.shape[0] === batch);
+  if (own.length === 0) return undefined;
+  for (let other = batch - 1; other > 0; other--)
+    for (let first = 0; first < other; first++)
+      if (own.every((bytes) => haveSameBytes(bytes, first, other, batch))) return [first, other];
+  return undefined;
+}
+
+function haveSameBytes(bytes: Uint8Array, first: number, other: number, batch: number): boolean {
+  const size = bytes.length / batch;
+  for (let k = 0; k < size; k++)
+    if (bytes[first * size + k] !== bytes[other * size + k]) return false;
+  return true;
+}
+
+/** The values in which these examples differ by a bit, in samples of each; undefined as `readSamples`. */
+export async function findMismatches(
+  session: Session,
+  [first, other]: EqualExamples,
+  isFree: () => boolean,
+): Promise<ExampleMismatch[] | undefined> {
+  const { values, batch } = session.plan;
+  const computed = values.filter(
+    ({ kind, layer, shape, read }) =>
+      kind !== "contributed" && layer >= 0 && shape[0] === batch && read.count >= batch,
+  );
+  const asked = computed.map((value) => ({ value, places: sampledRanges(value, batch) }));
+  const all = asked.flatMap(({ value, places }) =>
+    places.flatMap((place) =>
+      [first, other].map((example) => rangeSample(value, example, place, batch)),
+    ),
+  );
+  const texels = await readSamples(session, all, isFree);
+  if (texels === undefined) return undefined;
+  const found: ExampleMismatch[] = [];
+  let at = 0;
+  for (const { value, places } of asked) {
+    const differ = places.some(([, length], k) => {
+      const [a, b] = [first, other].map((_, j) => {
+        const { offset } = all[at + 2 * k + j] as RangeSample;
+        return texels[at + 2 * k + j]?.subarray(offset, offset + length) ?? [];
+      }) as [Float32Array, Float32Array];
+      return a.some((one, place) => !Object.is(one, b[place]));
+    });
+    at += 2 * places.length;
+    if (differ) found.push([value.key, first, other]);
+  }
+  return found;
+}
+
+/** The first element and the number of stretches of an example: its beginning, middle and end. */
+function sampledRanges({ read }: Value, batch: number): (readonly [number, number])[] {
+  const size = read.count / batch;
+  const length = Math.min(size, 4 * TEXELS_PER_BAND);
+  const starts = new Set([0, Math.floor((size - length) / 2), size - length]);
+  return [...starts].map((start) => [start, length] as const);
+}
+
+interface RangeSample extends SampleRequest {
+  /** Elements in front, of its first texel. */
+  readonly offset: number;
+}
+
+function rangeSample(
+  { key, read }: Value,
+  example: number,
+  [start, length]: readonly [number, number],
+  batch: number,
+): RangeSample {
+  const from = example * (read.count / batch) + start;
+  const [width] = read.step.viewport;
+  const first = Math.floor(from / 4);
+  const end = Math.ceil((from + length) / 4);
+  const bands: Band[] = [];
+  for (let texel = first; texel < end; ) {
+    const x = texel % width;
+    const count = Math.min(end - texel, width - x);
+    bands.push([x, Math.floor(texel / width), count]);
+    texel += count;
+  }
+  return { key, bands, offset: from - 4 * first };
+}

@@ -1,0 +1,155 @@
+// Numbers that come from elsewhere: a concatenation copies them, resampling mixes its neighbours.
+import type { Layer } from "../plan/schema.ts";
+import { type OperandElement, operandElement } from "./operand_elements.ts";
+import { coordinates, element, flatIndex, sizeOf, type Tensor, type Tensors } from "./tensor.ts";
+import { type AxisTap, slidingTaps, tapState, type WindowTaps } from "./window.ts";
+
+/** Of a concatenation the part that an element is in, and where it stands there; null where that isn't there. */
+export function concatenatedElement(
+  root: Layer,
+  tensors: Tensors,
+  index: number,
+): OperandElement | null {
+  const at = coordinates(root.output_shape, index);
+  const given = Number(root.attributes.axis);
+  const axis = given < 0 ? given + at.length : given;
+  for (const operand of root.operands) {
+    const own = at[axis] ?? 0;
+    const length = operand.shape[axis] ?? 0;
+    if (own < length) return operandElement(operand, tensors, flatIndex(operand.shape, at));
+    at[axis] = own - length;
+  }
+  return null;
+}
+
+/**
+ * Of a choice along an axis by numbers that are computed: a slice by each, or for each element one. The element, and the
+ * number that it is chosen by; null where they aren't there.
+ */
+export function gatheredElement(root: Layer, tensors: Tensors, index: number) {
+  const [data, indices] = root.operands;
+  if (data === undefined || indices === undefined) return null;
+  const at = coordinates(root.output_shape, index);
+  const { axis: given = 0 } = root.attributes;
+  const axis = Number(given) < 0 ? Number(given) + data.shape.length : Number(given);
+  const rank = indices.shape.length;
+  const each = rank === data.shape.length && rank === at.length;
+  const by = operandElement(
+    indices,
+    tensors,
+    flatIndex(indices.shape, each ? at : at.slice(axis, axis + rank)),
+  );
+  if (by === null) return null;
+  // From the end, where it is negative.
+  const own = by.value < 0 ? by.value + (data.shape[axis] ?? 0) : by.value;
+  const rest = at.slice(each ? axis + 1 : axis + rank);
+  const copied = operandElement(
+    data,
+    tensors,
+    flatIndex(data.shape, [...at.slice(0, axis), own, ...rest]),
+  );
+  return copied && { copied, by };
+}
+
+/** A number that padding puts beside a map: one of the map's own, or a constant. */
+export interface PaddedElement {
+  readonly taps: WindowTaps;
+  /** Whether a number of the map stands there. */
+  readonly isInside: boolean;
+  readonly value: number;
+}
+
+/** Of a Pad over lines and maps; null for volumes. */
+export function paddedElement(
+  root: Layer,
+  x: Tensor,
+  fillValue: number,
+  index: number,
+): PaddedElement | null {
+  const at = coordinates(root.output_shape, index);
+  const taps = slidingTaps(root.window, x.shape.slice(2), at, root.attributes.mode);
+  const [row] = taps?.rows ?? [];
+  const [column] = taps?.columns ?? [];
+  if (taps === null || row === undefined || column === undefined) return null;
+  const isInside = tapState(row, column) === "input";
+  const [image = 0, channel = 0] = at;
+  const map = (image * (x.shape[1] ?? 1) + channel) * sizeOf(x.shape.slice(2));
+  const from = map + row.inputIndex * (x.shape.at(-1) ?? 1) + column.inputIndex;
+  return { taps, isInside, value: isInside ? element(x.data, from) : fillValue };
+}
+
+/** A pixel of the input with its share. */
+export interface InterpolationTerm {
+  readonly y: number;
+  readonly x: number;
+  readonly weight: number;
+  readonly value: number;
+}
+
+export interface Interpolation {
+  readonly terms: readonly InterpolationTerm[];
+  /** The rows and columns that they lie in. */
+  readonly taps: WindowTaps;
+  readonly value: number;
+}
+
+/** Places along one axis and their shares, by ONNX's Resize; null for what isn't nearest or linear. */
+function interpolationWeights(root: Layer, place: number, input: number, output: number) {
+  const { mode, coordinate_transformation_mode: way, nearest_mode: nearest } = root.attributes;
+  const ratio = input / output;
+  const at = {
+    asymmetric: place * ratio,
+    half_pixel: (place + 0.5) * ratio - 0.5,
+    pytorch_half_pixel: output > 1 ? (place + 0.5) * ratio - 0.5 : 0,
+    align_corners: output > 1 ? (place * (input - 1)) / (output - 1) : 0,
+  }[String(way)];
+  if (at === undefined) return null;
+  const inside = (one: number): number => Math.min(input - 1, Math.max(0, one));
+  if (mode === "nearest") {
+    const rounded = {
+      floor: Math.floor(at),
+      ceil: Math.ceil(at),
+      round_prefer_floor: Math.ceil(at - 0.5),
+      round_prefer_ceil: Math.floor(at + 0.5),
+    }[String(nearest)];
+    return rounded === undefined ? null : [{ at: inside(rounded), share: 1 }];
+  }
+  if (mode !== "linear") return null;
+  const low = Math.floor(at);
+  const parts = [
+    { at: inside(low), share: 1 - (at - low) },
+    { at: inside(low + 1), share: at - low },
+  ];
+  return parts.filter(({ share }) => share > 0);
+}
+
+/** A pixel of an enlarged or reduced picture; null where it isn't one, or is antialiased. */
+export function interpolate(root: Layer, x: Tensor, index: number): Interpolation | null {
+  const [images, channels, height, width] = root.output_shape;
+  const [n, c, h, w] = x.shape;
+  if (x.shape.length !== 4 || images !== n || channels !== c || root.attributes.antialias === 1) {
+    return null;
+  }
+  const at = coordinates(root.output_shape, index);
+  const rows = interpolationWeights(root, at[2] ?? 0, h ?? 1, height ?? 1);
+  const columns = interpolationWeights(root, at[3] ?? 0, w ?? 1, width ?? 1);
+  if (rows === null || columns === null) return null;
+  const terms = rows.flatMap((row) =>
+    columns.map((column): InterpolationTerm => {
+      const from = flatIndex(x.shape, [at[0] ?? 0, at[1] ?? 0, row.at, column.at]);
+      return {
+        y: row.at,
+        x: column.at,
+        weight: row.share * column.share,
+        value: element(x.data, from),
+      };
+    }),
+  );
+  const line = ({ at: own }: { at: number }, tap: number): AxisTap => ({
+    tap,
+    inputIndex: own,
+    state: "input",
+  });
+  const taps = { rows: rows.map(line), columns: columns.map(line) };
+  return { terms, taps, value: terms.reduce((sum, { weight, value }) => sum + weight * value, 0) };
+}

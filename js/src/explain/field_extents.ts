@@ -1,0 +1,59 @@
+// How far a value's place can reach by theory: windows over windows, without regard to borders.
+import type { Along, Reach } from "../plan/schema.ts";
+import { isIdentityAxis } from "./masks.ts";
+
+/** How far along an axis a place can reach, by theory, in the coordinates of another axis. */
+export interface FieldExtent {
+  /** The distance of neighbouring places' fields. */
+  readonly stride: number;
+  /** The field of place 0: its first and last place, inside the map or not. */
+  readonly low: number;
+  readonly high: number;
+}
+
+/** How an axis of a source is reached through windows alone; null where the field depends on the place. */
+function axisExtent(along: Along): FieldExtent | null {
+  const { kernel, stride, dilation, begin, transposed, table } = along;
+  if (along.axis < 0 || table.length > 0) return null;
+  const reach = (kernel - 1) * dilation;
+  if (!transposed)
+    return { stride, low: Math.min(0, reach) - begin, high: Math.max(0, reach) - begin };
+  return stride === 1 ? { stride, low: begin - reach, high: begin } : null;
+}
+
+/** One for each axis along which a value has places. */
+export type FieldExtents = readonly FieldExtent[];
+
+/** The extents of a source, by those of its reader. */
+export function sourceExtents(
+  { reader, source, axes }: Reach,
+  of: FieldExtents,
+): FieldExtents | null {
+  const flat = reader.length === 1 && source.length === 1 && axes[0]?.axis === 0;
+  const [only] = axes;
+  // The same places in the same order, told as one axis.
+  if (flat && only !== undefined && isIdentityAxis(only, reader[0] ?? 0, source[0] ?? 0)) return of;
+  if (reader.length !== of.length) return null;
+  const found: FieldExtent[] = [];
+  for (const along of axes) {
+    const [outer, own] = [of[along.axis], axisExtent(along)];
+    if (outer === undefined || own === null) return null;
+    const ends = [outer.low * own.stride, outer.high * own.stride];
+    found.push({
+      stride: outer.stride * own.stride,
+      low: Math.min(...ends) + own.low,
+      high: Math.max(...ends) + own.high,
+    });
+  }
+  return found;
+}
+
+/** Around two fields; null where they move apart from place to place. */
+export function unionExtents(a: FieldExtents, b: FieldExtents): FieldExtents | null {
+  const both = a.map((one, k): FieldExtent | null => {
+    const other = b[k];
+    if (other === undefined || other.stride !== one.stride) return null;
+    return { ...one, low: Math.min(one.low, other.low), high: Math.max(one.high, other.high) };
+  });
+  return a.length === b.length && both.every((one) => one !== null) ? both : null;
+}

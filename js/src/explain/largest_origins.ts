@@ -1,0 +1,193 @@
+// Where a number comes from: the numbers of other layers that it is made of, those that count most first.
+import type { Network } from "../network/network.ts";
+import type { Chain } from "./chain.ts";
+import type { Explanation } from "./explanation.ts";
+import {
+  elementPosition,
+  type Origin,
+  originAt,
+  originFrom,
+  valueBeforeReshape,
+} from "./origin.ts";
+import type { ConvolutionProducts, DenseProducts } from "./products.ts";
+import { coordinates, flatIndex, sizeOf } from "./tensor.ts";
+import type { WindowTaps } from "./window.ts";
+
+/** How many origins are worked out at most. */
+const MAX_ORIGINS = 4;
+
+const rankByMagnitude = (amounts: ArrayLike<number>): number[] =>
+  Array.from(amounts, (_, k) => k).sort(
+    (a, b) => Math.abs(amounts[b] ?? 0) - Math.abs(amounts[a] ?? 0) || a - b,
+  );
+
+/** Where the taps of a window read that give most, and how much that is. */
+function largestTaps({ rows, columns }: WindowTaps, amounts: readonly number[], most: number) {
+  return rankByMagnitude(amounts)
+    .flatMap((i) => {
+      const [row, column] = [rows[Math.floor(i / columns.length)], columns[i % columns.length]];
+      const inside = row?.state === "input" && column?.state === "input";
+      return inside ? [{ y: row.inputIndex, x: column.inputIndex, amount: amounts[i] ?? 0 }] : [];
+    })
+    .slice(0, most);
+}
+
+/** The channels that give most to a convolution, each by the sum of its products, at the tap that gives most of it. */
+function largestPatches({ contributions, firstChannel, taps, patch }: ConvolutionProducts) {
+  return rankByMagnitude(contributions)
+    .slice(0, MAX_ORIGINS)
+    .flatMap((k) => {
+      const amount = contributions[k] ?? 0;
+      // Of a channel that takes away, the tap that takes most.
+      const products = patch(k).cells.map(({ product }) =>
+        Math.max(0, product * Math.sign(amount)),
+      );
+      return largestTaps(taps, products, 1).map((tap) => ({
+        ...tap,
+        amount,
+        channel: firstChannel + k,
+        of: products.length > 1 ? ("patch" as const) : undefined,
+      }));
+    });
+}
+
+/** Of a product with weights what each channel of its inputs gives, where they were maps before; else each input. */
+function largestChannels(
+  network: Network,
+  found: Explanation,
+  products: DenseProducts,
+  position: 0 | 1,
+): Origin[] {
+  const { contributions, pair } = products;
+  const read = (k: number) => found.elementRef(position, pair(k)[position]);
+  const own = read(0);
+  const source = network.values.get(own.key);
+  if (source === undefined) return [];
+  const value = valueBeforeReshape(network, source);
+  const [, , height, width] = value.nchw;
+  // An image's numbers in one row; else a row is of one place.
+  const whole = height * width > 1 && contributions.length === sizeOf(value.nchw.slice(1));
+  const sums = new Map<number, number>();
+  // The input that gives most, and the one that takes most.
+  const ends = new Map<number, { most: number; least: number }>();
+  const amountOf = (k: number): number => contributions[k] ?? 0;
+  for (let k = 0; k < contributions.length; k++) {
+    const of = whole ? elementPosition(value, read(k).index).channel : k;
+    const { most, least } = ends.get(of) ?? { most: k, least: k };
+    sums.set(of, (sums.get(of) ?? 0) + amountOf(k));
+    ends.set(of, {
+      most: amountOf(k) > amountOf(most) ? k : most,
+      least: amountOf(k) < amountOf(least) ? k : least,
+    });
+  }
+  const largest = [...sums].sort(([a, p], [b, q]) => Math.abs(q) - Math.abs(p) || a - b);
+  return largest.slice(0, MAX_ORIGINS).map(([of, amount]): Origin => {
+    const { most = 0, least = 0 } = ends.get(of) ?? {};
+    const { index } = read(amount < 0 ? least : most);
+    const origin = { value, ...elementPosition(value, index), amount };
+    return whole ? { ...origin, scope: "channel" } : origin;
+  });
+}
+
+/** Of a product of two values the factors of its largest products; of attention what is summed, before its shares. */
+function largestFactors(
+  network: Network,
+  { elementRef }: Explanation,
+  products: DenseProducts,
+): Origin[] {
+  const { contributions, pair } = products;
+  const shares = network.values.get(elementRef(0, pair(0)[0]).key)?.form === "attention";
+  const positions = shares ? [1] : [0, 1];
+  return rankByMagnitude(contributions)
+    .slice(0, MAX_ORIGINS / positions.length)
+    .flatMap((k) =>
+      positions.flatMap((position) => {
+        const index = pair(k)[position] ?? 0;
+        return originFrom(network, elementRef(position, index), contributions[k] ?? 0) ?? [];
+      }),
+    );
+}
+
+/** What the element `index` of a chain's last layer is made of. */
+export function largestOrigins(
+  network: Network,
+  chain: Chain,
+  found: Explanation,
+  index: number,
+): Origin[] {
+  const { root, source } = chain;
+  const { computation, elementRef } = found;
+  const [read] = root?.operands ?? [];
+  const shape = read === undefined || read.shape.length === 0 ? source.shape : read.shape;
+  const at = coordinates(root?.output_shape ?? shape, found.rootIndex);
+  const inSource = (channel: number, y: number, x: number, amount: number): Origin[] => {
+    const spatial = shape.length > 3 ? [y, x] : shape.length > 2 ? [x] : [];
+    const own = elementRef(0, flatIndex(shape, [at[0] ?? 0, channel, ...spatial]));
+    return [originFrom(network, own, amount) ?? []].flat();
+  };
+  const origins: Origin[] = [];
+  switch (computation.kind) {
+    case "dense": {
+      const [left, right] = root?.operands.map(({ kind }) => kind === "value") ?? [];
+      origins.push(
+        ...(left && right
+          ? largestFactors(network, found, computation.products)
+          : largestChannels(network, found, computation.products, right ? 1 : 0)),
+      );
+      break;
+    }
+    case "convolution":
+      for (const { channel, y, x, amount, of } of largestPatches(computation.products)) {
+        const found = inSource(channel, y, x, amount);
+        origins.push(...(of === undefined ? found : found.map((one) => ({ ...one, of }))));
+      }
+      break;
+    case "pool": {
+      const { kind, taps: lines, cells, argmax, divisor } = computation.pooled;
+      const shares = cells.map(({ input }, i) =>
+        kind !== "max" ? input / divisor : i === argmax ? input : 0,
+      );
+      const taps = largestTaps(lines, shares, kind === "max" ? 1 : MAX_ORIGINS);
+      for (const tap of taps) origins.push(...inSource(at[1] ?? 0, tap.y, tap.x, tap.amount));
+      break;
+    }
+    case "addition":
+    case "elementwise":
+      for (const term of computation.terms) {
+        origins.push(...[originFrom(network, term, term.value) ?? []].flat());
+      }
+      break;
+    case "copied":
+      origins.push(
+        ...[originFrom(network, computation.copied, computation.copied.value) ?? []].flat(),
+      );
+      if (computation.by !== null) {
+        origins.push(...[originFrom(network, computation.by, computation.by.value) ?? []].flat());
+      }
+      break;
+    case "padded": {
+      const { taps: lines, isInside, value } = computation.padded;
+      const [row, column] = [lines.rows[0]?.inputIndex ?? 0, lines.columns[0]?.inputIndex ?? 0];
+      if (isInside) origins.push(...inSource(at[1] ?? 0, row, column, value));
+      break;
+    }
+    case "mixed":
+      for (const { y, x, weight, value } of computation.mixed.terms) {
+        origins.push(...inSource(at[1] ?? 0, y, x, weight * value));
+      }
+      break;
+    case "given":
+      origins.push(originAt(network, source, index, Number.NaN));
+      break;
+    default:
+      // One number becomes another in its place.
+      if (sizeOf(shape) === sizeOf(root?.output_shape ?? shape)) {
+        origins.push(
+          ...[originFrom(network, elementRef(0, found.rootIndex), Number.NaN) ?? []].flat(),
+        );
+      }
+  }
+  // The operands of an operation stand in its order, and what is chosen before what it is chosen by.
+  if (computation.kind === "elementwise" || computation.kind === "copied") return origins;
+  return origins.sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount) || 0);
+}

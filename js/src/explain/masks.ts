@@ -1,0 +1,203 @@
+// Sets of places, and how a reach carries them from readers to what they depend on, and back.
+import type { Along, Reach } from "../plan/schema.ts";
+import { PADDED_INDEX } from "./padding_modes.ts";
+import { coordinates, sizeOf } from "./tensor.ts";
+
+/** A 1 for each place of a value, in row-major order. */
+export type Mask = Uint8Array;
+
+/** For each place along an axis, those of another axis: items[offsets[o]] to items[offsets[o + 1]]. */
+interface IndexLists {
+  readonly offsets: Int32Array;
+  readonly items: Int32Array;
+}
+
+/** What one axis of a target is made of: an axis of the source by lists (null: the same place), or any place. */
+interface AxisMapping {
+  readonly from: number;
+  readonly lists: IndexLists | null;
+}
+
+/** How a mask over places of one shape becomes one over places of another. */
+export interface MaskMapping {
+  readonly from: readonly number[];
+  readonly to: readonly number[];
+  readonly axes: readonly AxisMapping[];
+}
+
+/** The places of an axis that each of a reader's places depends on. */
+function readIndices(along: Along, length: number, size: number): IndexLists {
+  const { kernel, stride, dilation, begin, transposed, padding, table } = along;
+  const offsets = new Int32Array(length + 1);
+  const items: number[] = [];
+  if (transposed) {
+    const windows = { ...along, transposed: false, padding: "zeros" } as const;
+    return invertLists(readIndices(windows, size, length), length);
+  }
+  const repeat = PADDED_INDEX[padding];
+  for (let o = 0; o < length; o++) {
+    if (table.length > 0) items.push(...(table[o] ?? []));
+    else {
+      for (let t = 0; t < kernel; t++) {
+        const at = repeat(o * stride - begin + t * dilation, size);
+        if (at >= 0 && at < size) items.push(at);
+      }
+    }
+    offsets[o + 1] = items.length;
+  }
+  return { offsets, items: Int32Array.from(items) };
+}
+
+/** For each place that lists name, below `size`, those that name it. */
+function invertLists({ offsets, items }: IndexLists, size: number): IndexLists {
+  const counts = new Int32Array(size + 1);
+  for (const item of items) counts[item + 1] = (counts[item + 1] ?? 0) + 1;
+  for (let k = 0; k < size; k++) counts[k + 1] = (counts[k + 1] ?? 0) + (counts[k] ?? 0);
+  const next = counts.slice();
+  const found = new Int32Array(items.length);
+  for (let o = 0; o + 1 < offsets.length; o++) {
+    for (let k = offsets[o] ?? 0; k < (offsets[o + 1] ?? 0); k++) {
+      const item = items[k] ?? 0;
+      const at = next[item] ?? 0;
+      found[at] = o;
+      next[item] = at + 1;
+    }
+  }
+  return { offsets: counts, items: found };
+}
+
+/** Whether each place depends on the same one. */
+export const isIdentityAxis = (along: Along, length: number, size: number): boolean =>
+  length === size &&
+  along.kernel === 1 &&
+  along.stride === 1 &&
+  along.begin === 0 &&
+  along.table.length === 0;
+
+/** From readers to what they depend on, and the other way. */
+export function createMappings({ reader, source, axes }: Reach): {
+  readonly down: MaskMapping;
+  readonly up: MaskMapping;
+} {
+  const lists = axes.map((along, k) => {
+    const [length = 1, size = 1] = [reader[along.axis], source[k]];
+    return along.axis < 0 || isIdentityAxis(along, length, size)
+      ? null
+      : readIndices(along, length, size);
+  });
+  const down = axes.map((along, k): AxisMapping => ({ from: along.axis, lists: lists[k] ?? null }));
+  const up = reader.map((length, axis): AxisMapping => {
+    const from = axes.findIndex((along) => along.axis === axis);
+    const own = lists[from] ?? null;
+    return { from, lists: own && invertLists(own, length === 0 ? 0 : (source[from] ?? 1)) };
+  });
+  return {
+    down: { from: reader, to: source, axes: down },
+    up: { from: source, to: reader, axes: up },
+  };
+}
+
+/** One axis of a mask by lists (null: all of it becomes one place). */
+function mapAxis(
+  mask: Mask,
+  outer: number,
+  length: number,
+  inner: number,
+  to: number,
+  lists: IndexLists | null,
+): Mask {
+  const found = new Uint8Array(outer * to * inner);
+  for (let a = 0; a < outer; a++) {
+    for (let o = 0; o < length; o++) {
+      const start = (a * length + o) * inner;
+      const row = mask.subarray(start, start + inner);
+      if (!row.includes(1)) continue;
+      const first = lists === null ? 0 : (lists.offsets[o] ?? 0);
+      const last = lists === null ? 1 : (lists.offsets[o + 1] ?? 0);
+      for (let k = first; k < last; k++) {
+        const at = (a * to + (lists === null ? 0 : (lists.items[k] ?? 0))) * inner;
+        for (let i = 0; i < inner; i++) if (row[i] === 1) found[at + i] = 1;
+      }
+    }
+  }
+  return found;
+}
+
+/** What a mask's places depend on, or what depends on them: axis by axis, since a reach is a product of axes. */
+export function mapMask({ from, to, axes }: MaskMapping, mask: Mask): Mask {
+  const sizes = [...from];
+  let found = mask;
+  for (const [axis, length] of from.entries()) {
+    const k = axes.findIndex((side) => side.from === axis);
+    const lists = axes[k]?.lists ?? null;
+    if (k >= 0 && lists === null) continue;
+    const size = k < 0 ? 1 : (to[k] ?? 1);
+    const inner = sizeOf(sizes.slice(axis + 1));
+    found = mapAxis(found, sizeOf(sizes.slice(0, axis)), length, inner, size, lists);
+    sizes[axis] = size;
+  }
+  const strides = sizes.map((_, axis) => sizeOf(sizes.slice(axis + 1)));
+  const steps = axes.map((side) => (side.from < 0 ? 0 : (strides[side.from] ?? 0)));
+  const kept = sizeOf(sizes) === sizeOf(to);
+  if (kept && axes.every((side, k) => side.from === k)) return found;
+  return broadcastMask(found, to, steps);
+}
+
+/** A mask whose axes lie at these strides in another one; at stride 0 all places are alike. */
+function broadcastMask(mask: Mask, sizes: readonly number[], steps: readonly number[]): Mask {
+  const result = new Uint8Array(sizeOf(sizes));
+  const at = sizes.map(() => 0);
+  let place = 0;
+  for (let i = 0; i < result.length; i++) {
+    result[i] = mask[place] ?? 0;
+    for (let axis = sizes.length - 1; axis >= 0; axis--) {
+      const [own = 0, size = 1, step = 0] = [at[axis], sizes[axis], steps[axis]];
+      place += step;
+      at[axis] = own + 1;
+      if (own + 1 < size) break;
+      place -= step * size;
+      at[axis] = 0;
+    }
+  }
+  return result;
+}
+
+export function unionMasks(a: Mask | undefined, b: Mask): Mask {
+  if (a === undefined) return b;
+  const found = a.slice();
+  for (let i = 0; i < b.length; i++) if (b[i] === 1) found[i] = 1;
+  return found;
+}
+
+/** The mask of one place of a value: that of an element, by its coordinates. */
+export function elementMask(
+  shape: readonly number[],
+  places: readonly number[],
+  at: readonly number[],
+): Mask {
+  const sizes = places.map((axis) => shape[axis] ?? 1);
+  const mask = new Uint8Array(sizeOf(sizes));
+  mask[places.reduce((sum, axis, k) => sum * (sizes[k] ?? 1) + (at[axis] ?? 0), 0)] = 1;
+  return mask;
+}
+
+/** Which pixels of a picture have any place of a mask, in whatever channel. */
+export function pixelMask(
+  mask: Mask,
+  shape: readonly number[],
+  places: readonly number[],
+  nchw: readonly [number, number, number, number],
+): Mask {
+  const [images, channels, height, width] = nchw;
+  const pixels = height * width;
+  const behind = places.every((axis, k) => axis === shape.length - places.length + k);
+  if (behind && mask.length === pixels) return mask;
+  const found = new Uint8Array(pixels);
+  const sizes = places.map((axis) => shape[axis] ?? 1);
+  for (let i = 0; i < images * channels * pixels; i++) {
+    const at = coordinates(shape, i);
+    const place = places.reduce((sum, axis, k) => sum * (sizes[k] ?? 1) + (at[axis] ?? 0), 0);
+    if (mask[place] === 1) found[i % pixels] = 1;
+  }
+  return found;
+}

@@ -1,0 +1,50 @@
+// How many weights of a transposed convolution reach each place of its output, and what that does to pictures.
+import type { Window } from "../plan/schema.ts";
+
+/** Along each axis; a pixel's count is the product of its row's and its column's. */
+export interface OverlapCounts {
+  readonly rows: readonly number[];
+  readonly columns: readonly number[];
+}
+
+/** Null for volumes. */
+export function overlapCounts(
+  window: Window,
+  spatial: readonly number[],
+  output: readonly number[],
+): OverlapCounts | null {
+  const rank = spatial.length;
+  if (rank < 1 || rank > 2 || window.kernel.length !== rank) return null;
+  const axis = (k: number): number[] => {
+    const counts = new Array<number>(output[k] ?? 0).fill(0);
+    const [kernel = 1, stride = 1] = [window.kernel[k], window.strides[k]];
+    const [dilation = 1, begin = 0] = [window.dilations[k], window.begins[k]];
+    for (let i = 0; i < (spatial[k] ?? 0); i++) {
+      for (let tap = 0; tap < kernel; tap++) {
+        const at = i * stride + tap * dilation - begin;
+        if (at >= 0 && at < counts.length) counts[at] = (counts[at] ?? 0) + 1;
+      }
+    }
+    return counts;
+  };
+  return { rows: rank === 1 ? [1] : axis(0), columns: axis(rank - 1) };
+}
+
+/** The counts of a period of the inside, away from the borders: all alike, or in turns. */
+function interiorCounts(counts: readonly number[]): readonly number[] {
+  const quarter = Math.floor(counts.length / 4);
+  return [...new Set(counts.slice(quarter, counts.length - quarter))].sort((a, b) => b - a);
+}
+
+/** "4 everywhere but at the border, so no checkerboard arises"; "4, 2 and 1 in turns: checkerboards arise". */
+export function overlapText({ rows, columns }: OverlapCounts): string {
+  const kinds = interiorCounts(rows).flatMap((a) => interiorCounts(columns).map((b) => a * b));
+  const found = [...new Set(kinds)].sort((a, b) => b - a);
+  const all = rows.flatMap((a) => columns.map((b) => a * b));
+  if (found.length > 1) {
+    const listed = `${found.slice(0, -1).join(", ")} and ${found.at(-1)}`;
+    return `${listed} in turns: checkerboards arise`;
+  }
+  const fewer = all.some((count) => count < (found[0] ?? 0));
+  return `${found[0] ?? 0} everywhere${fewer ? " but at the border" : ""}, so no checkerboard arises`;
+}

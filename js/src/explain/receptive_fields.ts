@@ -1,0 +1,104 @@
+// Which places of one value another value's place can depend on: receptive and projective fields.
+import type { Layer, PlanHeader, Reach } from "../plan/schema.ts";
+import {
+  type FieldExtent,
+  type FieldExtents,
+  sourceExtents,
+  unionExtents,
+} from "./field_extents.ts";
+import { createMappings, type Mask, mapMask, unionMasks } from "./masks.ts";
+
+/** What was found of a key: the places, or the extents that theory gives. */
+type ByKey<T> = Map<string, T>;
+
+/** By the layer table alone: what can be read; the weights may leave parts of it out. */
+export class FieldPropagator {
+  private readonly layers: readonly Layer[];
+  private readonly reaches: readonly Reach[];
+  private readonly mappings = new Map<number, ReturnType<typeof createMappings>>();
+
+  constructor(plan: PlanHeader) {
+    this.layers = plan.layers;
+    this.reaches = plan.reaches;
+  }
+
+  private mappingOf(reach: number) {
+    const known = this.mappings.get(reach);
+    if (known !== undefined) return known;
+    const made = this.reaches[reach];
+    if (made === undefined) throw new RangeError(`no reach ${reach}`);
+    const fresh = createMappings(made);
+    this.mappings.set(reach, fresh);
+    return fresh;
+  }
+
+  /** Everything before a layer's value, from it backwards. */
+  private propagateBackwards<T>(
+    name: string,
+    own: T,
+    step: (reach: number, of: T) => T,
+    join: (a: T | undefined, b: T) => T,
+  ): ByKey<T> {
+    const found = new Map<string, T>([[name, own]]);
+    for (const layer of this.layers.toReversed()) {
+      const mine = found.get(layer.name);
+      if (mine === undefined) continue;
+      const parts = new Map<number, T>([[0, mine]]);
+      for (const [reader, source, reach] of layer.reads) {
+        const of = parts.get(reader);
+        if (of !== undefined) parts.set(source, join(parts.get(source), step(reach, of)));
+      }
+      for (const [k, key] of layer.inputs.entries()) {
+        const part = parts.get(k + 1);
+        if (part !== undefined) found.set(key, join(found.get(key), part));
+      }
+    }
+    return found;
+  }
+
+  /** What these places of a value depend on, of every value before it. */
+  receptiveField(name: string, places: Mask): ReadonlyMap<string, Mask> {
+    return this.propagateBackwards(
+      name,
+      places,
+      (reach, of) => mapMask(this.mappingOf(reach).down, of),
+      unionMasks,
+    );
+  }
+
+  /** The extents of a value's receptive fields without regard to borders; null where they aren't the same everywhere. */
+  theoreticalExtents(name: string, rank: number): ReadonlyMap<string, FieldExtents | null> {
+    const own = Array.from({ length: rank }, (): FieldExtent => ({ stride: 1, low: 0, high: 0 }));
+    return this.propagateBackwards<FieldExtents | null>(
+      name,
+      own,
+      (reach, of) => {
+        const through = this.reaches[reach];
+        return of && through ? sourceExtents(through, of) : null;
+      },
+      (a, b) => (a === undefined ? b : a && b && unionExtents(a, b)),
+    );
+  }
+
+  /** What depends on these places of a value, of every value after it. */
+  projectiveField(name: string, places: Mask): ReadonlyMap<string, Mask> {
+    const found = new Map<string, Mask>([[name, places]]);
+    for (const layer of this.layers) {
+      if (layer.name === name || !layer.inputs.some((key) => found.has(key))) continue;
+      const parts = new Map<number, Mask>();
+      for (const [k, key] of layer.inputs.entries()) {
+        const mask = found.get(key);
+        if (mask !== undefined) parts.set(k + 1, mask);
+      }
+      for (const [reader, source, reach] of layer.reads.toReversed()) {
+        const mask = parts.get(source);
+        if (mask !== undefined) {
+          parts.set(reader, unionMasks(parts.get(reader), mapMask(this.mappingOf(reach).up, mask)));
+        }
+      }
+      const own = parts.get(0);
+      if (own !== undefined) found.set(layer.name, unionMasks(found.get(layer.name), own));
+    }
+    return found;
+  }
+}

@@ -1,0 +1,38 @@
+// How far a layer's window reaches beyond its input's map, at any of its positions.
+import type { Layer } from "../plan/schema.ts";
+
+/** Pixels of the map that a window may stand on outside of it, on each side. */
+export interface WindowMargins {
+  readonly top: number;
+  readonly bottom: number;
+  readonly left: number;
+  readonly right: number;
+}
+
+export const NO_MARGINS: WindowMargins = { top: 0, bottom: 0, left: 0, right: 0 };
+
+/** Of convolutions, transposed ones, pools and padding. */
+export function windowMargins(layer: Layer): WindowMargins {
+  const rank = (layer.input_shapes[0]?.length ?? 2) - 2;
+  if (layer.window.begins.length !== rank) return NO_MARGINS;
+  const [across, down] = [axisMargins(layer, -1), axisMargins(layer, -2)];
+  return { top: down.before, bottom: down.behind, left: across.before, right: across.behind };
+}
+
+/** Before the first pixel of an axis, and behind its last one: the last window may leave the padding, too. */
+function axisMargins(layer: Layer, axis: number): { before: number; behind: number } {
+  const { kernel, strides, dilations, begins } = layer.window;
+  const begin = begins.at(axis);
+  if (begin === undefined) return { before: 0, behind: 0 };
+  const taps = kernel.at(axis) ?? 1;
+  const last = (layer.input_shapes[0]?.at(axis) ?? 1) - 1;
+  const output = (layer.output_shape.at(axis) ?? 1) - 1;
+  const stride = strides.at(axis) ?? 1;
+  const length = (taps - 1) * (dilations.at(axis) ?? 1);
+  // A transposed one goes over the map with zeros inserted, in steps of a stride between its pixels.
+  const [before, behind] =
+    layer.explains === "transposed convolution"
+      ? [Math.floor((length - begin) / stride), Math.floor((output + begin) / stride) - last]
+      : [begin, output * stride - begin + length - last];
+  return { before: Math.max(0, before), behind: Math.max(0, behind) };
+}

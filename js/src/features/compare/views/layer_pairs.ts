@@ -1,0 +1,72 @@
+// Which layers are compared, and what the table and the colours of a pair are: no page, no GPU.
+
+import type { Network } from "../../../network/network.ts";
+import { formatPercent, formatShort } from "../../../number_format.ts";
+import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
+import type { Pair } from "../../../plan/schema.ts";
+import type { Selection } from "../../../state.ts";
+
+/** How much a layer of B differs from A in one example. */
+export interface LayerDifference {
+  readonly mean: number;
+  readonly max: number;
+  /** The mean divided by the mean size of A's values. */
+  readonly relative: number;
+}
+
+/** A pair for each difference: a layer's where there is one, an output's else, then a module's. */
+export function listedPairs(network: Network): readonly Pair[] {
+  const kinds = ["input", "layer", "output", "module"];
+  const place = (pair: Pair) => kinds.indexOf(network.values.get(pair.a)?.kind ?? "");
+  const pairs = [...new Set(network.pairs.values())].sort((a, b) => place(a) - place(b));
+  return pairs.filter((pair, i) => pairs.findIndex(({ row }) => row === pair.row) === i);
+}
+
+/** The pair of the selected layer, of A, of B or the difference; else that of the output. */
+export function selectedPair(network: Network, selected: Selection | null): Pair | undefined {
+  const chosen = network.pairs.get(selected?.layer ?? "");
+  if (chosen !== undefined) return chosen;
+  const output = network.pairs.get(network.outputs[0]?.key ?? "");
+  const listed = listedPairs(network);
+  return listed.find(({ row }) => row === output?.row) ?? listed.at(-1);
+}
+
+/** A row of the comparison's table for one example, out of all its numbers. */
+export function layerDifference(
+  table: Float32Array,
+  { row }: Pair,
+  batch: number,
+  example: number,
+): LayerDifference {
+  const start = (table.length / batch) * example + 3 * row;
+  const number = (k: number) => table[start + k] ?? Number.NaN;
+  const [mean, own] = [number(0), number(2)];
+  return { mean, max: number(1), relative: mean === 0 && own === 0 ? 0 : mean / own };
+}
+
+/** The colour limits that A and B share, of a channel or of the layer; null where there is no finite number. */
+export function sharedLimits(
+  a: Statistics,
+  b: Statistics,
+  channel: number | null,
+): { low: number; high: number } | null {
+  const both = [a, b].map((one) => (channel === null ? one.layer : one.channels[channel]));
+  const [low, high] = [
+    Math.min(...both.map((one) => one?.min ?? Number.NaN).filter(Number.isFinite)),
+    Math.max(...both.map((one) => one?.max ?? Number.NaN).filter(Number.isFinite)),
+  ];
+  return low <= high ? { low, high } : null;
+}
+
+export const fixedRange = (limits: { low: number; high: number } | null): ColorRange | undefined =>
+  limits === null ? undefined : { mode: "fixed", ...limits };
+
+/** Channels with the largest differences first: by the root of their mean square. */
+export function rankByDifference({ channels }: Statistics): number[] {
+  const size = channels.map(({ mean, std }) => (Number.isNaN(mean) ? 0 : Math.hypot(mean, std)));
+  return size.map((_, i) => i).sort((i, j) => (size[j] ?? 0) - (size[i] ?? 0) || i - j);
+}
+
+/** "12 %"; of ten times and more "41 ×". */
+export const relativeText = (share: number): string =>
+  share < 10 ? formatPercent(share, share > 0 && share < 0.1 ? 1 : 0) : `${formatShort(share)} ×`;

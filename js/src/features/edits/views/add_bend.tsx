@@ -1,0 +1,158 @@
+// "Add a bend": every transform, drawn on one channel of the layer as it would make it.
+import { useState } from "preact/hooks";
+import { channelUnit, drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import type { Network } from "../../../network/network.ts";
+import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { setEdits } from "../../../state/edits.ts";
+import { imageIndex, useViews } from "../../../views/context.ts";
+import { CodeIcon } from "../../../views/icons.tsx";
+import { fitScale } from "../../../views/layout.ts";
+import { Maps } from "../../../views/maps.tsx";
+import { fixedRange, sharedLimits } from "../../compare/views/layer_pairs.ts";
+import type { ChannelSelection } from "./channel_selection.ts";
+import {
+  acceptsChannels,
+  makeBend,
+  TRANSFORMS,
+  toChannelList,
+  transformText,
+  transformTitle,
+} from "./edit_operations.ts";
+import { PythonLines } from "./python_lines.tsx";
+import { usePreviews } from "./session_values.ts";
+
+/** CSS pixels of a picture. */
+const SIDE = 60;
+
+export function AddBend(props: {
+  network: Network;
+  value: Value;
+  statistics: Statistics | null;
+  channel: number;
+  picks: ChannelSelection;
+}) {
+  const { network, value, statistics, channel, picks } = props;
+  const { state } = useViews();
+  const [own, setOwn] = useState(false);
+  const image = imageIndex(value, network, state.example.value);
+  const count = value.nchw[1];
+  const transforms = TRANSFORMS.filter(({ counts }) => acceptsChannels(counts, count));
+  const asked = transforms.map((one) => makeBend([], value.key, one, null));
+  const previews = usePreviews(value.key, channel, image, asked);
+  const set = picks.bend === null ? picks.selected : new Set<number>();
+  const flat = drawKind(value).drawMode === undefined;
+  // As the layer's own maps, so that what is done to the numbers is seen.
+  const range = fixedRange(statistics && sharedLimits(statistics, statistics, null));
+  const add = (index: number): void => {
+    const transform = transforms[index];
+    if (transform === undefined) return;
+    const { edits } = state.presentEdits.peek();
+    const channels = set.size === 0 ? null : toChannelList(set, count);
+    setEdits(state, [...edits, makeBend(edits, value.key, transform, channels)]);
+  };
+  const target = set.size === 0 || set.size === count ? `all ${count}` : `the ${set.size} picked`;
+  return (
+    <section class="nbg-bend-add" aria-label="Add a bend">
+      <header class="nbg-bend-heading">
+        <h3>
+          Add a bend{" "}
+          <span class="nbg-second">
+            to {target}
+            {!flat && ` · every transform, drawn on ${channelUnit(value)} ${channel} of this layer`}
+          </span>
+        </h3>
+      </header>
+      <div class="nbg-bend-tiles">
+        {!flat && (
+          <figure class="nbg-bend-tile" title="as it is">
+            <TransformPreview
+              value={value}
+              channel={channel}
+              frame={value}
+              label="as it is"
+              range={range}
+            />
+            <figcaption>none</figcaption>
+          </figure>
+        )}
+        {transforms.map(({ name, says }, k) => (
+          <button
+            type="button"
+            key={name}
+            class="nbg-bend-tile"
+            title={`${says}. Adds it to ${target}.`}
+            aria-label={`Add ${transformText(name)}`}
+            data-transform={name}
+            onClick={() => add(k)}
+          >
+            {flat ? (
+              <span class="nbg-bend-formula">{says.length > 12 ? transformTitle(name) : says}</span>
+            ) : (
+              <TransformPreview
+                value={previews[k]}
+                channel={0}
+                frame={value}
+                label={transformText(name)}
+                range={range}
+              />
+            )}
+            <span>{transformText(name)}</span>
+          </button>
+        ))}
+        <button
+          type="button"
+          class="nbg-bend-tile"
+          aria-expanded={own}
+          title="a transform of your own, in Python"
+          onClick={() => setOwn(!own)}
+        >
+          <span class="nbg-bend-picture">
+            <CodeIcon />
+          </span>
+          <span>GLSL</span>
+        </button>
+      </div>
+      {own && (
+        <PythonLines
+          title="One of your own"
+          lines={[
+            "from nbglcnn import transforms",
+            `viewer.bend(${JSON.stringify(value.key)}, transforms.glsl("y = sin(x * p0)", p0=3.0))`,
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+function TransformPreview(props: {
+  value: Value | undefined;
+  channel: number;
+  /** Whose channel it is. */
+  frame: Value;
+  label: string;
+  range: ColorRange | undefined;
+}) {
+  const { value, channel, frame, label, range } = props;
+  const ratio = useViews().pixelRatio.value;
+  const { height, width } = pictureFrame(frame);
+  const scale = fitScale(Math.max(height, width), SIDE * ratio);
+  return (
+    <span class="nbg-bend-picture">
+      {value !== undefined && (
+        <Maps
+          value={value}
+          channels={[channel]}
+          columns={1}
+          scale={Math.min(1, scale)}
+          zoom={Math.max(1, scale) / ratio}
+          rgb={false}
+          range={range}
+          label={label}
+          hidesMarks
+        />
+      )}
+    </span>
+  );
+}

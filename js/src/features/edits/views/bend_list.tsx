@@ -1,0 +1,72 @@
+// The edits of a layer from top to bottom, and those of other layers as links.
+import type { Edit } from "../../../plan/edits.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { useViews } from "../../../views/context.ts";
+import { px } from "../../../views/layout.ts";
+import { BendRow } from "./bend_row.tsx";
+import { useReorder } from "./drag_reorder.tsx";
+import { editsOfLayer, editTitle } from "./edit_operations.ts";
+
+/** CSS pixels between rows. */
+const GAP = 8;
+
+export function BendList({ value }: { value: Value }) {
+  const { state } = useViews();
+  const { edits } = state.presentEdits.value;
+  const own = editsOfLayer(edits, value.key);
+  const others = edits.filter(({ layer }) => layer !== value.key);
+  const { list, drag, grip } = useReorder(value.key, GAP);
+  const trouble = state.editError.value;
+  return (
+    <section class="nbg-bend-stack" aria-label="Bends, top to bottom">
+      <header class="nbg-bend-heading">
+        <h3>Bends, top to bottom</h3>
+        <span class="nbg-second nbg-wide">a change shows on the next frame</span>
+      </header>
+      {own.length === 0 && (
+        <p class="nbg-second">
+          None yet. Pick channels, then a transform below; without any picked it bends all.
+        </p>
+      )}
+      <ol class="nbg-bend-rows" ref={list} data-dragged={drag !== null || undefined}>
+        {own.map((edit, k) => (
+          <BendRow
+            key={edit.name}
+            edit={edit}
+            value={value}
+            grip={grip(edit, k)}
+            place={`${k + 1} of ${own.length}`}
+          />
+        ))}
+      </ol>
+      {drag !== null && <span class="nbg-bend-line" style={{ "--nb-at": px(drag.dropLine) }} />}
+      {trouble !== "" && (
+        <p class="nbg-bend-trouble" role="alert">
+          {trouble}
+        </p>
+      )}
+      {others.length > 0 && <OtherBends edits={others} />}
+    </section>
+  );
+}
+
+function OtherBends({ edits }: { edits: readonly Edit[] }) {
+  const { state } = useViews();
+  return (
+    <p class="nbg-bend-others">
+      <span class="nbg-second">also bent:</span>
+      {edits.map((edit) => (
+        <button
+          type="button"
+          key={edit.name}
+          class={edit.enabled ? "nbg-underlined" : "nbg-underlined nbg-second"}
+          onClick={() => {
+            state.selected.value = { layer: edit.layer, channel: null };
+          }}
+        >
+          {edit.layer} {editTitle(edit).toLowerCase()}
+        </button>
+      ))}
+    </p>
+  );
+}

@@ -1,0 +1,322 @@
+// Right: A without bends, B with them, and B − A; of the network's output, or of the layer itself.
+
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import type { Network } from "../../../network/network.ts";
+import { formatShort } from "../../../number_format.ts";
+import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
+import type { Value } from "../../../plan/schema.ts";
+import {
+  BarChart,
+  NumberPicture,
+  shownElements,
+  TopValues,
+  useExampleValues,
+} from "../../../views/bar_chart.tsx";
+import { Choice } from "../../../views/choice.tsx";
+import { useStatistics, useViews } from "../../../views/context.ts";
+import { ImageRange } from "../../../views/image_range.tsx";
+import { argsortDescending, boxMosaic, fitScale, px } from "../../../views/layout.ts";
+import { Maps, useSharedLimits } from "../../../views/maps.tsx";
+import { HoldView, RangePair, WipeView } from "../../compare/views/compared_pictures.tsx";
+import { fixedRange, sharedLimits } from "../../compare/views/layer_pairs.ts";
+import { bendViewState } from "./channel_selection.ts";
+import { useUneditedValue } from "./session_values.ts";
+
+const COMPARE_MODES = [
+  ["beside", "Side by side"],
+  ["wipe", "Wipe"],
+  ["hold", "Hold A"],
+] as const;
+const SUBJECTS = [
+  ["output", "Output"],
+  ["layer", "This layer"],
+] as const;
+const GAP = 12;
+const MAX_SIDE = 320;
+/** CSS pixels of a vector's bars, and how many named values stand beside each other. */
+const BARS_HEIGHT = 140;
+const MAX_CLASSES = 8;
+/** So many curves stand one below the other. */
+const MAX_CURVES = 6;
+const TITLES = ["without bends", "with bends"] as const;
+
+type Limits = { low: number; high: number } | null;
+
+export function BendPictures(props: {
+  network: Network;
+  value: Value;
+  channel: number;
+  width: number;
+}) {
+  const { network, value, channel, width } = props;
+  const { state } = useViews();
+  const { compareMode, subject } = bendViewState(state);
+  const [output] = network.outputs;
+  const isLayer = subject.value === "layer" || output === undefined;
+  const shown = isLayer ? value : output;
+  return (
+    <section class="nbg-bend-pictures" aria-label="Without and with bends">
+      <header class="nbg-bend-heading">
+        <Choice
+          label="What is compared"
+          items={SUBJECTS}
+          selected={isLayer ? "layer" : "output"}
+          choose={(one) => {
+            subject.value = one;
+          }}
+          disabledItem={output === undefined && "output"}
+        />
+        <Choice
+          label="How A and B are shown"
+          items={COMPARE_MODES}
+          selected={compareMode.value}
+          choose={(one) => {
+            compareMode.value = one;
+          }}
+        />
+      </header>
+      <BendComparison
+        key={shown.key}
+        b={shown}
+        channel={shown === value ? channel : null}
+        showing={compareMode.value}
+        width={width}
+      />
+    </section>
+  );
+}
+
+function BendComparison(props: {
+  b: Value;
+  channel: number | null;
+  showing: "beside" | "wipe" | "hold";
+  width: number;
+}) {
+  const { b, showing, width } = props;
+  const { state, classNames, pixelRatio } = useViews();
+  const known = useUneditedValue(b);
+  const a = known?.a ?? null;
+  const difference = useMemo(
+    () => differenceAsMaps(known?.difference ?? null),
+    [known?.difference],
+  );
+  const [ofA, ofB] = [useStatistics(a), useStatistics(b)];
+  const ofDifference = useStatistics(difference);
+  const flat = drawKind(b).drawMode === undefined;
+  const [valuesA, valuesB] = [useExampleValues(flat ? a : null), useExampleValues(flat ? b : null)];
+  const changed = useExampleValues(flat ? difference : null);
+  const image = drawKind(b).isImage && !flat;
+  const channel = flat || drawKind(b).isImage ? null : props.channel;
+  const apart = state.rangeMode.value === "channel" ? channel : null;
+  const both = ofA && ofB && sharedLimits(ofA, ofB, apart);
+  const pictured = useSharedLimits(image ? b : null, both);
+  if (a === null) return <p class="nbg-second">…</p>;
+  const limits = image ? pictured : both;
+  const most = maxDifference(ofDifference, channel);
+  const signed = most === null ? null : { low: -most, high: most };
+  const columns = showing === "beside" ? 3 : 2;
+  // A pixel less: what a column is wide is no whole number.
+  const side = Math.min(MAX_SIDE, Math.floor((width - 1 - (columns - 1) * GAP) / columns));
+  const elements =
+    classNames.value(b.key).length > 0 && valuesA && valuesB
+      ? argsortDescending(Array.from(valuesA, (one, k) => Math.max(one, valuesB[k] ?? one))).slice(
+          0,
+          MAX_CLASSES,
+        )
+      : shownElements(changed, b.nchw[1], Math.floor(side / 3));
+  const isClasses = drawKind(b).name === "classes"; // which have no range
+  const range = isClasses ? { mode: "fixed" as const } : fixedRange(limits);
+  const picture = (of: Value) => (
+    <BentValueView {...{ value: of, like: b, channel, side, limits, elements }} range={range} />
+  );
+  const [shownA, shownB] = [picture(a), picture(b)];
+  const rangeOf = (of: Value) =>
+    image && !isClasses ? <ImageRange value={of} rangeValue={b} limits={limits} /> : null;
+  const over = { a: shownA, b: shownB, titles: TITLES };
+  const ranges = image && !isClasses && <RangePair a={rangeOf(a)} b={rangeOf(b)} />;
+  const one = difference && (
+    <BentValueView
+      value={difference}
+      like={b}
+      channel={channel}
+      side={side}
+      limits={signed}
+      range={fixedRange(signed)}
+      elements={elements}
+      signed
+    />
+  );
+  // The place of a difference that isn't there is as large as B's picture.
+  const { drawMode, isImage: asImage } = drawKind(b);
+  const single = asImage || channel !== null || b.nchw[1] === 1;
+  const { height: h, width: w } = pictureFrame(b);
+  const scale = fitScale(Math.max(h, w), side * pixelRatio.value) / pixelRatio.value;
+  const none =
+    single && !flat && drawMode !== "curves"
+      ? { width: px(w * scale), height: px(h * scale) }
+      : { height: px(side) };
+  const text = most === null && difference ? "" : most ? `±${formatShort(most)}` : "no difference";
+  return (
+    <div class="nbg-bend-comparison" data-showing={showing}>
+      {showing === "beside" && (
+        <>
+          <LetteredFigure letter="A" title={TITLES[0]} side={side} range={rangeOf(a)}>
+            {shownA}
+          </LetteredFigure>
+          <LetteredFigure letter="B" title={TITLES[1]} side={side} range={rangeOf(b)} mine>
+            {shownB}
+          </LetteredFigure>
+        </>
+      )}
+      {showing === "wipe" && (
+        <WipeView {...over} side={side}>
+          {ranges}
+        </WipeView>
+      )}
+      {showing === "hold" && <HoldView {...over}>{ranges}</HoldView>}
+      <LetteredFigure letter="B − A" title={text} side={side}>
+        {one ?? <span class="nbg-bend-none" style={none} />}
+      </LetteredFigure>
+    </div>
+  );
+}
+
+/** How much an image differs is no image; of three colours it is one whose grey is zero. */
+const differenceAsMaps = (value: Value | null): Value | null =>
+  value === null || drawKind(value).name === "rgb" ? value : { ...value, kind: "layer" };
+
+/** The largest difference, of a channel or of all; null until it is known or where none is finite. */
+function maxDifference(statistics: Statistics | null, channel: number | null): number | null {
+  if (statistics === null) return null;
+  const one = channel === null ? statistics.layer : statistics.channels[channel];
+  const most = Math.max(-(one?.min ?? Number.NaN), one?.max ?? Number.NaN);
+  return Number.isNaN(most) ? null : Math.max(0, most);
+}
+
+function LetteredFigure(props: {
+  letter: string;
+  title: string;
+  side: number;
+  mine?: boolean;
+  /** An image's range, as a control. */
+  range?: ComponentChildren;
+  children: ComponentChildren;
+}) {
+  const { letter, title, side, mine = false, range, children } = props;
+  return (
+    <figure
+      class={mine ? "nbg-bend-figure nbg-bend-mine" : "nbg-bend-figure"}
+      style={{ width: px(side) }}
+      aria-label={`${letter} ${title}`}
+    >
+      {children}
+      <figcaption>
+        <strong>{letter}</strong> <span class="nbg-second">{title}</span>
+        {range && <div class="nbg-second">{range}</div>}
+      </figcaption>
+    </figure>
+  );
+}
+
+/** A value as the other views show one of its kind; a difference in signed colours. */
+function BentValueView(props: {
+  value: Value;
+  /** The value itself, where this is made of it. */
+  like: Value;
+  /** This channel alone; null for all of it. */
+  channel: number | null;
+  side: number;
+  limits: Limits;
+  range: ColorRange | undefined;
+  elements: readonly number[];
+  signed?: boolean;
+}) {
+  const { value, like, channel, side, limits, range, elements, signed = false } = props;
+  const { pixelRatio: ratioOf, classNames } = useViews();
+  const ratio = ratioOf.value;
+  const count = value.nchw[1];
+  const display = drawKind(like);
+  const label = value.key;
+  if (display.name === "number") return <NumberPicture value={value} />;
+  if (display.name === "bars" && classNames.value(like.key).length > 0) {
+    return (
+      <TopValues value={value} maxRows={count} channels={elements} limits={limits} width={side} />
+    );
+  }
+  if (display.name === "bars") {
+    const limit = limits && Math.max(-limits.low, limits.high);
+    return (
+      <BarChart
+        value={value}
+        width={side}
+        height={BARS_HEIGHT}
+        maxBars={elements.length}
+        channels={elements}
+        {...(limit && { limit })}
+        upright
+        label={`${label}, ${elements.length} of ${count} values`}
+      />
+    );
+  }
+  const numbers = Array.from({ length: count }, (_, i) => i);
+  const map = signed
+    ? ("signed" as const)
+    : display.name === "grey"
+      ? ("grey" as const)
+      : undefined;
+  if (display.name === "curves") {
+    const shown = channel === null ? numbers.slice(0, MAX_CURVES) : [channel];
+    const gap = Math.round(ratio);
+    const height = Math.min(side / 2, (side - shown.length + 1) / shown.length);
+    return (
+      <Maps
+        value={value}
+        channels={shown}
+        columns={1}
+        scale={1}
+        gap={gap}
+        cell={{ width: side, height }}
+        range={range}
+        label={label}
+        hairlines
+      />
+    );
+  }
+  const { height, width } = pictureFrame(like);
+  const isWhole = display.isImage && !(signed && display.name !== "rgb");
+  if (isWhole || channel !== null || count === 1) {
+    const scale = fitScale(Math.max(height, width), side * ratio);
+    return (
+      <Maps
+        value={value}
+        channels={isWhole ? numbers : [channel ?? 0]}
+        columns={1}
+        scale={Math.min(1, scale)}
+        zoom={Math.max(1, scale) / ratio}
+        map={map}
+        range={range}
+        rgb={isWhole && display.name === "rgb" ? true : undefined}
+        label={label}
+        hairlines
+      />
+    );
+  }
+  const gap = Math.round(ratio);
+  const room = { width: side * ratio, height: side * ratio };
+  const mosaic = boxMosaic({ channels: count, height, width }, room, gap, Math.round(20 * ratio));
+  return (
+    <Maps
+      value={value}
+      channels={numbers.slice(0, mosaic.shownCount)}
+      columns={mosaic.columns}
+      scale={mosaic.scale}
+      gap={gap}
+      map={map}
+      range={range}
+      label={label}
+      hairlines
+    />
+  );
+}

@@ -1,0 +1,174 @@
+// Left: the channels to pick from, and buttons for sets of them.
+import type { FunctionComponent } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { channelUnit } from "../../../network/display_kind.ts";
+import { formatInteger } from "../../../number_format.ts";
+import type { Statistics } from "../../../plan/runtime.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { useExampleValues } from "../../../views/bar_chart.tsx";
+import { PAGE_SIZE } from "../../../views/channel_order.ts";
+import { useViews } from "../../../views/context.ts";
+import { Pagination } from "../../../views/pagination.tsx";
+import { isReadable } from "../../../views/run_queries.ts";
+import { bendViewState, type ChannelSelection } from "./channel_selection.ts";
+import {
+  allChannels,
+  type ChannelStatistic,
+  clusterChannels,
+  everyNthChannel,
+  invertChannels,
+  randomHalf,
+  topChannels,
+} from "./channel_sets.ts";
+import { editTitle } from "./edit_operations.ts";
+import { SelectionGrid } from "./selection_grid.tsx";
+
+const STATISTICS: readonly (readonly [ChannelStatistic, string])[] = [
+  ["mean", "8 largest by mean"],
+  ["max", "8 largest by maximum"],
+  ["std", "8 largest by deviation"],
+];
+
+interface ChannelPickerProps {
+  value: Value;
+  statistics: Statistics | null;
+  current: number;
+  picks: ChannelSelection;
+  width: number;
+}
+
+export function ChannelPicker(props: ChannelPickerProps) {
+  const { value, picks } = props;
+  const views = useViews();
+  const { editedBend: name } = bendViewState(views.state);
+  const [asked, setPage] = useState(0);
+  const count = value.nchw[1];
+  const order = useMemo(() => allChannels(count), [count]);
+  const pages = Math.ceil(count / PAGE_SIZE);
+  const page = Math.min(asked, pages - 1);
+  useEffect(() => {
+    views.channelOrder.value = order;
+  }, [views, order]);
+  const { bend, selected } = picks;
+  return (
+    <section class="nbg-bend-channels" aria-label="Channels to bend">
+      <header class="nbg-bend-heading">
+        <h3>
+          {bend === null ? "Channels to bend" : `Channels of ${editTitle(bend)}`}{" "}
+          <span class="nbg-mine" aria-live="polite" data-picked={selected.size}>
+            {formatInteger(selected.size)} picked
+          </span>
+        </h3>
+        {bend === null ? (
+          <span class="nbg-second nbg-wide">click, drag or Shift-click</span>
+        ) : (
+          <button
+            type="button"
+            class="nbg-button"
+            onClick={() => {
+              name.value = "";
+            }}
+          >
+            Done
+          </button>
+        )}
+      </header>
+      <SelectionGrid {...props} channels={order.slice(page * PAGE_SIZE, (page + 1) * PAGE_SIZE)} />
+      {pages > 1 && <Pagination page={page} pages={pages} go={setPage} />}
+      {count > 1 && <ChannelSets {...props} />}
+    </section>
+  );
+}
+
+const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics, picks }) => {
+  const { selected, select: pick } = picks;
+  const [seed, setSeed] = useState(0);
+  const [grouped, setGrouped] = useState(false);
+  const count = value.nchw[1];
+  const button = (word: string, channels: () => Iterable<number>, title?: string) => (
+    <button type="button" class="nbg-button" title={title} onClick={() => pick(channels())}>
+      {word}
+    </button>
+  );
+  const random = (): number[] => {
+    setSeed(seed + 1);
+    return randomHalf(count, seed);
+  };
+  return (
+    <>
+      <div class="nbg-bend-sets" role="group" aria-label="Sets of channels">
+        {button("All", () => allChannels(count))}
+        {button("None", () => [])}
+        {button("Invert", () => invertChannels(selected, count))}
+        {button("Every 2nd", () => everyNthChannel(2, count))}
+        {button("Random", random, "a random half; again, another one")}
+        <select
+          class="nbg-select"
+          aria-label="By a statistic"
+          disabled={statistics === null}
+          value=""
+          onChange={(event) => {
+            const by = STATISTICS.find(([one]) => one === event.currentTarget.value)?.[0];
+            if (by !== undefined && statistics !== null) pick(topChannels(statistics, by));
+            event.currentTarget.value = "";
+          }}
+        >
+          <option value="" hidden>
+            By mean
+          </option>
+          {STATISTICS.map(([by, word]) => (
+            <option key={by} value={by}>
+              {word}
+            </option>
+          ))}
+        </select>
+        {count > 3 && isReadable(value) && (
+          <button
+            type="button"
+            class="nbg-button"
+            aria-expanded={grouped}
+            title="groups of channels whose maps are alike (k-means)"
+            onClick={() => setGrouped(!grouped)}
+          >
+            By cluster
+          </button>
+        )}
+      </div>
+      {grouped && <ChannelClusters value={value} pick={pick} picked={selected} />}
+    </>
+  );
+};
+
+/** Groups of similar maps, as they were when they were asked for: a bend would change them. */
+function ChannelClusters(props: {
+  value: Value;
+  picked: ReadonlySet<number>;
+  pick: ChannelSelection["select"];
+}) {
+  const { value, picked, pick } = props;
+  const values = useExampleValues(value);
+  const here = values !== null;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the numbers of later runs are no news
+  const groups = useMemo(
+    () => (values === null ? [] : clusterChannels(values, value.nchw[1])),
+    [here, value.key],
+  );
+  if (!here) return <p class="nbg-second">…</p>;
+  return (
+    <div class="nbg-bend-sets" role="group" aria-label="Clusters of similar channels">
+      {groups.map((group, i) => (
+        <button
+          type="button"
+          key={group[0]}
+          class="nbg-button"
+          aria-pressed={group.length === picked.size && group.every((one) => picked.has(one))}
+          title={group.join(", ")}
+          aria-label={`Cluster ${i + 1}: ${channelUnit(value)}s ${group.join(", ")}`}
+          onClick={() => pick(group)}
+        >
+          {group.length} like {group[0]}
+        </button>
+      ))}
+    </div>
+  );
+}

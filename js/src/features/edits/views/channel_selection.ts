@@ -1,0 +1,65 @@
+// Which channels of a layer are picked to be bent, or those of a bend whose channels are changed; kept as long as the page.
+import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { Edit } from "../../../plan/edits.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { setEdits } from "../../../state/edits.ts";
+import type { ViewerState } from "../../../state.ts";
+import { useViews } from "../../../views/context.ts";
+import { allChannels } from "./channel_sets.ts";
+import { toChannelList, updateEdit } from "./edit_operations.ts";
+
+interface BendViewState {
+  /** By layer. */
+  readonly selectedChannels: Signal<ReadonlyMap<string, readonly number[]>>;
+  /** The name of the bend whose channels the grid shows and changes; "" for none. */
+  readonly editedBend: Signal<string>;
+  /** How A and B are shown, and of what. */
+  readonly compareMode: Signal<"beside" | "wipe" | "hold">;
+  readonly subject: Signal<"output" | "layer">;
+}
+
+const states = new WeakMap<ReadonlySignal<unknown>, BendViewState>();
+
+/** Of a viewer: each has its own. */
+export function bendViewState({ presentEdits }: ViewerState): BendViewState {
+  const found = states.get(presentEdits) ?? {
+    selectedChannels: signal(new Map()),
+    editedBend: signal(""),
+    compareMode: signal("beside"),
+    subject: signal("output"),
+  };
+  states.set(presentEdits, found as BendViewState);
+  return found as BendViewState;
+}
+
+export interface ChannelSelection {
+  readonly selected: ReadonlySet<number>;
+  /** The bend whose channels these are; null where they are for the next one. */
+  readonly bend: Edit | null;
+  select(channels: Iterable<number>): void;
+}
+
+export function useChannelSelection(value: Value): ChannelSelection {
+  const { state } = useViews();
+  const { selectedChannels, editedBend: name } = bendViewState(state);
+  const { edits } = state.presentEdits.value;
+  const count = value.nchw[1];
+  const bend = edits.find((one) => one.name === name.value && one.layer === value.key) ?? null;
+  const own =
+    bend === null
+      ? (selectedChannels.value.get(value.key) ?? [])
+      : (bend.channels ?? allChannels(count));
+  return {
+    bend,
+    selected: new Set(own),
+    select(channels) {
+      const numbers = [...new Set(channels)].sort((a, b) => a - b);
+      if (bend === null)
+        selectedChannels.value = new Map([...selectedChannels.peek(), [value.key, numbers]]);
+      else {
+        const part = { channels: toChannelList(numbers, count) };
+        setEdits(state, updateEdit(state.presentEdits.peek().edits, bend.name, part));
+      }
+    },
+  };
+}

@@ -1,0 +1,121 @@
+// Rows of edits that can be dragged, or moved by keys, to another place among those of their layer.
+import { useRef, useState } from "preact/hooks";
+import type { Edit } from "../../../plan/edits.ts";
+import { setEdits } from "../../../state/edits.ts";
+import { useViews } from "../../../views/context.ts";
+import { CloseIcon, DragHandleIcon } from "../../../views/icons.tsx";
+import { editsOfLayer, moveEdit, removeEdit } from "./edit_operations.ts";
+
+/** What a row asks of its list. */
+export interface RowReorder {
+  startDrag(event: PointerEvent): void;
+  moveBy(by: number): void;
+  remove(): void;
+}
+
+interface ReorderDrag {
+  readonly from: number;
+  readonly to: number;
+  /** Where a line says that it would stand, in CSS pixels of the list. */
+  readonly dropLine: number;
+}
+
+/** The list of a layer's edits, whose rows are its children in their order, `gap` CSS pixels apart. */
+export function useReorder(layer: string, gap: number) {
+  const { state, root, zoom } = useViews();
+  const list = useRef<HTMLOListElement>(null);
+  const [drag, setDrag] = useState<ReorderDrag | null>(null);
+  const { edits } = state.presentEdits.value;
+  const count = editsOfLayer(edits, layer).length;
+  const go = (from: number, to: number): void => {
+    if (to < 0 || to >= count || from === to) return;
+    setEdits(state, moveEdit(state.presentEdits.peek().edits, layer, from, to));
+  };
+  const focus = (row: number, selector: string): void => {
+    root.focus({ preventScroll: true });
+    requestAnimationFrame(() => {
+      list.current?.children[row]?.querySelector<HTMLElement>(selector)?.focus();
+    });
+  };
+  const grip = (edit: Edit, from: number): RowReorder => ({
+    startDrag(event) {
+      if (event.button !== 0) return;
+      const handle = event.currentTarget as HTMLElement;
+      handle.setPointerCapture(event.pointerId);
+      const around = list.current?.getBoundingClientRect();
+      const rows = [...(list.current?.children ?? [])].map((one) => one.getBoundingClientRect());
+      let drag: ReorderDrag | null = null;
+      const follow = ({ clientY }: PointerEvent): void => {
+        if (around === undefined) return;
+        // Before the first row whose middle is below the pointer.
+        const before = rows.findIndex((row) => clientY < (row.top + row.bottom) / 2);
+        const at = before < 0 ? rows.length : before;
+        const half = gap / 2;
+        const edge = before < 0 ? (rows.at(-1)?.bottom ?? 0) + half : (rows[at]?.top ?? 0) - half;
+        const to = at > from ? at - 1 : at;
+        drag = { from, to, dropLine: (edge - around.top) / zoom.peek() };
+        setDrag(drag);
+      };
+      const end = (up: PointerEvent): void => {
+        handle.removeEventListener("pointermove", follow);
+        for (const type of ["pointerup", "pointercancel"] as const) {
+          handle.removeEventListener(type, end);
+        }
+        setDrag(null);
+        if (up.type === "pointerup" && drag !== null) go(drag.from, drag.to);
+      };
+      handle.addEventListener("pointermove", follow);
+      handle.addEventListener("pointerup", end);
+      handle.addEventListener("pointercancel", end);
+    },
+    moveBy(by) {
+      go(from, from + by);
+      focus(Math.min(Math.max(from + by, 0), count - 1), ".nbg-grip");
+    },
+    remove() {
+      setEdits(state, removeEdit(state.presentEdits.peek().edits, edit.name));
+      // To the next one; undo by a key is for whoever has the focus here.
+      focus(Math.min(from, count - 2), ".nbg-bend-remove");
+    },
+  });
+  return { list, drag, grip };
+}
+
+/** What a row is dragged by. */
+export function DragHandle(props: { called: string; place: string; grip: RowReorder }) {
+  const { called, place, grip } = props;
+  return (
+    <button
+      type="button"
+      class="nbg-grip"
+      aria-label={`Move ${called}, ${place}`}
+      aria-keyshortcuts="Alt+ArrowUp Alt+ArrowDown"
+      title="drag, or Alt+↑ and Alt+↓"
+      onPointerDown={grip.startDrag}
+      onKeyDown={(event) => {
+        const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+        if (by === undefined || !event.altKey) return;
+        event.preventDefault();
+        grip.moveBy(by);
+      }}
+    >
+      <DragHandleIcon />
+    </button>
+  );
+}
+
+/** Takes a row away; what is injected or frozen is released. */
+export function RemoveButton(props: { called: string; bend: boolean; grip: RowReorder }) {
+  const { called, bend, grip } = props;
+  return (
+    <button
+      type="button"
+      class="nbg-bend-remove"
+      aria-label={bend ? `Remove ${called}` : `Release: end ${called.toLowerCase()}`}
+      title={bend ? "Remove" : "Release"}
+      onClick={grip.remove}
+    >
+      <CloseIcon />
+    </button>
+  );
+}

@@ -1,0 +1,83 @@
+// What other views say of bends: a mark at a bent layer, a pill in the bar, a word in the status line.
+import type { Edit } from "../../../plan/edits.ts";
+import type { Layer } from "../../../plan/schema.ts";
+import { activeEdits, setEdits } from "../../../state/edits.ts";
+import { useViews } from "../../../views/context.ts";
+import { CurveIcon } from "../../../views/icons.tsx";
+import { editTitle } from "./edit_operations.ts";
+
+/** Edits by their layer, in the order of the first of each. */
+function groupByLayer(edits: readonly Edit[]): ReadonlyMap<string, readonly Edit[]> {
+  const found = new Map<string, Edit[]>();
+  for (const one of edits) found.set(one.layer, [...(found.get(one.layer) ?? []), one]);
+  return found;
+}
+
+/** Beside a layer's name; on the Network tab beside that of a stage, or a closed module, that has a bent layer. */
+export function EditBadge({ layer, layers }: { layer: string; layers?: readonly Layer[] }) {
+  const { network, state } = useViews();
+  const bent = groupByLayer(activeEdits(state.presentEdits.value.edits));
+  if (bent.size === 0) return null;
+  const stage =
+    state.tab.value === "network"
+      ? network.value?.stages.find(({ layers }) => layers.some(({ name }) => name === layer))
+      : undefined;
+  const names = (layers ?? stage?.layers)?.map(({ name }) => name) ?? [layer];
+  const said = names.flatMap((name) => {
+    const own = bent.get(name)?.map((edit) => editTitle(edit).toLowerCase()) ?? [];
+    return own.length === 0 ? [] : [name === layer ? own.join(", ") : `${name} ${own.join(", ")}`];
+  });
+  if (said.length === 0) return null;
+  const words = `bent: ${said.join("; ")}`;
+  return (
+    <span class="nbg-bent" role="img" aria-label={words} title={words} data-bent={layer}>
+      <CurveIcon />
+    </span>
+  );
+}
+
+/** "2 bends on decoder.5": a way to them. */
+export function EditPill() {
+  const { state } = useViews();
+  const bent = groupByLayer(activeEdits(state.presentEdits.value.edits));
+  const count = [...bent.values()].reduce((sum, own) => sum + own.length, 0);
+  const layer = [...bent.keys()].at(-1);
+  if (layer === undefined) return null;
+  const where = bent.size === 1 ? layer : `${bent.size} layers`;
+  return (
+    <button
+      type="button"
+      class="nbg-pill nbg-bent-pill"
+      title={`${[...bent.keys()].join(", ")}: open the bends`}
+      onClick={() => {
+        state.selected.value = { layer, channel: null };
+        state.layerSection.value = "bend";
+        state.tab.value = "layer";
+      }}
+    >
+      <CurveIcon /> {count} {count === 1 ? "bend" : "bends"} on {where}
+    </button>
+  );
+}
+
+/** In the status line, with one click that takes all of them away; that can be undone. */
+export function EditStatus() {
+  const { state, root } = useViews();
+  if (activeEdits(state.presentEdits.value.edits).length === 0) return null;
+  return (
+    <span class="nbg-bent-word">
+      <strong class="nbg-mine">{state.withoutEdits.value ? "shown without bends" : "bent"}</strong>
+      <button
+        type="button"
+        class="nbg-second nbg-underlined"
+        title="takes all bends away; can be undone"
+        onClick={() => {
+          root.focus({ preventScroll: true }); // the button goes, and undo is for who has the focus
+          setEdits(state, []);
+        }}
+      >
+        Remove all
+      </button>
+    </span>
+  );
+}

@@ -1,0 +1,166 @@
+// What is done to the list of edits in the page: everything here gives another list.
+import {
+  type Edit,
+  GLSL,
+  INJECT,
+  type Parameter,
+  TRANSFORMS,
+  type Transform,
+} from "../../../plan/edits.ts";
+import { NOT_EDITABLE } from "../../../plan/schema.ts";
+import { uniqueName } from "../../../state/edits.ts";
+
+export { TRANSFORMS };
+
+/** What an Alt-click adds is called so. */
+const MUTE_NAME = "mute";
+
+/** How much of the transformed value there is in the result. */
+export const MIX_PARAMETER: Parameter = {
+  name: "mix",
+  default: 1,
+  low: 0,
+  high: 1,
+  step: 0.01,
+  least: 0,
+  most: 1,
+  above: false,
+  integer: false,
+  unit: "",
+};
+
+export const editsOfLayer = (edits: readonly Edit[], layer: string): readonly Edit[] =>
+  edits.filter((one) => one.layer === layer);
+
+export const isBend = ({ transform }: Edit): boolean => transform !== INJECT;
+
+/** What can be set of an edit; of a text of one's own there are names, and no limits. */
+export function parametersOf(edit: Edit): readonly Parameter[] {
+  if (edit.transform !== GLSL) {
+    return TRANSFORMS.find(({ name }) => name === edit.transform)?.parameters ?? [];
+  }
+  return edit.names.map((name) => ({
+    ...MIX_PARAMETER,
+    name,
+    low: -4,
+    high: 4,
+    step: 0.05,
+    least: null,
+    most: null,
+  }));
+}
+
+/** Whether a transform takes values of so many channels. */
+export const acceptsChannels = (counts: readonly number[], channels: number): boolean =>
+  counts.length === 0 || counts.includes(channels);
+
+/** "Flip h": a transform's name as a title. */
+export const transformTitle = (transform: string): string => {
+  if (transform === GLSL) return "GLSL";
+  const words = transformText(transform);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
+export const transformText = (transform: string): string => transform.replaceAll("_", " ");
+
+/** What an edit is called in a row. */
+export const editTitle = (edit: Edit): string =>
+  edit.transform !== INJECT ? transformTitle(edit.transform) : edit.frozen ? "Frozen" : "Injected";
+
+/** "10 of 32", "all 32". */
+export const channelCountText = (channels: readonly number[] | null, count: number): string =>
+  channels === null
+    ? `all ${count}`
+    : `${channels.length === 0 ? "none" : channels.length} of ${count}`;
+
+/** Channels as an edit has them: null for all. */
+export const toChannelList = (
+  picked: Iterable<number>,
+  count: number,
+): readonly number[] | null => {
+  const numbers = [...new Set(picked)].sort((a, b) => a - b);
+  return numbers.length === count ? null : numbers;
+};
+
+export function makeBend(
+  edits: readonly Edit[],
+  layer: string,
+  transform: Transform,
+  channels: readonly number[] | null,
+  more: Partial<Edit> = {},
+): Edit {
+  return {
+    layer,
+    name: uniqueName(edits, more.name ?? transform.name),
+    transform: transform.name,
+    parameters: more.parameters ?? transform.parameters.map((one) => one.default),
+    channels,
+    mix: more.mix ?? 1,
+    enabled: true,
+    source: "",
+    names: [],
+    array: "",
+    frozen: false,
+    skips: false,
+  };
+}
+
+export const updateEdit = (edits: readonly Edit[], name: string, part: Partial<Edit>): Edit[] =>
+  edits.map((one) => (one.name === name ? { ...one, ...part } : one));
+
+export const updateParameter = (
+  edits: readonly Edit[],
+  edit: Edit,
+  k: number,
+  value: number,
+): Edit[] =>
+  updateEdit(edits, edit.name, {
+    parameters: edit.parameters.map((one, i) => (i === k ? value : one)),
+  });
+
+export const removeEdit = (edits: readonly Edit[], name: string): Edit[] =>
+  edits.filter((one) => one.name !== name);
+
+/** The layer's edit number `from` as its number `to`; those of other layers stay where they are. */
+export function moveEdit(edits: readonly Edit[], layer: string, from: number, to: number): Edit[] {
+  const own = [...editsOfLayer(edits, layer)];
+  const [one] = own.splice(from, 1);
+  if (one === undefined) return [...edits];
+  own.splice(to, 0, one);
+  return edits.map((edit) => (edit.layer === layer ? (own.shift() ?? edit) : edit));
+}
+
+/** A channel that is heard no more, or again: all that are muted of a layer are one bend. */
+export function toggleMute(edits: readonly Edit[], layer: string, channel: number): Edit[] {
+  const ablate = TRANSFORMS.find(({ name }) => name === "ablate");
+  const mute = edits.find((one) => one.layer === layer && one.enabled && isMute(one));
+  if (ablate === undefined) return [...edits];
+  if (mute === undefined) {
+    return [...edits, makeBend(edits, layer, ablate, [channel], { name: MUTE_NAME })];
+  }
+  const others = (mute.channels ?? []).filter((one) => one !== channel);
+  const has = others.length < (mute.channels ?? []).length;
+  if (has && others.length === 0) return removeEdit(edits, mute.name);
+  const channels = has ? others : [...others, channel].sort((a, b) => a - b);
+  return updateEdit(edits, mute.name, { channels });
+}
+
+const isMute = ({ name, transform, channels, mix }: Edit): boolean =>
+  transform === "ablate" && mix === 1 && channels !== null && /^mute(-\d+)?$/.test(name);
+
+/** Whether a value can be edited. */
+export const isBendable = ({ after }: { readonly after: number }): boolean =>
+  after !== NOT_EDITABLE;
+
+/** Why a value cannot be edited, as Python says it. */
+export function notBendableText(value: {
+  readonly key: string;
+  readonly dtype: string;
+  readonly read: { readonly count: number };
+}): string {
+  const { key, dtype, read } = value;
+  if (dtype !== "float32") {
+    return `${key} holds ${dtype} numbers; only float32 values can be bent.`;
+  }
+  if (read.count === 0) return `${key} has no elements to bend.`;
+  return `${key} is a constant of the network or its state, which can’t be bent.`;
+}

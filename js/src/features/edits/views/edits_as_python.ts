@@ -1,0 +1,57 @@
+// The lines of Python that make the same edits.
+import { type Edit, GLSL, INJECT } from "../../../plan/edits.ts";
+import { uniqueName } from "../../../state/edits.ts";
+
+/** A text as Python writes it. */
+const pythonString = (text: string): string => JSON.stringify(text);
+
+/** A number as Python reads it back: the shortest text that is the same number. */
+const pythonNumber = (value: number): string => (Object.is(value, -0) ? "-0.0" : String(value));
+
+function pythonChannels(channels: readonly number[]): string {
+  const [first = 0, second = 0] = channels;
+  const step = second - first;
+  const last = channels.at(-1) ?? 0;
+  const regular = channels.length > 3 && channels.every((one, i) => one === first + i * step);
+  if (!regular) return `[${channels.join(", ")}]`;
+  return step === 1 ? `range(${first}, ${last + 1})` : `range(${first}, ${last + 1}, ${step})`;
+}
+
+function pythonTransform({ transform, parameters, source, names }: Edit): string {
+  const numbers =
+    transform === GLSL
+      ? [
+          pythonString(source),
+          ...names.map((name, i) => `${name}=${pythonNumber(parameters[i] ?? 0)}`),
+        ]
+      : parameters.map(pythonNumber);
+  return `transforms.${transform}(${numbers.join(", ")})`;
+}
+
+/** Lines that do the same to a Viewer without edits; those of a layer's own values hold no array. */
+export function editsAsPython(edits: readonly Edit[]): string[] {
+  const made: Edit[] = [];
+  const lines = edits.map((edit) => {
+    const { layer, name, transform, channels, mix, enabled, frozen } = edit;
+    const like = transform !== INJECT ? transform : frozen ? "freeze" : INJECT;
+    const own = uniqueName(made, like);
+    const set = channels === null ? [] : [`channels=${pythonChannels(channels)}`];
+    made.push(edit);
+    if (frozen) return `viewer.freeze(${pythonString(layer)})`;
+    if (transform === INJECT) {
+      return `# viewer.inject(${pythonString(layer)}, array): the array is not in these lines`;
+    }
+    const parts = [
+      pythonString(layer),
+      pythonTransform(edit),
+      ...set,
+      ...(mix === 1 ? [] : [`mix=${pythonNumber(mix)}`]),
+      ...(name === own ? [] : [`name=${pythonString(name)}`]),
+      ...(enabled ? [] : ["enabled=False"]),
+    ];
+    return `viewer.bend(${parts.join(", ")})`;
+  });
+  return edits.some(({ transform }) => transform !== INJECT)
+    ? ["from nbglcnn import transforms", ...lines]
+    : lines;
+}

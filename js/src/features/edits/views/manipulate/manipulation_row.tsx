@@ -1,0 +1,143 @@
+// One manipulation: its place, whether it is on, the picture after it, its number, and what else it has.
+
+import { useState } from "preact/hooks";
+import type { Network } from "../../../../network/network.ts";
+import type { Edit, Parameter } from "../../../../plan/edits.ts";
+import type { ColorRange } from "../../../../plan/runtime.ts";
+import type { Value } from "../../../../plan/schema.ts";
+import { setEdits } from "../../../../state/edits.ts";
+import { useViews } from "../../../../views/context.ts";
+import { Icon } from "../../../../views/icons.tsx";
+import { DragHandle, RemoveButton, type RowReorder } from "../drag_reorder.tsx";
+import {
+  channelCountText,
+  editTitle,
+  isBend,
+  MIX_PARAMETER,
+  parametersOf,
+  TRANSFORMS,
+  updateEdit,
+  updateParameter,
+} from "../edit_operations.ts";
+import { NumberControl } from "../number_control.tsx";
+import { EditThumb } from "./edit_thumb.tsx";
+import { manipulationOf, orderParameters } from "./manipulations.ts";
+
+export function ManipulationRow(props: {
+  network: Network;
+  edit: Edit;
+  /** The input, and what it is after this edit. */
+  input: Value;
+  value: Value;
+  range: ColorRange | undefined;
+  grip: RowReorder;
+  place: string;
+  following: boolean;
+  /** Begins to follow the pointer, or ends that. */
+  follow: (on: boolean) => void;
+}) {
+  const { network, edit, input, value, range, grip, place, following, follow } = props;
+  const { state } = useViews();
+  const [open, setOpen] = useState(false);
+  const [troubles, setTroubles] = useState<Readonly<Record<string, string>>>({});
+  const { name, enabled, channels } = edit;
+  const own = manipulationOf(edit);
+  const word = own?.label ?? editTitle(edit);
+  const [, count, height, width] = input.nchw;
+  const parameters = isBend(edit) ? parametersOf(edit) : [];
+  const [main, ...more] = orderParameters(parameters, own, { height, width });
+  const mixed = edit.mix !== 1;
+  const says = TRANSFORMS.find((one) => one.name === edit.transform)?.says ?? edit.source;
+  const edits = () => state.presentEdits.peek().edits;
+  const say = (what: string) => (text: string) => setTroubles((old) => ({ ...old, [what]: text }));
+  const trouble = Object.entries(troubles).filter(([, text]) => text !== "");
+  const number = ([k, parameter]: readonly [number, Parameter]) => (
+    <NumberControl
+      key={parameter.name}
+      parameter={parameter}
+      value={edit.parameters[k] ?? 0}
+      of={word}
+      set={(to, step) => setEdits(state, updateParameter(edits(), edit, k, to), step)}
+      say={say(parameter.name)}
+    />
+  );
+  return (
+    <li class={enabled ? "nbg-manipulation" : "nbg-manipulation nbg-off"} data-bend={name}>
+      <DragHandle called={word} place={place} grip={grip} />
+      <input
+        type="checkbox"
+        aria-label={word}
+        checked={enabled}
+        onChange={(event) => {
+          setEdits(state, updateEdit(edits(), name, { enabled: event.currentTarget.checked }));
+        }}
+      />
+      <EditThumb
+        network={network}
+        value={value}
+        range={range}
+        label={`The picture after ${word}`}
+      />
+      <span class="nbg-manipulate-word" title={says}>
+        <strong>{word}</strong>
+        {channels !== null && (
+          <span class="nbg-second"> {channelCountText(channels, count)} channels</span>
+        )}
+      </span>
+      <span class="nbg-manipulate-main">
+        {main && number(main)}
+        {edit.transform === "occlude" && (
+          <button
+            type="button"
+            class="nbg-button"
+            aria-pressed={following}
+            title="the patch follows the pointer over any picture of the input"
+            onClick={() => follow(!following)}
+          >
+            Follow
+          </button>
+        )}
+      </span>
+      <span class="nbg-manipulate-tools">
+        {(more.length > 0 || mixed) && (
+          <button
+            type="button"
+            class="nbg-manipulate-more"
+            aria-label={`More of ${word}`}
+            aria-expanded={open}
+            title={[...more.map(([, one]) => one.name), ...(mixed ? ["mix"] : [])].join(", ")}
+            onClick={() => setOpen(!open)}
+          >
+            <MoreIcon />
+          </button>
+        )}
+        <RemoveButton called={word} bend={isBend(edit)} grip={grip} />
+      </span>
+      {open && (
+        <span class="nbg-manipulate-rest">
+          {more.map(number)}
+          {mixed && (
+            <NumberControl
+              parameter={MIX_PARAMETER}
+              value={edit.mix}
+              of={word}
+              set={(mix, step) => setEdits(state, updateEdit(edits(), name, { mix }), step)}
+              say={say("mix")}
+            />
+          )}
+        </span>
+      )}
+      {trouble.length > 0 && (
+        <p class="nbg-bend-trouble" role="alert">
+          {trouble.map(([what, text]) => `${what}: ${text}`).join(" ")}
+        </p>
+      )}
+    </li>
+  );
+}
+
+const MoreIcon = () => (
+  <Icon>
+    <path d="M3.5 8v0M8 8v0M12.5 8v0" stroke-width="2.2" />
+  </Icon>
+);

@@ -1,0 +1,29 @@
+// Numbers that are typed: what they mean, and why one cannot be.
+import type { Parameter } from "../../../plan/edits.ts";
+
+/** A parameter's value as it stands in its field: all digits that matter, with a real minus. */
+export const formatNumber = (value: number): string =>
+  String(Number(value.toPrecision(7))).replace("-", "−");
+
+/** The number of a text, or in words why it cannot be; as features/edits/records.py checks it. */
+export function parseNumber(text: string, parameter: Parameter): number | string {
+  const { unit, integer, least, most, above } = parameter;
+  const bare = text.replaceAll("−", "-").replace(",", ".").replace(unit, "").trim();
+  const value = Number(bare);
+  if (bare === "" || Number.isNaN(value)) return "A number is needed.";
+  if (!Number.isFinite(value)) return "A finite number is needed.";
+  if (integer && !Number.isInteger(value)) return "A whole number is needed.";
+  if (least !== null && (value < least || (above && value === least))) {
+    return above ? `More than ${least} is needed.` : `At least ${least} is needed.`;
+  }
+  if (most !== null && value > most) return `At most ${most} is possible.`;
+  return value;
+}
+
+/** One step up or down, on the grid of steps, within the limits. */
+export function stepNumber(value: number, by: number, parameter: Parameter): number {
+  const { step, least, most, above } = parameter;
+  const to = Number((Math.round(value / step + by) * step).toPrecision(7));
+  const low = least === null ? Number.NEGATIVE_INFINITY : above ? least + step : least;
+  return Math.min(most ?? Number.POSITIVE_INFINITY, Math.max(low, to));
+}

@@ -1,0 +1,51 @@
+// Lines of Python, with a button that copies them.
+import { useState } from "preact/hooks";
+import { useViews } from "../../../views/context.ts";
+import { editsAsPython } from "./edits_as_python.ts";
+
+/** So long a button says that it has copied. */
+const COPIED_MS = 1500;
+
+export function EditsAsPython() {
+  const { edits } = useViews().state.presentEdits.value;
+  const lines = editsAsPython(edits);
+  return lines.length === 0 ? null : <PythonLines title="As Python" lines={lines} />;
+}
+
+export function PythonLines({ title, lines }: { title: string; lines: readonly string[] }) {
+  const { root } = useViews();
+  const [said, setSaid] = useState("Copy");
+  const copy = async (text: string): Promise<void> => {
+    const done = (await copyText(text)) || copyBySelection(root, text);
+    setSaid(done ? "Copied" : "Select and copy");
+    setTimeout(() => setSaid("Copy"), COPIED_MS);
+  };
+  return (
+    <section class="nbg-bend-python" aria-label={title}>
+      <span class="nbg-second">{title}</span>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: long lines are scrolled by keys */}
+      <pre tabIndex={0}>{lines.join("\n")}</pre>
+      <button type="button" class="nbg-button" onClick={() => void copy(lines.join("\n"))}>
+        <span aria-live="polite">{said}</span>
+      </button>
+    </section>
+  );
+}
+
+/** By the browser's clipboard, which only secure pages have. */
+const copyText = (text: string): Promise<boolean> =>
+  navigator.clipboard?.writeText(text).then(
+    () => true,
+    () => false,
+  ) ?? Promise.resolve(false);
+
+/** By a field that is selected: for a page of http, and a frame that may not use the clipboard. */
+function copyBySelection(root: HTMLElement, text: string): boolean {
+  const field = document.createElement("textarea");
+  field.value = text;
+  root.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  return done;
+}

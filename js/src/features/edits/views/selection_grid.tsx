@@ -1,0 +1,307 @@
+// The channels of a layer as tiles to pick: by click, Shift and a click, a rectangle that is dragged, and keys.
+import { useId, useRef, useState } from "preact/hooks";
+import { channelUnit, drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import { formatPercent, formatShort } from "../../../number_format.ts";
+import type { Statistics } from "../../../plan/runtime.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { useExampleValues } from "../../../views/bar_chart.tsx";
+import { useViews } from "../../../views/context.ts";
+import { CheckIcon } from "../../../views/icons.tsx";
+import { hasUnitRange } from "../../../views/image_limits.ts";
+import { fitScale, maxAbs, px, tileSide } from "../../../views/layout.ts";
+import { Maps } from "../../../views/maps.tsx";
+import type { ChannelSelection } from "./channel_selection.ts";
+
+/** CSS pixels that a pointer moves before it draws a rectangle. */
+const DRAG_THRESHOLD = 4;
+/** CSS pixels of an element of a vector. */
+const ELEMENT_SIZE = { width: 56, height: 30, gap: 6 };
+
+/** CSS pixels that a tile is about as large as: of few channels, and of many. */
+const TILE_SIZE = { few: 92, many: 58, gap: 6, most: 12 };
+
+/** Tiles that fill a width, best without a gap in the last row. */
+function selectionTiles(map: { width: number }, count: number, width: number, ratio: number) {
+  const room = Math.floor(width * ratio);
+  const least = Math.round(TILE_SIZE.gap * ratio);
+  const side = (count <= 12 ? TILE_SIZE.few : TILE_SIZE.many) * ratio;
+  const scale = fitScale(map.width, side);
+  const tile = tileSide(map.width, scale);
+  const most = Math.max(1, Math.min(count, Math.floor((room + least) / (tile + least))));
+  const full = [most, most - 1, most - 2].find((one) => one >= most * 0.85 && count % one === 0);
+  const columns = full ?? most;
+  const spread = columns > 1 ? Math.floor((room - columns * tile) / (columns - 1)) : least;
+  return { columns, scale, gap: Math.min(spread, Math.round(TILE_SIZE.most * ratio)) };
+}
+
+interface Box {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+interface LassoDrag {
+  readonly from: readonly [number, number];
+  /** What the tile that it began on was not. */
+  readonly isAdding: boolean;
+  readonly boxes: readonly (readonly [number, Box])[];
+  box: Box | null;
+  hitChannels: readonly number[];
+}
+
+export function SelectionGrid(props: {
+  value: Value;
+  /** In the order in which they are shown. */
+  channels: readonly number[];
+  statistics: Statistics | null;
+  current: number;
+  picks: ChannelSelection;
+  width: number;
+}) {
+  const { value, channels, statistics, current, picks } = props;
+  const { selected, select } = picks;
+  const { state, pixelRatio: ratioOf, zoom } = useViews();
+  const id = useId();
+  const place = useRef<HTMLDivElement>(null);
+  const drag = useRef<LassoDrag | null>(null);
+  const anchor = useRef<number | null>(null);
+  const [lasso, setLasso] = useState<LassoDrag | null>(null);
+  const ratio = ratioOf.value;
+  const flat = drawKind(value).drawMode === undefined;
+  const map = pictureFrame(value);
+  const own = selectionTiles(map, channels.length, props.width, ratio);
+  const across = Math.max(
+    1,
+    Math.floor((props.width + ELEMENT_SIZE.gap) / (ELEMENT_SIZE.width + ELEMENT_SIZE.gap)),
+  );
+  const columns = flat ? Math.min(across, channels.length) : own.columns;
+  const width = flat ? ELEMENT_SIZE.width : tileSide(map.width, own.scale) / ratio;
+  const gap = flat ? ELEMENT_SIZE.gap : own.gap / ratio;
+  const rows: (readonly number[])[] = [];
+  for (let i = 0; i < channels.length; i += columns) rows.push(channels.slice(i, i + columns));
+  const shown = new Set(selected);
+  for (const one of lasso?.hitChannels ?? []) lasso?.isAdding ? shown.add(one) : shown.delete(one);
+
+  const toggled = (channel: number): Set<number> => {
+    const now = new Set(selected);
+    if (!now.delete(channel)) now.add(channel);
+    return now;
+  };
+  /** All from the last one that was clicked to this one. */
+  const upTo = (channel: number): Set<number> => {
+    const [a, b] = [channels.indexOf(anchor.current ?? current), channels.indexOf(channel)];
+    return new Set([...selected, ...channels.slice(Math.min(a, b), Math.max(a, b) + 1)]);
+  };
+  const choose = (channel: number, range: boolean): void => {
+    select(range ? upTo(channel) : toggled(channel));
+    if (!range) anchor.current = channel;
+    state.selected.value = { layer: value.key, channel };
+  };
+
+  const begin = (event: PointerEvent): void => {
+    // A finger scrolls the page; a tap picks.
+    if (event.button !== 0 || event.pointerType === "touch" || event.altKey) return;
+    const tiles = [...(place.current?.querySelectorAll<HTMLElement>("[data-pick]") ?? [])];
+    const boxes = tiles.map(
+      (one) => [Number(one.dataset.pick), one.getBoundingClientRect()] as const,
+    );
+    const [x, y] = [event.clientX, event.clientY];
+    const at = boxes.find(([, box]) => overlaps(box, { left: x, right: x, top: y, bottom: y }));
+    const isAdding = at === undefined || !selected.has(at[0]);
+    drag.current = { from: [x, y], isAdding, boxes, box: null, hitChannels: [] };
+  };
+  const go = (event: PointerEvent): void => {
+    const now = drag.current;
+    if (now === null) return;
+    const [x, y] = now.from;
+    const far = Math.hypot(event.clientX - x, event.clientY - y) >= DRAG_THRESHOLD;
+    if (now.box === null && !far) return;
+    if (now.box === null) place.current?.setPointerCapture(event.pointerId);
+    const box = {
+      left: Math.min(x, event.clientX),
+      right: Math.max(x, event.clientX),
+      top: Math.min(y, event.clientY),
+      bottom: Math.max(y, event.clientY),
+    };
+    const hitChannels = now.boxes
+      .filter(([, tile]) => overlaps(tile, box))
+      .map(([channel]) => channel);
+    drag.current = { ...now, box, hitChannels };
+    setLasso(drag.current);
+  };
+  const end = (event: PointerEvent): void => {
+    const now = drag.current;
+    drag.current = null;
+    setLasso(null);
+    if (now === null || now.box === null || event.type !== "pointerup") return;
+    const set = new Set(selected);
+    for (const one of now.hitChannels) now.isAdding ? set.add(one) : set.delete(one);
+    select(set);
+  };
+
+  const press = (event: KeyboardEvent, channel: number): void => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = channels.indexOf(channel);
+    const { key } = event;
+    const steps: Record<string, number> = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      ArrowUp: -columns,
+      ArrowDown: columns,
+      Home: -at,
+      End: channels.length - 1 - at,
+    };
+    const step = steps[key];
+    if (key === " " || key === "Enter") choose(channel, event.shiftKey);
+    else if (step === undefined) return;
+    else {
+      const to = channels[at + step];
+      if (to !== undefined) {
+        if (event.shiftKey) {
+          anchor.current ??= channel;
+          select(new Set([...selected, channel, to]));
+        } else anchor.current = to;
+        state.selected.value = { layer: value.key, channel: to };
+        place.current?.querySelector<HTMLElement>(`[data-pick="${to}"]`)?.focus();
+      }
+    }
+    event.preventDefault();
+    event.stopPropagation(); // elsewhere arrows go to other layers
+  };
+
+  const cells = (row: readonly number[], i: number) => (
+    // biome-ignore lint/a11y/useFocusableInteractive: its cells have the focus
+    <span class="nbg-frames" role="row" id={`${id}-${i}`} style={{ gap: px(gap) }}>
+      {row.map((channel) => (
+        <span
+          key={channel}
+          class="nbg-frame nbg-tile-pick"
+          role="gridcell"
+          data-pick={channel}
+          data-of={value.key}
+          data-channel={channel}
+          aria-selected={shown.has(channel)}
+          aria-label={channelLabel(value, channel, statistics)}
+          tabIndex={channel === current ? 0 : -1}
+          style={{ width: px(width) }}
+          onClick={(event) => choose(channel, event.shiftKey)}
+          onKeyDown={(event) => press(event, channel)}
+        >
+          {shown.has(channel) && (
+            <span class="nbg-tick">
+              <CheckIcon />
+            </span>
+          )}
+        </span>
+      ))}
+    </span>
+  );
+  const box = lasso?.box ?? null;
+  const around = place.current?.getBoundingClientRect();
+  return (
+    <div
+      class="nbg-picking"
+      ref={place}
+      onPointerDown={begin}
+      onPointerMove={go}
+      onPointerUp={end}
+      onPointerCancel={end}
+      data-columns={columns}
+    >
+      {/* The rows stand within the pictures, so that the pointer over a tile is over its map. */}
+      <div
+        role="grid"
+        aria-multiselectable="true"
+        aria-label={`Channels of ${value.key} to bend`}
+        aria-owns={rows.map((_, i) => `${id}-${i}`).join(" ")}
+      />
+      {rows.map((row, i) => (
+        <div key={row[0]}>
+          {flat ? (
+            <VectorElements {...{ value, row, width }}>{cells(row, i)}</VectorElements>
+          ) : (
+            <Maps
+              value={value}
+              channels={row}
+              columns={columns}
+              scale={own.scale}
+              gap={own.gap}
+              rgb={false}
+              label={`channels ${row.join(", ")} of ${value.key}`}
+            >
+              {cells(row, i)}
+            </Maps>
+          )}
+          <div class="nbg-captions" style={{ gap: px(gap) }} aria-hidden="true">
+            {row.map((channel) => (
+              <span
+                key={channel}
+                class={shown.has(channel) ? "nbg-cell-caption nbg-picked" : "nbg-cell-caption"}
+                style={{ width: px(width) }}
+              >
+                {channel}
+              </span>
+            ))}
+          </div>
+        </div>
+      ))}
+      {box !== null && around !== undefined && (
+        <span
+          class="nbg-lasso"
+          style={{
+            left: px((box.left - around.left) / zoom.value),
+            top: px((box.top - around.top) / zoom.value),
+            width: px((box.right - box.left) / zoom.value),
+            height: px((box.bottom - box.top) / zoom.value),
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+const overlaps = (a: Box, b: Box): boolean =>
+  a.left <= b.right && a.right >= b.left && a.top <= b.bottom && a.bottom >= b.top;
+
+/** "channel 21, mean 0.23, max 2.60, 71 % zero". */
+function channelLabel(value: Value, channel: number, statistics: Statistics | null): string {
+  const called = `${channelUnit(value)} ${channel}`;
+  const summary = statistics?.channels[channel];
+  if (summary === undefined) return called;
+  const { mean, max, zeros } = summary;
+  return `${called}, mean ${formatShort(mean)}, max ${formatShort(max)}, ${formatPercent(zeros)} zero`;
+}
+
+/** A vector's elements, each with its number over a bar. */
+function VectorElements(props: {
+  value: Value;
+  row: readonly number[];
+  width: number;
+  children: preact.ComponentChildren;
+}) {
+  const { value, row, width, children } = props;
+  const values = useExampleValues(value);
+  const most = values === null || hasUnitRange(value) ? 1 : maxAbs(values) || 1;
+  return (
+    <div
+      class="nbg-bend-elements"
+      style={{ height: px(ELEMENT_SIZE.height), gap: px(ELEMENT_SIZE.gap) }}
+    >
+      {row.map((channel) => {
+        const number = values?.[channel] ?? 0;
+        const share = Number.isFinite(number) ? Math.min(1, Math.abs(number) / most) : 1;
+        return (
+          <span key={channel} class="nbg-bend-element" style={{ width: px(width) }}>
+            {values === null ? "…" : formatShort(number)}
+            <span
+              class={number < 0 ? "nbg-bend-bar nbg-below" : "nbg-bend-bar"}
+              style={{ width: `${share * 100}%` }}
+            />
+          </span>
+        );
+      })}
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,38 @@
+// Files that the page gives to its reader: their names, and pictures of canvases.
+
+/** A name that every file system takes, of what it is of. */
+export function fileName(words: readonly string[], ending: string): string {
+  const plain = words
+    .join(" ")
+    .replace(/[^\p{L}\p{N}._]+/gu, "-")
+    .replace(/^[-.]+|-+$/g, "");
+  return `${plain.slice(0, 120) || "viewer"}.${ending}`;
+}
+
+/** Until a browser has surely begun to write it. */
+const REVOKE_DELAY_MS = 60_000;
+
+/** Has the browser save it: from memory, nothing is asked of a network. */
+export function saveFile(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_DELAY_MS);
+}
+
+/** A canvas's pixels, each as many times as it is on the screen. */
+export async function canvasToPng(canvas: HTMLCanvasElement): Promise<Blob> {
+  const width = canvas.getBoundingClientRect().width * window.devicePixelRatio;
+  const times = Math.max(1, Math.round(width / canvas.width));
+  const picture = document.createElement("canvas");
+  picture.width = canvas.width * times;
+  picture.height = canvas.height * times;
+  const context = picture.getContext("2d");
+  if (context === null) throw new Error("this browser gives no canvas for it");
+  context.imageSmoothingEnabled = false;
+  context.drawImage(canvas, 0, 0, picture.width, picture.height);
+  const blob = await new Promise<Blob | null>((done) => picture.toBlob(done, "image/png"));
+  if (blob === null) throw new Error("this browser could not write it as a PNG");
+  return blob;
+}

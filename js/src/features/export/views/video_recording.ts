@@ -1,0 +1,168 @@
+// A value's picture as a video, run by run: drawn for it alone, enlarged in whole pixels.
+import { effect, type Signal, signal } from "@preact/signals";
+import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import type { ColorRange, DrawJob } from "../../../plan/runtime.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { imageIndex, type Views } from "../../../views/context.ts";
+import { fitScale } from "../../../views/layout.ts";
+
+/** Canvas pixels of the longer side: small pictures are enlarged to the one, large ones drawn no larger than the other. */
+const [MIN_SIDE, MAX_SIDE] = [256, 1024] as const;
+/** Of a mosaic. */
+const MAX_CHANNELS = 64;
+const FRAMES_PER_SECOND = 30;
+const BITS_PER_SECOND = 6e6;
+/** Some 200 MB at the most, which the page holds until then. */
+const MAX_SECONDS = 300;
+const WEBM_TYPES = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm"] as const;
+
+/** The kind of WebM that this browser writes; undefined for none. */
+export function webmType(): string | undefined {
+  if (typeof MediaRecorder === "undefined") return undefined;
+  if (typeof HTMLCanvasElement.prototype.captureStream !== "function") return undefined;
+  return WEBM_TYPES.find((type) => MediaRecorder.isTypeSupported(type));
+}
+
+/** What is recorded: channels of a value, in these colours. */
+export interface RecordingSubject {
+  readonly value: Value;
+  /** One of them; null for the value as a whole. */
+  readonly channel: number | null;
+  readonly range: ColorRange;
+}
+
+/** Whether there is a picture of it. */
+export const isPicture = (value: Value): boolean => drawKind(value).drawMode !== undefined;
+
+/** How it is drawn, in the views' colours of now. */
+function recordingJob(
+  views: Views,
+  subject: RecordingSubject,
+  canvas: HTMLCanvasElement,
+): DrawJob | null {
+  const { value, channel, range } = subject;
+  const { state, theme, network } = views;
+  const drawMode = channel === null ? drawKind(value).drawMode : channelDisplay(value);
+  if (drawMode === undefined || network.value === null) return null;
+  const one = drawMode === "rgb" || drawMode === "classes";
+  const most = one ? value.nchw[1] : MAX_CHANNELS;
+  const channels =
+    channel === null
+      ? Array.from({ length: Math.min(most, value.nchw[1]) }, (_, k) => k)
+      : [channel];
+  const tiles = one ? 1 : channels.length;
+  const curves = drawMode === "curves";
+  const columns = curves ? 1 : Math.ceil(Math.sqrt(tiles));
+  const { height, width } = pictureFrame(value);
+  return {
+    key: value.key,
+    canvas,
+    image: imageIndex(value, network.value, state.example.value),
+    channels,
+    columns,
+    gap: tiles > 1 ? 1 : 0,
+    scale: Math.min(1, fitScale(Math.max(height, width) * columns, MAX_SIDE)),
+    colormap: state.colormap.value,
+    theme: theme.value,
+    range,
+    drawMode,
+    cell: curves ? [2 * MIN_SIDE, Math.max(48, Math.floor(MIN_SIDE / tiles))] : undefined,
+  };
+}
+
+/** One colour of a picture is grey, the score of one class a map. */
+function channelDisplay(value: Value): DrawJob["drawMode"] | undefined {
+  const { drawMode } = drawKind(value);
+  return drawMode === "rgb" ? "grey" : drawMode === "classes" ? "maps" : drawMode;
+}
+
+export interface Recording {
+  /** Since it began. */
+  readonly seconds: Signal<number>;
+  /** Ends it; the video, or why there is none. */
+  stop(): Promise<Blob>;
+}
+
+/** Begins to record; `onEnd` when it ends by itself. Throws where it cannot be. */
+export async function startRecording(
+  views: Views,
+  subject: RecordingSubject,
+  onEnd: (video: Promise<Blob>) => void,
+): Promise<Recording> {
+  const { state, root } = views;
+  const mimeType = webmType();
+  if (mimeType === undefined) throw new Error("this browser records no WebM");
+  const drawn = document.createElement("canvas");
+  const shown = document.createElement("canvas");
+  const context = shown.getContext("2d");
+  if (context === null) throw new Error("this browser gives no canvas for it");
+  let job: DrawJob | null = null;
+  let fresh = false;
+  let drawing = false;
+  const draw = async (): Promise<void> => {
+    const session = state.session.peek();
+    const now = job;
+    if (now === null || drawing || session === null || session.sequence === 0) return;
+    drawing = true;
+    fresh = false;
+    try {
+      await session.prepareDraw([now]);
+      if (state.session.peek() === session) session.draw([now]);
+    } catch {
+      // The context is lost: the picture stays until it is there again.
+    } finally {
+      drawing = false;
+    }
+  };
+  const copy = (): void => {
+    context.imageSmoothingEnabled = false;
+    context.fillStyle = getComputedStyle(root).backgroundColor;
+    context.fillRect(0, 0, shown.width, shown.height);
+    context.drawImage(drawn, 0, 0, shown.width, shown.height);
+  };
+  const follow = effect(() => {
+    job = recordingJob(views, subject, drawn);
+    fresh = state.run.value !== null && state.session.value !== null;
+  });
+  await draw();
+  // A video keeps the size that it begins with.
+  const times = Math.max(1, Math.ceil(MIN_SIDE / Math.max(drawn.width, drawn.height)));
+  shown.width = drawn.width * times;
+  shown.height = drawn.height * times;
+  copy();
+  const stream = shown.captureStream(FRAMES_PER_SECOND);
+  const recorder = new MediaRecorder(stream, { mimeType, videoBitsPerSecond: BITS_PER_SECOND });
+  const parts: Blob[] = [];
+  recorder.ondataavailable = ({ data }) => parts.push(data);
+  const ended = new Promise<Blob>((done, fail) => {
+    recorder.onstop = () => done(new Blob(parts, { type: "video/webm" }));
+    recorder.onerror = (event) => fail((event as ErrorEvent).error ?? new Error("it broke off"));
+  });
+  const seconds = signal(0);
+  const began = performance.now();
+  let last = 0;
+  let frame = 0;
+  const step = (now: number): void => {
+    frame = requestAnimationFrame(step);
+    if (now - last < 1000 / FRAMES_PER_SECOND - 2) return;
+    last = now;
+    if (fresh) void draw().then(copy);
+    else copy(); // the same picture once more, so that time goes on in the video
+    seconds.value = Math.floor((performance.now() - began) / 1000);
+    if (seconds.value >= MAX_SECONDS) onEnd(stop());
+  };
+  let stopped = false;
+  const stop = (): Promise<Blob> => {
+    if (!stopped) {
+      stopped = true;
+      cancelAnimationFrame(frame);
+      follow();
+      if (recorder.state !== "inactive") recorder.stop();
+      for (const track of stream.getTracks()) track.stop();
+    }
+    return ended;
+  };
+  recorder.start(1000);
+  frame = requestAnimationFrame(step);
+  return { seconds, stop };
+}

@@ -1,0 +1,131 @@
+// A latent: its code in the place of its layer, for the engine alone. It is no edit of anybody's, and feeds no input.
+//
+// `openWithoutInput(state, source)` puts the code of a record there; the result follows other records of the same layer,
+// and takes it away when it is disposed. Reads that come behind `state.source` have the code: edits go to the engine
+// before them.
+import { batch, effect, untracked } from "@preact/signals";
+import { pageStore } from "../../engine/page_store.ts";
+import type { Edit } from "../../plan/edits.ts";
+import type { PlanHeader } from "../../plan/schema.ts";
+import type { ViewerState } from "../../state.ts";
+import type { SourceInstance } from "../sources/input_slot.ts";
+import type { LatentRecord } from "../sources/records.ts";
+import { pythonString, type SourceKind } from "../sources/source_kind.ts";
+import { SOURCE_OFF } from "../sources/state.ts";
+
+let nextId = 0;
+
+/** The code as the layer's value of all examples; undefined where it doesn't fit. */
+export function codeToValue(
+  plan: PlanHeader,
+  { input, code }: Pick<LatentRecord, "code" | "input">,
+): Float32Array | undefined {
+  const value = plan.values.find(({ key }) => key === input);
+  const count = value?.nchw.reduce((all, side) => all * side, 1) ?? 0;
+  if (count === 0 || code.length === 0 || count % code.length !== 0) return undefined;
+  const examples = count / code.length;
+  if (examples !== 1 && examples !== value?.nchw[0]) return undefined;
+  return Float32Array.from({ length: count }, (_, k) => code[k % code.length] ?? 0);
+}
+
+/** The edit that puts an array of this name in a layer's place, with what leads there skipped. */
+export const latentEdit = (layer: string, array: string): Edit => ({
+  layer,
+  name: "latent",
+  transform: "inject",
+  parameters: [],
+  channels: null,
+  mix: 1,
+  enabled: true,
+  source: "",
+  names: [],
+  array,
+  frozen: false,
+  skips: true,
+});
+
+function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<LatentRecord> {
+  const store = pageStore();
+  let held = "";
+  let source = first;
+  let put = "";
+  let of: PlanHeader | null = null;
+
+  const bring = (code: readonly number[]): void => {
+    const plan = state.plan.peek();
+    if (plan === null) return;
+    const name = `${source.input} ${code.join()}`;
+    if (name === put && plan === of) {
+      state.inputOverride.value = source;
+      return;
+    }
+    const value = codeToValue(plan, { ...source, code });
+    if (value === undefined) {
+      const detail = `${source.input} takes no code of ${code.length} numbers`;
+      state.sourceStatus.value = { ...SOURCE_OFF, phase: "failed", failure: "damaged", detail };
+      return;
+    }
+    const before = held;
+    put = name;
+    of = plan;
+    // A name with a space is of this page alone: the store forgets it when nobody holds it any more.
+    held = `latent ${nextId++}`;
+    store.add(held, new Uint8Array(value.buffer as ArrayBuffer), 1);
+    batch(() => {
+      state.featureEdits.value = [latentEdit(source.input, held)];
+      state.sourceStatus.value = { ...SOURCE_OFF, phase: "still" };
+      state.inputOverride.value = source;
+    });
+    if (before !== "") store.release(before);
+  };
+  state.latentCode.value = null;
+  const stop = effect(() => {
+    const code = state.latentCode.value ?? source.code;
+    state.plan.value;
+    untracked(() => bring(code));
+  });
+  return {
+    update(next) {
+      const moved = next.input !== source.input || `${next.code}` !== `${source.code}`;
+      source = next;
+      // Somebody else has moved it, or it was told what is here already.
+      if (moved && `${next.code}` !== `${state.latentCode.peek()}`) state.latentCode.value = null;
+      bring(state.latentCode.peek() ?? next.code);
+    },
+    start: () => undefined,
+    stop: () => undefined,
+    dispose() {
+      stop();
+      batch(() => {
+        state.latentCode.value = null;
+        state.featureEdits.value = [];
+      });
+      if (held !== "") store.release(held);
+      held = "";
+    },
+  };
+}
+
+/** A code of more numbers is left out of the line of Python. */
+const MAX_PRINTED_NUMBERS = 64;
+
+export const latent = {
+  label: "Latent",
+  icon: "M2.5 2v11.5H14M5.4 10.2v0M7 6.2v0M9.4 8.8v0M10.4 4.4v0M12.6 7v0",
+  iconStroke: 1.8,
+  pythonLine: ({ input, code, data, folder }) => {
+    const numbers = code.map((one) => Number(one.toPrecision(7)) || 0).join(", ");
+    const short = code.length > 0 && code.length <= MAX_PRINTED_NUMBERS;
+    if (data !== "" && folder === "") {
+      return short ? `viewer.source = viewer.source.with_code([${numbers}])` : "";
+    }
+    const of = folder === "" ? "" : `, data=${pythonString(folder)}`;
+    const given = short ? `, code=[${numbers}]` : "";
+    return `viewer.source = nbglcnn.Latent(${pythonString(input)}${of}${given})`;
+  },
+  accepts: () => true,
+  isPythonOnly: true,
+  startsOnSelect: true,
+  opensDrawer: true,
+  openWithoutInput: openLatent,
+} satisfies SourceKind<LatentRecord>;

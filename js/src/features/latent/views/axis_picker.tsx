@@ -1,0 +1,82 @@
+// What the two axes of the plane are of: two numbers of the code, or two pictures of the data.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { NumberField } from "../../../views/number_field.tsx";
+import { itemName, itemPicture, type LatentCodes } from "./latent_codes.ts";
+import type { AxisChoice, AxisKind } from "./latent_plane.ts";
+import { clamp } from "./vector_math.ts";
+
+export function AxisPicker(props: {
+  axes: AxisKind;
+  choice: AxisChoice;
+  codes: LatentCodes | null;
+  /** Of a code. */
+  numbers: number;
+  picking: 0 | 1 | null;
+  choose: (choice: AxisChoice) => void;
+  pick: (end: 0 | 1 | null) => void;
+}) {
+  const { axes, choice, codes, numbers, picking, choose, pick } = props;
+  if (axes === "pca") return null;
+  if (axes === "units" || codes === null) {
+    const set = (end: 0 | 1, at: number): void => {
+      const [a, b] = choice.units;
+      choose({ ...choice, units: end === 0 ? [at, b] : [a, at] });
+    };
+    return (
+      <div class="nbg-latent-of">
+        {(["across", "up"] as const).map((word, end) => (
+          <NumberField
+            key={word}
+            label={`Number ${word}`}
+            field="nbg-select nbg-latent-unit"
+            low={0}
+            high={numbers - 1}
+            value={choice.units[end as 0 | 1]}
+            set={(index) => set(end as 0 | 1, index)}
+          />
+        ))}
+      </div>
+    );
+  }
+  return (
+    <div class="nbg-latent-of">
+      {(["A", "B"] as const).map((name, k) => {
+        const end = k as 0 | 1;
+        const at = clamp(choice.pictures[end], 0, codes.count - 1);
+        return (
+          <span key={name} class="nbg-latent-end">
+            <CodeThumb codes={codes} at={at} label={`${name}: ${itemName(codes, at)}`} side={32} />
+            <span>
+              <strong>{name}</strong> <span class="nbg-second">{itemName(codes, at)}</span>
+            </span>
+            <button
+              type="button"
+              class="nbg-button"
+              aria-pressed={picking === end}
+              onClick={() => pick(picking === end ? null : end)}
+            >
+              {picking === end ? "Click a point" : "Another"}
+            </button>
+          </span>
+        );
+      })}
+    </div>
+  );
+}
+
+/** An item's small picture; nothing where it has none. */
+export function CodeThumb(props: { codes: LatentCodes; at: number; label: string; side: number }) {
+  const { codes, at, label, side } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const image = itemPicture(codes, at);
+    if (image !== undefined) canvas.current?.getContext("2d")?.putImageData(image, 0, 0);
+  }, [codes, at]);
+  if (codes.pictureShape === null) return null;
+  const [height, width] = codes.pictureShape;
+  const scale = side / Math.max(height, width);
+  const size = { width: `${width * scale}px`, height: `${height * scale}px` };
+  return (
+    <canvas ref={canvas} width={width} height={height} style={size} role="img" aria-label={label} />
+  );
+}

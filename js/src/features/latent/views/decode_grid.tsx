@@ -1,0 +1,215 @@
+// The plane as a grid of pictures, decoded one after the other while the ring rests; kept for planes that come again.
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { drawKind } from "../../../network/display_kind.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { pointerIn, useViews } from "../../../views/context.ts";
+import { useColorRange } from "../../../views/maps.tsx";
+import type { LatentRecord } from "../../sources/records.ts";
+import { createDecodeSession, type DecodeSession, type DrawOptions } from "./decode_session.ts";
+import {
+  cellAtPoint,
+  cellCenter,
+  codeAtPoint,
+  GRID_CELLS,
+  type LatentPlane,
+  type PlanePoint,
+} from "./latent_plane.ts";
+import { clamp } from "./vector_math.ts";
+
+/** The ring rests when it has not moved for so long. */
+const SETTLE_MS = 250;
+/** Pictures follow each other for so long, then the page draws a frame. */
+const FRAME_BUDGET_MS = 8;
+const MAX_CACHED_GRIDS = 6;
+/** Pixels of a cell's picture at most. */
+const MAX_CELL_SIDE = 64;
+
+interface Props {
+  source: LatentRecord;
+  plane: LatentPlane;
+  point: PlanePoint;
+  /** What is decoded; undefined where there is nothing. */
+  output: Value | undefined;
+  move: (to: PlanePoint) => void;
+}
+
+/** All cells of one plane, as far as they are decoded. */
+interface CachedGrid {
+  readonly pixels: HTMLCanvasElement;
+  readonly decodedCells: Set<number>;
+}
+
+export function DecodeGrid(props: Props) {
+  const { output } = props;
+  const as = output && drawKind(output).drawMode;
+  if (output === undefined || as === undefined) {
+    return (
+      <figcaption class="nbg-second">
+        What is decoded is no picture, so there is no grid of the plane.
+      </figcaption>
+    );
+  }
+  return <GridCells {...props} output={output} as={as} />;
+}
+
+function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }) {
+  const { source, plane, point, output, as: drawMode, move } = props;
+  const views = useViews();
+  const { state, theme } = views;
+  const place = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [count, setCount] = useState(0);
+  const [trouble, setTrouble] = useState("");
+  const moved = useRef({ at: 0, point });
+  if (`${moved.current.point}` !== `${point}`) moved.current = { at: performance.now(), point };
+  const tries = useDecodeSession();
+  const [, channels, mapHeight, mapWidth] = output.nchw;
+  const curve = drawMode === "curves";
+  const [height, width] = curve ? [21, 42] : [mapHeight, mapWidth];
+  const scale = curve ? 1 : Math.min(1, MAX_CELL_SIDE / Math.max(height, width));
+  const [high, wide] = [
+    Math.max(1, Math.round(height * scale)),
+    Math.max(1, Math.round(width * scale)),
+  ];
+  const range = useColorRange(output);
+  const all = drawMode === "rgb" || drawMode === "classes";
+  const drawn: DrawOptions = {
+    key: output.key,
+    image: 0,
+    channels: all ? Array.from({ length: channels }, (_, k) => k) : [0],
+    columns: 1,
+    gap: 0,
+    scale,
+    colormap: state.colormap.value,
+    theme: theme.value,
+    range,
+    drawMode,
+    cell: curve ? [wide, high] : undefined,
+  };
+  const words = JSON.stringify(drawn);
+  const name = [source.input, plane.name, plane.xAxis.low, plane.yAxis.low, words].join();
+  const epoch = tries.epoch;
+  const sheets = useRef({ epoch, of: new Map<string, CachedGrid>() });
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the name says all that a sheet depends on
+  useLayoutEffect(() => {
+    if (sheets.current.epoch !== epoch) sheets.current = { epoch, of: new Map() };
+    const sheet = getCachedGrid(sheets.current.of, name, GRID_CELLS * wide, GRID_CELLS * high);
+    const show = (): void => {
+      setCount(sheet.decodedCells.size);
+      const paper = canvas.current?.getContext("2d");
+      paper?.clearRect(0, 0, GRID_CELLS * wide, GRID_CELLS * high);
+      paper?.drawImage(sheet.pixels, 0, 0);
+    };
+    show();
+    setTrouble("");
+    let wanted = true;
+    const decode = async (): Promise<void> => {
+      const scratch = document.createElement("canvas");
+      let since = 0;
+      for (let cell = 0; cell < GRID_CELLS * GRID_CELLS && wanted; cell++) {
+        if (sheet.decodedCells.has(cell)) continue;
+        while (wanted && performance.now() - moved.current.at < SETTLE_MS)
+          await delay(SETTLE_MS / 2);
+        if (performance.now() - since > FRAME_BUDGET_MS) {
+          await nextFrame();
+          since = performance.now();
+        }
+        const [column, row] = [cell % GRID_CELLS, Math.floor(cell / GRID_CELLS)];
+        const code = codeAtPoint(plane, cellCenter(plane, column, row));
+        if (!wanted || !(await tries.draw(source.input, code, drawn, scratch))) return;
+        const paper = sheet.pixels.getContext("2d");
+        paper?.drawImage(scratch, column * wide, row * high, wide, high);
+        sheet.decodedCells.add(cell);
+        if (wanted) show();
+      }
+    };
+    decode().catch((error: unknown) => {
+      if (wanted) setTrouble(error instanceof Error ? error.message : String(error));
+    });
+    return () => {
+      wanted = false;
+    };
+  }, [name, epoch, tries]);
+
+  const click = (event: MouseEvent): void => {
+    const box = place.current;
+    if (box === null) return;
+    const { left, top } = pointerIn(box, event, views);
+    const at = (part: number, length: number) =>
+      clamp(Math.floor((GRID_CELLS * part) / length), 0, GRID_CELLS - 1);
+    move(cellCenter(plane, at(left, box.clientWidth), at(top, box.clientHeight)));
+  };
+  const marked = cellAtPoint(plane, point);
+  const cellStyle = marked && {
+    left: `${(100 * marked[0]) / GRID_CELLS}%`,
+    top: `${(100 * marked[1]) / GRID_CELLS}%`,
+  };
+  return (
+    <>
+      {/* biome-ignore lint/a11y/useKeyWithClickEvents: the ring has the keys */}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the same */}
+      <div class="nbg-latent-cells nbg-latent-moves" ref={place} onClick={click}>
+        <canvas
+          ref={canvas}
+          width={GRID_CELLS * wide}
+          height={GRID_CELLS * high}
+          role="img"
+          aria-label={`What ${GRID_CELLS} × ${GRID_CELLS} points of the plane become`}
+          data-done={count}
+        />
+        {cellStyle && <span class="nbg-latent-cell" style={cellStyle} />}
+      </div>
+      <figcaption class="nbg-second">
+        {trouble === "" ? "Decoded on a grid over the same plane" : `No grid: ${trouble}`}
+        {trouble === "" &&
+          count < GRID_CELLS * GRID_CELLS &&
+          `, ${count} of ${GRID_CELLS * GRID_CELLS}`}
+      </figcaption>
+    </>
+  );
+}
+
+function getCachedGrid(
+  sheets: Map<string, CachedGrid>,
+  name: string,
+  width: number,
+  height: number,
+): CachedGrid {
+  const known = sheets.get(name);
+  sheets.delete(name);
+  const sheet = known ?? {
+    pixels: document.createElement("canvas"),
+    decodedCells: new Set<number>(),
+  };
+  if (known === undefined) Object.assign(sheet.pixels, { width, height });
+  sheets.set(name, sheet); // the youngest
+  for (const old of sheets.keys()) if (sheets.size > MAX_CACHED_GRIDS) sheets.delete(old);
+  return sheet;
+}
+
+/** What tries codes for as long as the view is there; drawn anew when their pictures are others. */
+function useDecodeSession(): DecodeSession {
+  const { state } = useViews();
+  const tries = useMemo(() => createDecodeSession(state), [state]);
+  const [, setEpoch] = useState(tries.epoch);
+  useLayoutEffect(() => {
+    const stop = tries.onChange(() => setEpoch(tries.epoch));
+    return () => {
+      stop();
+      tries.dispose();
+    };
+  }, [tries]);
+  return tries;
+}
+
+const delay = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+/** A hidden page draws none. */
+const nextFrame = (): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, 100);
+    requestAnimationFrame(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });

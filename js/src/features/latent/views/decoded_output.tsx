@@ -1,0 +1,160 @@
+// What the decoder makes of the code, live; around a circle by itself, and the way back to the data.
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { drawKind } from "../../../network/display_kind.ts";
+import type { Network } from "../../../network/network.ts";
+import { formatPlural } from "../../../number_format.ts";
+import type { Value } from "../../../plan/schema.ts";
+import { useViews } from "../../../views/context.ts";
+import { ImageRange } from "../../../views/image_range.tsx";
+import { isSkipped } from "../../../views/run_queries.ts";
+import { ValuePicture } from "../../../views/value_picture.tsx";
+import { makeSource } from "../../sources/local_sources.ts";
+import type { ImagesRecord, LatentRecord } from "../../sources/records.ts";
+import { type LatentCodes, nearestText } from "./latent_codes.ts";
+import { codeAtPoint, type LatentPlane, type PlanePoint } from "./latent_plane.ts";
+
+const SIDE = 132;
+const ORBIT_MS = 8000;
+/** Of the plane's half side: an orbit's radius where the ring stands in the middle. */
+const DEFAULT_RADIUS = 0.4;
+const ORBIT_STEPS = 24;
+/** What ends an orbit, on the pad, the grid or a slider. */
+const INTERRUPT_EVENTS = ["pointerdown", "keydown"] as const;
+
+export function DecodedOutput(props: {
+  network: Network;
+  source: LatentRecord;
+  output: Value | undefined;
+  codes: LatentCodes | null;
+  now: readonly number[];
+  plane: LatentPlane;
+  point: PlanePoint;
+  move: (code: readonly number[]) => void;
+}) {
+  const { network, source, output, codes, now, plane, point, move } = props;
+  const { state } = useViews();
+  const [orbits, setOrbits] = useState(false);
+  useOrbit(orbits, plane, point, move, () => setOrbits(false));
+  /** Whoever wants little to move goes around step by step. */
+  const orbit = (): void => {
+    if (!orbits && prefersReducedMotion())
+      move(codeAtPoint(plane, circleThrough(plane, point)(1 / ORBIT_STEPS)));
+    else setOrbits(!orbits);
+  };
+  const session = state.session.value;
+  state.run.value; // after which it is known what was skipped
+  const skipped = network.layers.filter(({ name }) => isSkipped(session, name));
+  const near = nearestText(codes, now);
+  return (
+    <div class="nbg-latent-decoded">
+      {output !== undefined && (
+        <ValuePicture value={output} width={SIDE} height={SIDE} minTile={28} showTopValues />
+      )}
+      <p>
+        <strong>Decoded</strong>
+        {near !== "" && <span class="nbg-second"> {near}</span>}
+      </p>
+      {output !== undefined && drawKind(output).isImage && (
+        <p class="nbg-second">
+          <ImageRange value={output} />
+        </p>
+      )}
+      {skipped.length > 0 && (
+        <p class="nbg-second" title={skipped.map(({ name }) => name).join(", ")}>
+          {formatPlural(skipped.length, "layer")} before {source.input}{" "}
+          {skipped.length === 1 ? "is" : "are"} skipped
+        </p>
+      )}
+      <button type="button" class="nbg-button" aria-pressed={orbits} onClick={orbit}>
+        {orbits ? "Stop" : "Orbit"}
+      </button>
+      <button type="button" class="nbg-button" onClick={() => returnToData(state)}>
+        Back to data
+      </button>
+    </div>
+  );
+}
+
+/** To the latent's data as a data set, at the item where it was if it was one before; else to the input as it was. */
+function returnToData({ source, pythonSources, plan }: ReturnType<typeof useViews>["state"]): void {
+  const now = source.peek();
+  const input = plan
+    .peek()
+    ?.inputs.find(
+      ({ layer, dtype, shape }) => layer < 0 && dtype === "float32" && shape.length === 4,
+    );
+  if (now?.kind !== "latent" || now.items === "" || input === undefined) {
+    source.value = null;
+    return;
+  }
+  const { items, count, block, dtype } = now;
+  const before = pythonSources
+    .peek()
+    .find((one): one is ImagesRecord => one.kind === "images" && one.data === items);
+  const named = (part: "labels" | "classes") => (now[part] === "" ? "" : `${items}.${part}`);
+  const [labels, classes] = [named("labels"), named("classes")];
+  const of = { data: items, count, block, dtype, labels, classes };
+  source.value = before
+    ? { ...before, playing: false, owner: "" }
+    : makeSource("images", input.key, of);
+}
+
+const prefersReducedMotion = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** The circle through a point around the middle of the plane, from there on: by shares of a turn. */
+function circleThrough(
+  { xAxis, yAxis }: LatentPlane,
+  from: PlanePoint,
+): (share: number) => PlanePoint {
+  const middle: PlanePoint = [(xAxis.low + xAxis.high) / 2, (yAxis.low + yAxis.high) / 2];
+  const half: PlanePoint = [(xAxis.high - xAxis.low) / 2, (yAxis.high - yAxis.low) / 2];
+  const [x, y] = [(from[0] - middle[0]) / half[0], (from[1] - middle[1]) / half[1]];
+  const far = Math.hypot(x, y);
+  const radius = far > 0.05 ? Math.min(1, far) : DEFAULT_RADIUS;
+  const first = Math.atan2(y, x);
+  return (share) => {
+    const angle = first + 2 * Math.PI * share;
+    return [
+      middle[0] + radius * half[0] * Math.cos(angle),
+      middle[1] + radius * half[1] * Math.sin(angle),
+    ];
+  };
+}
+
+/** Moves the code around until it is moved by somebody else. */
+function useOrbit(
+  on: boolean,
+  plane: LatentPlane,
+  point: PlanePoint,
+  move: (code: readonly number[]) => void,
+  stop: () => void,
+): void {
+  const { root } = useViews();
+  const now = useRef({ plane, point, move, stop });
+  now.current = { plane, point, move, stop };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another plane by its name is another circle
+  useLayoutEffect(() => {
+    if (!on) return;
+    const place = circleThrough(now.current.plane, now.current.point);
+    const begun = performance.now();
+    let frame = 0;
+    const turn = (at: number): void => {
+      now.current.move(codeAtPoint(now.current.plane, place(Math.max(0, at - begun) / ORBIT_MS)));
+      frame = requestAnimationFrame(turn);
+    };
+    frame = requestAnimationFrame(turn);
+    const motion = matchMedia("(prefers-reduced-motion: reduce)");
+    const end = (): void => now.current.stop();
+    const grab = ({ target }: Event): void => {
+      const taken = target instanceof Element && target.closest(".nbg-latent-moves") !== null;
+      if (taken) end();
+    };
+    motion.addEventListener("change", end);
+    for (const name of INTERRUPT_EVENTS) root.addEventListener(name, grab, true);
+    return () => {
+      cancelAnimationFrame(frame);
+      motion.removeEventListener("change", end);
+      for (const name of INTERRUPT_EVENTS) root.removeEventListener(name, grab, true);
+    };
+  }, [on, plane.name, root]);
+}

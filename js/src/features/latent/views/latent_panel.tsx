@@ -1,0 +1,203 @@
+// The latent workbench: a plane through the codes with a ring to drag, what is decoded along it, and a slider a number.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Network } from "../../../network/network.ts";
+import { formatInteger, formatPlural, formatShort } from "../../../number_format.ts";
+import { Choice as Buttons } from "../../../views/choice.tsx";
+import { useViews } from "../../../views/context.ts";
+import { isSkipped } from "../../../views/run_queries.ts";
+import type { LatentRecord } from "../../sources/records.ts";
+import { setLatentCode } from "../state.ts";
+import { AxisPicker } from "./axis_picker.tsx";
+import { CodePad } from "./code_pad.tsx";
+import { CodeSliders } from "./code_sliders.tsx";
+import { DecodeGrid } from "./decode_grid.tsx";
+import { DecodedOutput } from "./decoded_output.tsx";
+import { codeAt, type LatentCodes, unpackCodes } from "./latent_codes.ts";
+import {
+  type AxisChoice,
+  type AxisKind,
+  availableAxes,
+  codeAtPoint,
+  distanceToPlane,
+  makePlane,
+  projectCode,
+} from "./latent_plane.ts";
+
+/** Shown while a latent is the source. */
+export function LatentPanel({ network }: { network: Network }) {
+  const { state } = useViews();
+  const source = state.source.value;
+  if (source === null || source.kind !== "latent" || !network.values.has(source.input)) return null;
+  return (
+    <LatentWorkbench key={`${source.input} ${source.data}`} network={network} source={source} />
+  );
+}
+
+/** The data's codes, once they are here; and why not, where they don't come. */
+function useCodes({ data, labels, classes }: LatentRecord): readonly [LatentCodes | null, string] {
+  const { state } = useViews();
+  const feeder = state.feeder.value;
+  const [found, setFound] = useState<readonly [LatentCodes | null, string]>([null, ""]);
+  useEffect(() => {
+    if (data === "" || feeder === null) return;
+    let wanted = true;
+    const text = async (name: string): Promise<unknown> =>
+      name === "" ? [] : JSON.parse(new TextDecoder().decode(await feeder.blob(name)));
+    Promise.all([feeder.blob(data), text(labels), text(classes)]).then(
+      ([bytes, numbers, names]) => {
+        if (wanted) setFound([unpackCodes(bytes, numbers, names), ""]);
+      },
+      (error: unknown) => {
+        if (wanted) setFound([null, error instanceof Error ? error.message : String(error)]);
+      },
+    );
+    return () => {
+      wanted = false;
+      for (const name of [data, labels, classes]) if (name !== "") feeder.release(name);
+    };
+  }, [feeder, data, labels, classes]);
+  return found;
+}
+
+const AXIS_CHOICES: readonly (readonly [AxisKind, string])[] = [
+  ["pca", "PCA 1, 2"],
+  ["units", "Units"],
+  ["between", "Between two pictures"],
+];
+
+function LatentWorkbench({ network, source }: { network: Network; source: LatentRecord }) {
+  const { state } = useViews();
+  const [codes, trouble] = useCodes(source);
+  const now = state.latentCode.value ?? source.code;
+  const [choice, setChoice] = useState<AxisChoice>({
+    axes: "pca",
+    units: [0, 1],
+    pictures: [0, 1],
+  });
+  /** The next picture that is clicked is one end of the line between two. */
+  const [picking, setPicking] = useState<0 | 1 | null>(null);
+  const able = availableAxes(codes);
+  const axes = able.includes(choice.axes) ? choice.axes : "units";
+  // Only a plane of units stands where the other numbers of the code are.
+  const others = axes === "units" ? now : null;
+  const plane = useMemo(
+    () => makePlane({ ...choice, axes }, codes, others),
+    [choice, axes, codes, others],
+  );
+  const move = (code: readonly number[]): void => setLatentCode(state, code);
+  const take = (at: number): void => {
+    if (codes === null) return;
+    if (picking === null) move([...codeAt(codes, at)]);
+    else {
+      const [a, b] = choice.pictures;
+      setChoice({ ...choice, pictures: picking === 0 ? [at, b] : [a, at] });
+      setPicking(null);
+    }
+  };
+  const point = projectCode(plane, now);
+  const off = distanceToPlane(plane, now);
+  const output = network.outputs.find(({ key }) => !isSkipped(state.session.value, key));
+  const layers = source.input;
+  return (
+    <section class="nbg-latent" aria-label="Latent">
+      <header class="nbg-latent-head">
+        <h3>
+          <strong>Latent</strong>{" "}
+          <span class="nbg-second">
+            cut at {layers} · {formatPlural(now.length, "number")} · move the ring, the decoder
+            draws it
+          </span>
+        </h3>
+        <div class="nbg-latent-axes">
+          <span class="nbg-second">Axes</span>
+          <Buttons
+            label="Axes of the plane"
+            items={codes === null ? AXIS_CHOICES.slice(1, 2) : AXIS_CHOICES}
+            selected={axes}
+            choose={(one) => {
+              setPicking(null);
+              setChoice({ ...choice, axes: one });
+            }}
+          />
+        </div>
+      </header>
+      <AxisPicker
+        axes={axes}
+        choice={choice}
+        codes={codes}
+        numbers={now.length}
+        picking={picking}
+        choose={setChoice}
+        pick={setPicking}
+      />
+      <div class="nbg-latent-parts">
+        <figure class="nbg-latent-pad">
+          <CodePad
+            plane={plane}
+            codes={codes}
+            now={now}
+            point={point}
+            move={(to) => move(codeAtPoint(plane, to))}
+            onItemClick={take}
+          />
+          <figcaption class="nbg-second">
+            {trouble !== "" && <span role="alert">The codes did not come: {trouble} </span>}
+            {codes === null ? (
+              <MissingCodes source={source} />
+            ) : (
+              <CodesCaption codes={codes} axes={axes} off={off} />
+            )}
+          </figcaption>
+        </figure>
+        <figure class="nbg-latent-grid">
+          <DecodeGrid
+            source={source}
+            plane={plane}
+            point={point}
+            output={output}
+            move={(to) => move(codeAtPoint(plane, to))}
+          />
+        </figure>
+        <CodeSliders codes={codes} now={now} first={source} move={move} />
+        <DecodedOutput
+          network={network}
+          source={source}
+          output={output}
+          codes={codes}
+          now={now}
+          plane={plane}
+          point={point}
+          move={move}
+        />
+      </div>
+    </section>
+  );
+}
+
+function MissingCodes({ source }: { source: LatentRecord }) {
+  return source.data === "" ? (
+    <>
+      No data: give some to see where its codes are,{" "}
+      <code>Latent("{source.input}", data=images)</code>
+    </>
+  ) : (
+    <>The codes are on their way from Python.</>
+  );
+}
+
+/** What the points are, and how much of them the plane shows. */
+function CodesCaption({ codes, axes, off }: { codes: LatentCodes; axes: AxisKind; off: number }) {
+  const { count, itemCount, explainedVariance } = codes;
+  const some =
+    count < itemCount
+      ? `${formatInteger(count)} of ${formatInteger(itemCount)}`
+      : formatInteger(count);
+  const share = (k: 0 | 1) => `${Math.round(100 * explainedVariance[k])} %`;
+  return (
+    <>
+      {some} {itemCount === 1 ? "picture" : "pictures"} · hover a name, click a point
+      {axes === "pca" && ` · PC 1 has ${share(0)} of the variance, PC 2 ${share(1)}`}
+      {off > 1e-4 && axes !== "units" && ` · the code is ${formatShort(off)} off this plane`}
+    </>
+  );
+}

@@ -1,0 +1,206 @@
+// The plane through the codes that the pad, its scatter and the grid share: two directions, and where they are cut off.
+import { codeAt, type LatentCodes } from "./latent_codes.ts";
+import { addScaled, clamp, dot, norm, unitVector } from "./vector_math.ts";
+
+export type AxisKind = "pca" | "units" | "between";
+
+/** What people have chosen: which axes, and what two of them are of. */
+export interface AxisChoice {
+  readonly axes: AxisKind;
+  readonly units: readonly [number, number];
+  /** Places among the items whose codes are known. */
+  readonly pictures: readonly [number, number];
+}
+
+/** One direction: codes change by `step` for each of its units, which are counted from `low` to `high`. */
+export interface PlaneAxis {
+  readonly name: string;
+  readonly vector: Float64Array;
+  readonly low: number;
+  readonly high: number;
+}
+
+export interface LatentPlane {
+  /** The code at 0, 0. */
+  readonly origin: Float64Array;
+  readonly xAxis: PlaneAxis;
+  readonly yAxis: PlaneAxis;
+  /** Planes of one name are the same. */
+  readonly name: string;
+}
+
+export type PlanePoint = readonly [across: number, up: number];
+
+/** Deviations to each side that are shown at least. */
+const MIN_DEVIATIONS = 2.5;
+const MARGIN = 0.05;
+/** Where nothing is known of how far codes go. */
+const DEFAULT_EXTENT = 3;
+
+/** The code at a point of the plane, as float32. */
+export function codeAtPoint({ origin, xAxis, yAxis }: LatentPlane, [a, b]: PlanePoint): number[] {
+  const found = addScaled(addScaled(origin, xAxis.vector, a), yAxis.vector, b);
+  return Array.from(found, Math.fround);
+}
+
+/** The point of the plane that is nearest to a code: the directions are at right angles. */
+export function projectCode(
+  { origin, xAxis, yAxis }: LatentPlane,
+  code: ArrayLike<number>,
+): PlanePoint {
+  const from = addScaled(code, origin, -1);
+  const along = ({ vector }: PlaneAxis): number => {
+    const size = dot(vector, vector);
+    return size > 0 ? dot(from, vector) / size : 0;
+  };
+  return [along(xAxis), along(yAxis)];
+}
+
+/** How far a code lies from the plane. */
+export function distanceToPlane(plane: LatentPlane, code: ArrayLike<number>): number {
+  const [a, b] = projectCode(plane, code);
+  return norm(
+    addScaled(
+      addScaled(addScaled(code, plane.origin, -1), plane.xAxis.vector, -a),
+      plane.yAxis.vector,
+      -b,
+    ),
+  );
+}
+
+/** From the least to the greatest of what the data has, with a margin; at least `least` to both sides of `middle`. */
+function axisRange(
+  values: Iterable<number>,
+  middle: number,
+  least: number,
+): readonly [number, number] {
+  let [low, high] = [middle - least, middle + least];
+  for (const value of values) {
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  const margin = MARGIN * (high - low);
+  return [low - margin, high + margin];
+}
+
+function* projections(codes: LatentCodes, origin: ArrayLike<number>, step: ArrayLike<number>) {
+  const size = dot(step, step);
+  const from = dot(origin, step);
+  for (let at = 0; at < codes.count; at++) {
+    if (size > 0) yield (dot(codeAt(codes, at), step) - from) / size;
+  }
+}
+
+function makeAxis(
+  name: string,
+  vector: Float64Array,
+  codes: LatentCodes | null,
+  origin: ArrayLike<number>,
+  [middle, least]: readonly [number, number],
+): PlaneAxis {
+  const [low, high] = axisRange(
+    codes === null ? [] : projections(codes, origin, vector),
+    middle,
+    least,
+  );
+  return { name, vector, low, high };
+}
+
+/** Which axes there can be: two pictures and principal directions need data. */
+export const availableAxes = (codes: LatentCodes | null): readonly AxisKind[] =>
+  codes === null || codes.count < 2 ? ["units"] : ["pca", "units", "between"];
+
+/**
+ * The plane of a choice. In that of two units the others stay as the code of now has them; that of two pictures goes
+ * from the first one's code to the second's, and at a right angle along the first principal direction.
+ */
+export function makePlane(
+  choice: AxisChoice,
+  codes: LatentCodes | null,
+  /** Only that of units depends on it. */
+  now: ArrayLike<number> | null,
+): LatentPlane {
+  const { axes } = choice;
+  if (codes === null || axes === "units") return unitsPlane(choice.units, codes, now ?? []);
+  if (axes === "pca") {
+    const origin = Float64Array.from(codes.mean);
+    const principal = (k: 0 | 1): PlaneAxis => {
+      const name = `PC ${k + 1}`;
+      const least = MIN_DEVIATIONS * codes.deviations[k] || 1;
+      return makeAxis(name, Float64Array.from(codes.directions[k]), codes, origin, [0, least]);
+    };
+    return { origin, xAxis: principal(0), yAxis: principal(1), name: "pca" };
+  }
+  const [a, b] = choice.pictures.map((at) => clamp(at, 0, codes.count - 1)) as [number, number];
+  const origin = Float64Array.from(codeAt(codes, a));
+  const vector = addScaled(codeAt(codes, b), origin, -1);
+  const first = Float64Array.from(codes.directions[0]);
+  const size = dot(vector, vector);
+  const square = size > 0 ? addScaled(first, vector, -dot(first, vector) / size) : first;
+  const length = norm(square);
+  // Two pictures along that very direction: the second one, then, which is at a right angle.
+  const own =
+    length > 1e-6 ? square.map((one) => one / length) : Float64Array.from(codes.directions[1]);
+  const least = MIN_DEVIATIONS * (codes.deviations[length > 1e-6 ? 0 : 1] || 1);
+  return {
+    origin,
+    xAxis: { name: "A to B", vector, low: -0.25, high: 1.25 },
+    yAxis: { name: length > 1e-6 ? "PC 1" : "PC 2", vector: own, low: -least, high: least },
+    name: `between ${a} ${b}`,
+  };
+}
+
+function unitsPlane(
+  units: readonly [number, number],
+  codes: LatentCodes | null,
+  now: ArrayLike<number>,
+): LatentPlane {
+  const numbers = now.length;
+  const [a, b] = units.map((at) => clamp(at, 0, numbers - 1)) as [number, number];
+  const origin = Float64Array.from(now);
+  origin[a] = 0;
+  origin[b] = 0;
+  const own = (at: number): PlaneAxis => {
+    const far = Math.max(DEFAULT_EXTENT, Math.abs(now[at] ?? 0));
+    const ends =
+      codes === null ? [0, far] : [codes.mean[at] ?? 0, MIN_DEVIATIONS * (codes.std[at] || 1)];
+    return makeAxis(`Unit ${at}`, unitVector(numbers, at), codes, origin, ends as [number, number]);
+  };
+  const others = Array.from(origin, Math.fround).join();
+  return { origin, xAxis: own(a), yAxis: own(b), name: `units ${a} ${b} of ${others}` };
+}
+
+/** The range of a number's slider: as far as the data goes and three deviations, and around the code of now. */
+export function sliderRange(
+  codes: LatentCodes | null,
+  at: number,
+  first: number,
+): [number, number] {
+  const far = Math.max(DEFAULT_EXTENT, Math.abs(first));
+  if (codes === null) return [-far, far];
+  const [mean, std] = [codes.mean[at] ?? 0, codes.std[at] || 1];
+  const low = Math.min(mean - DEFAULT_EXTENT * std, first, 0);
+  const high = Math.max(mean + DEFAULT_EXTENT * std, first, 0);
+  return [low, high];
+}
+
+/** Cells along each side of the grid. */
+export const GRID_CELLS = 8;
+
+/** The point in the middle of a cell; row 0 is on top. */
+export function cellCenter({ xAxis, yAxis }: LatentPlane, column: number, row: number): PlanePoint {
+  const at = ({ low, high }: PlaneAxis, k: number) => low + ((k + 0.5) / GRID_CELLS) * (high - low);
+  return [at(xAxis, column), at(yAxis, GRID_CELLS - 1 - row)];
+}
+
+/** The cell that a point is in; null beside the grid. */
+export function cellAtPoint(
+  { xAxis, yAxis }: LatentPlane,
+  [a, b]: PlanePoint,
+): readonly [number, number] | null {
+  const at = ({ low, high }: PlaneAxis, value: number) =>
+    Math.floor((GRID_CELLS * (value - low)) / (high - low));
+  const [column, row] = [at(xAxis, a), GRID_CELLS - 1 - at(yAxis, b)];
+  const inside = (k: number) => k >= 0 && k < GRID_CELLS;
+  return inside(column) && inside(row) ? [column, row] : null;
+}

@@ -1,0 +1,276 @@
+// A page that follows a loop in Python: its curve, the weights that come from there, and earlier ones to look back at.
+import { effect, untracked } from "@preact/signals";
+import { joinChunks } from "../../chunks.ts";
+import type { Mirrored } from "../../messages.ts";
+import type { ViewerState } from "../../state.ts";
+import { addCheckpoint, nextCheckpointStep } from "../training/checkpoints.ts";
+import { LossHistory } from "../training/loss_history.ts";
+import type { Course, TrainingRecord } from "../training/records.ts";
+import {
+  type Checkpoint,
+  NO_TRAINING,
+  type TrainingActions,
+  type TrainingHost,
+  type WeightTextures,
+} from "../training/state.ts";
+import { TensorWatchers } from "../training/tensor_watchers.ts";
+
+/** So often what is watched is read, and a state is kept, at most. */
+const READ_INTERVAL_MS = 250;
+/** Numbers of all parameters; of more no pictures are kept with a state. */
+const MAX_SHOWN_ELEMENTS = 2 ** 22;
+
+interface WeightSnapshot extends Omit<Checkpoint, "fits"> {
+  /** All weights, and the Plan whose textures these are. */
+  readonly rows: WeightTextures;
+  readonly plan: string;
+}
+
+export class WeightFollower implements TrainingActions {
+  readonly id: string;
+  readonly round: number;
+  private readonly state: ViewerState;
+  private readonly host: TrainingHost;
+  private readonly watchers: TensorWatchers;
+  private readonly stopFollowing: () => void;
+  private record: TrainingRecord;
+  private lossHistory = new LossHistory();
+  /** Of a state on its way. */
+  private chunks: Uint8Array<ArrayBuffer>[] = [];
+  private losses = new Float32Array();
+  /** The step that weights are behind. */
+  private readonly stepByRows = new WeakMap<WeightTextures, number>();
+  private snapshots: readonly WeightSnapshot[] = [];
+  private lastId = 0;
+  private lastReadAt = Number.NEGATIVE_INFINITY;
+  private readTimer: ReturnType<typeof setTimeout> | undefined;
+  private closed = false;
+
+  constructor(state: ViewerState, host: TrainingHost, record: TrainingRecord) {
+    this.id = record.id;
+    this.round = record.round;
+    this.state = state;
+    this.host = host;
+    this.record = record;
+    this.watchers = new TensorWatchers(mirrorConfig([], false));
+    state.progress.value = NO_TRAINING;
+    state.trainingActions.value = this;
+    state.weightReceiver.value = (message, data) => this.receive(message, data);
+    this.publish();
+    this.fetchHistory();
+    this.stopFollowing = effect(() => {
+      state.run.value;
+      state.session.value;
+      untracked(() => this.scheduleRead());
+    });
+  }
+
+  update(record: TrainingRecord): void {
+    if (record.state === this.record.state) return;
+    this.record = record;
+    this.publish();
+    this.scheduleRead();
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.readTimer);
+    this.stopFollowing();
+    this.state.weightReceiver.value = null;
+    this.state.earlierWeights.value = null;
+  }
+
+  // What views ask
+
+  watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void {
+    return this.watchers.add(keys, take, () => this.readAfter(0));
+  }
+
+  showCheckpoint(id: number | null): void {
+    const one = this.snapshots.find((kept) => kept.id === id && kept.plan === this.host.planHash);
+    this.state.earlierWeights.value = one?.rows ?? null;
+    this.publish();
+  }
+
+  restoreCheckpoint(): void {
+    // Only Python's own loop could.
+  }
+
+  // What Python says
+
+  private receive(message: Mirrored, data: Uint8Array<ArrayBuffer>): WeightTextures | undefined {
+    const { training, part, count, rows, step, textures } = message;
+    if (part === 0) {
+      this.chunks = [];
+      this.losses = new Float32Array(data.slice(0, 8 * rows).buffer);
+    }
+    if (training !== this.id || part !== this.chunks.length) return undefined;
+    this.chunks.push(data.subarray(8 * rows));
+    if (this.chunks.length < count) return undefined;
+    const all = new Float32Array(joinChunks(this.chunks).buffer);
+    this.chunks = [];
+    const found = new Map(this.state.weightOverrides.peek());
+    let at = 0;
+    for (const texture of textures) {
+      const length = this.textureLength(texture);
+      found.set(texture, all.subarray(at, at + length));
+      at += length;
+    }
+    if (at !== all.length) return undefined; // of another Plan: Python offers it anew
+    this.stepByRows.set(found, step);
+    this.appendLosses(message);
+    this.publish();
+    return found;
+  }
+
+  private textureLength(texture: number): number {
+    const size = this.state.plan.peek()?.textures[texture];
+    return size === undefined ? 0 : size.width * size.height * size.layers * 4;
+  }
+
+  private appendLosses({ first, held_out }: Mirrored): void {
+    const { lossHistory, losses } = this;
+    if (first > lossHistory.steps) {
+      this.fetchHistory(); // this page has not seen what was before
+      return;
+    }
+    lossHistory.truncate(first);
+    for (let k = 0; k < losses.length; k += 2)
+      lossHistory.add(losses[k] ?? Number.NaN, losses[k + 1] ?? Number.NaN);
+    for (const [step, loss, share] of held_out)
+      lossHistory.heldOut.push([step, loss ?? Number.NaN, share]);
+  }
+
+  /** Asks for all that was told. */
+  private fetchHistory(): void {
+    this.host
+      .blob(this.id)
+      .then((bytes) => {
+        const line = LossHistory.unpack(bytes);
+        if (this.closed || line.steps < this.lossHistory.steps) return;
+        this.lossHistory = line;
+        this.publish();
+      })
+      .catch(() => undefined); // Python is gone, or busy: the next state asks again
+  }
+
+  // What is read of the weights that are shown
+
+  private scheduleRead(): void {
+    this.readAfter(Math.max(0, this.lastReadAt + READ_INTERVAL_MS - performance.now()));
+  }
+
+  private readAfter(ms: number): void {
+    clearTimeout(this.readTimer);
+    this.readTimer = setTimeout(() => {
+      this.lastReadAt = performance.now();
+      this.readNow().catch(() => undefined); // a lost context, or another network: what follows is read anew
+    }, ms);
+  }
+
+  private async readNow(): Promise<void> {
+    const { host } = this;
+    if (this.closed || host.planHash === "") return;
+    await host.withSession(async (session) => {
+      const { weightOverrides } = host;
+      const step = weightOverrides && this.stepByRows.get(weightOverrides);
+      // What is watched stays that of now.
+      const isLooking = this.snapshots.some((one) => one.rows === weightOverrides);
+      if (!isLooking) await this.watchers.notify(session, false);
+      if (step === undefined || !this.isSnapshotDue(step)) return;
+      const weights = host.initialWeights();
+      const arrays = new Map<string, Float32Array>();
+      const names = this.parameterNames;
+      if (elementCount(session.plan.parameters) <= MAX_SHOWN_ELEMENTS)
+        for (const name of names) arrays.set(name, await session.read(name));
+      this.lastId += 1;
+      const loss = this.lossHistory.losses[step - 1] ?? Number.NaN;
+      const one = { id: this.lastId, step, loss, branch: 0, arrays, predictions: NO_PREDICTIONS };
+      const kept = { ...one, rows: weights, plan: host.planHash };
+      const chosen = this.state.selectedCheckpoint.peek();
+      this.snapshots = addCheckpoint(
+        this.snapshots,
+        kept,
+        snapshotBytes,
+        ({ id }) => id === chosen,
+      );
+    });
+    this.publish();
+  }
+
+  /** Ever sparser, and the last of all. */
+  private isSnapshotDue(step: number): boolean {
+    const last = this.snapshots.at(-1)?.step;
+    if (last === undefined) return true;
+    return step >= nextCheckpointStep(last) || (this.record.state === "stopped" && step > last);
+  }
+
+  private get parameterNames(): string[] {
+    return (this.state.plan.peek()?.parameters ?? []).map(({ key }) => key);
+  }
+
+  private publish(): void {
+    if (this.closed) return;
+    const { lossHistory, host, state } = this;
+    const { progress, earlierWeights } = state;
+    const shown = earlierWeights.peek();
+    const before = progress.peek();
+    const isRight = lossHistory.accuracies.some(Number.isFinite);
+    const { parameterNames } = this;
+    const isSame =
+      before.config?.accuracy === isRight && before.config.trained.join() === parameterNames.join();
+    progress.value = {
+      ...before,
+      ...lossHistory.snapshot(),
+      phase: this.record.state === "stopped" ? "stopped" : "mirrored",
+      config: isSame ? before.config : mirrorConfig(parameterNames, isRight),
+      step: lossHistory.steps,
+      checkpoints: this.snapshots.map(({ rows, plan, ...one }) => ({
+        ...one,
+        fits: plan === host.planHash && rows.size > 0,
+      })),
+      shownCheckpoint: this.snapshots.find(({ rows }) => rows === shown)?.id ?? null,
+    };
+  }
+}
+
+const NO_PREDICTIONS = new Float32Array();
+
+/** What views know of a training, of one that Python's own loop does. */
+const mirrorConfig = (trained: readonly string[], accuracy: boolean): Course => ({
+  plan: "",
+  loss: "",
+  optimizer: "",
+  batch: 0,
+  count: 0,
+  held_out: 0,
+  begin: 0,
+  end: -1,
+  shuffle: false,
+  seed: 0,
+  accuracy,
+  rates: "",
+  betas: [],
+  columns: [],
+  inputs: {},
+  held_out_inputs: {},
+  loss_key: "",
+  held_out_key: "",
+  prediction: "",
+  ratios: "",
+  dead: "",
+  trained,
+  flat: [],
+  gradients: {},
+  state: [],
+  frozen: [],
+});
+
+const elementCount = (parameters: readonly { readonly shape: readonly number[] }[]): number =>
+  parameters.reduce(
+    (sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1),
+    0,
+  );
+
+const snapshotBytes = ({ rows, arrays }: WeightSnapshot): number =>
+  [...rows.values(), ...arrays.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);

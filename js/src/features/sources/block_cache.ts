@@ -1,0 +1,116 @@
+// The blocks of a data set that are looked at: asked for one by one, kept within a bound, the others let go of.
+import type { ImagesRecord } from "./records.ts";
+import type { Feeder } from "./state.ts";
+
+/** Bytes of blocks that stay in the page; all of 60,000 pictures of 28×28 fit. */
+const MAX_BYTES = 48e6;
+const RETRY_MS = 5_000;
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+/** So many `numbers` make one item; `onNews` is told when a block has come. */
+export function createBlockCache(
+  { data, block, count, dtype }: Pick<ImagesRecord, "data" | "block" | "count" | "dtype">,
+  numbers: number,
+  feeder: Feeder,
+  onNews: () => void,
+) {
+  const wide = dtype === "uint8" ? 1 : 4;
+  // In the order of their last use.
+  const here = new Map<number, Bytes>();
+  const coming = new Map<number, Promise<void>>();
+  const dropped = new WeakSet<Promise<void>>();
+  /** When one did not come, by performance.now(): who looks at it again does not ask at once. */
+  const missed = new Map<number, number>();
+  let closed = false;
+
+  const keep = (k: number, bytes: Bytes): void => {
+    here.delete(k);
+    here.set(k, bytes);
+    let sum = 0;
+    for (const one of here.values()) sum += one.length;
+    for (const [old, one] of here) {
+      if (sum <= MAX_BYTES || old === k) break;
+      here.delete(old);
+      sum -= one.length;
+    }
+  };
+  const nameOf = (k: number): string => `${data}.${k}`;
+  const ask = (k: number): Promise<void> => {
+    const known = coming.get(k);
+    if (known !== undefined) return known;
+    const items = Math.min(block, count - k * block);
+    const asked = feeder
+      .blob(nameOf(k))
+      .then((bytes) => {
+        const wanted = items * numbers * wide;
+        if (bytes.length !== wanted)
+          throw new Error(`block ${k} has ${bytes.length} bytes, not ${wanted}`);
+        keep(k, bytes);
+      })
+      .finally(() => {
+        if (coming.get(k) === asked) coming.delete(k);
+      })
+      .then(() => {
+        if (!closed) onNews();
+      });
+    coming.set(k, asked);
+    missed.delete(k);
+    asked.catch(() => {
+      if (!dropped.has(asked)) missed.set(k, performance.now());
+    });
+    return asked;
+  };
+  const cut = (bytes: Bytes, index: number): Uint8Array | Float32Array => {
+    const from = (index % block) * numbers;
+    if (wide === 1) return bytes.subarray(from, from + numbers);
+    return new Float32Array(bytes.slice(from * 4, (from + numbers) * 4).buffer);
+  };
+  /** An item as it came; undefined where its block is not here. */
+  const known = (index: number): Uint8Array | Float32Array | undefined => {
+    const k = Math.floor(index / block);
+    const bytes = here.get(k);
+    if (bytes === undefined) return undefined;
+    here.delete(k);
+    here.set(k, bytes);
+    return cut(bytes, index);
+  };
+  return {
+    /** The same, and asks for it. */
+    peekOrRequest(index: number): Uint8Array | Float32Array | undefined {
+      const found = known(index);
+      const k = Math.floor(index / block);
+      const late = performance.now() - (missed.get(k) ?? Number.NEGATIVE_INFINITY) > RETRY_MS;
+      if (found === undefined && late && index >= 0 && index < count)
+        void ask(k).catch(() => undefined);
+      return found;
+    },
+    async get(index: number): Promise<Uint8Array | Float32Array> {
+      for (;;) {
+        const found = known(index);
+        if (found !== undefined) return found;
+        await ask(Math.floor(index / block));
+      }
+    },
+    /** Nobody looks at other blocks than those of these items any more. */
+    cancelOthers(indices: readonly number[]): void {
+      const wanted = new Set(indices.map((index) => Math.floor(index / block)));
+      for (const [k, one] of [...coming]) {
+        if (wanted.has(k)) continue;
+        dropped.add(one);
+        coming.delete(k);
+        feeder.release(nameOf(k));
+      }
+    },
+    get bytes(): number {
+      return [...here.values()].reduce((sum, one) => sum + one.length, 0);
+    },
+    dispose(): void {
+      closed = true;
+      for (const k of coming.keys()) feeder.release(nameOf(k));
+      here.clear();
+    },
+  };
+}
+
+export type BlockCache = ReturnType<typeof createBlockCache>;

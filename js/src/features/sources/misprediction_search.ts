@@ -1,0 +1,112 @@
+// Looks through a data set for the next item whose label is not what the network says of it.
+import { signal } from "@preact/signals";
+import type { Value } from "../../plan/schema.ts";
+import type { InputSlot } from "./input_slot.ts";
+import type { ImagesRecord } from "./records.ts";
+import { nextItem } from "./shuffle.ts";
+import type { MispredictionSearch } from "./state.ts";
+
+/** The output that has a number for each class; undefined where none has. */
+function findScores(
+  { state }: InputSlot<ImagesRecord>,
+  labels: readonly number[],
+): Value | undefined {
+  const plan = state.plan.peek();
+  const most = labels.reduce((most, label) => Math.max(most, label), -1);
+  return plan?.outputs
+    .map((key) => plan.values.find((value) => value.key === key))
+    .find(
+      (value) => value && value.nchw[1] > Math.max(1, most) && value.nchw[2] * value.nchw[3] === 1,
+    );
+}
+
+/** The class with the greatest score; −1 where one isn't a number. */
+export function argmax(scores: Float32Array): number {
+  let found = 0;
+  for (const [k, score] of scores.entries()) {
+    if (Number.isNaN(score)) return -1;
+    if (score > (scores[found] ?? 0)) found = k;
+  }
+  return found;
+}
+
+export function createMispredictionSearch(
+  place: InputSlot<ImagesRecord>,
+  data: (index: number) => Promise<Float32Array>,
+  isPaused: () => boolean,
+) {
+  const isRunning = signal(false);
+  const text = signal("");
+  let turn = 0;
+
+  const stop = (): void => {
+    turn += 1;
+    if (!isRunning.peek()) return;
+    isRunning.value = false;
+    place.markStill();
+  };
+  const nameOf = (label: number): string => {
+    const name = place.state.sourceControls.peek()?.classes[label] ?? "";
+    return name === "" ? `${label}` : `${name} (${label})`;
+  };
+
+  const go = async (labels: readonly number[], value: Value): Promise<void> => {
+    const mine = turn;
+    const { source: first } = place;
+    let source = first;
+    const labelled = labels.filter((label) => label >= 0).length;
+    for (let looked = 1; looked <= first.count; looked++) {
+      source = { ...source, index: nextItem(source, 1) };
+      const label = labels[source.index] ?? -1;
+      if (label < 0) continue;
+      const found = await data(source.index);
+      if (mine !== turn) return;
+      await place.feed({ data: found }, place.source, () => isRunning.peek());
+      const session = place.state.session.peek();
+      if (mine !== turn || session === null) break;
+      const scores = (await session.read(value.key)).subarray(0, value.nchw[1]);
+      if (mine !== turn) break;
+      const said = argmax(scores);
+      if (said !== label) {
+        text.value = `Item ${source.index}: the network says ${said < 0 ? "NaN" : nameOf(said)}, its label is ${nameOf(label)}.`;
+        place.change({ index: source.index });
+        stop();
+        return;
+      }
+      if (looked % 10 === 0) text.value = `Looked at ${looked} of ${first.count} items.`;
+    }
+    if (mine === turn) {
+      text.value = `No wrong prediction among the ${labelled} items that have a label.`;
+      stop();
+    }
+  };
+
+  return {
+    running: isRunning,
+    stop,
+    /** What readers search by, where there are labels and scores to compare with them. */
+    of(labels: readonly number[]): MispredictionSearch | undefined {
+      const value = findScores(place, labels);
+      if (value === undefined || !labels.some((label) => label >= 0)) return undefined;
+      return {
+        isRunning,
+        text,
+        start() {
+          if (isRunning.peek()) return;
+          if (!isPaused()) place.change({ playing: false });
+          turn += 1;
+          isRunning.value = true;
+          text.value = "Looking for the next wrong prediction.";
+          go(labels, value).catch((error: unknown) => {
+            text.value = `The search ended: ${error instanceof Error ? error.message : error}`;
+            stop();
+          });
+        },
+        stop() {
+          stop();
+          text.value = "";
+        },
+      };
+    },
+  };
+}

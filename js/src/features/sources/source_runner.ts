@@ -1,0 +1,276 @@
+// Runs the source of one Viewer: opens it, lets it go on while somebody looks, says how it goes, and ends it.
+import { batch, effect, untracked } from "@preact/signals";
+import type { Input } from "../../plan/schema.ts";
+import type { ViewerState } from "../../state.ts";
+import type { InputSlot, SourceInstance } from "./input_slot.ts";
+import { prefersReducedMotion } from "./local_sources.ts";
+import { BLOB_FIELDS, OF_ONE_PAGE, type Source } from "./records.ts";
+import { getSourceKind } from "./source_kinds.ts";
+import { type Feeder, SOURCE_OFF, type SourceControls } from "./state.ts";
+import { createStatusReporter } from "./status_reporter.ts";
+
+/** A source that nobody looks at rests after so long: a camera's light goes out. */
+const DEVICE_IDLE_MS = 60_000;
+
+const NO_CONTROLS: SourceControls = {
+  start: () => undefined,
+  openFile: () => undefined,
+  video: null,
+  preview: null,
+  canvas: null,
+  onDrawingChanged: () => undefined,
+  itemImage: () => undefined,
+  setVisibleItems: () => undefined,
+  labels: [],
+  classes: [],
+  picture: null,
+  pen: null,
+  step: () => undefined,
+  search: undefined,
+};
+
+/** Pictures that another page has. */
+const isOnOtherPage = ({ kind, owner }: Source, { page }: Feeder): boolean =>
+  OF_ONE_PAGE.includes(kind) && owner !== "" && owner !== page;
+
+/** What a source runs by: where this changes, another one is opened. */
+function runKey(source: Source, feeder: Feeder, input: Input | undefined): string {
+  const blobs = Object.entries(source).filter(([name]) => BLOB_FIELDS.includes(name));
+  const own = [source.kind, source.input, ...blobs];
+  return JSON.stringify([...own, isOnOtherPage(source, feeder), input?.shape ?? null]);
+}
+
+/** Follows `state.source` and feeds by `state.feeder`; returns what ends that. */
+export const runSources = (state: ViewerState): (() => void) => {
+  let now: SourceRun | undefined;
+  const end = (): void => {
+    now?.dispose();
+    now = undefined;
+  };
+  // Only while there is a source: a Viewer without one listens to nothing.
+  let watch: ReturnType<typeof watchVisibility> | undefined;
+  const unwatch = (): void => {
+    watch?.dispose();
+    watch = undefined;
+  };
+  const follow = (): void => {
+    const source = state.source.peek();
+    const feeder = state.feeder.peek();
+    if (source === null || feeder === null) {
+      const fed = state.inputOverride.peek();
+      end();
+      unwatch();
+      batch(() => {
+        state.sourceStatus.value = SOURCE_OFF;
+        state.sourceControls.value = null;
+        state.inputOverride.value = null;
+      });
+      if (fed !== null) void feeder?.feed(null).catch(() => undefined);
+      return;
+    }
+    rememberPythonSource(state, source);
+    const input = state.plan.peek()?.inputs.find(({ key }) => key === source.input);
+    const name = runKey(source, feeder, input);
+    if (now?.key === name) {
+      now.update(source);
+      return;
+    }
+    end();
+    watch ??= watchVisibility(state, (seen, gone) => now?.setVisibility(seen, gone));
+    now = startRun(name, state, feeder, source, input, watch.seen);
+  };
+  const stop = effect(() => {
+    state.source.value;
+    state.feeder.value;
+    state.plan.value;
+    untracked(follow);
+  });
+  const stopSession = effect(() => {
+    state.session.value;
+    untracked(() => now?.setVisibility(watch?.seen ?? false, false));
+  });
+  return () => {
+    stop();
+    stopSession();
+    unwatch();
+    end();
+  };
+};
+
+interface SourceRun {
+  readonly key: string;
+  update(source: Source): void;
+  /** Somebody sees it, or nobody does any more; `gone`: there is nothing left to be seen. */
+  setVisibility(seen: boolean, gone: boolean): void;
+  dispose(): void;
+}
+
+function startRun(
+  key: string,
+  state: ViewerState,
+  feeder: Feeder,
+  first: Source,
+  input: Input | undefined,
+  sight: boolean,
+): SourceRun {
+  const kind = getSourceKind(first);
+  const say = (part: Partial<ViewerState["sourceStatus"]["value"]>): void => {
+    state.sourceStatus.value = { ...SOURCE_OFF, ...part };
+  };
+  const bare = (dispose: () => void): SourceRun => ({
+    key,
+    update: () => undefined,
+    setVisibility: () => undefined,
+    dispose,
+  });
+  if (isOnOtherPage(first, feeder)) {
+    state.sourceControls.value = NO_CONTROLS;
+    state.inputOverride.value = null;
+    say({ phase: "elsewhere" });
+    void feeder.feed(null).catch(() => undefined);
+    return bare(() => undefined);
+  }
+  say({ phase: "waiting" });
+  state.sourceControls.value = NO_CONTROLS;
+  if (kind.opensDrawer) state.isDrawerOpen.value = true;
+  if (kind.openWithoutInput !== undefined)
+    return { key, setVisibility: () => undefined, ...kind.openWithoutInput(state, first) };
+  // Before the Plan is here.
+  if (input === undefined || kind.open === undefined) return bare(() => undefined);
+  let source = first;
+  let closed = false;
+  let going = false;
+  let failures = 0;
+  let seen = sight;
+  let resting: ReturnType<typeof setTimeout> | undefined;
+  const telling = createStatusReporter(state, feeder);
+  const place: InputSlot = {
+    state,
+    feeder,
+    input,
+    get source() {
+      return source;
+    },
+    async feed(fed, of, follows) {
+      if (closed) return;
+      const before = failures;
+      try {
+        await feeder.feed({ key: input.key, ...fed });
+      } catch (error) {
+        if (!closed && isSourceError(error)) place.fail("damaged", error);
+        return;
+      }
+      if (closed || failures !== before) return; // it was the last before that
+      state.inputOverride.value = of;
+      telling.onFed(follows());
+    },
+    markStill: () => {
+      if (!closed) telling.markStill();
+    },
+    change(part) {
+      if (!closed) state.source.value = { ...source, ...part } as Source;
+    },
+    setPhase(phase) {
+      if (!closed) say({ phase });
+    },
+    fail(failure, detail) {
+      if (closed) return;
+      failures += 1;
+      const text = detail instanceof Error ? detail.message : String(detail);
+      say({ phase: "failed", failure, detail: text });
+    },
+    updateControls(controls) {
+      if (!closed)
+        state.sourceControls.value = {
+          ...(state.sourceControls.peek() ?? NO_CONTROLS),
+          ...controls,
+        };
+    },
+  };
+  // Whoever wants little to move starts it by a click.
+  const plays = (): boolean => "playing" in source && source.playing;
+  let still = plays() && prefersReducedMotion();
+  const running: SourceInstance = kind.open(place);
+  const turn = (): void => {
+    const wanted = plays() && seen && !still && state.session.peek() !== null;
+    if (wanted === going) return;
+    going = wanted;
+    if (going) {
+      clearTimeout(resting);
+      running.start();
+    } else {
+      running.stop();
+      telling.markStill();
+    }
+  };
+  turn();
+  if (still) place.change({ playing: false } as Partial<Source>);
+  return {
+    key,
+    update(next) {
+      if (next === source) return;
+      source = next;
+      still &&= plays();
+      running.update(next);
+      turn();
+    },
+    setVisibility(now, gone) {
+      if (now !== seen || gone) {
+        seen = now;
+        clearTimeout(resting);
+        if (!seen) resting = setTimeout(() => running.releaseDevice?.(), DEVICE_IDLE_MS);
+      }
+      turn();
+      if (gone) running.releaseDevice?.();
+    },
+    dispose() {
+      closed = true;
+      clearTimeout(resting);
+      if (going) running.stop();
+      running.dispose();
+      telling.dispose();
+    },
+  };
+}
+
+/** Not that the context was lost, or the Viewer closed: what is fed stays then. */
+const isSourceError = (error: unknown): boolean =>
+  !(error instanceof Error && ["ContextLostError", "SessionClosed"].includes(error.name));
+
+/** What came from Python with data can be gone back to. */
+function rememberPythonSource({ pythonSources }: ViewerState, source: Source): void {
+  const hasData = "data" in source && source.data !== "";
+  if (!hasData && !getSourceKind(source).isPythonOnly) return;
+  const others = pythonSources.peek().filter((one) => one.kind !== source.kind);
+  pythonSources.value = [...others, source];
+}
+
+/** Whether somebody sees one of the Viewer's views; a page that goes shows none. */
+function watchVisibility(
+  { viewVisibility: views }: ViewerState,
+  tell: (seen: boolean, gone: boolean) => void,
+) {
+  let left = false;
+  const isSeen = (): boolean =>
+    !left && !document.hidden && [...views.peek().values()].includes(true);
+  const look = (): void => tell(isSeen(), left || views.peek().size === 0);
+  const leave = ({ type }: Event): void => {
+    left = type === "pagehide";
+    look();
+  };
+  document.addEventListener("visibilitychange", look);
+  window.addEventListener("pagehide", leave);
+  window.addEventListener("pageshow", leave);
+  const stop = views.subscribe(look);
+  return {
+    get seen() {
+      return isSeen();
+    },
+    dispose() {
+      stop();
+      document.removeEventListener("visibilitychange", look);
+      window.removeEventListener("pagehide", leave);
+      window.removeEventListener("pageshow", leave);
+    },
+  };
+}

@@ -1,0 +1,40 @@
+// A source that its record's numbers say all of: a sentence, a field a number, and the button of its next step.
+import { useViews } from "../../../views/context.ts";
+import { NumberField } from "../../../views/number_field.tsx";
+import type { Source, SourceKindName } from "../records.ts";
+import { getSourceKind } from "../source_kinds.ts";
+
+export function NumericPanel({ kind, source }: { kind: SourceKindName; source: Source | null }) {
+  const { state } = useViews();
+  if (source === null) return null;
+  const { description, numericFields = [], stepLabel } = getSourceKind({ kind });
+  return (
+    <div class="nbg-source-numbers">
+      {description !== undefined && <p class="nbg-second">{description}</p>}
+      <span class="nbg-source-tools">
+        {numericFields.map(({ name, ...field }) => (
+          <NumberField
+            keepsInvalid
+            class="nbg-source-number"
+            field=""
+            key={name}
+            {...field}
+            value={Number(source[name])}
+            set={(value) => {
+              state.source.value = { ...source, [name]: value };
+            }}
+          />
+        ))}
+        {stepLabel !== undefined && (
+          <button
+            type="button"
+            class="nbg-button"
+            onClick={() => state.sourceControls.peek()?.step(1)}
+          >
+            {stepLabel}
+          </button>
+        )}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,96 @@
+// A picture: chosen, dropped or pasted; it is shown as it is.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { formatShape } from "../../../number_format.ts";
+import { channelsAndSize } from "../../../pictures/resize.ts";
+import type { Input } from "../../../plan/schema.ts";
+import { useViews } from "../../../views/context.ts";
+import type { PictureRecord } from "../records.ts";
+import { KindIcon } from "./kind_icon.tsx";
+import type { SourcePanelProps } from "./panel_props.ts";
+import { startFromFile } from "./source_selection.ts";
+
+/** CSS pixels of the picture as it is, on its longer side. */
+const SIDE = 200;
+
+export function PicturePanel({ input, source }: SourcePanelProps<PictureRecord>) {
+  const { state } = useViews();
+  const picture = source === null ? null : (state.sourceControls.value?.picture ?? null);
+  if (source !== null && state.sourceStatus.value.phase === "elsewhere") return null;
+  return (
+    <div class="nbg-film">
+      {picture !== null && <OriginalPicture picture={picture} title={source?.title ?? ""} />}
+      <FilePicker input={input} what="picture" accept="image/*" />
+    </div>
+  );
+}
+
+function OriginalPicture({ picture, title }: { picture: ImageBitmap; title: string }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { width, height } = picture;
+  const scale = Math.min(1, SIDE / Math.max(width, height));
+  const [across, down] = [Math.max(1, width * scale), Math.max(1, height * scale)];
+  useLayoutEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    context?.drawImage(picture, 0, 0, context.canvas.width, context.canvas.height);
+  }, [picture]);
+  return (
+    <figure class="nbg-source-figure">
+      <canvas
+        ref={canvas}
+        class="nbg-smooth"
+        role="img"
+        aria-label={`${title === "" ? "The picture" : title} as it is`}
+        width={Math.round(across * devicePixelRatio)}
+        height={Math.round(down * devicePixelRatio)}
+        style={{ width: `${across}px`, height: `${down}px` }}
+      />
+      <figcaption class="nbg-second">
+        {title !== "" && `${title}, `}
+        {width}×{height}
+      </figcaption>
+    </figure>
+  );
+}
+
+/** "as 1×28×28": what a picture is made of it. */
+const FIT_TEXT: Readonly<Record<Input["fit"], string>> = {
+  "": "",
+  crop: "Its middle is cut out and made",
+  letterbox: "It is set between black bars and made",
+  stretch: "It is stretched to",
+};
+
+/** Where a file is dropped, or chosen. */
+export function FilePicker(props: { input: Input; what: "picture" | "film"; accept: string }) {
+  const { input, what, accept } = props;
+  const { state } = useViews();
+  const file = useRef<HTMLInputElement>(null);
+  return (
+    <div class="nbg-drop">
+      <div class="nbg-empty-picture" aria-hidden="true">
+        <KindIcon kind="picture" />
+      </div>
+      <div class="nbg-source-words">
+        <strong>Drop a {what}</strong>
+        <p class="nbg-second">
+          or paste it. {FIT_TEXT[input.fit]} {formatShape(channelsAndSize(input))}, as the model
+          needs.
+        </p>
+        <input
+          ref={file}
+          type="file"
+          hidden
+          accept={accept}
+          onChange={(event) => {
+            const chosen = event.currentTarget.files?.[0];
+            if (chosen !== undefined) startFromFile(state, input, chosen);
+            event.currentTarget.value = ""; // the same again is news, too
+          }}
+        />
+        <button type="button" class="nbg-button" onClick={() => file.current?.click()}>
+          Choose a file
+        </button>
+      </div>
+    </div>
+  );
+}

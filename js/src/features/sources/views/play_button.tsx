@@ -1,0 +1,78 @@
+// In the bar's left: the source goes on or is paused.
+import { useLayoutEffect } from "preact/hooks";
+import type { ViewerState } from "../../../state.ts";
+import { useViews, type Views } from "../../../views/context.ts";
+import { PauseIcon, PlayIcon } from "../../../views/icons.tsx";
+import { OF_ONE_PAGE } from "../records.ts";
+import { canPlay, sourceKindOfFile } from "../source_kinds.ts";
+import { selectedInput, startFromFile } from "./source_selection.ts";
+
+/** Lets the source go on, or pauses it; whether there is one that can. */
+export function togglePlaying({ source, sourceControls, sourceStatus }: ViewerState): boolean {
+  const now = source.peek();
+  if (now === null || !canPlay(now) || sourceStatus.peek().phase === "elsewhere") return false;
+  const off = ["waiting", "failed"].includes(sourceStatus.peek().phase);
+  if (off && !(now.playing && !OF_ONE_PAGE.includes(now.kind))) sourceControls.peek()?.start();
+  else source.value = { ...now, playing: !now.playing };
+  return true;
+}
+
+/** What the space bar is for by itself. */
+const SPACE_BAR_TARGETS =
+  "button, input, select, textarea, summary, a, video, [role=option], [role=tab]";
+
+/** The picture after this one, or before it. */
+const STEP_KEYS: Readonly<Record<string, 1 | -1>> = { ".": 1, "]": 1, "[": -1 };
+
+function addListeners(views: Views): () => void {
+  const { root, state } = views;
+  const onKey = (event: KeyboardEvent): void => {
+    const { target, key } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (key === " ") {
+      const own = target instanceof Element && target.closest(SPACE_BAR_TARGETS) !== null;
+      if (!own && !event.defaultPrevented && togglePlaying(state)) event.preventDefault();
+      return;
+    }
+    const by = STEP_KEYS[key];
+    const types = target instanceof Element && target.closest("input, select, textarea") !== null;
+    if (by !== undefined && !types) state.sourceControls.peek()?.step(by);
+  };
+  const onPaste = (event: ClipboardEvent): void => {
+    const { target } = event;
+    if (target instanceof Element && target.closest("input, textarea") !== null) return;
+    const file = event.clipboardData?.files[0];
+    const input = selectedInput(state, "");
+    if (file === undefined || input === undefined || input.fit === "") return;
+    if (sourceKindOfFile(file) === undefined) return;
+    event.preventDefault();
+    startFromFile(state, input, file);
+  };
+  root.addEventListener("keydown", onKey);
+  root.addEventListener("paste", onPaste);
+  return () => {
+    root.removeEventListener("keydown", onKey);
+    root.removeEventListener("paste", onPaste);
+  };
+}
+
+export function PlayPauseButton() {
+  const views = useViews();
+  const { state } = views;
+  useLayoutEffect(() => addListeners(views), [views]);
+  const source = state.source.value;
+  const { phase } = state.sourceStatus.value;
+  if (source === null || !canPlay(source) || phase === "elsewhere") return null;
+  const on = source.playing && (phase === "live" || phase === "still" || phase === "asking");
+  return (
+    <button
+      type="button"
+      class="nbg-button nbg-square nbg-playing"
+      aria-label={on ? "Pause the source" : "Let the source go on"}
+      title={on ? "Pause (Space)" : "Play (Space)"}
+      onClick={() => togglePlaying(state)}
+    >
+      {on ? <PauseIcon /> : <PlayIcon />}
+    </button>
+  );
+}

@@ -1,0 +1,75 @@
+// Choosing a source in a page: which are offered for an input, and how each begins.
+import type { Input } from "../../../plan/schema.ts";
+import type { ViewerState } from "../../../state.ts";
+import { makeSource, sourceFiles } from "../local_sources.ts";
+import type { Source, SourceKindName, SourceOf } from "../records.ts";
+import { getSourceKind, KIND_NAMES, SOURCE_KINDS, sourceKindOfFile } from "../source_kinds.ts";
+
+/** The network's own inputs; those that take pictures in front. */
+export function modelInputs({ plan }: ViewerState): readonly Input[] {
+  const own = plan.value?.inputs.filter(({ layer }) => layer < 0) ?? [];
+  return [...own].sort((a, b) => Number(a.fit === "") - Number(b.fit === ""));
+}
+
+/** The input that is fed, or is to be. */
+export function selectedInput(state: ViewerState, chosen: string): Input | undefined {
+  const inputs = modelInputs(state);
+  const key = state.source.value?.input ?? chosen;
+  return inputs.find((one) => one.key === key) ?? inputs[0];
+}
+
+/** The sources that an input can have, in their order. */
+export function availableKinds(state: ViewerState, input: Input): readonly SourceKindName[] {
+  const now = state.source.value?.kind;
+  const isHere = (kind: SourceKindName): boolean =>
+    now === kind || state.pythonSources.value.some((one) => one.kind === kind);
+  return KIND_NAMES.filter((kind) => {
+    const { accepts, isPythonOnly } = getSourceKind({ kind });
+    return accepts(input) && (!isPythonOnly || isHere(kind));
+  });
+}
+
+const setSource = (state: ViewerState, source: Source): void => {
+  state.source.value = source;
+};
+
+const pageName = ({ feeder }: ViewerState): string => feeder.peek()?.page ?? "";
+
+/** By a click: the browser may ask for its permission. */
+export function startCamera(state: ViewerState, input: Input): void {
+  const now = state.source.peek();
+  if (now?.kind === "webcam" && now.owner === pageName(state)) state.sourceControls.peek()?.start();
+  else {
+    const record = now?.kind === "webcam" ? now : makeSource("webcam", input.key);
+    setSource(state, { ...record, owner: pageName(state), playing: true });
+  }
+}
+
+/** A file that was chosen, dropped or pasted: a film, else a picture. */
+export function startFromFile(state: ViewerState, input: Input, file: File): void {
+  const kind = sourceKindOfFile(file) ?? "picture";
+  const title = file.name.slice(0, 1000);
+  const fields = { ...SOURCE_KINDS[kind].file?.fields, owner: pageName(state), title };
+  const source = makeSource(kind, input.key, fields as Partial<SourceOf<typeof kind>>);
+  sourceFiles.set(source, file);
+  setSource(state, source);
+}
+
+/** Begins a source that needs no more than that. */
+export function selectSource(state: ViewerState, input: Input, kind: SourceKindName): void {
+  if (state.source.peek()?.kind === kind) return;
+  const given = state.pythonSources.peek().find((one) => one.kind === kind);
+  if (given !== undefined) setSource(state, { ...given, owner: "" });
+  else if (!getSourceKind({ kind }).isPythonOnly) setSource(state, makeSource(kind, input.key));
+}
+
+/** The pictures of a source that another page has are to be made here. */
+export function takeOverSource(state: ViewerState): void {
+  const source = state.source.peek();
+  if (source === null) return;
+  setSource(state, {
+    ...source,
+    owner: pageName(state),
+    ...getSourceKind(source).takeoverFields,
+  } as Source);
+}

@@ -1,0 +1,79 @@
+import type { SourcePanelProps } from "./panel_props.ts";
+// The webcam: the button that starts it, and its picture as it is.
+
+import { useViews } from "../../../views/context.ts";
+import { prefersReducedMotion } from "../local_sources.ts";
+import type { WebcamRecord } from "../records.ts";
+import { KindIcon } from "./kind_icon.tsx";
+import { MediaPreview } from "./media_preview.tsx";
+import { startCamera } from "./source_selection.ts";
+
+export function WebcamPanel({ input, source }: SourcePanelProps<WebcamRecord>) {
+  const { state } = useViews();
+  const { phase, rate } = state.sourceStatus.value;
+  const seen = source === null ? null : (state.sourceControls.value?.preview ?? null);
+  const on = seen !== null;
+  const set = (part: Partial<WebcamRecord>): void => {
+    if (source !== null) state.source.value = { ...source, ...part };
+  };
+  if (source !== null && phase === "elsewhere") return null;
+  return (
+    <div class="nbg-camera">
+      {on ? (
+        <MediaPreview
+          element={seen}
+          mirrored={source?.mirrored ?? false}
+          label="The camera’s picture"
+        />
+      ) : (
+        <div class="nbg-empty-picture" aria-hidden="true">
+          <KindIcon kind="webcam" />
+        </div>
+      )}
+      <div class="nbg-source-words">
+        {on ? (
+          <p class="nbg-second">{phase === "live" ? `${rate} pictures/s` : "Paused."}</p>
+        ) : (
+          <>
+            {phase !== "failed" && <strong>Webcam is off</strong>}
+            <p class="nbg-second">
+              The browser asks before it starts. Pictures stay in this page, but for those that
+              Python reads.
+              {prefersReducedMotion() && " It begins paused, as you want little to move."}
+            </p>
+            <button
+              type="button"
+              class="nbg-button nbg-main-button"
+              disabled={source !== null && phase === "asking"}
+              onClick={() => startCamera(state, input)}
+            >
+              {source !== null && phase === "asking" ? "The browser asks you" : "Start the camera"}
+            </button>
+          </>
+        )}
+        {source !== null && (
+          <span class="nbg-source-tools">
+            <label>
+              <input
+                type="checkbox"
+                checked={source.mirrored}
+                onChange={(event) => set({ mirrored: event.currentTarget.checked })}
+              />{" "}
+              Mirrored
+            </label>
+            <label>
+              <input
+                type="checkbox"
+                checked={source.faces === "environment"}
+                onChange={(event) =>
+                  set({ faces: event.currentTarget.checked ? "environment" : "user" })
+                }
+              />{" "}
+              The camera at the back
+            </label>
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,89 @@
+// Reads what enters and its features: of the run of now, or of pictures that aren't shown, in a session of their own.
+import { pageStore } from "../../engine/page_store.ts";
+import { beforeKey } from "../../plan/derived_values.ts";
+import type { ImageSource, Session } from "../../plan/runtime.ts";
+import type { ViewerState } from "../../state.ts";
+import type { TeachingRecord } from "./records.ts";
+
+export interface Sample {
+  readonly features: Float32Array<ArrayBuffer>;
+  /** (channels, height, width), 255 of which are 1. */
+  readonly picture: Uint8Array<ArrayBuffer>;
+}
+
+/** The features of the cut's value: itself, or its means over height and width. */
+export function pooledFeatures(
+  { count, averaged }: TeachingRecord,
+  value: Float32Array,
+): Float32Array<ArrayBuffer> {
+  if (!averaged) return new Float32Array(value);
+  const places = value.length / count;
+  return Float32Array.from({ length: count }, (_, k) => {
+    let sum = 0;
+    for (let at = k * places; at < (k + 1) * places; at++) sum += value[at] ?? 0;
+    return sum / places;
+  });
+}
+
+const toBytes = (numbers: Float32Array): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from(numbers, (one) => Math.round(255 * Math.min(1, Math.max(0, one))));
+
+/** What a session's last run has; of one run where runs follow each other, null where that cannot be had. */
+export async function readSample(session: Session, record: TeachingRecord): Promise<Sample | null> {
+  for (let tries = 0; tries < 4; tries++) {
+    const before = session.sequence;
+    const asked = [record.cut, beforeKey(record.input)].map((key) => session.read(key));
+    const [value, input] = await Promise.all(asked);
+    if (value === undefined || input === undefined || session.sequence !== before) continue;
+    return { features: pooledFeatures(record, value), picture: toBytes(input) };
+  }
+  return null;
+}
+
+/** An array that somebody's own edit injects. */
+function injectedArray(hash: string): Float32Array {
+  const data = pageStore().get(hash);
+  return data === undefined
+    ? new Float32Array()
+    : new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
+}
+
+/** Works with a session beside the one that is shown, with its weights and edits. */
+export async function withForkedSession<T>(
+  state: ViewerState,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
+  const open = state.forkSession.peek();
+  if (open === null) throw new Error("the network is not here yet");
+  const session = await open();
+  try {
+    await session.setEdits(state.presentEdits.peek().edits, injectedArray);
+    return await work(session);
+  } finally {
+    session.dispose();
+  }
+}
+
+/** The features of a picture that was kept. */
+export async function recomputeFeatures(
+  session: Session,
+  record: TeachingRecord,
+  picture: Uint8Array,
+): Promise<Float32Array<ArrayBuffer>> {
+  session.write(
+    record.input,
+    Float32Array.from(picture, Math.fround).map((one) => one / 255),
+  );
+  return pooledFeatures(record, await session.read(record.cut));
+}
+
+/** What a picture of any size becomes. */
+export async function sampleFromPicture(
+  session: Session,
+  record: TeachingRecord,
+  picture: ImageSource,
+): Promise<Sample | null> {
+  session.feed(record.input, picture, false);
+  await session.run();
+  return readSample(session, record);
+}

@@ -1,0 +1,136 @@
+// A teaching as one file in the safetensors format, which Python's `teaching.load` takes.
+
+import type { Sample } from "./feature_extraction.ts";
+import type { LinearHead } from "./head.ts";
+import type { Lesson } from "./lesson_changes.ts";
+import { MOST_CLASSES, MOST_EXAMPLES, type TaughtNetwork, type TeachingRecord } from "./records.ts";
+import {
+  deserializeMetadata,
+  deserializeTensors,
+  float32Tensor,
+  serializeTensors,
+  type Tensor,
+} from "./safetensors.ts";
+
+/** (channels, height, width) as (height, width, channels). */
+function toChannelsLast(picture: Uint8Array, [channels, height, width]: TeachingRecord["shape"]) {
+  const places = height * width;
+  return Uint8Array.from(
+    { length: picture.length },
+    (_, k) => picture[(k % channels) * places + Math.floor(k / channels)] ?? 0,
+  );
+}
+
+export function serializeLesson(
+  record: TeachingRecord,
+  { classes, examples, head }: Lesson,
+  data: ReadonlyMap<string, Sample>,
+  linear: LinearHead | null,
+): Uint8Array<ArrayBuffer> {
+  const [channels, height, width] = record.shape;
+  const numbers = new Map(classes.map(({ id }, k) => [id, k]));
+  const own = examples.filter(({ id }) => data.has(id));
+  const networks: TaughtNetwork[] = [];
+  const of = own.map(({ version }) => {
+    const words = JSON.stringify(version);
+    const at = networks.findIndex((one) => JSON.stringify(one) === words);
+    return at < 0 ? networks.push(version) - 1 : at;
+  });
+  const size = channels * height * width;
+  const pictures = new Uint8Array(own.length * size);
+  const features = new Float32Array(own.length * record.count);
+  for (const [k, { id }] of own.entries()) {
+    const sample = data.get(id);
+    if (sample === undefined) continue;
+    pictures.set(toChannelsLast(sample.picture, record.shape), k * size);
+    features.set(sample.features, k * record.count);
+  }
+  const labels = Int32Array.from(own, (one) => numbers.get(one.classId) ?? 0);
+  const tensors: Tensor[] = [
+    {
+      name: "pictures",
+      dtype: "U8",
+      shape: [own.length, height, width, channels],
+      data: pictures,
+    },
+    { name: "labels", dtype: "I32", shape: [own.length], data: new Uint8Array(labels.buffer) },
+    float32Tensor("features", [own.length, record.count], features),
+  ];
+  const metadata: Record<string, unknown> & { head?: number[]; told?: number[] } = {
+    classes: classes.map(({ name }) => name),
+    cut: record.cut,
+    averaged: record.averaged,
+    networks,
+    of,
+  };
+  if (head !== null && linear !== null) {
+    tensors.push(float32Tensor("weight", [head.classes.length, record.count], linear.weight));
+    tensors.push(float32Tensor("bias", [head.classes.length], linear.bias));
+    metadata.head = head.classes.map((id) => numbers.get(id) ?? 0);
+    metadata.told = [head.right, head.count, head.held_right, head.held_count];
+  }
+  const words = Object.entries(metadata).map(([name, value]) => [name, JSON.stringify(value)]);
+  return serializeTensors(tensors, Object.fromEntries(words));
+}
+
+export interface SavedLesson {
+  /** Classes by name. */
+  readonly classes: readonly string[];
+  /** `of`: the place of its class among them. */
+  readonly examples: readonly { of: number; sample: Sample; network: TaughtNetwork }[];
+  readonly head: { classes: readonly number[]; told: readonly number[]; linear: LinearHead } | null;
+}
+
+const NOT_A_LESSON = "this is no file of a teaching";
+
+/** What such a file has; throws in words where it is none, or of other pictures or features. */
+export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer>): SavedLesson {
+  const [channels, height, width] = record.shape;
+  const words: {
+    classes?: string[];
+    networks?: TaughtNetwork[];
+    of?: number[];
+    head?: number[];
+    told?: number[];
+  } = {};
+  let tensors: Map<string, Tensor>;
+  try {
+    for (const [name, text] of Object.entries(deserializeMetadata(file)))
+      Object.assign(words, { [name]: JSON.parse(text) });
+    tensors = new Map(deserializeTensors(file).map((tensor) => [tensor.name, tensor]));
+  } catch {
+    throw new Error(NOT_A_LESSON);
+  }
+  const bytes = (name: string) => new Uint8Array(tensors.get(name)?.data ?? []).buffer;
+  const floats = (name: string) => new Float32Array(bytes(name));
+  const pictures = tensors.get("pictures");
+  const labels = [...new Int32Array(bytes("labels"))];
+  const features = floats("features");
+  const { classes, networks, of, head, told = [] } = words;
+  if (pictures === undefined || classes === undefined || of === undefined)
+    throw new Error(NOT_A_LESSON);
+  if (classes.length > MOST_CLASSES)
+    throw new Error(`it has ${classes.length} classes; at most ${MOST_CLASSES} are possible`);
+  if (labels.length > MOST_EXAMPLES)
+    throw new Error(`it has ${labels.length} examples; at most ${MOST_EXAMPLES} are possible`);
+  const sides = [labels.length, height, width, channels].join("×");
+  if (pictures.shape.join("×") !== sides)
+    throw new Error(`its pictures are ${pictures.shape.join("×")}, and ${sides} are needed here`);
+  if (features.length !== labels.length * record.count)
+    throw new Error(`its examples have other features than the ${record.count} of ${record.cut}`);
+  const places = height * width;
+  const size = channels * places;
+  const examples = labels.flatMap((label, k) => {
+    const network = networks?.[of[k] ?? -1];
+    if (network === undefined || classes[label] === undefined) return [];
+    const picture = Uint8Array.from(
+      { length: size },
+      (_, at) => pictures.data[k * size + (at % places) * channels + Math.floor(at / places)] ?? 0,
+    );
+    const own = features.slice(k * record.count, (k + 1) * record.count);
+    return [{ of: label, network, sample: { features: own, picture } }];
+  });
+  const linear = { weight: floats("weight"), bias: floats("bias") };
+  const fits = head !== undefined && linear.weight.length === head.length * record.count;
+  return { classes, examples, head: fits ? { classes: head, told, linear } : null };
+}

@@ -1,0 +1,424 @@
+// A Viewer's teaching in this page: what views ask of it, and the data of each example.
+
+import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { serializeActiveEdits } from "../../state/edits.ts";
+import type { ViewerState } from "../../state.ts";
+import { decodePicture } from "../sources/picture_decoder.ts";
+import { createChangeLog } from "./change_log.ts";
+import {
+  pooledFeatures,
+  readSample,
+  recomputeFeatures,
+  type Sample,
+  sampleFromPicture,
+  withForkedSession,
+} from "./feature_extraction.ts";
+import { type LinearHead, probabilities } from "./head.ts";
+import { type BusyStatus, TrainingSuperseded, trainHead } from "./head_training.ts";
+import { type Example, type Lesson, makeChange, randomId } from "./lesson_changes.ts";
+import type { SavedLesson } from "./lesson_file.ts";
+import {
+  type Change,
+  MOST_CLASSES,
+  MOST_EXAMPLES,
+  type TaughtHead,
+  type TaughtNetwork,
+} from "./records.ts";
+
+/** Blobs that are asked for at once. */
+const MAX_CONCURRENT = 8;
+
+export interface LessonStore {
+  readonly lesson: ReadonlySignal<Lesson>;
+  /** What of the examples is here, by their ids; grows as it comes. */
+  readonly samples: ReadonlySignal<ReadonlyMap<string, Sample>>;
+  /** The head of now; null where there is none, or it is on its way. */
+  readonly linear: ReadonlySignal<LinearHead | null>;
+  readonly busy: ReadonlySignal<BusyStatus | null>;
+  readonly error: Signal<string>;
+  /** What was deleted last, in words, until something else is; "" for nothing. */
+  readonly deletedText: ReadonlySignal<string>;
+  /** Follows Python as long as a view shows it; returns what ends that. */
+  connect(): () => void;
+  addClass(name: string): void;
+  renameClass(id: string, name: string): void;
+  removeClass(id: string): void;
+  removeExample(id: string): void;
+  undelete(): void;
+  /**
+   * Makes what enters now an example; false where that cannot be, or there was no other run since the last, unless it is
+   * the `first`.
+   */
+  collectExample(of: string, first: boolean): Promise<boolean>;
+  /** Files of pictures become examples. */
+  addPictures(of: string, files: readonly Blob[]): Promise<void>;
+  /** Takes what was saved, in the place of all that is here. */
+  loadLesson(saved: SavedLesson): void;
+  /** Whether there are two classes, each with an example. */
+  readonly isTrainable: boolean;
+  trainHead(): Promise<void>;
+  /** Examples with features of other weights or bends than those of now. */
+  staleExamples(): readonly Example[];
+  /** The probabilities of what enters now, by class; null where there is no head or it cannot be read. */
+  classify(): Promise<ReadonlyMap<string, number> | null>;
+  /** Whether classes or examples have changed since the head was trained. */
+  readonly isHeadOutdated: boolean;
+}
+
+const stores = new WeakMap<ViewerState, LessonStore>();
+
+/** The one of a Viewer in this page. */
+export function lessonStoreOf(state: ViewerState): LessonStore {
+  const found = stores.get(state) ?? createLessonStore(state);
+  stores.set(state, found);
+  return found;
+}
+
+/** Edits as text, whoever wrote it. */
+const canonicalEdits = (edits: string): string =>
+  edits === "" ? "" : JSON.stringify(JSON.parse(edits));
+
+/** What an example's features are of, in words. */
+const featureKey = ({ weights, edits }: TaughtNetwork): string => `${weights} ${edits}`;
+
+const lessonKey = ({ classes, examples }: Lesson): string =>
+  JSON.stringify([classes.map((one) => one.id), examples]);
+
+interface DeletedItems {
+  readonly text: string;
+  /** What brings it back. */
+  readonly changes: readonly Change[];
+  readonly data: ReadonlyMap<string, Sample>;
+}
+const NO_DELETED_ITEMS: DeletedItems = { text: "", changes: [], data: new Map() };
+
+function createLessonStore(state: ViewerState): LessonStore {
+  const samples = signal<ReadonlyMap<string, Sample>>(new Map());
+  const linear = signal<LinearHead | null>(null);
+  const busy = signal<BusyStatus | null>(null);
+  const trouble = signal("");
+  const deleted = signal(NO_DELETED_ITEMS);
+  /** By whom the features of each example that is here were computed. */
+  const networks = new Map<string, string>();
+  /** The class ids and examples that the head has learned from; "" where nobody here knows. */
+  let learned = "";
+  let headHere = "";
+  let training = 0;
+  let lastSequence = -1;
+  let lastSession: unknown;
+
+  const log = createChangeLog(state, {
+    onReset() {
+      learned = headHere = "";
+      training += 1;
+      networks.clear();
+      batch(() => {
+        samples.value = new Map();
+        linear.value = null;
+        busy.value = null;
+        trouble.value = "";
+        deleted.value = NO_DELETED_ITEMS;
+      });
+    },
+    onSnapshot: (listed, isWanted) =>
+      fetchData(listed, isWanted).finally(() => {
+        if (isWanted() && busy.peek()?.task === "coming") busy.value = null;
+      }),
+    onError(text) {
+      if (busy.peek()?.task === "coming") busy.value = null;
+      trouble.value = text;
+    },
+  });
+  const { lesson, submit } = log;
+  const record = () => state.teaching.peek();
+  const put = (key: string, sample: Sample, network: TaughtNetwork): void => {
+    networks.set(key, featureKey(network));
+    samples.value = new Map(samples.peek()).set(key, sample);
+  };
+
+  async function fetchData(listed: Lesson, isWanted: () => boolean): Promise<void> {
+    const now = record();
+    if (now === null) return;
+    const isHere = ({ id, version }: Example): boolean => networks.get(id) === featureKey(version);
+    const missing = listed.examples.filter((one) => !isHere(one));
+    const [channels, height, width] = now.shape;
+    const size = 4 * now.count;
+    for (let at = 0; at < missing.length; at += MAX_CONCURRENT) {
+      busy.value = { task: "coming", done: at, total: missing.length };
+      const some = missing.slice(at, at + MAX_CONCURRENT);
+      const came = await Promise.allSettled(some.map((one) => log.blob(one.id)));
+      if (!isWanted()) return;
+      const all = new Map(samples.peek());
+      for (const [k, { id, version }] of some.entries()) {
+        const found = came[k];
+        const bytes = found?.status === "fulfilled" ? found.value : undefined;
+        if (bytes?.length !== size + channels * height * width) continue; // it was deleted meanwhile
+        const own = bytes.slice();
+        const features = new Float32Array(own.buffer, 0, now.count).slice();
+        all.set(id, { features, picture: own.subarray(size) });
+        networks.set(id, featureKey(version));
+      }
+      samples.value = all;
+    }
+    const { head } = listed;
+    if (head === null) {
+      headHere = "";
+      if (lesson.peek().head === null) linear.value = null;
+    } else if (head.id !== headHere) {
+      const bytes = (await log.blob(head.id)).slice();
+      if (!isWanted()) return;
+      const numbers = new Float32Array(bytes.buffer);
+      const weights = head.classes.length * now.count;
+      headHere = head.id;
+      learned = lessonKey(listed);
+      linear.value = { weight: numbers.slice(0, weights), bias: numbers.slice(weights) };
+    }
+  }
+
+  function networkNow(): TaughtNetwork | null {
+    const edits = serializeActiveEdits(state);
+    const now = record();
+    return now === null || edits === null ? null : { weights: now.weights, edits };
+  }
+
+  function isNow(network: TaughtNetwork): boolean {
+    const now = networkNow();
+    return (
+      now?.weights === network.weights &&
+      canonicalEdits(now.edits) === canonicalEdits(network.edits)
+    );
+  }
+
+  function add(of: string, sample: Sample, network: TaughtNetwork): void {
+    const key = randomId();
+    put(key, sample, network);
+    submit(makeChange({ what: "example", id: key, of, network }), [
+      new Uint8Array(sample.features.buffer),
+      sample.picture,
+    ]);
+  }
+
+  function hasRoom(): boolean {
+    const room = lesson.peek().examples.length < MOST_EXAMPLES;
+    if (!room) trouble.value = `There are ${MOST_EXAMPLES} examples, and that is the most.`;
+    return room;
+  }
+
+  const drop = (text: string, changes: readonly Change[], own: readonly Example[]): void => {
+    const kept = new Map(
+      own.flatMap(({ id: key }) => {
+        const sample = samples.peek().get(key);
+        return sample === undefined ? [] : [[key, sample] as const];
+      }),
+    );
+    deleted.value = { text: text, changes, data: kept };
+  };
+
+  const backOf = (own: readonly Example[]): Change[] =>
+    own.map(({ id: key, classId, version }) =>
+      makeChange({ what: "example", id: key, of: classId, network: version }),
+    );
+
+  async function computeAgain(): Promise<void> {
+    const now = record();
+    const own = teaching.staleExamples();
+    const network = networkNow();
+    if (now === null || network === null || own.length === 0) return;
+    await withForkedSession(state, async (session) => {
+      for (const [k, { id: key }] of own.entries()) {
+        busy.value = { task: "computing", done: k, total: own.length };
+        const sample = samples.peek().get(key);
+        if (sample === undefined || record()?.id !== now.id) continue;
+        const features = await recomputeFeatures(session, now, sample.picture);
+        put(key, { ...sample, features }, network);
+        const bytes = new Uint8Array(features.buffer);
+        submit(makeChange({ what: "features", id: key, network }), [bytes]);
+      }
+    });
+  }
+
+  function putHead(head: TaughtHead, found: LinearHead, of: Lesson): void {
+    headHere = head.id;
+    learned = lessonKey(of);
+    batch(() => {
+      linear.value = found;
+      submit(makeChange({ what: "head", id: head.id, head }), [
+        new Uint8Array(found.weight.buffer),
+        new Uint8Array(found.bias.buffer),
+      ]);
+    });
+  }
+
+  /** Trains on what is there; where somebody asks again meanwhile, that one counts. */
+  async function train(): Promise<void> {
+    const mine = ++training;
+    const now = record();
+    if (now === null || !teaching.isTrainable) return;
+    try {
+      await computeAgain();
+      if (mine !== training) return;
+      busy.value = { task: "training", done: 0, total: 0 };
+      const all = lesson.peek();
+      const { classes } = all;
+      const own = all.examples.filter(({ id: key }) => samples.peek().has(key));
+      const features = own.flatMap(({ id: key }) => samples.peek().get(key)?.features ?? []);
+      const labels = own.map(({ classId }) => classes.findIndex((one) => one.id === classId));
+      const isWanted = (): boolean => mine === training && record()?.id === now.id;
+      const found = await trainHead(features, labels, classes.length, isWanted);
+      const head = {
+        id: randomId(),
+        classes: classes.map((one) => one.id),
+        right: found.right,
+        count: labels.length,
+        held_right: found.heldRight,
+        held_count: found.heldCount,
+      };
+      putHead(head, found.linear, { ...all, examples: own });
+    } catch (error) {
+      if (error instanceof TrainingSuperseded) return;
+      trouble.value = `The head could not be trained: ${errorText(error)}`;
+    } finally {
+      if (mine === training) busy.value = null;
+    }
+  }
+
+  const teaching: LessonStore = {
+    lesson,
+    samples,
+    linear,
+    busy,
+    error: trouble,
+    deletedText: computed(() => deleted.value.text),
+    connect: log.connect,
+    addClass: (name) => submit(makeChange({ what: "class", id: randomId(), text: name })),
+    renameClass: (key, name) => submit(makeChange({ what: "class", id: key, text: name })),
+    removeClass(key) {
+      const { classes, examples } = lesson.peek();
+      const name = classes.find((one) => one.id === key)?.name ?? "";
+      const own = examples.filter(({ classId }) => classId === key);
+      const back = makeChange({ what: "class", id: key, text: name });
+      drop(`class “${name}”`, [back, ...backOf(own)], own);
+      submit(makeChange({ what: "remove", id: key }));
+      if (lesson.peek().head === null) linear.value = null;
+    },
+    removeExample(key) {
+      const { classes, examples } = lesson.peek();
+      const own = examples.filter((one) => one.id === key);
+      const name = classes.find((one) => one.id === own[0]?.classId)?.name ?? "";
+      drop(`an example of “${name}”`, backOf(own), own);
+      submit(makeChange({ what: "forget", id: key }));
+    },
+    undelete() {
+      const { changes, data: kept } = deleted.peek();
+      const { classes, examples } = lesson.peek();
+      const count = (what: Change["what"]): number =>
+        changes.filter((change) => change.what === what).length;
+      if (
+        classes.length + count("class") > MOST_CLASSES ||
+        examples.length + count("example") > MOST_EXAMPLES
+      ) {
+        trouble.value = `There is no room for it: at most ${MOST_CLASSES} classes and ${MOST_EXAMPLES} examples are possible.`;
+        return;
+      }
+      deleted.value = NO_DELETED_ITEMS;
+      for (const change of changes) {
+        const sample = kept.get(change.id);
+        if (change.what !== "example") submit(change);
+        else if (sample !== undefined && change.network !== null) {
+          put(change.id, sample, change.network);
+          submit(change, [new Uint8Array(sample.features.buffer), sample.picture]);
+        }
+      }
+    },
+    async collectExample(of, first) {
+      if (first) {
+        lastSession = undefined;
+        trouble.value = "";
+      }
+      const now = record();
+      const session = state.session.peek();
+      const network = networkNow();
+      if (now === null || session === null || network === null || !hasRoom()) return false;
+      const { sequence } = session;
+      if (sequence === 0 || (session === lastSession && sequence === lastSequence)) return false;
+      lastSession = session;
+      lastSequence = sequence;
+      const sample = await readSample(session, now);
+      const same = record()?.id === now.id && networkNow()?.edits === network.edits;
+      if (sample === null || !same) return false;
+      add(of, sample, network);
+      return true;
+    },
+    async addPictures(of, files) {
+      const now = record();
+      const network = networkNow();
+      if (now === null || network === null) return;
+      trouble.value = "";
+      try {
+        await withForkedSession(state, async (session) => {
+          for (const [k, file] of files.entries()) {
+            busy.value = { task: "computing", done: k, total: files.length };
+            if (!hasRoom()) return;
+            const picture = await decodePicture(file).catch(() => null);
+            const sample = picture && (await sampleFromPicture(session, now, picture));
+            picture?.close();
+            if (sample) add(of, sample, network);
+            else
+              trouble.value = `${"name" in file ? file.name : "A file"} is no picture that this browser can read.`;
+          }
+        });
+      } catch (error) {
+        trouble.value = `The pictures could not be taken: ${errorText(error)}`;
+      } finally {
+        busy.value = null;
+      }
+    },
+    loadLesson(saved) {
+      for (const { id: key } of lesson.peek().classes)
+        submit(makeChange({ what: "remove", id: key }));
+      const keys = saved.classes.map(() => randomId());
+      for (const [k, text] of saved.classes.entries())
+        submit(makeChange({ what: "class", id: keys[k] ?? "", text }));
+      for (const { of, sample, network } of saved.examples) add(keys[of] ?? "", sample, network);
+      linear.value = null;
+      if (saved.head === null) return;
+      const [right = 0, count = 0, held_right = 0, held_count = 0] = saved.head.told;
+      const classes = saved.head.classes.map((k) => keys[k] ?? "");
+      const told = { right, count, held_right, held_count };
+      putHead({ id: randomId(), classes, ...told }, saved.head.linear, lesson.peek());
+    },
+    get isTrainable() {
+      const { classes, examples } = lesson.value;
+      const own = (key: string) => examples.some(({ classId }) => classId === key);
+      return classes.length >= 2 && classes.every((one) => own(one.id));
+    },
+    trainHead: train,
+    staleExamples() {
+      state.teaching.value;
+      state.presentEdits.value;
+      const is = new Map<string, boolean>();
+      return lesson.value.examples.filter(({ version }) => {
+        const of = featureKey(version);
+        if (!is.has(of)) is.set(of, isNow(version));
+        return !is.get(of);
+      });
+    },
+    async classify() {
+      const now = record();
+      const head = lesson.peek().head;
+      const by = linear.peek();
+      const session = state.session.peek();
+      if (now === null || head === null || by === null || session === null) return null;
+      if (session.sequence === 0) return null;
+      const found = probabilities(by, pooledFeatures(now, await session.read(now.cut)));
+      return new Map(head.classes.map((key, k) => [key, found[k] ?? 0]));
+    },
+    get isHeadOutdated() {
+      return learned !== lessonKey(lesson.value);
+    },
+  };
+  return teaching;
+}
+
+const errorText = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

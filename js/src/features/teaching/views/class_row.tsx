@@ -1,0 +1,185 @@
+// A class: its name, the button that collects examples as long as it is held, and their pictures.
+import { effect, untracked } from "@preact/signals";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { formatPercent } from "../../../number_format.ts";
+import { useViews } from "../../../views/context.ts";
+import { CloseIcon } from "../../../views/icons.tsx";
+import type { LessonStore } from "../lesson_store.ts";
+import { MOST_NAME, type TaughtClass, type TeachingRecord } from "../records.ts";
+import { ExampleThumbs } from "./example_thumbs.tsx";
+import { examplesText } from "./teaching_text.ts";
+
+/** As long as the button is held an example is taken at most so often. */
+const COLLECT_INTERVAL_MS = 100;
+
+export function ClassRow(props: {
+  teaching: LessonStore;
+  one: TaughtClass;
+  record: TeachingRecord;
+  /** Of all classes. */
+  names: readonly string[];
+  /** The head's probability of it now; null where there is none. */
+  chance: number | null;
+  wins: boolean;
+}) {
+  const { teaching, one, record, names, chance, wins } = props;
+  const files = useRef<HTMLInputElement>(null);
+  const { examples } = teaching.lesson.value;
+  const { id, name } = one;
+  const own = useMemo(() => examples.filter(({ classId }) => classId === id), [examples, id]);
+  // The same for each picture that enters.
+  const thumbs = useMemo(
+    () => <ExampleThumbs {...{ teaching, record, own, name }} />,
+    [teaching, record, own, name],
+  );
+  return (
+    <section
+      class={wins ? "nbg-taught nbg-taught-wins" : "nbg-taught"}
+      aria-label={`Class ${name}`}
+      data-class={name}
+    >
+      <div class="nbg-taught-head">
+        <NameField {...{ teaching, one, names }} />
+        <span class="nbg-second" data-count={own.length}>
+          {examplesText(own.length)}
+        </span>
+        {chance !== null && (
+          <span class="nbg-taught-chance" data-probability={chance}>
+            {wins && <strong>now </strong>}
+            {formatPercent(chance)}
+          </span>
+        )}
+        <button
+          type="button"
+          class="nbg-button nbg-square"
+          aria-label={`Remove class ${name}`}
+          title="Remove this class with its examples"
+          onClick={() => teaching.removeClass(one.id)}
+        >
+          <CloseIcon />
+        </button>
+      </div>
+      <div class="nbg-taught-tools">
+        <CollectButton teaching={teaching} one={one} />
+        <button type="button" class="nbg-button" onClick={() => files.current?.click()}>
+          Add pictures…
+        </button>
+        <input
+          ref={files}
+          type="file"
+          accept="image/*"
+          multiple
+          hidden
+          aria-label={`Pictures for ${name}`}
+          onChange={(event) => {
+            const chosen = [...(event.currentTarget.files ?? [])];
+            event.currentTarget.value = "";
+            void teaching.addPictures(one.id, chosen).then(() => teaching.trainHead());
+          }}
+        />
+      </div>
+      {thumbs}
+    </section>
+  );
+}
+
+function NameField(props: { teaching: LessonStore; one: TaughtClass; names: readonly string[] }) {
+  const { teaching, one, names } = props;
+  const [draft, setDraft] = useState<string | null>(null);
+  const id = useId();
+  const text = draft?.trim() ?? one.name;
+  const taken = text !== one.name && names.includes(text);
+  const wrong = text === "" ? "A name is needed." : taken ? "Another class has this name." : "";
+  const take = (): void => {
+    if (draft !== null && wrong === "" && text !== one.name) teaching.renameClass(one.id, text);
+    setDraft(null);
+  };
+  return (
+    <span class="nbg-taught-name">
+      <input
+        type="text"
+        value={draft ?? one.name}
+        maxLength={MOST_NAME}
+        // As wide as its letters, which are bold.
+        size={Math.ceil(1.1 * text.length) + 1}
+        aria-label={`Name of the class ${one.name}`}
+        aria-invalid={wrong !== ""}
+        aria-describedby={wrong === "" ? undefined : id}
+        onInput={(event) => setDraft(event.currentTarget.value)}
+        onBlur={take}
+        onKeyDown={(event) => {
+          event.stopPropagation(); // letters are names here, and no keys of the viewer
+          if (event.key === "Enter") take();
+          if (event.key === "Escape") setDraft(null);
+        }}
+      />
+      {wrong !== "" && (
+        <span id={id} class="nbg-bad">
+          {wrong}
+        </span>
+      )}
+    </span>
+  );
+}
+
+const HOLD_KEYS: readonly string[] = [" ", "Enter"];
+
+function CollectButton({ teaching, one }: { teaching: LessonStore; one: TaughtClass }) {
+  const { state } = useViews();
+  const [held, setHeld] = useState(false);
+  useEffect(() => {
+    if (!held) return;
+    let first = true;
+    let last = Number.NEGATIVE_INFINITY;
+    let taking: Promise<void> | undefined;
+    const take = async (): Promise<void> => {
+      const now = performance.now();
+      const asked = teaching.collectExample(one.id, first);
+      first = false;
+      if (await asked) last = now;
+      taking = undefined;
+    };
+    const stop = effect(() => {
+      state.run.value;
+      untracked(() => {
+        if (taking === undefined && performance.now() - last >= COLLECT_INTERVAL_MS)
+          taking = take();
+      });
+    });
+    return () => {
+      stop();
+      void (taking ?? Promise.resolve()).then(() => teaching.trainHead());
+    };
+  }, [held, teaching, one.id, state]);
+  const end = (): void => setHeld(false);
+  return (
+    <button
+      type="button"
+      class={held ? "nbg-button nbg-collect nbg-collecting" : "nbg-button nbg-collect"}
+      aria-pressed={held}
+      title="Each new picture that enters becomes an example, ten a second at most"
+      onPointerDown={(event) => {
+        if (event.button !== 0) return;
+        event.currentTarget.setPointerCapture(event.pointerId);
+        setHeld(true);
+      }}
+      onPointerUp={end}
+      onPointerCancel={end}
+      onLostPointerCapture={end}
+      onContextMenu={(event) => event.preventDefault()} // a long touch
+      onKeyDown={(event) => {
+        if (!HOLD_KEYS.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey)
+          return;
+        event.preventDefault();
+        event.stopPropagation();
+        if (!event.repeat) setHeld(true);
+      }}
+      onKeyUp={(event) => {
+        if (HOLD_KEYS.includes(event.key)) end();
+      }}
+      onBlur={end}
+    >
+      {held ? `Collecting ${one.name}…` : `Hold to collect ${one.name}`}
+    </button>
+  );
+}

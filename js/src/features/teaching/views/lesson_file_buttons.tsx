@@ -1,0 +1,61 @@
+// What was taught as a file for the reader, and from one.
+import { useRef } from "preact/hooks";
+import { useViews } from "../../../views/context.ts";
+import { fileName, saveFile } from "../../export/views/file_saving.ts";
+import { parseLesson, serializeLesson } from "../lesson_file.ts";
+import type { LessonStore } from "../lesson_store.ts";
+
+export function LessonFileButtons({ teaching }: { teaching: LessonStore }) {
+  const { state } = useViews();
+  const chosen = useRef<HTMLInputElement>(null);
+  const keep = (): void => {
+    const record = state.teaching.peek();
+    if (record === null) return;
+    const { lesson, samples, linear } = teaching;
+    const file = serializeLesson(record, lesson.peek(), samples.peek(), linear.peek());
+    const names = lesson.peek().classes.map(({ name }) => name);
+    saveFile(new Blob([file]), fileName(["taught", ...names], "safetensors"));
+  };
+  const take = async (file: Blob | undefined): Promise<void> => {
+    const record = state.teaching.peek();
+    if (record === null || file === undefined) return;
+    try {
+      teaching.loadLesson(parseLesson(record, new Uint8Array(await file.arrayBuffer())));
+      teaching.error.value = "";
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      teaching.error.value = `The file can’t be taken: ${why}.`;
+    }
+  };
+  return (
+    <div class="nbg-teach-tools nbg-teach-end">
+      <button
+        type="button"
+        class="nbg-button"
+        disabled={teaching.lesson.value.examples.length === 0}
+        onClick={keep}
+      >
+        Save to a file
+      </button>
+      <button type="button" class="nbg-button" onClick={() => chosen.current?.click()}>
+        Open a file…
+      </button>
+      <input
+        ref={chosen}
+        type="file"
+        accept=".safetensors"
+        hidden
+        aria-label="A file that was saved here"
+        onChange={(event) => {
+          const [file] = event.currentTarget.files ?? [];
+          void take(file);
+          event.currentTarget.value = "";
+        }}
+      />
+      <span class="nbg-second">
+        Pictures, features and head in one safetensors file, in Python{" "}
+        <code>viewer.teaching.load(path)</code>.
+      </span>
+    </div>
+  );
+}

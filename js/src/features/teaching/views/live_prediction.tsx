@@ -1,0 +1,77 @@
+// What enters now, and a bar for each class.
+
+import type { Network } from "../../../network/network.ts";
+import { formatPercent } from "../../../number_format.ts";
+import { useViews } from "../../../views/context.ts";
+import { ValuePicture } from "../../../views/value_picture.tsx";
+import type { LessonStore } from "../lesson_store.ts";
+import type { TeachingRecord } from "../records.ts";
+
+/** CSS pixels of its picture. */
+const SIDE = 180;
+
+export function LivePrediction(props: {
+  network: Network;
+  teaching: LessonStore;
+  record: TeachingRecord;
+  chances: ReadonlyMap<string, number> | null;
+  /** The class with the largest probability. */
+  top: string | undefined;
+}) {
+  const { network, teaching, record, chances, top } = props;
+  const { state } = useViews();
+  const value = network.values.get(record.input);
+  const { classes } = teaching.lesson.value;
+  const named = classes.find(({ id }) => id === top)?.name;
+  const source = state.source.value;
+  return (
+    <section class="nbg-teach-now" aria-label="Now">
+      <div class="nbg-teach-picture">
+        {value !== undefined && state.session.value !== null && (
+          <ValuePicture value={value} width={SIDE} height={SIDE} minTile={20} />
+        )}
+      </div>
+      {source === null && (
+        <p class="nbg-second">
+          A fixed picture enters now.{" "}
+          <button
+            type="button"
+            class="nbg-button"
+            onClick={() => {
+              state.isDrawerOpen.value = true;
+            }}
+          >
+            Camera, drawing, pictures…
+          </button>
+        </p>
+      )}
+      {chances === null ? (
+        <p class="nbg-second">With a head, it stands here which class this is.</p>
+      ) : (
+        <>
+          <p class="nbg-teach-verdict">
+            {named === undefined ? "" : <strong data-verdict={named}>{named}</strong>}
+          </p>
+          <div class="nbg-teach-bars" role="list">
+            {classes.map(({ id, name }) => {
+              const chance = chances.get(id);
+              return chance === undefined ? null : (
+                <div key={id} role="listitem" class={id === top ? "nbg-teach-top" : undefined}>
+                  <div class="nbg-teach-name" title={name}>
+                    {name}
+                  </div>
+                  <div class="nbg-teach-bar">
+                    <span class="nbg-teach-track">
+                      <span style={{ width: `${100 * chance}%` }} />
+                    </span>
+                    {formatPercent(chance)}
+                  </div>
+                </div>
+              );
+            })}
+          </div>
+        </>
+      )}
+    </section>
+  );
+}

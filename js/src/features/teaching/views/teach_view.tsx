@@ -1,0 +1,156 @@
+// The Teach tab: classes with their examples, training, and what the head makes of what enters now.
+import { effect, untracked } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import type { Network } from "../../../network/network.ts";
+import { formatInteger } from "../../../number_format.ts";
+import { useViews } from "../../../views/context.ts";
+import { type LessonStore, lessonStoreOf } from "../lesson_store.ts";
+import { MOST_CLASSES } from "../records.ts";
+import { ClassRow } from "./class_row.tsx";
+import { LessonFileButtons } from "./lesson_file_buttons.tsx";
+import { LivePrediction } from "./live_prediction.tsx";
+import { busyText, featuresText, headText, missingText, unusedClassName } from "./teaching_text.ts";
+
+export function TeachView({ network }: { network: Network }) {
+  const { state, width } = useViews();
+  const teaching = lessonStoreOf(state);
+  useEffect(() => teaching.connect(), [teaching]);
+  const record = state.teaching.value;
+  const chances = useProbabilities(teaching);
+  if (record === null) return null;
+  const { classes } = teaching.lesson.value;
+  const top = [...(chances ?? [])].sort(([, a], [, b]) => b - a)[0]?.[0];
+  const narrow = width.value < 640;
+  const names = classes.map(({ name }) => name);
+  return (
+    <div
+      class={narrow ? "nbg-teach nbg-teach-narrow" : "nbg-teach"}
+      role="group"
+      aria-label="Teaching"
+    >
+      <p class="nbg-teach-about nbg-second">
+        A small head learns to tell your classes apart by {featuresText(record)}; the network itself
+        stays as it is.{" "}
+        <strong>
+          {state.sendLessonChange.value === null
+            ? "Pictures never leave this page."
+            : "Pictures stay in this page and in your notebook’s kernel."}
+        </strong>
+      </p>
+      <div class="nbg-teach-columns">
+        <div class="nbg-teach-classes">
+          {classes.map((one) => (
+            <ClassRow
+              key={one.id}
+              {...{ teaching, one, record, names }}
+              chance={chances?.get(one.id) ?? null}
+              wins={one.id === top}
+            />
+          ))}
+          <div class="nbg-teach-tools">
+            <button
+              type="button"
+              class="nbg-button"
+              disabled={classes.length >= MOST_CLASSES}
+              onClick={() => teaching.addClass(unusedClassName(names))}
+            >
+              Add class
+            </button>
+            {teaching.deletedText.value !== "" && (
+              <button type="button" class="nbg-button" onClick={() => teaching.undelete()}>
+                Undo: bring back {teaching.deletedText.value}
+              </button>
+            )}
+          </div>
+        </div>
+        <LivePrediction network={network} {...{ teaching, record, chances, top }} />
+      </div>
+      <HeadTraining teaching={teaching} />
+      <LessonFileButtons teaching={teaching} />
+    </div>
+  );
+}
+
+function HeadTraining({ teaching }: { teaching: LessonStore }) {
+  const busy = teaching.busy.value;
+  const taught = teaching.lesson.value;
+  const stale = teaching.staleExamples().length;
+  const trouble = teaching.error.value;
+  const now = [headText(taught, teaching.isHeadOutdated), missingText(taught)];
+  const said = busy === null ? now.filter((one) => one !== "").join(" ") : busyText(busy);
+  return (
+    <div class="nbg-teach-training">
+      <button
+        type="button"
+        class="nbg-button nbg-primary"
+        disabled={!teaching.isTrainable}
+        aria-busy={busy?.task === "training"}
+        onClick={() => {
+          teaching.error.value = "";
+          void teaching.trainHead();
+        }}
+      >
+        Train
+      </button>
+      <p role="status" data-busy={busy?.task ?? ""}>
+        {said}
+      </p>
+      {busy !== null && busy.total > 0 && (
+        <progress max={busy.total} value={busy.done} aria-label={busyText(busy)} />
+      )}
+      {stale > 0 && busy === null && (
+        <p class="nbg-teach-stale">
+          The features of {formatInteger(stale)} examples are of other weights or bends than those
+          of now.{" "}
+          <button
+            type="button"
+            class="nbg-button"
+            disabled={!teaching.isTrainable}
+            onClick={() => void teaching.trainHead()}
+          >
+            Compute them again and train
+          </button>
+        </p>
+      )}
+      {trouble !== "" && (
+        <p class="nbg-bad" role="alert">
+          {trouble}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The head's probabilities of each run, one question at a time. */
+function useProbabilities(teaching: LessonStore): ReadonlyMap<string, number> | null {
+  const { state } = useViews();
+  const [chances, setChances] = useState<ReadonlyMap<string, number> | null>(null);
+  useEffect(() => {
+    let open = true;
+    let asking = false;
+    let again = false;
+    const ask = async (): Promise<void> => {
+      if (asking) {
+        again = true;
+        return;
+      }
+      asking = true;
+      do {
+        again = false;
+        const found = await teaching.classify().catch(() => null); // the next run is asked
+        if (open) setChances(found);
+      } while (again && open);
+      asking = false;
+    };
+    const stop = effect(() => {
+      state.run.value;
+      teaching.linear.value;
+      untracked(() => void ask());
+    });
+    return () => {
+      open = false;
+      stop();
+    };
+  }, [teaching, state]);
+  return chances;
+}

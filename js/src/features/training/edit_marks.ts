@@ -1,0 +1,34 @@
+// What a reader bends while the page trains, as ticks on the curve. In a notebook Python marks it (features/training/plan_swap.py).
+
+import type { Edit } from "../../plan/edits.ts";
+import { type Mark, MOST_MARKS, ONE_TOUCH } from "./records.ts";
+
+/** The marks of a training, with those of bends that were changed behind a step. */
+export function updateMarks(
+  marks: readonly Mark[],
+  before: readonly Edit[],
+  now: readonly Edit[],
+  step: number,
+): readonly Mark[] {
+  const [old, own] = [before, now].map(
+    (edits) => new Map(edits.filter(({ array }) => array === "").map((edit) => [edit.name, edit])),
+  ) as [Map<string, Edit>, Map<string, Edit>];
+  const found = [...marks];
+  for (const name of new Set([...old.keys(), ...own.keys()])) {
+    const how = editChangeText(old.get(name), own.get(name));
+    const { layer, transform } = (own.get(name) ?? old.get(name)) as Edit;
+    const text = `${layer}: ${transform}${how}`;
+    const last = found.at(-1);
+    if (how !== undefined && !(last?.text === text && step - last.step < ONE_TOUCH))
+      found.push({ step, text });
+  }
+  return found.length === marks.length ? marks : found.slice(-MOST_MARKS);
+}
+
+/** undefined for none. */
+function editChangeText(was: Edit | undefined, is: Edit | undefined): string | undefined {
+  if (was === undefined) return "";
+  if (is === undefined) return " removed";
+  if (was.enabled !== is.enabled) return is.enabled ? " on" : " off";
+  return JSON.stringify(was) === JSON.stringify(is) ? undefined : " changed";
+}

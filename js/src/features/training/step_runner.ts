@@ -1,0 +1,87 @@
+// What a training's Plan computes: a step, what is held out, predictions. Each works with a session.
+import type { Session } from "../../plan/runtime.ts";
+import { addNoise, batchExamples, makeBatch, stepScalars } from "./batches.ts";
+import { type Dataset, learningRate } from "./dataset.ts";
+import type { FixedExamples } from "./fixed_examples.ts";
+
+export interface StepRequest {
+  /** Steps done before. */
+  readonly step: number;
+  readonly lr: number;
+  readonly noise: number;
+  /** Whether ratios and dead units are wanted. */
+  readonly needsMeasures: boolean;
+}
+
+export interface StepResult {
+  readonly loss: number;
+  /** The share of right answers; NaN where targets are no classes. */
+  readonly accuracy: number;
+  /** A number that is finite where all parameters are. */
+  readonly finiteCheck: number;
+  /** Of the batch. */
+  readonly examples: readonly number[];
+  /** The scalars that it was given, by what they are. */
+  readonly scalars: ReadonlyMap<string, number>;
+}
+
+/** What is told of steps that nothing is wrong with. */
+export const NO_FAILURE = {
+  failed: [],
+  numbers: {},
+  paused: false,
+  elsewhere: false,
+} as const;
+
+/** Computes a step; it counts once the session commits. */
+export async function runStep(
+  session: Session,
+  given: Dataset,
+  asked: StepRequest,
+): Promise<StepResult> {
+  const { config, trainRows } = given;
+  const { step, needsMeasures } = asked;
+  const examples = batchExamples(config, step);
+  const batch = makeBatch(trainRows, examples, config.batch, config.inputs);
+  addNoise(batch, config, asked.noise, step);
+  for (const [key, data] of batch.inputs) session.write(key, data);
+  const scalars = stepScalars(config, learningRate(given, asked.lr, step), step);
+  for (const [what, number] of scalars)
+    session.write(config.inputs[what] ?? "", Float32Array.of(number));
+  await session.run({ section: needsMeasures ? "measure" : "train" });
+  const [loss = Number.NaN, finiteCheck = Number.NaN, right = Number.NaN] = await session.sample(
+    config.loss_key,
+    [[0, 0, 1]],
+  );
+  const accuracy = config.accuracy ? right : Number.NaN;
+  return { loss, accuracy, finiteCheck, examples, scalars };
+}
+
+/** The loss of some of what is held out, and its share of right answers. */
+export async function evaluateBatch(
+  session: Session,
+  { config, heldOutRows }: Dataset,
+  first: number,
+  count: number,
+): Promise<readonly [loss: number, share: number]> {
+  const examples = Array.from({ length: count }, (_, at) => first + at);
+  const { inputs } = makeBatch(heldOutRows, examples, config.batch, config.held_out_inputs);
+  for (const [key, data] of inputs) session.write(key, data);
+  await session.run({ section: "evaluate" });
+  const [loss = Number.NaN, share = Number.NaN] = await session.sample(config.held_out_key, [
+    [0, 0, 1],
+  ]);
+  return [loss, share];
+}
+
+/** The output for the fixed examples. */
+export async function predictFixed(
+  session: Session,
+  { config }: Dataset,
+  fixed: FixedExamples | null,
+): Promise<Float32Array> {
+  if (fixed === null) return new Float32Array();
+  for (const [key, data] of fixed.inputs) session.write(key, data);
+  await session.run({ section: "evaluate" });
+  return (await session.read(config.prediction)).slice(0, fixed.outputLength);
+}

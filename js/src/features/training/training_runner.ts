@@ -1,0 +1,156 @@
+// Runs the training of one Viewer: begins it once its Plan is shown and its data is here, follows what is wanted.
+import { batch, effect, untracked } from "@preact/signals";
+import type { ViewerState } from "../../state.ts";
+import { fetchDataset } from "./dataset.ts";
+import { TrainingHistory } from "./history.ts";
+import { TrainingLoop } from "./loop.ts";
+import { LossHistory } from "./loss_history.ts";
+import type { Course, TrainingRecord } from "./records.ts";
+import { RemoteView } from "./remote_view.ts";
+import { NO_TRAINING, type TrainingFollower, type TrainingHost } from "./state.ts";
+import { NO_FAILURE } from "./step_runner.ts";
+import { fetchTrainingConfig } from "./training_config.ts";
+
+interface TrainingRun extends TrainingFollower {
+  /** What the next round goes on with. */
+  readonly history?: TrainingHistory | undefined;
+}
+
+/** Follows `state.training` and trains by `state.trainingHost`; returns what ends that. */
+export const runTraining = (state: ViewerState): (() => void) => {
+  let now: TrainingRun | undefined;
+  /** The training that begins again as soon as Python gives the weights of the beginning. */
+  let awaited = "";
+  const end = (): void => {
+    now?.close();
+    now = undefined;
+    state.trainingActions.value = null;
+  };
+  const stop = effect(() => {
+    const record = state.training.value;
+    const host = state.trainingHost.value;
+    // Another Plan may have come.
+    state.session.value;
+    state.run.value;
+    untracked(() => {
+      if (
+        record === null ||
+        host === null ||
+        (record.state === "stopped" && now?.id !== record.id && !record.mirrored)
+      ) {
+        end();
+        if (record === null) state.progress.value = NO_TRAINING;
+        return;
+      }
+      if (now?.id === record.id && now.round === record.round) {
+        now.update(record);
+        return;
+      }
+      if (now !== undefined && now.id !== record.id && record.at > 0) awaited = record.id;
+      if (awaited === record.id && record.at > 0) {
+        end();
+        state.progress.value = { ...NO_TRAINING, phase: "waiting" };
+        return;
+      }
+      const history = now?.id === record.id ? now.history : undefined;
+      end();
+      if (history === undefined) state.selectedCheckpoint.value = null; // ids count from 1 again
+      if (record.mirrored) {
+        now = state.createWeightFollower.peek()?.(host, record);
+        return;
+      }
+      if (record.owner !== "" && record.owner !== host.page) {
+        now = new RemoteView(state, host, record);
+        return;
+      }
+      now = startTraining(state, host, record, history);
+    });
+  });
+  return () => {
+    stop();
+    end();
+  };
+};
+
+function startTraining(
+  state: ViewerState,
+  host: TrainingHost,
+  first: TrainingRecord,
+  before: TrainingHistory | undefined,
+): TrainingRun {
+  let record = first;
+  let loop: TrainingLoop | undefined;
+  let closed = false;
+  let config: Course | undefined;
+  let opening = false;
+  let history = before;
+  const say = (part: Partial<ViewerState["progress"]["value"]>): void => {
+    if (!closed) state.progress.value = { ...state.progress.peek(), ...part };
+  };
+  const change = (part: Partial<TrainingRecord>): void => {
+    const of = state.training.peek();
+    if (!closed && of?.id === first.id) state.training.value = { ...of, ...part };
+  };
+  const known = before === undefined ? NO_TRAINING : state.progress.peek();
+  state.progress.value = { ...known, phase: "waiting", message: "" };
+  const past = async (): Promise<TrainingHistory> => {
+    const found = new TrainingHistory();
+    if (first.past !== "") found.lossHistory = LossHistory.unpack(await host.blob(first.past));
+    return found;
+  };
+  const open = async (): Promise<void> => {
+    config ??= await fetchTrainingConfig((name) => host.blob(name), first);
+    // The Plan comes by another way.
+    if (closed || opening || host.planHash !== config.plan || !host.hasValues) return;
+    opening = true;
+    history ??= await past();
+    const given = await fetchDataset(host, config);
+    if (closed) return;
+    const made = new TrainingLoop(host, record, given, history, {
+      onProgress: (part) => say(part),
+      onState: (now) => {
+        change({ state: now, until: -1 });
+      },
+      isVisible: () => [...state.viewVisibility.peek().values()].includes(true),
+      selectedCheckpoint: () => state.selectedCheckpoint.peek(),
+    });
+    if (record.owner === "") change({ owner: host.page });
+    say({ config, updateRatios: null, deadUnits: null, predictions: null, shownCheckpoint: null });
+    loop = made;
+    await made.start();
+    if (!closed) state.trainingActions.value = made;
+  };
+  const attempt = (): void => {
+    open().catch((error: unknown) => {
+      opening = false;
+      loop = undefined;
+      if (closed) return;
+      const message = error instanceof Error ? error.message : String(error);
+      say({ phase: "failed", message });
+      const told = { training: first.id, first: first.at, held_out: [] };
+      const text = `the training can't go on in this page: ${message}`;
+      host.reportSteps({ ...told, ...NO_FAILURE, message: text }, new Float32Array());
+    });
+  };
+  attempt();
+  return {
+    id: first.id,
+    round: first.round,
+    get history() {
+      return history;
+    },
+    update(next: TrainingRecord): void {
+      const isNew = next !== record;
+      record = next;
+      // Python had said something else when this page said so.
+      if (loop !== undefined && next.owner === "") change({ owner: host.page });
+      if (loop === undefined) attempt();
+      else if (isNew) batch(() => loop?.update(next));
+      else loop.onRerun();
+    },
+    close(): void {
+      closed = true;
+      loop?.close();
+    },
+  };
+}

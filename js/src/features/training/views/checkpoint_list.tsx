@@ -1,0 +1,379 @@
+// Checkpoints as rows of pictures: a layer's weights then, and what the network made of the same examples.
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { Network } from "../../../network/network.ts";
+import { formatInteger } from "../../../number_format.ts";
+import { Choice } from "../../../views/choice.tsx";
+import { useViews } from "../../../views/context.ts";
+import { RestartIcon } from "../../../views/icons.tsx";
+import type { Course } from "../records.ts";
+import type { Checkpoint, TrainingActions, TrainingProgress } from "../state.ts";
+import { LayerSelect } from "./layer_select.tsx";
+import { rangeText } from "./layer_statistics.tsx";
+import { type PredictionKind, predictionKind } from "./prediction_pixels.ts";
+import { Predictions } from "./predictions.tsx";
+import { lossText } from "./step_chart.tsx";
+import { TileCanvas } from "./tile_canvas.tsx";
+import {
+  fitTiles,
+  HAIRLINE,
+  maxTileValue,
+  parameterTiling,
+  type TileLayout,
+  type Tiling,
+} from "./tile_layout.ts";
+import type { ParameterGroup } from "./training_text.ts";
+import { useWatchedTensors } from "./use_watched_tensors.ts";
+import { CopyLineButton, SaveWeightsButton } from "./weight_buttons.tsx";
+
+type TileContent = "weights" | "change";
+const TILE_CONTENTS: readonly (readonly [TileContent, string])[] = [
+  ["weights", "Weights"],
+  ["change", "Change"],
+];
+/** CSS pixels: of a row's tiles, and of its first column. */
+const TILE_SIDE = 36;
+const STEP_COLUMN_WIDTH = 92;
+const GAP = 20;
+
+export interface CheckpointListProps {
+  network: Network;
+  config: Course;
+  progress: TrainingProgress;
+  groups: readonly ParameterGroup[];
+  selected: Checkpoint | null;
+  select: (id: number) => void;
+  /** Nothing is chosen any more. */
+  clearSelection: () => void;
+  width: number;
+}
+
+export function CheckpointList(props: CheckpointListProps) {
+  const { network, config, progress, groups, selected, select, clearSelection, width } = props;
+  const { state } = useViews();
+  const { checkpoints, fixedExamples } = progress;
+  const host = state.trainingHost.value;
+  const isMirrored = state.training.value?.mirrored === true;
+  const kind = fixedExamples === null ? null : predictionKind(config, fixedExamples);
+  const [wanted, setWanted] = useState<string | null>(null);
+  const [what, setWhat] = useState<TileContent>("change");
+  const names = groups.map(({ parameters }) => mainParameter(network, parameters));
+  // What makes pictures is last in a network, what looks at them first.
+  const name = names.find((one) => one === wanted) ?? names.at(kind === "pictures" ? -1 : 0) ?? "";
+  const now = useWatchedTensors(name === "" ? [] : [name]).get(name);
+  const rows = useCheckpointRows(network, name, what, checkpoints, now);
+  const sizes = rowSizes(width, fixedExamples?.count ?? 0, kind);
+  const { pixelRatio } = useViews();
+  const fit = useTileLayout(rows.tiling, sizes.tiles, pixelRatio.value);
+  const gap = Math.round(4 * pixelRatio.value);
+  const list = useRef<HTMLDivElement>(null);
+  const shown = { tiling: rows.tiling, fit, gap, most: sharedMaximum(rows, fit), name };
+  const { noun } = rows.tiling;
+  const all = rows.tiling.starts.length;
+  const layer = groups[names.indexOf(name)]?.name ?? name;
+  const heading = [
+    `${name} ${what === "change" ? `, change since step ${formatInteger(rows.firstStep)}` : ""}`.replace(
+      " ,",
+      ",",
+    ),
+    noun === ""
+      ? ""
+      : fit.count < all
+        ? `${fit.count} of ${formatInteger(all)} ${noun}`
+        : `${formatInteger(all)} ${noun}`,
+    rangeText(shown.most),
+  ].filter((text) => text !== "");
+  const move = (event: KeyboardEvent): void => {
+    const at = checkpoints.findIndex(({ id }) => id === selected?.id);
+    const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: checkpoints.length - 1 }[
+      event.key
+    ];
+    if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const next = checkpoints[Math.min(checkpoints.length - 1, Math.max(0, to))];
+    if (next === undefined || next.id === selected?.id) return;
+    select(next.id);
+    list.current?.querySelector<HTMLElement>(`[data-checkpoint="${next.id}"]`)?.focus();
+  };
+  const predicted = (values: Float32Array | null, of: string) =>
+    fixedExamples !== null &&
+    kind !== null && (
+      <Predictions {...{ fixed: fixedExamples, kind, values, of }} side={sizes.side} />
+    );
+  const first = selected?.id ?? checkpoints[0]?.id;
+  return (
+    <section class="nbg-checkpoints" aria-label="Checkpoints">
+      <header>
+        <span>
+          <strong>Checkpoints</strong>{" "}
+          <span class="nbg-second">
+            {selected !== null && progress.phase === "running"
+              ? "pause to see it in all views"
+              : "click a row, or drag the dot"}
+          </span>
+        </span>
+        <span class="nbg-checkpoint-tools">
+          <LayerSelect
+            label="Layer of the checkpoints"
+            items={groups.map((group, k) => [names[k] ?? "", group.name] as const)}
+            now={name}
+            choose={setWanted}
+          />
+          <Choice
+            label={`What is shown of ${layer}`}
+            items={TILE_CONTENTS}
+            selected={what}
+            choose={setWhat}
+          />
+          {isMirrored ? (
+            <ShowCurrentButton
+              isLooking={progress.shownCheckpoint !== null}
+              leave={clearSelection}
+            />
+          ) : (
+            <RestoreButton
+              chosen={selected}
+              actions={state.trainingActions.value}
+              leave={clearSelection}
+            />
+          )}
+          {host?.canRecompile && <CopyLineButton line="viewer.state_dict()" word="state_dict" />}
+          {host?.saveWeights && <SaveWeightsButton save={host.saveWeights} />}
+        </span>
+      </header>
+      <div class="nbg-checkpoint-heading nbg-second">
+        <span>step, loss</span>
+        <span>{heading.join(" · ")}</span>
+        {fixedExamples !== null && (
+          <span class="nbg-predicted-heading">{examplesCaption(kind, fixedExamples)}</span>
+        )}
+      </div>
+      <div
+        role="listbox"
+        aria-label="Checkpoints"
+        ref={list}
+        onKeyDown={move}
+        class="nbg-checkpoint-rows"
+      >
+        {checkpoints.map((one, k) => (
+          <div
+            key={one.id}
+            role="option"
+            class="nbg-checkpoint"
+            tabIndex={one.id === first ? 0 : -1}
+            data-checkpoint={one.id}
+            aria-selected={one.id === selected?.id}
+            aria-label={`step ${formatInteger(one.step)}, loss ${checkpointLossText(one)}${branchText(one)}`}
+            title={one.fits ? undefined : isMirrored ? RECOMPILED_SINCE : FROZEN_LAYERS_DIFFER}
+            onClick={() => select(one.id)}
+            onKeyDown={(event) => {
+              if (event.key !== "Enter" && event.key !== " ") return;
+              event.preventDefault();
+              event.stopPropagation();
+              select(one.id);
+            }}
+          >
+            <span class="nbg-checkpoint-step">
+              <strong>{formatInteger(one.step)}</strong>
+              <span class="nbg-second">{checkpointLossText(one)}</span>
+              {one.branch > 0 && <span class="nbg-second">branch {one.branch}</span>}
+            </span>
+            <ParameterTiles {...shown} values={rows.values[k]} of={`step ${one.step}`} />
+            {predicted(one.predictions.length > 0 ? one.predictions : null, `step ${one.step}`)}
+          </div>
+        ))}
+      </div>
+      <div class="nbg-checkpoint nbg-checkpoint-now">
+        <span class="nbg-checkpoint-step">
+          <strong>Now</strong>
+          <span class="nbg-second">{formatInteger(progress.step)}</span>
+        </span>
+        <ParameterTiles {...shown} values={rows.current} of="now" />
+        {progress.predictions !== null && predicted(progress.predictions, "now")}
+      </div>
+      {fixedExamples !== null && (
+        <div class="nbg-checkpoint nbg-checkpoint-target">
+          <span class="nbg-checkpoint-step">
+            <strong>Target</strong>
+          </span>
+          <span />
+          {predicted(null, "target")}
+        </div>
+      )}
+    </section>
+  );
+}
+
+const FROZEN_LAYERS_DIFFER =
+  "Layers that were frozen then are trained now: it can be neither shown nor gone back to.";
+
+const RECOMPILED_SINCE = "The network was compiled again since then: these weights can’t be shown.";
+
+/** Before the first step none is known, unless something is held out. */
+const checkpointLossText = ({ loss }: Checkpoint): string =>
+  Number.isNaN(loss) ? "none yet" : lossText(loss);
+
+const branchText = ({ branch }: Checkpoint): string => (branch > 0 ? `, branch ${branch}` : "");
+
+/** Of a layer's parameters the one that is pictured. */
+export const mainParameter = (network: Network, parameters: readonly string[]): string =>
+  parameters.find((name) => (network.parameters.get(name)?.shape.length ?? 1) > 1) ??
+  parameters[0] ??
+  "";
+
+function examplesCaption(
+  kind: PredictionKind | null,
+  fixed: { count: number; isHeldOut: boolean },
+): string {
+  const what = { pictures: "reconstructions", classes: "answers", numbers: "outputs" };
+  const words = kind === null ? "" : what[kind];
+  return `${words} for the same ${fixed.count} ${fixed.isHeldOut ? "held-out " : ""}examples`;
+}
+
+/** CSS pixels of a row's parts. */
+function rowSizes(width: number, count: number, kind: PredictionKind | null) {
+  const stacked = width < 620;
+  const inner = width - (stacked ? 24 : 32);
+  const most = kind === "numbers" ? 84 : 62;
+  const share = stacked ? inner : 0.38 * inner;
+  const side = Math.max(18, Math.min(most, Math.floor(share / Math.max(1, count)) - 4));
+  const right = stacked || count === 0 ? 0 : count * (side + 4) + GAP;
+  return { side, tiles: Math.max(40, inner - STEP_COLUMN_WIDTH - right - 8) };
+}
+
+interface CheckpointRows {
+  readonly tiling: Tiling;
+  /** Of each checkpoint; undefined where it doesn't have this parameter. */
+  readonly values: readonly (Float32Array | undefined)[];
+  readonly current: Float32Array | undefined;
+  /** The step since which changes are. */
+  readonly firstStep: number;
+}
+
+function useCheckpointRows(
+  network: Network,
+  name: string,
+  what: TileContent,
+  checkpoints: readonly Checkpoint[],
+  now: Float32Array | undefined,
+): CheckpointRows {
+  const plan = useViews().state.plan.value;
+  const kept = useMemo(() => {
+    const all = checkpoints.map(({ arrays }) => arrays.get(name));
+    const earliest = checkpoints
+      .filter(({ arrays }) => arrays.has(name))
+      .sort((a, b) => a.step - b.step)[0];
+    const from = earliest?.arrays.get(name);
+    const length = from?.length ?? 0;
+    const change = (values: Float32Array | undefined) =>
+      values?.map((value, k) => value - (from?.[k] ?? Number.NaN));
+    return {
+      tiling: parameterTiling(plan, network, name, length),
+      values: what === "change" ? all.map(change) : all,
+      firstStep: earliest?.step ?? 0,
+      change,
+    };
+  }, [plan, network, name, what, checkpoints]);
+  const shown = what === "change" ? kept.change(now) : now;
+  return { ...kept, current: shown?.length === 0 ? undefined : shown };
+}
+
+/** One line of tiles, all of one size. */
+function useTileLayout(tiling: Tiling, width: number, ratio: number): TileLayout {
+  const lines = Math.ceil(tiling.tileSize / tiling.columns);
+  const one = Math.max(
+    1,
+    Math.floor((TILE_SIDE * ratio) / Math.max(lines, Math.min(tiling.columns, 8))),
+  );
+  const room = { width: Math.floor(width * ratio), height: lines * one + 2 * HAIRLINE };
+  return fitTiles(tiling, room, Math.round(4 * ratio), one, one);
+}
+
+/** One range for all rows: they can be compared. */
+const sharedMaximum = (
+  { tiling, values, current }: CheckpointRows,
+  { count }: TileLayout,
+): number =>
+  [...values, current].reduce(
+    (most, one) => (one === undefined ? most : Math.max(most, maxTileValue(one, tiling, count))),
+    0,
+  );
+
+function ParameterTiles(props: {
+  tiling: Tiling;
+  fit: TileLayout;
+  gap: number;
+  most: number;
+  name: string;
+  values: Float32Array | undefined;
+  of: string;
+}) {
+  const { values, of, name, ...rest } = props;
+  return (
+    <span class="nbg-checkpoint-tiles">
+      {values !== undefined && values.length > 0 && (
+        <TileCanvas {...rest} values={values} label={`${name}, ${of}`} name={`${name} ${of}`} />
+      )}
+    </span>
+  );
+}
+
+/** Of a loop in Python earlier weights can be looked at, and no more. */
+function ShowCurrentButton({ isLooking, leave }: { isLooking: boolean; leave: () => void }) {
+  return (
+    <button
+      type="button"
+      class="nbg-button"
+      disabled={!isLooking}
+      title={isLooking ? "All views show the weights of now again" : "These are the weights of now"}
+      onClick={leave}
+    >
+      <RestartIcon />
+      Back to now
+    </button>
+  );
+}
+
+/** Makes the chosen checkpoint the present; the curve behind it can be kept. */
+function RestoreButton(props: {
+  chosen: Checkpoint | null;
+  actions: TrainingActions | null;
+  leave: () => void;
+}) {
+  const { chosen, actions, leave } = props;
+  const [keep, setKeep] = useState(true);
+  const why =
+    actions === null
+      ? "No training runs in this page."
+      : chosen === null
+        ? "Choose a checkpoint first."
+        : chosen.fits
+          ? ""
+          : FROZEN_LAYERS_DIFFER;
+  return (
+    <>
+      <button
+        type="button"
+        class="nbg-button"
+        disabled={why !== ""}
+        title={why || "Pauses, and goes on from there when you resume"}
+        onClick={() => {
+          if (chosen === null) return;
+          actions?.restoreCheckpoint(chosen.id, keep);
+          leave();
+        }}
+      >
+        <RestartIcon />
+        Go back to this one
+      </button>
+      <label class="nbg-labelled" title="The curve of now stays in grey, with its checkpoints">
+        <input
+          type="checkbox"
+          checked={keep}
+          onChange={(event) => setKeep(event.currentTarget.checked)}
+        />
+        <span class="nbg-second">keep a branch</span>
+      </label>
+    </>
+  );
+}

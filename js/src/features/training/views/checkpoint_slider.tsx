@@ -1,0 +1,76 @@
+// Checkpoints on the axis of steps: a click takes the nearest one, and so does dragging along.
+import { formatInteger } from "../../../number_format.ts";
+import { pointerIn, useViews } from "../../../views/context.ts";
+import { px } from "../../../views/layout.ts";
+import type { Checkpoint } from "../state.ts";
+import { nearestIndex } from "./curve_math.ts";
+import { lossText } from "./step_chart.tsx";
+
+export function CheckpointSlider(props: {
+  place: (step: number) => number;
+  width: number;
+  /** Of the curve of now. */
+  own: readonly Checkpoint[];
+  chosen: Checkpoint | null;
+  choose: (id: number) => void;
+  last: number;
+}) {
+  const { place, own, chosen, choose } = props;
+  const views = useViews();
+  if (own.length === 0) return null;
+  const at = own.findIndex(({ id }) => id === chosen?.id);
+  const now = own[at];
+  const take = (index: number): void => {
+    const one = own[Math.min(own.length - 1, Math.max(0, index))];
+    if (one !== undefined && one.id !== chosen?.id) choose(one.id);
+  };
+  const drag = (event: PointerEvent): void => {
+    const { left } = pointerIn(event.currentTarget as Element, event, views);
+    const places = own.map(({ step }) => place(step));
+    take(nearestIndex(places, left));
+  };
+  return (
+    <div
+      class="nbg-dots"
+      role="slider"
+      tabIndex={0}
+      aria-label="Checkpoint on the curve"
+      aria-valuemin={0}
+      aria-valuemax={own.length - 1}
+      aria-valuenow={Math.max(0, at)}
+      aria-valuetext={
+        now === undefined ? "none" : `step ${formatInteger(now.step)}, loss ${lossText(now.loss)}`
+      }
+      onPointerDown={(event) => {
+        if (event.button !== 0) return;
+        event.currentTarget.setPointerCapture(event.pointerId);
+        drag(event);
+      }}
+      onPointerMove={(event) => {
+        if (event.currentTarget.hasPointerCapture(event.pointerId)) drag(event);
+      }}
+      onKeyDown={(event) => {
+        const to = {
+          ArrowLeft: at - 1,
+          ArrowDown: at - 1,
+          ArrowRight: at + 1,
+          ArrowUp: at + 1,
+          Home: 0,
+          End: own.length - 1,
+        }[event.key];
+        if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        event.stopPropagation(); // elsewhere these keys go to other layers
+        take(to);
+      }}
+    >
+      {own.map(({ id, step }) => (
+        <span
+          key={id}
+          class={id === chosen?.id ? "nbg-step-dot nbg-step-chosen" : "nbg-step-dot"}
+          style={{ left: px(place(step)) }}
+        />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,149 @@
+// What is drawn of losses: their mean, few points of many, and where on a chart they are.
+
+/** A curve as a chart takes it: places that rise, and a number at each. */
+export interface CurvePoints {
+  readonly x: readonly number[];
+  readonly y: readonly number[];
+}
+
+/** Of so many steps the mean is shown: a hundredth of all of them. */
+export const smoothingWindow = (steps: number): number => Math.max(1, Math.round(steps / 100));
+
+/**
+ * The mean of the last `window` numbers at each place, without those that are not finite. Sums are only ever added to, in
+ * blocks: a subtracted 1e30 would take the digits of all that is small with it.
+ */
+export function runningMean(values: readonly number[], window: number): Float64Array {
+  const { length } = values;
+  const [sums, counts] = [new Float64Array(length), new Float64Array(length)];
+  const add = (k: number, from: number): void => {
+    const value = values[k] ?? Number.NaN;
+    const counted = Number.isFinite(value);
+    sums[k] = (sums[from] ?? 0) + (counted ? value : 0);
+    counts[k] = (counts[from] ?? 0) + (counted ? 1 : 0);
+  };
+  // From each place to the end of its block …
+  for (let k = length - 1; k >= 0; k--) add(k, (k + 1) % window === 0 ? -1 : k + 1);
+  const means = new Float64Array(length);
+  let [sum, count] = [0, 0];
+  for (let k = 0; k < length; k++) {
+    // … and from the beginning of the block that follows.
+    if (k % window === 0) [sum, count] = [0, 0];
+    const value = values[k] ?? Number.NaN;
+    if (Number.isFinite(value)) {
+      sum += value;
+      count++;
+    }
+    const first = k - window + 1;
+    const rest = first > 0 && first % window !== 0 ? first : -1;
+    const all = count + (counts[rest] ?? 0);
+    means[k] = all === 0 ? Number.NaN : (sum + (sums[rest] ?? 0)) / all;
+  }
+  return means;
+}
+
+/** More points than that are thinned out. */
+const MAX_POINTS = 2000;
+
+/** A number for each step, the first at 1; of many the least and the greatest of each of `bins`. */
+export function decimate(values: ArrayLike<number>, bins: number): CurvePoints {
+  const { length } = values;
+  const [x, y]: [number[], number[]] = [[], []];
+  const take = (k: number): void => {
+    x.push(k + 1);
+    y.push(values[k] ?? Number.NaN);
+  };
+  if (length <= MAX_POINTS) {
+    for (let k = 0; k < length; k++) if (Number.isFinite(values[k])) take(k);
+    return { x, y };
+  }
+  const each = length / Math.max(1, bins);
+  for (let bin = 0; bin < bins; bin++) {
+    const [from, to] = [Math.floor(bin * each), Math.floor((bin + 1) * each)];
+    let [least, most] = [-1, -1];
+    for (let k = from; k < to; k++) {
+      const value = values[k] ?? Number.NaN;
+      if (!Number.isFinite(value)) continue;
+      if (least < 0 || value < (values[least] ?? 0)) least = k;
+      if (most < 0 || value > (values[most] ?? 0)) most = k;
+    }
+    if (least < 0) continue;
+    take(Math.min(least, most));
+    if (least !== most) take(Math.max(least, most));
+  }
+  return { x, y };
+}
+
+export interface AxisRange {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The least and the greatest of all; null where there is nothing. */
+export function curveRange(curves: readonly CurvePoints[]): AxisRange | null {
+  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const { y } of curves) {
+    for (const value of y) {
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+  }
+  return low <= high ? { low, high } : null;
+}
+
+/** An axis: from where to where, by factors or by differences. */
+export interface AxisScale extends AxisRange {
+  readonly isLog: boolean;
+}
+
+/** A little more than what is to be seen; by factors where all is above zero. */
+export function axisScale(ends: AxisRange | null): AxisScale {
+  const { low, high } = ends ?? { low: 0.1, high: 1 };
+  if (low > 0) {
+    const [more, least] = [(high / low) ** 0.06, 1.12];
+    const by = Math.max(more, least);
+    return { isLog: true, low: low / by, high: high * by };
+  }
+  const by = 0.06 * (high - low) || 1;
+  return { isLog: false, low: low - by, high: high + by };
+}
+
+/** Where a number is between an axis's ends, as a share. */
+export const axisPosition = ({ isLog, low, high }: AxisScale, value: number): number =>
+  isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+
+/** Round numbers within an axis; of factors 1, 2 and 5 of each decade, or fewer where these are too many. */
+export function axisTicks({ isLog, low, high }: AxisScale, most: number): number[] {
+  if (isLog) {
+    for (const digits of [[1, 2, 5], [1, 3], [1]]) {
+      const found: number[] = [];
+      for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+        for (const digit of digits) {
+          const value = Number(`${digit}e${power}`);
+          if (value >= low && value <= high) found.push(value);
+        }
+      }
+      if (found.length < 2) break;
+      if (found.length <= most) return found;
+      if (digits.length === 1)
+        return found.filter((_, k) => k % Math.ceil(found.length / most) === 0);
+    }
+  }
+  const rough = (high - low) / Math.max(1, most);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5, 10].find((digit) => digit * power >= rough) ?? 10);
+  const found: number[] = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k++) {
+    found.push(Number((k * step).toPrecision(12)));
+  }
+  return found;
+}
+
+/** Of rising places the index of the one that is nearest; -1 for none. */
+export function nearestIndex(places: readonly number[], to: number): number {
+  let found = -1;
+  for (const [k, place] of places.entries()) {
+    if (found < 0 || Math.abs(place - to) < Math.abs((places[found] ?? 0) - to)) found = k;
+  }
+  return found;
+}

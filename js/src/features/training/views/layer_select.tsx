@@ -1,0 +1,23 @@
+// A layer chosen from a list that says by itself that it is one.
+export function LayerSelect(props: {
+  label: string;
+  items: readonly (readonly [string, string])[];
+  now: string;
+  choose: (item: string) => void;
+}) {
+  const { label, items, now, choose } = props;
+  return (
+    <select
+      class="nbg-select nbg-layer-choice"
+      aria-label={label}
+      value={now}
+      onChange={(event) => choose(event.currentTarget.value)}
+    >
+      {items.map(([item, word]) => (
+        <option key={item} value={item}>
+          {word}
+        </option>
+      ))}
+    </select>
+  );
+}

@@ -1,0 +1,244 @@
+// One layer while it learns: its parameters and their gradients, how far a step moves them, which channels are dead.
+import { useMemo } from "preact/hooks";
+import type { Network } from "../../../network/network.ts";
+import { formatInteger, formatPercent, formatShort } from "../../../number_format.ts";
+import type { Histogram as Found } from "../../../plan/runtime.ts";
+import { useViews } from "../../../views/context.ts";
+import { Histogram } from "../../../views/histogram.tsx";
+import type { Course } from "../records.ts";
+import type { TrainingProgress } from "../state.ts";
+import { LayerSelect } from "./layer_select.tsx";
+import { TileCanvas } from "./tile_canvas.tsx";
+import { fitTiles, maxTileValue, parameterTiling } from "./tile_layout.ts";
+import type { ParameterGroup } from "./training_text.ts";
+import { useWatchedTensors } from "./use_watched_tensors.ts";
+
+/** CSS pixels: of the pictures of a parameter, and below them. */
+const TILES_HEIGHT = 112;
+const HISTOGRAM_HEIGHT = 44;
+const BINS = 41;
+
+export function LayerStatistics(props: {
+  network: Network;
+  course: Course;
+  progress: TrainingProgress;
+  groups: readonly ParameterGroup[];
+  group: ParameterGroup;
+  choose: (name: string) => void;
+  width: number;
+}) {
+  const { network, course, progress, groups, group, choose, width } = props;
+  const { state } = useViews();
+  const { parameters } = group;
+  const gradientOf = (name: string): string => course.gradients[name] ?? "";
+  const found = useWatchedTensors([
+    ...parameters,
+    ...parameters.map(gradientOf).filter((key) => key !== ""),
+  ]);
+  // What is pictured large, and what stands below it as a line.
+  const main = parameters.find((name) => rank(network, name) > 1) ?? parameters[0] ?? "";
+  const others = parameters.filter((name) => name !== main);
+  const column = Math.floor((width - 20) / 2);
+  const isHere = state.trainingActions.value !== null;
+  const hasGradients = Object.keys(course.gradients).length > 0;
+  return (
+    <section
+      class="nbg-learning"
+      data-layer={group.name}
+      aria-label={`${group.name} while it learns`}
+    >
+      <header>
+        <span>
+          <strong>{group.name}</strong>{" "}
+          <span class="nbg-second">
+            {hasGradients ? "weights and their gradients" : "weights"}
+            {isHere && ", live"}
+          </span>
+        </span>
+        <LayerSelect
+          label="Layer that is watched"
+          items={groups.map(({ name }) => [name, name] as const)}
+          now={group.name}
+          choose={choose}
+        />
+      </header>
+      {found.size === 0 && (
+        <p class="nbg-second">
+          {isHere
+            ? "Its numbers are on their way."
+            : progress.phase === "stopped"
+              ? "They were shown while it trained; the Layer tab has the weights."
+              : "They are shown in the page that trains."}
+        </p>
+      )}
+      <div class="nbg-learning-columns">
+        {[
+          { key: main, words: lastPart(main) },
+          ...(hasGradients ? [{ key: gradientOf(main), words: "gradient" }] : []),
+        ].map(({ key, words }) => (
+          <ParameterFigure
+            key={words}
+            network={network}
+            name={main}
+            values={found.get(key)}
+            words={words}
+            of={words === "gradient" ? `gradient of ${main}` : main}
+            width={column}
+            large
+          />
+        ))}
+        {others.flatMap((name) => [
+          <ParameterFigure
+            key={name}
+            network={network}
+            name={name}
+            values={found.get(name)}
+            words={lastPart(name)}
+            of={name}
+            width={column}
+          />,
+          <ParameterFigure
+            key={`${name} gradient`}
+            network={network}
+            name={name}
+            values={found.get(gradientOf(name))}
+            words={`gradient of ${lastPart(name)}`}
+            of={`gradient of ${name}`}
+            width={column}
+          />,
+        ])}
+      </div>
+      <UpdateRatios course={course} progress={progress} parameters={parameters} />
+      <DeadUnits course={course} progress={progress} network={network} layer={group.name} />
+    </section>
+  );
+}
+
+const lastPart = (name: string): string => name.slice(name.lastIndexOf(".") + 1);
+const rank = (network: Network, name: string): number =>
+  network.parameters.get(name)?.shape.length ?? 1;
+
+/** "±0.39": where the colours are full. */
+export const rangeText = (most: number): string => (most === 0 ? "all 0" : `±${formatShort(most)}`);
+
+/** A parameter or its gradient; large ones with how their numbers are spread. */
+function ParameterFigure(props: {
+  network: Network;
+  name: string;
+  values: Float32Array | undefined;
+  words: string;
+  of: string;
+  width: number;
+  large?: boolean;
+}) {
+  const { network, name, values, words, of, width, large = false } = props;
+  const { state, pixelRatio } = useViews();
+  const plan = state.plan.value;
+  const length = values?.length ?? 0;
+  const tiling = useMemo(
+    () => parameterTiling(plan, network, name, length),
+    [plan, network, name, length],
+  );
+  const spread = useMemo(() => (values && large ? histogramOf(values) : null), [values, large]);
+  if (values === undefined || values.length === 0 || width < 20) return null;
+  const gap = Math.round(3 * pixelRatio.value);
+  const room = {
+    width: Math.floor(width * pixelRatio.value),
+    height: Math.floor((large ? TILES_HEIGHT : 16) * pixelRatio.value),
+  };
+  const largest = Math.floor((large ? 12 : 8) * pixelRatio.value);
+  const fit = fitTiles(tiling, room, gap, 1, largest);
+  const most = maxTileValue(values, tiling, fit.count);
+  const { starts, noun, note } = tiling;
+  const some =
+    fit.count < starts.length
+      ? `${formatInteger(fit.count)} of ${formatInteger(starts.length)} ${noun}`
+      : "";
+  const caption = [words, rangeText(most), some, large ? note : ""].filter((text) => text !== "");
+  return (
+    <figure>
+      <figcaption class="nbg-second">{caption.join(" · ")}</figcaption>
+      <TileCanvas
+        {...{ values, tiling, fit, gap, most }}
+        name={of}
+        label={`${of}, ${formatInteger(values.length)} numbers, ${rangeText(most)}`}
+      />
+      {spread !== null && (
+        <Histogram
+          histogram={spread}
+          width={Math.min(width, 240)}
+          height={HISTOGRAM_HEIGHT}
+          label={`How the numbers of ${of} are spread`}
+        />
+      )}
+    </figure>
+  );
+}
+
+/** How often which number occurs; zero stands between two bins or in the middle of one. */
+function histogramOf(values: Float32Array): Found | null {
+  let [low, high, zeros] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    if (value === 0) zeros++;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (low > high) return null;
+  const counts = new Array<number>(BINS).fill(0);
+  const by = high > low ? BINS / (high - low) : 0;
+  for (const value of values) {
+    if (!Number.isFinite(value) || value === 0) continue;
+    const bin = by === 0 ? (BINS - 1) / 2 : Math.min(BINS - 1, Math.floor((value - low) * by));
+    counts[bin] = (counts[bin] ?? 0) + 1;
+  }
+  return { low, high, zeros, counts };
+}
+
+/** How far a step moves a layer's parameters, as a share of their size. */
+function UpdateRatios(props: {
+  course: Course;
+  progress: TrainingProgress;
+  parameters: readonly string[];
+}) {
+  const { course, progress, parameters } = props;
+  const { updateRatios } = progress;
+  if (updateRatios === null) return null;
+  const found = parameters.flatMap((name) => {
+    const ratio = updateRatios[course.trained.indexOf(name)];
+    return ratio === undefined ? [] : [`${lastPart(name)} ${formatShort(ratio)}`];
+  });
+  if (found.length === 0) return null;
+  return (
+    <p class="nbg-learning-line" data-line="ratios">
+      <span class="nbg-second">Update / size</span> {found.join(" · ")}{" "}
+      <span class="nbg-second">(about 1e−3 is usual)</span>
+    </p>
+  );
+}
+
+/** Channels that are 0 for a whole batch, of the layer itself or of the activation that follows it. */
+function DeadUnits(props: {
+  course: Course;
+  progress: TrainingProgress;
+  network: Network;
+  layer: string;
+}) {
+  const { course, progress, network, layer } = props;
+  const { deadUnits } = progress;
+  const stage = network.stages.find(({ layers }) => layers.some(({ name }) => name === layer));
+  const names = [layer, ...(stage?.layers.map(({ name }) => name) ?? [])];
+  const at = course.flat.findIndex((name) => names.includes(name));
+  const share = at < 0 ? undefined : deadUnits?.[at];
+  if (share === undefined) return null;
+  const name = course.flat[at] ?? "";
+  const channels = network.values.get(name)?.nchw[1] ?? 0;
+  const count =
+    channels > 1 ? `${Math.round(share * channels)} of ${channels}` : formatPercent(share);
+  return (
+    <p class="nbg-learning-line" data-line="dead">
+      <span class="nbg-second">Dead units</span> {count}{" "}
+      <span class="nbg-second">of {name} are 0 for the whole batch</span>
+    </p>
+  );
+}

@@ -1,0 +1,131 @@
+// What a network makes of the examples that are watched: pictures, classes, or numbers.
+
+import { clippingLimits } from "../../../pictures/clipping.ts";
+import { MAGENTA } from "../../../pictures/colortables.ts";
+import type { Value } from "../../../plan/schema.ts";
+import type { ColorLimits, ImageRangeChoice } from "../../../state/colors.ts";
+import { reduceOnCpu, summarizeChannels } from "../../../statistics/summary.ts";
+import { imageLimits } from "../../../views/image_limits.ts";
+import type { Course } from "../records.ts";
+import type { Examples } from "../state.ts";
+
+/** A picture's size, if an array of this shape is one. */
+export interface PictureShape {
+  readonly channels: number;
+  readonly height: number;
+  readonly width: number;
+}
+
+export function pictureShape(shape: readonly number[]): PictureShape | null {
+  const [channels = 0, height = 0, width = 0] = shape;
+  const isOne = shape.length === 3 && (channels === 1 || channels === 3);
+  return isOne && height >= 4 && width >= 4 ? { channels, height, width } : null;
+}
+
+export const elementCount = (shape: readonly number[]): number =>
+  shape.reduce((product, one) => product * one, 1);
+
+/** How predictions are shown. */
+export type PredictionKind = "pictures" | "classes" | "numbers";
+
+export function predictionKind(
+  course: Course,
+  { outputShape, targets, count }: Examples,
+): PredictionKind {
+  if (course.accuracy && outputShape.length === 1 && targets.length === count) return "classes";
+  return !course.accuracy && pictureShape(outputShape) !== null ? "pictures" : "numbers";
+}
+
+export interface TopClass {
+  readonly index: number;
+  /** What a softmax gives it. */
+  readonly probability: number;
+}
+
+/** The class with the largest of these scores; `shares`: they are its softmax already. */
+export function topClass(scores: Float32Array, shares: boolean): TopClass {
+  let index = 0;
+  for (const [k, score] of scores.entries()) if (score > (scores[index] ?? 0)) index = k;
+  const most = scores[index] ?? 0;
+  if (shares) return { index, probability: most };
+  const sum = scores.reduce((total, score) => total + Math.exp(score - most), 0);
+  return { index, probability: 1 / sum };
+}
+
+/** Black and white of pictures: as of all that is shown of the network's value. */
+export function pictureLimits(
+  values: Float32Array,
+  value: Pick<Value, "limits">,
+  choice: ImageRangeChoice | undefined,
+): ColorLimits {
+  const nchw = [1, 1, 1, values.length] as const;
+  return (
+    imageLimits(value, summarizeChannels(reduceOnCpu(values, nchw, 0)), choice) ?? {
+      low: 0,
+      high: 1,
+    }
+  );
+}
+
+/** What a number of a picture is marked as: not a number, infinite, or beyond black and white. */
+type OutOfRange = "nan" | "inf" | "above" | "below" | null;
+
+/** The flaw of a place, in the order in which webgl/shaders/image.glsl marks them. */
+function outOfRange(numbers: readonly number[], ends: ColorLimits): OutOfRange {
+  if (numbers.some(Number.isNaN)) return "nan";
+  if (!numbers.every(Number.isFinite)) return "inf";
+  const { low, high } = clippingLimits(ends);
+  if (numbers.some((one) => one > high)) return "above";
+  return numbers.some((one) => one < low) ? "below" : null;
+}
+
+const numbersAt = (values: Float32Array, { channels, height, width }: PictureShape, at: number) =>
+  Array.from({ length: channels }, (_, c) => values[c * height * width + at] ?? 0);
+
+/** Whether a picture has marks, for which its pixels have to be large. */
+export function hasMarks(values: Float32Array, frame: PictureShape, ends: ColorLimits): boolean {
+  const places = frame.height * frame.width;
+  for (let at = 0; at < places; at++) {
+    if (outOfRange(numbersAt(values, frame, at), ends) !== null) return true;
+  }
+  return false;
+}
+
+const [BLACK, WHITE] = [
+  [0, 0, 0],
+  [255, 255, 255],
+] as const;
+
+/** The ink of a mark at a pixel, as webgl/shaders/image.glsl has it; null between the dots. */
+function markColor(flaw: OutOfRange, x: number, y: number): readonly number[] | null {
+  if (flaw === "nan") return (x + y) % 3 === 2 ? BLACK : MAGENTA;
+  if (flaw === "inf") return MAGENTA;
+  const isDot = y % 4 === 0 && (x + y / 2) % 4 === 0;
+  return flaw === null || !isDot ? null : flaw === "above" ? BLACK : WHITE;
+}
+
+/** Paints a picture of `times` pixels a number, between black and white, with what lies beyond them marked. */
+export function paintPicture(
+  picture: ImageData,
+  values: Float32Array,
+  frame: PictureShape,
+  ends: ColorLimits,
+  times = 1,
+): void {
+  const { channels, height, width } = frame;
+  const by = 255 / (ends.high - ends.low || 1);
+  for (let at = 0; at < height * width; at++) {
+    const numbers = numbersAt(values, frame, at);
+    const flaw = outOfRange(numbers, ends);
+    const colours = [0, 1, 2].map((c) => {
+      const number = numbers[channels === 3 ? c : 0] ?? 0;
+      return Math.round((number - ends.low) * by);
+    });
+    const [left, top] = [(at % width) * times, Math.floor(at / width) * times];
+    for (let y = top; y < top + times; y++) {
+      for (let x = left; x < left + times; x++) {
+        picture.data.set([...(markColor(flaw, x, y) ?? colours), 255], 4 * (y * width * times + x));
+      }
+    }
+  }
+}

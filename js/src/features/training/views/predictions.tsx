@@ -1,0 +1,177 @@
+// The row of a checkpoint's predictions: what it makes of each example.
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { formatExact, formatPercent, formatShort } from "../../../number_format.ts";
+import type { Value } from "../../../plan/schema.ts";
+import type { ColorLimits } from "../../../state/colors.ts";
+import { useViews } from "../../../views/context.ts";
+import { hasUnitRange } from "../../../views/image_limits.ts";
+import { px } from "../../../views/layout.ts";
+import type { Examples } from "../state.ts";
+import {
+  elementCount,
+  hasMarks,
+  type PictureShape,
+  type PredictionKind,
+  paintPicture,
+  pictureLimits,
+  pictureShape,
+  topClass,
+} from "./prediction_pixels.ts";
+
+/** Of a network that isn't there yet. */
+const NO_LIMITS = { limits: [null, null] } as const;
+/** Of an output that is neither a picture nor classes so many numbers are shown. */
+const MAX_NUMBERS = 4;
+
+/** Predictions of all examples, or with null what they should be. */
+export function Predictions(props: {
+  fixed: Examples;
+  kind: PredictionKind;
+  values: Float32Array | null;
+  /** CSS pixels of each. */
+  side: number;
+  of: string;
+}) {
+  const { fixed, kind, values, side, of } = props;
+  const each = Array.from({ length: fixed.count }, (_, k) => k);
+  return (
+    <span class={`nbg-predictions nbg-of-${kind}`} role="group" aria-label={`Predictions, ${of}`}>
+      {each.map((k) => (
+        <Prediction key={k} {...{ fixed, kind, values, side, of }} k={k} />
+      ))}
+    </span>
+  );
+}
+
+const exampleValues = (values: Float32Array, k: number, size: number): Float32Array =>
+  values.subarray(k * size, (k + 1) * size);
+
+/** Black and white of pictures that are of one of the network's values. */
+function usePictureLimits(values: Float32Array, of: Value | undefined): ColorLimits {
+  const choice = useViews().state.imageRanges.value[of?.key ?? ""];
+  return useMemo(() => pictureLimits(values, of ?? NO_LIMITS, choice), [values, of, choice]);
+}
+
+function Prediction(props: {
+  fixed: Examples;
+  kind: PredictionKind;
+  values: Float32Array | null;
+  side: number;
+  of: string;
+  k: number;
+}) {
+  const { fixed, kind, values, side, of, k } = props;
+  const { state, network } = useViews();
+  const classes = state.classNames.value;
+  const [shownOutput, shownInput] = [network.value?.outputs[0], network.value?.inputs[0]];
+  const output = elementCount(fixed.outputShape);
+  const label = `example ${k + 1}, ${of}`;
+  // Where there are no targets the network gives back its input.
+  const given = fixed.targets.length > 0 ? fixed.targets : fixed.inputs;
+  const light = usePictureLimits(given, shownOutput);
+  const seen = usePictureLimits(fixed.inputs, shownInput);
+  const shares = shownOutput !== undefined && hasUnitRange(shownOutput);
+  if (kind === "pictures") {
+    const shape =
+      values === null
+        ? fixed.targets.length > 0
+          ? fixed.targetShape
+          : fixed.inputShape
+        : fixed.outputShape;
+    const frame = pictureShape(shape);
+    const own = exampleValues(values ?? given, k, elementCount(shape));
+    return frame === null || own.length === 0 ? null : (
+      <PredictionPicture
+        values={values ?? given}
+        at={k * elementCount(shape)}
+        {...{ frame, light, side, label }}
+      />
+    );
+  }
+  if (kind === "classes") {
+    const wanted = fixed.targets[k] ?? -1;
+    const frame = pictureShape(fixed.inputShape);
+    const guess = values === null ? null : topClass(exampleValues(values, k, output), shares);
+    const name = (which: number): string => classes[which] || String(which);
+    const right = guess?.index === wanted;
+    return (
+      <span class="nbg-answer" style={{ width: px(side) }}>
+        {frame !== null && (
+          <PredictionPicture
+            values={fixed.inputs}
+            at={k * elementCount(fixed.inputShape)}
+            {...{ frame, side, label }}
+            light={seen}
+          />
+        )}
+        <span
+          class={guess === null || right ? "" : "nbg-wrong-answer"}
+          title={name(guess?.index ?? wanted)}
+        >
+          {guess === null ? name(wanted) : `${right ? "✓" : "✗"} ${name(guess.index)}`}
+        </span>
+        {guess !== null && <span class="nbg-second">{formatPercent(guess.probability)}</span>}
+      </span>
+    );
+  }
+  const own = exampleValues(
+    values ?? fixed.targets,
+    k,
+    values === null ? elementCount(fixed.targetShape) : output,
+  );
+  const most = shares ? 1 : own.reduce((found, one) => Math.max(found, Math.abs(one)), 0);
+  return (
+    <span
+      class="nbg-output-numbers"
+      style={{ width: px(side) }}
+      title={[...own.slice(0, 64)].map(formatExact).join(", ")}
+    >
+      {[...own.slice(0, MAX_NUMBERS)].map((value, at) => (
+        <span key={at}>
+          <span
+            class={value < 0 ? "nbg-number-bar nbg-negative-bar" : "nbg-number-bar"}
+            style={{ width: `${most > 0 ? (100 * Math.abs(value)) / most : 0}%` }}
+          />
+          {formatShort(value)}
+        </span>
+      ))}
+      {own.length > MAX_NUMBERS && <span class="nbg-second">of {own.length}</span>}
+    </span>
+  );
+}
+
+function PredictionPicture(props: {
+  values: Float32Array;
+  /** Where it begins among them. */
+  at: number;
+  frame: PictureShape;
+  light: { low: number; high: number };
+  side: number;
+  label: string;
+}) {
+  const { values, at, frame, light, side, label } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { channels, width, height } = frame;
+  const by = side / Math.max(width, height);
+  const whole = Math.max(1, Math.round(by * useViews().pixelRatio.value));
+  const times = hasMarks(values.subarray(at), frame, light) ? whole : 1;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a frame is
+  useLayoutEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context) return;
+    const picture = new ImageData(width * times, height * times);
+    paintPicture(picture, values.subarray(at), frame, light, times);
+    context.putImageData(picture, 0, 0);
+  }, [values, at, channels, width, height, light, times]);
+  return (
+    <canvas
+      ref={canvas}
+      role="img"
+      aria-label={label}
+      data-prediction={label}
+      width={width * times}
+      height={height * times}
+      style={{ width: px(width * by), height: px(height * by) }}
+    />
+  );
+}

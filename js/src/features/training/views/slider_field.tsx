@@ -1,0 +1,110 @@
+// A number that is steered while a network learns: a slider, and a field for what it doesn't reach.
+import { useId, useState } from "preact/hooks";
+
+/** Where numbers are on a slider. */
+export interface SliderScale {
+  readonly low: number;
+  readonly high: number;
+  readonly step: number;
+  toPosition(value: number): number;
+  toValue(at: number): number;
+}
+
+/** Twenty places for each factor of ten. */
+export const LOG_SLIDER: SliderScale = {
+  low: -6,
+  high: 0,
+  step: 0.05,
+  toPosition: (value) => Math.max(-6, Math.min(0, Math.log10(value))),
+  toValue: (at) => Number((10 ** at).toPrecision(2)),
+};
+export const NOISE_SLIDER: SliderScale = {
+  low: 0,
+  high: 0.5,
+  step: 0.01,
+  toPosition: (value) => Math.min(0.5, value),
+  toValue: (at) => at,
+};
+
+/** The number of a text, or in words why it cannot be; as Python checks it. */
+function parseNumber(text: string): number | string {
+  const bare = text.replaceAll("−", "-").replace(",", ".").trim();
+  const value = bare === "" ? Number.NaN : Number(bare);
+  if (!Number.isFinite(value)) return "A number is needed.";
+  return value < 0 ? "At least 0 is needed." : value;
+}
+
+export function SliderField(props: {
+  label: string;
+  value: number;
+  slide: SliderScale;
+  /** Why it cannot be changed; "" where it can. */
+  fixed: string;
+  set: (value: number) => void;
+}) {
+  const { label, value, slide, fixed, set } = props;
+  const [draft, setDraft] = useState<string | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const id = useId();
+  const text = String(Number(value.toPrecision(7)));
+  const leave = (): void => {
+    setDraft(null);
+    setTrouble("");
+  };
+  const take = (typed: string): void => {
+    const found = parseNumber(typed);
+    if (typeof found === "string") {
+      setTrouble(found);
+      return;
+    }
+    leave();
+    if (found !== value) set(found);
+  };
+  const off = fixed !== "";
+  return (
+    <span class="nbg-slider-field" title={fixed}>
+      <label class="nbg-second" for={id}>
+        {label}
+      </label>
+      <input
+        type="range"
+        min={slide.low}
+        max={slide.high}
+        step={slide.step}
+        value={slide.toPosition(value)}
+        disabled={off}
+        aria-label={label}
+        aria-valuetext={text}
+        onInput={(event) => {
+          leave();
+          set(slide.toValue(Number(event.currentTarget.value)));
+        }}
+      />
+      <input
+        type="text"
+        inputMode="decimal"
+        id={id}
+        class={trouble === "" ? "nbg-slider-number" : "nbg-slider-number nbg-wrong-number"}
+        autocomplete="off"
+        disabled={off}
+        aria-invalid={trouble !== ""}
+        value={draft ?? text}
+        onInput={(event) => setDraft(event.currentTarget.value)}
+        onBlur={(event) => draft !== null && take(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") take(event.currentTarget.value);
+          else if (event.key === "Escape" && draft !== null) {
+            leave();
+            event.stopPropagation();
+          }
+        }}
+      />
+      {trouble !== "" && (
+        <span class="nbg-err-text" role="alert">
+          {trouble}
+        </span>
+      )}
+      {off && <span class="nbg-second">{fixed}</span>}
+    </span>
+  );
+}

@@ -1,0 +1,86 @@
+// A parameter's tiles on a canvas.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { formatExact } from "../../../number_format.ts";
+import { colorTable } from "../../../views/colors.ts";
+import { pointerIn, pointerPosition, useViews } from "../../../views/context.ts";
+import { px } from "../../../views/layout.ts";
+import { HAIRLINE, paintTiles, type TileLayout, type Tiling } from "./tile_layout.ts";
+
+export function TileCanvas(props: {
+  values: Float32Array;
+  tiling: Tiling;
+  /** In device pixels, as is the gap. */
+  fit: TileLayout;
+  gap: number;
+  most: number;
+  label: string;
+  /** For who reads the page: whose it is. */
+  name: string;
+}) {
+  const { values, tiling, fit, gap, most, label, name } = props;
+  const views = useViews();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [ratio, theme] = [views.pixelRatio.value, views.theme.value];
+  const { columns, tileSize } = tiling;
+  const lines = Math.ceil(tileSize / columns);
+  const step = { across: columns * fit.cellSize + gap, down: lines * fit.cellSize + gap };
+  const width = fit.perRow * step.across - gap + 2 * HAIRLINE;
+  const height = Math.ceil(fit.count / fit.perRow) * step.down - gap + 2 * HAIRLINE;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a fit is
+  useLayoutEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context || width < 1 || height < 1) return;
+    const picture = new ImageData(width, height);
+    paintTiles(picture, values, tiling, fit, gap, most, colorTable("signed", theme));
+    context.putImageData(picture, 0, 0);
+    context.strokeStyle = getComputedStyle(views.root).getPropertyValue("--nb-line");
+    context.lineWidth = HAIRLINE;
+    for (let tile = 0; tile < fit.count && gap > 0; tile++) {
+      const left = (tile % fit.perRow) * step.across + HAIRLINE / 2;
+      const top = Math.floor(tile / fit.perRow) * step.down + HAIRLINE / 2;
+      context.strokeRect(
+        left,
+        top,
+        columns * fit.cellSize + HAIRLINE,
+        lines * fit.cellSize + HAIRLINE,
+      );
+    }
+  }, [values, tiling, fit.count, fit.perRow, fit.cellSize, gap, most, theme]);
+  const point = (event: PointerEvent): void => {
+    if (canvas.current === null) return;
+    const at = pointerIn(canvas.current, event, views);
+    const [left, top] = [at.left * ratio - HAIRLINE, at.top * ratio - HAIRLINE];
+    const [i, j] = [Math.floor(left / step.across), Math.floor(top / step.down)];
+    const [x, y] = [left - i * step.across, top - j * step.down].map((one) =>
+      Math.floor(one / fit.cellSize),
+    ) as [number, number];
+    const [tile, k] = [j * fit.perRow + i, y * columns + x];
+    const inside = x >= 0 && x < columns && k >= 0 && k < tileSize && i < fit.perRow;
+    const value = inside && tile < fit.count ? values[(tiling.starts[tile] ?? 0) + k] : undefined;
+    views.tooltip.value =
+      value === undefined
+        ? null
+        : {
+            title: formatExact(value),
+            text: tiling.describe(tile, k),
+            ...pointerPosition(event, views),
+          };
+  };
+  return (
+    <canvas
+      ref={canvas}
+      class="nbg-parameter-tiles"
+      role="img"
+      aria-label={label}
+      data-tiles={name}
+      data-one={fit.cellSize}
+      width={width}
+      height={height}
+      style={{ width: px(width / ratio), height: px(height / ratio) }}
+      onPointerMove={point}
+      onPointerLeave={() => {
+        views.tooltip.value = null;
+      }}
+    />
+  );
+}

@@ -1,0 +1,185 @@
+// Parameters as small pictures: a tile for each kernel of a convolution, for each row of a matrix, one for a list.
+import type { Network } from "../../../network/network.ts";
+import { MAGENTA } from "../../../pictures/colortables.ts";
+import type { PlanHeader } from "../../../plan/schema.ts";
+import { type Kernels, kernelStart, kernelsOf } from "../../../views/layer_weights.ts";
+
+/** The tiles of a parameter, each of consecutive elements. */
+export interface Tiling {
+  /** Where each tile begins among the elements. */
+  readonly starts: readonly number[];
+  /** Elements of a tile, and how many of them stand beside each other. */
+  readonly tileSize: number;
+  readonly columns: number;
+  /** "filters", "rows"; "" for a list. */
+  readonly noun: string;
+  /** What else is to be known: "for the first input channel". */
+  readonly note: string;
+  /** "filter 3 · y 0, x 1": what an element of a tile is. */
+  describe(tile: number, k: number): string;
+}
+
+/** More elements of a list stand in lines. */
+const LIST_COLUMNS = 64;
+
+/** How a parameter is pictured; a name that the Plan doesn't have is a list. */
+export function parameterTiling(
+  plan: PlanHeader | null,
+  network: Network,
+  name: string,
+  length: number,
+): Tiling {
+  const shape = network.parameters.get(name)?.shape ?? [length];
+  const layer = network.layers.find((one) => name.startsWith(`${one.name}.`));
+  const kernels = plan !== null && layer ? kernelsOf(plan, network, layer) : null;
+  if (kernels?.weight.key === name && shape.length > 2) return kernelTiles(kernels);
+  if (shape.length > 2) return lastAxesTiles(shape);
+  if (shape.length === 2) return rowTiles(shape[0] ?? 1, shape[1] ?? 1);
+  return {
+    starts: [0],
+    tileSize: length,
+    columns: Math.min(length, LIST_COLUMNS),
+    noun: "",
+    note: "",
+    describe: (_, k) => (length === 1 ? "" : `channel ${k}`),
+  };
+}
+
+const describeElement = (columns: number) => (tile: number, k: number) =>
+  `filter ${tile} · y ${Math.floor(k / columns)}, x ${k % columns}`;
+
+/** One for each output channel, or where there is one such for each input channel. */
+function kernelTiles(kernels: Kernels): Tiling {
+  const { outputs, inputs, height, width } = kernels;
+  const single = outputs === 1 && inputs > 1;
+  const starts = Array.from({ length: single ? inputs : outputs }, (_, k) =>
+    single ? kernelStart(kernels, 0, k) : kernelStart(kernels, k, 0),
+  );
+  const note = !single && inputs > 1 ? "for the first input channel" : "";
+  return {
+    starts,
+    tileSize: height * width,
+    columns: width,
+    noun: "filters",
+    note,
+    describe: describeElement(width),
+  };
+}
+
+/** Of a weight whose layer isn't known to be a convolution: all of its last two axes. */
+function lastAxesTiles(shape: readonly number[]): Tiling {
+  const columns = shape.at(-1) ?? 1;
+  const tileSize = columns * (shape.at(-2) ?? 1);
+  const count = shape.slice(0, -2).reduce((product, one) => product * one, 1);
+  const starts = Array.from({ length: count }, (_, k) => k * tileSize);
+  return {
+    starts,
+    tileSize,
+    columns,
+    noun: "filters",
+    note: "",
+    describe: describeElement(columns),
+  };
+}
+
+/** A matrix's rows, each in lines, as square as can be. */
+function rowTiles(outputs: number, inputs: number): Tiling {
+  const columns = Math.ceil(Math.sqrt(inputs));
+  const lines = Math.ceil(inputs / columns);
+  return {
+    starts: Array.from({ length: outputs }, (_, k) => k * inputs),
+    tileSize: inputs,
+    columns,
+    noun: "rows",
+    note: lines > 1 ? `${inputs} inputs in ${lines} lines` : "",
+    describe: (tile, k) => `output ${tile} · input ${k}`,
+  };
+}
+
+/** Tiles as they stand in a room: how many, how many in a line, and pixels of an element. */
+export interface TileLayout {
+  readonly count: number;
+  readonly perRow: number;
+  readonly cellSize: number;
+}
+
+/** As large as all of them fit, but no smaller than `least`: then as many as do. */
+export function fitTiles(
+  { starts, tileSize, columns }: Tiling,
+  room: { readonly width: number; readonly height: number },
+  gap: number,
+  least: number,
+  most: number,
+): TileLayout {
+  const lines = Math.ceil(tileSize / columns);
+  const at = (one: number) => {
+    const across = Math.max(
+      1,
+      Math.floor((room.width - 2 * HAIRLINE + gap) / (columns * one + gap)),
+    );
+    const down = Math.max(1, Math.floor((room.height - 2 * HAIRLINE + gap) / (lines * one + gap)));
+    return { across, down };
+  };
+  for (let cellSize = Math.max(least, most); cellSize >= least; cellSize--) {
+    const { across, down } = at(cellSize);
+    if (columns * cellSize + 2 * HAIRLINE > room.width && cellSize > 1) continue;
+    if (cellSize > least && across * down < starts.length) continue;
+    const count = Math.min(starts.length, across * down);
+    // No line is much shorter than the others.
+    const even = Math.ceil(count / Math.ceil(count / across));
+    return { count, perRow: count < starts.length ? across : even, cellSize };
+  }
+  return { count: 1, perRow: 1, cellSize: 1 };
+}
+
+/** The largest size of a finite number among what a tiling's first tiles show. */
+export function maxTileValue(
+  values: Float32Array,
+  { starts, tileSize }: Tiling,
+  count = starts.length,
+): number {
+  let most = 0;
+  for (const start of starts.slice(0, count)) {
+    for (let k = start; k < start + tileSize; k++) {
+      const one = Math.abs(values[k] ?? 0);
+      if (one > most && one < Number.POSITIVE_INFINITY) most = one;
+    }
+  }
+  return most;
+}
+
+/** Pixels of the hairline around a tile, which stand in the gap: a tile of zeros has the colour of the page. */
+export const HAIRLINE = 1;
+
+type Colors = (place: number) => readonly [number, number, number];
+const BLACK = [0, 0, 0] as const;
+
+/** Tiles in a map's colours, which are full at ±`most`; NaN is striped, an infinity magenta, as in the maps. */
+export function paintTiles(
+  picture: ImageData,
+  values: Float32Array,
+  { starts, tileSize, columns }: Tiling,
+  { count, perRow, cellSize }: TileLayout,
+  gap: number,
+  most: number,
+  colors: Colors,
+): void {
+  const lines = Math.ceil(tileSize / columns);
+  for (let tile = 0; tile < count; tile++) {
+    const left = HAIRLINE + (tile % perRow) * (columns * cellSize + gap);
+    const top = HAIRLINE + Math.floor(tile / perRow) * (lines * cellSize + gap);
+    for (let k = 0; k < tileSize; k++) {
+      const value = values[(starts[tile] ?? 0) + k] ?? 0;
+      const shade = Number.isFinite(value)
+        ? colors(most > 0 ? 0.5 + (0.5 * value) / most : 0.5)
+        : MAGENTA;
+      const [x0, y0] = [left + (k % columns) * cellSize, top + Math.floor(k / columns) * cellSize];
+      for (let y = y0; y < y0 + cellSize; y++) {
+        for (let x = x0; x < x0 + cellSize; x++) {
+          const [r, g, b] = Number.isNaN(value) && (x + y) % 4 < 2 ? BLACK : shade;
+          picture.data.set([r, g, b, 255], (y * picture.width + x) * 4);
+        }
+      }
+    }
+  }
+}

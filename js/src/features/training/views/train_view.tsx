@@ -1,0 +1,135 @@
+// The Train tab: what is wanted of a training, its curves, a layer while it learns, and checkpoints.
+import { useState } from "preact/hooks";
+import type { Network } from "../../../network/network.ts";
+import { formatDuration, formatInteger } from "../../../number_format.ts";
+import { useViews } from "../../../views/context.ts";
+import type { Checkpoint } from "../state.ts";
+import { CheckpointList } from "./checkpoint_list.tsx";
+import { TrainingControls } from "./controls.tsx";
+import { LayerStatistics } from "./layer_statistics.tsx";
+import { LossCharts } from "./loss_charts.tsx";
+import { parameterGroups, statusText } from "./training_text.ts";
+
+/** CSS pixels: from which on the layer stands beside the curve, and how wide it is then. */
+const WIDE_WIDTH = 760;
+const LAYER_SHARE = 0.41;
+
+export function TrainView({ network }: { network: Network }) {
+  const { state, width } = useViews();
+  const progress = state.progress.value;
+  const record = state.training.value;
+  const [local, setLocal] = useState<string | null>(null);
+  const { chosen, choose: select, leave: clearSelection } = useSelectedCheckpoint();
+  const { config, step, examples, stepMs } = progress;
+  const groups = parameterGroups(config?.trained ?? []);
+  const selected = state.selected.value?.layer;
+  const group =
+    groups.find(({ name }) => name === selected) ??
+    groups.find(({ name }) => name === local) ??
+    groups[0];
+  const wide = width.value >= WIDE_WIDTH;
+  const aside = wide ? Math.floor(LAYER_SHARE * width.value) - 32 : width.value - 32;
+  const looking = progress.shownCheckpoint !== null && chosen !== null;
+  const said = [
+    statusText(progress, record, state.trainingHost.value?.canRecompile === false),
+    looking
+      ? `All views show step ${formatInteger(chosen.step)}; a second click, or Esc, leads back.`
+      : "",
+  ]
+    .filter((text) => text !== "")
+    .join(" ");
+  const wrong = record?.wrong ?? "";
+  const isMirrored = record?.mirrored === true;
+  return (
+    <div
+      class={wide ? "nbg-train" : "nbg-train nbg-train-narrow"}
+      role="group"
+      aria-label="Training"
+      data-phase={progress.phase}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || chosen === null) return;
+        event.preventDefault();
+        event.stopPropagation();
+        clearSelection();
+      }}
+    >
+      {record !== null && !record.mirrored && progress.phase !== "refused" && (
+        <TrainingControls record={record} progress={progress} />
+      )}
+      <div class="nbg-train-now">
+        {config !== null && (
+          <span class="nbg-second" data-now>
+            step {formatInteger(step)}
+            {examples > 0 || !isMirrored ? ` · ${formatInteger(examples)} examples seen` : ""}
+            {stepMs > 0 && ` · ${formatDuration(stepMs)} a step`}
+          </span>
+        )}
+        <p role="status" class={progress.phase === "failed" ? "nbg-err-text" : ""}>
+          {said}
+        </p>
+        {network.values.has(wrong) && (
+          <button
+            type="button"
+            class="nbg-button"
+            onClick={() => {
+              state.selected.value = { layer: wrong, channel: null };
+              state.tab.value = "layer";
+            }}
+          >
+            Show {wrong}
+          </button>
+        )}
+      </div>
+      {config !== null && (
+        <div class="nbg-train-top">
+          <LossCharts {...{ progress, record, selected: chosen, select }} />
+          {group !== undefined && (
+            <LayerStatistics
+              {...{ network, course: config, progress, groups, group }}
+              width={aside}
+              choose={(name) => {
+                setLocal(name);
+                const isLayer = network.values.has(name);
+                state.selected.value = isLayer ? { layer: name, channel: null } : null;
+              }}
+            />
+          )}
+        </div>
+      )}
+      {config !== null && groups.length > 0 && (
+        <CheckpointList
+          {...{ network, config, progress, groups, selected: chosen, select, clearSelection }}
+          width={width.value}
+        />
+      )}
+    </div>
+  );
+}
+
+/** The checkpoint that is chosen: while the training pauses all views show it. */
+function useSelectedCheckpoint() {
+  const { state } = useViews();
+  const { checkpoints, shownCheckpoint, phase } = state.progress.value;
+  const picked = state.selectedCheckpoint.value;
+  const chosen: Checkpoint | null =
+    checkpoints.find(({ id }) => id === shownCheckpoint) ??
+    checkpoints.find(({ id }) => id === picked) ??
+    null;
+  const leave = (): void => {
+    state.selectedCheckpoint.value = null;
+    if (state.progress.peek().shownCheckpoint !== null)
+      state.trainingActions.peek()?.showCheckpoint(null);
+  };
+  const choose = (id: number): void => {
+    const isStill = phase === "paused" || state.training.peek()?.mirrored === true;
+    const shows = isStill && checkpoints.some((one) => one.id === id && one.fits);
+    if (chosen?.id === id && (shownCheckpoint === id || !shows)) {
+      leave();
+      return;
+    }
+    state.selectedCheckpoint.value = id;
+    if (shows) state.trainingActions.peek()?.showCheckpoint(id);
+    else if (shownCheckpoint !== null) state.trainingActions.peek()?.showCheckpoint(null);
+  };
+  return { chosen, choose, leave };
+}

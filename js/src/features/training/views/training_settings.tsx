@@ -1,0 +1,134 @@
+// What Python has to prepare a training for: how many examples a step has, and which layers learn.
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useViews } from "../../../views/context.ts";
+import { DownIcon } from "../../../views/icons.tsx";
+import type { Course, TrainingRecord } from "../records.ts";
+import { batchSize, layersText, lossName, trainableGroups } from "./training_text.ts";
+
+interface TrainingSettingsProps {
+  record: TrainingRecord;
+  course: Course;
+  ended: boolean;
+  change: (part: Partial<TrainingRecord>) => void;
+}
+
+/** A button that says what is trained and how; it opens what can be changed of that. */
+export function TrainingSettings(props: TrainingSettingsProps) {
+  const { record, course, ended } = props;
+  const { root } = useViews();
+  const [open, setOpen] = useState(false);
+  const place = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const id = useId();
+  const words = [
+    lossName(course),
+    course.optimizer,
+    `batch ${batchSize(course, record)}`,
+    layersText(trainableGroups(course), record.frozen),
+  ].join(" · ");
+  useEffect(() => {
+    if (!open) return;
+    const press = (event: Event): void => {
+      if (!place.current?.contains(event.composedPath()[0] as Node)) setOpen(false);
+    };
+    root.addEventListener("pointerdown", press);
+    return () => root.removeEventListener("pointerdown", press);
+  }, [open, root]);
+  return (
+    <div
+      class="nbg-train-settings"
+      role="group"
+      aria-label="What is trained"
+      ref={place}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || !open) return;
+        event.stopPropagation();
+        setOpen(false);
+        button.current?.focus();
+      }}
+    >
+      <button
+        type="button"
+        class="nbg-button"
+        ref={button}
+        aria-expanded={open}
+        aria-controls={open ? id : undefined}
+        onClick={() => setOpen(!open)}
+      >
+        <span>{words}</span>
+        <DownIcon />
+      </button>
+      {open && (
+        <div class="nbg-train-popover" id={id} role="group" aria-label="Batch and layers">
+          <SettingsForm {...props} ended={ended} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) {
+  const { state } = useViews();
+  const host = state.trainingHost.value;
+  const why = ended
+    ? "The training has ended."
+    : host?.canRecompile
+      ? ""
+      : "Only Python can prepare another batch size or other layers; this page runs without it.";
+  const off = why !== "";
+  const groups = trainableGroups(course);
+  const learns = (parameters: readonly string[]): boolean =>
+    parameters.some((one) => !record.frozen.includes(one));
+  const learning = groups.filter(({ parameters }) => learns(parameters)).length;
+  const batch = batchSize(course, record);
+  // While it trains the view is drawn again and again: what is typed stays.
+  const [draft, setDraft] = useState<string | null>(null);
+  return (
+    <>
+      {off && <p class="nbg-second">{why}</p>}
+      <label class="nbg-labelled">
+        <span>Examples in a batch</span>
+        <input
+          type="number"
+          class="nbg-slider-number"
+          min={1}
+          max={course.count}
+          step={1}
+          value={draft ?? batch}
+          disabled={off}
+          onInput={(event) => setDraft(event.currentTarget.value)}
+          onChange={(event) => {
+            const wanted = Math.round(Number(event.currentTarget.value));
+            setDraft(null);
+            if (wanted >= 1 && wanted <= course.count && wanted !== batch)
+              change({ batch: wanted });
+          }}
+          onBlur={() => setDraft(null)}
+        />
+        <span class="nbg-second">of {course.count}</span>
+      </label>
+      <fieldset disabled={off}>
+        <legend>Layers that learn</legend>
+        {groups.map(({ name, parameters }) => {
+          const on = learns(parameters);
+          return (
+            <label key={name}>
+              <input
+                type="checkbox"
+                checked={on}
+                // One has to learn.
+                disabled={on && learning === 1}
+                onChange={() => {
+                  const rest = record.frozen.filter((one) => !parameters.includes(one));
+                  change({ frozen: on ? [...rest, ...parameters] : rest });
+                }}
+              />
+              <span>{name}</span>
+              {!on && <span class="nbg-second">frozen</span>}
+            </label>
+          );
+        })}
+      </fieldset>
+    </>
+  );
+}

@@ -1,0 +1,88 @@
+// How a value is pictured, and the words for what it holds.
+import { formatInteger } from "../number_format.ts";
+import type { Value } from "../plan/schema.ts";
+
+/** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
+export const imageShape = ({ shape, nchw }: Value): string => exampleShape(shape, nchw[0]);
+
+/** A shape without the batch's axis, which a vector or a number hasn't, nor heads × tokens × tokens. */
+export function exampleShape(shape: readonly number[], batch: number): string {
+  const alone = shape.length === 1 && shape[0] === 1;
+  const examples = shape.length > 0 && !alone && [1, batch].includes(shape[0] ?? 1);
+  return (examples ? shape.slice(1) : shape).join("×") || "scalar";
+}
+
+/** How a value is pictured; whoever shows one asks its `drawKind`. */
+export interface DrawKind {
+  readonly name: "maps" | "attention" | "curves" | "classes" | "grey" | "rgb" | "bars" | "number";
+  /** As a picture of maps is drawn; undefined for numbers without one. */
+  readonly drawMode: "maps" | "grey" | "rgb" | "curves" | "classes" | undefined;
+  /** In colours of its own, with no colour map and no legend. */
+  readonly isImage: boolean;
+  /** A picture for each channel, in one range or in their own. */
+  readonly isPerChannel: boolean;
+}
+
+const DISPLAY_KINDS = {
+  maps: { name: "maps", drawMode: "maps", isImage: false, isPerChannel: true },
+  attention: { name: "attention", drawMode: "maps", isImage: false, isPerChannel: true },
+  curves: { name: "curves", drawMode: "curves", isImage: false, isPerChannel: true },
+  classes: { name: "classes", drawMode: "classes", isImage: true, isPerChannel: false },
+  grey: { name: "grey", drawMode: "grey", isImage: true, isPerChannel: false },
+  rgb: { name: "rgb", drawMode: "rgb", isImage: true, isPerChannel: false },
+  bars: { name: "bars", drawMode: undefined, isImage: false, isPerChannel: false },
+  number: { name: "number", drawMode: undefined, isImage: false, isPerChannel: false },
+} as const satisfies Readonly<Record<string, DrawKind>>;
+
+/** How many channels a layer's grid has. */
+export function channelCount(value: Value): number {
+  return drawKind(value).drawMode === "rgb" ? 3 : value.nchw[1];
+}
+
+/** How one image of a value is best shown. Colour is for images and classes: inputs and outputs. */
+export function drawKind(value: Value): DrawKind {
+  const [, channels, height, width] = value.nchw;
+  if (height * width === 1) return channels === 1 ? DISPLAY_KINDS.number : DISPLAY_KINDS.bars;
+  if (value.form === "signal") return DISPLAY_KINDS.curves;
+  if (value.form === "attention") return DISPLAY_KINDS.attention;
+  if (value.form === "classes" && value.kind === "output") return DISPLAY_KINDS.classes;
+  const image = value.kind === "input" || value.kind === "output";
+  if (image && value.shape.length === 4 && height > 1) {
+    if (channels === 3) return DISPLAY_KINDS.rgb;
+    if (channels === 1) return DISPLAY_KINDS.grey;
+  }
+  return DISPLAY_KINDS.maps;
+}
+
+/** A curve's picture is twice as wide as high, however many values it has. */
+const CURVE_FRAME = { height: 21, width: 42 };
+
+/** What a value's channels are. */
+export function channelUnit(value: Value): "head" | "class" | "value" | "channel" {
+  const { name } = drawKind(value);
+  if (name === "attention") return "head";
+  if (name === "classes" && value.nchw[1] > 1) return "class";
+  return name === "bars" || name === "number" ? "value" : "channel";
+}
+
+/** "4 heads", "6 classes", "28 values", "1,024 channels". */
+export function channelCountText(value: Value, count = value.nchw[1]): string {
+  const unit = channelUnit(value);
+  const ending = count === 1 ? "" : unit === "class" ? "es" : "s";
+  return `${formatInteger(count)} ${unit}${ending}`;
+}
+
+/** The sides of a channel's picture, of which layouts show a whole multiple. */
+export function pictureFrame(value: Value): { readonly height: number; readonly width: number } {
+  const [, , height, width] = value.nchw;
+  return drawKind(value).drawMode === "curves" ? CURVE_FRAME : { height, width };
+}
+
+/** "32 channels of 14×14"; "16 values" for a vector. */
+export function contentsText(value: Value): string {
+  const [, channels, height, width] = value.nchw;
+  if (value.shape.includes(0)) return "no values";
+  if (height * width === 1) return channels === 1 ? "1 value" : `${channels} values`;
+  const size = height === 1 ? String(width) : `${height}×${width}`;
+  return `${channelCountText(value)} of ${size}`;
+}

@@ -1,0 +1,67 @@
+// Names of layers and modules: what is a part of what, and what a picture calls it.
+import type { Layer } from "../plan/schema.ts";
+
+const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".");
+
+/** Between the module's call that an operator is in and what it is called there: "block.0: relu", "block:1: q @ k.T". */
+export const CALL_SEPARATOR = ": ";
+
+/** Where the last part of a name begins. */
+function lastPartIndex(name: string): number {
+  const inside = name.indexOf(CALL_SEPARATOR);
+  return inside < 0 ? name.lastIndexOf(separatorOf(name)) + 1 : inside + CALL_SEPARATOR.length;
+}
+
+export function enclosingModules(layers: readonly Layer[]): string[] {
+  const owner = layers.findLast((layer) => layer.module !== "") ?? layers.at(-1);
+  const name = owner?.name ?? "";
+  const separator = separatorOf(name);
+  const [module = "", inside] = name.split(CALL_SEPARATOR);
+  const path = module.split(separator).filter((part) => part !== "");
+  const own =
+    inside === undefined ? path.slice(0, -1) : [...path.slice(0, -1), withoutCallNumber(path)];
+  return own.map((_, i) => own.slice(0, i + 1).join(separator));
+}
+
+/** The last module of a path, whichever of its calls it was. */
+const withoutCallNumber = (path: readonly string[]): string =>
+  (path.at(-1) ?? "").replace(/:\d+$/, "");
+
+/** A layer's name, in words where it is an exporter's number. */
+export const labelOf = (layer: Layer): string => layer.label || layer.name;
+
+/** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for words. */
+export function chainTitle(names: readonly string[]): string {
+  const first = names[0] ?? "";
+  const last = names.at(-1) ?? "";
+  if (names.length < 2) return first;
+  const at = lastPartIndex(first);
+  const sameParent =
+    names.every((name) => lastPartIndex(name) === at) &&
+    names.every((name) => name.slice(0, at) === first.slice(0, at));
+  return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
+}
+
+/** A name below its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
+export function relativeName(name: string, group: string): string {
+  if (group !== "" && name.startsWith(`${group}${CALL_SEPARATOR}`)) return leafName(name);
+  const start = `${group}${separatorOf(name)}`;
+  const absolute = name.startsWith("/") ? `/${start}` : start;
+  return group !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
+}
+
+/** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */
+export const leafName = (name: string): string => name.slice(lastPartIndex(name)) || name;
+
+/** A name's parts, behind each of which it may go on in the next line. */
+export const nameParts = (name: string): string[] => name.split(/(?<=[._–/ ])/);
+
+/** A name in so many letters: it ends as it does, without the modules that it begins with, else without its middle. */
+export function shortenName(name: string, most: number): string {
+  if (name.length <= most) return name;
+  const ends = nameParts(name).map((_, k, parts) => parts.slice(k).join(""));
+  const end = ends.slice(1).find((one) => one.length < most);
+  if (end !== undefined) return `…${end}`;
+  const half = most / 2;
+  return `${name.slice(0, Math.floor(half))}…${name.slice(1 - Math.ceil(half))}`;
+}

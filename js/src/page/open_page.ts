@@ -1,0 +1,33 @@
+// Opens an exported page: its Viewer, with these features, of the network that it holds.
+import type { Feature } from "../features/feature.ts";
+import type { Runtime } from "../plan/runtime.ts";
+import { mount } from "../views/app.tsx";
+import { startLesson } from "./lesson_steps.ts";
+import { type PageApi, PageClient } from "./page_client.ts";
+import { readExported, takeContents } from "./page_contents.ts";
+
+declare global {
+  interface Window {
+    /** Resolves when the first pictures stand; rejects with why they cannot be. */
+    nbglcnn: Promise<PageApi>;
+  }
+}
+
+export function openPage(runtime: Runtime, features: readonly Feature[]): void {
+  window.nbglcnn = openViewer(runtime, features);
+  window.nbglcnn.catch((error: unknown) => console.error(`nbglcnn: ${error}`)); // the view says it too
+}
+
+async function openViewer(runtime: Runtime, features: readonly Feature[]): Promise<PageApi> {
+  const place = document.getElementById("nbglcnn-viewer");
+  if (place === null) throw new Error("this page has no place for its Viewer");
+  const exported = readExported();
+  const client = new PageClient(exported, runtime, features);
+  mount(place, client.state, features);
+  client.addView();
+  await new Promise((done) => setTimeout(done)); // so that the page says what it does meanwhile
+  await client.load(takeContents());
+  startLesson((step) => client.show(exported.steps[step] ?? {}));
+  await client.start();
+  return client.createApi();
+}

@@ -1,0 +1,438 @@
+// The client of an exported page's engine: it shows what the page holds, and what scripts of the page ask for.
+
+import { effect } from "@preact/signals";
+import { createEngine } from "../engine/engine.ts";
+import { pageStore } from "../engine/page_store.ts";
+import { ParityScheduler } from "../engine/parity_schedule.ts";
+import type { Engine, InputOverride, NetworkContent } from "../engine/types.ts";
+import { findMismatches, readSamples } from "../engine/value_samples.ts";
+import type { Feature, FeatureInstance, ViewerHost } from "../features/feature.ts";
+import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
+import {
+  type Arrays,
+  type InputData,
+  isPicture,
+  namedInputs,
+  singleOrNamed,
+} from "../named_arrays.ts";
+import { beforeKey } from "../plan/derived_values.ts";
+import type { Edit } from "../plan/edits.ts";
+import { parsePlan } from "../plan/plan_file.ts";
+import { requiredInputs } from "../plan/required_inputs.ts";
+import { PlanError, type Progress, type Runtime } from "../plan/runtime.ts";
+import type { Input, PlanHeader } from "../plan/schema.ts";
+import { serializeActiveEdits } from "../state/edits.ts";
+import { createState, type ViewerState } from "../state.ts";
+import { statuses } from "../status.ts";
+import { applyView, currentView, parseSelection } from "../view_sync.ts";
+import type { PageContents } from "./page_contents.ts";
+import { compareSamples, sampleRequests } from "./parity_samples.ts";
+
+/** What to turn the views to, in the words of Python's `view`. */
+export interface ViewRequest {
+  /** By default "explain" for a pixel, "maps" for a layer, else "network". */
+  readonly name?: string;
+  readonly layer?: string | null;
+  readonly channels?: readonly number[];
+  /** y and x. */
+  readonly pixel?: readonly number[] | null;
+}
+
+/** What `window.nbglcnn` promises, for scripts in the page and around it, besides what features add. */
+export interface PageApi {
+  /** Names that `read` takes: inputs, layers and modules in call order, outputs. */
+  readonly keys: readonly string[];
+  /** A value or parameter of the whole batch, row-major. */
+  read(key: string): Promise<Float32Array>;
+  /**
+   * Runs another input, row-major, or several by name: the output, or all by name where there are several. Instead of
+   * an array an input of 1, 3 or 4 channels takes a canvas, image, video, ImageBitmap or ImageData of any size.
+   */
+  run(input: InputData | Readonly<Record<string, InputData>>): Promise<Float32Array | Arrays>;
+  /** Turns the views. */
+  show(view: ViewRequest): void;
+}
+
+/** The page has one Plan. */
+const PLAN_NAME = "plan";
+/** And is the only one that a source or a training can be of. */
+const PAGE_NAME = "page";
+/** Those of no feature. */
+const BASE_VIEWS: readonly string[] = ["network", "maps", "filters", "explain", "profile"];
+
+export class PageClient {
+  readonly state: ViewerState;
+  private readonly engine: Engine;
+  private readonly store = pageStore();
+  private readonly exported: Exported;
+  private readonly features: readonly FeatureInstance[];
+  private readonly views: readonly string[];
+  private plan: PlanHeader | undefined;
+  /** The input that is fed. */
+  private overriddenInput = "";
+  private content: NetworkContent = { plan: PLAN_NAME, weights: [], inputs: [] };
+  /** One run or read at a time, in the order in which they are asked for. */
+  private lastTask: Promise<unknown> = Promise.resolve();
+  private taskCount = 0;
+  private inputCount = 0;
+  private compilingSince = 0;
+  /** The edits that were asked for last. */
+  private requestedEdits: readonly Edit[] = [];
+  private readonly parityScheduler: ParityScheduler;
+  /** The inputs and edits that the page came with: its samples are of these. */
+  private initialInputs: readonly string[] = [];
+  private readonly initialEdits: string | null;
+  /** Values in which examples with the same input differ, as far as that was seen. */
+  private readonly knownMismatches = new Set<string>();
+
+  constructor(exported: Exported, runtime: Runtime, features: readonly Feature[]) {
+    this.exported = exported;
+    this.engine = createEngine(runtime, {
+      onProgress: (progress) => this.reportProgress(progress),
+      onLost: () => {
+        this.state.status.value = statuses.lost(this.plan?.layers.length ?? 0);
+      },
+      onRestored: () => {
+        this.enqueue(() => this.showContent()).catch(() => undefined); // the message says it
+      },
+      onTimed: () => undefined,
+      onRunRate: () => undefined,
+      isBusy: () => this.taskCount > 0,
+    });
+    this.state = createState(features, this.engine.signals);
+    this.state.status.value = statuses.opening();
+    const { state } = this;
+    const { view, selected, colormap, color_range, symmetric, example, classes } = exported;
+    state.colormap.value = COLORMAPS.find((one) => one === colormap) ?? "signed";
+    state.rangeMode.value = COLOR_RANGES.find((one) => one === color_range) ?? "layer";
+    state.imageRanges.value = exported.image_ranges as typeof state.imageRanges.value;
+    state.isSymmetric.value = symmetric;
+    state.example.value = example;
+    state.classNames.value = classes;
+    state.selected.value = parseSelection(selected);
+    applyView(state, view);
+    this.features = features.flatMap((feature) => feature.start?.(this.host()) ?? []);
+    this.views = [...BASE_VIEWS, ...features.flatMap((feature) => feature.views?.(exported) ?? [])];
+    this.initialEdits = serializeActiveEdits(state);
+    this.parityScheduler = new ParityScheduler(this.engine, {
+      isReady: () => this.uncheckedReason() === "" && this.engine.currentContent !== undefined,
+      requestCheck: () => void this.enqueue(() => this.checkParity()).catch(() => undefined),
+      hasNewMismatch: () => this.hasNewMismatch(),
+    });
+    effect(() => {
+      state.run.value;
+      state.engineEdits.value;
+      state.withoutEdits.value;
+      state.uncheckedReason.value = this.uncheckedReason();
+    });
+  }
+
+  private host(): ViewerHost {
+    const { state, engine } = this;
+    return {
+      page: PAGE_NAME,
+      state,
+      engine,
+      exported: { record: this.exported, keys: () => this.keys, settled: () => this.lastTask },
+      blob: (name) => this.blob(name),
+      release: () => undefined,
+      feed: (fed) => (fed === null ? this.keepOverride() : this.overrideInput(fed)),
+      read: (key) => this.read(key),
+    };
+  }
+
+  get keys(): readonly string[] {
+    const values = this.plan?.values.filter(({ kind }) => kind !== "contributed");
+    return values?.map(({ key }) => key) ?? [];
+  }
+
+  /** What scripts of the page find. */
+  createApi(): PageApi {
+    const own = {
+      keys: this.keys,
+      read: (key: string) => this.read(key),
+      run: (input: Parameters<PageApi["run"]>[0]) => this.run(input),
+      show: (view: ViewRequest) => this.show(view),
+    };
+    // With their getters.
+    const added = this.features.map(({ scriptApi = {} }) =>
+      Object.getOwnPropertyDescriptors(scriptApi),
+    );
+    return Object.freeze(Object.defineProperties(own, Object.assign({}, ...added)) as PageApi);
+  }
+
+  /** A view was mounted; returns what to call when it is taken away. */
+  addView(): () => void {
+    return this.engine.addView();
+  }
+
+  /** Takes what the page holds; rejects where that is damaged, and the view says it. */
+  async load(contents: Promise<PageContents>): Promise<void> {
+    try {
+      const { file, inputs } = await contents;
+      const { plan, weight } = parsePlan(file);
+      this.plan = plan;
+      this.store.add(PLAN_NAME, file, 1);
+      for (const { hash } of plan.weights) {
+        const { buffer, byteOffset, byteLength } = weight(hash);
+        this.store.add(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
+      }
+      // Features write the inputs that they contribute.
+      const own = inputs.slice(0, plan.inputs.filter(({ contributed }) => !contributed).length);
+      for (const [k, name] of [...this.exported.injected, ...this.exported.blobs].entries()) {
+        const data = inputs[own.length + k];
+        if (data !== undefined) this.store.add(name, data, 1);
+      }
+      this.content = {
+        plan: PLAN_NAME,
+        weights: plan.weights.map(({ hash }) => hash),
+        inputs: own.map((data) => this.storeInput(data)),
+      };
+      this.initialInputs = this.content.inputs;
+      for (const name of this.initialInputs) this.store.retain(name);
+      this.engine.showPlan(PLAN_NAME);
+      for (const feature of this.features) await feature.onPageReady?.();
+    } catch (error) {
+      this.showError(error);
+      throw error;
+    }
+  }
+
+  /** Runs it; rejects where that cannot be, and the view says why. */
+  async start(): Promise<void> {
+    const { unavailable } = this.engine;
+    if (unavailable !== undefined) {
+      this.state.snapshotUrl.value = this.exported.snapshot;
+      const found = `${unavailable.message} (${unavailable.detail})`;
+      this.state.status.value = statuses.unsupported(unavailable.reason, found, true);
+      throw unavailable;
+    }
+    effect(() => {
+      const { engineEdits, featureEdits, withoutEdits } = this.state;
+      const edits = (withoutEdits.value ? featureEdits : engineEdits).value;
+      this.requestedEdits = edits;
+      // Of several that wait the last: who drags makes more than can be run.
+      void this.enqueue(async () => {
+        if (this.requestedEdits === edits) await this.applyEdits(edits);
+      });
+    });
+    await this.enqueue(() => this.showContent());
+  }
+
+  /** Between two steps, where the network trains. */
+  read(key: string): Promise<Float32Array> {
+    return this.enqueue(() => this.engine.withSession((session) => session.read(key)));
+  }
+
+  run(input: InputData | Readonly<Record<string, InputData>>): Promise<Float32Array | Arrays> {
+    return this.enqueue(async () => {
+      const plan = this.plan as PlanHeader;
+      const own = plan.inputs.filter(({ layer, contributed }) => layer < 0 && !contributed);
+      const arrays: [string, Float32Array][] = [];
+      const asked = requiredInputs(plan).filter((one) => own.includes(one));
+      for (const [key, given] of namedInputs(input, asked)) {
+        const one = findInput(own, key);
+        // The input keeps these numbers, whatever becomes of the picture.
+        const array = isPicture(given) ? await this.engine.resamplePicture(one, given) : given;
+        checkInput(one, array);
+        arrays.push([key, array]);
+      }
+      this.overriddenInput = ""; // nothing of what was fed stays
+      for (const feature of this.features) feature.onInputSet?.();
+      await this.setInputs(arrays, true);
+      const outputs: [string, Float32Array][] = [];
+      for (const key of plan.outputs) outputs.push([key, await this.engine.read(key)]);
+      return singleOrNamed(outputs);
+    });
+  }
+
+  show(view: ViewRequest): void {
+    const { state } = this;
+    const { layer = null, channels = [], pixel = null } = view;
+    const name = view.name ?? (layer === null ? "network" : pixel === null ? "maps" : "explain");
+    const names = VIEWS.filter((one) => this.views.includes(one));
+    if (!names.some((one) => one === name)) {
+      throw new RangeError(`there is no view ${name}; there are ${names.join(", ")}`);
+    }
+    if (layer !== null && !this.keys.includes(layer)) {
+      throw new RangeError(`there is no layer ${layer} whose values are kept`);
+    }
+    if (layer !== null) state.selected.value = { layer, channel: channels[0] ?? null };
+    applyView(state, { ...currentView(state), name, layer, channels, pixel });
+  }
+
+  /** Makes these arrays the page's inputs, and shows what comes of them. */
+  private async setInputs(arrays: readonly (readonly [string, Float32Array])[], urgent: boolean) {
+    const names = [...this.content.inputs];
+    const old: string[] = [];
+    for (const [key, array] of arrays) {
+      const at = this.plan?.inputs.findIndex((one) => one.key === key) ?? -1;
+      old.push(names[at] ?? "");
+      const copy = new Float32Array(array);
+      names[at] = this.storeInput(new Uint8Array(copy.buffer));
+    }
+    this.content = { ...this.content, inputs: names };
+    this.markChanged(arrays.map(([key]) => key));
+    void this.engine.overrideInput(null).catch(() => undefined); // and with the next run it is gone
+    await this.showContent(urgent);
+    for (const name of old) this.store.release(name);
+  }
+
+  /** What Python computed was of the inputs that the page came with. */
+  private markChanged(keys: readonly string[]): void {
+    const { changedValues } = this.state;
+    if (keys.some((key) => !changedValues.peek().has(key)))
+      changedValues.value = new Set([...changedValues.peek(), ...keys]);
+  }
+
+  /** Why what is shown cannot be compared with the samples that the page carries; "" where it can. */
+  private uncheckedReason(): string {
+    const { samples, unchecked } = this.exported;
+    if (samples === null) return unchecked;
+    const areFirst = this.content.inputs.every((name, k) =>
+      this.haveSameBytes(name, this.initialInputs[k]),
+    );
+    if (!areFirst || this.engine.overriddenInput !== "") return "another input";
+    if (this.state.editError.peek() !== "") return "bends that this device cannot make";
+    return serializeActiveEdits(this.state) === this.initialEdits ? "" : "other bends";
+  }
+
+  /** Whether two inputs have the same numbers. */
+  private haveSameBytes(name: string, other = ""): boolean {
+    if (name === other) return true;
+    const [a, b] = [this.store.get(name), this.store.get(other)];
+    return a !== undefined && a.length === b?.length && a.every((byte, k) => byte === b[k]);
+  }
+
+  /** Compares this device's numbers with the samples; asked again where something comes between. */
+  private async checkParity(): Promise<void> {
+    const { engine, plan, exported } = this;
+    const { samples } = exported;
+    if (plan === undefined || samples === null) return;
+    const isFree = () => this.taskCount <= 1; // this one
+    await engine.withSession(async (session) => {
+      if (this.uncheckedReason() !== "" || this.requestedEdits !== this.state.engineEdits.peek())
+        return;
+      const texels = await readSamples(session, sampleRequests(samples), isFree);
+      const { equalExamples } = engine;
+      const apart =
+        equalExamples === undefined ? [] : await findMismatches(session, equalExamples, isFree);
+      if (texels === undefined || apart === undefined) return;
+      for (const [key] of apart) this.knownMismatches.add(key);
+      const { buffer, byteOffset, byteLength } = await this.blob("samples");
+      const numbers = new Float32Array(buffer, byteOffset, byteLength / 4);
+      const { reference, flawed, beyond } = samples;
+      const found = compareSamples(plan, samples, numbers, texels, apart);
+      const isWithEdits = this.initialEdits !== "";
+      const own = { reference, flawed, beyond, isSampled: true, isWithEdits, time: Date.now() };
+      this.state.parity.value = { ...own, ...found };
+      this.parityScheduler.checkDone();
+    });
+  }
+
+  private hasNewMismatch(): Promise<boolean> {
+    const { engine } = this;
+    return this.enqueue(() =>
+      engine.withSession(async (session) => {
+        const { equalExamples } = engine;
+        const found =
+          equalExamples &&
+          (await findMismatches(session, equalExamples, () => this.taskCount <= 1));
+        return found?.some(([key]) => !this.knownMismatches.has(key)) ?? false;
+      }),
+    );
+  }
+
+  private async blob(name: string): Promise<Uint8Array<ArrayBuffer>> {
+    const data = this.store.get(name);
+    if (data === undefined) throw new Error("This page was saved without it.");
+    return data;
+  }
+
+  private async overrideInput(fed: InputOverride): Promise<void> {
+    this.overriddenInput = fed.key;
+    this.markChanged([fed.key]);
+    await this.engine.overrideInput(fed);
+  }
+
+  /** What was fed last is the input from here on. */
+  private keepOverride(): Promise<void> {
+    return this.enqueue(async () => {
+      const key = this.overriddenInput;
+      this.overriddenInput = "";
+      if (key === "") return;
+      const data = await this.engine.withSession((session) => session.read(beforeKey(key)));
+      await this.setInputs([[key, data]], false);
+    });
+  }
+
+  /** Bytes in the page's store, under a name of their own. */
+  private storeInput(data: Uint8Array<ArrayBuffer>): string {
+    const name = `input ${this.inputCount++}`;
+    this.store.add(name, data, 1);
+    return name;
+  }
+
+  private enqueue<T>(job: () => Promise<T>): Promise<T> {
+    this.taskCount += 1;
+    const done = this.lastTask.then(job).finally(() => {
+      this.taskCount -= 1;
+      this.engine.notifyIdle();
+    });
+    this.lastTask = done.catch(() => undefined);
+    return done;
+  }
+
+  private async applyEdits(edits: readonly Edit[]): Promise<void> {
+    const { editError } = this.state;
+    try {
+      await this.engine.setEdits(edits);
+      editError.value = "";
+    } catch (error) {
+      editError.value = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  private async showContent(urgent = false): Promise<void> {
+    try {
+      await this.engine.show(this.content, { urgent });
+    } catch (error) {
+      this.showError(error);
+      throw error;
+    }
+    if (this.engine.currentContent !== undefined) this.state.status.value = statuses.ready(); // else it was lost meanwhile
+  }
+
+  private reportProgress({ stage, done, total }: Progress): void {
+    if (stage === "compile") {
+      this.compilingSince ||= performance.now();
+      const seconds = (performance.now() - this.compilingSince) / 1000;
+      this.state.status.value = statuses.compiling(done, total, seconds);
+    } else if (stage === "run" && this.compilingSince > 0) {
+      this.compilingSince = 0;
+      this.state.status.value = statuses.running();
+    }
+  }
+
+  private showError(error: unknown): void {
+    if (this.engine.device?.isLost) return; // it comes back
+    const text = error instanceof Error ? error.message : String(error);
+    this.state.status.value = statuses.failed("This network could not be run here", text);
+  }
+}
+
+function findInput(inputs: readonly Input[], key: string): Input {
+  const input = inputs.find((one) => one.key === key);
+  if (input !== undefined) return input;
+  const names = inputs.map((one) => one.key).join(", ");
+  throw new PlanError(`there is no input ${key}; there are ${names}`);
+}
+
+function checkInput({ key, shape }: Input, array: unknown): void {
+  const count = shape.reduce((product, size) => product * size, 1);
+  if (!(array instanceof Float32Array) || array.length !== count) {
+    const found =
+      array instanceof Float32Array ? `${array.length} numbers` : "no Float32Array of them";
+    throw new PlanError(`input ${key} takes ${count} numbers (${shape.join("×")}), not ${found}`);
+  }
+}

@@ -1,0 +1,56 @@
+// What an exported page holds: Python wrote it into the document, as text that nothing runs.
+import type { Exported } from "../messages.ts";
+
+export interface PageContents {
+  /** A Plan file with its weights. */
+  readonly file: Uint8Array<ArrayBuffer>;
+  /** In the order of the Plan's inputs, as float32; behind them the arrays that are injected, then a source's blobs. */
+  readonly inputs: readonly Uint8Array<ArrayBuffer>[];
+}
+
+/** Letters that are decoded at once: a multiple of four, the unit of base64. */
+const DECODE_CHUNK = 2 ** 20;
+
+/** What the views show first. */
+export function readExported(): Exported {
+  return JSON.parse(document.getElementById("nbglcnn-page")?.textContent ?? "");
+}
+
+/** Takes the network out of the document, which needs not keep a copy of it. */
+export async function takeContents(): Promise<PageContents> {
+  const blobs = [...document.querySelectorAll<HTMLElement>("script[data-nbglcnn]")];
+  const all: Uint8Array<ArrayBuffer>[] = [];
+  for (const element of blobs) {
+    const bytes = decodeBase64(element.textContent ?? "");
+    all.push(element.dataset.nbglcnn === "deflate" ? await inflate(bytes) : bytes);
+    element.remove();
+  }
+  const [file, ...inputs] = all;
+  if (file === undefined) throw new Error("this page holds no network");
+  return { file, inputs };
+}
+
+async function inflate(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  if (!("DecompressionStream" in globalThis))
+    throw new Error(
+      "this browser can't unpack the page: it takes Chrome 80, Firefox 113 or Safari 16.4, or a newer one",
+    );
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  try {
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  } catch (error) {
+    throw new Error(`this page is damaged: what it holds can't be unpacked (${error})`);
+  }
+}
+
+/** The bytes of base64. Not by fetch, which the page's policy forbids, data: URLs too. */
+function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+  const pad = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
+  const bytes = new Uint8Array((text.length / 4) * 3 - pad);
+  let at = 0;
+  for (let from = 0; from < text.length; from += DECODE_CHUNK) {
+    const letters = atob(text.slice(from, from + DECODE_CHUNK));
+    for (let k = 0; k < letters.length; k++) bytes[at++] = letters.charCodeAt(k);
+  }
+  return bytes;
+}

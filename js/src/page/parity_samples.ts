@@ -1,0 +1,62 @@
+// What an exported page carries of the framework's own numbers, and what comes of comparing its device with them.
+
+import type { ExampleMismatch, SampleRequest } from "../engine/value_samples.ts";
+import type { Samples } from "../messages.ts";
+import type { PlanHeader, Value } from "../plan/schema.ts";
+import type { ParityResult } from "../state/connection.ts";
+
+export const sampleRequests = ({ keys, bands }: Samples): SampleRequest[] =>
+  keys.map((key, k) => ({ key, bands: bands[k] ?? [] }));
+
+/** `numbers` are the samples' own, `texels` those of the device, in the order of its stretches. */
+export function compareSamples(
+  plan: PlanHeader,
+  samples: Samples,
+  numbers: Float32Array,
+  texels: readonly Float32Array[],
+  apart: readonly ExampleMismatch[],
+): Pick<ParityResult, "layers" | "note"> {
+  const values = new Map(plan.values.map((value) => [value.key, value]));
+  const wrong = apart.filter(([key]) => samples.alike.includes(key));
+  let at = 0;
+  const layers = samples.keys.map((key, k) => {
+    const found = sampledElements(values.get(key) as Value, samples.bands[k] ?? [], texels[k]);
+    const { error, isSame } = compareNumbers(found, numbers.subarray(at, at + found.length));
+    at += found.length;
+    const isOk = isSame && error <= (samples.allowed[k] ?? 0);
+    return [key, error, isOk && !wrong.some(([name]) => name === key)] as const;
+  });
+  const [first] = wrong;
+  const note = first
+    ? `example ${first[2]} of ${first[0]} differs from example ${first[1]}, which has the same input`
+    : "";
+  return { layers, note };
+}
+
+/** The elements in a value's texels: its last texel may have less than four. */
+function sampledElements(
+  { read }: Value,
+  bands: Samples["bands"][number],
+  texels: Float32Array | undefined,
+): number[] {
+  const found: number[] = [];
+  let at = 0;
+  for (const [x, y, width] of bands) {
+    const left = read.count - 4 * (y * read.step.viewport[0] + x);
+    found.push(...(texels?.subarray(at, at + Math.min(4 * width, left)) ?? []));
+    at += 4 * width;
+  }
+  return found;
+}
+
+/** The largest difference of finite numbers, and whether NaN and infinities are at the same places. */
+function compareNumbers(found: readonly number[], expected: Float32Array) {
+  let error = 0;
+  let isSame = found.length === expected.length;
+  for (const [k, own] of found.entries()) {
+    const one = expected[k] as number;
+    if (Number.isFinite(own) && Number.isFinite(one)) error = Math.max(error, Math.abs(own - one));
+    else isSame &&= Object.is(own, one);
+  }
+  return { error, isSame };
+}

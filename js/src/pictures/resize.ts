@@ -1,0 +1,103 @@
+// How a picture becomes an input: which part of it goes where, and Pillow's weights of its pixels. No GL.
+import type { Input } from "../plan/schema.ts";
+
+/** What `picture.resize((width, height), BILINEAR, box)` of Pillow makes, and where that stands in the input. */
+export interface ResizedPicture {
+  /** Left, top, right and bottom, of the picture. */
+  readonly box: readonly [number, number, number, number];
+  readonly width: number;
+  readonly height: number;
+  readonly left: number;
+  readonly top: number;
+}
+
+/** Channels, height and width of one example of an input, where it has such. */
+export function channelsAndSize({
+  shape,
+  layout,
+}: Pick<Input, "shape" | "layout">): readonly [number, number, number] {
+  if (layout === "NHWC") {
+    const [, height = 1, width = 1, channels = 1] = shape;
+    return [channels, height, width];
+  }
+  const [height = 1, width = 1] = shape.length > 3 ? shape.slice(-2) : [1, shape.at(-1) ?? 1];
+  const [examples = 1] = shape.length > 1 ? shape : [1];
+  const count = shape.reduce((all, side) => all * side, 1);
+  return [count / Math.max(1, examples * height * width), height, width];
+}
+
+/**
+ * crop: as Pillow's `ImageOps.fit(picture, size, bleed=(1 - share) / 2)`. letterbox: as `ImageOps.pad`, and the shorter
+ * side keeps one pixel at least. stretch: `share` of both sides. `size` is that of the picture.
+ */
+export function fitPicture(
+  input: Pick<Input, "shape" | "layout" | "fit" | "share">,
+  [across, down]: readonly [number, number],
+): ResizedPicture {
+  const { fit, share } = input;
+  const [, height, width] = channelsAndSize(input);
+  if (fit === "letterbox") {
+    const [flat, wide] = [across / down, width / height];
+    const w = flat < wide ? Math.max(1, roundHalfEven((across / down) * height)) : width;
+    const h = flat > wide ? Math.max(1, roundHalfEven((down / across) * width)) : height;
+    const [left, top] = [roundHalfEven((width - w) / 2), roundHalfEven((height - h) / 2)];
+    return { box: [0, 0, across, down], width: w, height: h, left, top };
+  }
+  let [w, h] = [across * share, down * share];
+  if (fit === "crop") {
+    const wide = width / height;
+    if (w / h > wide) w = wide * h;
+    else h = w / wide;
+  }
+  const [x, y] = [(across - w) / 2, (down - h) / 2];
+  const box = [x, y, Math.min(across, x + w), Math.min(down, y + h)] as const;
+  return { box, width, height, left: 0, top: 0 };
+}
+
+/** Halves to the even number, as Python's round(). */
+function roundHalfEven(x: number): number {
+  const low = Math.floor(x);
+  return x - low === 0.5 ? low + (low % 2) : Math.round(x);
+}
+
+/** How many pixels of a row or column each pixel of the result takes, the first of them, and their weights. */
+export interface ResampleTaps {
+  readonly firsts: readonly number[];
+  readonly counts: readonly number[];
+  /** In 2⁻²², whole numbers; one list for each pixel of the result. */
+  readonly weights: readonly (readonly number[])[];
+}
+
+/** Bits behind the point of a weight, as Pillow has them of 8-bit pictures. */
+export const WEIGHT_BITS = 22;
+
+/**
+ * Pillow's `precompute_coeffs` of its bilinear filter: from `low` to `high` of `length` pixels become `count`. Its boxes
+ * are of single precision, and all else of double.
+ */
+export function resampleTaps(
+  length: number,
+  low: number,
+  high: number,
+  count: number,
+): ResampleTaps {
+  const from = Math.fround(low);
+  const scale = Math.fround(Math.fround(high) - from) / count;
+  const support = Math.max(1, scale);
+  const firsts: number[] = [];
+  const counts: number[] = [];
+  const weights: number[][] = [];
+  for (let k = 0; k < count; k++) {
+    const center = from + (k + 0.5) * scale;
+    const first = Math.max(0, Math.trunc(center - support + 0.5));
+    const last = Math.min(length, Math.trunc(center + support + 0.5));
+    const own = Array.from({ length: last - first }, (_, i) =>
+      Math.max(0, 1 - Math.abs((i + first - center + 0.5) / support)),
+    );
+    const sum = own.reduce((a, b) => a + b, 0) || 1;
+    firsts.push(first);
+    counts.push(own.length);
+    weights.push(own.map((one) => Math.trunc((one / sum) * 2 ** WEIGHT_BITS + 0.5)));
+  }
+  return { firsts, counts, weights };
+}

@@ -1,0 +1,56 @@
+// A Plan's header, checked by the table of constraints and against the device.
+
+import { CONSTRAINTS, factsOf } from "./constraints.ts";
+import { findBrokenDependency } from "./dependencies.ts";
+import { PlanError } from "./runtime.ts";
+import { type PlanHeader, type Target, TEXEL_BYTES, type Texture } from "./schema.ts";
+
+/** A Plan may not ask for more; a page with less memory says so when it allocates. */
+const MAX_TEXTURE_BYTES = 4 * 2 ** 30;
+
+/** Bytes of textures on the device. */
+export function textureBytes(textures: readonly Texture[]): number {
+  const bytes = textures.map((t) => t.width * t.height * t.layers * TEXEL_BYTES[t.format]);
+  return bytes.reduce((sum, one) => sum + one, 0);
+}
+
+/** Throws PlanError when any number of the Plan points outside what it should, or `target` is too small. */
+export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Target): void {
+  const problem = firstProblem(plan);
+  if (problem !== undefined) throw new PlanError(`damaged Plan: ${problem}`);
+  if (plan.uniform_bytes !== uniformBytes) {
+    throw new PlanError(
+      `damaged Plan: ${uniformBytes} bytes of uniforms, not ${plan.uniform_bytes}`,
+    );
+  }
+  checkDevice(plan, target);
+}
+
+/** The first problem of a header, in words; undefined where all numbers are right. */
+export function firstProblem(plan: PlanHeader): string | undefined {
+  const facts = factsOf(plan);
+  for (const constraint of CONSTRAINTS) {
+    const problem = constraint(facts);
+    if (problem !== undefined) return problem;
+  }
+  return findBrokenDependency(plan);
+}
+
+function checkDevice({ textures, programs }: PlanHeader, target?: Target): void {
+  const fit = (asked: number, most: number | undefined, what: string) => {
+    if (most !== undefined && asked > most) {
+      throw new PlanError(
+        `this device is too small for the Plan: ${what} ${asked} of at most ${most}`,
+      );
+    }
+  };
+  for (const { width, height, layers } of textures) {
+    fit(Math.max(width, height), target?.max_texture_size, "texture side");
+    fit(layers, target?.max_array_layers, "texture layers");
+  }
+  fit(textureBytes(textures), MAX_TEXTURE_BYTES, "bytes of textures");
+  for (const { targets, samplers } of programs) {
+    fit(targets, target?.max_draw_buffers, "render targets");
+    fit(samplers.length, target?.max_texture_units, "texture units");
+  }
+}

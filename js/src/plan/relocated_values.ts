@@ -1,0 +1,35 @@
+// Records of values that lie in other textures than a Plan says.
+
+import { DIRECT_READ } from "./derived_values.ts";
+import type { Texture, Value } from "./schema.ts";
+
+/** The value in another texture of the same layout, under another name. */
+export function relocateValue(value: Value, texture: number, key = value.key): Value {
+  if (texture === value.texture && key === value.key) return value;
+  const { step } = value.read;
+  const inputs = step.inputs.map((one) => (one === value.texture ? texture : one));
+  return { ...value, key, texture, read: { ...value.read, step: { ...step, inputs } } };
+}
+
+/** A texture for one channel's map. */
+export const singleMapTexture = ({ nchw }: Value, { format }: Texture): Texture => {
+  return { width: nchw[3], height: nchw[2], layers: 1, format };
+};
+
+/** One channel of a value, a pixel a texel. */
+export function singleChannelValue(value: Value, key: string, texture: number): Value {
+  const [, , h, w] = value.nchw;
+  const nchw = [1, 1, h, w] as const;
+  const step = { ...value.read.step, program: DIRECT_READ, inputs: [], output: texture };
+  return {
+    ...value,
+    key,
+    texture,
+    shape: nchw,
+    nchw,
+    layout: { nchw, block: [1, 1, 1], phases: [1, 1], side: 0 },
+    words: [...nchw, w, h, 1, 1, 1, 1, 1, 1, 1, 1, w, h],
+    read: { step: { ...step, viewport: [w, h] }, count: h * w },
+    tokens: [-1, -1],
+  };
+}

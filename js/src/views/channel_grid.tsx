@@ -1,0 +1,198 @@
+// All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
+
+import { MAX_COMPARED } from "../messages.ts";
+import { pictureFrame } from "../network/display_kind.ts";
+import {
+  formatCount,
+  formatExact,
+  formatPercent,
+  formatShort,
+  nonFiniteCounts,
+} from "../number_format.ts";
+import type { ColorMapName, Statistics, Summary } from "../plan/runtime.ts";
+import type { Value } from "../plan/schema.ts";
+import { type ActivationBounds, FLAG_TEXT, flagOf } from "./channel_flags.ts";
+import { gridLayout } from "./channel_order.ts";
+import { useViews } from "./context.ts";
+import { hasNonFinite, px, tileSide } from "./layout.ts";
+import { Maps } from "./maps.tsx";
+
+export function ChannelGrid(props: {
+  value: Value;
+  channels: readonly number[];
+  statistics: Statistics | null;
+  selected: number | null;
+  compared: readonly number[];
+  /** Its caption says so of channels near an end of their activation. */
+  bounds: ActivationBounds | null;
+  width: number;
+  map?: ColorMapName;
+}) {
+  const { value, channels, statistics, selected, compared, bounds } = props;
+  const { state, pixelRatio: ratioOf, network, classNames } = useViews();
+  const [, , height, across] = value.nchw;
+  const named = classNames.value(value.key);
+  const ratio = ratioOf.value;
+  const isDifference = network.value?.pairs.get(value.key)?.difference === value.key;
+  const map = pictureFrame(value);
+  const { columns, scale, gap } = gridLayout(map, channels.length, props.width, ratio);
+  const width = tileSide(map.width, scale) / ratio;
+  const rows: (readonly number[])[] = [];
+  for (let i = 0; i < channels.length; i += columns) rows.push(channels.slice(i, i + columns));
+  return (
+    <div class="nbg-grid" role="group" aria-label={`Channels of ${value.key}`}>
+      {rows.map((row) => (
+        <div class="nbg-grid-row" key={row[0]}>
+          <Maps
+            value={value}
+            channels={row}
+            columns={columns}
+            scale={scale}
+            gap={gap}
+            map={props.map}
+            rgb={false}
+            label={`channels ${row.join(", ")} of ${value.key}`}
+            pick={(y, x) => {
+              state.pixel.value = { height, width: across, y, x };
+            }}
+          >
+            {/* Within the maps, so that the pointer over a frame is over the map below it. */}
+            <span class="nbg-frames" style={{ gap: px(gap / ratio) }}>
+              {row.map((channel) => (
+                <ChannelFrame
+                  key={channel}
+                  value={value}
+                  channel={channel}
+                  summary={statistics?.channels[channel]}
+                  chosen={channel === selected || compared.includes(channel)}
+                  selected={selected}
+                  width={width}
+                />
+              ))}
+            </span>
+          </Maps>
+          <div class="nbg-captions" style={{ gap: px(gap / ratio) }}>
+            {row.map((channel) => (
+              <Caption
+                key={channel}
+                channel={channel}
+                name={named[channel] ?? ""}
+                summary={statistics?.channels[channel]}
+                chosen={channel === selected || compared.includes(channel)}
+                bounds={bounds}
+                width={width}
+                isDifference={isDifference}
+              />
+            ))}
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** A frame over a map of the row's canvas, which selects its channel. */
+function ChannelFrame(props: {
+  value: Value;
+  channel: number;
+  summary: Summary | undefined;
+  chosen: boolean;
+  selected: number | null;
+  width: number;
+}) {
+  const { value, channel, summary, chosen, selected, width } = props;
+  const { state, classNames } = useViews();
+  const name = classNames.value(value.key)[channel];
+  const called = `channel ${channel}${name ? `, ${name}` : ""}`;
+  const spoken = summary
+    ? [
+        called,
+        `mean ${formatShort(summary.mean)}`,
+        `max ${formatShort(summary.max)}`,
+        `${formatPercent(summary.zeros)} zero`,
+        ...(hasNonFinite(summary) ? [nonFiniteCounts(summary)] : []),
+      ].join(", ")
+    : called;
+  const select = (event: MouseEvent): void => {
+    const layer = value.key;
+    const before = state.comparedChannels.peek();
+    if (!event.shiftKey) {
+      state.comparedChannels.value = null;
+      state.selected.value = { layer, channel };
+      return;
+    }
+    const known = before?.layer === layer ? before.channels : [selected ?? channel];
+    const others = known.filter((one) => one !== channel);
+    const channels =
+      others.length < known.length ? others : [...known, channel].slice(-MAX_COMPARED);
+    state.comparedChannels.value = channels.length > 1 ? { layer, channels } : null;
+    const now = channels.includes(selected ?? -1) ? selected : (channels[0] ?? channel);
+    state.selected.value = { layer, channel: now };
+  };
+  return (
+    <button
+      type="button"
+      class="nbg-frame"
+      aria-pressed={chosen}
+      aria-label={spoken}
+      tabIndex={channel === selected ? 0 : -1}
+      style={{ width: px(width) }}
+      onClick={select}
+    />
+  );
+}
+
+/** The channel's number and mean, and what is wrong with it. */
+function Caption(props: {
+  channel: number;
+  /** Of a class. */
+  name: string;
+  summary: Summary | undefined;
+  chosen: boolean;
+  bounds: ActivationBounds | null;
+  width: number;
+  isDifference: boolean;
+}) {
+  const { channel, name, summary, chosen, bounds, width, isDifference } = props;
+  return (
+    <span
+      class={chosen ? "nbg-cell-caption nbg-chosen" : "nbg-cell-caption"}
+      style={{ width: px(width) }}
+    >
+      {name === "" ? (
+        <span>{channel}</span>
+      ) : (
+        <span class="nbg-cell-name" title={name}>
+          {channel} {name}
+        </span>
+      )}
+      {summary?.zeros === 1 && isDifference ? (
+        <span title="A and B are equal everywhere in this picture">equal</span>
+      ) : (
+        summary !== undefined && <Mean summary={summary} bounds={bounds} />
+      )}
+    </span>
+  );
+}
+
+function Mean({ summary, bounds }: { summary: Summary; bounds: ActivationBounds | null }) {
+  const flag = flagOf(summary, bounds);
+  if (flag !== null) return <span title={FLAG_TEXT[flag]}>{flag}</span>;
+  const flawed = hasNonFinite(summary);
+  // As everywhere, the mean is that of the finite values; the count of the others stands beside it.
+  const mean = flawed && Number.isNaN(summary.mean) ? null : summary.mean;
+  return (
+    <>
+      {mean !== null && (
+        <span title={`mean ${formatExact(mean)}${flawed ? " of the finite values" : ""}`}>
+          {formatShort(mean)}
+        </span>
+      )}
+      {flawed && (
+        <span class="nbg-bad" title={nonFiniteCounts(summary)}>
+          {summary.nan > 0 ? `${formatCount(summary.nan)} NaN` : `${formatCount(summary.inf)} Inf`}
+        </span>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,67 @@
+// What the maps of a view are coloured by: the colour map, and the range of numbers it spans.
+import type { ColorMapName } from "../plan/runtime.ts";
+import type { RangeMode } from "../state.ts";
+import { Choice, Select } from "./choice.tsx";
+import { useViews } from "./context.ts";
+
+const COLORS: readonly (readonly [ColorMapName, string])[] = [
+  ["signed", "Signed"],
+  ["viridis", "Viridis"],
+  ["cividis", "Cividis"],
+  ["magma", "Magma"],
+  ["grey", "Grey"],
+];
+const RANGES: readonly (readonly [RangeMode, string])[] = [
+  ["channel", "Channel"],
+  ["layer", "Layer"],
+  ["fixed", "Fixed"],
+];
+
+export function ColorMapSelect() {
+  const { colormap } = useViews().state;
+  return (
+    <Select
+      label="Colour"
+      items={COLORS}
+      selected={colormap.value}
+      choose={(map) => {
+        colormap.value = map;
+      }}
+    />
+  );
+}
+
+export function RangeChoice({ curves = false }: { curves?: boolean }) {
+  const { rangeMode, colormap, isSymmetric } = useViews().state;
+  // Curves have no colour map.
+  const signed = colormap.value === "signed" && !curves;
+  return (
+    <>
+      <div class="nbg-labelled">
+        <span class="nbg-second">Range</span>
+        <Choice
+          label="Range"
+          items={RANGES}
+          selected={rangeMode.value}
+          choose={(mode) => {
+            rangeMode.value = mode;
+          }}
+        />
+      </div>
+      <label
+        class="nbg-labelled"
+        title={signed ? "the signed colour map always is" : "as far below zero as above"}
+      >
+        <input
+          type="checkbox"
+          checked={signed || isSymmetric.value}
+          disabled={signed}
+          onChange={(event) => {
+            isSymmetric.value = event.currentTarget.checked;
+          }}
+        />
+        <span class="nbg-second">± around zero</span>
+      </label>
+    </>
+  );
+}

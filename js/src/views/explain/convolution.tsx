@@ -1,0 +1,173 @@
+// A convolution's number: the patch under the filter, times the filter, tap by tap.
+import { useSignal } from "@preact/signals";
+import { paddingModeText } from "../../explain/padding_modes.ts";
+import type { ConvolutionProducts, Patch } from "../../explain/products.ts";
+import { windowText } from "../../explain/window.ts";
+import { windowMargins } from "../../explain/window_margins.ts";
+import { formatInteger } from "../../number_format.ts";
+import type { Layer, Value } from "../../plan/schema.ts";
+import { useSignedColor, useValueColor } from "./colors.ts";
+import { Contributions } from "./contributions.tsx";
+import {
+  cellLayout,
+  cellSize,
+  Equation,
+  inputCells,
+  MAX_TAPS,
+  maxAbsCell,
+  productCells,
+  productTooltip,
+  weightCells,
+} from "./equation.tsx";
+import { MIN_NUMBER_CELL } from "./matrix.tsx";
+import {
+  type DrawContext,
+  GAP,
+  hasPixels,
+  type MarkedSource,
+  ResultFigure,
+  SourceAndResult,
+  SourceFigure,
+  usePictureSizes,
+} from "./source_result.tsx";
+
+/** CSS pixels beside the pictures that bars of channels have room in. */
+const MIN_BARS_WIDTH = 230;
+
+export interface ConvolutionProps {
+  readonly layer: Layer;
+  readonly source: Value;
+  readonly products: ConvolutionProducts;
+  readonly chosen: number;
+  readonly choose: (k: number) => void;
+  /** "encoder.0.weight". */
+  readonly weight: string;
+  /** The output channel. */
+  readonly output: number;
+  readonly context: DrawContext;
+}
+
+/** What each input channel gives. */
+export function ChannelContributions(props: ConvolutionProps & { width: number }) {
+  const { source, products, chosen, choose, width } = props;
+  const { contributions, firstChannel, count } = products;
+  if (contributions.length < 2) return null;
+  const each = count / contributions.length;
+  return (
+    <Contributions
+      {...{ contributions, firstChannel, chosen, choose, width }}
+      noun="channel"
+      text={`of ${source.key} · ${formatInteger(each)} product${each === 1 ? "" : "s"} each`}
+    />
+  );
+}
+
+/** The input, patch × filter = products, and the result. */
+export function ConvolutionView(props: ConvolutionProps) {
+  const { layer, source, products, chosen, weight, output, context } = props;
+  const hoveredCell = useSignal<number | null>(null);
+  const { taps, firstChannel } = products;
+  const [rows, columns] = [taps.rows.length, taps.columns.length];
+  const mode = layer.attributes.padding_mode;
+  const channel = firstChannel + chosen;
+  const margins = windowMargins(layer);
+  const from: MarkedSource = { value: source, channel, taps, margins, markLabel: "the patch" };
+  const { room, to, taken } = usePictureSizes(from, context);
+  const few = rows * columns <= MAX_TAPS;
+  const is1d = source.nchw[2] === 1 && rows === 1;
+  const patch = products.patch(few ? chosen : 0, few ? taps : { rows: [], columns: [] });
+  const free = context.width - taken - GAP;
+  const beside = is1d ? 0 : cellSize(free - GAP, rows, columns, 3);
+  const below = cellLayout(context.width, rows, columns, 3);
+  const between = few && beside >= Math.min(MIN_NUMBER_CELL, below.cell);
+  const cell = between ? beside : below.cell;
+  const cells = {
+    input: inputCells(patch),
+    weight: weightCells(patch),
+    product: productCells(patch),
+  };
+  const colors = {
+    input: useValueColor(source, maxAbsCell(cells.input)),
+    weight: useSignedColor(maxAbsCell(cells.weight)),
+    product: useSignedColor(maxAbsCell(cells.product)),
+  };
+  const equation = few && (
+    <Equation
+      {...{ columns, cell, hoveredCell, is1d }}
+      cellTooltip={productTooltip(patch, paddingModeText(mode) ?? undefined)}
+      terms={[
+        {
+          title: "Patch",
+          text: windowText(taps, is1d, mode),
+          label: "Patch of the input",
+          cells: cells.input,
+          color: colors.input,
+        },
+        {
+          title: "Filter",
+          text: `${weight}[${output}, ${chosen}]`,
+          label: "Filter",
+          cells: cells.weight,
+          color: colors.weight,
+        },
+        {
+          title: "Products",
+          text: productsText(patch, mode),
+          sum: products.contributions[chosen] ?? 0,
+          label: "Products",
+          cells: cells.product,
+          color: colors.product,
+        },
+      ]}
+    />
+  );
+  if (between) {
+    return (
+      <>
+        <div class="nbg-flowing nbg-way-beside">
+          <SourceFigure
+            source={from}
+            room={room}
+            tensors={context.tensors}
+            callout={{ gap: GAP, height: rows * cell }}
+          />
+          {equation}
+          {hasPixels(context.result.value) && (
+            <ResultFigure result={context.result} room={to} tensors={context.tensors} />
+          )}
+        </div>
+        <ChannelContributions {...props} width={context.width} />
+      </>
+    );
+  }
+  const bars = free >= MIN_BARS_WIDTH;
+  return (
+    <>
+      <SourceAndResult sources={[from]} context={context} asideWidth={bars ? MIN_BARS_WIDTH : 0}>
+        {bars && <ChannelContributions {...props} width={free} />}
+      </SourceAndResult>
+      {few ? (
+        <div class={`nbg-flowing nbg-way-${below.way === "beside" ? "below" : "stacked"}`}>
+          {equation}
+        </div>
+      ) : (
+        <p class="nbg-note">
+          A filter of {rows}×{columns} weights is too large to be shown tap by tap.
+        </p>
+      )}
+      {!bars && <ChannelContributions {...props} width={context.width} />}
+    </>
+  );
+}
+
+/** "9 terms, 3 from padding". */
+function productsText(patch: Patch, mode: unknown): string {
+  const { cells } = patch;
+  const hatched = cells.filter((one) => one.state !== "input").length;
+  const repeated = cells.filter((one) => one.repeatedPixel !== undefined).length;
+  return [
+    `${cells.length} term${cells.length === 1 ? "" : "s"}`,
+    ...(hatched > 0 ? [`${hatched} from padding`] : []),
+    ...(repeated > 0 ? [`${repeated} ${paddingModeText(mode)} at the border`] : []),
+  ].join(", ");
+}

@@ -1,0 +1,151 @@
+// Patch × filter = products: matrices beside each other, those of one row with their curves.
+import type { Signal } from "@preact/signals";
+import type { Patch } from "../../explain/products.ts";
+import { formatExact, formatFixed } from "../../number_format.ts";
+import { maxAbs } from "../layout.ts";
+import type { ColorFunction } from "./colors.ts";
+import {
+  cellText,
+  Figure,
+  Matrix,
+  type MatrixCell,
+  MIN_NUMBER_CELL,
+  OperatorSign,
+} from "./matrix.tsx";
+import { parseShown } from "./number.tsx";
+
+/** CSS pixels of a sign, and of a caption: as wide as a picture or a matrix is at least. */
+const SIGN_WIDTH = 28;
+export const CAPTION_WIDTH = 112;
+/** A larger kernel is told by its channels alone. */
+export const MAX_TAPS = 1024;
+
+/** The cell at which so many matrices fit beside each other, captions and signs included; 0 if none does. */
+export function cellSize(room: number, rows: number, columns: number, times: number): number {
+  const each = (room - (times - 1) * SIGN_WIDTH) / times;
+  return each < CAPTION_WIDTH
+    ? 0
+    : Math.max(6, Math.min(54, Math.floor(each / columns), Math.floor(300 / rows)));
+}
+
+/** Beside each other where numbers can be read then, else one below the other. */
+export function cellLayout(room: number, rows: number, columns: number, times: number) {
+  const [beside, stacked] = [times, 1].map((count) => cellSize(room, rows, columns, count));
+  const way = (beside ?? 0) >= Math.min(MIN_NUMBER_CELL, stacked ?? 0) ? "beside" : "stacked";
+  return { cell: (way === "beside" ? beside : stacked) ?? 6, way } as const;
+}
+
+export const inputCells = (patch: Patch): MatrixCell[] =>
+  patch.cells.map(({ input, state, repeatedPixel }) => ({
+    value: input,
+    state,
+    repeated: repeatedPixel,
+  }));
+export const weightCells = (patch: Patch): MatrixCell[] =>
+  patch.cells.map(({ weight }) => ({ value: weight }));
+export const productCells = (patch: Patch): MatrixCell[] =>
+  patch.cells.map(({ product }) => ({ value: product }));
+
+/** The tooltip of a product: how it came about; `border`: what padding does there. */
+export const productTooltip =
+  (patch: Patch, border = "repeated") =>
+  (i: number) => {
+    const cell = patch.cells[i];
+    if (cell === undefined) return "";
+    const from =
+      cell.repeatedPixel === undefined ? "" : ` · ${cell.repeatedPixel}, ${border} at the border`;
+    return `${formatExact(cell.input)} × ${formatExact(cell.weight)} = ${formatExact(cell.product)}${from}`;
+  };
+
+export const maxAbsCell = (cells: readonly MatrixCell[]): number =>
+  maxAbs(cells.map(({ value }) => value)) || 1;
+
+/** A matrix of an equation. */
+export interface EquationTerm {
+  readonly title: string;
+  readonly text: string;
+  /** What the cells add up to. */
+  readonly sum?: number;
+  readonly label: string;
+  readonly cells: readonly MatrixCell[];
+  readonly color: ColorFunction;
+}
+
+/** "sum = 0.305", "sum ≈ 0.305" where the cells as they are shown add up to another one. */
+function sumText({ cells, sum }: EquationTerm, cell: number): string {
+  if (sum === undefined) return "";
+  const shown = formatFixed(sum);
+  const again = cells.reduce((all, { value }) => all + parseShown(cellText(value, cell)), 0);
+  const apart = Math.abs(again - parseShown(shown)) > 1e-9 * Math.max(1, Math.abs(sum));
+  return `sum ${cell >= MIN_NUMBER_CELL && apart ? "≈" : "="} ${shown}`;
+}
+
+/** "=", or "≈" where the numbers as they are shown have another product somewhere. */
+function productSign([a, b, c]: readonly EquationTerm[], cell: number): string {
+  if (cell < MIN_NUMBER_CELL || a === undefined || b === undefined || c === undefined) return "=";
+  const read = (term: EquationTerm, i: number): number =>
+    parseShown(cellText(term.cells[i]?.value ?? 0, cell));
+  const same = c.cells.every(({ value }, i) => {
+    const text = cellText(value, cell);
+    return !Number.isFinite(value) || cellText(read(a, i) * read(b, i), cell) === text;
+  });
+  return same ? "=" : "≈";
+}
+
+/** Terms with signs between them: a × b = c. */
+export function Equation(props: {
+  terms: readonly EquationTerm[];
+  columns: number;
+  cell: number;
+  /** Over neighbours along a line: with curves. */
+  is1d?: boolean;
+  hoveredCell: Signal<number | null>;
+  cellTooltip: (i: number) => string;
+}) {
+  const { terms, columns, is1d = false, ...shared } = props;
+  return (
+    <div class="nbg-equation">
+      {terms.map((term, k) => {
+        const { title, text, label, cells, color } = term;
+        return (
+          <>
+            {k > 0 && <OperatorSign>{k === 1 ? "×" : productSign(terms, props.cell)}</OperatorSign>}
+            <Figure key={label} title={title} text={text} unbrokenText={sumText(term, props.cell)}>
+              <div>
+                {is1d && columns > 1 && <StemPlot cells={cells} cell={props.cell} />}
+                <Matrix {...shared} {...{ label, cells, color }} columns={Math.max(1, columns)} />
+              </div>
+            </Figure>
+          </>
+        );
+      })}
+    </div>
+  );
+}
+
+const STEMS_HEIGHT = 72;
+
+/** A row of numbers as a curve over its cells, each number a dot above its own. */
+function StemPlot({ cells, cell }: { cells: readonly MatrixCell[]; cell: number }) {
+  const values = cells.map(({ value }) => (Number.isFinite(value) ? value : 0));
+  const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
+  const up = (y: number): number =>
+    STEMS_HEIGHT - 6 - ((y - low) / (high - low || 1)) * (STEMS_HEIGHT - 12);
+  const at = (i: number): number => (i + 0.5) * cell;
+  const points = values.map((value, i) => `${at(i)} ${up(value)}`);
+  const stems = values.map((value, i) => `M${at(i)} ${up(0)}V${up(value)}`);
+  return (
+    <svg
+      class="nbg-curve nbg-stems"
+      width={cell * cells.length}
+      height={STEMS_HEIGHT}
+      aria-hidden="true"
+    >
+      <path class="nbg-zero" d={`M0 ${up(0)}H${cell * cells.length}${stems.join("")}`} />
+      <path class="nbg-line-of" d={`M${points.join("L")}`} />
+      {values.map((value, i) => (
+        <circle key={i} class="nbg-dot" cx={at(i)} cy={up(value)} r="3" />
+      ))}
+    </svg>
+  );
+}

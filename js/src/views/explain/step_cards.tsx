@@ -1,0 +1,166 @@
+// The steps from a sum to the layer's number, as a row of cards.
+
+import type { AppliedStep, Bias, Computation, Explanation } from "../../explain/explanation.ts";
+import { longType, shortType } from "../../network/network.ts";
+import { formatInteger } from "../../number_format.ts";
+import type { Layer } from "../../plan/schema.ts";
+import { OperandCards } from "../operands/cards.tsx";
+import { Card } from "./card.tsx";
+import { FunctionCurve } from "./function_curve.tsx";
+import { Num, roundAsShown, SignedTerm } from "./number.tsx";
+import type { ExplainedPixel } from "./source_result.tsx";
+
+/** What the cards have no room for: whose mean and deviation a normalisation has. */
+function NormalizationNotes({ steps }: { steps: readonly AppliedStep[] }) {
+  return (
+    <>
+      {steps.map(({ step, normalization }) =>
+        normalization === null ? null : (
+          <p key={step.layer.name} class="nbg-second">
+            {longType(step.layer)} {step.layer.name}:{" "}
+            {normalization.names === undefined
+              ? `mean and deviation are those of ${formatInteger(normalization.count ?? 0)} numbers of this very picture.`
+              : `mean and deviation are the training’s (${normalization.names[0]}, √(${normalization.names[1]} + eps)), fixed in eval mode: they are the same for every picture.`}
+          </p>
+        ),
+      )}
+    </>
+  );
+}
+
+export function StepCards(props: {
+  explanation: Explanation;
+  root: Layer | null;
+  result: ExplainedPixel;
+}) {
+  const { explanation, root, result } = props;
+  return (
+    <div class="nbg-steps">
+      <ol class="nbg-cards" aria-label="Step by step">
+        <RootCard
+          computation={explanation.computation}
+          start={explanation.rootValue}
+          {...{ root, result }}
+        />
+        {explanation.steps.map((taken) => (
+          <StepCard key={taken.step.layer.name} applied={taken} />
+        ))}
+      </ol>
+      <NormalizationNotes steps={explanation.steps} />
+    </div>
+  );
+}
+
+function RootCard(props: {
+  computation: Computation;
+  root: Layer | null;
+  start: number;
+  result: ExplainedPixel;
+}) {
+  const { computation, root, start: rootValue, result } = props;
+  switch (computation.kind) {
+    case "convolution":
+    case "dense":
+      return <SumCard {...computation} />;
+    case "given":
+      return (
+        <Card title="Given" text="by the layer before" value={rootValue}>
+          the number at the same place
+        </Card>
+      );
+    default:
+      return <OperandCards {...{ computation, root, rootValue, result }} />;
+  }
+}
+
+function SumCard(props: { products: ProductSums; bias: Bias | null }) {
+  const { products, bias } = props;
+  const { positive, negative, sum, count } = products;
+  return (
+    <>
+      <Card
+        title="Sum"
+        text={`of ${formatInteger(count)} product${count === 1 ? "" : "s"}`}
+        value={sum}
+        roundedResult={roundAsShown(positive) + roundAsShown(negative)}
+      >
+        positive <Num value={positive} strong />
+        <br />
+        negative <Num value={negative} strong />
+      </Card>
+      {bias !== null && (
+        <Card
+          title="Bias"
+          text={bias.key}
+          value={sum + bias.value}
+          roundedResult={roundAsShown(sum) + roundAsShown(bias.value)}
+        >
+          <Num value={sum} />
+          <br />
+          <SignedTerm value={bias.value} strong />
+        </Card>
+      )}
+    </>
+  );
+}
+
+interface ProductSums {
+  readonly positive: number;
+  readonly negative: number;
+  readonly sum: number;
+  readonly count: number;
+}
+
+function StepCard({ applied }: { applied: AppliedStep }) {
+  const { step, before, after, normalization, formula } = applied;
+  const { layer } = step;
+  const title = shortType(layer);
+  if (formula !== null) {
+    return (
+      <Card
+        title={title}
+        text={layer.name}
+        value={after}
+        roundedResult={formula.evaluate(roundAsShown(before))}
+      >
+        <div class="nbg-beside">
+          <span>
+            {formula.text}
+            <br />
+            <span class="nbg-second">
+              x = <Num value={before} />
+            </span>
+          </span>
+          <FunctionCurve evaluate={formula.evaluate} at={before} />
+        </div>
+      </Card>
+    );
+  }
+  if (normalization === null) {
+    return (
+      <Card title={longType(layer)} text={layer.name} value={after}>
+        passes it on as it is
+      </Card>
+    );
+  }
+  const deviation = Math.sqrt(normalization.variance + normalization.epsilon);
+  const r = roundAsShown;
+  return (
+    <Card
+      title={longType(layer)}
+      text={layer.name}
+      value={after}
+      roundedResult={
+        ((r(before) - r(normalization.mean)) / r(deviation)) * r(normalization.scale) +
+        r(normalization.shift)
+      }
+    >
+      ( <Num value={before} /> <SignedTerm value={-normalization.mean} strong /> ) /{" "}
+      <Num value={deviation} strong />
+      <br />× <Num value={normalization.scale} strong />{" "}
+      <SignedTerm value={normalization.shift} strong />
+      <br />
+      <span class="nbg-second">mean, deviation; weight, bias</span>
+    </Card>
+  );
+}

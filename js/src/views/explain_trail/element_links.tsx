@@ -1,0 +1,69 @@
+// Where numbers that are read come from, one click away, and what they were before they were laid in a row.
+
+import type { ElementRef } from "../../explain/operand_elements.ts";
+import { originAt, valueBeforeReshape } from "../../explain/origin.ts";
+import { coordinates } from "../../explain/tensor.ts";
+import { imageShape } from "../../network/display_kind.ts";
+import type { Value } from "../../plan/schema.ts";
+import { useViews } from "../context.ts";
+import { explainElement, trailTo, usePositionText } from "./steps.ts";
+
+/** The number that is explained. */
+interface ExplainedElement {
+  readonly value: Value;
+  readonly channel: number;
+  readonly y: number;
+  readonly x: number;
+}
+
+/** "inputs are features.3, 32×7×7": what they were before they were laid in a row. */
+export function ReshapedFrom({ from }: { from: ElementRef }) {
+  const network = useViews().network.value;
+  const source = network?.values.get(from.key);
+  if (network === null || source === undefined) return null;
+  const value = valueBeforeReshape(network, source);
+  if (value.key === source.key) return null;
+  return (
+    <>
+      {" "}
+      · inputs are {value.key}, {imageShape(value)}
+    </>
+  );
+}
+
+/** "channel 13, y 3, x 3": a number that is read, one click away; with its layer where it is `showsLayer`. */
+export function ElementLink({
+  from,
+  at,
+  showsLayer = false,
+}: {
+  from: ElementRef;
+  at: ExplainedElement;
+  showsLayer?: boolean;
+}) {
+  const { state, network } = useViews();
+  const { placeText, spotText } = usePositionText();
+  const source = network.value?.values.get(from.key);
+  if (network.value === null || source === undefined) {
+    const parameter = network.value?.parameters.get(from.key);
+    if (parameter === undefined) return null;
+    const where = coordinates(parameter.shape, from.index).join(", ");
+    return (
+      <span class="nbg-second">
+        {from.key}[{where}], a parameter
+      </span>
+    );
+  }
+  const origin = originAt(network.value, source, from.index, Number.NaN);
+  const words = showsLayer ? placeText(origin.value, origin) : spotText(origin.value, origin);
+  return (
+    <button
+      type="button"
+      class="nbg-from-where"
+      title={`Explain it in ${origin.value.key}`}
+      onClick={() => explainElement(state, origin.value, origin, trailTo(state, at.value, at))}
+    >
+      {words || origin.value.key}
+    </button>
+  );
+}

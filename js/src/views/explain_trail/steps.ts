@@ -1,0 +1,116 @@
+// From an explained number to another one, and what a place is called on the way.
+
+import { batch } from "@preact/signals";
+import { attentionOf } from "../../explain/attention.ts";
+import { coordinates, flatIndex } from "../../explain/tensor.ts";
+import { type ClassNames, classText } from "../../network/class_names.ts";
+import type { Network } from "../../network/network.ts";
+import type { PlanHeader, Tokens, Value } from "../../plan/schema.ts";
+import type { ExplainStep, ViewerState } from "../../state.ts";
+import { useViews } from "../context.ts";
+
+/** Where a number stands in a value. */
+type ElementPosition = Omit<ExplainStep, "layer">;
+
+/** Explains another number: `before` are the steps that led there. */
+export function explainElement(
+  state: ViewerState,
+  value: Value,
+  to: ElementPosition & { readonly image?: number },
+  steps: readonly ExplainStep[],
+): void {
+  const [images, , height, width] = value.nchw;
+  batch(() => {
+    // A value that has no examples in front may have led to any of them.
+    if (to.image !== undefined && images > 1 && images === state.plan.value?.batch) {
+      state.example.value = to.image;
+    }
+    state.explainTrail.value = { layer: value.key, steps };
+    state.selected.value = { layer: value.key, channel: to.channel };
+    state.pixel.value = { height, width, y: to.y, x: to.x };
+  });
+}
+
+/** The steps that led to the number of a value that is explained, and this one. */
+export function trailTo(
+  { explainTrail }: ViewerState,
+  { key }: Value,
+  at: ElementPosition,
+): readonly ExplainStep[] {
+  const before = explainTrail.value?.layer === key ? explainTrail.value.steps : [];
+  return [...before, { layer: key, channel: at.channel, y: at.y, x: at.x }];
+}
+
+/** "3 (patch 0, 2)": by the patch's row and column. */
+function tokenText(token: number, tokens: Tokens | undefined): string {
+  const patch = tokens?.places[token];
+  if (tokens === undefined || patch === undefined) return `${token}`;
+  if (patch < 0) return `${token} (no patch)`;
+  return `${token} (patch ${Math.floor(patch / tokens.columns)}, ${patch % tokens.columns})`;
+}
+
+/** What the layers of attentions are of them; for each network once. */
+const attentionParts = new WeakMap<Network, Map<string, { share: Value; mixes: boolean } | null>>();
+
+function attentionPart(network: Network, value: Value): { share: Value; mixes: boolean } | null {
+  if (value.form === "attention") return { share: value, mixes: false };
+  const known = attentionParts.get(network) ?? new Map();
+  attentionParts.set(network, known);
+  const before = known.get(value.key);
+  if (before !== undefined) return before;
+  const layer = network.layers.find(({ name }) => name === value.key);
+  const found = layer === undefined ? null : attentionOf(network, layer);
+  const share = network.values.get(found?.weights.name ?? "");
+  const part = found && share ? { share, mixes: found.output.name === value.key } : null;
+  known.set(value.key, part);
+  return part;
+}
+
+/** Of attention "head 1, query token 3 (patch 0, 2), key token 5 (patch 1, 1)"; null of other values. */
+export function tokenPairText(
+  network: Network,
+  plan: PlanHeader | null,
+  value: Value,
+  { channel, y, x }: ElementPosition,
+): string | null {
+  const part = attentionPart(network, value);
+  const { shape, nchw } = value;
+  if (part === null || shape.length < 2) return null;
+  const at = coordinates(shape, flatIndex(nchw, [0, channel, y, x]));
+  const [head = 0, query = 0, last = 0] = shape.length > 2 ? at.slice(-3) : [0, ...at];
+  const [rows, columns] = part.share.tokens.map((number) => plan?.tokens[number]);
+  // Examples stand along an axis of three; heads have one of their own then, or there is one alone.
+  const heads = shape.length > 3 || (shape.length > 2 && shape[0] !== nchw[0]);
+  return [
+    ...(heads ? [`head ${head}`] : []),
+    `query token ${tokenText(query, rows)}`,
+    part.mixes ? `feature ${last}` : `key token ${tokenText(last, columns)}`,
+  ].join(", ");
+}
+
+/** What places are called, with the names of classes and the patches of tokens. */
+export function usePositionText() {
+  const { network, state, classNames } = useViews();
+  const known = classNames.value;
+  const spot = (value: Value, at: ElementPosition): string =>
+    (network.value && tokenPairText(network.value, state.plan.value, value, at)) ??
+    positionText(value, at, known);
+  return {
+    spotText: spot,
+    /** "features.3, channel 13, y 3, x 3". */
+    placeText: (value: Value, at: ElementPosition): string =>
+      [value.key, spot(value, at)].filter((part) => part !== "").join(", "),
+  };
+}
+
+/** "channel 13, y 3, x 3"; of a vector "value 661" or "tabby (281)". */
+function positionText(value: Value, { channel, y, x }: ElementPosition, names: ClassNames): string {
+  const [, channels, height, width] = value.nchw;
+  const vector = height * width === 1;
+  const known = names(value.key);
+  const parts: string[] = [];
+  if (known[channel]) parts.push(classText(known, channel));
+  else if (channels > 1) parts.push(`${vector ? "value" : "channel"} ${channel}`);
+  if (!vector) parts.push(height > 1 ? `y ${y}, x ${x}` : `x ${x}`);
+  return parts.join(", ");
+}

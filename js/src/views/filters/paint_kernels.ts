@@ -1,0 +1,151 @@
+// Kernels painted by the processor: as pixels in a map's colours, or as curves. Lengths are canvas pixels.
+import { MAGENTA } from "../../pictures/colortables.ts";
+
+type ColorFunction = (place: number) => readonly [number, number, number];
+
+/** A kernel's weights, and where its picture begins. */
+interface PlacedKernel {
+  readonly weights: Float32Array;
+  readonly left: number;
+  readonly top: number;
+}
+
+const BLACK = [0, 0, 0] as const;
+const GREY = "rgb(128 128 128 / 0.5)";
+/** Canvas pixels a weight has at least where its kernel has an edge. */
+const MIN_EDGED = 4;
+
+/** Rows of `columns` weights, each a square of `one` pixels; `most` has the map's full colour. */
+export function paintColors(
+  picture: ImageData,
+  { weights, left, top }: PlacedKernel,
+  columns: number,
+  one: number,
+  most: number,
+  table: ColorFunction,
+): void {
+  for (const [k, value] of weights.entries()) {
+    const shade = table(most > 0 ? 0.5 + (0.5 * value) / most : 0.5);
+    const color = Number.isFinite(value) ? shade : MAGENTA;
+    const corner = { x: left + (k % columns) * one, y: top + Math.floor(k / columns) * one };
+    for (let y = 0; y < one; y++) {
+      for (let x = 0; x < one && corner.x + x < picture.width; x++) {
+        // Black stripes over the magenta of a NaN, as in the maps.
+        const striped = Number.isNaN(value) && (x + y) % 4 < 2;
+        const [r, g, b] = striped ? BLACK : color;
+        const at = ((corner.y + y) * picture.width + corner.x + x) * 4;
+        picture.data[at] = r;
+        picture.data[at + 1] = g;
+        picture.data[at + 2] = b;
+        picture.data[at + 3] = 255;
+      }
+    }
+  }
+}
+
+/** Its edge, on which weights near zero end that have the colour of the page; small weights have no room for it. */
+export function paintEdge(
+  context: CanvasRenderingContext2D,
+  { weights, left, top }: PlacedKernel,
+  columns: number,
+  one: number,
+): void {
+  if (one < MIN_EDGED) return;
+  const [width, height] = [columns * one, (weights.length / columns) * one];
+  context.strokeStyle = GREY;
+  context.lineWidth = 1;
+  context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
+}
+
+// Where curves.glsl has its inks in the signed map, and zero.
+const [POSITIVE, ZERO, NEGATIVE] = [0.86, 0.5, 0.14] as const;
+const MARGIN = 1.5;
+
+/** A kernel's weights from left to right, straight between them, from −most to most around a line at zero. */
+export function paintCurve(
+  context: CanvasRenderingContext2D,
+  { weights, left, top }: PlacedKernel,
+  { width, height }: { readonly width: number; readonly height: number },
+  most: number,
+  ratio: number,
+  table: ColorFunction,
+): void {
+  const ink = (place: number): string => `rgb(${table(place).join(" ")})`;
+  const each = width / weights.length;
+  const middle = top + height / 2;
+  const reach = (height / 2 - MARGIN * ratio) / (most || 1);
+  const line = new Path2D();
+  const area = new Path2D();
+  // A run of finite weights; beyond the first and the last one the curve goes on level, as wide as its places.
+  const run = (from: number, to: number): void => {
+    const points: [number, number][] = [];
+    for (let k = from; k < to; k++) {
+      const y = middle - (weights[k] ?? 0) * reach;
+      if (k === from) points.push([left + k * each, y]);
+      points.push([left + (k + 0.5) * each, y]);
+      if (k === to - 1) points.push([left + (k + 1) * each, y]);
+    }
+    for (const [i, [x, y]] of points.entries()) {
+      if (i === 0) {
+        line.moveTo(x, y);
+        area.moveTo(x, middle);
+      } else line.lineTo(x, y);
+      area.lineTo(x, y);
+    }
+    area.lineTo(left + to * each, middle);
+    area.closePath();
+  };
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.fillStyle = ink(ZERO);
+  context.fillRect(left, top, width, height);
+  const hair = Math.max(1, Math.round(ratio));
+  context.fillStyle = GREY;
+  context.fillRect(left, Math.round(middle - hair / 2), width, hair);
+  for (let from = 0, k = 0; k <= weights.length; k++) {
+    if (k < weights.length && Number.isFinite(weights[k])) continue;
+    if (k > from) run(from, k);
+    if (k < weights.length)
+      paintNonFinite(context, left + k * each, top, each, height, weights[k] ?? 0);
+    from = k + 1;
+  }
+  context.lineWidth = Math.max(1, 1.4 * ratio);
+  context.lineJoin = "round";
+  for (const [place, from] of [
+    [POSITIVE, top],
+    [NEGATIVE, middle],
+  ] as const) {
+    context.save();
+    context.beginPath();
+    context.rect(left, from, width, height / 2);
+    context.clip();
+    context.fillStyle = context.strokeStyle = ink(place);
+    context.globalAlpha = 0.2;
+    context.fill(area);
+    context.globalAlpha = 1;
+    context.stroke(line);
+    context.restore();
+  }
+  context.strokeStyle = GREY;
+  context.lineWidth = 2 * hair; // half of it is clipped
+  context.strokeRect(left, top, width, height);
+  context.restore();
+}
+
+/** A weight that is not finite, as wide as its place. */
+function paintNonFinite(
+  context: CanvasRenderingContext2D,
+  left: number,
+  top: number,
+  width: number,
+  height: number,
+  number: number,
+): void {
+  context.fillStyle = `rgb(${MAGENTA.join(" ")})`;
+  context.fillRect(left, top, width, height);
+  if (!Number.isNaN(number)) return;
+  context.fillStyle = `rgb(${BLACK.join(" ")})`;
+  for (let y = 0; y < height; y += 4) context.fillRect(left, top + y, width, 2);
+}

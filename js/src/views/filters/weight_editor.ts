@@ -1,0 +1,147 @@
+// Weights under one's hand: what was changed of a parameter, how it is changed, and dragging a number.
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { formatExact } from "../../number_format.ts";
+import type { Value } from "../../plan/schema.ts";
+import { newStepName } from "../../state/undo_steps.ts";
+import { pointerPosition, useViews, type Views } from "../context.ts";
+import { maxAbs } from "../layout.ts";
+import { createEditThrottle, type EditThrottle } from "./edit_throttle.ts";
+import { countChanged, markEditPending, originalWeights } from "./original_weights.ts";
+import { createWeightEdits } from "./weight_sheet.ts";
+
+export interface WeightEditor {
+  readonly value: Value;
+  readonly values: Float32Array;
+  readonly original: Float32Array;
+  /** How many elements are others than they were. */
+  readonly changed: number;
+  /** From the least to the greatest number that the colours tell apart. */
+  readonly range: number;
+  /** False where there is no Python. */
+  readonly canEdit: boolean;
+  /** An element as it is, or as it was asked to be. */
+  latestValue(place: number): number;
+  /** Makes elements these numbers; `live`: when the page has followed those before. */
+  change(places: readonly number[], numbers: readonly number[], how: ChangeOptions): void;
+  /** What waits is sent. */
+  flush(): void;
+}
+
+export interface ChangeOptions {
+  readonly step: string;
+  readonly live?: boolean;
+}
+
+/** What a number was asked to be holds for so long; Python may refuse it. */
+const PENDING_MS = 1_000;
+
+/** A parameter's elements to edit; null before they are here. */
+export function useWeightEditor(value: Value, values: Float32Array | null): WeightEditor | null {
+  const { state } = useViews();
+  const setWeight = state.setWeight.value;
+  const asked = useRef(new Map<number, { readonly number: number; readonly time: number }>());
+  const pace = useRef<EditThrottle | null>(null);
+  useEffect(() => {
+    if (setWeight === null) return;
+    const made = createEditThrottle(setWeight);
+    pace.current = made;
+    return () => {
+      pace.current = null;
+      made.dispose();
+    };
+  }, [setWeight]);
+  useEffect(() => {
+    pace.current?.acknowledge();
+    const now = performance.now();
+    for (const [place, { number, time }] of asked.current) {
+      const come = values?.[place] === Math.fround(number);
+      if (come || now - time > PENDING_MS) asked.current.delete(place);
+    }
+  }, [values]);
+  const original = values === null ? null : originalWeights(state, value.key, values);
+  return useMemo(() => {
+    if (values === null || original === null) return null;
+    return {
+      value,
+      values,
+      original,
+      changed: countChanged(values, original),
+      range: 2 * maxAbs(original) || 2,
+      canEdit: setWeight !== null,
+      latestValue: (place) => asked.current.get(place)?.number ?? values[place] ?? 0,
+      change(places, numbers, { step, live = false }) {
+        if (pace.current === null) return;
+        markEditPending(state);
+        const time = performance.now();
+        // Python takes none that is not finite: those stay.
+        const taken = places.map((_, k) => k).filter((k) => Number.isFinite(numbers[k]));
+        const at = taken.map((k) => places[k] ?? 0);
+        const to = taken.map((k) => numbers[k] ?? 0);
+        for (const [k, place] of at.entries()) {
+          asked.current.set(place, { number: to[k] ?? 0, time });
+        }
+        const edits = createWeightEdits(value, values, at, to, step);
+        if (live) pace.current.schedule(edits);
+        else pace.current.flush(edits);
+      },
+      flush: () => pace.current?.flush(),
+    };
+  }, [state, value, values, original, setWeight]);
+}
+
+/** Until then a press is a click. */
+const MIN_DRAG_PIXELS = 2;
+
+/**
+ * A press on a number: from there up or down changes it, by a hundredth of its range a pixel, with Shift by a tenth of
+ * that; `end` is told whether it was changed.
+ */
+export function startDrag(
+  event: PointerEvent,
+  views: Views,
+  hand: WeightEditor,
+  place: number,
+  words: string,
+  end: (changed: boolean) => void,
+): void {
+  const element = event.currentTarget as Element;
+  const from = hand.latestValue(place);
+  const step = newStepName();
+  const { range } = hand;
+  let number = Number.isFinite(from) ? from : 0;
+  let y = event.clientY;
+  let moved = false;
+  const { pointerId } = event;
+  if (event.isTrusted) element.setPointerCapture(pointerId);
+  const say = (at: PointerEvent): void => {
+    const was = hand.original[place] ?? 0;
+    views.tooltip.value = {
+      title: formatExact(Math.fround(number)),
+      text: `${words} · was ${formatExact(was)}`,
+      ...pointerPosition(at, views),
+      element: element,
+    };
+  };
+  const move = (now: Event): void => {
+    if (!(now instanceof PointerEvent) || now.pointerId !== pointerId || !hand.canEdit) return;
+    now.stopImmediatePropagation(); // the tooltip's numbers would be those of other weights
+    const pixels = (y - now.clientY) / views.zoom.value;
+    if (!moved && Math.abs(pixels) < MIN_DRAG_PIXELS) return;
+    moved = true;
+    y = now.clientY;
+    number += (pixels * range) / (now.shiftKey ? 1000 : 100);
+    hand.change([place], [number], { step, live: true });
+    say(now);
+  };
+  const stop = (now: Event): void => {
+    if (now instanceof PointerEvent && now.pointerId !== pointerId) return;
+    element.removeEventListener("pointermove", move, true);
+    for (const name of DRAG_END_EVENTS) element.removeEventListener(name, stop);
+    hand.flush();
+    end(moved);
+  };
+  element.addEventListener("pointermove", move, true);
+  for (const name of DRAG_END_EVENTS) element.addEventListener(name, stop);
+}
+
+const DRAG_END_EVENTS = ["pointerup", "pointercancel", "lostpointercapture"] as const;

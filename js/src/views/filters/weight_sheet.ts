@@ -1,0 +1,190 @@
+// Weights in rows and columns, as one edits them: a kernel, a matrix, one number per channel.
+
+import type { Value } from "../../plan/schema.ts";
+import type { WeightEdit } from "../../state/edits.ts";
+import { inputChannel, type Kernels, kernelStart } from "../layer_weights.ts";
+
+export interface WeightSheet {
+  readonly title: string;
+  /** "3×3"; "" where the heading above says it. */
+  readonly size: string;
+  readonly rows: number;
+  readonly columns: number;
+  /** What rows and columns are counted by, in words. */
+  readonly columnLabel: string;
+  readonly rowLabel: string;
+  /** Where a weight is among the parameter's elements. */
+  index(row: number, column: number): number;
+  /** "kernel 3, input 1, row 2, column 0". */
+  elementText(row: number, column: number): string;
+  /** What is scaled, zeroed and reset with the weights of a row. */
+  filter(row: number): Filter;
+}
+
+/** Weights that belong together: all that one output channel is made with. */
+export interface Filter {
+  readonly title: string;
+  /** Among the parameter's elements, in their order. */
+  readonly indices: readonly number[];
+}
+
+/** The kernel of an output channel for the k-th input channel that it reads. */
+export function kernelSheet(kernels: Kernels, output: number, k: number): WeightSheet {
+  const { height, width, inputs } = kernels;
+  const { shape } = kernels.weight;
+  // Of a volume: slices that stand one below the other.
+  const slice = shape.length > 4 ? (shape.at(-2) ?? 1) : height;
+  const rowWords = (row: number): string =>
+    slice < height ? `slice ${Math.floor(row / slice)}, row ${row % slice}` : `row ${row}`;
+  const from = inputChannel(kernels, output, k);
+  const start = kernelStart(kernels, output, k);
+  return {
+    title: inputs > 1 ? `Kernel ${output}, input ${from}` : `Kernel ${output}`,
+    size: shape.slice(2).join("×"),
+    rows: height,
+    columns: width,
+    columnLabel: "column",
+    rowLabel: "row",
+    index: (row, column) => start + row * width + column,
+    elementText: (row, column) =>
+      `kernel ${output}, input ${from}, ${rowWords(row)}, column ${column}`,
+    filter: () => ({
+      title: `Filter ${output}`,
+      indices: Array.from({ length: inputs }, (_, input) =>
+        indexRange(kernelStart(kernels, output, input), height * width),
+      )
+        .flat()
+        .sort((a, b) => a - b),
+    }),
+  };
+}
+
+/** A linear layer's weight: what each output has of each input. */
+export function matrixSheet({ outputs, width }: Kernels): WeightSheet {
+  return {
+    title: "Matrix",
+    size: `${outputs}×${width}`,
+    rows: outputs,
+    columns: width,
+    columnLabel: "input",
+    rowLabel: "output",
+    index: (row, column) => row * width + column,
+    elementText: (row, column) => `output ${row}, input ${column}`,
+    filter: (row) => ({ title: `Output ${row}`, indices: indexRange(row * width, width) }),
+  };
+}
+
+/** One number per channel, which `word` says what it is. */
+export function vectorSheet(length: number, word: string): WeightSheet {
+  return {
+    title: `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`,
+    size: "",
+    rows: 1,
+    columns: length,
+    columnLabel: "channel",
+    rowLabel: "",
+    index: (_, column) => column,
+    elementText: (_, column) => `${word} of channel ${column}`,
+    filter: () => ({
+      title: length === 1 ? "It" : `All ${length}`,
+      indices: indexRange(0, length),
+    }),
+  };
+}
+
+const indexRange = (start: number, length: number): number[] =>
+  Array.from({ length }, (_, k) => start + k);
+
+/** More edits than that are one, with what stands between them as it is. */
+const MAX_RUNS = 32;
+/** Numbers in one message, at most: `SetWeight` in features/edits/messages.py. */
+const MAX_NUMBERS = 2 ** 16;
+
+/** Edits that make the elements at these places these numbers; `values` are those of now. */
+export function createWeightEdits(
+  { key }: Value,
+  values: Float32Array,
+  places: readonly number[],
+  numbers: readonly number[],
+  step: string,
+): WeightEdit[] {
+  const order = places.map((_, k) => k).sort((a, b) => (places[a] ?? 0) - (places[b] ?? 0));
+  const runs: { index: number; values: number[] }[] = [];
+  for (const k of order) {
+    const [at = 0, number = 0] = [places[k], numbers[k]];
+    const last = runs.at(-1);
+    const end = last === undefined ? -1 : last.index + last.values.length;
+    if (end === at && last !== undefined && last.values.length < MAX_NUMBERS)
+      last.values.push(number);
+    else runs.push({ index: at, values: [number] });
+  }
+  const start = runs[0]?.index ?? 0;
+  const last = runs.at(-1);
+  const length = last === undefined ? 0 : last.index + last.values.length - start;
+  if (runs.length <= MAX_RUNS || length > MAX_NUMBERS) {
+    return runs.map((run) => ({ name: key, ...run, step }));
+  }
+  const whole = Array.from(values.subarray(start, start + length));
+  if (!whole.every(Number.isFinite)) return runs.map((run) => ({ name: key, ...run, step }));
+  for (const run of runs) {
+    for (const [k, number] of run.values.entries()) whole[run.index - start + k] = number;
+  }
+  return [{ name: key, index: start, values: whole, step }];
+}
+
+/** The line of Python that sets a weight. */
+export function pythonLine({ key, shape }: Value, place: number, number: number): string {
+  const index: number[] = [];
+  let rest = place;
+  for (const size of shape.toReversed()) {
+    index.unshift(rest % size);
+    rest = Math.floor(rest / size);
+  }
+  const where = index.length === 1 ? `${index[0]}` : `(${index.join(", ")})`;
+  return `viewer.set_weight("${key}", ${where}, ${shortestFloat32(number)})`;
+}
+
+/** The fewest digits that are this float32 and no other. */
+function shortestFloat32(number: number): number {
+  const same = (digits: number): boolean =>
+    Math.fround(Number(number.toPrecision(digits))) === Math.fround(number);
+  const digits = [1, 2, 3, 4, 5, 6, 7, 8].find(same) ?? 9;
+  return Number(number.toPrecision(digits));
+}
+
+/** A typed number, or why it is none. */
+export function parseNumber(text: string): number | string {
+  const plain = text.trim().replace("−", "-");
+  const number = plain === "" ? Number.NaN : Number(plain);
+  if (/^-?\d*,\d+$/.test(plain)) return `Write ${plain.replace(",", ".")}, with a point`;
+  if (Number.isNaN(number)) return plain === "" ? "Type a number" : `“${text.trim()}” is no number`;
+  if (!Number.isFinite(Math.fround(number))) return "Beyond float32, which ends at 3.4e38";
+  return number;
+}
+
+/** A pasted rectangle of numbers, or why it is none: lines of cells between tabs, commas or spaces. */
+export function parsePasted(text: string): number[][] | string {
+  const lines = text
+    .replace(/[[\]()]/g, " ")
+    .trim()
+    .split(/\s*\n\s*/);
+  const rows: number[][] = [];
+  for (const line of lines) {
+    const row: number[] = [];
+    for (const cell of line
+      .replace(/[,;]\s*$/, "")
+      .split(/\s*[\t,;]\s*|\s+/)
+      .filter((one) => one !== "")) {
+      const number = parseNumber(cell);
+      if (typeof number === "string") return number;
+      row.push(number);
+    }
+    if (row.length > 0) rows.push(row);
+  }
+  const [first] = rows;
+  if (first === undefined) return "There is no number in what was pasted";
+  const uneven = rows.find((row) => row.length !== first.length);
+  return uneven === undefined
+    ? rows
+    : `Its rows are not equally long: ${first.length} and ${uneven.length} numbers`;
+}

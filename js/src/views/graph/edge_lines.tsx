@@ -1,0 +1,130 @@
+// The graph's lines: what travels where. A skip says what travels, and can be clicked.
+
+import { imageShape } from "../../network/display_kind.ts";
+import { useViews } from "../context.ts";
+import { px } from "../layout.ts";
+import { type EdgeLine, type GraphLayout, OPERATOR_SIZE } from "./node_boxes.ts";
+
+export function EdgeLines(props: {
+  placement: GraphLayout;
+  zoom: number;
+  selected: string | undefined;
+}) {
+  const { placement, zoom, selected } = props;
+  const { width, height, lines } = placement;
+  const skips = lines.filter(({ edge }) => edge.skip !== "");
+  const values = useViews().network.value?.values;
+  const words = skipLabels(skips, zoom, (key) => {
+    const value = values?.get(key);
+    return value ? imageShape(value) : "";
+  });
+  return (
+    <>
+      <svg class="nbg-edges" width={width} height={height} aria-hidden="true">
+        {lines.map((line) => (
+          <path
+            key={lineKey(line)}
+            class={
+              line.edge.skip && line.edge.key === selected ? "nbg-edge nbg-travels" : "nbg-edge"
+            }
+            d={line.path}
+            data-from={line.from.id}
+            data-to={line.to.id}
+            data-key={line.edge.key}
+            data-steps={line.steps.map(({ id }) => id).join("\n")}
+          />
+        ))}
+      </svg>
+      {skips.map((line) => (
+        <SkipConnection
+          key={lineKey(line)}
+          line={line}
+          text={words.get(line) ?? ""}
+          selected={line.edge.key === selected}
+        />
+      ))}
+    </>
+  );
+}
+
+const lineKey = ({ edge }: EdgeLine): string => `${edge.from}\n${edge.to}\n${edge.key}`;
+
+/** What each skip says: its shape where there is room, less where there is less, nothing where another one's words are. */
+function skipLabels(
+  skips: readonly EdgeLine[],
+  zoom: number,
+  shapeOf: (key: string) => string,
+): Map<EdgeLine, string> {
+  const found = new Map<EdgeLine, string>();
+  // As large as style.css makes it.
+  const letter = Math.max(6.4, 5.6 / zoom);
+  const height = Math.max(16, 14 / zoom);
+  const taken = skips
+    .filter(({ to }) => to.kind !== "merge")
+    .map(({ end }) => ({ ...end, half: OPERATOR_SIZE.width / 2 }));
+  // A short one first: a longer one over it has more room beside.
+  for (const line of [...skips].sort((a, b) => a.labelPosition.room - b.labelPosition.room)) {
+    const { x, y, room } = line.labelPosition;
+    const isFree = (text: string): boolean =>
+      text.length * letter <= room &&
+      taken.every(
+        (one) =>
+          Math.abs(one.y - y) >= height ||
+          Math.abs(one.x - x) >= one.half + (text.length * letter) / 2,
+      );
+    const text = [`skip ${shapeOf(line.edge.key)}`, "skip"].find(isFree) ?? "";
+    found.set(line, text);
+    if (text !== "") taken.push({ x, y, half: (text.length * letter) / 2 + 4 });
+  }
+  return found;
+}
+
+/** Words on a skip that are a button, the line itself for the pointer, and "+" or "cat" where it ends. */
+function SkipConnection({
+  line,
+  text,
+  selected,
+}: {
+  line: EdgeLine;
+  text: string;
+  selected: boolean;
+}) {
+  const { state, network } = useViews();
+  const { edge, labelPosition, end, from, to } = line;
+  const value = network.value?.values.get(edge.key);
+  const shape = value ? imageShape(value) : "";
+  const select = (): void => {
+    state.selected.value = { layer: edge.key, channel: null };
+  };
+  const label = `Skip from ${from.title} to ${to.title}: ${edge.key}, ${shape}`;
+  return (
+    <>
+      <svg class="nbg-edges nbg-grip" width="1" height="1" aria-hidden="true">
+        {/* biome-ignore lint/a11y/noStaticElementInteractions: the same as the button, larger */}
+        <path d={line.path} data-skip={edge.key} onClick={select} />
+      </svg>
+      <button
+        type="button"
+        class={selected ? "nbg-skip nbg-chosen" : "nbg-skip"}
+        data-key={edge.key}
+        tabIndex={-1}
+        aria-pressed={selected}
+        aria-label={label}
+        title={label}
+        style={{ left: px(labelPosition.x), top: px(labelPosition.y) }}
+        onClick={select}
+      >
+        {text}
+      </button>
+      {to.kind !== "merge" && (
+        <span
+          class="nbg-skip-operator"
+          aria-hidden="true"
+          style={{ left: px(end.x), top: px(end.y) }}
+        >
+          {edge.skip}
+        </span>
+      )}
+    </>
+  );
+}

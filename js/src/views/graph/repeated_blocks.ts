@@ -1,0 +1,135 @@
+// Repeated blocks: sibling modules of one structure, one behind the other, are one node of which one block can be open.
+
+import { relativeName } from "../../network/layer_names.ts";
+import type { ModuleGroup, ModuleTree, RepeatedBlocks, TreeItem } from "./module_tree.ts";
+
+/** From so many blocks on. */
+const MIN_REPEATS = 3;
+
+/** All folds of a network; a module that is in none is for itself. */
+export function findRepeatedBlocks(
+  items: readonly TreeItem[],
+  groups: readonly ModuleGroup[],
+): Map<string, RepeatedBlocks> {
+  const ranges = new Map(groups.map((group) => [group.id, itemRange(items, group)]));
+  const folds = new Map<string, RepeatedBlocks>();
+  let run: ModuleGroup[] = [];
+  const close = (): void => {
+    if (run.length >= MIN_REPEATS) for (const block of run) folds.set(block.id, run);
+    run = [];
+  };
+  const siblings = new Map<ModuleGroup | undefined, ModuleGroup[]>();
+  for (const group of groups) {
+    const parent = parentOf(items, ranges.get(group.id), group);
+    siblings.set(parent, [...(siblings.get(parent) ?? []), group]);
+  }
+  for (const those of siblings.values()) {
+    for (const group of those) {
+      const last = run.at(-1);
+      if (last && !isRepeat(items, ranges.get(last.id), ranges.get(group.id), last, group)) close();
+      run.push(group);
+    }
+    close();
+  }
+  return folds;
+}
+
+/** Where a group's items are. */
+type ItemRange = readonly [first: number, end: number];
+
+function itemRange(items: readonly TreeItem[], group: ModuleGroup): ItemRange {
+  const first = items.findIndex((item) => item.groups.includes(group));
+  return [first, items.findLastIndex((item) => item.groups.includes(group)) + 1];
+}
+
+/** The group around a group; undefined for the network's own. */
+function parentOf(items: readonly TreeItem[], range: ItemRange | undefined, group: ModuleGroup) {
+  const around = items[range?.[0] ?? 0]?.groups ?? [];
+  return around[around.indexOf(group) - 1];
+}
+
+/** Whether a block is called like the one before it but for its number, reads it, and has the same layers. */
+function isRepeat(
+  items: readonly TreeItem[],
+  before: ItemRange | undefined,
+  range: ItemRange | undefined,
+  last: ModuleGroup,
+  group: ModuleGroup,
+): boolean {
+  if (before === undefined || range === undefined || before[1] !== range[0]) return false;
+  const title = (one: ModuleGroup): string => one.title.replace(/\d+/g, "#");
+  const reads = items
+    .slice(...range)
+    .some(({ links }) => links.some(({ from }) => from >= before[0] && from < before[1]));
+  return (
+    title(last) === title(group) &&
+    reads &&
+    blockSignature(items.slice(...before), last) === blockSignature(items.slice(...range), group)
+  );
+}
+
+/** Names, kinds and windows of a block's layers, and the size of its maps; channels may differ. */
+function blockSignature(items: readonly TreeItem[], { module }: ModuleGroup): string {
+  const layers = items.flatMap(({ stage }) => stage?.layers ?? []);
+  // What only the network's code calls has numbers for names; modules have their own.
+  const named = layers.filter((layer) => layer.module !== "");
+  const words = (named.length > 0 ? named : layers).map((layer) => {
+    const name = relativeName(layer.name, module);
+    const { kernel, strides, dilations } = layer.window;
+    const called = named.length > 0 ? name : name.replace(/\d+/g, "#");
+    return [called, layer.module || layer.operator, kernel, strides, dilations];
+  });
+  return JSON.stringify([words, items.at(-1)?.value.nchw.slice(2)]);
+}
+
+/** The closed blocks of a fold that stand beside each other, by block: of open ones there is one at most. */
+export function closedSegments(
+  { repeatedBlocks }: ModuleTree,
+  open: ReadonlySet<string>,
+): Map<string, RepeatedBlocks> {
+  const segments = new Map<string, RepeatedBlocks>();
+  for (const fold of new Set(repeatedBlocks.values())) {
+    let closed: ModuleGroup[] = [];
+    for (const block of fold) {
+      if (open.has(block.id)) closed = [];
+      else {
+        closed.push(block);
+        segments.set(block.id, closed);
+      }
+    }
+  }
+  return segments;
+}
+
+/** "denselayer2–6 × 5"; a block alone is called by its name in the module `around`. */
+export function segmentTitle(segment: RepeatedBlocks, around: string): string {
+  const [first = "", last = ""] = [segment[0], segment.at(-1)].map(
+    (group) => group && relativeName(group.module, around),
+  );
+  if (segment.length < 2) return first;
+  let same = 0;
+  while (same < first.length && first[same] === last[same]) same++;
+  while (/\d/.test(first[same - 1] ?? "")) same--;
+  return `${first}–${last.slice(same)} × ${segment.length}`;
+}
+
+/** These groups open, and one more; of repeated blocks it takes the open one's place. */
+export function openGroup(
+  { repeatedBlocks }: ModuleTree,
+  open: ReadonlySet<string>,
+  id: string,
+): ReadonlySet<string> {
+  const others = new Set(repeatedBlocks.get(id)?.map((block) => block.id));
+  return new Set([...[...open].filter((one) => !others.has(one)), id]);
+}
+
+/** All modules, and of repeated blocks the first. */
+export function openAllGroups(tree: ModuleTree): ReadonlySet<string> {
+  const { repeatedBlocks, groups } = tree;
+  return new Set(
+    groups.flatMap(({ id }) => {
+      const fold = repeatedBlocks.get(id);
+      return fold === undefined || fold[0]?.id === id ? id : [];
+    }),
+  );
+}

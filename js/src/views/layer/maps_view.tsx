@@ -1,0 +1,167 @@
+// Maps of a layer: all its channels in an order, one of them large, the values of the layer.
+
+import { useEffect, useState } from "preact/hooks";
+import { channelCount, channelCountText, drawKind } from "../../network/display_kind.ts";
+import { displayedValue, type Network, type Stage } from "../../network/network.ts";
+import { formatInteger } from "../../number_format.ts";
+import type { Layer, Value } from "../../plan/schema.ts";
+import type { ChannelOrder } from "../../state.ts";
+import { boundsOf, type Flag, flagOf } from "../channel_flags.ts";
+import { channelOrder, PAGE_SIZE } from "../channel_order.ts";
+import { Select } from "../choice.tsx";
+import { ColorMapSelect, RangeChoice } from "../color_controls.tsx";
+import { useStatistics, useViews } from "../context.ts";
+import { CompactFilters } from "../filters/compact_filters.tsx";
+import { stageKernels } from "../layer_weights.ts";
+import { pictureSize } from "../layout.ts";
+import { Legend } from "../legend.tsx";
+import { Maps } from "../maps.tsx";
+import { Pagination } from "../pagination.tsx";
+import { LayerChannels } from "./channels.tsx";
+import { ChannelInspector } from "./inspector.tsx";
+import { LayerValues, SimilarChannels, useSimilarity } from "./values.tsx";
+
+const ORDERS: readonly (readonly [ChannelOrder, string])[] = [
+  ["number", "Number"],
+  ["mean", "Mean"],
+  ["max", "Maximum"],
+  ["variance", "Variance"],
+  ["similarity", "Similarity"],
+];
+/** Which channels are shown. */
+type ShownChannels = "all" | "live" | Flag;
+const SHOWN_ITEMS: readonly (readonly [ShownChannels, string])[] = [
+  ["all", "All"],
+  ["live", "Neither dead nor saturated"],
+  ["dead", "Dead"],
+  ["sat", "Saturated"],
+];
+export function MapsView(props: {
+  network: Network;
+  value: Value;
+  stage: Stage | undefined;
+  layer: Layer | undefined;
+  /** Not only the channels. */
+  later: boolean;
+}) {
+  const { network, value, stage, layer, later } = props;
+  const views = useViews();
+  const { state } = views;
+  const statistics = useStatistics(value);
+  const [asked, setPage] = useState(0);
+  const [which, setWhich] = useState<ShownChannels>("all");
+  const length = channelCount(value);
+  const chosen = state.selected.value?.channel;
+  const by = state.channelOrder.value;
+  const plain = channelOrder(length, by, statistics);
+  const channel = chosen ?? plain[0] ?? 0;
+  const similarities = useSimilarity(later || by === "similarity" ? value : null, channel);
+  const bounds = boundsOf(layer);
+  const flags = statistics?.channels.map((one) => flagOf(one, bounds)) ?? [];
+  const flagged = flags.some((flag) => flag !== null);
+  const order = (
+    by === "similarity" ? channelOrder(length, by, statistics, similarities) : plain
+  ).filter((one) => which === "all" || (flags[one] ?? "live") === which);
+  const { name, drawMode, isImage } = drawKind(value);
+  const vector = name === "bars";
+  const pages = Math.ceil(order.length / PAGE_SIZE);
+  const page = Math.min(asked, Math.max(0, pages - 1));
+  const shown = order.slice(page * PAGE_SIZE, (page + 1) * PAGE_SIZE);
+  const compared =
+    state.comparedChannels.value?.layer === value.key ? state.comparedChannels.value.channels : [];
+  const pictured = drawKind(displayedValue(network, value)).isImage;
+  const colours = name === "maps" && length === 3 && !pictured;
+  const wide = views.width.value >= 760;
+  const presenting = state.isPresenting.value;
+  const width = views.width.value - 48 - (wide ? 28 + (presenting ? 480 : 300) : 0);
+  const plan = state.plan.value;
+  const kernels = plan && stage && layer ? stageKernels(plan, network, stage) : null;
+  const own = kernels !== null && kernels.outputs === length ? kernels : null;
+  useEffect(() => {
+    views.channelOrder.value = order;
+  });
+  return (
+    <>
+      <div class="nbg-controls">
+        {name !== "number" && (
+          <Select
+            label="Sort"
+            items={ORDERS}
+            selected={state.channelOrder.value}
+            choose={(by) => {
+              state.channelOrder.value = by;
+            }}
+          />
+        )}
+        {name !== "number" && (flagged || which !== "all") && (
+          <Select label="Show" items={SHOWN_ITEMS} selected={which} choose={setWhich} />
+        )}
+        {drawMode !== undefined && !isImage && <RangeChoice curves={drawMode === "curves"} />}
+        {drawMode !== undefined && drawMode !== "curves" && !isImage && <ColorMapSelect />}
+        {drawMode !== undefined && (
+          <Legend value={value} statistics={statistics} channel={channel} />
+        )}
+        <span class="nbg-space" />
+        <span class="nbg-second">
+          {shown.length < length && `${formatInteger(shown.length)} of `}
+          {name !== "number" && channelCountText(value, length)}
+        </span>
+      </div>
+      <div class="nbg-two">
+        <div class="nbg-main">
+          <LayerChannels
+            value={value}
+            channels={shown}
+            statistics={statistics}
+            selected={channel}
+            compared={compared}
+            bounds={bounds}
+            width={width}
+          />
+          {shown.length === 0 && <p class="nbg-note">No channel of this picture is.</p>}
+          {later && (
+            <>
+              {colours && <RgbPicture value={value} />}
+              {pages > 1 && <Pagination page={page} pages={pages} go={setPage} />}
+              {!presenting && (
+                <>
+                  {own !== null && <CompactFilters kernels={own} order={shown} width={width} />}
+                  {!vector && <SimilarChannels {...{ value, channel, width, similarities }} />}
+                  <LayerValues {...{ value, width, statistics }} />
+                </>
+              )}
+            </>
+          )}
+        </div>
+        {later && (
+          <ChannelInspector {...{ value, statistics, channel, compared, order }} kernels={own} />
+        )}
+      </div>
+    </>
+  );
+}
+
+/** Three channels as red, green and blue of one picture. */
+function RgbPicture({ value }: { value: Value }) {
+  const { pixelRatio } = useViews();
+  const [, , height, width] = value.nchw;
+  const { scale } = pictureSize(height, width, {
+    width: 168 * pixelRatio.value,
+    height: 168 * pixelRatio.value,
+  });
+  return (
+    <section class="nbg-block">
+      <h3>
+        The three as one picture <span class="nbg-second">red, green, blue</span>
+      </h3>
+      <Maps
+        value={value}
+        channels={[0, 1, 2]}
+        columns={1}
+        scale={scale}
+        label={`the channels of ${value.key} as red, green and blue`}
+        rgb
+      />
+    </section>
+  );
+}

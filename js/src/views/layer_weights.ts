@@ -1,0 +1,100 @@
+// Which parameters belong to a layer, and the kernels of one output channel among a weight's elements.
+
+import type { Network, Stage } from "../network/network.ts";
+import type { Layer, PlanHeader, Value } from "../plan/schema.ts";
+
+/** The parameters of a layer, weight first: by its module's name, or by the textures its passes read. */
+export function parametersOf(plan: PlanHeader, network: Network, layer: Layer): Value[] {
+  // A module that is called twice has the keys `block` and `block:1`, and one set of parameters.
+  const module = `${layer.name.replace(/:\d+$/, "")}.`;
+  const named = plan.parameters.filter(
+    (value) => value.key.startsWith(module) && !value.key.slice(module.length).includes("."),
+  );
+  if (named.length > 0 || layer.module !== "") return named;
+  const index = plan.layers.indexOf(layer);
+  const read = new Set(
+    plan.passes.filter((pass) => pass.layer === index).flatMap((pass) => pass.inputs),
+  );
+  return [...network.parameters.values()].filter((value) => read.has(value.texture));
+}
+
+/** Kernels as pictures: for each output channel, one for each input channel it reads. */
+export interface Kernels {
+  readonly layer: Layer;
+  readonly weight: Value;
+  readonly outputs: number;
+  /** Input channels that one output channel reads. */
+  readonly inputs: number;
+  readonly height: number;
+  readonly width: number;
+  /** Over a signal: taps along a line, which are drawn as a curve. */
+  readonly is1d: boolean;
+  /** Of ConvTranspose the weight is stored input channel first. */
+  readonly transposed: boolean;
+  readonly groups: number;
+}
+
+/** The kernels of a convolution or the rows of a linear layer; null for other layers. */
+export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Kernels | null {
+  const weight = parametersOf(plan, network, layer).find(
+    (value) => value.key.endsWith("weight") || value.shape.length >= 2,
+  );
+  if (weight === undefined) return null;
+  const transposed = layer.explains === "transposed convolution";
+  if ((transposed || layer.explains === "convolution") && weight.shape.length >= 3) {
+    const [first = 1, second = 1] = weight.shape;
+    const spatial = weight.shape.slice(2);
+    const over = network.values.get(layer.name)?.form === "signal" && spatial.includes(1);
+    const { group } = layer.attributes;
+    const groups = typeof group === "number" ? group : 1;
+    return {
+      layer,
+      weight,
+      outputs: transposed ? second * groups : first,
+      inputs: transposed ? first / groups : second,
+      // Of a kernel over a volume the slices stand one below the other.
+      height: spatial.slice(0, -1).reduce((product, size) => product * size, 1),
+      width: spatial.at(-1) ?? 1,
+      is1d: over || spatial.length === 1,
+      transposed,
+      groups,
+    };
+  }
+  if (weight.shape.length !== 2) return null;
+  const [outputs = 1, inputs = 1] = weight.shape;
+  return {
+    layer,
+    weight,
+    outputs,
+    inputs: 1,
+    height: 1,
+    width: inputs,
+    is1d: false,
+    transposed: false,
+    groups: 1,
+  };
+}
+
+/** Where the kernel of (output channel, its k-th input channel) starts among the weight's elements. */
+export function kernelStart(kernels: Kernels, output: number, input: number): number {
+  const size = kernels.height * kernels.width;
+  if (!kernels.transposed) return (output * kernels.inputs + input) * size;
+  const perGroup = kernels.outputs / kernels.groups;
+  const group = Math.floor(output / perGroup);
+  return ((group * kernels.inputs + input) * perGroup + (output % perGroup)) * size;
+}
+
+/** The input channel that the k-th kernel of an output channel reads. */
+export function inputChannel(kernels: Kernels, output: number, k: number): number {
+  const perGroup = kernels.outputs / kernels.groups;
+  return Math.floor(output / perGroup) * kernels.inputs + k;
+}
+
+/** The layer of a stage whose kernels make the channels that a layer of it shows. */
+export function stageKernels(plan: PlanHeader, network: Network, stage: Stage): Kernels | null {
+  for (const layer of stage.layers.toReversed()) {
+    const kernels = kernelsOf(plan, network, layer);
+    if (kernels !== null) return kernels;
+  }
+  return null;
+}

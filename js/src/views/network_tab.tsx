@@ -1,0 +1,91 @@
+// The Network tab: which form the network has, strip or graph, and a layer found by its name.
+
+import { useId } from "preact/hooks";
+import { longType, type Network } from "../network/network.ts";
+import type { NetworkLayout } from "../state.ts";
+import { Choice } from "./choice.tsx";
+import { useViews } from "./context.ts";
+import { GraphView } from "./graph/graph.tsx";
+import { LayerPanel } from "./layer_panel.tsx";
+import { leaveSearch } from "./layer_search.ts";
+import { NARROW } from "./layout.ts";
+import { isChain, Strip } from "./strip.tsx";
+
+const FORMS: readonly (readonly [NetworkLayout, string])[] = [
+  ["strip", "Strip"],
+  ["graph", "Graph"],
+];
+
+export function NetworkTab({ network }: { network: Network }) {
+  return (
+    <>
+      <NetworkView network={network} />
+      <LayerPanel network={network} />
+    </>
+  );
+}
+
+function NetworkView({ network }: { network: Network }) {
+  const { state, width } = useViews();
+  const suits = width.value < NARROW || isChain(network) ? "strip" : "graph";
+  const form = state.networkLayout.value ?? suits;
+  return (
+    <>
+      <div class="nbg-forms">
+        <Choice
+          label="Form of the network"
+          items={FORMS}
+          selected={form}
+          choose={(name) => {
+            state.networkLayout.value = name;
+          }}
+        />
+        <LayerSearch network={network} />
+      </div>
+      {form === "graph" ? <GraphView network={network} /> : <Strip network={network} />}
+    </>
+  );
+}
+
+/** A layer by name or type; the graph opens the modules around it. */
+function LayerSearch({ network }: { network: Network }) {
+  const { state, root } = useViews();
+  const id = useId();
+  const find = (field: HTMLInputElement, parts: boolean): void => {
+    const wanted = field.value.trim().toLowerCase();
+    const found = network.layers.find(({ name, module, operator }) =>
+      parts && wanted !== ""
+        ? `${name} ${module} ${operator}`.toLowerCase().includes(wanted)
+        : name.toLowerCase() === wanted,
+    );
+    if (found === undefined) return;
+    state.searchedLayer.value = found.name;
+    state.selected.value = { layer: found.name, channel: null };
+    leaveSearch(root);
+  };
+  return (
+    <label class="nbg-find">
+      Find a layer
+      <input
+        type="search"
+        class="nbg-finder"
+        list={id}
+        autocomplete="off"
+        aria-keyshortcuts="/"
+        // A name of the list that was picked; with Enter also a part of a name, or a type.
+        onChange={(event) => find(event.currentTarget, false)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") find(event.currentTarget, true);
+        }}
+      />
+      <kbd>/</kbd>
+      <datalist id={id}>
+        {network.layers.map((layer) => (
+          <option key={layer.name} value={layer.name}>
+            {longType(layer)}
+          </option>
+        ))}
+      </datalist>
+    </label>
+  );
+}

@@ -1,0 +1,25 @@
+// A mean, sum or maximum along any axes: all numbers that are joined, as bars.
+
+import type { PoolWindow } from "../../explain/pool.ts";
+import type { Value } from "../../plan/schema.ts";
+import { Contributions } from "../explain/contributions.tsx";
+
+/** Where the number stands that counts most, in either direction. */
+const argmaxAbs = (numbers: Float64Array): number =>
+  numbers.reduce((best, one, k) => (Math.abs(one) > Math.abs(numbers[best] ?? 0) ? k : best), 0);
+
+export function ReductionView(props: { source: Value; pooled: PoolWindow; width: number }) {
+  const { source, pooled, width } = props;
+  const numbers = Float64Array.from(pooled.cells, ({ input }) => input);
+  return (
+    <Contributions
+      contributions={numbers}
+      firstChannel={0}
+      noun="number"
+      text={`of ${source.key} that are joined to one`}
+      chosen={pooled.kind === "max" ? pooled.argmax : argmaxAbs(numbers)}
+      descending={pooled.kind === "max"}
+      width={width}
+    />
+  );
+}

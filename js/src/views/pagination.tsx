@@ -1,0 +1,22 @@
+// Pages of what is too much to be shown at once.
+export function Pagination(props: { page: number; pages: number; go: (page: number) => void }) {
+  const { page, pages, go } = props;
+  return (
+    <div class="nbg-pages">
+      <button type="button" class="nbg-button" disabled={page === 0} onClick={() => go(page - 1)}>
+        Previous
+      </button>
+      <span>
+        Page {page + 1} of {pages}
+      </span>
+      <button
+        type="button"
+        class="nbg-button"
+        disabled={page === pages - 1}
+        onClick={() => go(page + 1)}
+      >
+        Next
+      </button>
+    </div>
+  );
+}

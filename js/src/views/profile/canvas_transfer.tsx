@@ -1,0 +1,126 @@
+// What each delivery of a picture to the screen costs: canvas to canvas, or read back to the page; and numbers to Python.
+import { useState } from "preact/hooks";
+import { channelCount, contentsText, drawKind } from "../../network/display_kind.ts";
+import type { Network } from "../../network/network.ts";
+import { formatBytes, formatDuration } from "../../number_format.ts";
+import type { CanvasTransfer, DrawJob, Session } from "../../plan/runtime.ts";
+import type { Value } from "../../plan/schema.ts";
+import { useViews } from "../context.ts";
+
+const REPEATS = 8;
+
+const TRANSFER_MODES: readonly (readonly [CanvasTransfer, string, string])[] = [
+  ["canvas", "WebGL to screen", "the picture stays with the browser’s graphics"],
+  ["readback", "Read back to a 2-D canvas", "its pixels come to the page and are put from there"],
+];
+
+interface TransferTimings {
+  readonly canvas: number;
+  readonly readback: number;
+  /** All numbers of the value, to this thread. */
+  readonly numbers: number;
+}
+
+export function TransferTimes({ network }: { network: Network }) {
+  const { state } = useViews();
+  const session = state.session.value;
+  const [delivery, setDelivery] = useState<CanvasTransfer>(session?.canvasTransfer ?? "canvas");
+  const [found, setFound] = useState<TransferTimings | null>(null);
+  const [busy, setBusy] = useState(false);
+  const value = network.outputs[0] ?? network.inputs[0];
+  if (session === null || value === undefined) return null;
+  const measure = (): void => {
+    setBusy(true);
+    measureTransfers(session, value)
+      .then(setFound, () => setFound(null)) // lost or closed: the status says so
+      .finally(() => setBusy(false));
+  };
+  return (
+    <fieldset class="nbg-delivery">
+      <legend>How pictures reach the screen</legend>
+      {TRANSFER_MODES.map(([one, word, text]) => (
+        <label key={one}>
+          <input
+            type="radio"
+            name={`nbg-delivery-${state.plan.value?.name}`}
+            checked={delivery === one}
+            onChange={() => {
+              session.canvasTransfer = one;
+              setDelivery(one);
+              // All pictures are drawn again, by the new delivery.
+              if (state.run.value !== null) state.run.value = { ...state.run.value };
+            }}
+          />
+          <span>
+            <strong>{word}</strong> <span class="nbg-second">{text}</span>
+          </span>
+          <output data-delivery={one}>{found === null ? "–" : formatDuration(found[one])}</output>
+        </label>
+      ))}
+      <p>
+        <span>
+          <strong>Numbers to the page</strong>{" "}
+          <span class="nbg-second">
+            all of {value.key}, {formatBytes(4 * value.read.count)}, as{" "}
+            <code>viewer.activations</code> takes them from the GPU
+          </span>
+        </span>
+        <output data-delivery="numbers">
+          {found === null ? "–" : formatDuration(found.numbers)}
+        </output>
+      </p>
+      <button type="button" class="nbg-button" disabled={busy} onClick={measure}>
+        Measure with {value.key}
+      </button>
+      <span class="nbg-second">
+        {contentsText(value)}, {REPEATS} times, until the pixels are there
+      </span>
+    </fieldset>
+  );
+}
+
+async function measureTransfers(session: Session, value: Value): Promise<TransferTimings> {
+  const before = session.canvasTransfer;
+  const timed = (delivery: CanvasTransfer): number => {
+    session.canvasTransfer = delivery;
+    // Each its own canvas: a picture that is painted over at once need not be painted.
+    const jobs = Array.from({ length: REPEATS }, () => createJob(value));
+    for (const job of jobs) session.draw([job]); // canvases get their size, and are dirty
+    const start = performance.now();
+    for (const job of jobs) session.draw([job]);
+    for (const { canvas } of jobs) forcePixels(canvas);
+    const drawn = performance.now();
+    for (const { canvas } of jobs) forcePixels(canvas); // looking costs as much again
+    return Math.max(0, 2 * drawn - start - performance.now()) / REPEATS;
+  };
+  try {
+    await session.read(value.key);
+    const start = performance.now();
+    for (let k = 0; k < REPEATS; k++) await session.read(value.key);
+    const numbers = (performance.now() - start) / REPEATS;
+    timed("canvas");
+    return { numbers, canvas: timed("canvas"), readback: timed("readback") };
+  } finally {
+    session.canvasTransfer = before;
+  }
+}
+
+function createJob(value: Value): DrawJob {
+  return {
+    key: value.key,
+    canvas: document.createElement("canvas"),
+    image: 0,
+    channels: Array.from({ length: Math.min(64, channelCount(value)) }, (_, k) => k),
+    columns: 8,
+    gap: 1,
+    scale: 1,
+    colormap: "viridis",
+    theme: "light",
+    range: { mode: "layer" },
+    drawMode: drawKind(value).drawMode ?? "maps",
+  };
+}
+
+const forcePixels = (canvas: HTMLCanvasElement): void => {
+  canvas.getContext("2d")?.getImageData(0, 0, 1, 1);
+};

@@ -1,0 +1,73 @@
+// Which layers Python computes: a mark beside their names, a count in the status line, and why, in the Layer tab.
+
+import {
+  outdatedLayers,
+  pythonLayerOf,
+  pythonLayers,
+  pythonLayerText,
+} from "../network/python_layers.ts";
+import type { Layer } from "../plan/schema.ts";
+import { useViews } from "./context.ts";
+
+const LAST_INPUT_TEXT = "last input from Python";
+
+/** The layer in Python whose value a key has, and whether the page has changed what goes into it. */
+export function usePythonLayer(key: string): { layer: Layer; old: boolean } | null {
+  const { network, state } = useViews();
+  const plan = state.plan.value;
+  const layer = pythonLayerOf(plan, network.value?.values.get(key));
+  if (plan === null || layer === undefined) return null;
+  return { layer, old: outdatedLayers(plan, state.changedValues.value).has(layer.name) };
+}
+
+/** Beside a layer's name. */
+export function PythonBadge({ layer: key }: { layer: string }) {
+  const found = usePythonLayer(key);
+  if (found === null) return null;
+  const { layer, old } = found;
+  const words = pythonLayerText(layer, old);
+  return (
+    <span
+      class={old ? "nbg-python nbg-warn" : "nbg-python"}
+      role="img"
+      aria-label={words}
+      title={`${words}. ${layer.python}`}
+      data-python={layer.name}
+    >
+      {old ? LAST_INPUT_TEXT : "Python"}
+    </span>
+  );
+}
+
+/** In the status line: how many, and which. */
+export function PythonCount() {
+  const { state } = useViews();
+  const plan = state.plan.value;
+  const layers = plan === null ? [] : pythonLayers(plan);
+  if (plan === null || layers.length === 0) return null;
+  const old = outdatedLayers(plan, state.changedValues.value).size;
+  const names = layers.map(({ name }) => name).join(", ");
+  return (
+    <span class={old > 0 ? "nbg-warn" : ""} title={names}>
+      {layers.length} {layers.length === 1 ? "layer" : "layers"} computed in Python
+      {old > 0 && `, ${old} of them of the ${LAST_INPUT_TEXT}`}
+    </span>
+  );
+}
+
+/** Under a layer's title: why, and what that means. */
+export function PythonNote({ layer: key }: { layer: string }) {
+  const found = usePythonLayer(key);
+  if (found === null) return null;
+  const { layer, old } = found;
+  const words = pythonLayerText(layer, old);
+  return (
+    <p class="nbg-note nbg-python-note">
+      <strong>{capital(words)}.</strong> {sentence(layer.python)} What is before and behind it runs
+      here.
+    </p>
+  );
+}
+
+const sentence = (text: string): string => `${capital(text)}${/[.!?]$/.test(text) ? "" : "."}`;
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,164 @@
+// Where a pixel comes from in the network's input, and where it goes in its output.
+
+import { useMemo } from "preact/hooks";
+import type { FieldExtents } from "../../explain/field_extents.ts";
+import {
+  fieldText,
+  gapsText,
+  type MaskedRegion,
+  maskedRegion,
+  outline,
+} from "../../explain/masked_region.ts";
+import { elementMask, type Mask, pixelMask } from "../../explain/masks.ts";
+import { FieldPropagator } from "../../explain/receptive_fields.ts";
+import { coordinates, flatIndex } from "../../explain/tensor.ts";
+import { channelCount, drawKind } from "../../network/display_kind.ts";
+import type { Network } from "../../network/network.ts";
+import type { PlanHeader, Value } from "../../plan/schema.ts";
+import { useViews } from "../context.ts";
+import { mapSize, SingleMap } from "../explain/marked_maps.tsx";
+import { Maps } from "../maps.tsx";
+
+/** Who gives a value, a layer or an input, and along which axes its places lie. */
+function producerOf(plan: PlanHeader, value: Value) {
+  const layer = plan.layers[value.layer];
+  if (layer !== undefined) return layer;
+  const given = plan.values.filter((one) => one.kind === "input");
+  const key = given.find((one) => one.texture === value.texture)?.key ?? value.key;
+  const places = plan.inputs.find((one) => one.key === key)?.places ?? [];
+  return { name: key, places };
+}
+
+/** The pixels of a value's picture that a field covers. */
+function coveredRegion(
+  plan: PlanHeader,
+  value: Value,
+  found: ReadonlyMap<string, Mask>,
+): MaskedRegion {
+  const { name, places } = producerOf(plan, value);
+  const { nchw } = value;
+  const [, , height, width] = nchw;
+  const mask = found.get(name);
+  const pixels = mask && pixelMask(mask, value.shape, places, nchw);
+  return maskedRegion(pixels ?? new Uint8Array(height * width), height, width);
+}
+
+export function FieldPictures(props: { network: Network; value: Value; y: number; x: number }) {
+  const { network, value, y, x } = props;
+  const { state } = useViews();
+  const plan = state.plan.value;
+  const channel = state.selected.value?.channel ?? 0;
+  const fields = useMemo(() => plan && new FieldPropagator(plan), [plan]);
+  const found = useMemo(() => {
+    if (plan === null || fields === null) return null;
+    const { name, places } = producerOf(plan, value);
+    const at = coordinates(value.shape, flatIndex(value.nchw, [0, channel, y, x]));
+    const own = elementMask(value.shape, places, at);
+    return {
+      from: fields.receptiveField(name, own),
+      to: fields.projectiveField(name, own),
+      theory: fields.theoreticalExtents(name, places.length),
+    };
+  }, [plan, fields, value, channel, y, x]);
+  if (plan === null || found === null) return null;
+  const drawn = (one: Value): boolean =>
+    (one.shape.length === 4 || one.shape.length === 3) && one.key !== value.key;
+  const from = network.inputs.filter(drawn);
+  const to = network.outputs.filter((one) => drawn(one) && one.texture !== value.texture);
+  if (from.length + to.length === 0) return null;
+  const of = value.nchw[2] * value.nchw[3] > 1 ? "pixel" : "value";
+  return (
+    <section class="nbg-fields" aria-label="Receptive and projective field">
+      {from.map((one) => (
+        <FieldPicture
+          key={one.key}
+          value={one}
+          marked={coveredRegion(plan, one, found.from)}
+          of={of}
+          theory={found.theory.get(producerOf(plan, one).name) ?? null}
+          from
+        />
+      ))}
+      {to.map((one) => (
+        <FieldPicture
+          key={one.key}
+          value={one}
+          marked={coveredRegion(plan, one, found.to)}
+          of={of}
+        />
+      ))}
+    </section>
+  );
+}
+
+interface FieldPictureProps {
+  value: Value;
+  marked: MaskedRegion;
+  /** What the explained number is: a pixel of a map, or a value. */
+  of: "pixel" | "value";
+  theory?: FieldExtents | null;
+  from?: boolean;
+}
+
+/** CSS pixels of a picture of a map, and of a curve. */
+const MAP_SIZE = 220;
+const CURVE_SIZE = { width: 300, height: 96 };
+
+function FieldPicture({ value, marked, of, theory = null, from = false }: FieldPictureProps) {
+  const { pixelRatio, state } = useViews();
+  const curve = drawKind(value).drawMode === "curves";
+  const size = curve ? CURVE_SIZE : mapSize(value, MAP_SIZE, pixelRatio.value);
+  // Whichever way a signal lies, its curve goes from left to right.
+  const shown = useMemo(
+    () => (curve ? maskedRegion(marked.mask, 1, marked.mask.length) : marked),
+    [curve, marked],
+  );
+  const [down, along] = [size.height / shown.height, size.width / shown.width];
+  const path = useMemo(() => outline(shown, down, along), [shown, down, along]);
+  const channel = Math.min(state.selected.value?.channel ?? 0, channelCount(value) - 1);
+  const word = from ? "Receptive field" : "Projective field";
+  const [where, gaps] = [fieldText(marked, value.key, theory), gapsText(marked)];
+  const words = from
+    ? `${where}${gaps ? `; this ${of} can depend on ${gaps}` : `, that this ${of} can depend on`}`
+    : `${where}${gaps ? `; ${gaps} can depend on this one` : `, that can depend on this ${of}`}`;
+  // Between pixels that are left out a thick line would hide those that are not.
+  const line = gaps === "" ? "" : "nbg-ray";
+  const one = from ? 0 : channel;
+  const label = `${word}: ${where}`;
+  const over = (
+    <svg class="nbg-overlay" width={size.width} height={size.height} aria-hidden="true">
+      {curve && <path class="nbg-range" d={path} />}
+      {["nbg-halo", "nbg-ink"].map((name) => (
+        <g key={name} class={name}>
+          <path class={line} d={path} />
+        </g>
+      ))}
+    </svg>
+  );
+  return (
+    <figure
+      data-field={`${from ? "from" : "to"},${value.key}`}
+      data-pixels={`${marked.height}×${marked.width}`}
+    >
+      <figcaption>
+        <strong>{word}</strong> <span class="nbg-second">{words}</span>
+      </figcaption>
+      {curve ? (
+        <Maps
+          {...{ value, label }}
+          channels={[one]}
+          columns={1}
+          scale={1}
+          cell={CURVE_SIZE}
+          showRank
+        >
+          {over}
+        </Maps>
+      ) : (
+        <SingleMap {...{ value, label }} channel={one} room={MAP_SIZE}>
+          {over}
+        </SingleMap>
+      )}
+    </figure>
+  );
+}

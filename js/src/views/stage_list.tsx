@@ -1,0 +1,117 @@
+// The network in a narrow place: both pictures above, then one row per stage.
+
+import { contentsText, drawKind, imageShape, pictureFrame } from "../network/display_kind.ts";
+import { leafName, relativeName } from "../network/layer_names.ts";
+import { layerCaption, layerSettings, type Network, type Stage } from "../network/network.ts";
+import type { Value } from "../plan/schema.ts";
+import { BarChart, NumberPicture } from "./bar_chart.tsx";
+import { useViews } from "./context.ts";
+import { Endpoints } from "./endpoints.tsx";
+import { RightIcon } from "./icons.tsx";
+import { boxMosaic } from "./layout.ts";
+import { LayerBadge } from "./parity.tsx";
+import { StageInputs, shownLayer, Title } from "./stage.tsx";
+import { moduleGroups } from "./stage_rows.tsx";
+import { StageMaps } from "./value_picture.tsx";
+
+export function StageList({ network, stages }: { network: Network; stages: readonly Stage[] }) {
+  const { state, width } = useViews();
+  const groups = moduleGroups(stages);
+  const side = Math.max(60, Math.floor((width.value - 24 - 12) / 2));
+  return (
+    <div class="nbg-list" role="group" aria-label="Network, from input to output">
+      <div class="nbg-both">
+        <Endpoints values={network.inputs} network={network} side={side} label="Input" />
+        <Endpoints values={network.outputs} network={network} side={side} label="Output" />
+      </div>
+      {groups.map((group) => [
+        // One module needs no heading: its name stands in every row.
+        groups.length > 2 && <h3 key={group.name}>{group.name || state.plan.value?.name}</h3>,
+        group.stages.map((stage) => (
+          <StageListItem
+            key={stage.key}
+            network={network}
+            stage={stage}
+            group={groups.length > 2 ? group.name : ""}
+          />
+        )),
+      ])}
+    </div>
+  );
+}
+
+function StageListItem({
+  network,
+  stage,
+  group,
+}: {
+  network: Network;
+  stage: Stage;
+  group: string;
+}) {
+  const { state, width, pixelRatio } = useViews();
+  const name = shownLayer(stage, state.selected.value?.layer);
+  const value = network.values.get(name);
+  if (value === undefined) return null;
+  const chosen = stage.layers.some((layer) => layer.name === state.selected.value?.layer);
+  const room = width.value - 20 - 104 - 32;
+  const head = stage.layers.find((layer) => layerSettings(layer) !== "") ?? stage.layers[0];
+  const open = (): void => {
+    state.selected.value = { layer: name, channel: null };
+    state.tab.value = "layer";
+  };
+  return (
+    <button
+      type="button"
+      class={chosen ? "nbg-row nbg-chosen" : "nbg-row"}
+      data-layer={name}
+      aria-label={`Open ${name}, ${contentsText(value)}`}
+      onClick={open}
+    >
+      <span class="nbg-caption">
+        <span class="nbg-named">
+          <Title text={relativeName(stage.title, group)} /> <LayerBadge layer={name} />
+        </span>
+        <span>{head && layerCaption(head)}</span>
+        <span>{imageShape(value)}</span>
+        <StageInputs stage={stage} group={group} />
+      </span>
+      <span class="nbg-six">
+        <RowMaps value={value} width={room} ratio={pixelRatio.value} />
+      </span>
+      <RightIcon />
+    </button>
+  );
+}
+
+/** As many maps as fit a row, six as a rule; a vector as upright bars. */
+function RowMaps({ value, width, ratio }: { value: Value; width: number; ratio: number }) {
+  const label = `${leafName(value.key)}, ${contentsText(value)}`;
+  const { name } = drawKind(value);
+  if (name === "number") return <NumberPicture value={value} />;
+  if (name === "bars") {
+    const most = Math.floor(width / 6);
+    return (
+      <BarChart value={value} width={width} height={44} maxBars={most} upright label={label} />
+    );
+  }
+  const channels = value.nchw[1];
+  const { height: mapHeight, width: mapWidth } = pictureFrame(value);
+  const gap = Math.round(ratio);
+  const tile = Math.floor((width * ratio - 5 * gap) / 6);
+  const box = { width: width * ratio, height: Math.max(tile, 24 * ratio) };
+  const maps = { channels: Math.min(6, channels), height: mapHeight, width: mapWidth };
+  const scale =
+    Math.max(mapHeight, mapWidth) <= tile
+      ? Math.floor(tile / Math.max(mapHeight, mapWidth))
+      : 1 / Math.ceil(Math.max(mapHeight, mapWidth) / tile);
+  const shownCount = maps.channels;
+  const mosaic = {
+    ...boxMosaic(maps, box, gap, tile),
+    shownCount,
+    columns: shownCount,
+    rows: 1,
+    scale,
+  };
+  return <StageMaps value={value} mosaic={mosaic} gap={gap} />;
+}

@@ -1,0 +1,238 @@
+// The line below, with what was measured and what draws; and the message under the pictures.
+
+import { lastRun } from "../engine/signals.ts";
+import { formatLayerCount } from "../network/network.ts";
+import {
+  formatBytes,
+  formatDuration,
+  formatPasses,
+  formatShort,
+  rendererName,
+} from "../number_format.ts";
+import type { PlanHeader } from "../plan/schema.ts";
+import { hasGpuOnlyEdits } from "../state/edits.ts";
+import type { Status } from "../status.ts";
+
+import { useViews } from "./context.ts";
+import { KeyHelpButton } from "./help.tsx";
+import { AlertCircleIcon, CheckCircleIcon } from "./icons.tsx";
+import { countedRows, maxError, nonFiniteSummary, useParity } from "./parity.tsx";
+import { PythonCount } from "./python_layers.tsx";
+import { Slot } from "./slot.tsx";
+
+const PHASE_TEXT: Record<Status["phase"], string> = {
+  connecting: "Starting",
+  receiving: "Receiving",
+  compiling: "Compiling",
+  running: "Running",
+  ready: "Live",
+  lost: "Paused",
+  restarted: "Not connected",
+  unsupported: "Pictures from Python",
+  error: "Stopped",
+  closed: "Closed",
+};
+
+const CLOCKS = { "gpu timer": "GPU timer", fence: "by fence", wall: "wall clock" } as const;
+
+export function StatusLine() {
+  const { state } = useViews();
+  const { phase } = state.status.value;
+  const run = lastRun(state);
+  const bytes = state.session.value?.bytes ?? 0;
+  const device = state.capabilities.value;
+  const parity = useParity();
+  const plan = state.plan.value;
+  return (
+    <footer class="nbg-status">
+      <span class={`nbg-phase nbg-phase-${phase}`} role="status">
+        {PHASE_TEXT[phase]}
+        {!state.isConnected.value && phase !== "restarted" && " · not connected"}
+      </span>
+      {run !== null && (
+        <>
+          {run.hasBuiltPipelines ? (
+            <span title={`the first run, with building shaders, took ${formatDuration(run.ms)}`}>
+              first run: building shaders
+            </span>
+          ) : (
+            <span>
+              <strong>{formatDuration(run.ms)}</strong> {CLOCKS[run.clock]}
+            </span>
+          )}
+          <span class="nbg-wide">
+            {formatPasses(run.passes)}
+            {(plan?.sections.length ?? 0) > 1 && ` of ${run.sections.join(", ")}`}
+          </span>
+          {state.runsPerSecond.value > 1 && (
+            <span title="runs that ended within the last second">
+              {state.runsPerSecond.value} runs/s
+            </span>
+          )}
+        </>
+      )}
+      <Slot name="status" slotProps={{}} />
+      <span class="nbg-space" />
+      {bytes > 0 && (
+        <span class="nbg-wide" title="all textures, those of statistics too">
+          {formatBytes(bytes)} on the GPU
+        </span>
+      )}
+      {device !== null && (
+        <span class="nbg-device" title={device.renderer}>
+          {"WebGL 2 · "}
+          <Precision /> · {rendererName(device.renderer)}
+          {device.isSoftware && (
+            <span class="nbg-warn"> (processor, not a GPU: right but slow)</span>
+          )}
+        </span>
+      )}
+      {plan?.target.fast_kernels === false && (
+        <span class="nbg-warn">Plain kernels: faster ones compute wrong numbers here</span>
+      )}
+      <PythonCount />
+      {parity !== null && <ParitySummary />}
+      {state.parity.value === null && hasGpuOnlyEdits(state.presentEdits.value.edits) && (
+        <span>bent: not compared</span>
+      )}
+      <UncheckedNote />
+      <KeyHelpButton />
+    </footer>
+  );
+}
+
+/** What values are stored in; where that is half of float32, why, and what it costs. */
+function Precision() {
+  const { plan, capabilities } = useViews().state;
+  const parity = useParity();
+  const weak = capabilities.value?.precision === "float16";
+  if (plan.value?.precision !== "float16" && !weak) return <>float32</>;
+  const other = plan.value?.target.float32_render === false;
+  return (
+    <>
+      {"float16"}
+      {parity !== null && ` (largest error ${formatShort(maxError(parity))})`}
+      {weak && <span class="nbg-warn"> (this device cannot draw float32)</span>}
+      {other && !weak && <span class="nbg-warn"> (another page’s device cannot draw float32)</span>}
+    </>
+  );
+}
+
+function ParitySummary() {
+  const { plan } = useViews().state;
+  const parity = useParity();
+  if (parity === null || plan.value === null) return null;
+  const { layers, reference, isSampled } = parity;
+  const first = layers.find(([, , matches]) => !matches);
+  const { rows, noun } = countedRows(parity, plan.value);
+  const matching = rows.filter(([, , matches]) => matches);
+  const [right, all] = [matching, rows].map((some) =>
+    formatLayerCount(
+      plan.value as PlanHeader,
+      some.map(([name]) => name),
+    ),
+  );
+  const flaws = nonFiniteSummary(parity, plan.value);
+  return (
+    <>
+      <span class={first === undefined ? "nbg-ok" : "nbg-warn"}>
+        {first === undefined ? <CheckCircleIcon /> : <AlertCircleIcon />}
+        <strong>
+          {right} of {all} {noun} match {reference}
+          {parity.isWithEdits && ", bends replayed"}
+        </strong>
+      </span>
+      <span class="nbg-wide">
+        {first !== undefined && `first difference at ${first[0]}, `}
+        max error {formatShort(maxError(parity))}
+        {isSampled && " in samples of each"}
+        {", "}
+        <ComparedAt at={parity.time} />
+      </span>
+      {parity.note !== "" && <span class="nbg-warn nbg-flaws">{parity.note}</span>}
+      {flaws !== null && <span class="nbg-warn nbg-flaws">{flaws}</span>}
+      {parity.beyond !== "" && <OverflowNote layer={parity.beyond} />}
+    </>
+  );
+}
+
+/** When the comparison was made: by the clock of the wall. */
+function ComparedAt({ at }: { at: number }) {
+  const date = new Date(at);
+  return (
+    <time dateTime={date.toISOString()} title={date.toLocaleString()}>
+      at {date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}
+    </time>
+  );
+}
+
+/** In a page without Python: why what is shown is not what was, or can be, compared. */
+function UncheckedNote() {
+  const { uncheckedReason, parity } = useViews().state;
+  if (uncheckedReason.value === "") return null;
+  return (
+    <span>
+      {parity.value === null ? "not compared" : "what is shown now is not compared"}:{" "}
+      {uncheckedReason.value}
+    </span>
+  );
+}
+
+/** Numbers that 16 bits cannot hold, and the way out. */
+function OverflowNote({ layer }: { layer: string }) {
+  const { plan, capabilities, setPrecision } = useViews().state;
+  if (plan.value?.precision !== "float16") return null;
+  const draws = capabilities.value?.precision !== "float16" && plan.value.target.float32_render;
+  const ask = setPrecision.value;
+  return (
+    <span class="nbg-warn nbg-flaws">
+      {`numbers leave 16 bits, first at ${layer} `}
+      {draws && ask !== null && (
+        <button
+          type="button"
+          class="nbg-button"
+          title="Compile the network again with precision=&quot;float32&quot;"
+          onClick={() => ask("float32")}
+        >
+          Use float32
+        </button>
+      )}
+      {draws && ask === null && 'write it with precision="float32"'}
+    </span>
+  );
+}
+
+const TONES: Record<Status["phase"], string> = {
+  connecting: "brand",
+  receiving: "brand",
+  compiling: "brand",
+  running: "brand",
+  ready: "brand",
+  lost: "warn",
+  restarted: "warn",
+  unsupported: "warn",
+  error: "err",
+  closed: "warn",
+};
+
+/** Under the pictures, never over them. */
+export function StatusMessage() {
+  const { status } = useViews().state;
+  const { phase, title, text, done, total, detail, action } = status.value;
+  if (phase === "ready") return null;
+  return (
+    <section class={`nbg-message nbg-${TONES[phase]}`} aria-live="polite">
+      <strong>{title}</strong>
+      {text !== "" && <p>{text}</p>}
+      {done !== undefined && total !== undefined && total > 0 && (
+        <progress value={done} max={total} aria-label={title} />
+      )}
+      {detail !== undefined && (
+        <details>
+          <summary class="nbg-button">{action ?? "Details"}</summary>
+          <pre>{detail}</pre>
+        </details>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,202 @@
+// The bar above: which model, which tab, which example of the batch.
+
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { drawKind } from "../network/display_kind.ts";
+import { layerCountText, type Network } from "../network/network.ts";
+import { useViews } from "./context.ts";
+import { LeftIcon, RightIcon } from "./icons.tsx";
+import { NARROW, pictureSize } from "./layout.ts";
+import { Maps } from "./maps.tsx";
+import { PresentButton } from "./present.tsx";
+import { Slot } from "./slot.tsx";
+import { tabsOf } from "./tabs.tsx";
+
+/** In fewer there is no room for its button; `p` is the way then. */
+const MIN_PRESENT_WIDTH = 500;
+
+export function Toolbar({ network }: { network: Network | null }) {
+  const { state, width } = useViews();
+  const plan = state.plan.value;
+  // A snapshot has no tabs and no other example.
+  const live = network !== null && state.status.value.phase !== "unsupported";
+  const name = plan?.name ?? "Viewer";
+  return (
+    <header class="nbg-bar" ref={useLineLayout()}>
+      <div class="nbg-model">
+        {live && <Slot name="barStart" slotProps={{}} />}
+        <strong class="nbg-name" title={name}>
+          {name}
+        </strong>
+        {network !== null && (
+          <span class="nbg-second">
+            {plan !== null && layerCountText(plan)} · {network.parameterCounts}
+          </span>
+        )}
+        <Slot name="barName" slotProps={{}} />
+      </div>
+      {live && (width.value < NARROW ? <Menu network={network} /> : <Tabs network={network} />)}
+      <div class="nbg-right">
+        {live && network.batch > 1 && <ExamplePicker network={network} />}
+        {live && <Slot name="barEnd" slotProps={{}} />}
+        {live && (width.value >= MIN_PRESENT_WIDTH || state.isPresenting.value) && (
+          <PresentButton />
+        )}
+      </div>
+    </header>
+  );
+}
+
+/** From what is best to what always can be: all in "one" line, the "tabs" in one of their own, the "name", or "each". */
+const LINE_LAYOUTS = ["one", "tabs", "name", "each"];
+
+/** Keeps in `data-lines` how the bar's parts stand: how wide they are is up to the model, the source, and what is bent. */
+function useLineLayout() {
+  const bar = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    const own = bar.current;
+    if (own === null) return;
+    const arrange = (): void => {
+      for (const lines of LINE_LAYOUTS) {
+        own.dataset.lines = lines;
+        if (own.scrollWidth <= own.clientWidth) return;
+      }
+    };
+    arrange();
+    let frame = 0;
+    // In the next frame: what changes its size while sizes are told is told of as an error.
+    const watched = new ResizeObserver(() => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(arrange);
+    });
+    for (const one of own.querySelectorAll(":scope > *, .nbg-model > *")) watched.observe(one);
+    return () => {
+      watched.disconnect();
+      cancelAnimationFrame(frame);
+    };
+  });
+  return bar;
+}
+
+/** One stop of the Tab key; the arrow keys go to the tabs beside it, and only from here. */
+function Tabs({ network }: { network: Network }) {
+  const views = useViews();
+  const { state, root } = views;
+  const { tab } = state;
+  const tabs = tabsOf(network, views);
+  const now = tabs.findIndex(({ name }) => name === tab.value);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: -1 }[event.key];
+    const next = to === undefined ? undefined : tabs.at(to % tabs.length)?.name;
+    if (next === undefined || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation(); // elsewhere these keys go to other layers
+    tab.value = next;
+    root.querySelector<HTMLElement>(`.nbg-tabs [data-tab="${next}"]`)?.focus();
+  };
+  return (
+    <div class="nbg-tabs" role="tablist" aria-label="Views" onKeyDown={onKeyDown}>
+      {tabs.map(({ name, title }) => (
+        <button
+          type="button"
+          key={name}
+          role="tab"
+          data-tab={name}
+          aria-selected={tab.value === name}
+          tabIndex={tab.value === name ? 0 : -1}
+          onClick={(event) => {
+            // After a click the arrow keys are for layers, as in the view that it opened.
+            if (event.detail > 0) root.focus({ preventScroll: true });
+            tab.value = name;
+          }}
+        >
+          {title}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** The tabs where there is no room for them. */
+function Menu({ network }: { network: Network }) {
+  const views = useViews();
+  const { tab } = views.state;
+  const tabs = tabsOf(network, views);
+  return (
+    <select
+      class="nbg-select"
+      aria-label="Views"
+      value={tab.value}
+      onChange={(event) => {
+        const chosen = tabs.find(({ name }) => name === event.currentTarget.value);
+        if (chosen !== undefined) tab.value = chosen.name;
+      }}
+    >
+      {tabs.map(({ name, title }) => (
+        <option key={name} value={name}>
+          {title}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** Steps through the examples of the batch; nothing is computed again. */
+function ExamplePicker({ network }: { network: Network }) {
+  const { state, pixelRatio } = useViews();
+  const index = state.example.value;
+  const go = (to: number): void => {
+    state.example.value = (to + network.batch) % network.batch;
+  };
+  const input = network.inputs[0];
+  const image = input !== undefined && drawKind(input).isImage ? input : null;
+  return (
+    <div class="nbg-examples" role="group" aria-label="Example of the batch">
+      {image !== null && <ExampleThumb input={image} ratio={pixelRatio.value} />}
+      <span class="nbg-second nbg-wide">Example</span>
+      <button
+        type="button"
+        class="nbg-button nbg-square"
+        aria-label="Previous example"
+        onClick={() => go(index - 1)}
+      >
+        <LeftIcon />
+      </button>
+      <select
+        class="nbg-select"
+        aria-label="Example"
+        value={index}
+        onChange={(event) => go(Number(event.currentTarget.value))}
+      >
+        {Array.from({ length: network.batch }, (_, i) => (
+          <option key={i} value={i}>
+            {i + 1} of {network.batch}
+          </option>
+        ))}
+      </select>
+      <button
+        type="button"
+        class="nbg-button nbg-square"
+        aria-label="Next example"
+        onClick={() => go(index + 1)}
+      >
+        <RightIcon />
+      </button>
+    </div>
+  );
+}
+
+function ExampleThumb({ input, ratio }: { input: Network["inputs"][number]; ratio: number }) {
+  const [, channels, height, width] = input.nchw;
+  const { scale } = pictureSize(height, width, { width: 28 * ratio, height: 28 * ratio });
+  return (
+    <Maps
+      value={input}
+      channels={Array.from({ length: channels }, (_, i) => i)}
+      columns={1}
+      scale={scale}
+      label="The chosen example"
+    />
+  );
+}

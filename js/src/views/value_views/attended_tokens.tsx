@@ -1,0 +1,147 @@
+// What one token looks at: the largest weights of its row, and all of them over the patches of the input.
+import { useEffect } from "preact/hooks";
+import { contentsText } from "../../network/display_kind.ts";
+import type { Network } from "../../network/network.ts";
+import { formatExact, formatShort } from "../../number_format.ts";
+import type { Tokens, Value } from "../../plan/schema.ts";
+import { useExampleValues } from "../bar_chart.tsx";
+import { useViews } from "../context.ts";
+import { argsortDescending, pictureSize, px } from "../layout.ts";
+import { Maps } from "../maps.tsx";
+import { AttentionOverlay, PatchMark, tokenAt, tokenAxes, weightsRow } from "./token_marks.tsx";
+
+/** Weights that are listed. */
+const MAX_LISTED = 6;
+
+/** "patch 1, 2" by row and column, or what a token without a patch is. */
+function patchText(token: number, tokens: Tokens | undefined): string {
+  const place = tokens?.places[token];
+  if (tokens === undefined || place === undefined) return "";
+  if (place < 0) return "no patch";
+  return `patch ${Math.floor(place / tokens.columns)}, ${place % tokens.columns}`;
+}
+
+/** What one token looks at: its row's largest weights, and all of them over the patches. */
+export function AttendedTokens(props: {
+  network: Network;
+  value: Value;
+  head: number;
+  side: number;
+}) {
+  const { network, value, head, side } = props;
+  const { hover, pixelRatio, state, attentionRow: last } = useViews();
+  const values = useExampleValues(value);
+  const { rows, columns } = tokenAxes(value, state.plan.value?.tokens ?? []);
+  const input = network.inputs.find(({ key }) => key === columns?.input);
+  const at = hover.value;
+  const under =
+    at === null
+      ? -1
+      : at.value.key === value.key
+        ? at.y
+        : at.value.key === rows?.input
+          ? tokenAt(rows, at.value, at.y, at.x)
+          : -1;
+  const kept = last.value?.key === value.key ? last.value.row : 0;
+  const token = under >= 0 ? under : kept;
+  const { key } = value;
+  // It stays when the pointer leaves, for as long as this is open.
+  useEffect(() => {
+    if (under >= 0) last.value = { key, row: under };
+  }, [last, key, under]);
+  useEffect(
+    () => () => {
+      last.value = null;
+    },
+    [last],
+  );
+  if (values === null) return null;
+  const weights = weightsRow(value, values, head, token);
+  const order = argsortDescending(Array.from(weights));
+  const words = patchText(token, rows);
+  return (
+    <section class="nbg-attended" data-token={token} aria-label="What a token looks at">
+      <h3>
+        Token {token} looks at{" "}
+        <span class="nbg-second">
+          {words !== "" && `${words} · `}point at{" "}
+          {input === undefined ? "a row" : "a row or a patch"}
+        </span>
+      </h3>
+      <input
+        type="range"
+        min={0}
+        max={value.nchw[2] - 1}
+        value={token}
+        aria-label="Token"
+        aria-valuetext={`token ${token}${words === "" ? "" : `, ${words}`}`}
+        onInput={(event) => {
+          last.value = { key, row: event.currentTarget.valueAsNumber };
+        }}
+      />
+      <div class="nbg-attended-two">
+        {input !== undefined && columns !== undefined && (
+          <AttendedInput
+            input={input}
+            tokens={columns}
+            query={rows}
+            token={token}
+            weights={weights}
+            side={side / 2 - 8}
+            ratio={pixelRatio.value}
+          />
+        )}
+        <ol>
+          {order.slice(0, MAX_LISTED).map((one) => (
+            <li key={one} data-token={one} title={formatExact(weights[one] ?? 0)}>
+              <span>{one}</span>
+              <span class="nbg-second">{patchText(one, columns)}</span>
+              <strong>{formatShort(weights[one] ?? 0)}</strong>
+            </li>
+          ))}
+          {order.length > MAX_LISTED && (
+            <li class="nbg-second">
+              <span />
+              <span>{order.length - MAX_LISTED} more</span>
+              <span>
+                {formatShort(
+                  order.slice(MAX_LISTED).reduce((sum, one) => sum + (weights[one] ?? 0), 0),
+                )}
+              </span>
+            </li>
+          )}
+        </ol>
+      </div>
+    </section>
+  );
+}
+
+/** The input under its veil, which the pointer may ask for another token. */
+function AttendedInput(props: {
+  input: Value;
+  tokens: Tokens;
+  query: Tokens | undefined;
+  token: number;
+  weights: Float32Array;
+  side: number;
+  ratio: number;
+}) {
+  const { input, tokens, query, token, weights, side, ratio } = props;
+  const [, channels, height, width] = input.nchw;
+  const { scale } = pictureSize(height, width, { width: side * ratio, height: side * ratio });
+  return (
+    <div class="nbg-attended-input" style={{ maxWidth: px(side) }}>
+      <Maps
+        value={input}
+        channels={Array.from({ length: channels }, (_, k) => k)}
+        columns={1}
+        scale={Math.min(1, scale)}
+        zoom={Math.max(1, scale) / ratio}
+        label={`${input.key}, ${contentsText(input)}`}
+      >
+        <AttentionOverlay tokens={tokens} weights={weights} />
+        {query !== undefined && <PatchMark tokens={query} token={token} />}
+      </Maps>
+    </div>
+  );
+}

@@ -1,0 +1,312 @@
+// What the display's draws are made of: pictures on atlases, where each map lies, and the numbers of each draw.
+
+import { clippingLimits } from "../pictures/clipping.ts";
+import {
+  CLASS_COLOR_COUNT,
+  CLASSES_LAYER,
+  colorMapLayer,
+  MARKS_LAYER,
+} from "../pictures/colormaps.ts";
+import {
+  type Atlas,
+  type Mosaic,
+  mosaicSize,
+  type PackedItem,
+  packAtlases,
+} from "../pictures/mosaic.ts";
+import type { Box } from "../plan/run_slices.ts";
+import type { CanvasTransfer, DrawJob } from "../plan/runtime.ts";
+import { type Texture, UNIFORM_BYTES, type Value } from "../plan/schema.ts";
+import { channelGroupCount, isReshaped, type SlotWords, writeUniforms } from "../plan/uniforms.ts";
+import { type ColorRanges, RANGE_COLUMNS, type RangeTexel } from "./color_ranges.ts";
+import {
+  CLASSES_SLOTS,
+  CURVES_SLOTS,
+  type DISPLAY_PROGRAMS,
+  IMAGE_SLOTS,
+  MAPS_SLOTS,
+} from "./kernels.ts";
+
+/** Pixels along a side of the device's canvas; larger ones are slow everywhere. */
+const MAX_CANVAS_SIDE = 4096;
+/** Reads along each axis for maps drawn smaller than they are. */
+const MAX_TAPS = 4;
+/** Texels along a side of the smallest table; larger ones are its double, and so on. */
+export const MIN_TABLE_SIDE = 64;
+/** The display's `scaling`. */
+const SCALINGS = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
+const RANGE_MODES = ["channel", "layer", "fixed"] as const;
+/** Channels of what can be drawn as an image, at most: three colours and an alpha. */
+const IMAGE_CHANNELS = 4;
+/** No finite number is clipped. */
+const NO_CLIPPING = { low: -3.402823466e38, high: 3.402823466e38 };
+
+/** A job with the value it shows. */
+export interface DrawItem {
+  readonly job: DrawJob;
+  readonly value: Value;
+  readonly texture: WebGLTexture;
+  readonly size: Texture;
+}
+
+export type AtlasPicture = Mosaic & DrawItem;
+export type ProgramName = keyof typeof DISPLAY_PROGRAMS;
+
+/** One picture. */
+export interface PictureDraw {
+  readonly texture: WebGLTexture;
+  readonly area: Box;
+  readonly program: ProgramName;
+  /** Byte offset of its uniform block. */
+  readonly uniformOffset: number;
+}
+
+export interface AtlasDrawing {
+  readonly atlases: readonly (Atlas<AtlasPicture> & { readonly draws: readonly PictureDraw[] })[];
+  readonly uniforms: ArrayBuffer;
+  readonly mapTable: MapTable;
+}
+
+/** A texel a map: see colormap.glsl. */
+export interface MapTable {
+  readonly width: number;
+  readonly height: number;
+  readonly layers: number;
+  readonly data: Float32Array;
+}
+
+/** A picture's texels in the table; an image's colours have one each. */
+interface TableCells {
+  readonly width: number;
+  readonly height: number;
+  readonly picture: AtlasPicture;
+}
+
+type TableCorner = readonly [number, number, number];
+
+/** WebGL counts rows from below: pictures that are read back stand on their heads, so that their first row comes first. */
+export function composeDrawing(
+  shown: readonly DrawItem[],
+  ranges: ColorRanges,
+  delivery: CanvasTransfer,
+): AtlasDrawing {
+  const upright = delivery === "canvas";
+  const pictures = shown.map(pictureOf);
+  const atlases = packAtlases(pictures, MAX_CANVAS_SIDE);
+  const { table: mapTable, corners } = buildMapTable(pictures);
+  const uniforms = new ArrayBuffer(pictures.length * UNIFORM_BYTES);
+  let at = 0;
+  const drawn = (placed: PackedItem<AtlasPicture>, atlas: Atlas<AtlasPicture>): PictureDraw => {
+    const { item, x, y } = placed;
+    const { value, texture, width, height } = item;
+    const top = upright ? atlas.height - y : y;
+    const area = [x, upright ? top - height : top, width, height] as const;
+    const corner = corners.get(item) ?? [0, 0, 0];
+    const slotWords = programSlots(
+      item,
+      pictureUniforms(item, [x, top], corner, ranges.locate(value), mapTable),
+    );
+    writeUniforms(uniforms, at, { nchw: [value.nchw], inputLayouts: value.words, slotWords });
+    at += UNIFORM_BYTES;
+    return { texture, area, program: programFor(item), uniformOffset: at - UNIFORM_BYTES };
+  };
+  return {
+    atlases: atlases.map((atlas) => ({
+      ...atlas,
+      draws: atlas.placed.map((placed) => drawn(placed, atlas)),
+    })),
+    uniforms,
+    mapTable,
+  };
+}
+
+function pictureOf(one: DrawItem): AtlasPicture {
+  const { job, value } = one;
+  const [, , h, w] = value.nchw;
+  const count = isSinglePicture(job) ? 1 : job.channels.length;
+  const mosaic = mosaicSize(h, w, { ...job, count });
+  if (Math.max(mosaic.width, mosaic.height) > MAX_CANVAS_SIDE) {
+    throw new RangeError(
+      `a picture of ${value.key} would be ${mosaic.width} × ${mosaic.height} pixels; ` +
+        `at most ${MAX_CANVAS_SIDE} a side: choose a smaller scale or fewer channels`,
+    );
+  }
+  return { ...mosaic, ...one };
+}
+
+/** Whether all channels make one picture. */
+function isSinglePicture({ drawMode }: DrawJob): boolean {
+  return drawMode === "rgb" || drawMode === "classes";
+}
+
+/** A curve is drawn in the signed map's colours, whatever is chosen. */
+function colorMapFor({ drawMode, colormap }: DrawJob): DrawJob["colormap"] {
+  if (drawMode === "curves") return "signed";
+  return drawMode === "maps" ? colormap : "grey";
+}
+
+/** Texels of the table that a picture in colour has: red, green and blue, and where it is drawn with it its alpha. */
+const colorChannelCount = ({ channels }: Pick<DrawJob, "channels">): number =>
+  channels.length === IMAGE_CHANNELS ? IMAGE_CHANNELS : IMAGE_CHANNELS - 1;
+
+type PictureUniforms = Parameters<typeof MAPS_SLOTS.fill>[0];
+
+/** With what only this picture's program has. */
+function programSlots(
+  { job, value, mapHeight }: AtlasPicture,
+  numbers: PictureUniforms,
+): SlotWords {
+  const [, , h, w] = value.nchw;
+  switch (job.drawMode) {
+    case "maps":
+      return MAPS_SLOTS.fill(numbers);
+    case "classes": {
+      const { length: channels } = job.channels;
+      const [colours, colours_layer] = [CLASS_COLOR_COUNT, CLASSES_LAYER];
+      return CLASSES_SLOTS.fill({ ...numbers, channels, colours, colours_layer });
+    }
+    case "curves":
+      return CURVES_SLOTS.fill({
+        ...numbers,
+        values: Math.max(h, w),
+        vertical: Number(h > 1),
+        thickness: Math.round(Math.min(120, Math.max(60, mapHeight))),
+      });
+    default:
+      return IMAGE_SLOTS.fill({
+        ...numbers,
+        channels: job.drawMode === "rgb" ? colorChannelCount(job) : 1,
+      });
+  }
+}
+
+/** What values of a form are drawn with, besides what draws maps. */
+const FORM_PROGRAMS = {
+  signal: "curves",
+  classes: "classes",
+  maps: "means",
+  attention: "means",
+} as const;
+
+/** The names of the programs that values of a Plan may be drawn with. */
+export function programNames(values: readonly Value[]): ProgramName[] {
+  const names = new Set<ProgramName>(["plain", "means", "each"]);
+  for (const value of values) {
+    const before = isReshaped(value) ? ("reshaped " as const) : "";
+    names.add(`${before}${FORM_PROGRAMS[value.form]}`);
+    if (value.nchw[1] <= IMAGE_CHANNELS) names.add(`${before}image`);
+    if (before) names.add("reshaped means").add("reshaped each");
+  }
+  return [...names];
+}
+
+function programFor(picture: AtlasPicture): ProgramName {
+  const { drawMode, range } = picture.job;
+  const before = isReshaped(picture.value) ? ("reshaped " as const) : "";
+  if (drawMode === "curves" || drawMode === "classes") return `${before}${drawMode}`;
+  if (drawMode === "rgb" || drawMode === "grey") return `${before}image`;
+  if (range.mode === "channel") return `${before}each`;
+  return before === "" && readsPerPixel(picture) === 1 ? "plain" : `${before}means`;
+}
+
+function readsPerPixel({ value, mapWidth, mapHeight }: AtlasPicture): number {
+  const [, , h, w] = value.nchw;
+  return Math.min(MAX_TAPS, Math.max(1, Math.ceil(Math.max(w / mapWidth, h / mapHeight))));
+}
+
+function scalingFor({ drawMode, colormap, range }: DrawJob): number {
+  if (drawMode === "curves") return range.symmetric ? SCALINGS.symmetric : SCALINGS.zero;
+  if (drawMode === "maps" && colormap === "signed") return SCALINGS.signed;
+  return range.symmetric ? SCALINGS.symmetric : SCALINGS.spread;
+}
+
+function pictureUniforms(
+  picture: AtlasPicture,
+  origin: readonly [number, number],
+  [column, row, table_layer]: TableCorner,
+  place: RangeTexel,
+  table: MapTable,
+): PictureUniforms {
+  const { value, job, mapWidth, mapHeight, size } = picture;
+  const [, , h, w] = value.nchw;
+  const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(8);
+  const { gap, range } = job;
+  const { low = 0, high = 1 } = range;
+  const clips = range.mode === "fixed" ? clippingLimits({ low, high }) : NO_CLIPPING;
+  return {
+    origin,
+    corner: [column, row],
+    cell: [mapWidth + gap, mapHeight + gap],
+    size: [mapWidth, mapHeight],
+    colormap: colorMapLayer(colorMapFor(job), job.theme),
+    marks: MARKS_LAYER,
+    table_layer,
+    taps: readsPerPixel(picture),
+    range: RANGE_MODES.indexOf(range.mode),
+    scaling: scalingFor(job),
+    first: place.first,
+    columns: RANGE_COLUMNS,
+    shared: place.layerTexel,
+    over_cell: [1 / (mapWidth + gap), 1 / (mapHeight + gap)],
+    over_table: [1 / table.width, 1 / table.height],
+    step: [w / mapWidth, h / mapHeight],
+    fixed: [low, high],
+    over_phases: [1 / sx, 1 / sy],
+    over_blocks: [1 / bx, 1 / by],
+    over_texture: [1 / size.width, 1 / size.height],
+    clipped: [clips.low, clips.high],
+  };
+}
+
+/** Where all maps lie in their textures, and each picture's corner in this table. */
+function buildMapTable(pictures: readonly AtlasPicture[]): {
+  table: MapTable;
+  corners: Map<AtlasPicture, TableCorner>;
+} {
+  const atlases = packAtlases(pictures.map(tableCells), MAX_CANVAS_SIDE);
+  const side = (pick: (atlas: Atlas<TableCells>) => number) => {
+    const most = Math.max(MIN_TABLE_SIDE, ...atlases.map(pick));
+    return 2 ** Math.ceil(Math.log2(most));
+  };
+  const [width, height] = [side((atlas) => atlas.width), side((atlas) => atlas.height)];
+  const data = new Float32Array(width * height * atlases.length * 4);
+  const corners = new Map<AtlasPicture, TableCorner>();
+  for (const [layer, { placed }] of atlases.entries()) {
+    for (const { item, x, y } of placed) {
+      corners.set(item.picture, [x, y, layer]);
+      for (let k = 0; k < item.width * item.height; k++) {
+        const row = Math.floor(k / item.width);
+        const at = (layer * height + y + row) * width + x + k - row * item.width;
+        data.set(tableTexel(item.picture, item.picture.job.channels[k]), at * 4);
+      }
+    }
+  }
+  return { table: { width, height, layers: atlases.length, data }, corners };
+}
+
+function tableCells(picture: AtlasPicture): TableCells {
+  const { drawMode, channels, columns } = picture.job;
+  const beside = drawMode === "classes" ? channels.length : columns;
+  const width =
+    drawMode === "rgb"
+      ? colorChannelCount(picture.job)
+      : Math.max(1, Math.min(beside, channels.length));
+  return { width, height: Math.max(1, Math.ceil(channels.length / width)), picture };
+}
+
+/** A channel's texel of the table. */
+function tableTexel({ job, value, size }: AtlasPicture, channel: number | undefined): number[] {
+  if (channel === undefined) return [0, 0, 0, -1];
+  if (isReshaped(value)) return [0, 0, job.image, channel];
+  const [tileWidth = 1, tileHeight = 1, across = 1, , bn = 1, by = 1, bx = 1] =
+    value.words.slice(4);
+  const images = Math.floor(job.image / bn);
+  const tile = images * channelGroupCount(value) + (channel >> 2);
+  const row = Math.floor(tile / across);
+  return [
+    ((tile - row * across) * tileWidth + 0.5) / size.width,
+    (row * tileHeight + 0.5) / size.height,
+    (job.image - images * bn) * by * bx,
+    channel,
+  ];
+}

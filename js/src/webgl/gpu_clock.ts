@@ -1,0 +1,122 @@
+// Measures how long submitted work takes, with the best clock this browser has.
+
+import { isPageHidden, waitForPoll } from "../plan/run_slices.ts";
+import type { RunInfo } from "../plan/runtime.ts";
+import type { GlContext } from "./gl_context.ts";
+
+/** EXT_disjoint_timer_query_webgl2, which TypeScript's DOM types leave out. */
+interface TimerQuery {
+  readonly TIME_ELAPSED_EXT: number;
+  readonly GPU_DISJOINT_EXT: number;
+}
+
+/** Work between `begin` and `end`: a fence behind it, and a timer query around it where there is one. */
+export interface TimingMark {
+  readonly start: number;
+  readonly fence: WebGLSync | null;
+  readonly query: WebGLQuery | null;
+}
+
+export type MeasuredTime = Pick<RunInfo, "ms" | "clock">;
+
+export class GpuClock {
+  private readonly gl: WebGL2RenderingContext;
+  private readonly timer: TimerQuery | null;
+  private query: WebGLQuery | null = null;
+  private start = 0;
+
+  /** A software renderer's timer query leaves out what its threads do, so there the fence tells more. */
+  constructor(gl: WebGL2RenderingContext, software: boolean) {
+    this.gl = gl;
+    this.timer = software ? null : gl.getExtension("EXT_disjoint_timer_query_webgl2");
+  }
+
+  get hasTimer(): boolean {
+    return this.timer !== null;
+  }
+
+  begin(): void {
+    this.start = performance.now();
+    if (this.timer === null) return;
+    this.query = this.gl.createQuery();
+    this.gl.beginQuery(this.timer.TIME_ELAPSED_EXT, this.query);
+  }
+
+  end(): TimingMark {
+    const { gl, query, start } = this;
+    if (this.timer !== null) gl.endQuery(this.timer.TIME_ELAPSED_EXT);
+    this.query = null;
+    const fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+    gl.flush();
+    return { start, query, fence };
+  }
+
+  /** Resolves when the work is done; `check` throws when waiting has become useless. */
+  async waitFor(mark: TimingMark, urgent: () => boolean, check: () => void): Promise<void> {
+    const { gl } = this;
+    check();
+    while (mark.fence && gl.getSyncParameter(mark.fence, gl.SYNC_STATUS) !== gl.SIGNALED) {
+      await waitForPoll(urgent() || isPageHidden());
+      check();
+    }
+    gl.deleteSync(mark.fence);
+  }
+
+  /** The work is known to be done. */
+  discard(mark: TimingMark | undefined): void {
+    this.gl.deleteSync(mark?.fence ?? null);
+  }
+
+  /** Milliseconds of all the work marked, once it has passed. */
+  async elapsed(
+    marks: readonly TimingMark[],
+    end: number,
+    check: () => void,
+  ): Promise<MeasuredTime> {
+    const { gl, timer } = this;
+    const fence: MeasuredTime = { ms: end - (marks[0]?.start ?? end), clock: "fence" };
+    if (timer === null) return fence;
+    let ns = 0;
+    for (const { query } of marks) {
+      if (query === null) continue;
+      while (!gl.getQueryParameter(query, gl.QUERY_RESULT_AVAILABLE)) {
+        await waitForPoll(true);
+        check();
+      }
+      ns += Number(gl.getQueryParameter(query, gl.QUERY_RESULT));
+      gl.deleteQuery(query);
+    }
+    const disjoint = gl.getParameter(timer.GPU_DISJOINT_EXT);
+    return disjoint || ns === 0 ? fence : { ms: ns / 1e6, clock: "gpu timer" };
+  }
+}
+
+/** Resolves when the device has done what was asked of it so far, or never will. */
+export async function waitForFence(device: GlContext): Promise<void> {
+  const { generation } = device;
+  const clock = new GpuClock(device.gl, true);
+  const check = () => device.check(generation);
+  await clock.waitFor(clock.end(), () => true, check).catch(() => undefined);
+}
+
+/** So often what was asked later is let go first: where runs follow each other there is always something. */
+const MAX_IDLE_WAITS = 3;
+
+/** Resolves when the device has done what was asked of it so far, and what was asked meanwhile. */
+export async function waitForIdle(device: GlContext): Promise<void> {
+  for (let k = 0, workCount = -1; k < MAX_IDLE_WAITS && workCount !== device.state.workCount; k++) {
+    ({ workCount } = device.state);
+    await waitForFence(device);
+  }
+}
+
+/** What `read` finds when the device has done all that it was just asked; throws where that had no room. */
+export async function readWhenIdle<T>(device: GlContext, read: () => T): Promise<T> {
+  const { generation, resources } = device;
+  const { errorCount } = resources;
+  await waitForIdle(device);
+  const found = read();
+  await resources.checkErrorsSince(errorCount, () => waitForIdle(device));
+  device.check(generation);
+  return found;
+}

@@ -1,0 +1,157 @@
+// How long each layer takes: its passes again and again, alone, by the best clock this browser has.
+
+import { FLUENT_BUDGET, predictPassTimes, splitRun, waitForPoll } from "../plan/run_slices.ts";
+import type { LayerTime, RunInfo } from "../plan/runtime.ts";
+import type { Pass } from "../plan/schema.ts";
+import type { GpuClock, MeasuredTime, TimingMark } from "./gpu_clock.ts";
+import type { PlanObjects } from "./plan_objects.ts";
+import type { Runner } from "./runner.ts";
+
+/**
+ * A layer is repeated until it takes so long: the cost of looking is small then. And no longer: what else
+ * the machine does falls between two short times, but into each long one, so that layers would add up to
+ * more than a run.
+ */
+const MIN_SAMPLE_MS = 3;
+const MAX_REPEATS = 64;
+/** Of so many, the shortest: whatever else the machine does makes times longer only. */
+const TRIES = 3;
+/** Of so many by the wall clock, into which all of that goes. */
+const WALL_TRIES = 8;
+/** Layers that add up to more than a run were disturbed: so often they are measured again, and the run. */
+const MAX_ROUNDS = 4;
+
+/** Times all layers, one after the other: see Session. */
+export async function profileLayers(
+  runner: Runner,
+  onLayer: (layer: number, time: LayerTime) => void,
+  signal: AbortSignal,
+): Promise<RunInfo> {
+  // The first one may build pipelines, the second waits for what the first has left.
+  let run = await runner.run({ urgent: true, keepState: true });
+  const again = async (afresh: boolean): Promise<void> => {
+    const next = await runner.run({ urgent: true, keepState: true });
+    run = !afresh && run.ms < next.ms ? { ...next, ms: run.ms } : next;
+  };
+  for (let k = 0; k < 3 && !signal.aborted; k++) await again(k === 0);
+  const layers = [...runner.plan.layers.keys(), -1];
+  const times = new Map<number, LayerTime>();
+  const sum = (): number => [...times.values()].reduce((total, { ms }) => total + ms, 0);
+  for (let round = 0; round === 0 || (round < MAX_ROUNDS && sum() > run.ms); round++) {
+    for (const layer of layers) {
+      if (signal.aborted) return run;
+      const before = times.get(layer);
+      // Of a layer too long for one frame, one time says enough.
+      if (before !== undefined && (before.passes === 0 || before.ms > FLUENT_BUDGET.maxUnslicedMs))
+        continue;
+      const time = await timeLayer(runner, layer, run.ms);
+      if (before === undefined || time.ms < before.ms) {
+        times.set(layer, time);
+        onLayer(layer, time);
+      }
+      await waitForPoll(true);
+    }
+    if (sum() > run.ms) await again(false);
+  }
+  return run;
+}
+
+/** Times the passes of one layer of a network that has run, without its edits; -1 for those of none, and all edits. */
+async function timeLayer(runner: Runner, layer: number, total: number): Promise<LayerTime> {
+  const all = runner.passes;
+  const expected = predictPassTimes(all, total);
+  const passes = all.filter((pass) => pass.layer === layer);
+  const ms = all.reduce((s, pass, k) => s + (pass.layer === layer ? (expected[k] ?? 0) : 0), 0);
+  if (passes.length === 0) return { ms: 0, clock: "wall", passes: 0, repeats: 0 };
+  const found = await runner.runExclusive(async (objects, clock) => {
+    const check = () => {
+      runner.requireObjects();
+    };
+    if (ms > FLUENT_BUDGET.maxUnslicedMs)
+      return { ...(await timeInSlices(objects, clock, passes, ms, check)), repeats: 1 };
+    if (clock.hasTimer) return timeByQuery(objects, clock, passes, ms, check);
+    return timeByWallClock(objects, passes, check);
+  });
+  return { ...found, passes: passes.length };
+}
+
+type RepeatedTime = MeasuredTime & Pick<LayerTime, "repeats">;
+
+/** As often as it takes, in one query of the GPU's own clock. */
+async function timeByQuery(
+  objects: PlanObjects,
+  clock: GpuClock,
+  passes: readonly Pass[],
+  expected: number,
+  check: () => void,
+): Promise<RepeatedTime> {
+  const repeats = Math.min(MAX_REPEATS, Math.max(4, Math.ceil(MIN_SAMPLE_MS / expected)));
+  let best: MeasuredTime | undefined;
+  for (let k = 0; k < TRIES; k++) {
+    clock.begin();
+    for (let n = 0; n < repeats; n++) for (const pass of passes) objects.draw(pass);
+    const mark = clock.end();
+    await clock.waitFor(mark, () => true, check);
+    const all = await clock.elapsed([mark], performance.now(), check);
+    if (best === undefined || all.ms < best.ms) best = all;
+  }
+  return { clock: best?.clock ?? "gpu timer", ms: (best?.ms ?? 0) / repeats, repeats };
+}
+
+/** Waiting for a pixel says to the microsecond when all is done, and holds the page for a frame. */
+async function timeByWallClock(
+  objects: PlanObjects,
+  passes: readonly Pass[],
+  check: () => void,
+): Promise<RepeatedTime> {
+  const last = passes.at(-1);
+  const once = (repeats: number): number => {
+    const start = performance.now();
+    for (let k = 0; k < repeats; k++) for (const pass of passes) objects.draw(pass);
+    if (last !== undefined) objects.read(last, 1, 1);
+    return performance.now() - start;
+  };
+  const best = async (repeats: number, tries: number): Promise<number> => {
+    let least = Number.POSITIVE_INFINITY;
+    for (let k = 0; k < tries; k++) {
+      await waitForPoll(true); // the page is not held for two of them in a row
+      check(); // the session may have been closed meanwhile
+      least = Math.min(least, once(repeats));
+    }
+    return least;
+  };
+  const empty = await best(0, TRIES); // what waiting costs
+  let repeats = 1;
+  let ms = await best(1, TRIES);
+  while (ms - empty < MIN_SAMPLE_MS && repeats < MAX_REPEATS) {
+    const each = Math.max(ms - empty, 0.1) / repeats;
+    repeats = Math.min(MAX_REPEATS, Math.max(repeats + 1, Math.ceil((MIN_SAMPLE_MS * 1.2) / each)));
+    ms = await best(repeats, 1);
+  }
+  ms = Math.min(ms, await best(repeats, WALL_TRIES - 1));
+  return { ms: Math.max(0, ms - empty) / repeats, clock: "wall", repeats };
+}
+
+/** A layer too long for one frame goes in slices, as in a run. */
+async function timeInSlices(
+  objects: PlanObjects,
+  clock: GpuClock,
+  passes: readonly Pass[],
+  expected: number,
+  check: () => void,
+): Promise<MeasuredTime> {
+  const marks: TimingMark[] = [];
+  for (const slice of splitRun(
+    passes,
+    predictPassTimes(passes, expected),
+    () => false,
+    FLUENT_BUDGET,
+  )) {
+    clock.begin();
+    for (const { pass, band } of slice) objects.draw(pass, band);
+    const mark = clock.end();
+    marks.push(mark);
+    await clock.waitFor(mark, () => true, check);
+  }
+  return clock.elapsed(marks, performance.now(), check);
+}

@@ -1,0 +1,320 @@
+// A Plan's objects on the device: programs, textures, framebuffers, uniforms; and how one pass is drawn.
+
+import { textureBytes } from "../plan/check_plan.ts";
+import { type Band, type Patch, PlanError, type Progress } from "../plan/runtime.ts";
+import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES } from "../plan/schema.ts";
+import type { GlDevice } from "./gl_device.ts";
+import { waitForFence, waitForIdle } from "./gpu_clock.ts";
+import type { StagingTarget } from "./picture_upload.ts";
+import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
+import { readAsync } from "./utility_passes.ts";
+
+/** Uploading waits for the device after this long, and the page can draw a frame. */
+const UPLOAD_MS = 16;
+
+/** A Plan's weights by their number. */
+export interface WeightSource {
+  /** Of what `data` gives; "" where it is nobody's but this session's. */
+  weightHash(index: number): string;
+  weightData(index: number): Float32Array;
+}
+
+export class PlanObjects {
+  readonly programs: (LinkedProgram | undefined)[];
+  private readonly device: GlDevice;
+  /** Of the context they live in. */
+  readonly generation: number;
+  private readonly plan: PlanHeader;
+  private readonly sizes: Texture[];
+  private readonly textures: WebGLTexture[] = [];
+  /** Numbers of added textures that were freed. */
+  private readonly freeIndices: number[] = [];
+  /** Programs of the Plan itself. */
+  private readonly planProgramCount: number;
+  /** Weights that another session has brought to the device. */
+  private readonly sharedWeights = new Set<number>();
+  /** State, which is this session's alone. */
+  private readonly carryTargets: ReadonlySet<number>;
+  private readonly framebuffers = new Map<number, WebGLFramebuffer>();
+  private readonly uniforms: WebGLBuffer;
+  /** Those of passes with added programs. */
+  private addedUniforms: WebGLBuffer | undefined;
+
+  private constructor(
+    device: GlDevice,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    weights: WeightSource,
+    programs: readonly LinkedProgram[],
+  ) {
+    this.device = device;
+    this.generation = device.generation;
+    this.plan = plan;
+    this.programs = [...programs];
+    this.planProgramCount = programs.length;
+    const { resources } = device;
+    this.sizes = resources.supportedTextures(plan, this.allPasses());
+    this.uniforms = resources.createBuffer(uniforms, "STATIC_DRAW");
+    this.carryTargets = new Set(plan.carries.map(({ target }) => target));
+    const hashes = new Map(plan.weights.map(({ texture }, k) => [texture, weights.weightHash(k)]));
+    for (const [k, size] of this.sizes.entries()) {
+      const hash = this.carryTargets.has(k) ? undefined : hashes.get(k);
+      const shared = hash === undefined ? undefined : device.sharedTextures.acquire(hash, size);
+      if (shared !== undefined) this.sharedWeights.add(k);
+      this.textures.push(shared ?? resources.createTexture(size, size.format));
+    }
+  }
+
+  /** Compiles, allocates and uploads; on failure nothing stays behind. */
+  static async create(
+    device: GlDevice,
+    plan: PlanHeader,
+    uniforms: Uint8Array,
+    weights: WeightSource,
+    onProgress: (progress: Progress) => void,
+  ): Promise<PlanObjects> {
+    const { generation } = device;
+    const total = plan.programs.length;
+    onProgress({ stage: "compile", done: 0, total });
+    const programs = await device.programs.acquire(plan.programs, (done) =>
+      onProgress({ stage: "compile", done, total }),
+    );
+    device.check(generation);
+    const objects = new PlanObjects(device, plan, uniforms, weights, programs);
+    try {
+      await waitForIdle(device); // asking for errors would hold the page until all of it is allocated
+      device.check(generation);
+      device.resources.checkMemory(objects.bytes);
+      for (const pass of objects.allPasses()) objects.framebuffer(pass.output);
+      await objects.uploadWeights(weights, onProgress);
+      return objects;
+    } catch (error) {
+      objects.dispose();
+      throw error;
+    }
+  }
+
+  get bytes(): number {
+    return textureBytes(this.sizes) + this.plan.uniform_bytes;
+  }
+
+  /** How large a texture is, and its format. */
+  size(index: number): Texture {
+    const size = this.sizes[index];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
+    return size;
+  }
+
+  /** One more texture, numbered behind the Plan's. Whether there is room for it is not asked. */
+  addTexture(size: Texture): number {
+    const index = this.freeIndices.pop() ?? this.textures.length;
+    this.textures[index] = this.device.resources.createTexture(size, size.format);
+    this.sizes[index] = size;
+    return index;
+  }
+
+  /** Frees one that was added. */
+  removeTexture(index: number): void {
+    const { resources } = this.device;
+    const framebuffer = this.framebuffers.get(index);
+    if (framebuffer !== undefined) resources.freeFramebuffer(framebuffer);
+    this.framebuffers.delete(index);
+    resources.freeTexture(this.texture(index));
+    this.sizes[index] = { ...this.size(index), width: 0 };
+    this.freeIndices.push(index);
+  }
+
+  /** One more program, numbered behind the Plan's; it is this one's to release. */
+  addProgram(linked: LinkedProgram): number {
+    return this.programs.push(linked) - 1;
+  }
+
+  removeProgram(index: number): void {
+    const linked = this.programs[index];
+    this.programs[index] = undefined;
+    if (linked !== undefined) this.device.programs.release([linked]);
+  }
+
+  /** The uniform blocks of passes with programs behind the Plan's: all of them, or from a byte on where only those differ. */
+  writeAddedUniforms(blocks: Uint8Array, from = 0, to = blocks.length): void {
+    const { gl, resources } = this.device;
+    this.addedUniforms ??= resources.createBuffer(0, "DYNAMIC_DRAW");
+    gl.bindBuffer(gl.UNIFORM_BUFFER, this.addedUniforms);
+    if (from === 0 && to === blocks.length) {
+      gl.bufferData(gl.UNIFORM_BUFFER, blocks, gl.DYNAMIC_DRAW);
+    } else gl.bufferSubData(gl.UNIFORM_BUFFER, from, blocks, from, to - from);
+  }
+
+  texture(index: number): WebGLTexture {
+    const texture = this.textures[index];
+    if (texture === undefined) throw new PlanError(`the Plan has no texture ${index}`);
+    return texture;
+  }
+
+  /** Writes all of one texture now. */
+  write(index: number, data: Float32Array): void {
+    for (const _ of this.uploadChunks(index, data));
+  }
+
+  /** Writes other weights, under their hash where they have one; those who share the old ones keep them. */
+  replaceWeight(index: number, data: Float32Array, hash: string): void {
+    const size = this.sizes[index];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
+    this.textures[index] = this.device.sharedTextures.makeExclusive(this.texture(index), size);
+    this.write(index, data);
+    this.shareWeight(hash, index);
+  }
+
+  /** Writes a rectangle of a weight; where others share the texture, all of what `rows` gives into one of its own. */
+  patchWeight(patch: Patch, rows: () => Float32Array): void {
+    const size = this.sizes[patch.texture];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${patch.texture}`);
+    const { sharedTextures, resources } = this.device;
+    const old = this.texture(patch.texture);
+    const own = sharedTextures.makeExclusive(old, size);
+    this.textures[patch.texture] = own;
+    if (own === old) resources.uploadPatch(own, patch);
+    else this.write(patch.texture, rows());
+  }
+
+  /** A texture to draw into. */
+  stagingTarget(index: number): StagingTarget {
+    return { framebuffer: this.framebuffer(index), ...this.size(index) };
+  }
+
+  /** Copies a texture to another one of its size and format. */
+  copy(source: number, target: number): void {
+    const size = this.sizes[source];
+    if (size === undefined) throw new PlanError(`the Plan has no texture ${source}`);
+    this.device.resources.copyTexture(this.framebuffer(source), this.texture(target), size);
+  }
+
+  /** Submits one pass, or a band (x, y, width, height) of it. */
+  draw(pass: Pass, band?: readonly [number, number, number, number]): void {
+    const { gl, state } = this.device;
+    const linked = this.programs[pass.program];
+    if (linked === undefined) throw new PlanError(`the Plan has no program ${pass.program}`);
+    state.useProgram(linked.program);
+    state.bindTextures(pass.inputs.map((index) => this.texture(index)));
+    state.bindFramebuffer(this.framebuffer(pass.output));
+    state.setViewport(0, 0, pass.viewport[0], pass.viewport[1]);
+    state.setScissor(band);
+    const uniforms =
+      pass.program < this.planProgramCount ? this.uniforms : (this.addedUniforms ?? this.uniforms);
+    state.bindUniforms(PASS_BINDING, uniforms, pass.uniforms, UNIFORM_BYTES);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+    linked.hasDrawn = true;
+  }
+
+  /** The texels that `pass` has drawn, of all or the first ones; waits for them. */
+  read(pass: Pass, width = pass.viewport[0], height = pass.viewport[1]): Float32Array {
+    const { gl, state } = this.device;
+    const data = new Float32Array(width * height * 4);
+    state.bindFramebuffer(this.framebuffer(pass.output));
+    gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, data);
+    this.device.check(this.generation); // a lost context leaves `data` as it was, without a word
+    return data;
+  }
+
+  /** Draws bands of `pass`; what is returned has their texels once the device has finished. */
+  sample(pass: Pass, bands: readonly Band[]): () => Float32Array<ArrayBuffer> {
+    const { gl } = this.device;
+    const texels = bands.reduce((sum, [, , width, height = 1]) => sum + width * height, 0);
+    return readAsync(this.device, texels * 4, () => {
+      let at = 0;
+      for (const [x, y, width, height = 1] of bands) {
+        this.draw(pass, [x, y, width, height]);
+        gl.readPixels(x, y, width, height, gl.RGBA, gl.FLOAT, at);
+        at += width * height * 16;
+      }
+    });
+  }
+
+  /** All texels of one texture, layer after layer, as `write` takes them; there once the device has finished. */
+  readTextureRows(index: number): () => Float32Array<ArrayBuffer> {
+    const { gl, state } = this.device;
+    const { width, height, layers } = this.size(index);
+    const bytes = width * height * 16;
+    return readAsync(this.device, (bytes / 4) * layers, () => {
+      state.bindFramebuffer(this.framebuffer(index));
+      for (let layer = 0; layer < layers; layer++) {
+        gl.readBuffer(gl.COLOR_ATTACHMENT0 + layer);
+        gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, layer * bytes);
+      }
+      gl.readBuffer(gl.COLOR_ATTACHMENT0);
+    });
+  }
+
+  dispose(): void {
+    const { device } = this;
+    if (device.generation !== this.generation) return; // gone with its context
+    const { resources } = device;
+    for (const framebuffer of this.framebuffers.values()) resources.freeFramebuffer(framebuffer);
+    for (const [index, texture] of this.textures.entries()) {
+      if (!this.freeIndices.includes(index)) device.sharedTextures.release(texture);
+    }
+    resources.freeBuffer(this.uniforms);
+    if (this.addedUniforms !== undefined) resources.freeBuffer(this.addedUniforms);
+    device.programs.release(this.programs.filter((one) => one !== undefined));
+  }
+
+  private allPasses(): Pass[] {
+    const { passes, inputs, values, parameters } = this.plan;
+    return [
+      ...passes,
+      ...inputs.map((input) => input.step),
+      ...[...values, ...parameters].map((value) => value.read.step),
+    ];
+  }
+
+  private framebuffer(index: number): WebGLFramebuffer {
+    let framebuffer = this.framebuffers.get(index);
+    if (framebuffer === undefined) {
+      const { layers, format } = this.sizes[index] ?? {};
+      framebuffer = this.device.resources.createFramebuffer(
+        this.texture(index),
+        layers ?? 1,
+        format,
+      );
+      this.framebuffers.set(index, framebuffer);
+    }
+    return framebuffer;
+  }
+
+  private async uploadWeights(
+    weights: WeightSource,
+    onProgress: (progress: Progress) => void,
+  ): Promise<void> {
+    const total = this.plan.weights.length;
+    let since = performance.now();
+    for (const [done, { texture }] of this.plan.weights.entries()) {
+      onProgress({ stage: "upload", done, total });
+      if (this.sharedWeights.has(texture)) continue;
+      for (const _ of this.uploadChunks(texture, weights.weightData(done))) {
+        if (performance.now() - since < UPLOAD_MS) continue;
+        // What the browser keeps for the device is bounded: past that a call would hold the page until there is room.
+        await waitForFence(this.device);
+        this.device.check(this.generation);
+        since = performance.now();
+      }
+      this.shareWeight(weights.weightHash(done), texture);
+    }
+    onProgress({ stage: "upload", done: total, total });
+  }
+
+  /** Others may share what is in a texture, unless that changes with each step. */
+  private shareWeight(hash: string, index: number): void {
+    const size = this.sizes[index];
+    if (size === undefined || this.carryTargets.has(index)) return;
+    this.device.sharedTextures.share(hash, size, this.texture(index));
+  }
+
+  private uploadChunks(index: number, data: Float32Array): Iterable<number> {
+    const size = this.sizes[index];
+    const texels = size === undefined ? 0 : size.width * size.height * size.layers;
+    if (size === undefined || data.length !== texels * 4) {
+      throw new PlanError(`texture ${index} takes ${texels * 4} numbers, not ${data.length}`);
+    }
+    return this.device.resources.upload(this.texture(index), size, data);
+  }
+}

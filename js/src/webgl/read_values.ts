@@ -1,0 +1,51 @@
+// Brings values from the device: all of one, or stretches of it.
+
+import { DIRECT_READ } from "../plan/derived_values.ts";
+import { type Band, PlanError } from "../plan/runtime.ts";
+import type { Value } from "../plan/schema.ts";
+import { readWhenIdle, waitForFence } from "./gpu_clock.ts";
+import type { Runner } from "./runner.ts";
+
+/** A value's or parameter's elements in row-major order; runs first what is old. */
+export async function readValue(runner: Runner, key: string): Promise<Float32Array> {
+  const value = runner.findValue(key);
+  await warmUp(runner, value);
+  return runner.whenFresh(value, (objects) => {
+    const now = runner.findValue(key); // an edit may have brought it elsewhere
+    const step = runner.readPass(now);
+    if (step.program === DIRECT_READ) return objects.read(step).filter((_, k) => k % 4 === 0);
+    objects.draw(step);
+    const data = objects.read(step);
+    return data.length === now.read.count ? data : data.slice(0, now.read.count);
+  });
+}
+
+/** Stretches of the texels that reading a value draws, one after the other. */
+export async function sampleValue(
+  runner: Runner,
+  key: string,
+  bands: readonly Band[],
+): Promise<Float32Array<ArrayBuffer>> {
+  const value = runner.findValue(key);
+  const [width, height] = value.read.step.viewport;
+  const inside = bands.every(
+    ([x, y, w, h = 1]) => w >= 1 && h >= 1 && x + w <= width && y + h <= height,
+  );
+  if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
+  await warmUp(runner, value);
+  return runner.whenFresh(value, (objects) => {
+    // Taken also where a new input makes them useless: what they lie in goes with that.
+    const read = objects.sample(runner.readPass(runner.findValue(key)), bands);
+    const data = readWhenIdle(runner.device, read);
+    data.catch(() => undefined);
+    return data;
+  });
+}
+
+/** The first draw of a program builds its pipeline: reading right behind it would hold the page so long. */
+async function warmUp(runner: Runner, { read }: Value): Promise<void> {
+  const objects = await runner.whenBuilt();
+  if (objects.programs[read.step.program]?.hasDrawn !== false) return;
+  objects.draw(read.step, [0, 0, 1, 1]);
+  await waitForFence(runner.device);
+}

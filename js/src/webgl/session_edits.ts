@@ -1,0 +1,382 @@
+// The edits of a session on its device: which are wanted, whose objects are there, and which the last run had.
+
+import { checkEdits, checkPreview, checkValue } from "../plan/check_edits.ts";
+import { type EditPreview, splitKey } from "../plan/derived_values.ts";
+import { packUniformBlocks } from "../plan/edit_program.ts";
+import {
+  type EditRequest,
+  type EditSchedule,
+  haveSamePasses,
+  scheduleEdits,
+} from "../plan/edit_schedule.ts";
+import { buildEditStacks, type EditedTextures, editedTexture } from "../plan/edit_stacks.ts";
+import type { Edit } from "../plan/edits.ts";
+import { ContextLostError, PlanError, SessionClosed } from "../plan/runtime.ts";
+import type { Pass, PlanHeader, Value } from "../plan/schema.ts";
+import type { Sections } from "../plan/sections.ts";
+import { EditResources, ResourceRequests } from "./edit_resources.ts";
+import type { GlDevice } from "./gl_device.ts";
+import type { PlanObjects } from "./plan_objects.ts";
+
+interface ScheduledEdits {
+  readonly schedule: EditSchedule;
+  readonly resources: ResourceRequests;
+}
+
+interface Waiter {
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+const EMPTY_REQUEST: EditRequest = {
+  edits: [],
+  getArray: (hash) => {
+    throw new PlanError(`the array ${hash} is not here`);
+  },
+  unedited: [],
+  stagedKeys: [],
+  preview: null,
+};
+
+export class SessionEdits {
+  /** How often they were changed, so that what was computed is old. */
+  changeCount = 0;
+  private readonly device: GlDevice;
+  private readonly plan: PlanHeader;
+  private readonly sections: Sections;
+  private readonly onChanged: () => void;
+  private resources: EditResources | undefined;
+  private request = EMPTY_REQUEST;
+  /** Those of the next run, whose objects are there, and those of the last one. */
+  private nextEdits: ScheduledEdits;
+  private activeSchedule: EditSchedule;
+  private uniformBlocks = new Uint8Array();
+  private passCache = new Map<string, readonly Pass[]>();
+  private waiters: Waiter[] = [];
+  private buildTask: Promise<void> = Promise.resolve();
+  private isBuilding = false;
+  /** For which inputs and weights each value without edits is there. */
+  private readonly keptVersions = new Map<number, number>();
+  private previewCount = 0;
+  private failure: { readonly of: EditRequest; readonly error: unknown } | undefined;
+  private isClosed = false;
+
+  /** `objects` are those that are there already. */
+  constructor(
+    device: GlDevice,
+    plan: PlanHeader,
+    sections: Sections,
+    changed: () => void,
+    objects?: PlanObjects,
+  ) {
+    this.device = device;
+    this.plan = plan;
+    this.sections = sections;
+    this.onChanged = changed;
+    if (objects !== undefined) this.resources = new EditResources(device, objects);
+    this.nextEdits = this.scheduleRequest(EMPTY_REQUEST);
+    this.activeSchedule = this.nextEdits.schedule;
+  }
+
+  /** Something is edited, or compared or previewed. */
+  get hasEdits(): boolean {
+    return !isEmptyRequest(this.activeSchedule.request);
+  }
+
+  /** All values as they lie after the last run, by their keys. */
+  get values(): ReadonlyMap<string, Value> {
+    return this.activeSchedule.values;
+  }
+
+  /** A value as it lies now, one that follows from it too; undefined where there is none. */
+  findValue(key: string): Value | undefined {
+    const found = this.activeSchedule.values.get(key);
+    const [what, own] = splitKey(key);
+    const isSame =
+      what === "before" ||
+      what.startsWith("stage ") || // of edits that are there no more
+      (what === "without" && this.activeSchedule.editedTextures.size === 0);
+    return found ?? (isSame ? this.activeSchedule.values.get(own) : undefined);
+  }
+
+  /** The Plan's value that one is, or follows from. */
+  baseValue(value: Value): Value {
+    return this.activeSchedule.baseValues.get(value) ?? value;
+  }
+
+  /** Of the next run. Resolves when their objects are there; the last call wins. */
+  async setEdits(edits: readonly Edit[], getArray: (hash: string) => Float32Array): Promise<void> {
+    checkEdits(this.plan, edits, getArray);
+    await this.updateRequest({ edits, getArray });
+  }
+
+  async keepUnedited(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
+    await this.updateRequest({ unedited: [...new Set(keys)] });
+  }
+
+  async keepStages(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkValue(this.plan, key);
+    await this.updateRequest({ stagedKeys: [...new Set(keys)] });
+  }
+
+  /** The keys of what is made; from the next run on, or when `finalPasses` are drawn. */
+  async previewEdits(asked: EditPreview | null): Promise<readonly string[]> {
+    if (asked === null && this.request.preview === null) return [];
+    if (asked !== null) checkPreview(this.plan, asked);
+    const id = this.previewCount++;
+    await this.updateRequest({ preview: asked && { ...asked, id } });
+    const { schedule } = this.nextEdits;
+    return schedule.request.preview?.id === id ? schedule.previewKeys : [];
+  }
+
+  /** Passes of sections with those of edits among them. */
+  passes(sections: readonly number[]): readonly Pass[] {
+    const { passesAfter, finalPasses, editedTextures } = this.activeSchedule;
+    if (passesAfter.size === 0 && finalPasses.length === 0) return this.sections.passes(sections);
+    const name = sections.join();
+    let found = this.passCache.get(name);
+    if (found === undefined) {
+      found = [...this.interleavePasses(sections, passesAfter, editedTextures), ...finalPasses];
+      this.passCache.set(name, found);
+    }
+    return found;
+  }
+
+  /** Passes of sections that aren't skipped, with others behind them, reading edited values where those are. */
+  private interleavePasses(
+    sections: readonly number[],
+    behind: ReadonlyMap<number, readonly Pass[]>,
+    bent: EditedTextures,
+  ): Pass[] {
+    const { plan } = this;
+    const { skipped } = this.activeSchedule;
+    const own = this.sections.passNumbers(sections).flatMap((number) => {
+      const pass = plan.passes[number];
+      const more = behind.get(number) ?? [];
+      if (pass === undefined || skipped.passes.has(number)) return more;
+      if (bent.size === 0) return [pass, ...more];
+      const inputs = pass.inputs.map((texture, k) => {
+        const value = pass.values[k] ?? -1;
+        return value < 0 ? texture : editedTexture(plan, value, bent);
+      });
+      return [{ ...pass, inputs }, ...more];
+    });
+    return [...(behind.get(-1) ?? []), ...own];
+  }
+
+  /** What is drawn behind the network's own passes. */
+  get finalPasses(): readonly Pass[] {
+    return this.activeSchedule.finalPasses;
+  }
+
+  /**
+   * The passes of sections without edits but for a latent's, and those that keep what is asked for of that; none where it is kept for
+   * these inputs and weights.
+   */
+  uneditedPasses(sections: readonly number[], given: number): readonly Pass[] {
+    const { uneditedCopies } = this.activeSchedule;
+    const some = this.copiedValues(sections);
+    if (some.every((number) => this.keptVersions.get(number) === given)) return [];
+    const behind = new Map<number, Pass[]>();
+    const bent = new Map<number, number>();
+    for (const [number, { texture, pass }] of this.activeSchedule.latentValues) {
+      const after = this.plan.values[number]?.after ?? -1;
+      behind.set(after, [...(behind.get(after) ?? []), pass]);
+      bent.set(number, texture);
+    }
+    return [
+      ...this.interleavePasses(sections, behind, bent),
+      ...some.flatMap((number) => uneditedCopies.get(number) ?? []),
+    ];
+  }
+
+  /** These were run without edits. */
+  markKept(sections: readonly number[], given: number): void {
+    for (const number of this.copiedValues(sections)) this.keptVersions.set(number, given);
+  }
+
+  private copiedValues(sections: readonly number[]): number[] {
+    return [...this.activeSchedule.uneditedCopies.keys()].filter((number) =>
+      sections.includes(this.sections.sectionOf(this.plan.values[number]?.texture ?? -1)),
+    );
+  }
+
+  /** What is wanted counts from here on: no run is under way. */
+  applyNext(objects: PlanObjects): void {
+    const { resources, nextEdits } = this;
+    if (resources?.objects !== objects || this.activeSchedule === nextEdits.schedule) return;
+    const { schedule, resources: requests } = nextEdits;
+    const blocks = packUniformBlocks(schedule.uniforms);
+    const [from, to] = changedRange(this.uniformBlocks, blocks);
+    if (from < to) objects.writeAddedUniforms(blocks, from, to);
+    this.uniformBlocks = blocks;
+    resources.writeContents(requests, schedule.request.getArray);
+    const latents = ({ request }: EditSchedule) => request.edits.filter(({ skips }) => skips);
+    // Another code is another network without its edits.
+    if (latents(schedule).some((one, k) => one !== latents(this.activeSchedule)[k]))
+      this.keptVersions.clear();
+    this.activeSchedule = schedule;
+    this.passCache = new Map();
+    if (this.isBuilding) return; // some of the textures are for what comes next
+    const { edits, stagedKeys } = schedule.request;
+    const still = buildEditStacks(this.plan, edits).flatMap(({ valueIndex, value }) => [
+      `bent ${valueIndex} `,
+      ...(stagedKeys.includes(value.key) ? [`stage ${valueIndex} `] : []),
+    ]);
+    const names = edits.map(({ name }) => `table of ${name} `);
+    // What is switched off for a while comes back as it is.
+    resources.freeUnused(requests, [...still, ...names]);
+    for (const number of this.keptVersions.keys())
+      if (!schedule.uneditedCopies.has(number)) this.keptVersions.delete(number);
+  }
+
+  /** New objects: all is made again in them. */
+  async restore(objects: PlanObjects): Promise<void> {
+    await this.buildTask;
+    this.resources = new EditResources(this.device, objects);
+    this.uniformBlocks = new Uint8Array();
+    this.keptVersions.clear();
+    this.nextEdits = this.scheduleRequest(EMPTY_REQUEST);
+    this.activeSchedule = this.nextEdits.schedule;
+    this.passCache = new Map();
+    const { request } = this;
+    if (isEmptyRequest(request)) this.request = EMPTY_REQUEST;
+    await this.startBuild();
+    // It was here before: nobody waits for it who could be told that it has no room now.
+    if (this.resources?.objects === objects && this.failure?.of === request)
+      throw this.failure.error;
+  }
+
+  /** The objects are gone, or about to be. */
+  detachResources(): void {
+    if (this.resources !== undefined) this.resources.isDetached = true;
+    this.resources = undefined;
+  }
+
+  dispose(): void {
+    this.isClosed = true;
+    this.detachResources();
+    for (const { reject } of this.waiters.splice(0)) reject(closedError());
+  }
+
+  private updateRequest(change: Partial<EditRequest>): Promise<void> {
+    if (this.isClosed) throw closedError();
+    this.request = { ...this.request, ...change };
+    if (!this.isBuilding && this.resources !== undefined) {
+      const made = this.scheduleRequest(this.request);
+      if (this.resources.has(made.resources)) {
+        this.acceptSchedule(made);
+        return Promise.resolve();
+      }
+    }
+    const taken = new Promise<void>((resolve, reject) => this.waiters.push({ resolve, reject }));
+    if (this.resources !== undefined) void this.startBuild();
+    return taken;
+  }
+
+  private acceptSchedule(made: ScheduledEdits): void {
+    const { schedule: before } = this.nextEdits;
+    const { schedule } = made;
+    const same = haveSamePasses(before, schedule);
+    // Whoever holds a value, or its ranges, can go on.
+    this.nextEdits = same
+      ? { ...made, schedule: { ...schedule, values: before.values, baseValues: before.baseValues } }
+      : made;
+    const { request } = schedule;
+    const { edits, unedited, stagedKeys } = before.request;
+    const isOld =
+      (request.edits !== edits && request.edits.length + edits.length > 0) ||
+      (request.unedited.join() !== unedited.join() && schedule.uneditedCopies.size > 0) ||
+      (request.stagedKeys.join() !== stagedKeys.join() && schedule.passesAfter.size > 0);
+    if (isOld) {
+      this.changeCount += 1;
+      this.onChanged();
+    }
+  }
+
+  private startBuild(): Promise<void> {
+    if (!this.isBuilding) {
+      this.isBuilding = true;
+      this.buildTask = this.buildRequested();
+    }
+    return this.buildTask;
+  }
+
+  /** Makes what is wanted, until that is there. */
+  private async buildRequested(): Promise<void> {
+    while (
+      !this.isClosed &&
+      this.resources !== undefined &&
+      this.nextEdits.schedule.request !== this.request
+    ) {
+      const { request, resources } = this;
+      const waiting = this.waiters.splice(0);
+      try {
+        const check = () => this.checkResources(resources);
+        await resources.allocate(this.scheduleRequest(request).resources, request.getArray, check);
+        check();
+        this.acceptSchedule(this.scheduleRequest(request));
+        for (const { resolve } of waiting) resolve();
+      } catch (error) {
+        if (error instanceof ContextLostError && !this.isClosed) {
+          this.waiters.unshift(...waiting); // they are served in the next context
+          break;
+        }
+        this.failure = { of: request, error };
+        this.revertRequest(request);
+        for (const { reject } of waiting) reject(error);
+      }
+    }
+    this.isBuilding = false;
+    if (this.nextEdits.schedule.request !== this.request) return;
+    for (const { resolve } of this.waiters.splice(0)) resolve();
+  }
+
+  /** What cannot be is not tried again with the next change. */
+  private revertRequest(failed: EditRequest): void {
+    const before = this.nextEdits.schedule.request;
+    const { request } = this;
+    this.request = {
+      ...(request.edits === failed.edits
+        ? { edits: before.edits, getArray: before.getArray }
+        : { edits: request.edits, getArray: request.getArray }),
+      unedited: request.unedited === failed.unedited ? before.unedited : request.unedited,
+      stagedKeys: request.stagedKeys === failed.stagedKeys ? before.stagedKeys : request.stagedKeys,
+      preview: request.preview === failed.preview ? before.preview : request.preview,
+    };
+    if (isSameRequest(this.request, before)) this.request = before;
+  }
+
+  private checkResources(shelf: EditResources): void {
+    if (this.isClosed) throw closedError();
+    if (this.resources !== shelf) throw new ContextLostError();
+    this.device.check(shelf.objects.generation);
+  }
+
+  /** Its passes, with numbers of objects that are not there left open, and all that it needs. */
+  private scheduleRequest(wanted: EditRequest): ScheduledEdits {
+    const resources = new ResourceRequests(this.device, this.resources);
+    return { schedule: scheduleEdits(this.plan, wanted, resources), resources };
+  }
+}
+
+const closedError = (): SessionClosed => new SessionClosed("this session was closed");
+
+const isEmptyRequest = ({ edits, unedited, stagedKeys, preview }: EditRequest): boolean =>
+  edits.length + unedited.length + stagedKeys.length === 0 && preview === null;
+
+const isSameRequest = (a: EditRequest, b: EditRequest): boolean =>
+  a.edits === b.edits &&
+  a.unedited === b.unedited &&
+  a.stagedKeys === b.stagedKeys &&
+  a.preview === b.preview;
+
+/** From where to where two rows of bytes differ; all of the second where they are of several lengths. */
+function changedRange(a: Uint8Array, b: Uint8Array): [number, number] {
+  if (a.length !== b.length) return [0, b.length];
+  let [from, to] = [0, b.length];
+  while (from < to && a[from] === b[from]) from++;
+  while (to > from && a[to - 1] === b[to - 1]) to--;
+  return [from, to];
+}

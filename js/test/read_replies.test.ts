@@ -1,0 +1,127 @@
+// Python's reads: an answer goes in parts, is kept for parts that got lost, and is forgotten.
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, mock, test } from "node:test";
+import type { Engine } from "../src/engine/types.ts";
+import { CHUNK, type Read } from "../src/messages.ts";
+import { beforeKey } from "../src/plan/derived_values.ts";
+import "./text_imports.ts";
+
+const { ReadReplies: Answers } = await import("../src/comm/read_replies.ts");
+
+const KEEP_MS = 60_000;
+const NUMBERS = CHUNK / 4 + 1;
+
+const read = (id: string, more: Partial<Read> = {}): Read => ({
+  type: "read",
+  id,
+  page: "",
+  revision: 0,
+  keys: ["a", "b"],
+  missing: [],
+  unbent: false,
+  screen: false,
+  ...more,
+});
+
+// An answer's timer of a minute would keep the process.
+beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
+afterEach(() => mock.timers.reset());
+
+/** An engine whose values say by their numbers which they are; `b` is a part and a bit long. */
+const asked: string[] = [];
+const engine = {
+  read: async (key: string) => {
+    asked.push(key);
+    if (key !== "b") return new Float32Array([1]);
+    return new Float32Array(NUMBERS).fill(2);
+  },
+} as unknown as Engine;
+
+function createReplies() {
+  const sent: (readonly [key: number, part: number, count: number, bytes: number])[] = [];
+  const own = new Answers({
+    send: ({ key, part, count }, data) => sent.push([key, part, count, data.byteLength]),
+    onProgress: () => undefined,
+    captureView: async () => new Uint8Array([7, 8]),
+  });
+  return { own, sent, take: () => sent.splice(0) };
+}
+const BOTH = [
+  [0, 0, 1, 4],
+  [1, 0, 2, CHUNK],
+  [1, 1, 2, 4],
+];
+
+test("a read is answered in parts, and lost ones again until Python has all", async () => {
+  const { own, take } = createReplies();
+  const one = read("r");
+  assert.equal(own.receive(one), true);
+  assert.equal(own.receive(one), false, "a second time it is no new one");
+  await own.readAndReply(engine, one, 0);
+  assert.deepEqual(take(), BOTH);
+  assert.equal(own.receive(read("r", { missing: [[1, 1]] })), false);
+  assert.deepEqual(take(), [BOTH[2]]);
+  own.receive(one);
+  assert.deepEqual(take(), BOTH, "all, where none are listed");
+  own.finish("r");
+  assert.equal(own.receive(read("r")), true, "from then on the same id is a new read");
+});
+
+test("parts that are asked for during an answer come behind it", async () => {
+  const { own, take } = createReplies();
+  const one = read("r");
+  own.receive(one);
+  const answering = own.readAndReply(engine, one, 0);
+  assert.equal(own.receive(read("r", { missing: [[0, 0]] })), false);
+  await answering;
+  assert.deepEqual(take(), [...BOTH, BOTH[0]]);
+});
+
+test("a read of a later revision waits for its State", async () => {
+  const { own, sent } = createReplies();
+  const one = read("r", { revision: 3 });
+  own.receive(one);
+  await own.readAndReply(engine, one, 2);
+  assert.deepEqual([sent, own.unanswered], [[], [one]]);
+  await own.readAndReply(engine, one, 3);
+  assert.deepEqual([sent, own.unanswered], [BOTH, []]);
+});
+
+test("an answer that is not waited for any more ends at the next value", async () => {
+  const { own, take } = createReplies();
+  const one = read("r");
+  own.receive(one);
+  const answering = own.readAndReply(engine, one, 0);
+  own.finish("r");
+  await answering;
+  assert.deepEqual(take(), []);
+  own.receive(read("s"));
+  own.clear();
+  assert.deepEqual(own.unanswered, []);
+});
+
+test("a read before the edits asks for values before these, and one of the screen for a picture", async () => {
+  const { own, take } = createReplies();
+  asked.length = 0;
+  const one = read("r", { keys: ["a"], unbent: true });
+  own.receive(one);
+  await own.readAndReply(engine, one, 0);
+  assert.deepEqual(asked, [beforeKey("a")]);
+  take();
+  const picture = read("p", { keys: [], screen: true });
+  own.receive(picture);
+  await own.readAndReply(engine, picture, 0);
+  assert.deepEqual(take(), [[0, 0, 1, 2]]);
+});
+
+test("an answer is kept for a minute", async () => {
+  const { own, take } = createReplies();
+  const one = read("r", { keys: ["a"] });
+  own.receive(one);
+  await own.readAndReply(engine, one, 0);
+  mock.timers.tick(KEEP_MS - 1);
+  assert.equal(own.receive(one), false);
+  assert.equal(take().length, 2);
+  mock.timers.tick(1);
+  assert.equal(own.receive(one), true);
+});

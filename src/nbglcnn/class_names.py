@@ -1,0 +1,199 @@
+"""Class names, from users and files, as short texts of one line: anybody may have written them."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import Any
+
+from nbglcnn.errors import InputError
+
+Names = tuple[str, ...]
+
+MAX_NAME_LENGTH = 100  # characters of a name that are kept
+MAX_NAMES = 2**20  # names, so that no index in a dict asks for a gigabyte
+MAX_TEXT_LENGTH = 2**23  # characters of a file's text in which names are looked for
+EXPECTED_MESSAGE = (
+    "expected a list of names, a dict of names by index, or weights with .meta['categories']"
+)
+# Of Python's literals only these, and nothing of Python itself reads them.
+_SPACE = re.compile(r"[\s,]*")
+_INDEX = re.compile(r"(\d{1,9})\s*:\s*")
+_TEXT = re.compile(r"""'(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*\"""")
+_ESCAPE = re.compile(
+    r"\\(?:(?P<code>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})|(?P<letter>.))", re.DOTALL
+)
+
+
+def clean_name(name: str) -> str:
+    """A name on one line, without what a terminal or a page might take for more than text."""
+    # Cc, Cf: controls, among them those that turn the direction of a line; Cs: half of a pair.
+    kept = (
+        " " if c.isspace() else c
+        for c in name[: 10 * MAX_NAME_LENGTH]
+        if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf", "Cs")
+    )
+    line = " ".join("".join(kept).split())
+    return line if len(line) <= MAX_NAME_LENGTH else f"{line[: MAX_NAME_LENGTH - 1].rstrip()}…"
+
+
+def to_class_names(given: Any) -> Names:
+    """The names of a list, a dict by index ("" for what it leaves out) or a weights enum."""
+    if isinstance(given, type) and issubclass(given, enum.Enum):
+        member = next(iter(given.__members__), "…")
+        raise InputError(
+            f"classes is the enum {given.__name__} itself: give one of its members, "
+            f"for example {given.__name__}.{member}"
+        )
+    meta = getattr(given, "meta", None)
+    if isinstance(meta, Mapping):
+        if "categories" not in meta:
+            raise InputError(
+                f"classes is {given}, whose .meta has no 'categories'; {EXPECTED_MESSAGE}"
+            )
+        given = meta["categories"]
+    if isinstance(given, Mapping):
+        return _names_by_index(given)
+    if isinstance(given, str | bytes):
+        raise InputError(
+            f"classes is one text, {given[:60]!r}; {EXPECTED_MESSAGE}: ['cat', 'dog'], one for "
+            "each value of the output"
+        )
+    if isinstance(given, set | frozenset) or not isinstance(given, Iterable):
+        kind = type(given).__name__
+        why = ", which has no order" if isinstance(given, set | frozenset) else ""
+        raise InputError(f"classes is of type {kind}{why}; {EXPECTED_MESSAGE}")
+    names: list[str] = []
+    for at, name in enumerate(given):
+        if at >= MAX_NAMES:
+            raise InputError(f"classes has more than {MAX_NAMES:,} names; {EXPECTED_MESSAGE}")
+        names.append(_validate_name(name, at))
+    return tuple(names)
+
+
+def _validate_name(name: Any, at: int) -> str:
+    if not isinstance(name, str):
+        kind = type(name).__name__
+        raise InputError(
+            f"classes[{at}] is {str(name)[:60]}, of type {kind}; {EXPECTED_MESSAGE}: "
+            "[str(name) for name in classes] makes texts of them"
+        )
+    return clean_name(name)
+
+
+def _names_by_index(given: Mapping[Any, Any]) -> Names:
+    found: dict[int, str] = {}
+    for key, name in given.items():
+        at = _parse_index(key)
+        if at is None:
+            hint = (
+                "; {index: name for name, index in classes.items()} turns it round"
+                if isinstance(name, int)
+                else ""
+            )
+            raise InputError(
+                f"classes has the key {str(key)[:60]!r}, which is no index: a dict has the name "
+                f"for each number of a class, {{0: 'cat', 1: 'dog'}}{hint}"
+            )
+        found[at] = _validate_name(name, at)
+    return tuple(found.get(at, "") for at in range(max(found, default=-1) + 1))
+
+
+def _parse_index(key: Any) -> int | None:
+    """The index that a key is, also as text, which is how JSON has it."""
+    if isinstance(key, str):
+        return int(key) if re.fullmatch(r"[0-9]{1,7}", key) and int(key) < MAX_NAMES else None
+    try:
+        at = index(key)
+    except TypeError:
+        return None
+    return at if 0 <= at < MAX_NAMES else None
+
+
+def fit_to_outputs(
+    names: Names, outputs: Mapping[str, int], *, allow_partial: bool = False
+) -> Names:
+    """The names, where an output has as many values as there are names.
+
+    With `allow_partial` it may have more: those without a name get "". `outputs` are how many
+    values, or channels of maps, each output of the network has.
+
+    Raises:
+        InputError: there is no such output.
+    """
+    counts = list(outputs.values())
+    if not names or len(names) in counts:
+        return names
+    most = max(counts, default=0)
+    if allow_partial and len(names) <= most:
+        count = next(count for count in counts if count >= len(names))
+        return names + ("",) * (count - len(names))
+    sizes = " and ".join(f"{key} has {count:,}" for key, count in list(outputs.items())[:4])
+    if allow_partial:
+        raise InputError(
+            f"classes has a name for {len(names) - 1:,}, but {sizes or 'there is no output'}: "
+            "give names for indices of the output's values, counted from 0"
+        )
+    one = "1 name" if len(names) == 1 else f"{len(names):,} names"
+    raise InputError(
+        f"classes has {one}, but {sizes or 'there is no output'}: give one name for each value of "
+        "the output, in its order, or a dict {index: name} for some of them"
+    )
+
+
+def parse_names(text: str) -> Names:
+    """The names in a file's own words: JSON or a Python literal, of a list or a dict by index.
+
+    Empty where it is anything else: a file may say under `labels` what it likes.
+    """
+    if len(text) > MAX_TEXT_LENGTH:
+        return ()
+    try:
+        return to_class_names(_parse_text(text))
+    except InputError:
+        return ()
+
+
+def _parse_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _parse_literal(text.strip())
+
+
+def _parse_literal(text: str) -> Any:
+    """A flat list of texts, or dict of texts by number, as Python writes it; None for others."""
+    if text[:1] + text[-1:] not in ("{}", "[]", "()"):
+        return None
+    found: dict[int, str] = {}
+    at, end = 1, len(text) - 1
+    while (at := _match_end(_SPACE, text, at)) < end:
+        number = len(found)
+        if text[0] == "{":
+            key = _INDEX.match(text, at, end)
+            if key is None:
+                return None
+            number, at = int(key[1]), key.end()
+        word = _TEXT.match(text, at, end)
+        if word is None or len(found) >= MAX_NAMES:
+            return None
+        at = word.end()
+        found[number] = _ESCAPE.sub(_unescape, word[0][1:-1])
+    return found
+
+
+def _unescape(found: re.Match[str]) -> str:
+    if found["code"]:
+        code = int(found["code"][1:], 16)
+        return chr(code) if code <= sys.maxunicode else ""
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(found["letter"], found["letter"])
+
+
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at

@@ -1,0 +1,100 @@
+"""Maps of layers as a picture: a row for each example, in it a picture for each layer."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from nbglcnn.graph import Array
+    from nbglcnn.pictures.feature_maps import ColorRange
+    from nbglcnn.plan.schema import Plan, Value
+
+MAX_ROWS = 32
+MAPS_WIDTH = 320  # pixels that a layer's maps have beside each other, where they are small enough
+GAP, LINE_HEIGHT = 16, 18  # pixels between pictures, and of a line of words
+
+
+def draw_sheet(
+    plan: Plan, values: Mapping[str, Array], image_range: ColorRange | None = None
+) -> bytes:
+    """A PNG of these values, of the first MOST_ROWS examples.
+
+    `image_range` is what black and white of pictures are; how many numbers lie beyond stands above.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    known = {value.key: value for value in plan.values}
+    shown = [
+        _with_all_examples(known[key], array, plan.header.batch) for key, array in values.items()
+    ]
+    count = min(MAX_ROWS, max(value.nchw[0] for value in shown))
+    rows = [
+        [_draw_value(value, values[value.key], row, image_range) for value in shown]
+        for row in range(count)
+    ]
+    font = ImageFont.load_default(12)
+    pen = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    # Pillow's own font has no ×.
+    words = [
+        f"{v.key}  {'x'.join(map(str, v.nchw[1:]))}{_format_clipped([row[k] for row in rows])}"
+        for k, v in enumerate(shown)
+    ]
+    widths = [
+        max(rows[0][k].width, int(pen.textlength(text, font))) for k, text in enumerate(words)
+    ]
+    height = max(picture.height for row in rows for picture in row) + LINE_HEIGHT + GAP
+    size = (GAP + sum(width + GAP for width in widths), height * count)
+    whole = Image.new("RGB", size, "white")
+    pen = ImageDraw.Draw(whole)
+    for number, row in enumerate(rows):
+        left = GAP
+        for picture, text, width in zip(row, words, widths, strict=True):
+            pen.text((left, number * height), text, fill=(33, 33, 33), font=font)
+            whole.paste(picture, (left, number * height + LINE_HEIGHT))
+            left += width + GAP
+    data = io.BytesIO()
+    whole.save(data, "PNG", optimize=True)
+    return data.getvalue()
+
+
+def _with_all_examples(value: Value, array: Array, batch: int) -> Value:
+    """The value of all examples, which may be more than a Plan has at once."""
+    from msgspec.structs import replace
+
+    from nbglcnn.runtime.batching import has_examples
+
+    if not has_examples(value, batch):
+        return value
+    return replace(value, shape=array.shape, nchw=(len(array), *value.nchw[1:]))
+
+
+def _format_clipped(column: Sequence[Image]) -> str:
+    """How many numbers of pictures their range clips, in words."""
+    counts = {word: sum(one.info.get(word, 0) for one in column) for word in ("above", "below")}
+    found = [f"{count:,} {word}" for word, count in counts.items() if count]
+    return "".join(f"  {text}" for text in found)
+
+
+def _draw_value(value: Value, array: Array, example: int, image_range: ColorRange | None) -> Image:
+    """One example of a value, or of one that has no examples itself."""
+    from nbglcnn.pictures.feature_maps import draw_kind, draw_picture, mosaic_columns
+
+    _, channels, _, width = value.nchw
+    drawn = draw_kind(value)
+    columns = mosaic_columns(channels) if drawn == "maps" else 1
+    scale = (
+        max(1, MAPS_WIDTH // (columns * width))
+        if drawn in ("maps", "grey", "rgb", "classes")
+        else 1
+    )
+    if drawn == "curves":
+        columns = mosaic_columns(channels) if channels > 8 else 1
+    example = min(example, value.nchw[0] - 1)
+    own = image_range if drawn in ("grey", "rgb") else None
+    return draw_picture(
+        value, array, example=example, color_range=own, columns=columns, scale=scale
+    )

@@ -1,0 +1,73 @@
+"""Layers that ONNX Runtime and onnx.reference compute differently, and which ours follow."""
+
+from __future__ import annotations
+
+from nbglcnn.graph import Graph, Node
+
+RESIZE = (
+    "ONNX Runtime rounds the resized length before it aligns the corners; onnx.reference and the "
+    "tests of ONNX take scale · length, and so does this layer. Give whole lengths as sizes, and "
+    "both agree"
+)
+LRN = (
+    "ONNX Runtime refuses an even size, and onnx.reference leaves out channels where a batch has "
+    "fewer images than channels; this layer follows the formula of ONNX's specification"
+)
+CONV_TRANSPOSE = (
+    "with a stride beyond the kernel ONNX Runtime makes the output shorter than length · stride, "
+    "which ONNX's specification says, and onnx.reference and this layer give. Write pads and "
+    "output_padding in the place of auto_pad, and both agree"
+)
+AVERAGE_POOL = (
+    "ONNX Runtime and onnx.reference pad as if the kernel had no dilations; this layer pads for "
+    "the dilated kernel, as ONNX's specification says. Write pads in the place of auto_pad, and "
+    "all agree"
+)
+
+
+def known_disagreement(graph: Graph, name: str) -> str:
+    """What is known of a layer whose references disagree; "" for any other."""
+    value = next((key.value for key in graph.keys if key.name == name), "")
+    node = next((node for node in graph.nodes if value and value in node.outputs), None)
+    if node is None or graph.source != "onnx":
+        return ""
+    if (
+        node.op == "Resize"
+        and node.attributes.get("coordinate_transformation_mode") == ALIGN_CORNERS
+    ):
+        return RESIZE if _has_fractional_length(graph, node) else ""
+    if node.op == "LRN" and _integers(node, "size")[0] % 2 == 0:
+        return LRN
+    if str(node.attributes.get("auto_pad", "")).startswith("SAME"):
+        if node.op == "ConvTranspose" and _stride_exceeds_kernel(graph, node):
+            return CONV_TRANSPOSE
+        if node.op == "AveragePool" and max(_integers(node, "dilations"), default=1) > 1:
+            return AVERAGE_POOL
+    return ""
+
+
+ALIGN_CORNERS = "align_corners"
+
+
+def _integers(node: Node, name: str) -> tuple[int, ...]:
+    found = node.attributes.get(name, ())
+    return (found,) if isinstance(found, int) else tuple(map(int, found))  # type: ignore[arg-type]
+
+
+def _stride_exceeds_kernel(graph: Graph, node: Node) -> bool:
+    """Whether a stride is larger than the kernel, with its dilations."""
+    kernel = graph.shape(node.inputs[1])[2:]
+    strides, dilations = (_integers(node, name) or (1,) * len(kernel)
+                          for name in ("strides", "dilations"))  # fmt: skip
+    return any(s > (k - 1) * d + 1 for s, k, d in zip(strides, kernel, dilations, strict=True))
+
+
+def _has_fractional_length(graph: Graph, node: Node) -> bool:
+    """Whether a resized length is no whole number."""
+    scales = graph.constant(node.inputs[2]) if len(node.inputs) > 2 else None
+    if scales is None or not scales.size:
+        return False
+    shape = graph.shape(node.inputs[0])
+    axes = _integers(node, "axes") or tuple(range(len(shape)))
+    lengths = (shape[axis] * float(s) for axis, s in zip(axes, scales.reshape(-1), strict=True))
+    return any(length != round(length) for length in lengths)

@@ -1,0 +1,181 @@
+"""What an exported page trains or teaches by itself: what is asked of it, checked, and its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from nbglcnn.errors import InputError, suggest_names
+from nbglcnn.features.teaching.feature_vectors import FeatureExtractor
+from nbglcnn.features.teaching.records import TeachingRecord
+from nbglcnn.features.teaching.safetensors import serialize
+from nbglcnn.features.training.local_training import compile_training
+from nbglcnn.features.training.optimizers import Adam
+from nbglcnn.features.training.records import TrainingRecord
+from nbglcnn.features.training.training_plan import TrainingPlan, initial_training_plan
+from nbglcnn.plan.schema import Target, content_hash
+from nbglcnn.widget.network import Network
+
+TRAIN_DEFAULTS: Mapping[str, Any] = {
+    "loss": "mse",
+    "optimizer": Adam(1e-3),
+    "batch_size": None,
+    "epochs": None,
+    "steps": None,
+    "held_out": 0.1,
+    "parameters": "all",
+    "shuffle": True,
+    "seed": 0,
+    "output": "output",
+    "weights": "given",
+}
+WEIGHT_CHOICES = ("given", "random")
+
+
+@dataclass(frozen=True)
+class PageTraining:
+    """A page's training: `to_record` is how it begins, `blobs` are by their names.
+
+    `network` has the weights that it begins with. `weight_names` are the parameters that the page
+    reads for its reader, `other_weights` names the blob of the others, "" where there are none.
+    """
+
+    network: Network
+    training_plan: TrainingPlan
+    record: TrainingRecord
+    blobs: Mapping[str, memoryview]
+    weight_names: tuple[str, ...]
+    other_weights: str
+
+
+def prepare_training(network: Network, train: Any, precision: str, most: int) -> PageTraining:
+    """A training of a network in a page, by the arguments of `viewer.train` and `weights`.
+
+    Of its data a page takes `most` bytes. Raises as `viewer.train`; InputError for what is none, or
+    too large, and for another `precision` than float32.
+    """
+    asked = _validate_arguments(train)
+    if precision != "float32":
+        raise InputError(
+            f"train: precision={precision!r}; a network trains in 32-bit floats alone, as of 16 "
+            'bits most gradients would be 0. Give precision="float32"'
+        )
+    if network.latent is not None:
+        raise InputError(
+            "train: a latent skips a part of the network: set viewer.source = None first"
+        )
+    if network.graph.comparison:
+        raise InputError("train: a comparison can't be trained; export one of its two models")
+    if asked["weights"] == "random":
+        drawn = network.model.initial_weights(asked["seed"])
+        own = {name: array for name, array in drawn.items() if name in network.graph.parameters}
+        network = network.with_weights(own)
+    trained = _build_training_plan(network, asked)
+    size = sum(len(blob) for blob in trained.blobs.values())
+    if size > most:
+        raise InputError(
+            f"train: the data has {size:,} bytes, and a page of its own takes at most {most:,} of "
+            "it: give fewer examples, or pictures as uint8"
+        )
+    record = TrainingRecord(
+        "page", trained.config_hash, "paused", trained.arguments.optimizer.learning_rate_at(0)
+    )
+    readable = {value.key for value in trained.plan.header.parameters}
+    if not readable.issuperset(trained.config.state):
+        raise InputError(
+            f"train: observe={trained.plan.header.observe!r} keeps no parameters, which a training "
+            'has to read; give observe="all", or the names of layers'
+        )
+    names = tuple(name for name in network.graph.parameters if name in readable)
+    whole = network.model.state_dict_arrays(network.weights())
+    others = {name: array for name, array in whole.items() if name not in names}
+    blobs = dict(trained.blobs)
+    rest = ""
+    if others:
+        file = serialize(others)
+        rest = content_hash(file)
+        blobs[rest] = memoryview(file)
+    return PageTraining(network, trained, record, blobs, names, rest)
+
+
+def _validate_arguments(train: Any) -> dict[str, Any]:
+    """All arguments, those that aren't given by default."""
+    if not isinstance(train, Mapping):
+        raise InputError(
+            f"train={train!r:.80}; a mapping is needed, with what viewer.train takes: "
+            'train={"data": images, "loss": "mse"}'
+        )
+    known = ["data", *TRAIN_DEFAULTS]
+    for key in train:
+        if key not in known:
+            raise InputError(
+                f"train: there is no {key!r}{suggest_names(str(key), known)}; there are "
+                f"{', '.join(known)}"
+            )
+    if "data" not in train:
+        raise InputError('train: "data" is missing: what the page shall train on')
+    asked = {**TRAIN_DEFAULTS, **train}
+    if asked["weights"] not in WEIGHT_CHOICES:
+        raise InputError(
+            f'train: weights={asked["weights"]!r}; "given" is needed, or "random" to begin '
+            "with weights that are drawn anew"
+        )
+    if not isinstance(asked["seed"], int) or not 0 <= asked["seed"] < 2**31:
+        raise InputError(f"train: seed={asked['seed']!r}; a whole number from 0 to 2³¹ is needed")
+    return asked
+
+
+def _editable_keys(network: Network) -> list[str]:
+    """All that a reader may bend: the page can have no other Plan, where a notebook's gets one."""
+    return [key.name for key in network.graph.keys if key.kind != "output"]
+
+
+def _build_training_plan(network: Network, asked: Mapping[str, Any]) -> TrainingPlan:
+    """The Plan of network, training and evaluation for any device, and what it is given."""
+    run, batches = compile_training(
+        network.model, asked["data"], asked["loss"], asked["optimizer"], asked["batch_size"],
+        parameters=asked["parameters"], shuffle=asked["shuffle"], seed=asked["seed"],
+        output=asked["output"],
+        weights=network.weights(), edited_keys=_editable_keys(network),
+    )  # fmt: skip
+    return initial_training_plan(network, run, asked, batches, {}, Target())
+
+
+def prepare_teaching(
+    network: Network, teach: Any, most: int
+) -> tuple[TeachingRecord, dict[str, memoryview]]:
+    """What a page is told of a teaching, and its blobs by name.
+
+    `teach` is a Viewer's, or the classes, or a mapping with the arguments of `viewer.teach`. Raises
+    as that; InputError for what is none, and for more than `most` bytes.
+    """
+    if isinstance(teach, tuple) and teach and isinstance(teach[0], TeachingRecord):
+        record, lesson = teach
+    else:
+        asked: dict[str, Any] = {"classes": (), "cut": None, "examples": None, "head": None}
+        given = teach if isinstance(teach, Mapping) else {"classes": teach}
+        for name in given:
+            if name not in asked:
+                raise InputError(
+                    f"teach: there is no {name!r}{suggest_names(str(name), asked)}; there are "
+                    f"{', '.join(asked)}"
+                )
+        asked |= given
+        features = FeatureExtractor(network, asked["cut"])
+        if network.plan.header.batch > 1:
+            network.reduce_to_one_example()
+        features.ensure_observed()
+        record = features.to_record("page")
+        lesson = features.make_lesson(asked["classes"], asked["examples"], asked["head"])
+    listing = msgspec.json.encode(lesson.snapshot(0, {}))
+    blobs = {"page.1": memoryview(listing)}
+    blobs |= {name: memoryview(data) for name, data in lesson.blobs()}
+    if (size := sum(map(len, blobs.values()))) > most:
+        raise InputError(
+            f"teach: the examples have {size:,} bytes, and a page of its own takes at most "
+            f"{most:,} of them: give fewer"
+        )
+    return record, blobs

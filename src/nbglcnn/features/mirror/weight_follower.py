@@ -1,0 +1,124 @@
+"""Weights that follow a loop in Python: the newest ones, and what pages lack of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nbglcnn import load
+from nbglcnn.codegen.weights import pack_weight
+from nbglcnn.graph import Array, Graph, changed_values
+from nbglcnn.plan.schema import Float32
+
+if TYPE_CHECKING:
+    from nbglcnn.load.torch.weights.parameter_snapshots import TensorSnapshot
+    from nbglcnn.widget.network import Network
+
+BATCH_COUNT_SUFFIX = ".num_batches_tracked"
+
+
+@dataclass(frozen=True)
+class WeightFrame:
+    """Weight textures that have changed, and their contents one after the other."""
+
+    textures: Sequence[int]
+    contents: Float32
+
+
+class WeightFollower:
+    """The weights of a network while it follows a loop, from here on until `stop`.
+
+    `step` is the step of the loop that the network's weights are behind, `is_on_cpu` whether the
+    newest ones wait for no GPU.
+    """
+
+    read_only_reason = (
+        "these weights follow a loop in Python (nbglcnn.mirror): change those of the model "
+        "that it trains, or call mirror.close() first"
+    )
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._newest: deque[TensorSnapshot] = deque(maxlen=1)
+        self.is_on_cpu = True
+        self.step = 0
+        # The last frame: the offer that it lies on, and the Graph and Plan that pages have by it.
+        self._sent_frame: tuple[tuple[Graph, str], tuple[Graph, str]] | None = None
+        with network.lock:
+            network.hash_weights()
+            network.weight_source = self
+
+    def check_weights(self, copied: TensorSnapshot) -> None:
+        """InputError where these cannot be the network's weights."""
+        load.with_parameters(self._network.graph, copied.arrays())
+
+    def set_newest(self, copied: TensorSnapshot) -> None:
+        """These are the newest weights."""
+        self.is_on_cpu = copied.is_on_cpu
+        self._newest.append(copied)
+
+    @property
+    def has_newer(self) -> bool:
+        """Whether there are newer weights than the network's."""
+        return bool(self._newest)
+
+    def take_newest(self) -> Mapping[str, Array]:
+        """The newest weights and buffers, by name."""
+        copied = self._newest.pop()
+        arrays = copied.arrays()
+        self.step = copied.step
+        self._network.batchnorm_counts.update(
+            (name, int(array))
+            for name, array in arrays.items()
+            if name.endswith(BATCH_COUNT_SUFFIX)
+        )
+        return arrays
+
+    def stop(self) -> None:
+        """Follow it no more; the weights stay."""
+        network = self._network
+        with network.lock:
+            network.pull_weights()
+            network.weight_source = None
+            network.hash_weights()
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether pages lack something; looked at without a lock."""
+        told = self._page_version()
+        return bool(self._newest) or told is None or told[0] is not self._network.graph_snapshot
+
+    def _page_version(self) -> tuple[Graph, str] | None:
+        """The Graph that pages have, and the hash of its Plan; None before they are offered one."""
+        offered, sent = self._network.sent_graph, self._sent_frame
+        return sent[1] if sent is not None and sent[0] is offered else offered
+
+    def next_frame(self) -> WeightFrame | None:
+        """The textures that pages lack; None if they need the whole Plan again.
+
+        The caller holds the lock, and sends it.
+        """
+        graph, plan = self._network.graph, self._network.plan
+        offered, told = self._network.sent_graph, self._page_version()
+        if offered is None or told is None or told[1] != plan.hash:
+            return None
+        changed = changed_values(told[0], graph)
+        weights = [
+            weight
+            for weight in plan.header.weights
+            if not changed.isdisjoint(weight.recipe.sources)
+        ]
+        contents = [
+            pack_weight(weight.recipe, [graph.values[name].data for name in weight.recipe.sources])
+            for weight in weights
+        ]
+        self._sent_frame = offered, (graph, plan.hash)
+        flat = [np.asarray(one, np.float32).reshape(-1) for one in contents]
+        return WeightFrame([weight.texture for weight in weights], np.concatenate([_EMPTY, *flat]))
+
+
+_EMPTY = np.zeros(0, np.float32)

@@ -1,0 +1,248 @@
+"""`nbglcnn.train`: what it is given, checked, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.errors import DeviceError, InputError
+from nbglcnn.features.training.data import BatchSource, open_data
+from nbglcnn.features.training.loop import TrainingLoop
+from nbglcnn.features.training.memory import check_memory
+from nbglcnn.features.training.optimizers import SGD, Adam, AdamW, Optimizer, suggest_optimizer
+from nbglcnn.features.training.result import Training
+from nbglcnn.features.training.run import TrainingRun, validate_targets
+from nbglcnn.features.training.step import LOSS, StepOptions, TrainStep, build_step
+from nbglcnn.features.training.trainable import select_parameters
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load import Model, model_of, parameters_of, with_parameters
+from nbglcnn.load.training import TrainingMode, check_training
+from nbglcnn.losses import Loss, has_class_indices, to_loss, unknown_loss_message
+from nbglcnn.lowering.lower import lower
+from nbglcnn.runtime.device import shared_device
+
+
+def train(
+    model: Any,
+    data: Any,
+    loss: Any = "mse",
+    optimizer: Optimizer = SGD(0.1, momentum=0.9),  # noqa: B008 - it cannot change
+    batch_size: int | None = None,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    parameters: str | Sequence[str] = "all",
+    shuffle: bool = True,
+    seed: int = 0,
+    output: str = "output",
+    optimizer_state: Mapping[str, Any] | None = None,
+    max_bytes: int | None = None,
+    progress: bool = True,
+) -> Training:
+    """Train a network on local OpenGL, as `model.train()` and torch.optim would.
+
+    Args:
+        model: a torch.nn.Module, or an ONNX model as in `compile`. It isn't changed. BatchNorm uses
+            the statistics of its batch and Dropout drops; of a module in training mode the parts
+            that are in eval mode stay so.
+        data: a tuple (inputs, targets) of arrays or tensors whose first axis are the examples (of a
+            network with several inputs ((first, second), targets)), one array where the network
+            shall give back its input, a torch Dataset or a DataLoader. uint8 are pictures: they
+            become numbers from 0 to 1, channels first.
+        loss: "mse", "l1", "smooth_l1", "bce", "bce_with_logits" or "cross_entropy", as
+            torch.nn.functional has them with reduction "mean", or one of `nbglcnn.losses`, or of
+            torch.nn's modules for these; or the name of a scalar output of the model, which gets
+            all of `data` as its inputs then.
+        optimizer: `SGD`, `Adam` or `AdamW`; its lr may be a function of the step.
+        batch_size: by default 32. The last batch of an epoch may have fewer examples.
+        epochs, steps: how long; one of them. Steps go round the data again.
+        parameters: "all" that ask for a gradient, or a list of names, of modules or of patterns
+            ("decoder.*"); the others stay as they are, and no gradient is computed for them.
+        shuffle: whether each epoch has an order of its own, or the data's.
+        seed: of the order, of Dropout's masks and of random numbers that forward draws.
+        output: which of the network's outputs the loss compares with the targets.
+        optimizer_state: that of an earlier result, to go on where it ended; give the model its
+            weights, too.
+        max_bytes: the most that textures may take; by default four fifths of the memory that is
+            free, where the renderer is a software one.
+        progress: whether a bar shows how far it is.
+
+    An interrupt (the stop button, Ctrl-C) ends it after a step and keeps what was learned. So does
+    a loss or parameter that becomes NaN or infinite: a warning names the first value that went
+    wrong, and the weights are those before that step.
+
+    Raises:
+        UnsupportedOperator: naming the layer, where one on the way has no gradient.
+        UnsupportedModel: naming the layer, where something cannot be had in training mode.
+        InputError: data, loss or another argument doesn't fit.
+        KeyError: `parameters` names something that isn't there.
+        DeviceError: it needs more memory than there is; with a batch size that fits.
+    """
+    arguments = model, loss, optimizer, parameters, seed, output, optimizer_state
+    batches = _open_data(data, batch_size, loss, optimizer, shuffle, seed)
+    run = compile_on_batches(batches, *arguments)
+    count = total_steps(batches, epochs, steps)
+    check_memory(
+        run.plan, run.batch_size, max_bytes, shared_device(None).renderer,
+        lambda size: compile_on_batches(batches.with_batch_size(size), *arguments).plan,
+    )  # fmt: skip
+    begun = 0 if optimizer_state is None else int(optimizer_state["step"])
+    return TrainingLoop(run).run(batches.batches(begun), begun, count, progress)
+
+
+def compile_training(
+    model: Any,
+    data: Any,
+    loss: Any = "mse",
+    optimizer: Optimizer = SGD(0.1, momentum=0.9),  # noqa: B008 - it cannot change
+    batch_size: int | None = None,
+    *,
+    parameters: str | Sequence[str] = "all",
+    shuffle: bool = True,
+    seed: int = 0,
+    output: str = "output",
+    optimizer_state: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Array] | None = None,
+    edited_keys: Sequence[str] = (),
+) -> tuple[TrainingRun, BatchSource]:
+    """What `train` runs, compiled, and its batches; the arguments are those of `train`.
+
+    With `weights` it begins with these parameters, by name, in place of the model's; edits of the
+    keys in `edited_keys` can act on it.
+    """
+    batches = _open_data(data, batch_size, loss, optimizer, shuffle, seed)
+    return compile_on_batches(batches, model, loss, optimizer, parameters, seed, output,
+                     optimizer_state, weights, edited_keys), batches  # fmt: skip
+
+
+def _open_data(
+    data: Any, batch_size: int | None, loss: Any, optimizer: Optimizer, shuffle: bool, seed: int
+) -> BatchSource:
+    if not isinstance(optimizer, SGD | Adam | AdamW):
+        raise InputError(suggest_optimizer(optimizer))
+    own = isinstance(to_loss(loss), str)
+    return open_data(data, batch_size, shuffle=shuffle, seed=seed, model_loss=own)
+
+
+def compile_on_batches(
+    batches: BatchSource,
+    model: Any,
+    loss: Any,
+    optimizer: Optimizer,
+    parameters: str | Sequence[str],
+    seed: int,
+    output: str,
+    optimizer_state: Mapping[str, Any] | None,
+    weights: Mapping[str, Array] | None = None,
+    edited_keys: Sequence[str] = (),
+) -> TrainingRun:
+    """A training on these batches, compiled; edits of the keys in `edited_keys` can act on it."""
+    model = model_of(model)
+    graph, request = _prepare_step(model, batches, to_loss(loss), optimizer, parameters, output)
+    request = replace(request, edited_keys=tuple(edited_keys))
+    if weights is not None:
+        own = parameters_of(graph)
+        graph = with_parameters(graph, own | {n: weights[n] for n in own if n in weights})
+    step = build_step(graph, request)
+    if optimizer_state is not None:
+        step = _with_optimizer_state(step, type(optimizer).__name__, optimizer_state)
+    plan = lower(step.graph, observe=(LOSS,))
+    readable = {value.key for value in plan.header.parameters}
+    for name in step.parameters.values():
+        if name not in readable:
+            shape = graph.shape(graph.parameters[name])
+            raise DeviceError(
+                f"{name} of shape {shape} is too large to be trained: at most "
+                f"{4 * plan.header.target.max_texture_size**2:,} numbers can be read back. Leave "
+                "it out of `parameters`"
+            )
+    return TrainingRun(model, graph, request, seed, batches.batch_size, step, plan)
+
+
+def total_steps(data: BatchSource, epochs: int | None, steps: int | None) -> int:
+    """The number of steps; InputError unless one of the two says it."""
+    if (epochs is None) == (steps is None):
+        both = "both epochs and steps were given" if steps is not None else "how long is missing"
+        raise InputError(f"{both}: give epochs=… or steps=…")
+    for name, value in (("epochs", epochs), ("steps", steps)):
+        if value is not None and (not isinstance(value, int) or value < 0):
+            raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
+    if steps is not None:
+        return steps
+    assert epochs is not None
+    if data.batches_per_epoch is None:
+        raise InputError("epochs: this DataLoader doesn't say how many batches it has; give steps")
+    return epochs * data.batches_per_epoch
+
+
+def _with_optimizer_state(step: TrainStep, optimizer: str, state: Mapping[str, Any]) -> TrainStep:
+    """The step whose optimizer goes on from a state; InputError for one of another training."""
+    missing = sorted({*step.optimizer_state.values(), "step"} - state.keys())
+    if missing:
+        raise InputError(
+            f"optimizer_state: {missing[0]!r} is missing; give result.optimizer_state of a "
+            f"training with the same parameters and {optimizer}"
+        )
+    values = dict(step.graph.values)
+    for name in step.optimizer_state.values():
+        own = values[step.graph.parameters[name]]
+        array = np.asarray(state[name], np.float32)
+        if array.shape != own.shape:
+            raise InputError(
+                f"optimizer_state: {name!r} has the shape {array.shape}; it is {own.shape}"
+            )
+        values[own.name] = replace(own, data=array)
+    return replace(step, graph=replace(step.graph, values=MappingProxyType(values)))
+
+
+def _prepare_step(
+    model: Model, data: BatchSource, loss: Loss | str, optimizer: Optimizer,
+    parameters: str | Sequence[str], output: str,
+) -> tuple[Graph, StepOptions]:  # fmt: skip
+    mode = model.training_mode()
+    first = data.first_batch()
+    graph = _load_graph(mode, first.inputs, loss)
+    index = False
+    if isinstance(loss, Loss):
+        output = _find_output(graph, output)
+        assert first.target is not None
+        index = has_class_indices(loss, first.target)
+        validate_targets(loss, first.target, graph, output)
+    elif data.min_batch < data.batch_size:
+        raise InputError(
+            f"loss={loss!r} is computed by the model, over a whole batch of {data.batch_size}; the "
+            "last batch of an epoch has fewer examples. Give a batch_size that divides their "
+            "number, or leave some out"
+        )
+    wanted = select_parameters(graph, mode, parameters)
+    check_training(mode, first.inputs, {n for n, v in graph.parameters.items() if v in wanted})
+    return graph, StepOptions(mode, wanted, loss, optimizer, output, index, data.min_batch)
+
+
+def _load_graph(mode: TrainingMode, inputs: tuple[Array, ...], loss: Loss | str) -> Graph:
+    try:
+        return mode.model.load(inputs if len(inputs) > 1 else inputs[0])[0]
+    except InputError as error:
+        if isinstance(loss, Loss):
+            raise
+        raise InputError(
+            f"{unknown_loss_message(loss, [])} that the model computes from all of the data "
+            f"({error})"
+        ) from error
+
+
+def _find_output(graph: Graph, name: str) -> str:
+    """The key of the output that a loss is of."""
+    outputs = [key.name for key in graph.keys if key.kind == "output"]
+    if name in [key.name for key in graph.keys]:
+        return name
+    if name == "output" and len(outputs) == 1:  # which an ONNX file calls otherwise
+        return outputs[0]
+    raise InputError(
+        f"output={name!r}: the network's outputs are {', '.join(outputs)}; say which of them the "
+        "loss is of"
+    )

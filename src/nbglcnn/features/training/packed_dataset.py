@@ -1,0 +1,135 @@
+"""A data set as whole arrays, as pages get it: once, uint8 as uint8, with some rows held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from nbglcnn.errors import InputError
+from nbglcnn.features.training.data import Batch, BatchSource, channels_first
+from nbglcnn.features.training.records import Column
+from nbglcnn.features.training.run import TrainingRun, validate_targets
+from nbglcnn.features.training.step import TARGET
+from nbglcnn.graph import Array
+from nbglcnn.plan.schema import content_hash
+
+MAX_DATASET_BYTES = 2**30  # of a data set in a page
+
+
+@dataclass(frozen=True)
+class PackedDataset:
+    """What pages get: columns, and their blobs by name.
+
+    The `held_out_count` rows are no part of `example_count`.
+    """
+
+    columns: tuple[Column, ...]
+    blobs: Mapping[str, memoryview]
+    example_count: int
+    held_out_count: int
+
+
+def pack_dataset(
+    run: TrainingRun, data: BatchSource, held_out: float, *, shuffled: bool, seed: int
+) -> PackedDataset:
+    """All examples of some data, of which a share is held out: a random one, or the last.
+
+    InputError for what is no share, or is more than a page can hold.
+    """
+    if not isinstance(held_out, int | float) or not 0 <= held_out < 1:
+        raise InputError(f"held_out={held_out!r}; the share of examples to hold out, 0 to below 1")
+    arrays = data.arrays()
+    count = len(arrays[0])
+    if (size := sum(array.nbytes for array in arrays)) > MAX_DATASET_BYTES:
+        raise InputError(
+            f"data: {count:,} examples of {size / 1e6:,.0f} MB; a page is given at most "
+            f"{MAX_DATASET_BYTES / 1e6:,.0f} MB. Give fewer, or pictures as uint8; nbglcnn.train "
+            "takes all"
+        )
+    out = round(held_out * count)
+    if held_out > 0:
+        out = min(max(out, 1), count - 1)
+    rows = np.random.default_rng((seed, count)).permutation(count) if shuffled else np.arange(count)
+    parts = np.sort(rows[: count - out]), np.sort(rows[count - out :])
+    keys = [key.name for key in run.graph.keys if key.kind == "input"]
+    own = [key for key in keys if run.graph.key(key).value not in run.graph.noise]
+    names = [*own, TARGET][: len(arrays)]
+    blobs: dict[str, memoryview] = {}
+    columns = []
+    for name, array in zip(names, arrays, strict=True):
+        stored, scale = _pack_column(run, name, array)
+        made = []
+        for part in parts:
+            raw = np.ascontiguousarray(stored[part]).reshape(-1).view(np.uint8).data
+            made.append(content_hash(raw) if len(part) else "")
+            if len(part):
+                blobs[made[-1]] = raw
+        kind: Literal["uint8", "float32"] = "uint8" if stored.dtype == np.uint8 else "float32"
+        columns.append(Column(name, stored.shape[1:], kind, scale, made[0], made[1]))
+    return PackedDataset(tuple(columns), blobs, count - out, out)
+
+
+def select_batch(data: PackedDataset, examples: Sequence[int], *, class_targets: bool) -> Batch:
+    """These examples of what is learned from, by number; `class_targets`: targets are classes.
+
+    InputError where one isn't there.
+    """
+    if not examples or max(examples) >= data.example_count:
+        raise InputError(f"a batch of the examples {examples}; there are {data.example_count}")
+    arrays: list[Array] = []
+    for column in data.columns:
+        rows = np.frombuffer(data.blobs[column.blob], column.dtype).reshape(-1, *column.shape)
+        own = rows[list(examples)]
+        if column.key == TARGET and class_targets:
+            arrays.append(own.astype(np.int64))
+        else:
+            arrays.append(own.astype(np.float32) * np.float32(column.scale))
+    target = arrays.pop() if data.columns[-1].key == TARGET else None
+    return Batch(tuple(arrays), target, len(examples))
+
+
+def _pack_column(run: TrainingRun, name: str, array: Array) -> tuple[Array, float]:
+    """Rows as they travel, and what they are multiplied by."""
+    loss = run.options.loss
+    if name == TARGET and run.options.class_targets:
+        checked = _validate_all_targets(run, array)
+        small = checked.size == 0 or 0 <= checked.min() <= checked.max() < 256
+        return checked.astype(np.uint8 if small else np.float32), 1.0
+    if array.dtype == np.uint8:
+        return channels_first(array), float(np.float32(1) / np.float32(255))
+    if name == TARGET and not isinstance(loss, str):
+        return _validate_all_targets(run, np.asarray(array, np.float32)), 1.0
+    return np.asarray(array, np.float32), 1.0
+
+
+def _validate_all_targets(run: TrainingRun, array: Array) -> Array:
+    """All targets, checked as those of a batch are."""
+    assert not isinstance(run.options.loss, str)
+    shape = run.graph.shape(run.graph.key(run.options.output).value)
+    size = max(1, shape[0])
+    parts = []
+    for at in range(0, len(array), size):
+        part = array[at : at + size]
+        filled = np.concatenate([part, np.repeat(part[:1], size - len(part), 0)])
+        parts.append(
+            validate_targets(run.options.loss, filled, run.graph, run.options.output)[: len(part)]
+        )
+    return np.concatenate(parts)
+
+
+def unpack_state(
+    state: Sequence[str], data: memoryview, like: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The arrays of a state that a page has sent, one after the other; InputError else."""
+    flat = np.frombuffer(data, np.float32)
+    found, at = {}, 0
+    for name in state:
+        shape, size = like[name].shape, like[name].size
+        found[name] = flat[at : at + size].reshape(shape).copy()
+        at += size
+    if at != flat.size:
+        raise InputError(f"a state of {flat.size} numbers came; it has {at}")
+    return found

@@ -1,0 +1,372 @@
+"""A network that is looked at while it trains: one Graph with a training step, which share weights.
+
+Its section "forward" is the network as a Viewer shows it, of an input of its own; "evaluate" is it
+in eval mode on a batch with the loss; "train" is a step; "measure" has numbers of that step. All
+but the first run when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from nbglcnn.features.training.edit_points import EDITED_PREFIX, add_edit_points
+from nbglcnn.features.training.run import TrainingRun
+from nbglcnn.features.training.step import GRADIENT_PREFIX, LOSS, TARGET, prune_graph
+from nbglcnn.features.training.trainable import EXAMPLE_WEIGHTS, FLOAT32, TRAIN
+from nbglcnn.gradients.autodiff import append_nodes, make_gradient_builder
+from nbglcnn.gradients.weight_recomputation import unfold_constants
+from nbglcnn.graph import Carry, Graph, Key, Node, Value
+from nbglcnn.losses import Loss, target_shape
+from nbglcnn.lowering.shape_inference import infer_shapes
+from nbglcnn.ops.gradient_builder import INT64, GradientBuilder
+
+EVALUATE, MEASURE = "evaluate", "measure"
+STEP_PREFIX, HELD_OUT_PREFIX = "train.", "evaluate."  # before the keys of each
+RELU_OPS = ("Relu", "Clip")  # what a unit that is never more than 0 comes out of
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGraph:
+    """The Graph, and the keys of what a page writes and reads.
+
+    `inputs` and `held_out_inputs` have the keys by what they are: the model's own inputs by their
+    names, "target", "weights", "seed", "steps" and the optimizer's numbers. `loss_key` has 2 or 3
+    numbers: the loss, a number that is finite where all parameters are, and the share of right
+    answers where the targets are classes; `held_out_key` the loss and that share.
+    `update_ratios_key` is |update| / |weight| of each of `trained_parameters`, `dead_units_key` the
+    share of units of each of `relu_layers` (layers) that are 0 in all of the batch; "" where there
+    is none. `prediction_key` is the output for the held-out batch. `state_names` are the names of
+    all that changes. Edits of the keys in the request's `edited_keys` act on the step and on the
+    evaluation too.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, str]
+    held_out_inputs: Mapping[str, str]
+    loss_key: str
+    held_out_key: str
+    prediction_key: str
+    update_ratios_key: str
+    dead_units_key: str
+    trained_parameters: tuple[str, ...]
+    relu_layers: tuple[str, ...]
+    gradients: Mapping[str, str]
+    state_names: tuple[str, ...]
+
+
+def build_training_graph(shown: Graph, run: TrainingRun) -> TrainingGraph:
+    """The Graph of the network that is shown, as it was loaded, and of a training of it.
+
+    Weights are those of `run`.
+    """
+    step = _step_with_metrics(run)
+    held_out = _evaluation_subgraph(run)
+    joining = _GraphMerger(
+        infer_shapes(unfold_constants(shown, _trained_constants(shown, step.graph))), step.graph
+    )
+    joining.add(step.graph, STEP_PREFIX)
+    joining.add(held_out.graph, HELD_OUT_PREFIX)
+    keys = [*joining.network_graph.keys]
+    for part, prefix in ((held_out, HELD_OUT_PREFIX), (step, STEP_PREFIX)):
+        for key in part.keys:
+            value = joining.merged_name(prefix, key.value)
+            keys.append(Key(prefix + key.name, value, "contributed", edited_as=key.edited_as))
+    trained = tuple(run.step.parameters.values())
+    graph = joining.graph(tuple(keys))
+    return TrainingGraph(
+        graph=graph,
+        inputs={kind: STEP_PREFIX + name for kind, name in step.inputs.items()},
+        held_out_inputs={kind: HELD_OUT_PREFIX + name for kind, name in held_out.inputs.items()},
+        loss_key=STEP_PREFIX + LOSS,
+        held_out_key=HELD_OUT_PREFIX + LOSS,
+        prediction_key=HELD_OUT_PREFIX + run.options.output,
+        update_ratios_key=STEP_PREFIX + UPDATE_RATIOS,
+        dead_units_key=STEP_PREFIX + DEAD_UNITS if step.relu_layers else "",
+        trained_parameters=trained,
+        relu_layers=step.relu_layers,
+        gradients={name: f"{STEP_PREFIX}{GRADIENT_PREFIX}{name}" for name in trained},
+        state_names=tuple(dict.fromkeys(
+            name for name, value in graph.parameters.items()
+            if value in {carry.initial for carry in graph.carries}
+        )),
+    )  # fmt: skip
+
+
+UPDATE_RATIOS, DEAD_UNITS = "ratios", "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subgraph:
+    graph: Graph
+    keys: tuple[Key, ...]
+    inputs: Mapping[str, str]
+    relu_layers: tuple[str, ...] = ()
+
+
+def _trained_constants(graph: Graph, step: Graph) -> list[str]:
+    """The constants of a network that a step changes."""
+    begins = {carry.initial for carry in step.carries}
+    names = {name for name, value in step.parameters.items() if value in begins}
+    return [value for name, value in graph.parameters.items() if name in names]
+
+
+# The step, with what is measured of it
+
+
+def _step_with_metrics(run: TrainingRun) -> _Subgraph:
+    """The step with its section "measure", and the share of right answers in its loss."""
+    step, graph = run.step, run.step.graph
+    own = {key.name: key.value for key in run.graph.keys if key.kind == "input"}
+    keys = {key.name: key.value for key in graph.keys}
+    told = keys[LOSS]
+    if run.options.class_targets and isinstance(run.options.loss, Loss):
+        rules = make_gradient_builder(graph, section=TRAIN, prefix="accuracy")
+        right = add_accuracy(
+            rules, keys[run.options.output], keys[step.inputs[TARGET]],
+            keys[step.inputs[EXAMPLE_WEIGHTS]] if EXAMPLE_WEIGHTS in step.inputs else "",
+        )  # fmt: skip
+        told = rules.add_node("Concat", told, rules.reshape(right, (1,)), axis=0)
+        graph = append_nodes(graph, rules)
+    rules = make_gradient_builder(graph, section=MEASURE, prefix="measure")
+    sources = {carry.target: carry.source for carry in graph.carries}
+    ratios = [_update_ratio(rules, sources[value], value) for value in step.parameters]
+    found = {UPDATE_RATIOS: rules.add_node("Concat", *ratios, axis=0)}
+    flat = _relu_values(graph)
+    dead = [_dead_unit_share(rules, value) for value in flat.values()]
+    if dead:
+        found[DEAD_UNITS] = rules.add_node("Concat", *dead, axis=0)
+    graph = append_nodes(graph, rules)
+    gradients = [key for key in graph.keys if key.name.startswith(GRADIENT_PREFIX)]
+    kept = (
+        *(Key(name, graph.key(name).value, "input") for name in step.inputs.values()),
+        *(Key(name, graph.key(name).value, "input") for name in own),
+        *gradients,
+        *(key for key in graph.keys if key.name.startswith(EDITED_PREFIX)),
+        Key(LOSS, told, "output"),
+        *(Key(name, value, "output") for name, value in found.items()),
+    )
+    inputs = {**{name: name for name in own}, **step.inputs}
+    outputs = tuple(key.value for key in kept if key.kind == "output")
+    graph = prune_graph(
+        replace(graph, keys=kept, outputs=(*outputs, *(k.value for k in gradients)))
+    )
+    return _Subgraph(graph, kept, inputs, tuple(flat))
+
+
+def _update_ratio(rules: GradientBuilder, new: str, old: str) -> str:
+    """|new − old| / |old|: (1,)."""
+    moved = rules.add_node("ReduceL2", rules.subtract(new, old), keepdims=0)
+    whole = rules.add_node("ReduceL2", old, keepdims=0)
+    return rules.reshape(rules.apply_glsl("return a / max(b, vec4(1e-30));", moved, whole), (1,))
+
+
+def _relu_values(graph: Graph) -> dict[str, str]:
+    """The values of a step that a ReLU gives, by the layer's name."""
+    made = {name: node for node in graph.nodes for name in node.outputs if name}
+    found: dict[str, str] = {}
+    for key in graph.keys:
+        node = made.get(key.value)
+        if node is not None and node.op == "Identity":  # what is bent counts as it was
+            node = made.get(node.inputs[0])
+        if node is None or key.kind != "layer" or node.op not in RELU_OPS:
+            continue
+        shape = graph.shape(key.value)
+        if node.op == "Clip":
+            least = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+            if least is None or float(least) != 0:
+                continue
+        if len(shape) >= 2 and 0 not in shape and not key.name.startswith(EDITED_PREFIX):
+            found.setdefault(key.name, node.outputs[0])
+    return found
+
+
+def _dead_unit_share(rules: GradientBuilder, value: str) -> str:
+    """The share of channels whose largest number in the batch is 0: (1,)."""
+    axes = [axis for axis in range(len(rules.shape(value))) if axis != 1]
+    largest = rules.add_node("ReduceMax", value, rules.add_int_list(*axes), keepdims=0)
+    none = rules.apply_glsl(
+        "return select(greaterThan(a, vec4(0.0)), vec4(0.0), vec4(1.0));", largest
+    )
+    return rules.reshape(rules.add_node("ReduceMean", none, keepdims=0), (1,))
+
+
+def add_accuracy(rules: GradientBuilder, output: str, target: str, weights: str) -> str:
+    """The share of examples (and places) whose largest logit is the class in `target`: a number.
+
+    `weights` (batch,) is 1 for the examples that count; "" where all do.
+    """
+    chosen = rules.add_node("ArgMax", output, axis=1, keepdims=0, dtype=INT64)
+    shape = rules.shape(target)
+    right = rules.apply_glsl(
+        "return select(lessThan(abs(a - b), vec4(0.5)), vec4(1.0), vec4(0.0));",
+        rules.add_node("Cast", chosen, to=1), target,
+    )  # fmt: skip
+    if not weights:
+        return rules.add_node("ReduceMean", right, keepdims=0)
+    each = rules.reshape(weights, (shape[0], *[1] * (len(shape) - 1)))
+    share = 1.0 / rules.numel(target) * shape[0]
+    sums = rules.add_node("ReduceSum", rules.multiply(right, each), keepdims=0)
+    total = rules.add_node("ReduceSum", weights, keepdims=0)
+    return rules.scale(rules.divide(sums, total), share)
+
+
+# The network in eval mode on a batch
+
+
+def _evaluation_subgraph(run: TrainingRun) -> _Subgraph:
+    """The network in eval mode with the loss of a batch, of which some examples may not count."""
+    graph = infer_shapes(unfold_constants(run.graph, _trained_constants(run.graph, run.step.graph)))
+    graph = replace(graph, nodes=tuple(replace(node, section=EVALUATE) for node in graph.nodes))
+    graph = add_edit_points(graph, run.options.edited_keys, EVALUATE)
+    names = {key.name: key.value for key in graph.keys}
+    inputs = {key.name: key.name for key in graph.keys if key.kind == "input"}
+    points = [key for key in graph.keys if key.name.startswith(EDITED_PREFIX)]
+    output = names[run.options.output]
+    keys = [*(Key(name, names[name], "input") for name in inputs)]
+    rules = make_gradient_builder(graph, section=EVALUATE, prefix="loss")
+    if isinstance(run.options.loss, str):
+        found = [rules.reshape(names[run.options.loss], (1,))]
+    else:
+        target, weights = _unique_name(rules, TARGET), _unique_name(rules, EXAMPLE_WEIGHTS)
+        shape = target_shape(run.options.loss, graph.shape(output), index=run.options.class_targets)
+        examples = graph.shape(output)[0]
+        rules.values[target] = Value(target, shape, FLOAT32)
+        rules.values[weights] = Value(weights, (examples,), FLOAT32)
+        share = rules.divide(weights, rules.sum(weights, [0]))
+        loss, _ = run.options.loss.add_nodes(rules, output, target, share)
+        found = [rules.reshape(loss, (1,))]
+        if run.options.class_targets:
+            right = add_accuracy(rules, output, target, weights)
+            found.append(rules.reshape(right, (1,)))
+        inputs |= {TARGET: target, EXAMPLE_WEIGHTS: weights}
+        keys += [Key(name, name, "input") for name in (target, weights)]
+    told = rules.add_node("Concat", *found, axis=0)
+    graph = append_nodes(graph, rules)
+    outputs = [Key(LOSS, told, "output")]
+    if run.options.output != LOSS:
+        outputs.append(Key(run.options.output, output, "output"))
+    graph = replace(
+        graph,
+        keys=(*keys, *points, *outputs),
+        inputs=tuple(key.value for key in keys),
+        outputs=tuple(key.value for key in outputs),
+    )
+    graph = prune_graph(graph)
+    return _Subgraph(graph, graph.keys, inputs)
+
+
+def _unique_name(rules: GradientBuilder, name: str) -> str:
+    while name in rules.values:
+        name += "_"
+    return name
+
+
+# All in one
+
+
+class _GraphMerger:
+    """Graphs in one: values have names of their own, but for weights, which are the step's."""
+
+    def __init__(self, shown: Graph, step: Graph) -> None:
+        self.network_graph, self._step = shown, step
+        self._nodes: list[Node] = []
+        self._folded: list[Node] = [*shown.folded_nodes]
+        self._inputs: list[str] = [*shown.inputs]
+        self._outputs: list[str] = [*shown.outputs]
+        self._noise: dict[str, str] = dict(shown.noise)
+        self._values: dict[str, Value] = {}
+        self._names: dict[str, dict[str, str]] = {}
+        # By the parameter's name: what a step gives, or the constant of the network that is shown.
+        targets = {carry.initial: carry.target for carry in step.carries}
+        self._shared_weights = {
+            name: STEP_PREFIX + targets[value] if value in targets else ""
+            for name, value in step.parameters.items()
+        }
+        own = {
+            shown.parameters[name]: target
+            for name, target in self._shared_weights.items() if target and name in shown.parameters
+        }  # fmt: skip
+        self._names[""] = {name: own.get(name, name) for name in shown.values}
+        for name, value in shown.values.items():
+            if name not in own:
+                self._values[name] = value
+        self._nodes += (self._rename_node(node, "") for node in shown.nodes)
+
+    def merged_name(self, prefix: str, value: str) -> str:
+        """What a value of a part is called here."""
+        return self._names[prefix][value]
+
+    def add(self, graph: Graph, prefix: str) -> None:
+        """Add the nodes of a part."""
+        names = {value: prefix + value for value in graph.values}
+        for parameter, value in graph.parameters.items():
+            target, known = (
+                self._shared_weights.get(parameter, ""),
+                self.network_graph.parameters.get(parameter),
+            )
+            if graph is self._step:
+                target = ""  # its own names
+            if target:
+                names[value] = target
+            elif (
+                known is not None
+                and known in self._values
+                and _is_same_constant(self._values[known], graph.values[value])
+            ):
+                names[value] = known
+        self._names[prefix] = names
+        for value, record in graph.values.items():
+            self._values.setdefault(names[value], replace(record, name=names[value]))
+        self._nodes += (self._rename_node(node, prefix) for node in graph.nodes)
+        self._folded += (self._rename_node(node, prefix) for node in graph.folded_nodes)
+        self._inputs += (names[value] for value in graph.inputs)
+        self._outputs += (names[value] for value in graph.outputs)
+        # Noise in the place of random numbers is written for each step.
+
+    def _rename_node(self, node: Node, prefix: str) -> Node:
+        names = self._names[prefix]
+        found = replace(
+            node,
+            name=prefix + node.name,
+            inputs=tuple(names[name] if name else "" for name in node.inputs),
+            outputs=tuple(names[name] if name else "" for name in node.outputs),
+        )
+        return replace(found, module="", module_type="", call="") if prefix else found
+
+    def graph(self, keys: tuple[Key, ...]) -> Graph:
+        """All of it."""
+        step, names = self._step, self._names[STEP_PREFIX]
+        carries = tuple(
+            Carry(names[c.source], names[c.target], names[c.initial]) for c in step.carries
+        )
+        begins = {carry.initial for carry in step.carries}
+        parameters = {
+            name: value for name, value in self.network_graph.parameters.items()
+            if not self._shared_weights.get(name)
+        }  # fmt: skip
+        parameters |= {n: names[value] for n, value in step.parameters.items() if value in begins}
+        order = {EVALUATE: 1, TRAIN: 2, MEASURE: 3}  # behind what is shown
+        return replace(
+            self.network_graph,
+            nodes=tuple(sorted(self._nodes, key=lambda node: order.get(node.section, 0))),
+            values=MappingProxyType(self._values),
+            inputs=tuple(self._inputs),
+            outputs=tuple(dict.fromkeys(self._outputs)),
+            keys=keys,
+            parameters=MappingProxyType(parameters),
+            folded_nodes=tuple(self._folded),
+            carries=(*self.network_graph.carries, *carries),
+            noise=MappingProxyType(self._noise),
+            on_demand=self.network_graph.on_demand | {EVALUATE, TRAIN, MEASURE},
+        )
+
+
+def _is_same_constant(one: Value, other: Value) -> bool:
+    a, b = one.data, other.data
+    if a is None or b is None:
+        return False
+    return a is b or (a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))

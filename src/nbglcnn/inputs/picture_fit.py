@@ -1,0 +1,66 @@
+"""A picture of any size brought to an input's, as Pillow resamples it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def crop_box(
+    width: int, height: int, size: tuple[int, int], fit: str, share: float
+) -> tuple[float, float, float, float]:
+    """What of a picture is kept for an input of (h, w): left, top, right, bottom in its pixels."""
+    h, w = size
+    across, down = float(width), float(height)
+    if fit == "crop":
+        across, down = min(across, height * w / h), min(down, width * h / w)
+    if fit != "letterbox":
+        across, down = across * share, down * share
+    left, top = (width - across) / 2, (height - down) / 2
+    return left, top, left + across, top + down
+
+
+def placement_box(
+    width: int, height: int, size: tuple[int, int], fit: str
+) -> tuple[int, int, int, int]:
+    """Where in an input of (h, w) it is shown: left, top, width, height; of a letterbox within.
+
+    As Pillow's `ImageOps.pad`, and pages, have it; a side that rounds to nothing keeps one pixel.
+    """
+    h, w = size
+    if fit != "letterbox":
+        return 0, 0, w, h
+    flat, wide = width / height, w / h
+    across = max(1, round(width / height * h)) if flat < wide else w
+    down = max(1, round(height / width * w)) if flat > wide else h
+    return round((w - across) / 2), round((h - down) / 2), across, down
+
+
+def fit_picture(image: Image, size: tuple[int, int], fit: str, crop_fraction: float = 1.0) -> Image:
+    """A picture (in a mode of numbers: L, RGB, RGBA, F) as an input of (h, w) shows it.
+
+    "crop" cuts its middle out, "letterbox" sets it between black bars, "stretch" distorts it; of
+    the first and the last `crop_fraction` of each side stays. Resampled by Pillow, bilinear,
+    antialiased.
+    """
+    from PIL import Image as Pillow
+
+    width, height = image.size
+    left, top, across, down = placement_box(width, height, size, fit)
+    box = crop_box(width, height, size, fit, crop_fraction)
+    if (across, down) == (width, height) and box == (0, 0, width, height):
+        drawn = image
+    else:
+        # Rows first, as in pages: since version 13 Pillow takes what is less work, and rounds the
+        # other way between the two.
+        bilinear = Pillow.Resampling.BILINEAR
+        rows = image.resize((across, height), bilinear, (box[0], 0, box[2], height))
+        drawn = rows.resize((across, down), bilinear, (0, box[1], across, box[3]))
+    if (across, down) == size[::-1]:
+        return drawn
+    black = (0, 0, 0, 255) if image.mode == "RGBA" else 0
+    whole = Pillow.new(image.mode, size[::-1], black)
+    whole.paste(drawn, (left, top))
+    return whole

@@ -1,0 +1,439 @@
+"""Two networks as one Graph, with the difference of every pair of layers as a value of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from nbglcnn.errors import InputError, ModelError, suggest_names
+from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, check_observe
+from nbglcnn.inputs.arguments import SHARED_INPUT_PREFIX
+from nbglcnn.load.arguments import Arguments, plain_arguments
+from nbglcnn.load.matching import KeyPairs, match_keys
+from nbglcnn.load.model import (
+    BaseLoader,
+    ComparisonSide,
+    LoadResult,
+    ValuesByKey,
+    copy_arrays,
+    no_gradient_checks,
+    no_modules,
+    return_state_dict,
+)
+from nbglcnn.load.module_keys import graph_input_specs
+from nbglcnn.load.parameters import with_parameters
+
+if TYPE_CHECKING:
+    from nbglcnn.load.onnx.onnx_model import OnnxModel
+    from nbglcnn.load.torch.model import TorchModel
+    from nbglcnn.load.training import TrainingMode
+
+A_PREFIX, B_PREFIX, DIFFERENCE_PREFIX = (
+    SHARED_INPUT_PREFIX,
+    "B.",
+    "difference.",
+)  # before the keys of each
+DIFFERENCE_TABLE = "differences"
+FLOAT = 1  # onnx.TensorProto.FLOAT
+
+
+@dataclass(frozen=True)
+class ComparisonModel:
+    """Two networks to compare.
+
+    With `shared_input` both read the input of `a`, with `shared_weights` the weights of `a` where
+    equal. `observe` says which layers are compared: "all", "outputs", or their names.
+    """
+
+    a: ComparisonSide
+    b: ComparisonSide
+    shared_input: bool
+    shared_weights: bool
+    observe: str | Sequence[str] = "all"
+    titles: tuple[str, str] = ("", "")
+    source: ClassVar[None] = None
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The inputs of the joined Graph: those of A, then those of B."""
+        return self.a.arrays if self.shared_input else (*self.a.arrays, *self.b.arrays)
+
+    @property
+    def batch(self) -> int:
+        """How many examples the inputs have."""
+        return next((array.shape[0] for array in self.a.arrays if array.shape), 1)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The Graph of both networks and of the differences."""
+        return _join(self)
+
+    @property
+    def sides(self) -> tuple[ComparisonSide, ComparisonSide]:
+        """Both."""
+        return self.a, self.b
+
+    @property
+    def base_models(self) -> tuple[TorchModel | OnnxModel, ...]:
+        """The modules and files of both."""
+        return tuple(leaf for side in self.sides for leaf in side.model.base_models)
+
+    def load(
+        self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
+    ) -> LoadResult:
+        """The joined Graph and the inputs of both."""
+        return self.graph, self.arrays
+
+    def load_partial(self, x: Any) -> None:
+        """None: each side is loaded already."""
+
+    load_each_module = no_modules
+    check_gradients = no_gradient_checks
+    convert_state_dict = return_state_dict
+    state_dict = copy_arrays
+    state_dict_arrays = copy_arrays
+
+    def initial_weights(self, seed: int) -> dict[str, Any]:
+        """InputError: there are two."""
+        raise _not_a_model_error("initial")
+
+    def write_onnx(
+        self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
+    ) -> Path:
+        """InputError: there are two."""
+        raise _not_a_model_error("to_onnx")
+
+    def training_mode(self) -> TrainingMode:
+        """InputError: there are two."""
+        raise _not_a_model_error("train")
+
+
+def _not_a_model_error(what: str) -> InputError:
+    return InputError(f"{what}: a comparison is no model; give it to a Viewer of one of the two")
+
+
+def _join(joined: ComparisonModel) -> Graph:
+    a, b = joined.a.graph, joined.b.graph
+    names_a, names_b = _names(joined)
+    all_pairs = _match_layers(joined)
+    pairs = _select_pairs(all_pairs, joined.observe)
+    values = {
+        names[value.name]: replace(value, name=names[value.name])
+        for graph, names in ((b, names_b), (a, names_a))
+        for value in graph.values.values()
+    }
+    differences = _DifferenceBuilder(values, joined.batch)
+    records = tuple(
+        Pair(one.name, A_PREFIX + one.name, B_PREFIX + other.name, DIFFERENCE_PREFIX + one.name,
+             differences.add_row(names_a[one.value], names_b[other.value]))
+        for one, other in pairs
+    )  # fmt: skip
+    keys = _keys(joined, names_a, names_b)
+    keys += (Key(pair.difference, differences.row_values[pair.row], "module") for pair in records)
+    keys.append(Key(DIFFERENCE_TABLE, differences.add_table(), "module"))
+    sides = ((a, names_a, A_PREFIX), (b, names_b, B_PREFIX))
+    inputs = [names_a[name] for name in a.inputs]
+    if not joined.shared_input:
+        inputs += (names_b[name] for name in b.inputs)
+    return Graph(
+        name=a.name if a.name == b.name else f"{a.name} and {b.name}",
+        nodes=(
+            *(_rename_node(node, *side[1:]) for side in sides for node in side[0].nodes),
+            *differences.nodes,
+        ),
+        values=MappingProxyType(values),
+        inputs=tuple(inputs),
+        outputs=tuple(names[v] for graph, names, _ in sides for v in graph.outputs),
+        keys=tuple(keys),
+        parameters=MappingProxyType({
+            prefix + name: names[value]
+            for graph, names, prefix in sides
+            for name, value in graph.parameters.items()
+        }),
+        buffers=frozenset(prefix + name for graph, _, prefix in sides for name in graph.buffers),
+        folded_nodes=tuple(_rename_node(node, *side[1:]) for side in sides
+                           for node in side[0].folded_nodes),
+        source=a.source if a.source == b.source else "onnx",
+        notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
+        comparison=_comparison_record(joined, records, all_pairs),
+        constant_reads=frozenset(prefix + name for graph, _, prefix in sides
+                                 for name in graph.constant_reads),
+        classes=_classes(a, b),
+        batch_dependences=MappingProxyType({
+            prefix + name: one
+            for graph, _, prefix in sides
+            for name, one in graph.batch_dependences.items()
+        }),
+        calls=MappingProxyType({
+            prefix + call: prefix + around
+            for graph, _, prefix in sides
+            for call, around in graph.calls.items()
+        }),
+        noise=MappingProxyType({
+            names[value]: names[constant]
+            for graph, names, _ in sides[::-1]
+            for value, constant in graph.noise.items()
+        }),
+        arguments=_arguments(joined),
+        preprocess=tuple(prefix + name for graph, _, prefix in sides for name in graph.preprocess),
+        picture_fits=MappingProxyType({
+            names[value]: fit for graph, names, _ in sides
+            for value, fit in graph.picture_fits.items()
+        }),
+    )  # fmt: skip
+
+
+def _arguments(joined: ComparisonModel) -> Arguments | None:
+    """How both are called, where not by arrays alone; with one input as A is."""
+    sides = [
+        (A_PREFIX, joined.a.graph),
+        *([] if joined.shared_input else [(B_PREFIX, joined.b.graph)]),
+    ]
+    if all(graph.arguments is None for _, graph in sides):
+        return None
+    found = [
+        (
+            prefix,
+            graph.arguments or plain_arguments([spec.name for spec in graph_input_specs(graph)]),
+        )
+        for prefix, graph in sides
+    ]
+    return Arguments(
+        (),
+        {},
+        tuple(prefix + name for prefix, own in found for name in own.names),
+        tuple(prefix + name for prefix, own in found for name in own.parameters),
+        {prefix + path: text for prefix, own in found for path, text in own.constants.items()},
+    )
+
+
+def split_sides(
+    joined: ComparisonModel, graph: Graph, arrays: Sequence[Array]
+) -> list[tuple[str, ComparisonSide]]:
+    """What is before the keys of each side, and the side with the Graph's weights and inputs."""
+    count = len(joined.a.arrays)
+    given = (arrays[:count], arrays[:count] if joined.shared_input else arrays[count:])
+    found = []
+    for prefix, side, own in zip((A_PREFIX, B_PREFIX), (joined.a, joined.b), given, strict=True):
+        weights = {
+            n: graph.values[graph.parameters[prefix + n]].data for n in side.graph.parameters
+        }
+        now = with_parameters(side.graph, weights)
+        found.append((prefix, ComparisonSide(side.model, now, tuple(own))))
+    return found
+
+
+def compute_differences(
+    joined: ComparisonModel, graph: Graph, found: Mapping[str, Array], wanted: Container[str]
+) -> dict[str, Array]:
+    """What the joined Graph makes of the values of both sides: differences, and the table."""
+    assert graph.comparison is not None
+    made: dict[str, Array] = {}
+    rows: dict[int, list[Array]] = {}
+    batch = joined.batch
+    for pair in graph.comparison.pairs:
+        if DIFFERENCE_TABLE not in wanted and pair.difference not in wanted:
+            continue
+        a, b = (_to_float_array(found[key]) for key in (pair.a, pair.b))
+        made[pair.difference] = b - a
+        each = (batch, -1) if a.shape[:1] == (batch,) else (1, -1)
+        size, own = (np.abs(array).reshape(each) for array in (b - a, a))
+        sizes = (size.mean(1, np.float64), size.max(1), own.mean(1, np.float64))
+        rows[pair.row] = [np.broadcast_to(one, batch) for one in sizes]
+    if DIFFERENCE_TABLE in wanted:
+        numbers = [number for k in sorted(rows) for number in rows[k]]
+        made[DIFFERENCE_TABLE] = np.stack(numbers, axis=1).astype(b.dtype)
+    return made
+
+
+def _to_float_array(array: Array) -> Array:
+    """In single precision, or in double where it is that already."""
+    return np.asarray(array, np.float64 if array.dtype == np.float64 else np.float32)
+
+
+def _classes(a: Graph, b: Graph) -> tuple[str, ...]:
+    """The class names of both: where each has others, none would be right for the difference."""
+    if a.classes and b.classes and a.classes != b.classes:
+        return ()
+    return a.classes or b.classes
+
+
+def _names(joined: ComparisonModel) -> tuple[dict[str, str], dict[str, str]]:
+    """What the values of both are called in one Graph; those that they share have A's names."""
+    a, b = joined.a.graph, joined.b.graph
+    names_a = {name: A_PREFIX + name for name in a.values}
+    names_b = {name: B_PREFIX + name for name in b.values}
+    if joined.shared_weights:
+        names_b.update((n, names_a[n]) for n in b.values if _same_constant(a, b, n))
+    if joined.shared_input:
+        shared = zip(b.inputs, a.inputs, strict=True)
+        names_b.update((theirs, names_a[ours]) for theirs, ours in shared)
+    return {**names_a, "": ""}, {**names_b, "": ""}
+
+
+def _same_constant(a: Graph, b: Graph, name: str) -> bool:
+    theirs, ours = b.values[name].data, a.values[name].data if name in a.values else None
+    if theirs is None or ours is None:
+        return False
+    return theirs is ours or (
+        theirs.dtype == ours.dtype
+        and np.array_equal(theirs, ours, equal_nan=theirs.dtype.kind == "f")
+    )
+
+
+def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
+    return replace(
+        node,
+        name=prefix + node.name,
+        inputs=tuple(names[name] for name in node.inputs),
+        outputs=tuple(names[name] for name in node.outputs),
+        module=prefix + node.module if node.module else "",
+        call=prefix + node.call,
+    )
+
+
+def _keys(
+    joined: ComparisonModel, names_a: Mapping[str, str], names_b: Mapping[str, str]
+) -> list[Key]:
+    """The keys of both, inputs in front; an input that both read is A's."""
+    sides = ((joined.a.graph, names_a, A_PREFIX), (joined.b.graph, names_b, B_PREFIX))
+    keys = [
+        replace(
+            key,
+            name=prefix + key.name,
+            value=names[key.value],
+            call=None if key.call is None else prefix + key.call,
+        )
+        for graph, names, prefix in sides
+        for key in graph.keys
+        if not (prefix == B_PREFIX and joined.shared_input and key.kind == "input")
+    ]
+    return sorted(keys, key=lambda key: key.kind != "input")
+
+
+def _match_layers(joined: ComparisonModel) -> KeyPairs:
+    """All layers that belong together, and inputs where each has its own."""
+    pairs = match_keys(joined.a.graph, joined.b.graph)
+    if joined.shared_input:
+        pairs = [(one, other) for one, other in pairs if one.kind != "input"]
+    if all(one.kind == "input" for one, _ in pairs):
+        raise _no_pairs_error(joined)
+    return pairs
+
+
+def _select_pairs(pairs: KeyPairs, observe: str | Sequence[str]) -> KeyPairs:
+    """Of the pairs those that are asked for."""
+    check_observe(observe)
+    if observe == "all":
+        return pairs
+    if observe == "outputs":
+        outputs = [(one, other) for one, other in pairs if one.kind == "output"]
+        if not outputs:
+            raise ModelError("the outputs of A and B have different shapes: observe layers by name")
+        return outputs
+    if not observe:
+        raise ValueError("observe=[]: name at least one layer to compare")
+    known = [one.name for one, _ in pairs]
+    for name in observe:
+        if name not in known:
+            raise KeyError(f"observe: {name!r} is no layer of both{suggest_names(name, known)}")
+    return [(one, other) for one, other in pairs if one.name in observe]
+
+
+def _no_pairs_error(joined: ComparisonModel) -> ModelError | InputError:
+    shapes = [[array.shape for array in side.arrays] for side in (joined.a, joined.b)]
+    if shapes[0] != shapes[1]:
+        given = " and ".join(", ".join(map(str, some)) for some in shapes)
+        return InputError(
+            f"inputs of the shapes {given} leave nothing to compare: give both the same shape"
+        )
+    outputs = " and ".join(
+        ", ".join(str(side.graph.shape(v)) for v in side.graph.outputs)
+        for side in (joined.a, joined.b)
+    )
+    return ModelError(
+        f"{joined.a.graph.name} and {joined.b.graph.name} have nothing to compare: no layer of one "
+        f"has the shape of a layer of the other (their outputs are {outputs})"
+    )
+
+
+def _comparison_record(
+    joined: ComparisonModel, pairs: tuple[Pair, ...], all_pairs: KeyPairs
+) -> Comparison:
+    """What is compared, and which layers have no partner."""
+    paired = {name for a, b in all_pairs for name in (A_PREFIX + a.name, B_PREFIX + b.name)}
+    alone = [
+        tuple(
+            prefix + key.name
+            for key in side.graph.keys
+            if key.kind in ("layer", "output") and prefix + key.name not in paired
+        )
+        for side, prefix in ((joined.a, A_PREFIX), (joined.b, B_PREFIX))
+    ]
+    return Comparison(joined.titles, pairs, alone[0], alone[1], DIFFERENCE_TABLE)
+
+
+@dataclass
+class _DifferenceBuilder:
+    """Nodes that compute B − A, and from it the table: a row for each two values."""
+
+    values: dict[str, Value]  # of the Graph; constants are added
+    batch: int
+    nodes: list[Node] = field(default_factory=list)
+    row_values: list[str] = field(default_factory=list)
+    _rows: dict[tuple[str, str], int] = field(default_factory=dict)
+    _reductions: list[str] = field(default_factory=list)  # values of one number for each example
+
+    def add_row(self, a: str, b: str) -> int:
+        """The row of this difference."""
+        if (known := self._rows.get((a, b))) is not None:
+            return known
+        shape = self.values[a].shape
+        left, right = self._cast_to_float(a), self._cast_to_float(b)
+        difference = self._add_node("Sub", right, left)
+        size = self._add_node("Abs", difference)
+        self._reductions += (
+            self._reduce_examples("ReduceMean", size, shape),
+            self._reduce_examples("ReduceMax", size, shape),
+            self._reduce_examples("ReduceMean", self._add_node("Abs", left), shape),
+        )
+        self.row_values.append(difference)
+        self._rows[a, b] = len(self.row_values) - 1
+        return self._rows[a, b]
+
+    def add_table(self) -> str:
+        """The value with all rows one after another: (examples, 3 · rows)."""
+        return self._add_node("Concat", *self._reductions, axis=1)
+
+    def _cast_to_float(self, name: str) -> str:
+        return (
+            name if self.values[name].dtype.kind == "f" else self._add_node("Cast", name, to=FLOAT)
+        )
+
+    def _reduce_examples(self, op: str, name: str, shape: tuple[int, ...]) -> str:
+        """A number for each example: the same one where a value has no axis of the batch."""
+        if shape and shape[0] == self.batch:
+            flat = self._add_node("Reshape", name, self._add_integers(self.batch, -1))
+            return self._add_node(op, flat, self._add_integers(1), keepdims=1)
+        flat = self._add_node("Reshape", name, self._add_integers(1, -1))
+        number = self._add_node(op, flat, self._add_integers(1), keepdims=1)
+        return self._add_node("Expand", number, self._add_integers(self.batch, 1))
+
+    def _add_node(self, op: str, *inputs: str, **attributes: int) -> str:
+        name = f"{DIFFERENCE_PREFIX}{op} {len(self.nodes)}"
+        node = Node(name, op, inputs, (name,), MappingProxyType(attributes))
+        self.nodes.append(node)
+        return name
+
+    def _add_integers(self, *numbers: int) -> str:
+        name = f"{DIFFERENCE_PREFIX}{numbers}"
+        data = np.array(numbers, np.int64)
+        self.values[name] = Value(name, data.shape, data.dtype, data)
+        return name

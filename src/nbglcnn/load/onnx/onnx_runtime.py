@@ -1,0 +1,142 @@
+"""An ONNX file's values by ONNX Runtime, with the weights of a Graph and with edits of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn.features.edits.replay import EMPTY_REPLAY, EditReplay
+from nbglcnn.graph import Array, Graph
+from nbglcnn.load.onnx.file import read_model, tensor_array
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+MAX_RUNTIME_BYTES = 2**33  # that ONNX Runtime may take for what it computes, and the weights
+
+
+def run_onnx_file(
+    model: Any,
+    graph: Graph,
+    arrays: Sequence[Array],
+    names: Collection[str],
+    bends: EditReplay = EMPTY_REPLAY,
+) -> dict[str, Array]:
+    """Those of `names` that an ONNX file's nodes give, by ONNX Runtime, with the Graph's weights.
+
+    It gets no more of the file than they follow from. With `bends` the file runs up to the first
+    value that is bent, what is made of that is one more input, and so on. Nothing where ONNX
+    Runtime isn't there, cannot run that, or the Graph computes in other types than the file says.
+    """
+    if graph.notes:
+        return {}
+    try:
+        import onnxruntime  # type: ignore[import-untyped]  # noqa: F401
+    except ImportError:
+        return {}
+    proto = _with_weights(model, graph)
+    inputs = dict(zip(graph.inputs, arrays, strict=True))
+    fed = {name: bends.apply(name, array) for name, array in inputs.items()}
+    made = dict.fromkeys(name for node in proto.graph.node for name in node.output)
+    # In the file's order, which is that of its values; noise is an input and bent already.
+    bent = [name for name in made if name in bends and name not in inputs]
+    for name in bent:
+        before = _run(_copy_proto(proto), [name], fed)
+        if name not in before:
+            return {}
+        fed[name] = bends.apply(name, before[name])
+    wanted = [name for name in names if name in made and name not in fed]
+    found = _run(proto, wanted, fed)
+    return found | {name: fed[name] for name in bent if name in names} if found or bent else found
+
+
+def _with_weights(model: Any, graph: Graph) -> ModelProto:
+    """A copy of the file with all its numbers inside, and the Graph's weights."""
+    from onnx import numpy_helper
+
+    source, _, folder = read_model(model)
+    proto = _copy_proto(source)
+    constants = {t.name: t for t in proto.graph.initializer}
+    for node in proto.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                constants[node.output[0]] = attribute.t
+    for name, tensor in constants.items():
+        value = graph.parameters.get(name)
+        data = graph.values[value].data if value else tensor_array(tensor, name, folder)
+        if value or tensor.data_location == tensor.EXTERNAL:
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(data, order="C"), name))
+    return proto
+
+
+def _copy_proto(source: ModelProto) -> ModelProto:
+    import onnx
+
+    proto = onnx.ModelProto()
+    proto.CopyFrom(source)
+    return proto
+
+
+def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) -> dict[str, Array]:
+    """These values, out of those that are `fed` in the place of what nodes or the user give.
+
+    The file is cut for that.
+    """
+    import onnx
+    import onnxruntime
+    from onnx import helper
+
+    from nbglcnn.load.onnx.model import ancestor_nodes
+
+    graph = proto.graph
+    given = {value.name for value in graph.input}
+    for name in fed.keys() - given:
+        array = fed[name]
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+    for node in graph.node:
+        for at, name in enumerate(node.output):
+            if name in fed:
+                node.output[at] = f"{name} before its edits"
+    outputs = {output.name: output for output in graph.output if output.name in names}
+    for name in names:
+        outputs.setdefault(name, onnx.ValueInfoProto(name=name))
+    steps = ancestor_nodes(graph, outputs)
+    if any(a.t.data_location == a.t.EXTERNAL for node in steps for a in node.attribute):
+        return {}  # bytes have no folder
+    for field, kept in (("node", steps), ("output", list(outputs.values()))):
+        graph.ClearField(field)
+        getattr(graph, field).extend(kept)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    if any(node.op_type.startswith("Scatter") for node in steps):
+        options.intra_op_num_threads = 1  # else updates of one place overwrite each other
+    if _limit_memory():
+        options.add_session_config_entry("session.use_env_allocators", "1")
+    try:
+        session = onnxruntime.InferenceSession(
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        of = [output.name for output in session.get_outputs()]
+        found = session.run(None, {name: np.asarray(array) for name, array in fed.items()})
+    except Exception:  # an operator set that is newer than the runtime's, or a type it lacks
+        return {}
+    return dict(zip(of, found, strict=True))
+
+
+@functools.cache
+def _limit_memory() -> bool:
+    """Whether what ONNX Runtime allocates for us is limited: a small file can ask for terabytes."""
+    import onnxruntime as ort
+
+    kind = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    try:
+        memory = ort.OrtMemoryInfo("Cpu", kind, 0, ort.OrtMemType.DEFAULT)
+        ort.create_and_register_allocator(memory, ort.OrtArenaCfg({"max_mem": MAX_RUNTIME_BYTES}))
+    except Exception:  # somebody else has registered one
+        return False
+    return True

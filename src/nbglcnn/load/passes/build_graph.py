@@ -1,0 +1,54 @@
+"""The Graph made of what folding left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.load.draft import FoldState, GraphDraft
+
+
+def build_graph(
+    draft: GraphDraft, done: FoldState, nodes: tuple[Node, ...], keys: Sequence[Key]
+) -> Graph:
+    """A Graph with the values that are still needed."""
+    needed = dict.fromkeys(draft.inputs)
+    for node in (*done.folded_nodes, *nodes):
+        needed.update(dict.fromkeys((*node.inputs, *node.outputs)))
+    needed.update(dict.fromkeys(key.value for key in keys))
+    needed.update(dict.fromkeys(draft.parameters.values()))
+    needed.pop("", None)
+    return Graph(
+        name=draft.name,
+        nodes=tuple(_make_names_unique(nodes)),
+        values=MappingProxyType({name: done.value(name) for name in needed}),
+        inputs=tuple(draft.inputs),
+        outputs=tuple(draft.outputs),
+        keys=tuple(keys),
+        parameters=MappingProxyType(dict(draft.parameters)),
+        buffers=frozenset(draft.buffers),
+        folded_nodes=tuple(done.folded_nodes),
+        source=draft.source,
+        notes=tuple(draft.notes),
+        constant_reads=draft.constant_reads,
+        classes=draft.classes,
+    )
+
+
+def _make_names_unique(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, each with a name of its own: files leave names out, or give one to several."""
+    names = {node.name for node in nodes}
+    seen = {""}
+    result = []
+    for node in nodes:
+        name = node.name
+        if name in seen:
+            name = next(filter(None, node.outputs), node.op)
+            while name in names:
+                name += "'"
+        seen.add(name)
+        names.add(name)
+        result.append(node if name == node.name else replace(node, name=name))
+    return result

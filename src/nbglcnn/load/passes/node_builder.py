@@ -1,0 +1,47 @@
+"""Nodes that take another node's place, written one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.graph import Attribute, Node
+from nbglcnn.load.draft import FoldState
+
+
+@dataclass(slots=True)
+class NodeBuilder:
+    """The nodes that take a node's place, in order; calling it adds one."""
+
+    node: Node
+    state: FoldState
+    nodes: list[Node] = field(default_factory=list)
+
+    def __call__(self, op: str, *inputs: str, to: str = "", **attributes: Attribute) -> str:
+        """Add an operator; gives the name of its output, which is `to` where that is given."""
+        name = to or f"{self.node.outputs[0]}.{op.lower()}{len(self.nodes)}"
+        step = replace(self.node, op=op, inputs=inputs, outputs=(name,), attributes=attributes)
+        self.nodes.append(step)
+        return name
+
+    def constant(self, data: Any, dtype: Any = np.int64) -> str:
+        """A constant's name."""
+        name = f"{self.node.outputs[0]}.constant{len(self.nodes)}"
+        return self.state.add_constant(name, np.array(data, dtype))
+
+    def reshape(self, value: str, shape: Sequence[int], to: str = "") -> str:
+        """The value in another shape."""
+        return self("Reshape", value, self.constant(shape), to=to)
+
+    def cast(self, value: str, element: int, out: str = "") -> str:
+        """The value in the type with ONNX's number `element`."""
+        name = out or f"{self.node.outputs[0]}.cast{len(self.nodes)}"
+        attributes: dict[str, Attribute] = {"to": element}
+        step = replace(
+            self.node, op="Cast", inputs=(value,), outputs=(name,), attributes=attributes
+        )
+        self.nodes.append(step)
+        return name

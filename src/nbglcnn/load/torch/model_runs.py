@@ -1,0 +1,274 @@
+"""The runs of copies of a model while it is loaded: one is recorded, plain ones show its values."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from nbglcnn.errors import InputError, NbglcnnError, UnsupportedModel
+from nbglcnn.graph import Array, BatchDependence, Graph
+from nbglcnn.load.arguments import Arguments
+from nbglcnn.load.progress import report_step
+from nbglcnn.load.torch.checks.batch_dependence import batch_dependences
+from nbglcnn.load.torch.conversion import ConvertedRun, convert_run
+from nbglcnn.load.torch.isolation.copies import detached_copy, drop_hooks
+from nbglcnn.load.torch.isolation.signature import input_names
+from nbglcnn.load.torch.record.module_calls import (
+    CaptureFn,
+    HookedRun,
+    HookRecord,
+    ValueTooLarge,
+    call_outputs,
+    call_with_hooks,
+    dense_array,
+    equal_outputs,
+    model_outputs,
+    run_hooked,
+)
+from nbglcnn.load.torch.record.random_draws import Draw, Noise, copy_to_tensors, find_draws
+from nbglcnn.load.torch.record.recording import RecordedRun, record
+from nbglcnn.load.torch.translate.decompositions import recorded_decomposition
+
+AUTOCAST_NOTE = "what forward computes within torch.autocast is computed in float32"
+TOLERANCE = 0.01  # of the largest number: rounding, which some operators enlarge
+
+
+@dataclass
+class ModelRuns:
+    """The runs of copies of a model on its own inputs and the `noise` that it draws.
+
+    Python computes the modules that there are `python_reasons` for. The `is_first_attempt` time the
+    user is warned. `notes` say in words what is computed otherwise than the model does.
+    """
+
+    model: torch.nn.Module
+    model_inputs: Sequence[Array]
+    noise: Noise
+    python_reasons: Mapping[str, str]
+    is_first_attempt: bool
+    arguments: Arguments | None
+    notes: list[str] = field(default_factory=list)
+    _recording_error: UnsupportedModel | None = None
+
+    def __post_init__(self) -> None:
+        self._own = copy_to_tensors(self.model_inputs)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All inputs."""
+        return (*self.model_inputs, *self.noise.arrays)
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """All inputs for PyTorch, which each run copies."""
+        return (*self._own, *self.noise.tensors)
+
+    def record_and_run(self) -> tuple[RecordedRun | None, HookedRun]:
+        """A recorded run and what hooks see in a plain one of the same copy.
+
+        Without the first where it fails, draws numbers that are not inputs yet, or has left a state
+        with which the model gives something else: then the plain run is of a copy of its own.
+
+        Raises:
+            InputError: the model fails on these inputs.
+        """
+        twin, self.notes = detached_copy(self.model)
+        recording: RecordedRun | None = None
+        try:
+            recording = self._record(self.tensors, twin)
+        except ValueTooLarge:
+            raise
+        except UnsupportedModel as error:
+            self._recording_error = error
+        if recording is not None and (self.noise.is_detected or not recording.has_drawn):
+            if not self.noise.is_detected:
+                self._set_draws([])
+            if (seen := self._rerun_recorded(recording)) is not None:
+                return recording, seen
+        try:
+            return None, self._run_plain()
+        except InputError as error:
+            if not self.notes:
+                raise
+            raise InputError(
+                f"{error.args[0]}. Here {self.notes[0]}: where forward makes numbers of another "
+                "type for them, as by .double() or .half(), leave that out"
+            ) from error
+
+    def convert_recording(
+        self, recording: RecordedRun | None, seen: HookedRun
+    ) -> tuple[ConvertedRun, HookedRun]:
+        """What was recorded as ONNX's operators, and what hooks see of just that.
+
+        Raises:
+            UnsupportedModel: it cannot be recorded, or gave something else when it was.
+        """
+        try:
+            if self._recording_error is not None and not self.noise.count:
+                raise self._recording_error
+            first = recording or self._record(self.tensors, self._copy())
+            found = self._convert(first, hooks=True)
+        except UnsupportedModel:
+            # A hook that calls .numpy() breaks it. Do without hooks if they change nothing.
+            twin = self._copy()
+            if not drop_hooks(twin) or not _are_equal(seen.arrays, self._run_hooked(twin).arrays):
+                raise
+            first = self._record(self.tensors, self._copy(hooks=False))
+            found = self._convert(first, hooks=False)
+        if found.recorded_run.has_autocast:
+            self.notes.append(AUTOCAST_NOTE)
+            if recording is None:
+                seen = self._run_hooked(self._copy(), float32=True)
+        name = type(self.model).__name__
+        items = found.recorded_run.recorder.has_item_tensors
+        if items and seen.is_repeatable and not _are_close(found.recorded_run, seen):
+            raise UnsupportedModel(
+                f"{name} gives other numbers while it is recorded than when it runs. Does forward "
+                "ask for the type of x.item(), which is a tensor then, or use it as a key? Compute "
+                "with it alone"
+            )
+        if call_outputs(found.recorded_run.root) != call_outputs(seen.root):
+            raise UnsupportedModel(
+                f"{name} called other modules in a second run on the same input; "
+                "does forward depend on something besides its input?"
+            )
+        return found, seen
+
+    def batch_dependences(
+        self, graph: Graph, recording: RecordedRun, seen: HookedRun
+    ) -> Mapping[str, BatchDependence]:
+        """How the Graph's values depend on the batch, from runs without the user's hooks."""
+
+        def again(
+            twin: torch.nn.Module, inputs: Sequence[torch.Tensor], look: CaptureFn | None
+        ) -> HookedRun:
+            return self._run_hooked(twin, inputs, float32=recording.has_autocast, capture=look)
+
+        beside = None if recording.recorder.changed_model else recording.twin
+        own_run = None if drop_hooks(recording.twin) else seen
+        return batch_dependences(
+            graph, lambda: self._copy(hooks=False, beside=beside), self.tensors, own_run, again
+        )
+
+    def _copy(
+        self, *, hooks: bool = True, beside: torch.nn.Module | None = None
+    ) -> torch.nn.Module:
+        """A copy in the state that the user gave."""
+        twin = detached_copy(self.model, beside)[0]
+        if not hooks:
+            drop_hooks(twin)
+        return twin
+
+    def _record(self, inputs: tuple[torch.Tensor, ...], twin: torch.nn.Module) -> RecordedRun:
+        count = self.noise.count or 0
+        return record(
+            twin, inputs, recorded_decomposition, self.python_reasons, count, self.arguments
+        )
+
+    def _convert(self, recording: RecordedRun, *, hooks: bool) -> ConvertedRun:
+        def again(inputs: tuple[torch.Tensor, ...], with_other_weights: bool) -> RecordedRun:
+            twin = self._copy(hooks=hooks)
+            if with_other_weights:
+                _perturb_weights(twin, recording.recorder.constant_reads)
+            return self._record(inputs, twin)
+
+        return convert_run(recording, self.tensors, again)
+
+    def _run_hooked(
+        self, twin: torch.nn.Module, inputs: Sequence[torch.Tensor] | None = None, **options: Any
+    ) -> HookedRun:
+        """What hooks see of a copy, on all inputs or on others."""
+        options = {"noise": self.noise.count, "arguments": self.arguments, **options}
+        return run_hooked(
+            twin,
+            self.tensors if inputs is None else inputs,
+            python_modules=self.python_reasons,
+            **options,
+        )
+
+    def _rerun_recorded(self, recording: RecordedRun) -> HookedRun | None:
+        """What hooks see in another run of the copy that was recorded; None where it differs."""
+        report_step("running it once")
+        if recording.recorder.changed_model:
+            return None
+        try:
+            seen = self._run_hooked(recording.twin, float32=recording.has_autocast)
+        except NbglcnnError:
+            return None
+        suffixes = [suffix for suffix, _ in recording.root.outputs]
+        first = [*zip(suffixes, map(dense_array, recording.returned), strict=True)]
+        same = equal_outputs(model_outputs(seen.root, seen.arrays), first)
+        return seen if same and call_outputs(seen.root) == call_outputs(recording.root) else None
+
+    def _run_plain(self) -> HookedRun:
+        """What hooks see of a copy, called twice the first time; and what it draws, by then."""
+        report_step("running it once")
+        if not self.noise.is_detected:
+            seen = self._run_hooked(self._copy(), twice=self.is_first_attempt, noise=None)
+            self._set_draws(self._find_draws() if seen.has_drawn else [])
+            if not seen.has_drawn:
+                return seen
+        return self._run_hooked(self._copy(), twice=self.is_first_attempt)
+
+    def _set_draws(self, draws: Sequence[Draw]) -> None:
+        """Make the numbers of these calls inputs."""
+        given = self.noise.user_arrays
+        if not draws and given and not isinstance(given, Mapping):
+            input_names(self.model, len(self.model_inputs) + len(given))  # says how many it takes
+        self.noise.set_draws(draws)
+
+    def _find_draws(self) -> list[Draw]:
+        """The calls that draw while a copy of the model runs."""
+        twin, seen = self._copy(), HookRecord()
+        named, tensors = list(twin.named_modules()), self.tensors
+
+        def again() -> list[torch.Tensor]:
+            nonlocal seen
+            seen = HookRecord()
+            call_with_hooks(
+                twin, named, [tensor.clone() for tensor in tensors], seen, 0, self.arguments
+            )
+            return seen.captured
+
+        return find_draws(again, lambda: f"{type(self.model).__name__}{seen.location}", twin)
+
+
+def _are_equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
+    return len(a) == len(b) and all(
+        np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b, strict=True)
+    )
+
+
+def _are_close(recording: RecordedRun, seen: HookedRun) -> bool:
+    """Whether both gave the same but for rounding.
+
+    Of linear algebra that folding computes the recorded run has no numbers.
+    """
+    targets = [node.target for node in recording.program.graph.nodes]
+    if any(str(getattr(one, "namespace", "")).startswith("onnx") for one in targets):
+        return True
+    ours = [array for _, array in model_outputs(seen.root, seen.arrays)]
+    theirs = [dense_array(tensor) for tensor in recording.returned]
+    if [one.shape for one in ours] != [one.shape for one in theirs]:
+        return True  # the comparison of calls reports it
+    for a, b in zip(ours, theirs, strict=True):
+        if a.dtype.kind == "f" and a.size:
+            sizes = np.abs(a[np.isfinite(a)])
+            near = TOLERANCE * float(sizes.max()) if sizes.size else 0.0
+            if not np.allclose(a, b, rtol=0, atol=near, equal_nan=True):
+                return False
+    return True
+
+
+def _perturb_weights(twin: torch.nn.Module, but: Container[str]) -> None:
+    """Give parameters and buffers other numbers, floats and `but` for some."""
+    random = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, tensor in (*twin.named_parameters(), *twin.named_buffers()):
+            if name not in but and tensor.is_floating_point() and tensor.numel():
+                size = float(tensor.abs().nan_to_num(0, 0, 0).max()) or 1.0
+                tensor += size * torch.rand(tensor.shape, generator=random).to(tensor.dtype)

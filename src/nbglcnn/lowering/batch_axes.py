@@ -1,0 +1,347 @@
+"""Which examples of a batch each value follows from: the axis that counts them, or who mixes them.
+
+A network runs on more examples than a Plan takes at once where each example is computed by itself.
+The reach of each operator says which places of its inputs a place of its output depends on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from nbglcnn.graph import Array, Graph, Node
+from nbglcnn.lowering.receptive_fields import ReceptiveFields
+from nbglcnn.ops import OPERATOR_RECORDS
+from nbglcnn.ops.operator import Shape
+from nbglcnn.ops.receptive_field import OperatorField, full_fields, same_position, source_positions
+
+NO_EXAMPLE = -1  # the number of an example that isn't there
+# A batch of one lies on no axis of its own where a view has joined or left out axes of length 1.
+NO_AXIS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAxis:
+    """An axis of a value, and for each place along it the number of the example that it is of."""
+
+    axis: int
+    examples: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MixedExamples:
+    """A value that depends on several examples at once, first of all by this node."""
+
+    node: Node
+
+
+BatchState = BatchAxis | MixedExamples
+
+
+class BatchAxes:
+    """What each value of a Graph follows from, of a batch of so many examples."""
+
+    def __init__(self, graph: Graph, receptive_fields: ReceptiveFields, batch: int) -> None:
+        self._graph = graph
+        self._receptive_fields = receptive_fields
+        self._batch = batch
+        self._input_axis = BatchAxis(0, tuple(range(batch)))
+        self._states: dict[str, BatchState] = {
+            name: self._input_axis for name in graph.inputs if graph.shape(name)[:1] == (batch,)
+        }
+        # What the framework showed at another batch size.
+        self._observed_dependences = {
+            key.value: graph.batch_dependences[key.name]
+            for key in graph.keys
+            if key.name in graph.batch_dependences
+        }
+        across = self._find_mixed()
+        # Indices of a MaxPool count all elements of the batch.
+        self._batch_index_values = {
+            n.outputs[1] for n in graph.nodes if n.op == "MaxPool" and n.outputs[1:]
+        }
+        for node in graph.nodes:
+            for position, name in enumerate(node.outputs):
+                if not name:
+                    continue
+                found = self._output_state(node, position, name)
+                if name in across and not isinstance(found, MixedExamples):
+                    found = MixedExamples(across[name])
+                if found is not None:
+                    self._states[name] = found
+
+    def _find_mixed(self) -> dict[str, Node]:
+        """What may compute across examples: values that do, and what is between them and others.
+
+        With the node of the value that was seen to do so. Of what is between it isn't known.
+        """
+        made_by = {name: node for node in self._graph.nodes for name in node.outputs if name}
+        found: dict[str, Node] = {}
+        for node in self._graph.nodes:
+            reached = [
+                name for name in node.outputs if self._observed_dependences.get(name) == "across"
+            ]
+            while reached:
+                name = reached.pop()
+                if name in found or name not in made_by:
+                    continue
+                found[name] = node
+                reached += [
+                    one for one in made_by[name].inputs if one not in self._observed_dependences
+                ]
+        return found
+
+    def mixing_node(self, value: str) -> Node | None:
+        """The node that computes across the examples which a value follows from, if there is."""
+        state = self._states.get(value)
+        return state.node if isinstance(state, MixedExamples) else None
+
+    def is_mixed(self, key: str) -> bool:
+        """Whether the framework showed a key to compute across examples.
+
+        An operator that changes nothing for a single example leaves no node: its output is then
+        another name of its input's value, as `x.cumprod(0)` is.
+        """
+        return self._graph.batch_dependences.get(key) == "across"
+
+    def is_per_example(self, value: str) -> bool:
+        """Whether a value's first axis counts the examples, each computed by itself."""
+        state, shape = self._states.get(value), self._graph.shape(value)
+        if (
+            shape[:1] != (self._batch,)
+            or isinstance(state, MixedExamples)
+            or value in self._batch_index_values
+        ):
+            return False
+        shown = self._observed_dependences.get(value)
+        if shown == "elsewhere":
+            return False
+        if state is None:
+            if (
+                self._batch == 1 and self._observed_dependences
+            ):  # it ran with more examples: it has more of those
+                return shown == "apart"
+            data = self._graph.constant(value)
+            return self._batch == 1 or (data is not None and _is_repeated(data, self._input_axis))
+        return state == self._input_axis or state.axis == NO_AXIS
+
+    def _output_state(self, node: Node, position: int, name: str) -> BatchState | None:
+        if node.op == "Concat" and (joined := self._concat_axis(node)) is not None:
+            return joined
+        links = self._receptive_fields.input_fields(name)
+        shape = self._graph.shape(name)
+        found: list[BatchAxis] = []
+        for number, (source, linked) in enumerate(zip(node.inputs, links, strict=True)):
+            state = self._states.get(source)
+            if state is None or linked is None:
+                continue
+            if isinstance(state, MixedExamples):
+                return state
+            passed = self._propagate(node, number, state, linked, shape)
+            if passed is None:
+                return MixedExamples(node)
+            found.append(passed)
+        if not found:
+            return None
+        joined = _join_axes(found)
+        if joined is None or not self._constants_are_shared(node, links, joined, shape):
+            return MixedExamples(node)
+        return joined
+
+    def _concat_axis(self, node: Node) -> BatchAxis | None:
+        """The examples side by side, where all that count some are joined along that axis."""
+        axis = node.attributes["axis"]
+        assert isinstance(axis, int)
+        axis %= len(self._graph.shape(node.outputs[0]))
+        states = [self._states.get(source) for source in node.inputs]
+        if not any(states) or any(
+            state is not None and (isinstance(state, MixedExamples) or state.axis != axis)
+            for state in states
+        ):
+            return None
+        numbers: list[int] = []
+        for source, state in zip(node.inputs, states, strict=True):
+            length = self._graph.shape(source)[axis]
+            numbers += state.examples if isinstance(state, BatchAxis) else [NO_EXAMPLE] * length
+        return BatchAxis(axis, tuple(numbers))
+
+    def _propagate(
+        self, node: Node, number: int, state: BatchAxis, linked: OperatorField, shape: Shape
+    ) -> BatchAxis | None:
+        """The examples of an output, as far as one input has them; None where they are mixed."""
+        source = self._graph.shape(node.inputs[number])
+        move = partial(_reshape_axis, batch=self._batch)
+        if state.axis == NO_AXIS:
+            return state
+        if node.op in ("Squeeze", "Unsqueeze"):
+            return self._squeeze_axis(node, state, source, shape)
+        if linked.output_shape == linked.input_shape != shape and _is_identity(linked):
+            return move(state, source, shape)  # a view, whose atoms know no axes of length 1
+        if self._batch == 1 and self._selects_example(node, number, state):
+            return None
+        grouped = self._grouped_conv_axis(node, number, state, shape)
+        if grouped is not None:
+            return grouped
+        seen = move(state, source, linked.input_shape)
+        if seen is None or seen.axis == NO_AXIS:
+            return seen
+        along = linked.windows[seen.axis]
+        if along is None:
+            # Filters of its own for a single example, or what nothing is known of.
+            whole = number > 0 or OPERATOR_RECORDS[node.op].receptive_field is full_fields
+            unknown = whole and not any(linked.windows)
+            return BatchAxis(NO_AXIS, ()) if self._batch == 1 and unknown else None
+        numbers = seen.examples
+        length = linked.output_shape[along.axis]
+        if along != same_position(along.axis) or length != len(numbers):
+            rows = [
+                {numbers[k] for k in row} - {NO_EXAMPLE}
+                for row in source_positions(len(numbers), along, length)
+            ]
+            if any(len(row) > 1 for row in rows):
+                return None
+            numbers = tuple(next(iter(row), NO_EXAMPLE) for row in rows)
+        return move(BatchAxis(along.axis, numbers), linked.output_shape, shape)
+
+    def _squeeze_axis(
+        self, node: Node, state: BatchAxis, source: Shape, shape: Shape
+    ) -> BatchAxis | None:
+        """Axes of length 1 that come or go, by their numbers: their lengths tell nothing."""
+        axes = node.attributes.get("axes")
+        if axes is None and len(node.inputs) > 1:
+            axes = self._graph.constant(node.inputs[1])
+        rank = max(len(source), len(shape))
+        if axes is None:
+            changed = {k for k, length in enumerate(source) if length == 1}
+        else:
+            changed = {int(axis) % rank for axis in np.reshape(np.asarray(axes), -1)}
+        kept = [k for k in range(rank) if k not in changed]
+        if node.op == "Unsqueeze":
+            return BatchAxis(kept[state.axis], state.examples)
+        if state.axis in kept:
+            return BatchAxis(kept.index(state.axis), state.examples)
+        return _reshape_axis(state, source, shape, self._batch)
+
+    def _selects_example(self, node: Node, number: int, state: BatchAxis) -> bool:
+        """Whether it picks along the axis of a single example, of more the first for instance."""
+        if number or len(state.examples) > 1:
+            return False
+        rank = len(self._graph.shape(node.inputs[0]))
+        if node.op == "Gather":
+            axis = node.attributes.get("axis", 0)
+            assert isinstance(axis, int)
+            return axis % rank == state.axis
+        if node.op == "Slice":
+            axes = self._graph.constant(node.inputs[3]) if len(node.inputs) > 3 else None
+            listed = range(rank) if axes is None else [int(k) % rank for k in axes.reshape(-1)]
+            return state.axis in listed
+        return False
+
+    def _grouped_conv_axis(
+        self, node: Node, number: int, state: BatchAxis, shape: Shape
+    ) -> BatchAxis | None:
+        """Of a convolution whose groups are the examples' own, with filters of their own."""
+        group = node.attributes.get("group", 1)
+        count = self._batch
+        if node.op not in ("Conv", "ConvTranspose") or count == 1 or number > 1:
+            return None
+        assert isinstance(group, int)
+        axis = 1 - number
+        if state.axis != axis or group % count or _repeat_pattern(state.examples, count) is None:
+            return None
+        if _repeat_pattern(state.examples, count) != (1, len(state.examples) // count):
+            return None
+        return BatchAxis(1, tuple(int(k) for k in np.repeat(np.arange(count), shape[1] // count)))
+
+    def _constants_are_shared(
+        self, node: Node, links: Sequence[OperatorField | None], state: BatchAxis, shape: Shape
+    ) -> bool:
+        """Whether constants are the same for all examples, so that none depends on its number."""
+        if self._batch == 1:
+            return True
+        for source, linked in zip(node.inputs, links, strict=True):
+            data = self._graph.constant(source) if source else None
+            if data is None or linked is None or data.shape != linked.input_shape:
+                continue
+            for axis, along in enumerate(linked.windows):
+                if (
+                    along is not None
+                    and linked.output_shape == shape
+                    and along == same_position(state.axis)
+                    and data.shape[axis] == len(state.examples)
+                    and not _is_repeated(data, BatchAxis(axis, state.examples))
+                ):
+                    return False
+        return True
+
+
+def _is_identity(linked: OperatorField) -> bool:
+    return all(along == same_position(k) for k, along in enumerate(linked.windows))
+
+
+def _join_axes(found: Sequence[BatchAxis]) -> BatchAxis | None:
+    """What several inputs say of one output; None where they say different things."""
+    placed = [one for one in found if one.axis != NO_AXIS]
+    if not placed:
+        return found[0]
+    first = placed[0]
+    if any(one.axis != first.axis for one in placed):
+        return None
+    if all(one.examples == first.examples for one in placed):
+        return first
+    rows = np.array([one.examples for one in placed])
+    known = rows.max(axis=0)  # what is NONE is less than any number
+    if ((rows != known) & (rows != NO_EXAMPLE)).any():
+        return None
+    return BatchAxis(first.axis, tuple(known.tolist()))
+
+
+def _repeat_pattern(numbers: Sequence[int], count: int) -> tuple[int, int] | None:
+    """How often 0 … count − 1 follow each other, and how often each stands there; else None."""
+    after = next((k for k, number in enumerate(numbers) if number != 0), len(numbers))
+    if not after or len(numbers) % (after * count):
+        return None
+    before = len(numbers) // (after * count)
+    expected = np.tile(np.repeat(np.arange(count), after), before)
+    return (before, after) if np.array_equal(expected, numbers) else None
+
+
+def _reshape_axis(state: BatchAxis, source: Shape, shape: Shape, batch: int) -> BatchAxis | None:
+    """The axis of the same elements over other axes; None where no axis fits."""
+    if source == shape or state.axis == NO_AXIS:
+        return state
+    length, inner = len(state.examples), math.prod(source[state.axis + 1 :])
+    steps = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    exact = [k for k, n in enumerate(shape) if n == length and steps[k] == inner]
+    pattern = _repeat_pattern(state.examples, batch)
+    each = 0 if pattern is None else pattern[1] * inner  # neighbouring elements of one example
+    if batch == 1 and length > 1:  # an axis of its own again
+        own = [k for k, n in enumerate(shape) if n == 1 and steps[k] == each]
+        if own:
+            return BatchAxis(own[0], (0,))
+    if exact:
+        axis = state.axis if state.axis in exact else exact[0]
+        return BatchAxis(axis, state.examples)
+    # A single example is joined with the axes behind it, unless there are some before it as well.
+    if each and (batch > 1 or each == math.prod(source)):
+        for axis, step in enumerate(steps):
+            if step and each % step == 0 and step * shape[axis] % (each * batch) == 0:
+                numbers = np.arange(shape[axis]) // (each // step) % batch
+                return BatchAxis(axis, tuple(map(int, numbers)))
+    return BatchAxis(NO_AXIS, ()) if batch == 1 else None
+
+
+def _is_repeated(data: Array, state: BatchAxis) -> bool:
+    """Whether the slices along an axis are equal from example to example."""
+    rows = np.moveaxis(data, state.axis, 0)
+    count = max(state.examples) + 1
+    pattern = _repeat_pattern(state.examples, count)
+    if pattern is None:
+        return bool((rows == rows[:1]).all())
+    before, after = pattern
+    parts = rows.reshape(before, count, after, *rows.shape[1:])
+    return bool((parts == parts[:, :1]).all())

@@ -1,0 +1,243 @@
+"""What a layer is for people: mostly its operator's record; composite layers are described here."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nbglcnn.graph import Graph, Key, Node
+from nbglcnn.ops import OPERATOR_RECORDS, OPERATORS
+from nbglcnn.plan import schema as p
+
+# Padding that repeats the map's own numbers, by ONNX's names.
+_PADDING_MODES = ("reflect", "edge", "wrap")
+
+
+@dataclass(frozen=True)
+class SingleOperator:
+    """What the main operator would read and say, were it alone."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    pads_begin: tuple[int, ...] = ()
+    pads_end: tuple[int, ...] = ()
+    is_composite: bool = False
+
+
+@dataclass(frozen=True)
+class CompositeModule:
+    """A module of PyTorch that exporters write as several operators and ONNX has no name for.
+
+    `formula` is that of a function of one number, with the module's settings in braces, whose
+    defaults are `settings`; None where it isn't one.
+    """
+
+    formula: str | None
+    settings: Mapping[str, float] = field(default_factory=dict)
+    bounds: p.Bounds = (None, None)
+    role: p.Role = "follows"
+
+
+# By the module's class. A name is the ONNX operator that computes the same.
+MODULE_EQUIVALENTS: Mapping[str, CompositeModule | str] = {
+    "SiLU": "Swish",
+    "GELU": "Gelu",
+    "Mish": "Mish",
+    "Hardswish": "HardSwish",
+    "ELU": "Elu",
+    "Softsign": "Softsign",
+    "Hardsigmoid": CompositeModule("clip(x / 6 + 0.5, 0, 1)", bounds=(0.0, 1.0)),
+    "ReLU6": CompositeModule("clip(x, 0, 6)", bounds=(0.0, 6.0)),
+    "Softplus": CompositeModule(
+        "where({beta} * x > {threshold}, x, softplus({beta} * x) / {beta})",
+        {"beta": 1, "threshold": 20},
+        (0.0, None),
+    ),
+    "LogSigmoid": CompositeModule("-softplus(-x)", bounds=(None, 0.0)),
+    "Tanhshrink": CompositeModule("x - tanh(x)"),
+    "Softmin": CompositeModule(None, bounds=(0.0, 1.0)),
+}
+
+
+@dataclass(frozen=True)
+class LayerDescription:
+    """A layer's fields of these names (plan_layers.py)."""
+
+    role: p.Role
+    caption: str
+    explanation: p.Explains = "nothing"
+    is_composite: bool = False
+    formula: str = ""
+    bounds: p.Bounds = (None, None)
+
+
+def describe_layer(
+    graph: Graph,
+    nodes: Sequence[Node],
+    main: Node | None,
+    single: SingleOperator,
+    key: Key,
+    *,
+    is_movement: bool,
+) -> LayerDescription:
+    """What the page is told of a layer that `nodes` compute, in order; the `main` one of them.
+
+    `is_movement`: all of them only move elements.
+    """
+    short = short_caption(key.module_type or single.operator)
+    if main is None:
+        return LayerDescription("alias", short, "same")
+    if single.is_composite and key.module_type in MODULE_EQUIVALENTS:
+        return _describe_module(
+            graph, nodes[0], MODULE_EQUIVALENTS[key.module_type], key.description, short
+        )
+    record = OPERATOR_RECORDS[single.operator]
+    same = all(OPERATOR_RECORDS[node.op].explanation_kind(graph, node) == "same" for node in nodes)
+    main = replace(main, op=single.operator)
+    found = LayerDescription(
+        record.role,
+        short,
+        "same" if same else "moved" if is_movement else record.explanation_kind(graph, main),
+        single.is_composite and not same,
+        record.formula(graph, main) if record.formula and not single.is_composite else "",
+        OPERATOR_RECORDS[nodes[-1].op].output_bounds(graph, nodes[-1]),
+    )
+    return _describe_preprocess(graph, key, found) if key.name in graph.preprocess else found
+
+
+def _describe_preprocess(graph: Graph, key: Key, found: LayerDescription) -> LayerDescription:
+    """A step in front of the model: all of them are one stage, with the formulas that there are."""
+    before = key.name.rpartition(".")[0]  # of two that are compared each has its own
+    first = next(name for name in graph.preprocess if name.rpartition(".")[0] == before)
+    found = replace(found, role="head" if key.name == first else "follows")
+    call = ast.parse(f"step({key.description})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    settings = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+    if key.module_type == "Range":
+        scale, offset = settings["scale"], settings["offset"]
+        behind = f" {'-' if offset < 0 else '+'} {abs(offset)}" if offset else ""
+        formula = f"x * {scale}{behind}"
+    elif key.module_type == "Normalize":
+        formula = f"(x - {_channel_formula(settings['mean'])})" if "mean" in settings else "x"
+        formula += f" / {_channel_formula(settings['std'])}" if "std" in settings else ""
+    else:
+        return found
+    return replace(found, explanation="pointwise", is_composite=False, formula=formula)
+
+
+def _channel_formula(numbers: Any) -> str:
+    """A number, or the one of a channel, in a formula."""
+    if not isinstance(numbers, tuple):
+        return str(numbers) if numbers >= 0 else f"({numbers})"
+    return f"choose(channel, {', '.join(map(str, numbers))})"
+
+
+def short_caption(name: str) -> str:
+    """What captions call an operator or a module: "BN" of BatchNorm2d and BatchNormalization."""
+    name = re.sub(r"[123]d$", "", name)
+    bare = name.removeprefix("Adaptive")
+    for known in (bare, f"{bare}alization", bare.replace("Avg", "Average")):
+        if known in OPERATORS:
+            return OPERATORS[known].caption or bare
+    return name
+
+
+def _describe_module(
+    graph: Graph, node: Node, known: CompositeModule | str, description: str, short: str
+) -> LayerDescription:
+    settings = _parse_settings(description)
+    if isinstance(known, str):
+        record = OPERATOR_RECORDS[known]
+        node = replace(node, op=known, attributes=settings)
+        formula = record.formula(graph, node) if record.formula else ""
+        return LayerDescription(
+            record.role, short, "pointwise", False, formula, record.output_bounds(graph, node)
+        )
+    if known.formula is None:
+        return LayerDescription(known.role, short, is_composite=True, bounds=known.bounds)
+    formula = known.formula.format(**{**known.settings, **settings})
+    return LayerDescription(known.role, short, "pointwise", False, formula, known.bounds)
+
+
+def _parse_settings(description: str) -> dict[str, Any]:
+    """The settings that a module's description names: {"alpha": 0.5} of "alpha=0.5"."""
+    pairs = re.findall(r"\b(\w+)=('\w*'|-?[\d.]+(?:e[-+]?\d+)?)", description)
+    return {name: ast.literal_eval(value) for name, value in pairs}
+
+
+def as_single_operator(graph: Graph, nodes: Iterable[Node], main: Node) -> SingleOperator:
+    """What a layer's operators are together; `main` is the one that multiplies most."""
+    others = [node for node in nodes if node is not main]
+    found: SingleOperator | None = None
+    if main.op == "Conv" and len(others) == 1:
+        found = _match_padded_conv(graph, others[0], main)
+    elif main.op == "MatMul" and len(others) <= 1:
+        found = _match_linear(graph, others, main)
+    elif main.op == "Div":
+        found = _match_local_response(graph, others, main)
+    return found or SingleOperator(main.op, main.inputs, is_composite=bool(others))
+
+
+def _match_padded_conv(graph: Graph, pad: Node, conv: Node) -> SingleOperator | None:
+    if pad.op != "Pad" or pad.outputs[0] != conv.inputs[0] or len(pad.inputs) > 3:
+        return None
+    mode, pads = pad.attributes.get("mode"), graph.values[pad.inputs[1]].data
+    if mode not in _PADDING_MODES or pads is None or np.any(conv.attributes.get("pads", 0)):
+        return None
+    rank = len(graph.shape(conv.inputs[0]))
+    begins, ends = (tuple(int(one) for one in pads[k : k + rank]) for k in (0, rank))
+    if any(begins[:2]) or any(ends[:2]) or min(*begins, *ends) < 0:
+        return None
+    inputs = (pad.inputs[0], *conv.inputs[1:])
+    return SingleOperator("Conv", inputs, {"padding_mode": mode}, begins[2:], ends[2:])
+
+
+def _match_linear(graph: Graph, others: list[Node], product: Node) -> SingleOperator | None:
+    """What is multiplied is folded from PyTorch's weight, which has a row for each output."""
+    a, b = product.inputs
+    turned = [node for node in graph.folded_nodes if b in node.outputs and node.op == "Transpose"]
+    if not turned or len(graph.shape(b)) != 2:
+        return None
+    bias: tuple[str, ...] = ()
+    for add in others:
+        bias = tuple(name for name in add.inputs if name != product.outputs[0])
+        if add.op != "Add" or len(bias) != 1 or not graph.values[bias[0]].is_constant:
+            return None
+    return SingleOperator("MatMul", (a, turned[0].inputs[0], *bias), {"transB": 1})
+
+
+def _match_local_response(
+    graph: Graph, others: list[Node], quotient: Node
+) -> SingleOperator | None:
+    """PyTorch's LocalResponseNorm: a mean of squares over channels, which is padded and pooled."""
+    by_op = {node.op: node for node in others if node.op not in ("Reshape", "Squeeze", "Mul")}
+    scales = [_scalar_constant(graph, node) for node in others if node.op == "Mul"]
+    alpha = [scale for scale in scales if scale is not None]
+    if set(by_op) != {"Pad", "AveragePool", "Add", "Pow"} or len(scales) != 2 or len(alpha) != 1:
+        return None
+    pads = graph.values[by_op["Pad"].inputs[1]].data
+    bias, beta = (_scalar_constant(graph, by_op[op]) for op in ("Add", "Pow"))
+    kernel = np.asarray(by_op["AveragePool"].attributes.get("kernel_shape", ()))
+    x, power = quotient.inputs
+    if pads is None or bias is None or beta is None or power != by_op["Pow"].outputs[0]:
+        return None
+    if kernel.size == 0 or kernel.prod() != kernel[0]:
+        return None
+    size, before = int(kernel[0]), int(pads[2])
+    numbers = {"size": size, "alpha": alpha[0], "beta": beta, "bias": bias, "before": before}
+    return SingleOperator("LRN", (x,), numbers)
+
+
+def _scalar_constant(graph: Graph, node: Node) -> float | None:
+    """The one constant that an operator reads beside a value."""
+    for name in node.inputs[1:]:
+        data = graph.values[name].data
+        if data is not None and data.size == 1:
+            return float(data.item())
+    return None

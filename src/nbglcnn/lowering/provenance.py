@@ -1,0 +1,179 @@
+"""Which elements a layer's numbers are, or are computed of: what its operators move, joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from nbglcnn.graph import Graph, Node
+from nbglcnn.ops import OPERATOR_RECORDS
+from nbglcnn.ops.operator import Shape
+from nbglcnn.ops.strided import StridedView
+from nbglcnn.plan import schema as p
+
+# Kinds whose operator may read what was moved before it: each of its numbers is looked up.
+_ELEMENT_LOOKUP_KINDS = {"matrix", "softmax", "log softmax", "sum", "elementwise", "concatenation"}
+# Those whose pictures lie over what is read: that may have another shape, and no other order.
+_MAP_OVERLAY_KINDS = {"max pool", "mean pool", "sum pool", "convolution", "transposed convolution"}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """A value whose elements others are; the moves lead there, one after the other."""
+
+    name: str
+    index_maps: tuple[p.Move, ...] = ()
+
+
+def is_movement(graph: Graph, node: Node) -> bool:
+    """Whether an operator's numbers are its first input's, all of them or some, in any order."""
+    record = OPERATOR_RECORDS[node.op]
+    if record.role in ("leads", "alias"):
+        return record.explanation_kind(graph, node) == "same"
+    return record.explanation_kind(graph, node) == "moved"
+
+
+def trace_provenance(
+    graph: Graph, name: str, producer: Mapping[str, Node], known: Container[str]
+) -> tuple[Provenance, tuple[Node, ...]]:
+    """The value that a value's elements are of, back to `known` at most, and what lies between."""
+    moves: list[p.Move] = []
+    passed: list[Node] = []
+    while name not in known and (node := producer.get(name)) is not None:
+        step = _trace_step(graph, node, name, producer, known)
+        if step is None:
+            break
+        found, more = step
+        name = found.name
+        moves += found.index_maps
+        passed += more
+    return Provenance(name, tuple(moves)), tuple(passed)
+
+
+def _trace_step(
+    graph: Graph, node: Node, name: str, producer: Mapping[str, Node], known: Container[str]
+) -> tuple[Provenance, tuple[Node, ...]] | None:
+    """One operator back; None where it computes, or brings several values together."""
+    record = OPERATOR_RECORDS.get(node.op)
+    if record is None or node.python_fallback is not None:
+        return None
+    if record.explanation_kind(graph, node) == "concatenation":
+        return _trace_concat(graph, node, producer, known)
+    if not is_movement(graph, node):
+        return None
+    move = record.index_map(graph, node, node.outputs.index(name)) if record.index_map else None
+    source = node.inputs[0]
+    if move is None or _is_identity(move, math.prod(graph.shape(source))):
+        return Provenance(source), (node,)
+    return Provenance(source, (_simplify_map(move),)), (node,)
+
+
+def _is_identity(move: p.Move, count: int) -> bool:
+    simple = _simplify_map(move)
+    return not move.table and (simple.sizes, simple.strides, simple.offset) == ((count,), (1,), 0)
+
+
+def _simplify_map(move: p.Move) -> p.Move:
+    if move.table:
+        return move
+    view = StridedView(move.sizes, move.strides, move.offset).simplified()
+    return p.Move(view.sizes, view.strides, view.offset)
+
+
+def _trace_concat(
+    graph: Graph, node: Node, producer: Mapping[str, Node], known: Container[str]
+) -> tuple[Provenance, tuple[Node, ...]] | None:
+    """Parts of one value along an axis in another order, as `torch.roll` has them; else None."""
+    shape, rank = graph.shape(node.outputs[0]), len(graph.shape(node.outputs[0]))
+    axis = node.attributes.get("axis", 0)
+    assert isinstance(axis, int)
+    axis %= rank
+    table: list[int] = []
+    sources, strides, passed = set(), set(), [node]
+    for part in node.inputs:
+        cut = None if part in known else producer.get(part)
+        record = OPERATOR_RECORDS.get(cut.op) if cut else None
+        if cut is None or record is None or record.index_map is None or not is_movement(graph, cut):
+            return None
+        move = record.index_map(graph, cut, cut.outputs.index(part))
+        if move is None or move.table or move.sizes != graph.shape(part):
+            return None
+        step = move.strides[axis]
+        table += [move.offset + k * step for k in range(move.sizes[axis])]
+        sources.add(cut.inputs[0])
+        strides.add((*move.strides[:axis], 0, *move.strides[axis + 1 :]))
+        passed.append(cut)
+    if len(sources) > 1 or len(strides) > 1 or len(table) > MAX_TABLE_LENGTH:
+        return None
+    [source], [others] = sources, strides
+    return Provenance(source, (p.Move(shape, others, 0, axis, tuple(table)),)), tuple(passed)
+
+
+MAX_TABLE_LENGTH = 4096  # places along an axis that a table lists
+
+
+@dataclass(frozen=True)
+class OperandTrace:
+    """What a layer's operator reads for its explanation: each value, and the shape it reads it in.
+
+    `index_maps` leads from the layer's elements to those of what it gives, which has the shape
+    `raw_shape`. `is_single`: nothing else computes; `moves`: nothing computes at all.
+    """
+
+    operands: tuple[tuple[Provenance, Shape], ...]
+    raw_shape: Shape = ()
+    index_maps: tuple[p.Move, ...] = ()
+    is_single: bool = False
+    is_movement: bool = False
+
+
+def trace_operands(
+    graph: Graph,
+    value: str,
+    nodes: Sequence[Node],
+    main: Node,
+    inputs: Sequence[str],
+    producer: Mapping[str, Node],
+    known: Container[str],
+) -> OperandTrace:
+    """Of a layer that `nodes` compute, `main` for the most part, which reads `inputs`."""
+    mine = {node.name for node in nodes}
+    plain = tuple((Provenance(name), graph.shape(name) if name else ()) for name in inputs)
+    whole, passed = trace_provenance(graph, value, producer, known)
+    seen = {node.name for node in passed}
+    if whole.name in known and seen == mine:
+        return OperandTrace(((whole, graph.shape(value)),), is_single=True, is_movement=True)
+    reads, single = plain, len(mine) == 1
+    if not single:
+        if producer.get(whole.name) is not main or len(main.outputs) != 1:
+            return OperandTrace(plain)
+        found = [trace_provenance(graph, name, producer, known) for name in inputs if name]
+        seen.update(node.name for _, before in found for node in before)
+        if seen | {main.name} != mine:
+            return OperandTrace(plain)
+        of = iter(found)
+        reads = tuple((next(of)[0] if read.name else read, shape) for read, shape in plain)
+    record = OPERATOR_RECORDS[main.op]
+    frame = record.reduction_view(graph, main) if record.reduction_view else None
+    kind = record.explanation_kind(graph, main)
+    straight = not any(read.index_maps for read, _ in reads)
+    if not (
+        single
+        or kind in _ELEMENT_LOOKUP_KINDS
+        or (kind in _MAP_OVERLAY_KINDS and (straight or frame))
+    ):
+        return OperandTrace(plain)
+    made = graph.shape(main.outputs[0])
+    if frame is not None:
+        shape, move = frame
+        own = (
+            ()
+            if _is_identity(move, math.prod(graph.shape(main.inputs[0])))
+            else (_simplify_map(move),)
+        )
+        first = Provenance(reads[0][0].name, (*own, *reads[0][0].index_maps))
+        reads, made = ((first, shape), *reads[1:]), shape[:2]
+    elif made == graph.shape(value):
+        made = ()
+    return OperandTrace(reads, made, whole.index_maps, is_single=True)

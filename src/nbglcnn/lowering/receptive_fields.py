@@ -1,0 +1,187 @@
+"""Which places of a layer's inputs its places can depend on: its operators' reaches, joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from nbglcnn.graph import Graph, Node
+from nbglcnn.ops import OPERATOR_RECORDS
+from nbglcnn.ops.axes import nchw_flags
+from nbglcnn.ops.operator import Shape
+from nbglcnn.ops.receptive_field import OperatorField
+from nbglcnn.plan import schema as p
+
+# Places of one value. Where more axes than the maps' own would tell more apart, those suffice.
+MAX_POSITIONS = 2**20
+
+Flags = tuple[bool, ...]
+ReadRow = tuple[int, int, int]
+
+
+def map_axes(shape: Shape) -> tuple[int, ...]:
+    """The axes behind batch and channels, along which a value's places lie unless more is known."""
+    return tuple(range(2, len(shape)))
+
+
+class ReceptiveFields:
+    """The places of a Graph's values, and what they depend on."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._fields: dict[str, Sequence[OperatorField | None]] = {}  # by the output's name
+        self._table: dict[p.Reach, int] = {}
+        self.position_axes = {name: map_axes(graph.shape(name)) for name in graph.inputs}
+        for node in graph.nodes:
+            for position, name in enumerate(node.outputs):
+                if name:
+                    self._fields[name] = OPERATOR_RECORDS[node.op].receptive_field(
+                        graph, node, position
+                    )
+                    self.position_axes[name] = self._followed_axes(node, name)
+
+    @property
+    def table(self) -> tuple[p.Reach, ...]:
+        """All that `receptive_reads` has numbered."""
+        return tuple(self._table)
+
+    def receptive_reads(
+        self, value: str, nodes: Iterable[Node], sources: Mapping[str, int]
+    ) -> tuple[ReadRow, ...]:
+        """What a layer's value reads of `sources`, by their numbers, through these nodes.
+
+        Values between that one reader reads place by place are that reader itself.
+        """
+        if value not in self.position_axes or not math.prod(self._graph.shape(value)):
+            return ()  # it follows from weights alone, or has no places
+        number = {value: 0, **sources}
+        readers: dict[str, dict[tuple[int, p.Reach], None]] = {name: {} for name in sources}
+        steps: list[ReadRow] = []
+        if value in sources:
+            readers[value][0, self._identity_field(value)] = None
+        last = len(sources)
+        # In reverse order: what reads a value comes before what makes it.
+        for node in {node.name: node for node in nodes}.values():
+            for name in node.outputs:
+                if name != value and name not in readers:
+                    continue
+                if name != value:
+                    own = list(readers[name])
+                    if len(own) == 1 and own[0][1] == self._identity_field(name):
+                        number[name] = own[0][0]
+                    else:
+                        last += 1
+                        number[name] = last
+                        steps += [(reader, last, self._field_index(reach)) for reader, reach in own]
+                for source, reach in self._source_receptive_fields(node, name):
+                    readers.setdefault(source, {})[number[name], reach] = None
+        for name, place in sources.items():
+            steps += [(reader, place, self._field_index(reach)) for reader, reach in readers[name]]
+        return tuple(steps)
+
+    def _identity_field(self, name: str) -> p.Reach:
+        return _identity(
+            math.prod(_flagged_lengths(self._graph.shape(name), self._position_flags(name)))
+        )
+
+    def _field_index(self, reach: p.Reach) -> int:
+        return self._table.setdefault(reach, len(self._table))
+
+    def _position_flags(self, name: str) -> Flags:
+        places = self.position_axes[name]
+        return tuple(axis in places for axis in range(len(self._graph.shape(name))))
+
+    def input_fields(self, name: str) -> Sequence[OperatorField | None]:
+        """How a value is linked to each input of the node that gives it."""
+        return self._fields[name]
+
+    def source_fields(self, node: Node, name: str) -> Iterable[tuple[str, OperatorField]]:
+        """The values that a node reads for one of its outputs, and their links."""
+        for source, linked in zip(node.inputs, self._fields[name], strict=True):
+            if linked is not None and source in self.position_axes:
+                yield source, linked
+
+    def _source_receptive_fields(self, node: Node, name: str) -> Iterable[tuple[str, p.Reach]]:
+        """The values that a node reads for one of its outputs, and which of their places."""
+        for source, linked in self.source_fields(node, name):
+            yield source, self._receptive_field(name, source, linked)
+
+    def _receptive_field(self, name: str, source: str, linked: OperatorField) -> p.Reach:
+        shapes = [self._graph.shape(one) for one in (name, source)]
+        views = [linked.output_shape, linked.input_shape]
+        flags = [
+            _view_flags(shape, self._position_flags(one), view)
+            for shape, one, view in zip(shapes, (name, source), views, strict=True)
+        ]
+        reader, read = flags
+        if reader is None or read is None:
+            sizes = [
+                _flagged_lengths(s, self._position_flags(o))
+                for s, o in zip(shapes, (name, source), strict=True)
+            ]
+            return p.Reach(sizes[0], sizes[1], (p.Along(),) * len(sizes[1]))
+        at = {axis: k for k, axis in enumerate(k for k, flag in enumerate(reader) if flag)}
+        axes = tuple(
+            p.Along()
+            if along is None or along.axis not in at
+            else msgspec.structs.replace(along, axis=at[along.axis])
+            for along, flag in zip(linked.windows, read, strict=True)
+            if flag
+        )
+        sizes = [
+            _flagged_lengths(view, flag) for view, flag in zip(views, (reader, read), strict=True)
+        ]
+        if sizes[0] == sizes[1] and all(one == p.Along(k) for k, one in enumerate(axes)):
+            return _identity(math.prod(sizes[0]))
+        return p.Reach(sizes[0], sizes[1], axes)
+
+    def _followed_axes(self, node: Node, name: str) -> tuple[int, ...]:
+        """The axes of an output along which the places of inputs can be told apart."""
+        shape = self._graph.shape(name)
+        units = _stride_spans(shape)
+        found: set[int] = set()
+        for source, linked in zip(node.inputs, self._fields[name], strict=True):
+            if linked is None or source not in self.position_axes:
+                continue
+            flags = _view_flags(
+                self._graph.shape(source), self._position_flags(source), linked.input_shape
+            )
+            if flags is None:
+                continue
+            spans = _stride_spans(linked.output_shape)
+            for along, flag in zip(linked.windows, flags, strict=True):
+                if along is None or not flag:
+                    continue
+                if linked.output_shape == shape:
+                    found.add(along.axis)
+                    continue
+                low, high = spans[along.axis]
+                found |= {
+                    k
+                    for k, (start, end) in enumerate(units)
+                    if shape[k] > 1 and start < high and low < end
+                }
+        if not found or math.prod(shape[k] for k in found) > MAX_POSITIONS:
+            return map_axes(shape)
+        return tuple(sorted(found))
+
+
+def _identity(count: int) -> p.Reach:
+    return p.Reach((count,), (count,), (p.Along(0),))
+
+
+def _stride_spans(shape: Shape) -> list[tuple[int, int]]:
+    """For each axis, the strides of its first and behind its last place."""
+    units = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    return [(unit, unit * length) for unit, length in zip(units, shape, strict=True)]
+
+
+def _view_flags(shape: Shape, flags: Flags, view: Shape) -> Flags | None:
+    """The flags of the axes of a view; None where an axis of it mixes flagged and other axes."""
+    return flags if view == shape else nchw_flags(shape, flags, view)
+
+
+def _flagged_lengths(shape: Shape, flags: Flags) -> Shape:
+    return tuple(length for length, flag in zip(shape, flags, strict=True) if flag)

@@ -1,0 +1,64 @@
+"""What is settled when all passes are known: textures' formats, and which share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from nbglcnn.codegen.builder import TEXTURE_BUDGET, Builder, too_large_error
+from nbglcnn.plan import schema as p
+
+
+def assign_formats(builder: Builder) -> None:
+    """Give every texture its format, now that all is known of what lies where."""
+    for carry in builder.carries * 2:  # of two that share a source the second may know more
+        builder.formats.share_format(carry.source, carry.target)
+    builder.textures = [
+        msgspec.structs.replace(texture, format=builder.formats.format_of(number))
+        for number, texture in enumerate(builder.textures)
+    ]
+
+
+def reuse_textures(
+    builder: Builder, kept: set[int], observe: str | Collection[str]
+) -> dict[int, int]:
+    """Let textures that nobody observes share memory when their lifetimes don't overlap.
+
+    `kept` are never shared: weights, staging, observed values. Only equal ones share, and those
+    with an edge of zeros only with each other: the rest draw there. Returns the new number of every
+    texture still in use; UnsupportedModel where these take too much together.
+    """
+
+    def kind(texture: int) -> tuple[p.Texture, bool]:
+        return builder.textures[texture], texture in builder.bordered_textures
+
+    last: dict[int, int] = {}
+    for number, step in enumerate(builder.passes):
+        for texture in (*step.inputs, step.output):
+            last[texture] = number
+    renamed: dict[int, int] = {}
+    free: dict[tuple[p.Texture, bool], list[int]] = {}
+    for number, step in enumerate(builder.passes):
+        # The output is chosen before the inputs are freed: a pass must not write what it reads.
+        if step.output not in kept and step.output not in renamed:
+            pool = free.get(kind(step.output), [])
+            renamed[step.output] = pool.pop() if pool else step.output
+        for texture in dict.fromkeys((*step.inputs, step.output)):
+            if texture not in kept and last[texture] == number and texture in renamed:
+                free.setdefault(kind(texture), []).append(renamed[texture])
+    used = sorted({renamed.get(t, t) for t in [*kept, *last]})
+    compact = {old: new for new, old in enumerate(used)}
+    moved = {t: compact[renamed.get(t, t)] for t in [*kept, *last]}
+    builder.passes = [renumber_pass(step, moved) for step in builder.passes]
+    builder.textures = [builder.textures[t] for t in used]
+    if sum(texture.bytes for texture in builder.textures) > TEXTURE_BUDGET:
+        raise too_large_error(builder.graph.name, observe if isinstance(observe, str) else "")
+    builder.weights = [p.Weight(moved[w.texture], w.hash, w.recipe) for w in builder.weights]
+    return moved
+
+
+def renumber_pass(step: p.Pass, moved: Mapping[int, int]) -> p.Pass:
+    """A pass with its textures renumbered."""
+    inputs = tuple(moved[t] for t in step.inputs)
+    return msgspec.structs.replace(step, inputs=inputs, output=moved[step.output])

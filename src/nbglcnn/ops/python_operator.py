@@ -1,0 +1,28 @@
+"""What has no passes: a layer that the model's own framework computes, whose value is uploaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbglcnn.codegen.builder import Builder
+from nbglcnn.graph import PYTHON_OP, Node
+from nbglcnn.ops.operator import KnownValues, Operator, Shape
+from nbglcnn.ops.receptive_field import full_fields
+
+
+def _declared_shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
+    """What it gave for the example input."""
+    return [facts.shape(name) if name else () for name in node.outputs]
+
+
+def _lower_nothing(_b: Builder, _node: Node) -> None:
+    """Its outputs are there before anything is drawn, as the network's inputs are (lower.py)."""
+
+
+PYTHON_RECORD = Operator(
+    PYTHON_OP, "Computed by PyTorch or ONNX Runtime, and sent as it is.",
+    _declared_shapes, _lower_nothing, accepts_empty=True,
+    role="head", receptive_field=full_fields, explanation="nothing",
+    formula=None, bounds=None, caption=None, shape_inputs=(),
+    gradient="it is computed in Python",
+)  # fmt: skip

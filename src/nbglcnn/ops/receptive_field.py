@@ -1,0 +1,244 @@
+"""Which places of its inputs a place of an operator's output can depend on, axis by axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nbglcnn.graph import Node
+from nbglcnn.plan.schema import Along
+
+if TYPE_CHECKING:
+    from nbglcnn.ops.operator import KnownValues
+    from nbglcnn.ops.window import SlidingWindow
+
+Shape = tuple[int, ...]
+# A share of less is what rounding left of none: coordinates are rarely exact in binary.
+NEGLIGIBLE_WEIGHT = 1e-6
+MAX_TABLE_LENGTH = 2**16  # places along an axis that tables are made for, in Python and in the page
+PositionTable = tuple[tuple[int, ...], ...]  # for each place of a reader, those of the source
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorField:
+    """How the places of an output (the reader) depend on those of one input (the source).
+
+    `output_shape` and `input_shape` are the shapes, or the same elements in the same order over
+    other axes; `windows` has an entry for each axis of `input_shape`: the Along whose `axis` counts
+    those of `output_shape`, or None where each place of the output can depend on every place along
+    that axis.
+    """
+
+    output_shape: Shape
+    input_shape: Shape
+    windows: tuple[Along | None, ...]
+
+
+ReceptiveFieldRule = Callable[["KnownValues", Node, int], Sequence[OperatorField | None]]
+"""For an output, by its number, and each input: how they are linked (None: no value is read)."""
+
+
+def same_position(axis: int) -> Along:
+    """The same place."""
+    return Along(axis)
+
+
+def shifted_position(axis: int, begin: int, step: int = 1) -> Along:
+    """The place `begin` before; the source's end cuts off what lies outside."""
+    return Along(axis, begin=begin, stride=step)
+
+
+def full_field(facts: KnownValues, node: Node, position: int, name: str) -> OperatorField | None:
+    """Every place of an input."""
+    if not name:
+        return None
+    shape = facts.shape(name)
+    return OperatorField(facts.shape(node.outputs[position]), shape, (None,) * len(shape))
+
+
+def full_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+    """Each place of an output can depend on every place of each input."""
+    return [full_field(facts, node, position, name) for name in node.inputs]
+
+
+def broadcast_field(shape: Shape, source: Shape) -> OperatorField:
+    """Each place depends on the same one of a source that is broadcast."""
+    missing = len(shape) - len(source)
+    axes = [
+        same_position(k + missing) if n == shape[k + missing] else None
+        for k, n in enumerate(source)
+    ]
+    return OperatorField(shape, source, tuple(axes))
+
+
+def elementwise_fields(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+    """Each place depends on the same one of each input, which is broadcast."""
+    shape = facts.shape(node.outputs[position])
+    return [broadcast_field(shape, facts.shape(name)) if name else None for name in node.inputs]
+
+
+def first_input_fields(
+    rule: Callable[[KnownValues, Node, int], OperatorField],
+) -> ReceptiveFieldRule:
+    """A rule for the first input; of others, which are parameters mostly, every place counts."""
+
+    def reach(facts: KnownValues, node: Node, position: int) -> list[OperatorField | None]:
+        others = [full_field(facts, node, position, name) for name in node.inputs[1:]]
+        return [rule(facts, node, position), *others]
+
+    return reach
+
+
+def mixed_axes_fields(axes: Callable[[KnownValues, Node], Sequence[int]]) -> ReceptiveFieldRule:
+    """All along some axes, which the output may lack, and the same place along the others."""
+
+    def rule(facts: KnownValues, node: Node, position: int) -> OperatorField:
+        source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+        mixed = set(axes(facts, node))
+        kept = [k for k in range(len(source)) if k not in mixed]
+        # An output without the mixed axes has the others in their order.
+        at = {k: k if len(shape) == len(source) else i for i, k in enumerate(kept)}
+        links = [same_position(at[k]) if k in at else None for k in range(len(source))]
+        return OperatorField(shape, source, tuple(links))
+
+    return first_input_fields(rule)
+
+
+def window_fields(
+    window: Callable[[KnownValues, Node], SlidingWindow], *, transposed: bool = False
+) -> ReceptiveFieldRule:
+    """A window that slides along the axes from 2 on, over each channel or over all of them."""
+
+    def rule(facts: KnownValues, node: Node, position: int) -> OperatorField:
+        source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+        found = window(facts, node)
+        sides = zip(found.kernel, found.strides, found.dilations, found.pads_begin, strict=True)
+        links = [
+            Along(k + 2, kernel, stride, dilation, begin, transposed)
+            for k, (kernel, stride, dilation, begin) in enumerate(sides)
+        ]
+        return OperatorField(shape, source, (same_position(0), None, *links))
+
+    return first_input_fields(rule)
+
+
+def permuted_fields(permutation: Callable[[KnownValues, Node], Shape]) -> ReceptiveFieldRule:
+    """The same places along axes in another order."""
+
+    def rule(facts: KnownValues, node: Node, position: int) -> OperatorField:
+        order = permutation(facts, node)
+        links = tuple(same_position(order.index(k)) for k in range(len(order)))
+        return OperatorField(
+            facts.shape(node.outputs[position]), facts.shape(node.inputs[0]), links
+        )
+
+    return first_input_fields(rule)
+
+
+def _reshaped_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
+    source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
+    atoms = common_axes(source, shape)
+    return OperatorField(atoms, atoms, tuple(same_position(k) for k in range(len(atoms))))
+
+
+reshaped_fields = first_input_fields(_reshaped_field)
+"""The same elements in the same order, over other axes."""
+
+
+def common_axes(a: Shape, b: Shape) -> Shape:
+    """The coarsest axes of which both shapes consist, each axis by itself or several together.
+
+    Shapes whose axes overlap crosswise, as 4×6 and 6×4, have those joined into one.
+    """
+    if 0 in a or 0 in b:
+        return (0,)
+    left, right = [n for n in a if n > 1], [n for n in b if n > 1]
+    atoms: list[int] = []
+    while left or right:
+        first, second = left[0], right[0]
+        if first == second:
+            atoms.append(first)
+            left, right = left[1:], right[1:]
+        elif first % second == 0:
+            atoms.append(second)
+            left, right = [first // second, *left[1:]], right[1:]
+        elif second % first == 0:
+            atoms.append(first)
+            left, right = left[1:], [second // first, *right[1:]]
+        elif len(left) > 1 and first < second:
+            left = [first * left[1], *left[2:]]
+        else:
+            right = [second * right[1], *right[2:]]
+    return tuple(atoms)
+
+
+def _reflect_index(at: int, size: int) -> int:
+    around = 2 * (size - 1)
+    return min(at % around, -at % around) if around else 0
+
+
+# Where padding reads in a source of a size.
+PADDING_INDEX: Mapping[str, Callable[[int, int], int]] = {
+    "zeros": lambda at, _: at,
+    "reflect": _reflect_index,
+    "edge": lambda at, size: min(max(at, 0), size - 1),
+    "wrap": lambda at, size: at % size,
+}
+
+
+def source_positions(size: int, along: Along, length: int) -> PositionTable:
+    """For each of a reader's `length` places, those of a source of this size."""
+    if along.table:
+        return along.table
+    reach = [t * along.dilation - along.begin for t in range(along.kernel)]
+    if along.transposed:
+        found: list[list[int]] = [[] for _ in range(length)]
+        for i in range(size):
+            for t in reach:
+                if 0 <= i * along.stride + t < length:
+                    found[i * along.stride + t].append(i)
+        return tuple(tuple(sorted(set(places))) for places in found)
+    repeat = PADDING_INDEX[along.padding]
+    return tuple(
+        tuple(sorted({i for t in reach if 0 <= (i := repeat(o * along.stride + t, size)) < size}))
+        for o in range(length)
+    )
+
+
+def table_axis(
+    axis: int, length: int, size: int, positions: Callable[[], Iterable[Iterable[int]]]
+) -> Along | None:
+    """Any places of a source of this size for each of `length`; as a window where one fits.
+
+    None, every place, where there are too many to be listed.
+    """
+    if max(length, size) > MAX_TABLE_LENGTH:
+        return None
+    table = tuple(tuple(sorted(set(row))) for row in positions())
+    for transposed in (False, True):
+        rows = _invert_table(table, size) if transposed else table
+        fitted = _fit_window(axis, rows, transposed)
+        if fitted is not None and source_positions(size, fitted, len(table)) == table:
+            return fitted
+    return Along(axis, table=table)
+
+
+def _invert_table(table: PositionTable, size: int) -> PositionTable:
+    rows: list[list[int]] = [[] for _ in range(size)]
+    for reader, places in enumerate(table):
+        for place in places:
+            rows[place].append(reader)
+    return tuple(map(tuple, rows))
+
+
+def _fit_window(axis: int, rows: PositionTable, transposed: bool) -> Along | None:
+    """The window that the two neighbouring rows suggest in which most is read."""
+    pairs = [k for k in range(len(rows) - 1) if rows[k] and rows[k + 1]]
+    if not pairs:
+        return None
+    k = max(pairs, key=lambda k: len(rows[k]) + len(rows[k + 1]))
+    row = rows[k]
+    stride = rows[k + 1][0] - row[0]
+    dilation = row[1] - row[0] if len(row) > 1 else 1
+    return Along(axis, len(row), stride, dilation, k * stride - row[0], transposed)

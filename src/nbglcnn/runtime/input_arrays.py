@@ -1,0 +1,81 @@
+"""What a Session is given, as the arrays that go to the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nbglcnn.errors import InputError
+from nbglcnn.inputs.arguments import InputSpec, resolve_names, to_input_arrays
+from nbglcnn.plan.layout import MAX_EXACT_INTEGER
+from nbglcnn.plan.schema import Header, Input, noise_keys
+from nbglcnn.runtime.batching import has_examples
+
+Array = npt.NDArray[Any]
+
+SHAPE_HINT = "Compile again for another shape"
+
+
+def prepare_inputs(
+    header: Header, given: Mapping[str, Any], *, any_batch: bool = False
+) -> list[tuple[Input, Array]]:
+    """What was given for some inputs, by key, as float32.
+
+    With `any_batch` the axis of examples may be of any length.
+    """
+    records = {record.key: record for record in header.inputs}
+    given = resolve_names(given, [*records])
+    for key in given:
+        if key not in records:
+            names = ", ".join(map(repr, records))
+            raise InputError(f"no input {key!r}; this Plan's inputs: {names}")
+    specs = [_input_spec(records[key]) for key in given]
+    free = [
+        replace(spec, shape=(None, *spec.shape[1:]))
+        if any_batch and spec.shape and has_examples(records[spec.name], header.batch)
+        else spec
+        for spec in specs
+    ]
+    try:
+        arrays = to_input_arrays(tuple(given.values()), free)
+    except InputError:  # in the words of the Plan's own shapes, which fit even less
+        arrays = to_input_arrays(tuple(given.values()), specs)
+    return [(records[k], to_float32(k, a)) for k, a in zip(given, arrays, strict=True)]
+
+
+def batched_input_spec(header: Header) -> InputSpec | None:
+    """The one input that is given, with any number of examples; None where there are several."""
+    drawn = noise_keys(header)
+    given = [one for one in header.inputs if not one.contributed and one.key not in drawn]
+    if len(given) != 1:
+        return None
+    spec = _input_spec(given[0])
+    return replace(spec, shape=(None, *given[0].shape[1:]))
+
+
+def _input_spec(record: Input) -> InputSpec:
+    fit = record.fit if record.resampled else ""
+    dtype = np.dtype(record.dtype)
+    return InputSpec(
+        record.key, record.shape, dtype, SHAPE_HINT, fit=fit, crop_fraction=record.share
+    )
+
+
+def to_float32(key: str, array: Array) -> Array:
+    """An input as float32, which is what textures hold; InputError where that alters its numbers.
+
+    Shape and type are `to_input_arrays`' business.
+    """
+    if (
+        array.dtype.kind in "iu"
+        and array.size
+        and int(np.max(np.abs(array.astype(object)))) > MAX_EXACT_INTEGER
+    ):
+        raise InputError(
+            f"input {key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
+        )
+    return np.asarray(array, np.float32, order="C")

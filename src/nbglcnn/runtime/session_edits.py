@@ -1,0 +1,264 @@
+"""A Session's edits on local OpenGL: their programs, textures and passes beside the Plan's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbglcnn.errors import DeviceError, InputError
+from nbglcnn.features.edits import shader as bending
+from nbglcnn.features.edits.edit_stacks import (
+    EditStack,
+    build_edit_stacks,
+    edited_texture,
+    source_texture,
+)
+from nbglcnn.features.edits.records import Edit
+from nbglcnn.features.edits.skipped_passes import NONE_SKIPPED, SkippedPasses, find_skipped_passes
+from nbglcnn.features.edits.transforms import GLSL
+from nbglcnn.graph import Array
+from nbglcnn.plan import schema as p
+from nbglcnn.runtime.device import Device, shared_device
+
+if TYPE_CHECKING:
+    import moderngl
+
+
+# A table is of a value, by number, and its channels; an injected array is of its numbers.
+_TableKey = tuple[int, tuple[int, ...] | None] | bytes
+
+
+class SessionEdits:
+    """What is drawn beside the Plan's passes; all methods are for the device's thread.
+
+    An edited value keeps its texture, which goes on holding it before its edits; the edited one is
+    in another texture, which passes behind it, and reads, take in its place.
+    """
+
+    def __init__(self, device: Device, header: p.Header, textures: list[Any]) -> None:
+        self._device = device
+        self._header = header
+        self._textures = textures  # the Session's own, which edits add to
+        self.edited_textures: dict[
+            int, int
+        ] = {}  # of values, by number: where they are after their edits
+        self.skipped_passes: SkippedPasses = NONE_SKIPPED
+        self._latent_textures: dict[
+            int, int
+        ] = {}  # where latents' values are, before the bends behind them
+        self._edit_passes: dict[int, list[_EditPass]] = {}
+        self._texture_pool: dict[
+            tuple[int, int], int
+        ] = {}  # textures by the value and their number
+        # What edits read, by what is in it, and their programs: they stay while an edit has them.
+        self._tables: dict[_TableKey, moderngl.TextureArray] = {}
+        self._programs: dict[tuple[Any, ...], moderngl.VertexArray] = {}
+        self._uniforms: moderngl.Buffer | None = None
+
+    def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
+        """Make these the edits; where a text doesn't compile, InputError, and the old ones stay.
+
+        A changed parameter is one write of the numbers: textures and programs stay.
+        """
+        stacks = build_edit_stacks(self._header, edits)
+        programs = {
+            (stack.value_index, k): self.compile_edit(stack.value, edit)
+            for stack in stacks
+            for k, edit in enumerate(stack.edits)
+        }
+        self.edited_textures, self._latent_textures, self._edit_passes = {}, {}, {}
+        self.skipped_passes = find_skipped_passes(self._header, edits)
+        words = bytearray()
+        contents: list[_TableKey] = []
+        for stack in stacks:
+            self._add_stack(stack, programs, arrays, words, contents)
+        used = set(programs.values())
+        _release_unused(self._programs, [key for key, one in self._programs.items() if one in used])
+        _release_unused(self._tables, contents)
+        self._write_uniforms(bytes(words))
+
+    def input_textures(self, step: p.Pass) -> Sequence[int]:
+        """The textures that a pass of the Plan reads, with the edited ones in their places."""
+        if not self.edited_textures or not step.values:
+            return step.inputs
+        pairs = zip(step.inputs, step.values, strict=True)
+        return [
+            t if v < 0 else edited_texture(self._header, v, self.edited_textures) for t, v in pairs
+        ]
+
+    def value_texture(self, number: int, *, before_edits: bool = False) -> int:
+        """Where a value lies, after its edits or before."""
+        if before_edits and number in self._latent_textures:
+            return self._latent_textures[number]
+        find = source_texture if before_edits else edited_texture
+        return find(self._header, number, self.edited_textures)
+
+    def passes_after(self, after: int) -> Sequence[_EditPass]:
+        """What is drawn behind a pass of the Plan; -1: before the first."""
+        return self._edit_passes.get(after, ())
+
+    @property
+    def uniforms(self) -> moderngl.Buffer:
+        """The numbers of all steps."""
+        assert self._uniforms is not None
+        return self._uniforms
+
+    def release(self) -> None:
+        """Free what only edits have; textures are the Session's to free."""
+        self.edited_textures, self._latent_textures, self._edit_passes, self.skipped_passes = (
+            {},
+            {},
+            {},
+            NONE_SKIPPED,
+        )
+        _release_unused(self._programs, ())
+        _release_unused(self._tables, ())
+        self._write_uniforms(b"")
+
+    def _write_uniforms(self, words: bytes) -> None:
+        """The numbers of all steps, into the buffer that is there where it is as large."""
+        if self._uniforms is not None and self._uniforms.size == len(words):
+            self._uniforms.write(words)
+            return
+        if self._uniforms is not None:
+            self._uniforms.release()
+        self._uniforms = self._device.context.buffer(words) if words else None
+
+    def compile_edit(self, value: p.Value, edit: Edit) -> moderngl.VertexArray:
+        """The program of an edit; InputError where a text of one's own doesn't compile."""
+        layers = self._header.textures[value.texture].layers
+        key = layers, bending.is_reshaped(value), edit.transform, edit.source, edit.names
+        if key in self._programs:
+            return self._programs[key]
+        record = bending.bend_program(*key)
+        try:
+            made = self._device.compiled_program(record)
+        except DeviceError as error:
+            if edit.transform != GLSL:
+                raise
+            raise InputError(
+                f"transforms.glsl({edit.source!r}) does not compile; nothing was changed: "
+                f"{str(error.__cause__).strip()}"
+            ) from None
+        for unit, name in enumerate(record.samplers):
+            if name in made:
+                made[name] = unit
+        if "Pass" in made:
+            made["Pass"].binding = 0  # type: ignore[union-attr]
+        self._programs[key] = self._device.context.vertex_array(made, [])
+        return self._programs[key]
+
+    def _add_stack(
+        self,
+        stack: EditStack,
+        programs: Mapping[tuple[int, int], moderngl.VertexArray],
+        arrays: Mapping[str, Array],
+        words: bytearray,
+        contents: list[_TableKey],
+    ) -> None:
+        value, steps = stack.value, self._edit_passes.setdefault(stack.value.after, [])
+        before = source_texture(self._header, stack.value_index, self.edited_textures)
+        viewport = value.layout.drawn
+        for k, edit in enumerate(stack.edits):
+            # The last result of all stays, and a latent's; others alternate between two more.
+            last = k == len(stack.edits) - 1
+            target = self._pooled_texture(stack, 4 if edit.skips else 0 if last else 1 + k % 2)
+            if edit.skips:
+                self._latent_textures[stack.value_index] = target
+            chosen: _TableKey = stack.value_index, edit.channels
+            array = table = self._upload_table(
+                chosen, partial(bending.channel_table, value, edit.channels)
+            )
+            contents.append(chosen)
+            if edit.array:
+                given = bending.pack_texels(arrays[edit.array])
+                # Not by its name: a latent's array has one name, whatever the code is.
+                numbers = blake2b(given.data).digest()
+                array = self._upload_table(numbers, partial(np.asarray, given))
+                contents.append(numbers)
+            source = before
+            for stage in range(bending.pass_count(edit)):
+                last = stage == bending.pass_count(edit) - 1
+                output = target if last else self._pooled_texture(stack, 3)
+                steps.append(
+                    _EditPass(
+                        programs[stack.value_index, k],
+                        (source, before),
+                        (table, array),
+                        output,
+                        len(words),
+                        viewport,
+                    )
+                )
+                words += bending.uniform_block(value, edit, stage)
+                source = output
+            before = target
+        self.edited_textures[stack.value_index] = before
+
+    def _pooled_texture(self, stack: EditStack, number: int) -> int:
+        """A texture for the values of a stack, made when it is first needed."""
+        key = stack.value_index, number
+        if key not in self._texture_pool:
+            old = self._textures[stack.value.texture]
+            made = self._device.context.texture_array(old.size, 4, dtype=old.dtype)
+            made.filter = old.filter
+            made.repeat_x = made.repeat_y = False
+            self._textures.append(made)
+            self._texture_pool[key] = len(self._textures) - 1
+        return self._texture_pool[key]
+
+    def _upload_table(
+        self, contents: _TableKey, make: Callable[[], p.Float32]
+    ) -> moderngl.TextureArray:
+        """The texture of these contents, which are made where it isn't there."""
+        if contents in self._tables:
+            return self._tables[contents]
+        data = make()
+        height, width, _ = data.shape
+        context = self._device.context
+        made = context.texture_array((width, height, 1), 4, np.ascontiguousarray(data), dtype="f4")
+        made.filter = (context.NEAREST, context.NEAREST)
+        self._tables[contents] = made
+        return made
+
+
+def _release_unused(objects: dict[Any, Any], keys: Collection[Any]) -> None:
+    """Free the others."""
+    for key in [one for one in objects if one not in keys]:
+        objects.pop(key).release()
+
+
+def check_glsl_edits(header: p.Header, edits: Sequence[Edit]) -> None:
+    """InputError for a text of one's own that doesn't compile; OpenGLUnavailable without any."""
+    device = shared_device()
+
+    def compile_all() -> None:
+        own = SessionEdits(device, header, [])
+        for stack in build_edit_stacks(header, edits):
+            for edit in stack.edits:
+                own.compile_edit(stack.value, edit)
+        own.release()
+
+    device.run_on_thread(compile_all)
+
+
+class _EditPass:
+    """One pass of an edit."""
+
+    __slots__ = ("inputs", "output", "program", "tables", "uniforms", "viewport")
+
+    def __init__(
+        self,
+        program: moderngl.VertexArray,
+        inputs: tuple[int, int],
+        tables: tuple[moderngl.TextureArray, moderngl.TextureArray],
+        output: int,
+        uniforms: int,
+        viewport: tuple[int, int],
+    ) -> None:
+        self.program, self.inputs, self.tables = program, inputs, tables
+        self.output, self.uniforms, self.viewport = output, uniforms, viewport

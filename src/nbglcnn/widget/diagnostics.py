@@ -1,0 +1,136 @@
+"""`viewer.report()`: what a bug report needs, and nothing of the user's: no path, no name."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from nbglcnn import __version__
+from nbglcnn.features.edits.store import EditSnapshot
+from nbglcnn.plan.schema import Plan, pluralize
+from nbglcnn.tables import table
+from nbglcnn.widget.connection import Connection, Page
+from nbglcnn.widget.parity import ParityVerdict
+
+PACKAGES = (
+    *("torch", "onnx", "onnxruntime", "numpy", "moderngl"),
+    *("ipykernel", "anywidget", "ipywidgets", "jupyterlab", "notebook", "marimo"),
+)
+# What may tell who the user is: quoted names (of layers, keys, files), addresses, and paths.
+QUOTED = r""""[^"]*"|'[^']*'|`[^`]*`"""
+PATH_SEGMENTS = r"[\w.\-+@]+(?: [\w.\-+@]+)*"
+PATH = rf"(?<![\w/\\])(?:[A-Za-z]:|~|\.{{1,2}})?(?:[/\\]{PATH_SEGMENTS}){{2,}}"
+PRIVATE_TEXT = re.compile(rf"{QUOTED}|\w+://\S+|{PATH}")
+
+
+def format_diagnostics(
+    plan: Plan,
+    connection: Connection,
+    tested: ParityVerdict | None,
+    local: str,
+    edited: EditSnapshot,
+) -> str:
+    """The text; `local` is who has computed values in this process, "" if nobody."""
+    rows = [
+        ("nbglcnn", __version__),
+        ("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
+        ("packages", ", ".join(_versions(PACKAGES))),
+        *_page_rows(connection),
+        ("in Python", local or "nothing computed"),
+        ("parity check", _format_parity(plan, tested)),
+        ("precision", plan.precision),
+        ("edits", _format_edits(edited)),
+        (
+            "plan",
+            f"{pluralize(plan.layer_count, 'layer')}{_format_python_layers(plan)}, "
+            f"{pluralize(len(plan.header.passes), 'pass', 'es')}, "
+            f"{pluralize(len(plan.header.programs), 'program')}, "
+            f"{pluralize(len(plan.header.textures), 'texture')}",
+        ),
+        (
+            "memory",
+            f"{plan.gpu_bytes} bytes on the GPU by the Plan, "
+            f"{_format_page_memory(connection.active_page)}",
+        ),
+        ("losses", _format_context_losses(connection.active_page)),
+        (
+            "retries",
+            f"{connection.resent_requests} questions asked again, {connection.resent_blobs} blobs "
+            "or parts sent again",
+        ),
+        ("last error", redact(connection.last_error) or "none"),
+    ]
+    return table((), rows)
+
+
+def _format_parity(plan: Plan, tested: ParityVerdict | None) -> str:
+    if tested is None:
+        return "not made yet"
+    made = f", made at {tested.clock}" if tested.timestamp else ""
+    return redact(tested.describe(plan, named=False)) + made
+
+
+def _format_python_layers(plan: Plan) -> str:
+    count = sum(layer.python != "" for layer in plan.layers)
+    return f" ({count} computed in Python)" if count else ""
+
+
+def _format_edits(edited: EditSnapshot) -> str:
+    kinds = Counter(edit.transform for edit in edited.edits)
+    found = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    count = len(edited.edits)
+    words = f"{count} edit{'s' if count != 1 else ''}{f' ({found})' if found else ''}"
+    weights = edited.weight_edit_count
+    return f"{words}, {weights} of weights" if weights else words
+
+
+def redact(text: str) -> str:
+    """A message on one line, without quoted names, addresses and paths."""
+    return " ".join(PRIVATE_TEXT.sub("…", text).split())[:1000]
+
+
+def _versions(names: Iterable[str]) -> Iterable[str]:
+    for name in names:
+        try:
+            yield f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+
+def _page_rows(connection: Connection) -> list[tuple[str, str]]:
+    page = connection.active_page
+    if page is None:
+        return [("page", "none has shown this Viewer")]
+    count = f"{len(connection.usable_pages)} of {len(connection.pages)} seen can run the network"
+    rows = [
+        (
+            "page",
+            f"{redact(page.problem)} ({count})" if page.problem else f"connected ({count})",
+        ),
+        ("host", f"{page.host or 'unknown'}; {page.browser or 'an unknown browser'}"),
+        ("device", page.renderer or "none"),
+    ]
+    if page.target is not None:
+        limits = msgspec.structs.asdict(page.target)
+        rows.append(("limits", ", ".join(f"{name} {value}" for name, value in limits.items())))
+    if page.last_run is not None:
+        rows.append(("last run", f"{page.last_run.ms:.2f} ms ({page.last_run.timing})"))
+    return rows
+
+
+def _format_page_memory(page: Page | None) -> str:
+    held = page.health.bytes if page and page.health else 0
+    return f"{held} held by the page"
+
+
+def _format_context_losses(page: Page | None) -> str:
+    health = page.health if page else None
+    if health is None or health.losses == 0:
+        return "the graphics context was never lost"
+    now = "is lost now" if health.lost else "came back"
+    return f"the graphics context was lost {health.losses}×, and {now}"

@@ -1,0 +1,40 @@
+"""The front-end's code: pages get it by content hash, like weights, and keep it."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from nbglcnn.plan.schema import content_hash
+
+STATIC_FOLDER = Path(__file__).parent.parent / "static"
+LOADER_FILE = STATIC_FOLDER / "loader.js"
+WIDGET_FILE = STATIC_FOLDER / "widget.js"
+
+if not (LOADER_FILE.exists() and WIDGET_FILE.exists()):
+    raise ImportError(
+        f"nbglcnn's front-end is missing ({STATIC_FOLDER}): install the package again; "
+        "in a checkout, run `make setup`"
+    )
+
+
+def blob_name(code: bytes) -> str:
+    """32 hexadecimal digits: 24 of SHA-256, then the CRC-32, which pages over plain http check."""
+    return f"{content_hash(code)[:24]}{zlib.crc32(code):08x}"
+
+
+@cache
+def blob_names() -> dict[str, str]:
+    """The code's name by encoding: "gzip", or "plain" for a page that cannot decompress."""
+    return dict(zip(("gzip", "plain"), frontend_blobs(), strict=True))
+
+
+@cache
+def frontend_blobs() -> Mapping[str, memoryview]:
+    """What a page may ask for, by name: `widget.js` compressed, and as it is."""
+    plain = WIDGET_FILE.read_bytes()
+    # With no time in it, the same code has the same name in each kernel.
+    return {blob_name(code): memoryview(code) for code in (gzip.compress(plain, 6, mtime=0), plain)}

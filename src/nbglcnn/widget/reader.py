@@ -1,0 +1,261 @@
+"""Reading a Viewer's values: from the page that shows it, else from what computes in Python."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+from nbglcnn.errors import (
+    VIEWER_CLOSED_MESSAGE,
+    InputError,
+    PageError,
+    PageNotConnected,
+    user_stacklevel,
+)
+from nbglcnn.graph import Array
+from nbglcnn.inputs.arrays import to_value_array
+from nbglcnn.local_backend import device_label
+from nbglcnn.notebook import blocking
+from nbglcnn.plan.schema import DERIVED_KEY_SEPARATOR, Value
+from nbglcnn.widget.connection import Connection
+from nbglcnn.widget.network import Network
+
+HELLO_TIMEOUT_S = 2.0  # in which a page says hello if there is one; measured: 0.05 to 0.1 s
+HELLO_RETRY_TIMEOUT_S = 0.5  # the same, once a Viewer of this kernel has waited in vain
+QUEUE_DRAIN_S = 0.05  # for messages that came while Python was busy
+BEFORE_EDITS_PREFIX = f"before{DERIVED_KEY_SEPARATOR}"  # the value before its own edits
+
+NOT_NESTED = object()  # what is no tuple and no dict
+
+IsDone = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class ReadResult:
+    """Values, and the connection's revision that they were computed from.
+
+    `source_inputs` are the inputs that were asked for with them, as they were before their own
+    edits.
+    """
+
+    arrays: list[Array]
+    revision: int
+    source_inputs: tuple[Array, ...] = ()
+
+
+def validate_timeout(timeout: Any) -> float:
+    """How long a page may be silent; InputError for what is no time."""
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not float(timeout) > 0:
+        raise InputError(f"timeout={timeout!r}; a number of seconds above 0 is needed")
+    return float(timeout)
+
+
+class Reader:
+    """Reads values of one Viewer; each way of waiting takes the same steps.
+
+    `can_reach_page` says whether a page could be listening at all: not in a script. `timeout` is
+    how many seconds a page that is there may say nothing.
+    """
+
+    saw_no_page: ClassVar[bool] = False  # some Viewer waited in vain, and no page was seen since
+
+    def __init__(
+        self, network: Network, connection: Connection, *, can_reach_page: bool, timeout: float
+    ) -> None:
+        self._network = network
+        self._connection = connection
+        self._can_reach_page = can_reach_page
+        self.default_timeout = timeout
+        self._has_warned = False
+        self._has_waited = False
+
+    def read(
+        self,
+        keys: Sequence[str],
+        timeout: float | None = None,
+        *,
+        before_edits: bool = False,
+        source_inputs: Sequence[str] = (),
+    ) -> ReadResult:
+        """The values under `keys`; blocks, and delivers the page's messages meanwhile.
+
+        With `before_edits` each as it is before its own edits. `source_inputs` are inputs that the
+        values are of.
+        """
+        steps = self._read(keys, timeout, before_edits, source_inputs)
+        try:
+            while True:
+                blocking.wait_until(next(steps))
+        except StopIteration as end:
+            answer: ReadResult = end.value
+            return answer
+        finally:
+            steps.close()
+
+    async def read_async(self, keys: Sequence[str], timeout: float | None = None) -> ReadResult:
+        """The same; lets other tasks go on meanwhile."""
+        steps = self._read(keys, timeout, False)
+        try:
+            while True:
+                await blocking.wait_until_async(next(steps))
+        except StopIteration as end:
+            answer: ReadResult = end.value
+            return answer
+        finally:
+            steps.close()
+
+    def screenshot(self, timeout: float | None) -> bytes:
+        """The view as it is on screen, a PNG; PageNotConnected where no page has it."""
+        for done in self.wait_for_hello():
+            blocking.wait_until(done)
+        if self._connection.is_closed:
+            raise PageError(VIEWER_CLOSED_MESSAGE)
+        if not self._connection.pages:
+            raise PageNotConnected(
+                "no page shows this Viewer, so that there is nothing to take a picture of: display "
+                "it first. viewer.picture(key) draws a layer's maps without a page"
+            )
+        patience = self.default_timeout if timeout is None else validate_timeout(timeout)
+        request = self._connection.request_screenshot()
+        try:
+            blocking.wait_until(lambda: self._connection.is_answered(request, patience))
+        finally:
+            self._connection.end_request(request)
+        return bytes(request.assemblers[0].data)
+
+    def backend_name(self) -> str:
+        """Who computes what is read."""
+        for done in self.wait_for_hello():
+            blocking.wait_until(done)
+        if not self.is_page_available():
+            return self._network.backend_name
+        page = self._connection.active_page
+        assert page is not None
+        return f"page (WebGL2: {device_label(page.renderer, self._network.plan)})"
+
+    def _read(
+        self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str] = ()
+    ) -> Generator[IsDone, None, ReadResult]:
+        """The steps of a read: gives what is to be waited for, one after the other."""
+        with self._network.hold_weights():
+            return (yield from self._read_held(keys, timeout, unbent, fed))
+
+    def _read_held(
+        self, keys: Sequence[str], timeout: float | None, unbent: bool, fed: Sequence[str]
+    ) -> Generator[IsDone, None, ReadResult]:
+        values = self._network.value_records([*keys, *fed])
+        yield from self.wait_for_hello()
+        self._network.check_not_skipped(keys)
+        if not self.is_page_available():
+            revision = self._connection.revision
+            own = [self._network.inputs[key].copy() for key in fed]
+            return ReadResult(
+                self._network.compute_values(keys, before_edits=unbent), revision, tuple(own)
+            )
+        patience = self.default_timeout if timeout is None else validate_timeout(timeout)
+        before = "" if unbent else BEFORE_EDITS_PREFIX
+        request = self._connection.request_values(
+            [*keys, *(before + key for key in fed)],
+            [4 * value.read.count for value in values],
+            before_edits=unbent,
+        )
+        try:
+            yield lambda: self._connection.is_answered(request, patience)
+        finally:
+            self._connection.end_request(request)
+        arrays = [to_value_array(v, a) for v, a in zip(values, request.arrays(), strict=True)]
+        return ReadResult(arrays[: len(keys)], request.reply_revision, tuple(arrays[len(keys) :]))
+
+    def read_parameters(self, records: Sequence[Value]) -> list[Array]:
+        """Parameters as the page that answers has them, all of one moment; blocks."""
+        request = self._connection.request_values(
+            [value.key for value in records], [4 * value.read.count for value in records]
+        )
+        try:
+            blocking.wait_until(lambda: self._connection.is_answered(request, self.default_timeout))
+        finally:
+            self._connection.end_request(request)
+        return [to_value_array(v, a) for v, a in zip(records, request.arrays(), strict=True)]
+
+    def wait_for_hello(self) -> Generator[IsDone, None, None]:
+        """The wait for a first hello, where one may come."""
+        if self._connection.pages or self._connection.is_closed or not self._can_reach_page:
+            return
+        patience = HELLO_RETRY_TIMEOUT_S if Reader.saw_no_page else HELLO_TIMEOUT_S
+        until = time.monotonic() + (QUEUE_DRAIN_S if self._has_waited else patience)
+
+        def done() -> bool:
+            if self._connection.pages or self._connection.is_closed:
+                return True
+            if time.monotonic() < max(until, self._connection.code_load_deadline):
+                return False
+            self._has_waited = Reader.saw_no_page = True
+            return True
+
+        yield done
+
+    def is_page_available(self) -> bool:
+        """Whether values come from a page; warns once when they don't where one was expected."""
+        if self._connection.is_closed:
+            raise PageError(VIEWER_CLOSED_MESSAGE)
+        page = self._connection.active_page
+        if page is not None and page.is_rejected:
+            raise PageError(page.problem)
+        if self._connection.usable_pages:
+            return True
+        if self._can_reach_page and not self._has_warned:
+            self._has_warned = True
+            if page is not None:
+                why = f"the page cannot run this Viewer ({page.problem})"
+            else:
+                why = f"no page has shown this Viewer in {HELLO_TIMEOUT_S} s"
+            where = self._network.backend_name.removeprefix("local ").replace(": ", ", ")
+            where = where[1:-1] if where.startswith("(") else where
+            advice = "Display it, or reload and trust the notebook, to have them from the page."
+            warnings.warn(
+                f"{why}; values are computed in Python ({where}). {advice}",
+                UserWarning,
+                stacklevel=user_stacklevel(),
+            )
+        return False
+
+
+def nest_outputs(keys: Sequence[str], arrays: Sequence[Array | None]) -> object:
+    """Outputs as forward returns them, by their keys: `output`, `output[0]`, `output['a'][1]`.
+
+    Lists and tuples are tuples. Where forward gives other things between its tensors, or a file has
+    outputs of other names, it is a dict by the keys.
+    """
+    paths = [_key_path(key) for key in keys]
+    if len(keys) == 1 and "[" not in keys[0]:
+        return arrays[0]
+    found = _nest(dict(zip(paths, arrays, strict=True))) if None not in paths else NOT_NESTED
+    return dict(zip(keys, arrays, strict=True)) if found is NOT_NESTED else found
+
+
+def _key_path(key: str) -> tuple[int | str, ...] | None:
+    """What stands in the brackets behind `output`; None for another key."""
+    if not re.fullmatch(r"output(\[\d+\]|\['[^']*'\])+", key):
+        return None
+    steps = re.findall(r"\[(?:(\d+)|'([^']*)')\]", key)
+    return tuple(int(number) if number else name for number, name in steps)
+
+
+def _nest(given: Mapping[Any, Array | None]) -> object:
+    """Arrays by paths as tuples and dicts; UNFIT where the numbers of a tuple are not all there."""
+    if () in given:
+        return given[()] if len(given) == 1 else NOT_NESTED
+    parts: dict[int | str, dict[tuple[int | str, ...], Array | None]] = {}
+    for (first, *rest), array in given.items():
+        parts.setdefault(first, {})[tuple(rest)] = array
+    made = {step: _nest(part) for step, part in parts.items()}
+    if any(one is NOT_NESTED for one in made.values()):
+        return NOT_NESTED
+    if all(isinstance(step, str) for step in made):
+        return made
+    return tuple(made.values()) if list(made) == list(range(len(made))) else NOT_NESTED

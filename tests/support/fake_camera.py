@@ -1,0 +1,75 @@
+"""The browser's fake camera as an input: started, paused, and the frame that the last run took."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import torch
+from PIL import Image
+from playwright.sync_api import Page
+from torch import nn
+
+import nbglcnn
+from nbglcnn import Plan
+from source_references import decode_data_url
+from sources_page import SourcesPage
+from views_page import ViewsPage
+
+Show = Callable[..., ViewsPage]
+START_LABEL = "Start the camera"  # the button
+# Keeps each stream that the browser gives, and how often it was asked.
+RECORD_STREAMS = """() => {
+  const media = navigator.mediaDevices;
+  const ask = media.getUserMedia.bind(media);
+  globalThis.given = { asked: [], tracks: [] };
+  media.getUserMedia = async (wanted) => {
+    given.asked.push(wanted);
+    const stream = await ask(wanted);
+    given.tracks.push(...stream.getTracks());
+    return stream;
+  };
+}"""
+# The frame that the last run took, in the same task as the run begins: the film stands.
+GRAB_FRAME = """() => {
+  const video = views.state.sourceControls.value.video;
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
+  canvas.getContext('2d').drawImage(video, 0, 0);
+  return canvas.toDataURL();
+}"""
+
+
+@cache
+def compile_network() -> tuple[Plan, np.ndarray]:
+    """A Plan for grey pictures of 26×20, and one of them."""
+    torch.manual_seed(4)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.ReLU()).eval()
+    x = np.random.default_rng(4).random((1, 1, 20, 26), np.float32)
+    return nbglcnn.compile(model, torch.from_numpy(x)), x
+
+
+def open_camera_page(show: Show, width: int = 900) -> SourcesPage:
+    """The views of that network, which keep the streams of the camera."""
+    plan, x = compile_network()
+    views = show(plan, x, width=width)
+    views.page.evaluate(RECORD_STREAMS)
+    return SourcesPage(views, plan)
+
+
+def start_camera(sourced: SourcesPage) -> None:
+    """Start the camera in the drawer, and wait until its pictures go in."""
+    sourced.open_drawer()
+    sourced.page.locator("[data-kind=webcam]").click()
+    sourced.page.get_by_role("button", name=START_LABEL).click()
+    sourced.wait_phase("live")
+
+
+def pause_camera(page: Page) -> None:
+    """Pause the source."""
+    page.get_by_role("button", name="Pause the source").click()
+    page.wait_for_function("() => views.state.sourceStatus.value.phase === 'still'")
+
+
+def last_frame(page: Page) -> Image.Image:
+    """The frame that the last run took."""
+    return decode_data_url(page.evaluate(GRAB_FRAME))

@@ -1,0 +1,181 @@
+"""Faults on purpose in a notebook's page: frames that are lost or doubled, lost contexts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jupyter_lab import Notebook
+from nbglcnn.widget.viewer import MESSAGES
+
+MESSAGE_TYPES = [record.__name__.lower() for record in MESSAGES.from_kernel + MESSAGES.from_page]
+# What becomes of a frame with one of our messages: `fates[type][k]` of the k-th of its type from 1,
+# or `fates[type].all`: "drop" it, deliver it "twice", "close" the socket or "interrupt" the kernel.
+# The next Viewers, in the order of their first words, come to an `end` after so many messages of
+# either side as `ends` says (null: never): "dead", nothing comes through any more, "close" of the
+# comm, or "restart" of the kernel.
+CONNECTION_SCRIPT = """
+window.wire = { fates: {}, seen: {}, ends: [], end: "dead", lives: new Map() };
+const KIND = new RegExp('"type": ?"(KINDS)"');
+const COMM = new RegExp('"comm_id": ?"([^"]+)"');
+// The head has all of the JSON; what follows are the buffers.
+const headOf = (data) => typeof data === "string" ? data
+  : new TextDecoder("latin1").decode(new Uint8Array(data.buffer ?? data, 0,
+      Math.min(data.byteLength, 30000)));
+// What a Viewer and its page have said from hello on: the types of its messages, and when it ends.
+// One from before goes on without an end: its page may tell of a run long after all was read.
+const lifeOf = (text, kind) => {
+  const { lives, ends } = window.wire;
+  const comm = COMM.exec(text)?.[1];
+  if (kind === "hello" && !lives.has(comm)) {
+    lives.set(comm, { comm, said: [], end: ends.shift() ?? null, over: false });
+  }
+  return lives.get(comm);
+};
+const fateOf = (kind) => {
+  const { fates, seen } = window.wire;
+  seen[kind] = (seen[kind] ?? 0) + 1;
+  const fate = fates[kind]?.[seen[kind]] ?? fates[kind]?.all;
+  if (fate) (seen.fates ??= []).push(`${kind} ${fate}`);
+  return fate;
+};
+const pass = (socket, data, deliver) => {
+  const text = headOf(data);
+  if (!text.includes('"comm_msg"')) return deliver();
+  const kind = KIND.exec(text)?.[1];
+  const life = lifeOf(text, kind);
+  const after = life !== undefined && life.end !== null && life.said.length >= life.end;
+  if (after && window.wire.end === "dead") {
+    life.over = true;
+    return;
+  }
+  if (kind === undefined) return deliver();
+  life?.said.push(kind);
+  if (life !== undefined && life.said.length === life.end && window.wire.end !== "dead") {
+    deliver();
+    life.over = true;
+    if (window.wire.end === "restart") window.lab.kernel().restart();
+    else window.lab.kernel()._comms.get(life.comm)?.close();
+    return;
+  }
+  const fate = fateOf(kind);
+  if (fate === "close") socket.close();
+  if (fate === "interrupt") window.lab.kernel().interrupt();
+  if (fate === "drop" || fate === "close" || fate === "interrupt") return;
+  deliver();
+  if (fate === "twice") deliver();
+};
+const { send } = WebSocket.prototype;
+WebSocket.prototype.send = function (data) {
+  pass(this, data, () => send.call(this, data));
+};
+const { get, set } = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
+Object.defineProperty(WebSocket.prototype, "onmessage", {
+  configurable: true,
+  get,
+  set(listener) {
+    set.call(this, listener === null ? null : (event) => {
+      pass(this, event.data, () => listener.call(this, event));
+    });
+  },
+});
+""".replace("KINDS", "|".join(MESSAGE_TYPES))
+
+# A driver that compiles some right shaders to wrong numbers.
+MISCOMPILE_SCRIPT = """
+window.miscompiled = [];
+const { shaderSource } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.shaderSource = function (shader, text) {
+  for (const [word, wrong, instead] of window.miscompiled) {
+    if (text.includes(word)) text = text.replaceAll(wrong, instead);
+  }
+  shaderSource.call(this, shader, text);
+};
+"""
+MISCOMPILE_ALL = [
+    "void finish(",
+    "RESULT(a0, 0)",
+    "1.01 * RESULT(a0, 0)",
+]  # all that have an epilogue
+
+# A device that goes wrong later: while `window.skips` is set, every seventh draw does nothing.
+SKIP_DRAWS_SCRIPT = """
+window.skips = false;
+let draws = 0;
+const { drawArrays } = WebGL2RenderingContext.prototype;
+WebGL2RenderingContext.prototype.drawArrays = function (...given) {
+  if (window.skips && ++draws % 7 === 0) return;
+  drawArrays.apply(this, given);
+};
+"""
+
+# A device that takes in the last of equal examples a little differently: by less than what a layer
+# may differ by. Each example ends with this number.
+LAST_VALUE = 0.7654321
+CORRUPT_UPLOADS_SCRIPT = (
+    """
+for (const name of ["texSubImage3D", "texSubImage2D"]) {
+  const upload = WebGL2RenderingContext.prototype[name];
+  WebGL2RenderingContext.prototype[name] = function (...given) {
+    const k = given.findIndex((one) => one instanceof Float32Array);
+    const at = k < 0 ? -1 : given[k].lastIndexOf(Math.fround(END));
+    if (at >= 0) {
+      given[k] = given[k].slice();
+      given[k][at] *= 1.000001;
+    }
+    return upload.apply(this, given);
+  };
+}
+"""
+).replace("END", str(LAST_VALUE))
+
+COUNT_ALIVE = """() => {
+  const [store] = [...(globalThis[Symbol.for("nbglcnn.v1")]?.values() ?? [])];
+  return { ...(store?.device?.liveObjects ?? {}) };
+}"""
+
+# Loses the context in place of the next call of a WebGL function, and gives it back soon after.
+LOSE_CONTEXT_AT = """(name) => {
+  const context = window.probe.contexts.findLast((gl) => !gl.isContextLost());
+  const loser = context.getExtension("WEBGL_lose_context");
+  const call = context[name];
+  context[name] = function (...given) {
+    delete context[name];
+    loser.loseContext();
+    setTimeout(() => loser.restoreContext(), 300);
+    return call.apply(context, given);
+  };
+}"""
+
+
+def set_message_faults(notebook: Notebook, fates: dict[str, dict[Any, str]]) -> None:
+    """From now on, and counted from now on, this is what becomes of frames."""
+    notebook.page.evaluate("fates => Object.assign(window.wire, { fates, seen: {} })", fates)
+
+
+def take_injected_faults(notebook: Notebook) -> list[str]:
+    """What has become of frames, as "type fate"; from now on they all arrive."""
+    met = notebook.page.evaluate("() => window.wire.seen.fates ?? []")
+    set_message_faults(notebook, {})
+    return list(met)
+
+
+def set_connection_ends(notebook: Notebook, ends: Sequence[int | None], how: str) -> None:
+    """How the next Viewers end, "dead", "close" or "restart": after so many messages, or never."""
+    notebook.page.evaluate(
+        "given => { window.wire.lives.clear(); Object.assign(window.wire, given); }",
+        {"ends": list(ends), "end": how},
+    )
+
+
+def viewer_histories(notebook: Notebook) -> list[dict[str, Any]]:
+    """The Viewers since then: what each and its page `said`, and whether it is `over`."""
+    found: list[dict[str, Any]] = notebook.page.evaluate("() => [...window.wire.lives.values()]")
+    return found
+
+
+def wait_counts_settled(notebook: Notebook) -> dict[str, int]:
+    """GL objects alive once nothing changes any more."""
+    before: dict[str, int] = {}
+    while (now := notebook.page.evaluate(COUNT_ALIVE)) != before:
+        before = now
+        notebook.page.wait_for_timeout(700)
+    return before

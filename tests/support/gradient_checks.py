@@ -1,0 +1,82 @@
+"""Gradients of a torch module by nbglcnn on local OpenGL, beside those of torch.autograd."""
+
+import copy
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import nbglcnn
+
+TOLERANCE = 1e-5  # of a tensor's largest gradient
+FLOOR = 1e-9
+
+
+class WeightedSum(nn.Module):
+    """The sum of a module's output, each element times a number of its own: generic gradients."""
+
+    def __init__(self, model: nn.Module, shape: torch.Size, seed: int) -> None:
+        super().__init__()
+        self.model = model
+        factors = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        self.register_buffer("factors", factors)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return (self.model(*inputs) * self.factors).sum()
+
+
+def torch_gradients(
+    model: nn.Module, inputs: tuple[Tensor, ...], dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """The output's gradients: of inputs of real numbers by position, of parameters by name."""
+    own = copy.deepcopy(model).to(dtype)
+    given = [
+        one.detach().to(dtype).requires_grad_() if one.is_floating_point() else one
+        for one in inputs
+    ]
+    own(*given).backward()
+    found = {str(k): one.grad for k, one in enumerate(given) if one.requires_grad}
+    found |= {name: one.grad for name, one in own.named_parameters()}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def assert_gradients(
+    model: nn.Module,
+    *inputs: Tensor,
+    seed: int = 0,
+    tolerance: float = TOLERANCE,
+    floor: float = FLOOR,
+) -> Mapping[str, np.ndarray]:
+    """Each input's and each parameter's gradient is torch's in float64, to 1e-5 of its maximum.
+
+    Where torch's own float32 is further from its float64 than that, ours may be as far. `floor` is
+    for gradients that are nothing because larger terms cancel.
+    """
+    model = model.eval()
+    with torch.no_grad():
+        shape = model(*inputs).shape
+    whole = WeightedSum(model, shape, seed).eval()
+    right = torch_gradients(whole, inputs, torch.float64)
+    single = torch_gradients(whole, inputs, torch.float32)
+    assert right
+    keys = input_keys(whole, inputs)
+    names = {name: keys[int(name)] if name.isdigit() else name for name in right}
+    found = nbglcnn.gradient(whole, tuple(inputs), wrt=[*names.values()])
+    for name, key in names.items():
+        truth = right[name].double().numpy()
+        largest = np.abs(truth).max(initial=0)
+        error = np.abs(found[key] - truth).max(initial=0)
+        own = np.abs(single[name].double().numpy() - truth).max(initial=0)
+        allowed = max(tolerance * largest, own) + floor
+        assert found[key].shape == truth.shape, key
+        assert error <= allowed, f"{key}: off by {error:.3g} of {largest:.3g} (torch: {own:.3g})"
+    return found
+
+
+def input_keys(model: nn.Module, inputs: tuple[Tensor, ...]) -> list[str]:
+    """What the inputs are called."""
+    from nbglcnn.load import load
+
+    graph, _ = load(model, tuple(inputs))
+    return [key.name for key in graph.keys if key.kind == "input"]

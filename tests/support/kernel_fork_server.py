@@ -1,0 +1,141 @@
+"""Jupyter kernels as forks of one process that has imported what the tests' notebooks need.
+
+A kernel that imports PyTorch and its exporter by itself is busy for six seconds before its first
+Viewer. `kernel_fork_server.py SOCKET` forks them. `kernel_fork_server.py SOCKET FILE [OPTION …]` is
+what Jupyter starts as a kernel with that connection file: it asks for a fork, hands signals on to
+it, and ends with it; the fork is killed when this process is gone. POSIX and Linux's pidfd only.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+MAX_MESSAGE = 1 << 17  # bytes of a request: a kernel's environment
+
+
+def serve(path: str) -> None:
+    """Fork a kernel for each caller, until standard input ends."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen(16)  # callers wait while this imports
+        import_packages()
+        kernels: dict[int, tuple[socket.socket, int, int]] = {}  # by both of their descriptors
+        while True:
+            ready, _, _ = select.select([0, listener, *kernels], [], [])
+            if 0 in ready:
+                for _, pid, _ in kernels.values():
+                    os.kill(pid, signal.SIGKILL)
+                return
+            if listener in ready:
+                caller = listener.accept()[0]
+                pid = fork_kernel(caller, [listener, *(kept for kept, _, _ in kernels.values())])
+                one = (caller, pid, os.pidfd_open(pid))
+                kernels[caller.fileno()] = kernels[one[2]] = one
+            for number in ready:
+                if number in kernels:
+                    end_kernel(kernels, kernels[number])
+
+
+def import_packages() -> None:
+    """Import all that kernels need, and what PyTorch's exporter imports when it first works."""
+    import gc
+    import importlib
+    import warnings
+
+    for name in ("ipykernel.kernelapp", "ipykernel.zmqshell", "ipywidgets", "anywidget", "PIL"):
+        importlib.import_module(name)
+    import numpy as np
+    from torch import nn
+    from tqdm import tqdm
+
+    import nbglcnn
+
+    tqdm.monitor_interval = 0  # the exporter's progress bars would start a thread
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()).eval()
+        nbglcnn.compile(model, np.zeros((1, 1, 5, 5), np.float32))
+    assert len(os.listdir("/proc/self/task")) == 1, "a fork has no threads but its own"
+    gc.collect()
+    gc.freeze()
+
+
+def fork_kernel(caller: socket.socket, others: list[socket.socket]) -> int:
+    """A kernel's process; it takes over the caller's environment and standard streams."""
+    request, streams, _, _ = socket.recv_fds(caller, MAX_MESSAGE, 3)
+    pid = os.fork()
+    if pid == 0:
+        for other in (caller, *others):
+            other.close()
+        run_kernel(streams, **json.loads(request))
+    for stream in streams:
+        os.close(stream)
+    caller.send(str(pid).encode())
+    return pid
+
+
+def run_kernel(
+    streams: list[int], *, environment: dict[str, str], folder: str, arguments: list[str]
+) -> None:
+    """Be that kernel, to its end."""
+    status = 1
+    try:
+        os.setsid()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        sys.argv = ["ipykernel_launcher", "-f", *arguments]
+        import atexit
+
+        from ipykernel.kernelapp import launch_new_instance
+
+        launch_new_instance()
+        status = 0
+        atexit._run_exitfuncs()
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def end_kernel(
+    kernels: dict[int, tuple[socket.socket, int, int]], one: tuple[socket.socket, int, int]
+) -> None:
+    """A kernel or its caller is gone: the other goes too."""
+    caller, pid, descriptor = one
+    os.kill(pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
+    _, status = os.waitpid(pid, 0)
+    del kernels[caller.fileno()], kernels[descriptor]
+    os.close(descriptor)
+    with contextlib.suppress(OSError):  # where it was the caller that had gone
+        caller.send(str(os.waitstatus_to_exitcode(status)).encode())
+    caller.close()
+
+
+def relay_kernel(path: str, *arguments: str) -> int:
+    """Stand for a kernel with these arguments before Jupyter; its exit status."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.connect(path)
+        request = {"environment": {**os.environ}, "folder": os.getcwd(), "arguments": arguments}
+        socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
+        pid = int(server.recv(16))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: os.kill(pid, number))
+        return abs(int(server.recv(16) or b"1"))
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # this folder, which no kernel has
+    if len(sys.argv) > 2:
+        sys.exit(relay_kernel(*sys.argv[1:]))
+    serve(sys.argv[1])

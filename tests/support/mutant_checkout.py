@@ -1,0 +1,248 @@
+"""A copy of a checkout, in which one file at a time is changed and tests are run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from bundle import bundle, node_path
+
+STATIC = Path("src") / "nbglcnn" / "static"
+OutcomeKind = Literal["passed", "failed", "late", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run of tests ended: `detail` is the test that failed, or why nothing could be run."""
+
+    kind: OutcomeKind
+    detail: str
+    output: str
+    seconds: float
+
+
+class CheckoutCopy:
+    """A copy of a checkout, in which faults come and go."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder = folder
+        self._needs_bundle = False  # the bundled front-end
+        self._pytest = PytestForks(folder)
+        listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        names = subprocess.run(listed, cwd=root, capture_output=True, check=True, text=True).stdout
+        for name in filter(None, names.split("\0")):
+            if (root / name).is_file():  # not one that was deleted and not yet committed
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(root / name, folder / name)
+        if (root / STATIC).is_dir():
+            shutil.copytree(root / STATIC, folder / STATIC)
+        # Of the packages only the stamp of what was bundled is this copy's own.
+        modules = root / "js" / "node_modules"
+        (folder / "js" / "node_modules").mkdir(parents=True)
+        for installed in modules.iterdir() if modules.is_dir() else ():
+            if installed.name != ".nbglcnn-bundle":
+                (folder / "js" / "node_modules" / installed.name).symlink_to(installed)
+        if (root / ".cache").is_dir():  # weights that were trained or fetched
+            (folder / ".cache").symlink_to(root / ".cache")
+
+    @contextmanager
+    def replace_text(self, file: str, old: str, new: str) -> Iterator[None]:
+        """The copy with another text in one of its files."""
+        path = self.folder / file
+        right = path.read_text("utf-8")
+        kept = self.folder / "static-as-it-was"
+        try:
+            self._write(path, right.replace(old, new))
+            self._needs_bundle = self._is_bundled(file)
+            yield
+        finally:
+            self._needs_bundle = False
+            self._write(path, right)
+            if kept.is_dir():
+                shutil.rmtree(self.folder / STATIC)
+                kept.rename(self.folder / STATIC)
+
+    def _is_bundled(self, file: str) -> bool:
+        """Whether the front-end is made of this file too; it takes in some of Python's shaders."""
+        if file.startswith("js/"):
+            return True
+        entries = (self.folder / "js" / "src").rglob("*.ts")
+        return file.endswith(".glsl") and any(file in entry.read_text("utf-8") for entry in entries)
+
+    def _bundle(self) -> None:
+        """Bundle the front-end, whose fault makes it another one."""
+        shutil.copytree(self.folder / STATIC, self.folder / "static-as-it-was")
+        bundle(self.folder, node_path())
+        self._needs_bundle = False
+
+    def _write(self, path: Path, text: str) -> None:
+        path.write_text(text, "utf-8")
+        # Python takes a compiled file for current where time in seconds and size are the same.
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    def run(self, tests: Sequence[str], limit: float, *options: str) -> Outcome:
+        """Run tests until one fails, within so many seconds; `options` are pytest's."""
+        start, said = time.perf_counter(), ""
+        for test in test_commands(tests):
+            if self._needs_bundle and test[0] == "pytest":  # node takes the sources themselves
+                self._bundle()
+                start = time.perf_counter()
+            left = limit - (time.perf_counter() - start)
+            if test[0] == "pytest":
+                status, text = self._pytest.run([*test[1:], *options], left)
+            else:
+                status, text = _run(test, self.folder, left)
+            said += text
+            seconds = time.perf_counter() - start
+            if status is None:
+                return Outcome("late", f"not ended within {limit:.0f} s", said, seconds)
+            if status == 1:
+                return Outcome("failed", first_failure(text), said, seconds)
+            if status:
+                return Outcome("broken", f"exit status {status}\n{text[-2000:]}", said, seconds)
+        return Outcome("passed", "", said, time.perf_counter() - start)
+
+    def close(self) -> None:
+        """End the processes that run its tests."""
+        self._pytest.close()
+
+
+class PytestForks:
+    """Runs pytest in forks of a process that has imported the large packages, not the copy's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, arguments: Sequence[str], limit: float) -> tuple[int | None, str]:
+        """The exit status, None where it took longer, and what it said."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("pytest_fork_server.py"))],
+                cwd=self._folder,
+                env=_environment(self._folder),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
+        answers = self._process.stdout
+        assert self._process.stdin is not None and answers is not None
+        output = self._folder / "what-pytest-said.txt"
+        asked = {"arguments": list(arguments), "output": str(output)}
+        self._process.stdin.write(f"{json.dumps(asked)}\n".encode())
+        child = _read_status(answers)
+        if child is None:
+            self.close()
+            return 3, "the process that runs pytest has ended"
+        late = not select.select([answers], [], [], max(limit, 0))[0]
+        _kill_group(child)  # what it started, too: browsers, kernels
+        status = _read_status(answers)
+        said = output.read_text("utf-8", "replace") if output.exists() else ""
+        return (None if late else 3 if status is None else status), said
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+
+
+def _read_status(answers: IO[bytes]) -> int | None:
+    line = answers.readline()
+    return int(line) if line else None
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PATH": node_path(), "PYTHONPATH": str(folder / "src")}
+
+
+def _run(command: Sequence[str], folder: Path, limit: float) -> tuple[int | None, str]:
+    """The exit status of a command, None where it took longer, and what it said."""
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=_environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=max(limit, 0))
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            _kill_group(process.pid)
+    return process.returncode, said
+
+
+def _kill_group(group: int) -> None:
+    """End the processes of a group."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def is_typescript(test: str) -> bool:
+    """Whether node runs these tests."""
+    return test.endswith(".ts")
+
+
+def test_commands(tests: Sequence[str]) -> list[list[str]]:
+    """The fewest commands that run these tests, in their order."""
+    pytest = ["pytest", "-x", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
+    found: list[list[str]] = []
+    joined = False
+    for test in tests:
+        name, separator, words = test.partition(" -k ")
+        if joined and name == test and not is_typescript(test):
+            found[-1].append(test)
+            continue
+        joined = name == test and not is_typescript(test)
+        if is_typescript(test):
+            found.append(["node", "--test", test])
+        else:
+            found.append([*pytest, name, *(["-k", words] if separator else [])])
+    return found
+
+
+def first_failure(said: str) -> str:
+    """The name of the first test that failed, in what pytest or node said."""
+    by_pytest = re.search(r"^(?:FAILED|ERROR) \S*?([\w.]+::.*?)(?: - |$)", said, re.MULTILINE)
+    by_node = re.search(r"^\s*(?:✖|not ok \d+ -) (.*?)(?: \([\d.]+ms\))?$", said, re.MULTILINE)
+    found = by_pytest or by_node
+    return found[1] if found else said[-500:]
+
+
+def test_durations(tests: Sequence[str], outcome: Outcome) -> dict[str, float]:
+    """Seconds for each of these tests by itself, of a run with `--durations=0`.
+
+    What the first of them sets up, a browser, any of them has to set up by itself.
+    """
+    lines = re.findall(r"^([\d.]+)s (setup|call|teardown) +(\S.*)$", outcome.output, re.MULTILINE)
+    taken = [(float(seconds), stage, name.strip()) for seconds, stage, name in lines]
+    begin = max((seconds for seconds, stage, _ in taken if stage == "setup"), default=0)
+    begin += outcome.seconds - sum(seconds for seconds, _, _ in taken)
+
+    def own(test: str) -> float:
+        if " -k " in test or "::" not in test:
+            return outcome.seconds
+        return begin + sum(
+            seconds
+            for seconds, stage, name in taken
+            if stage != "setup" and (name == test or name.startswith(f"{test}["))
+        )
+
+    return {test: own(test) for test in tests}

@@ -1,8 +1,0 @@
-"""What a kernel of tests imports: a page that stands still for a while is not taken for none.
-
-Values of Python's are not asked for there.
-"""
-
-from nbglcnn.widget import reading
-
-reading.HELLO_S = 6.0

@@ -1,0 +1,190 @@
+"""A page that holds the GL layer of js/src/webgl, and numpy arrays in and out of it."""
+
+import base64
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from bundle import bundle_script
+from nbglcnn import Plan
+from nbglcnn.features.edits import records
+from nbglcnn.features.edits.records import Edit
+
+_plan_numbers = itertools.count()
+
+
+def encode(array: Any) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
+
+
+def decode(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), np.float32)
+
+
+# The other renderer is for `make sweep`: what such a test is about is not the renderer's.
+ONE_RENDERER = pytest.mark.parametrize(
+    "backend", [pytest.param("swiftshader", marks=pytest.mark.sweep), "llvmpipe"]
+)
+
+
+class GlPage:
+    """The GL layer in a browser page; sessions go by number."""
+
+    def __init__(self, page: Page, files: dict[str, bytes]) -> None:
+        self.page = page
+        self._files = files
+        self._plans: dict[int, Plan] = {}
+        page.add_script_tag(content=bundle_script("test/webgl_page.ts", "--format=iife").decode())
+
+    def serve_file(self, content: bytes) -> str:
+        url = f"/{next(_plan_numbers)}.plan"
+        self._files[url] = content
+        return url
+
+    def open(self, plan: Plan) -> int:
+        number = self.page.evaluate("url => gl.open(url)", self.serve_file(plan.to_bytes()))
+        self._plans[number] = plan
+        return int(number)
+
+    def write(self, session: int, key: str, array: Any) -> None:
+        self.page.evaluate("a => gl.write(...a)", [session, key, encode(array)])
+
+    def lose_and_restore(self) -> None:
+        """The context is lost, and comes back."""
+        self.page.evaluate(
+            """async () => {
+              const lose = gl.lose();
+              lose.loseContext();
+              await new Promise((resolve) => setTimeout(resolve, 20));
+              lose.restoreContext();
+            }"""
+        )
+
+    def close(self, session: int) -> None:
+        self.page.evaluate("k => gl.the(k).dispose()", session)
+
+    def run(self, session: int, section: str | None = None) -> dict[str, Any]:
+        return dict(
+            self.page.evaluate("([k, one]) => gl.run(k, one ?? undefined)", [session, section])
+        )
+
+    def commit(self, session: int) -> None:
+        self.page.evaluate("k => gl.commit(k)", session)
+
+    def read(self, session: int, key: str) -> np.ndarray:
+        header = self._plans[session].header
+        [shape] = {v.shape for v in (*header.values, *header.parameters) if v.key == key}
+        return decode(self.page.evaluate("a => gl.read(...a)", [session, key])).reshape(shape)
+
+    def values(self, session: int, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """All that is observed of a run with these inputs."""
+        plan = self._plans[session]
+        for record, array in zip(plan.header.inputs, arrays, strict=True):
+            self.write(session, record.key, array)
+        self.run(session)
+        return {v.key: self.read(session, v.key).astype(v.dtype) for v in plan.values}
+
+    def run_plan(self, plan: Plan, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The same, in a session for this alone."""
+        session = self.open(plan)
+        values = self.values(session, arrays)
+        self.close(session)
+        return values
+
+    def set_weight(self, session: int, texture: int, rows: Any) -> None:
+        self.page.evaluate("a => gl.setWeight(...a)", [session, texture, encode(rows)])
+
+    def set_edits(
+        self, session: int, edits: Sequence[Edit], arrays: Mapping[str, Any] = {}
+    ) -> None:
+        """Resolves when the page has taken them; the next run has them."""
+        for name, array in arrays.items():
+            self.page.evaluate("a => gl.putArray(...a)", [name, encode(array)])
+        self.page.evaluate("a => gl.setEdits(...a)", [session, records.to_dict(edits)])
+
+    def read_derived(self, session: int, what: str, key: str) -> np.ndarray:
+        """The value before its edits, without any, or the difference."""
+        header = self._plans[session].header
+        [shape] = {v.shape for v in header.values if v.key == key}
+        read = "([k, what, key]) => gl.read(k, gl.keys[what](key))"
+        return decode(self.page.evaluate(read, [session, what, key])).reshape(shape)
+
+    def statistics(self, session: int, key: str, image: int = 0) -> dict[str, Any]:
+        found = self.page.evaluate(
+            "([k, ...a]) => gl.the(k).statistics(...a)", [session, key, image]
+        )
+        return dict(found)
+
+    def histogram(self, session: int, key: str, *given: int | None) -> dict[str, Any] | None:
+        """`given`: bins, the image, a channel; None when nothing is finite."""
+        found = self.page.evaluate(
+            "([k, ...a]) => gl.the(k).histogram(...a.map((one) => one ?? undefined))",
+            [session, key, *given],
+        )
+        return dict(found) if found else None
+
+    def topk(
+        self, session: int, key: str, count: int, image: int = 0
+    ) -> tuple[list[int], np.ndarray] | None:
+        """Places and scores; None when the device doesn't pick them out."""
+        found = self.page.evaluate(
+            "([k, ...a]) => gl.the(k).topk(...a)", [session, key, count, image]
+        )
+        return found and (found["indices"], np.array(found["scores"], np.float32))
+
+    def argmax(self, session: int, key: str, image: int = 0) -> np.ndarray | None:
+        found = self.page.evaluate(
+            "async ([k, ...a]) => { const found = await gl.the(k).argmax(...a);"
+            " return found && gl.base64(found); }",
+            [session, key, image],
+        )
+        return found and decode(found)
+
+    def draw(self, session: int, *jobs: dict[str, Any]) -> list[np.ndarray]:
+        """The pixels (height, width, RGBA) of each job's canvas, the same on either way there."""
+        ways = [
+            self.page.evaluate(
+                "a => gl.draw(...a)", [session, [DRAW_JOB | job for job in jobs], way]
+            )
+            for way in ("canvas", "readback")
+        ]
+        assert ways[0] == ways[1]
+        return [
+            np.frombuffer(base64.b64decode(one["pixels"]), np.uint8).reshape(
+                one["height"], one["width"], 4
+            )
+            for one in ways[0]
+        ]
+
+    def count_alive(self) -> dict[str, int]:
+        return dict(self.page.evaluate("() => ({ ...gl.opened().liveObjects })"))
+
+    def wait_alive(self, counts: dict[str, int]) -> None:
+        """Wait until so many objects are alive again: what is under way lets go of its own."""
+        same = (
+            "counts => Object.entries(gl.opened().liveObjects).every(([k, n]) => n === counts[k])"
+        )
+        self.page.wait_for_function(same, arg=counts)
+
+
+DRAW_JOB: dict[str, Any] = {
+    "image": 0,
+    "columns": 1,
+    "gap": 0,
+    "scale": 1,
+    "colormap": "signed",
+    "theme": "light",
+    "range": {"mode": "layer"},
+    "drawMode": "maps",
+}
+# A device that draws no 32-bit floats.
+NO_FLOAT32 = """() => {
+  const { getExtension } = WebGL2RenderingContext.prototype;
+  WebGL2RenderingContext.prototype.getExtension = function (name) {
+    return name === "EXT_color_buffer_float" ? null : getExtension.call(this, name);
+  };
+}"""
