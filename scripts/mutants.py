@@ -34,7 +34,7 @@ from typing import Literal, TypeVar
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from mutant_checkout import CheckoutCopy, Outcome, OutcomeKind, test_durations
+from mutant_checkout import CheckoutCopy, Outcome, OutcomeKind, parse_test_durations
 from nbglcnn.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -171,7 +171,7 @@ def run(
             failed = []
             for group, one in zip(groups, tried, strict=True):
                 outcome = one.result()
-                seconds |= test_durations(group, outcome)
+                seconds |= parse_test_durations(group, outcome)
                 if outcome.kind != "passed":
                     failed.append(outcome.detail)
             if failed:

@@ -164,7 +164,9 @@ def test_each_command_has_help_with_examples() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    program = "import sys; from nbglcnn.cli import parser; parser(); print(*sys.modules)"
+    program = (
+        "import sys; from nbglcnn.cli import build_parser; build_parser(); print(*sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     loaded = set(run.stdout.split())
     assert "nbglcnn.cli.serve" in loaded

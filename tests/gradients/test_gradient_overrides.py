@@ -109,7 +109,8 @@ GRADIENT_OVERRIDES = {
     in_inference_mode: "torch.no_grad",
     written_under_no_grad: "torch.no_grad", straight_through: "detach()",
     detached_in_place: "detach_()", through_data: ".data", through_copy: "torch.tensor(…)",
-    with_tensor_hook: "register_hook(…)", GradientReversal.apply: "the autograd.Function GradientReversal",
+    with_tensor_hook: "register_hook(…)",
+    GradientReversal.apply: "the autograd.Function GradientReversal",
     Stopping.apply: "the autograd.Function Stopping",
 }  # fmt: skip
 

@@ -135,8 +135,8 @@ UNREGISTERED_DROPOUTS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "global": (
         UsesGlobal,
-        "it does not reach GLOBAL_DROPOUT (Dropout), a global of test_active_dropout.py. Make it an "
-        "attribute of the module in __init__, or call GLOBAL_DROPOUT.eval()",
+        "it does not reach GLOBAL_DROPOUT (Dropout), a global of test_active_dropout.py. Make it "
+        "an attribute of the module in __init__, or call GLOBAL_DROPOUT.eval()",
     ),
     "closure": (
         lambda: uses_closure(CLOSURE_DROPOUT),

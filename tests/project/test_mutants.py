@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mutants
-from mutant_checkout import Outcome, test_commands, test_durations
+from mutant_checkout import Outcome, pytest_commands, parse_test_durations
 from mutants import Fault, fault_problem, load_faults, run
 
 FAULTS = load_faults()
@@ -93,7 +93,7 @@ def test_what_tests_need_is_read_from_their_durations() -> None:
         "0.50s call     t.py::a\n(3 durations < 0.005s hidden.)\n2 passed in 6.20s\n"
     )
     tests = ["t.py::a", "t.py::b", "t.py -k b"]
-    found = test_durations(tests, Outcome("passed", "", said, 8))
+    found = parse_test_durations(tests, Outcome("passed", "", said, 8))
     # Two seconds start pytest, four what the first test set up.
     assert found == {"t.py::a": 6.5, "t.py::b": 7.5, "t.py -k b": 8}
 
@@ -131,7 +131,7 @@ def test_an_entry_that_no_longer_fits_is_found(
 
 def test_tests_of_a_fault_are_run_in_their_order_by_the_fewest_commands() -> None:
     asked = ("a.py::one", "a.py::two[x y]", "js/test/b.test.ts", "c.py -k this or that")
-    first, second, third = test_commands(asked)
+    first, second, third = pytest_commands(asked)
     assert first[-2:] == ["a.py::one", "a.py::two[x y]"] and first[:2] == ["pytest", "-x"]
     assert second == ["node", "--test", "js/test/b.test.ts"]
     assert third[-3:] == ["c.py", "-k", "this or that"]

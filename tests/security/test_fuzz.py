@@ -26,11 +26,11 @@ def test_no_damaged_model_crashes_hangs_or_raises_what_is_not_ours(
 @pytest.mark.parametrize(
     ("fault", "words", "again"),
     [
-        ("raises", "KeyError: 'not ours'", True),
-        ("crashes", "the process ended with -11", False),
-        ("waits", "no answer in 2 s", False),
-        ("works", "took ", True),
-        ("takes", "MemoryError", False),
+        ("raise_foreign_error", "KeyError: 'not ours'", True),
+        ("crash_process", "the process ended with -11", False),
+        ("hang", "no answer in 2 s", False),
+        ("exceed_cpu_time", "took ", True),
+        ("exceed_memory", "MemoryError", False),
     ],
 )
 def test_a_fault_is_found_saved_and_can_be_replayed(
@@ -39,10 +39,10 @@ def test_a_fault_is_found_saved_and_can_be_replayed(
     target = [
         "--target",
         f"fuzz_targets:{fault}",
-        *(["--seconds", "0.1"] if fault == "works" else []),
+        *(["--seconds", "0.1"] if fault == "exceed_cpu_time" else []),
     ]
     arguments = ["--bytes", "0", "--structure", "2", "--seed", "5", "--folder", str(tmp_path)]
-    silence = ["--silence", "2" if fault == "waits" else "60"]
+    silence = ["--silence", "2" if fault == "hang" else "60"]
     assert fuzz.main([*arguments, *target, *silence]) == 1
     said = capsys.readouterr().out
     assert words in said

@@ -277,7 +277,7 @@ def test_without_a_picture_the_input_is_black() -> None:
     )
     assert_equal(viewer.activations["preprocess.normalize"], expected)
     viewer.close()
-    with pytest.raises(InputError, match=r"Residual needs an example input, or the size of one"):
+    with pytest.raises(InputError, match=r"SmallResNet needs an example input, or the size of one"):
         Viewer(small_resnet(), preprocess=Preprocess(mean=MEAN))
 
 

@@ -66,7 +66,7 @@ class CountingDataset(Dataset[Any]):
     """Pictures with labels; counts what is asked for."""
 
     def __init__(self, pictures: Any, labels: Any = None) -> None:
-        self.pictures, self.labels = pictures, labels
+        self.pictures, self.item_labels = pictures, labels
         self.requested: list[int] = []
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class CountingDataset(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         self.requested.append(index)
         found = self.pictures[index]
-        return found if self.labels is None else (found, self.labels[index])
+        return found if self.item_labels is None else (found, self.item_labels[index])
 
 
 # Records
@@ -646,7 +646,7 @@ def test_the_input_that_a_source_feeds_is_the_first_that_takes_it() -> None:
 
 def test_pages_name_values_before_their_edits_as_python_does() -> None:
     text = (Path(__file__).parents[2] / "js/src/plan/derived_values.ts").read_text("utf-8")
-    assert "`${what}${DERIVED}${key}`" in text and 'named("before", key)' in text
+    assert "`${what}${DERIVED}${key}`" in text and 'deriveKey("before", key)' in text
     assert f"before{DERIVED_KEY_SEPARATOR}" == BEFORE_EDITS_PREFIX
 
 

@@ -215,7 +215,8 @@ def feed_latent(host: Host) -> None:
     data = f"pictures({SEED + 1}, 12)"
     run_cell(
         host,
-        f"fed.input = nbglcnn.Latent({LAYER!r}, data={data})\nassert_latent_output(fed, {SEED}, {data})\n"
+        f"fed.input = nbglcnn.Latent({LAYER!r}, data={data})\n"
+        f"assert_latent_output(fed, {SEED}, {data})\n"
         "fed.source = fed.source.with_code(fed.source.codes[3])\n"
         f"assert_latent_output(fed, {SEED}, {data})",
     )

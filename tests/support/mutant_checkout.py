@@ -96,7 +96,7 @@ class CheckoutCopy:
     def run(self, tests: Sequence[str], limit: float, *options: str) -> Outcome:
         """Run tests until one fails, within so many seconds; `options` are pytest's."""
         start, said = time.perf_counter(), ""
-        for test in test_commands(tests):
+        for test in pytest_commands(tests):
             if self._needs_bundle and test[0] == "pytest":  # node takes the sources themselves
                 self._bundle()
                 start = time.perf_counter()
@@ -200,7 +200,7 @@ def is_typescript(test: str) -> bool:
     return test.endswith(".ts")
 
 
-def test_commands(tests: Sequence[str]) -> list[list[str]]:
+def pytest_commands(tests: Sequence[str]) -> list[list[str]]:
     """The fewest commands that run these tests, in their order."""
     pytest = ["pytest", "-x", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider"]
     found: list[list[str]] = []
@@ -226,7 +226,7 @@ def first_failure(said: str) -> str:
     return found[1] if found else said[-500:]
 
 
-def test_durations(tests: Sequence[str], outcome: Outcome) -> dict[str, float]:
+def parse_test_durations(tests: Sequence[str], outcome: Outcome) -> dict[str, float]:
     """Seconds for each of these tests by itself, of a run with `--durations=0`.
 
     What the first of them sets up, a browser, any of them has to set up by itself.

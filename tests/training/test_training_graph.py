@@ -209,7 +209,7 @@ def test_layers_say_of_what_they_learn_what_they_say_of_the_network() -> None:
 def test_edits_act_on_what_is_learned_and_count_as_constants() -> None:
     model = classifier()
     x, y = examples()
-    _, joined, _ = make_session(model, bent=("0", "2", "input"))
+    _, joined, _ = make_session(model, edited_keys=("0", "2", "input"))
     assert joined.relu_layers == ("2",)
     edits = {
         "0": (transforms.multiply(-0.7), [0, 4], lambda value: value * -0.7),
@@ -255,7 +255,7 @@ def test_edits_act_on_what_is_learned_and_count_as_constants() -> None:
 
 def test_places_for_edits_of_separate_layers_cost_no_pass() -> None:
     plain, pointed = (
-        lower(make_session(classifier(), bent=bent)[1].graph).header
+        lower(make_session(classifier(), edited_keys=bent)[1].graph).header
         for bent in ((), ("0", "1", "2", "input", "not there"))
     )
     assert len(pointed.passes) == len(plain.passes)

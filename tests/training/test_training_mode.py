@@ -431,7 +431,8 @@ def test_what_trains_in_a_way_of_its_own_is_refused_by_name() -> None:
             return GradientReversal.apply(x)  # type: ignore[no-any-return]
 
     for cut, word in ((Detached(), "'1' calls detach()"), (Ungraded(), "'1' calls torch.no_grad"),
-                      (Data(), "'1' calls .data"), (Reversed(), "Function GradientReversal")):  # fmt: skip
+                      (Data(), "'1' calls .data"),
+                      (Reversed(), "Function GradientReversal")):  # fmt: skip
         assert word in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), cut))
     assert "'1' (Asking)" in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), Asking()))
     assert "spectral_norm" in refusal_message(parametrizations.spectral_norm(nn.Conv2d(2, 3, 1)))

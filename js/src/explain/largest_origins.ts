@@ -46,7 +46,7 @@ function largestPatches({ contributions, firstChannel, taps, patch }: Convolutio
         ...tap,
         amount,
         channel: firstChannel + k,
-        of: products.length > 1 ? ("patch" as const) : undefined,
+        scope: products.length > 1 ? ("patch" as const) : undefined,
       }));
     });
 }
@@ -137,9 +137,9 @@ export function largestOrigins(
       break;
     }
     case "convolution":
-      for (const { channel, y, x, amount, of } of largestPatches(computation.products)) {
+      for (const { channel, y, x, amount, scope } of largestPatches(computation.products)) {
         const found = inSource(channel, y, x, amount);
-        origins.push(...(of === undefined ? found : found.map((one) => ({ ...one, of }))));
+        origins.push(...(scope === undefined ? found : found.map((one) => ({ ...one, scope }))));
       }
       break;
     case "pool": {

@@ -39,7 +39,7 @@ export const inputCells = (patch: Patch): MatrixCell[] =>
   patch.cells.map(({ input, state, repeatedPixel }) => ({
     value: input,
     state,
-    repeated: repeatedPixel,
+    repeatedPixel,
   }));
 export const weightCells = (patch: Patch): MatrixCell[] =>
   patch.cells.map(({ weight }) => ({ value: weight }));

@@ -1,0 +1,190 @@
+"""Prints all texts that users can meet, as TSV: `python scripts/messages.py --area page --grep bend`.
+
+A row is file:line, kind (error, warning, label, tooltip, status, help or text) and the text with its
+inserted expressions. Python is parsed here, TypeScript by js/texts.js.
+"""
+
+import argparse
+import ast
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from bundle import install, node_path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "nbglcnn"
+AREAS = ("python", "page")
+KINDS = {
+    "error": re.compile(
+        r"error|problem|reason|refus|invalid|validate|check|fault|why|constraint", re.I
+    ),
+    "warning": re.compile(r"warn", re.I),
+    "help": re.compile(r"^(help|HELP|EXAMPLES|description|epilog|metavar)$"),
+    "status": re.compile(r"print|progress|report_step|status|note", re.I),
+}
+RAISED = re.compile(r"Error$|^Unsupported|^Unknown|^Dataset|Unavailable$|Timeout$|[Rr]efus|^warn")
+CODE = re.compile(
+    r"[;{}]\s*$|^\s*(return|float|int|bool|#\w+|if|for)\b.*[();]|\b[iu]?vec[234]\b|\bu_\w|\bgl_|nbg-"
+    r"|^[\w.]+( [-+*/=<>&|?:]+ [\w.()]+)+$|https?://|</?\w+[ >]|^\(\?|\\[a-zA-Z]|;\n"
+)
+NO_TEXT_CALL = re.compile(
+    r"^(compile|search|sub|match|split|get\w*attr|import_module|apply_glsl|\w+_shader)$"
+)
+NO_TEXT_KEYWORD = re.compile(
+    r"^(glsl|formula|finish|begin|tap|join|fold|map|uniform_slots|reads|name)$"
+)
+
+
+class Text(NamedTuple):
+    """A text that users can meet, with its place in the sources."""
+
+    file: str
+    line: int
+    kind: str
+    text: str
+
+
+class _Texts(ast.NodeVisitor):
+    """Collects the texts of one Python module."""
+
+    def __init__(self, file: str, error_sources: set[str]) -> None:
+        self.file = file
+        self.error_sources = error_sources  # functions whose results go into errors
+        self.kind = "text"
+        self.is_text = False  # every string is a text, also a single word
+        self.found: list[Text] = []
+
+    def visit(self, node: ast.AST) -> None:
+        """Collect the texts below a node."""
+        text = _text(node)
+        if text is not None:
+            words = re.sub(r"\{.*?\}", "0", text)
+            is_prose = re.search(r"[^\W\d_]{3}\S*\s|\s\S*[^\W\d_]{3}", words) and not CODE.search(
+                words
+            )
+            if is_prose or (self.is_text and re.search(r"[^\W\d_]{2}", words)):
+                line = getattr(node, "lineno", 0)
+                self.found.append(Text(self.file, line, self.kind, " ".join(text.split())))
+            return
+        before = self.kind, self.is_text
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                self.is_text = False
+                self.kind = "error" if name in self.error_sources else _kind(name) or self.kind
+                self._visit_all(node.body)
+            case ast.Raise():
+                self.kind, self.is_text = "error", True
+                self.generic_visit(node)
+            case ast.Call():
+                name = _name(node.func)
+                is_raised = RAISED.search(name) is not None
+                self.kind, self.is_text = (
+                    _kind(name) or ("error" if is_raised else self.kind),
+                    is_raised,
+                )
+                self.visit(node.func)
+                if not NO_TEXT_CALL.search(name):
+                    self._visit_all([*node.args, *node.keywords])
+            case ast.keyword(arg=str(name)) if not NO_TEXT_KEYWORD.search(name):
+                self.kind, self.is_text = _kind(name) or self.kind, name in ("help", "epilog")
+                self.visit(node.value)
+            case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if node.value:
+                self.kind = _kind(_name(target)) or self.kind
+                self.visit(node.value)
+            case ast.IfExp():
+                self._visit_all([node.body, node.orelse])
+            case ast.Dict():
+                self._visit_all(node.values)
+            case ast.Expr(value=ast.Constant()) | ast.Compare() | ast.keyword() | ast.arguments():
+                pass
+            case ast.Subscript():
+                self.visit(node.value)
+            case _:
+                self.generic_visit(node)
+        self.kind, self.is_text = before
+
+    def _visit_all(self, nodes: list[ast.stmt] | list[ast.expr | ast.keyword]) -> None:
+        for node in nodes:
+            self.visit(node)
+
+
+def _text(node: ast.AST) -> str | None:
+    """A string, f-string or sum of them with {expression} for what is inserted, else None."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(_text(part) or f"{{{ast.unparse(part)}}}" for part in parts)
+        case ast.FormattedValue(value=value):
+            return f"{{{ast.unparse(value)}}}"
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            sides = [_text(left), _text(right)]
+            if sides == [None, None]:
+                return None
+            return "".join(
+                f"{{{ast.unparse(side)}}}" if text is None else text
+                for side, text in zip((left, right), sides, strict=True)
+            )
+    return None
+
+
+def _name(node: ast.AST) -> str:
+    """The last part of a name: "warn" of `warnings.warn`."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _kind(name: str) -> str | None:
+    """The kind of the texts of a function, class, variable or keyword of this name."""
+    return next((kind for kind, pattern in KINDS.items() if pattern.search(name)), None)
+
+
+def _error_sources(tree: ast.AST) -> Iterator[str]:
+    """Names of the functions that `raise` statements call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            yield from (
+                _name(call.func) for call in ast.walk(node.exc) if isinstance(call, ast.Call)
+            )
+
+
+def python_texts() -> list[Text]:
+    """The texts of src/nbglcnn."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    trees = {file: ast.parse(file.read_text("utf-8")) for file in files}
+    error_sources = {name for tree in trees.values() for name in _error_sources(tree)}
+    found: list[Text] = []
+    for file, tree in trees.items():
+        texts = _Texts(file.relative_to(ROOT).as_posix(), error_sources)
+        texts.visit(tree)
+        found += texts.found
+    return found
+
+
+def page_texts() -> list[Text]:
+    """The texts of js/src."""
+    install(ROOT / "js", node_path())
+    command = ["node", str(ROOT / "js" / "texts.js")]
+    printed = subprocess.run(command, env={"PATH": node_path()}, check=True, stdout=subprocess.PIPE)
+    return [Text(*row) for row in json.loads(printed.stdout)]
+
+
+def main() -> None:
+    """Print the table that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--area", choices=AREAS, help="texts of Python or of the page alone")
+    parser.add_argument("--grep", default="", help="rows in which this regular expression occurs")
+    options = parser.parse_args()
+    areas = [options.area] if options.area else AREAS
+    for area in areas:
+        for text in sorted(python_texts() if area == "python" else page_texts()):
+            row = f"{text.file}:{text.line}\t{text.kind}\t{text.text}"
+            if re.search(options.grep, row, re.I):
+                print(row)
+
+
+if __name__ == "__main__":
+    main()
