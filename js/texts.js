@@ -89,7 +89,9 @@ function textsOf(file, source) {
     const text = textOf(node);
     if (text !== undefined) {
       const words = text.replace(INSERTED, "0");
-      const isProse = /\s/.test(words.trim()) && /\p{L}{3}|\p{L}{2}\s\p{L}/u.test(words);
+      const isProse =
+        (/\s/.test(words.trim()) && /\p{L}{3}|\p{L}{2}\s\p{L}/u.test(words)) ||
+        (file.endsWith("x") && /^\p{Lu}\p{Ll}{2,}$/u.test(words));
       const isWanted = isText
         ? WORD.test(words)
         : isProse && !(kind === "text" && NAMES_ONLY.test(file));
@@ -119,14 +121,14 @@ function textsOf(file, source) {
           const inner = child.expression ?? child;
           const isElement = inner.type === "JSXElement";
           if (textOf(inner) === undefined && (isElement || !shown.has(inner)))
-            walk(inner, "text", false);
+            walk(inner, "text", !isElement);
         }
         return;
       }
       case "JSXAttribute": {
         const name = nameOf(node.name);
         if (name in ATTRIBUTES) walk(node.value, ATTRIBUTES[name], true);
-        else if (!NO_TEXT_ATTRIBUTE.test(name)) walk(node.value, kind, false);
+        else if (!NO_TEXT_ATTRIBUTE.test(name)) walk(node.value, kind, TEXT_KEY.test(name));
         return;
       }
       case "ThrowStatement":

@@ -1,7 +1,7 @@
-"""Prints all texts that users can meet, as TSV: `python scripts/messages.py --area page --grep bend`.
+"""Prints all texts that users can meet, as TSV: `python scripts/messages.py --area page`.
 
-A row is file:line, kind (error, warning, label, tooltip, status, help or text) and the text with its
-inserted expressions. Python is parsed here, TypeScript by js/texts.js.
+A row is file:line, kind (error, warning, label, tooltip, status, help or text) and the text with
+its inserted expressions. Python is parsed here, TypeScript by js/texts.js.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import ast
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +27,10 @@ KINDS = {
     "status": re.compile(r"print|progress|report_step|status|note", re.I),
 }
 RAISED = re.compile(r"Error$|^Unsupported|^Unknown|^Dataset|Unavailable$|Timeout$|[Rr]efus|^warn")
-CODE = re.compile(
-    r"[;{}]\s*$|^\s*(return|float|int|bool|#\w+|if|for)\b.*[();]|\b[iu]?vec[234]\b|\bu_\w|\bgl_|nbg-"
-    r"|^[\w.]+( [-+*/=<>&|?:]+ [\w.()]+)+$|https?://|</?\w+[ >]|^\(\?|\\[a-zA-Z]|;\n"
+CODE = re.compile(  # GLSL, formulas, colours, headers of HTTP
+    r"[;{}]\s*$|;\n|^\s*(return|if|for)\b.*[();]|^(int|float) \w+(\(|, |$)|\b[iu]?vec[234]\b"
+    r"|\bu_\w|\bgl_|^#|^[\w.]+( [-+*/=<>&|?:]+ [\w.()]+)+$|^\w+\(.* [-+*/<=]+ .*\)$"
+    r"|^\w+\(\{?\w+\}?, \{?\w+\}?\)$|https?://|</?\w+[ >]|^\(\?|\\[a-zA-Z]|^\w+/\w+; |-src '"
 )
 NO_TEXT_CALL = re.compile(
     r"^(compile|search|sub|match|split|get\w*attr|import_module|apply_glsl|\w+_shader)$"
@@ -107,7 +108,7 @@ class _Texts(ast.NodeVisitor):
                 self.generic_visit(node)
         self.kind, self.is_text = before
 
-    def _visit_all(self, nodes: list[ast.stmt] | list[ast.expr | ast.keyword]) -> None:
+    def _visit_all(self, nodes: Sequence[ast.AST]) -> None:
         for node in nodes:
             self.visit(node)
 

@@ -75,7 +75,7 @@ def test_a_data_set_of_python_is_fed_by_the_page_and_a_choice_there_comes_back(
     assert_equal(notebook.read_array("viewer.output"), torch_output(dataset_item(2902)))
     assert notebook.run("print(news)").text == "[2902]\n", "no echo"
     # What stays is Python's own input, too: local values, exported pages.
-    notebook.wait_until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+    notebook.wait_until("viewer.network.input_arrays[0].tobytes() == viewer.input.tobytes()")
     page.get_by_role("button", name="Turn off").click()
     notebook.wait_until("viewer.source is None")
     np.testing.assert_array_equal(notebook.read_array("viewer.input"), dataset_item(2902))
@@ -108,7 +108,7 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
 
     paused = retry_until_passes(page, last)
     assert_equal(notebook.read_array("viewer.output"), torch_output(paused))
-    notebook.wait_until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+    notebook.wait_until("viewer.network.input_arrays[0].tobytes() == viewer.input.tobytes()")
     # Setting the input ends it, and the light goes out.
     notebook.run("viewer.input = x")
     page.wait_for_function(
@@ -226,7 +226,7 @@ def test_the_tab_that_started_a_camera_feeds_the_others(
         assert len(seen) > 3
         notebook.page.get_by_role("button", name="Pause the source").click()
         notebook.wait_until("not viewer.source.playing")
-        notebook.wait_until("viewer.network.arrays[0].tobytes() == viewer.input.tobytes()")
+        notebook.wait_until("viewer.network.input_arrays[0].tobytes() == viewer.input.tobytes()")
 
         def same() -> None:
             first, second = (

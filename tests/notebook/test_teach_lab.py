@@ -136,7 +136,7 @@ def make_picture_viewer(notebook: Notebook, count: int = 6) -> None:
     notebook.run(
         "if 'viewer' in globals(): viewer.close()\n"
         "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
-        f"teaching = viewer.teach(examples={{name: pictures(name, {count}) "
+        f"teaching = viewer.teach(examples={{name: bar_pictures(name, {count}) "
         "for name in ('cup', 'hand')})\nteaching.train()"
     )
     expect(teach_tab(notebook.page).locator("canvas[data-example=here]")).to_have_count(2 * count)
@@ -148,7 +148,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     page = notebook.page
     make_picture_viewer(notebook)
     expect(teach_tab(page).locator("[data-verdict]")).to_be_visible()
-    notebook.run("viewer.input = pictures('hand', 1, seed=7)[:, None].astype('f') / 255")
+    notebook.run("viewer.input = bar_pictures('hand', 1, seed=7)[:, None].astype('f') / 255")
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
     name = teach_tab(page).get_by_label("Name of the class hand")
     name.fill("cup")
@@ -161,7 +161,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     class_row(page, "cup").get_by_role("button", name="Delete example 6 of cup").click()
     notebook.wait_until("teaching.counts['cup'] == 5 and teaching.state == 'outdated'")
     expect(teach_tab(page)).to_contain_text("have changed since then")
-    same = "np.array_equal(teaching.examples['cup'][..., 0], pictures('cup', 6)[:{}])"
+    same = "np.array_equal(teaching.examples['cup'][..., 0], bar_pictures('cup', 6)[:{}])"
     assert read_json(notebook, f"bool({same.format(5)})")
     teach_tab(page).get_by_role("button", name="Undo").click()
     notebook.wait_until("teaching.counts['cup'] == 6")
@@ -185,7 +185,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     assert read_json(
         notebook,
         "bool(np.array_equal(teaching.examples['class 3'][0, ..., 0], "
-        "pictures('hand', 1, seed=7)[0]))",
+        "bar_pictures('hand', 1, seed=7)[0]))",
     )
     teach_tab(page).get_by_role("button", name="Remove class class 3").click()
     notebook.wait_until("teaching.classes == ('cup', 'palm') and not teaching.head_classes")
@@ -193,7 +193,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     # Python goes on, and the page follows.
     notebook.run(
         "teaching.rename('palm', 'hand')\nteaching.remove('cup', 0)\n"
-        "teaching.add('cup', pictures('cup', 2, seed=3))\nteaching.train()"
+        "teaching.add('cup', bar_pictures('cup', 2, seed=3))\nteaching.train()"
     )
     expect(class_row(page, "cup").locator("[data-count]")).to_have_attribute("data-count", "6")
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
@@ -202,7 +202,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
 def test_a_teaching_that_another_one_replaced_holds_nothing_up(notebook: Notebook) -> None:
     """The page asks for it, and by the time the cell ends Python has it no more."""
     make_picture_viewer(notebook, 1)  # the tab is open
-    given = "{name: pictures(name, %d) for name in ('cup', 'hand')}"
+    given = "{name: bar_pictures(name, %d) for name in ('cup', 'hand')}"
     notebook.run(
         f"import time\nviewer.teach(examples={given % 2}).train()\ntime.sleep(2)\n"
         f"teaching = viewer.teach(examples={given % 3})\nteaching.train()\ntime.sleep(2)\n"
@@ -273,7 +273,7 @@ def test_bends_make_features_stale_and_the_page_computes_them_again(notebook: No
 def test_a_reloaded_page_gets_everything_back(notebook: Notebook, tmp_path: Path) -> None:
     page = notebook.page
     make_picture_viewer(notebook)
-    notebook.run("viewer.input = pictures('hand', 1, seed=7)[:, None].astype('f') / 255")
+    notebook.run("viewer.input = bar_pictures('hand', 1, seed=7)[:, None].astype('f') / 255")
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
     with page.expect_download() as download:
         teach_tab(page).get_by_role("button", name="Save to a file").click()

@@ -166,7 +166,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
 
         retry_until_passes(notebook.page, as_it_was)
     # A weight, dragged in the page: one step, taken back by the page.
-    page = notebook.run("print(viewer._connection.page.id)").text.strip()
+    page = notebook.run("print(viewer._connection.active_page.id)").text.strip()
     words = {"type": "setweight", "page": page, "name": "encoder.0.weight", "index": 40}
     run_with_model(
         notebook, SEND_MESSAGES, [{**words, "values": [one], "step": "drag"} for one in (1, 2, 3)]
@@ -186,7 +186,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
 
     # Where Python has no compiler the page says what is wrong, and goes on with what it had.
     notebook.run(
-        "viewer.network.local.check_texts = lambda *_: None\n"
+        "viewer.network.local.check_glsl_edits = lambda *_: None\n"
         "viewer.bend('encoder.0', transforms.glsl('y = nothing(x);'), name='bad')\n"
         "values = viewer.activations['decoder.0']"
     )

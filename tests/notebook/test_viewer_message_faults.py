@@ -259,7 +259,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: B
         values = other.read_array("values")
         for name, value in expected(input_seed=71).items():
             assert_equal(values[name], value, name=name)
-        assert other.run("print(len(viewer._connection.usable))").text == "2\n"
+        assert other.run("print(len(viewer._connection.usable_pages))").text == "2\n"
         last_drawn_view(notebook)
         last_drawn_view(other)
         for canvas in (first, second):

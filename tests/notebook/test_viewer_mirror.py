@@ -159,9 +159,10 @@ def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
     show_viewer(notebook)
     # Nothing hears the page in this cell: it is over before the first state is drawn.
     notebook.run(
-        "from nbglcnn.features.mirror import mirror as _m\n_m.LOOK_S = _m.LOOK_SELDOM_S = 1e9\n"
+        "from nbglcnn.features.mirror import mirror as _m\n"
+        "_m.POLL_INTERVAL_S = _m.IDLE_POLL_INTERVAL_S = 1e9\n"
         "mirror = nbglcnn.mirror(viewer, model, every=1)\nsteps(model, 30, mirror)\n"
-        "_m.LOOK_S, _m.LOOK_SELDOM_S = 0.02, 0.25\nbehind = mirror.frames"
+        "_m.POLL_INTERVAL_S, _m.IDLE_POLL_INTERVAL_S = 0.02, 0.25\nbehind = mirror.frames"
     )
     assert read_json(notebook, "behind") == 1
     # It is sent once; again where the page waited longer than 3 s for the cell to end.

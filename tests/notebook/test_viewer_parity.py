@@ -170,7 +170,10 @@ def test_equal_examples_that_differ_by_a_bit_after_the_first_check_are_noticed(
     line = status_line(notebook)
     expect(line).to_contain_text("2 of 2 layers match PyTorch")
     notebook.page.evaluate(f"() => {{ {CORRUPT_UPLOADS_SCRIPT} }}")
-    at = "print(viewer._parity.of(viewer._connection.page, viewer.network.plan).at)"
+    at = (
+        "print(viewer._parity.verdict(viewer._connection.active_page, viewer.network.plan)"
+        ".timestamp)"
+    )
     first = notebook.evaluate_silently(at)
     notebook.run("viewer.input = np.concatenate([two, one, one])")
     expect(line).to_contain_text("example 2 of 0 differs from example 1, which has the same input")
@@ -181,7 +184,10 @@ def test_a_lost_context_is_followed_by_another_check(notebook: Notebook) -> None
     show_viewer(notebook, 98)
     line = status_line(notebook)
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
-    now = "print(viewer._parity.of(viewer._connection.page, viewer.network.plan).at)"
+    now = (
+        "print(viewer._parity.verdict(viewer._connection.active_page, viewer.network.plan)"
+        ".timestamp)"
+    )
     first = notebook.evaluate_silently(now)
     notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
     notebook.run("viewer.input = pictures(99)")

@@ -274,12 +274,12 @@ def test_run_gives_the_output_of_that_very_input_from_the_page(notebook: Noteboo
 def test_run_never_gives_the_output_of_another_input(notebook: Notebook) -> None:
     # Another thread's assignment, at the worst moment: between run's input and its question.
     error = notebook.run(
-        "ask = viewer._connection.ask\n"
+        "ask = viewer._connection.request_values\n"
         "def late(*given, **more):\n"
-        "    viewer._connection.ask = ask\n"
+        "    viewer._connection.request_values = ask\n"
         "    viewer.input = x + 9\n"
         "    return ask(*given, **more)\n"
-        "viewer._connection.ask = late\n"
+        "viewer._connection.request_values = late\n"
         "viewer.run(x * 2)",
         fails=True,
     ).error

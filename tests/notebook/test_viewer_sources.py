@@ -549,7 +549,7 @@ def test_a_page_edits_while_another_source_is_set(
         viewer.set_state({"_edits": {"edits": to_dict((edit,)), "weights": 0}})
         answer(read)
 
-    monkeypatch.setattr(page, "answer", edited)
+    monkeypatch.setattr(page, "answer_read", edited)
     viewer.input = Drawing()
     assert [one.name for one in viewer.bends] == ["in between"]
 

@@ -57,7 +57,7 @@ class FakeTrainingPage:
         """Sends the state behind so many steps, which Python hands over from."""
         trained = self.viewer.network.carried_weights
         assert trained is not None
-        state = [trained.last[name].ravel() for name in trained.course.state]
+        state = [trained.latest_state[name].ravel() for name in trained.config.state]
         data = np.concatenate(state, dtype=np.float32).tobytes()
         message = {
             "type": "saved", "page": "p", "training": self.record["id"], "step": step,
@@ -150,7 +150,7 @@ def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewe
     page.send_state(step=2)
     # 3 steps of 4 examples are one and a half of 8.
     assert viewer.network.carried_weights is not None
-    course = viewer.network.carried_weights.course
+    course = viewer.network.carried_weights.config
     assert (course.batch, course.begin, course.end) == (8, 2, 4)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mutants
-from mutant_checkout import Outcome, pytest_commands, parse_test_durations
+from mutant_checkout import Outcome, parse_test_durations, pytest_commands
 from mutants import Fault, fault_problem, load_faults, run
 
 FAULTS = load_faults()

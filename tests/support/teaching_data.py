@@ -5,7 +5,7 @@ import numpy as np
 SETUP_CELL = """
 import json, sys, numpy as np, torch, nbglcnn
 sys.path[:0] = [{notebooks!r}, {support!r}]
-from taught import pictures
+from teaching_data import bar_pictures
 from fashion_autoencoder import load_autoencoder
 from nbglcnn import Viewer
 model = load_autoencoder()

@@ -10,9 +10,9 @@ export const beforeKey = (key: string): string => deriveKey("before", key);
 export const uneditedKey = (key: string): string => deriveKey("without", key);
 /** With its edits − without any. */
 export const differenceKey = (key: string): string => deriveKey("difference", key);
-/** The value after its first `k` edits, switched on or off, where `stagesOf` keeps it; 0: before all. */
+/** The value after its first `k` edits, switched on or off, where `keepStages` keeps it; 0: before all. */
 export const stageKey = (key: string, k: number): string => deriveKey(`stage ${k}`, key);
-/** What `Session.preview` has made of edit number `k`. */
+/** What `Session.previewEdits` has made of edit number `k`. */
 export const previewKey = (k: number | string): string => deriveKey("preview", `${k}`);
 
 /** The Plan's value that is meant where nothing is edited, and what is asked of it: "" for the value itself. */
@@ -27,7 +27,7 @@ export function baseKey(key: string): string {
   return what === "preview" ? key : original;
 }
 
-/** What is asked for as `Session.preview` has it. */
+/** What is asked for as `Session.previewEdits` has it. */
 export interface EditPreview {
   readonly layer: string;
   readonly channel: number;

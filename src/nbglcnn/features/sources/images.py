@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from nbglcnn import class_names as class_names
+from nbglcnn import class_names
 from nbglcnn.errors import InputError
 from nbglcnn.features.sources.blocks import Blocks
 from nbglcnn.features.sources.input_source import (
