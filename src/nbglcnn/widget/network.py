@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
-from nbglcnn import class_names
-from nbglcnn import load
+from nbglcnn import class_names, load
 from nbglcnn.contribution import CarriedWeights, Contribution
 from nbglcnn.errors import DeviceError, InputError, NbglcnnError, unknown_name_message
 from nbglcnn.features.edits.records import Edit, active_edits
