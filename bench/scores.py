@@ -36,7 +36,7 @@ TIME_FRAMES = """async ([k, picked, frames, scores]) => {
   const session = gl.the(k);
   const x = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i));
   const value = session.value("output");
-  const [w, h] = value.read.step.viewport;
+  const [w, h] = value.readback.draw_pass.viewport;
   const times = [];
   for (let frame = 0; frame < frames; frame++) {
     x[0] = frame;

@@ -28,7 +28,7 @@ GENERIC = {
     "Sequence": "readonly ({0})[]",
     "Mapping": "ReadonlyMap<{0}, {1}>",
     "AbstractSet": "ReadonlySet<{0}>",
-    "Records": "Records<{0}>",
+    "RecordSet": "RecordSet<{0}>",
 }
 
 
@@ -210,9 +210,9 @@ class Translator:
                 if name == "Constraint":
                     records, *functions = map(self.expression, arguments)
                     return "\n  constraint(" + ",\n    ".join([records, *functions]) + ")"
-                if name == "Records":
+                if name == "RecordSet":
                     of, called = map(self.expression, arguments)
-                    return f"{{\n  select: {of},\n  name: {called},\n}}"
+                    return f"{{\n  select: {of},\n  label: {called},\n}}"
                 found = BUILTINS.get(name) or self.names.get(name)
                 if found:
                     return f"{found}({', '.join(map(self.expression, arguments))})"

@@ -1,6 +1,6 @@
 // Code from Python: named by its content, fetched once per page for all Viewers, and decompressed here.
 import { bytesOf, type MessageBuffer } from "./message_buffers.ts";
-import type { Part } from "./messages.ts";
+import type { BlobChunk } from "./messages.ts";
 
 /** Nothing was heard for this long: a piece is asked for again; the next time after twice as long, and so on. */
 const RETRY_MS = 1_000;
@@ -59,13 +59,13 @@ export const loadedModule = (name: string): Promise<unknown> | undefined =>
 
 /** Takes a part of a piece that somebody waits for; ignores any other. */
 export function receiveCode(
-  { blob, part, count, bytes }: Part,
+  { blob, index, count, bytes }: BlobChunk,
   buffers: readonly MessageBuffer[],
 ): void {
   const piece = codeFiles().get(blob);
   const data = bytesOf(buffers[0]);
   if (piece === undefined || piece.module !== undefined || data === undefined) return;
-  piece.parts.set(part, data);
+  piece.parts.set(index, data);
   piece.count = count;
   piece.lastHeardAt = performance.now();
   if (piece.parts.size === count) completeFile(piece, blob, bytes);
@@ -132,10 +132,10 @@ export async function downloadCode(
     if (piece.damagedCount > damaged) {
       damaged = piece.damagedCount;
       if (damaged === 1) due = now;
-      else line.onError("It arrived damaged, twice.");
+      else line.onError("The download was damaged twice and starts again.");
     }
     if (now >= Math.max(due, piece.lastHeardAt + RETRY_MS)) {
-      if (tries > 1) line.onError("Python has not sent it yet: it is busy, or gone.");
+      if (tries > 1) line.onError("Python is busy or not connected.");
       line.requestParts(name, missingParts(piece));
       tries++;
       piece.lastHeardAt = now;

@@ -2,7 +2,7 @@
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { canDecompress, downloadCode, loadedModule, receiveCode } from "./code_download.ts";
 import type { MessageBuffer } from "./message_buffers.ts";
-import type { FromPage, Part } from "./messages.ts";
+import type { BlobChunk, FromPage } from "./messages.ts";
 import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "./snapshot_text.ts";
 import type createWidget from "./widget.ts";
 
@@ -32,7 +32,7 @@ async function loadWidget(
   const send = (message: FromPage): void => model.send(message);
   const hear = (content: unknown, buffers: readonly MessageBuffer[]): void => {
     const { type } = content as { type?: unknown };
-    if (type === "part") receiveCode(content as Part, buffers);
+    if (type === "blobchunk") receiveCode(content as BlobChunk, buffers);
   };
   model.on("msg:custom", hear);
   const late = setTimeout(
@@ -41,12 +41,12 @@ async function loadWidget(
   );
   try {
     const line = {
-      requestParts: (blob: string, parts: number[]) =>
-        send({ type: "need", page: NO_PAGE, blob, parts }),
+      requestParts: (blob: string, chunks: number[]) =>
+        send({ type: "requestblob", page: NO_PAGE, blob, chunks }),
       reportProgress: (done: number, total: number) =>
         send({ type: "progress", page: NO_PAGE, stage: "receiving", done, total }),
       onError: (text: string) =>
-        say(`The Viewer’s code is not here. ${text} Run the cell again if nothing comes.`),
+        say(`The Viewer’s code has not loaded. ${text} Run the cell again if nothing happens.`),
     };
     return (await downloadCode(name, line, closed)) as WidgetModule;
   } finally {
@@ -111,7 +111,7 @@ export default () => {
         },
         (error: unknown) => {
           const parted = error instanceof DOMException && error.name === "AbortError";
-          const why = parted ? "Python is gone." : String(error);
+          const why = parted ? "Python is not connected." : String(error);
           say(`The Viewer’s code could not be loaded. ${why} Run the cell again.`);
         },
       );

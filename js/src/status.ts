@@ -1,4 +1,5 @@
 // Where a viewer stands, and the words for every state in one place: engine and comm client choose, the views show.
+import { formatPlural } from "./number_format.ts";
 import type { DeviceUnavailable } from "./plan/runtime.ts";
 
 /** Where a viewer stands. Only "ready" shows no message under the pictures. */
@@ -31,8 +32,8 @@ const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 
 const UNAVAILABLE_TITLES: Record<DeviceUnavailable["reason"], string> = {
   "no-webgl2": "This browser offers no WebGL 2",
-  "no-float-textures": "This browser’s WebGL 2 cannot draw 32-bit floats, nor 16-bit ones",
-  "lost-at-birth": "This browser gives a graphics context that is already lost",
+  "no-float-textures": "This browser’s WebGL 2 supports neither float32 nor float16 values",
+  "lost-at-birth": "This browser returned a lost graphics context",
 };
 
 /** The words for every state, in one place; the connection chooses, the views show. */
@@ -40,12 +41,12 @@ export const statuses = {
   connecting: (): Status => ({
     phase: "connecting",
     title: "Connecting to Python",
-    text: "The network and its weights come from the kernel.",
+    text: "Waiting for the network and its weights.",
   }),
   opening: (): Status => ({
     phase: "connecting",
     title: "Opening the network",
-    text: "It is in this page, with its weights.",
+    text: "This page contains the network and its weights.",
   }),
   receiving: (done: number, total: number): Status => ({
     phase: "receiving",
@@ -56,7 +57,7 @@ export const statuses = {
   }),
   compiling: (done: number, total: number, seconds: number): Status => ({
     phase: "compiling",
-    title: `Compiling shaders, ${done} of ${total}`,
+    title: `Preparing the GPU: ${done} of ${total} shaders`,
     text: `${seconds.toFixed(1)} s so far. The page stays usable.`,
     done,
     total,
@@ -64,34 +65,34 @@ export const statuses = {
   running: (): Status => ({
     phase: "running",
     title: "Running",
-    text: "The first pictures follow.",
+    text: "The first pictures appear soon.",
   }),
   ready: (): Status => ({ phase: "ready", title: "Live", text: "" }),
   lost: (layers: number): Status => ({
     phase: "lost",
     title: "The graphics context was lost",
     text:
-      "The browser took the GPU back, often after sleep or a driver reset. " +
-      `Rebuilding ${layers} layers and their weights.`,
+      "The browser reset the GPU, often after sleep or a driver update. " +
+      `Restoring ${formatPlural(layers, "layer")} and ${layers === 1 ? "its" : "their"} weights.`,
   }),
   restarted: (complete = true): Status => ({
     phase: "restarted",
-    title: "Python restarted or stopped; the page goes on without it",
+    title: "Python restarted or stopped. The page still works without it.",
     text: complete
-      ? "Everything shown still works here. Python can’t read or write this Viewer until the cell " +
-        "is run again."
-      : "The network had not arrived yet, so that there is nothing to show until the cell is run again.",
+      ? "You can still use everything shown here. Python can’t read or write this Viewer until you run the " +
+        "cell again."
+      : "The network has not loaded. Run the cell again.",
     action: "How to reconnect",
     detail:
-      "Run the cells that make the model and the Viewer again; a new Viewer takes this place.",
+      "Run the cells that create the model and the Viewer again. The new Viewer replaces this one.",
   }),
   /** `alone`: in a page without Python. */
   unsupported: (reason: DeviceUnavailable["reason"], found: string, alone = false): Status => ({
     phase: "unsupported",
     title: UNAVAILABLE_TITLES[reason],
-    text: `The pictures above were computed by Python and stand still. ${
+    text: `Python computed the pictures above; they don’t update. ${
       alone ? "" : "Everything under viewer.activations works. "
-    }To see it live, turn on hardware acceleration or use another browser.`,
+    }To see the network live, turn on hardware acceleration or use another browser.`,
     action: "What was found",
     detail: found,
   }),

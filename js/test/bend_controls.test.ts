@@ -96,15 +96,15 @@ test("a number that cannot be says why", () => {
   const [, seed] = kind("noise").parameters;
   const [degrees] = kind("rotate").parameters;
   assert.ok(sigma && seed && degrees);
-  assert.equal(parseNumber("0", sigma), "More than 0 is needed.");
-  assert.equal(parseNumber("17", sigma), "At most 16 is possible.");
+  assert.equal(parseNumber("0", sigma), "Enter more than 0.");
+  assert.equal(parseNumber("17", sigma), "Enter at most 16.");
   assert.equal(parseNumber("1,5 px", sigma), 1.5);
-  assert.equal(parseNumber("1.5", seed), "A whole number is needed.");
-  assert.equal(parseNumber("-1", seed), "At least 0 is needed.");
+  assert.equal(parseNumber("1.5", seed), "Enter an integer.");
+  assert.equal(parseNumber("-1", seed), "Enter at least 0.");
   assert.equal(parseNumber("−720°", degrees), -720, "beyond the slider's ends");
-  assert.equal(parseNumber("1e999", degrees), "A finite number is needed.");
-  assert.equal(parseNumber("forty", degrees), "A number is needed.");
-  assert.equal(parseNumber(" ", MIX_PARAMETER), "A number is needed.");
+  assert.equal(parseNumber("1e999", degrees), "Enter a finite number.");
+  assert.equal(parseNumber("forty", degrees), "Enter a number.");
+  assert.equal(parseNumber(" ", MIX_PARAMETER), "Enter a number.");
   assert.equal(formatNumber(-0.5), "−0.5");
   assert.equal(stepNumber(0.1, -1, sigma), 0.1);
   assert.equal(stepNumber(0.3, 1, MIX_PARAMETER), 0.31);
@@ -121,12 +121,12 @@ test("the lines of Python name a bend only where Python would call it otherwise"
       mix: 0.5,
     }),
     one("b", "noise", { name: "grain", parameters: [0.1, 3], enabled: false, channels: [] }),
-    one("c", "ablate", { transform: "inject", name: "inject", array: "x", frozen: true }),
+    one("c", "ablate", { transform: "inject", name: "inject", array_hash: "x", is_frozen: true }),
     one("c", "ablate", {
       transform: "glsl",
       name: "glsl",
       source: 'y = x; // "1"',
-      names: ["p0"],
+      parameter_names: ["p0"],
       parameters: [2],
       channels: [0, 1, 2, 3],
     }),

@@ -1,7 +1,7 @@
 // Blobs on their way from Python: their parts, what is asked for again, and when the wait ends.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { CHUNK, type Part } from "../src/messages.ts";
+import { type BlobChunk, CHUNK } from "../src/messages.ts";
 import "./text_imports.ts";
 
 const { BlobRequests: Blobs } = await import("../src/comm/blob_requests.ts");
@@ -16,10 +16,10 @@ mock.method(performance, "now", () => Date.now());
 
 /** A blob of two parts and a bit, each byte of which says in which part it is. */
 const SIZE = 2 * CHUNK + 3;
-const part = (blob: string, k: number, bytes = SIZE): Part => ({
-  type: "part",
+const part = (blob: string, k: number, bytes = SIZE): BlobChunk => ({
+  type: "blobchunk",
   blob,
-  part: k,
+  index: k,
   count: Math.ceil(bytes / CHUNK),
   bytes,
 });
@@ -68,7 +68,7 @@ test("missing parts are asked for once, and after a minute of silence the wait e
 
   const late = own.fetch("b");
   wait(GIVE_UP_MS + QUIET_MS);
-  await assert.rejects(late, /Python has not sent it/);
+  await assert.rejects(late, /Python has not sent the data/);
 });
 
 test("one blob is dropped, or all are, and each says why", async () => {
@@ -76,7 +76,7 @@ test("one blob is dropped, or all are, and each says why", async () => {
   const [a, b] = [own.fetch("a"), own.fetch("b")];
   own.cancel("a");
   own.receive(part("b", 0, 5), [dataOf(0, 5)]);
-  await assert.rejects(a, /not wanted any more/);
+  await assert.rejects(a, /request was cancelled/);
   assert.equal((await b).length, 5);
   const [c, d] = [own.fetch("c"), own.fetch("d")];
   own.cancel(undefined, "Python is gone");
@@ -191,6 +191,6 @@ test("each blob that is missing is asked for again once, and is given up after a
   wait(GIVE_UP_MS - 3 * QUIET_MS);
   assert.deepEqual(given, []);
   wait(QUIET_MS);
-  assert.match(given[0] ?? "", /^2 of the blobs/);
+  assert.match(given[0] ?? "", /^2 data blocks/);
   own.stop();
 });

@@ -38,10 +38,10 @@ function createChannel() {
   return { line, asked, trouble, beats };
 }
 
-const give = (name: string, code: string, part: number, count: number, size: number) => {
+const give = (name: string, code: string, index: number, count: number, size: number) => {
   const bytes = text(code);
-  const data = bytes.slice(part * size, (part + 1) * size);
-  receiveCode({ type: "part", blob: name, part, count, bytes: bytes.length }, [
+  const data = bytes.slice(index * size, (index + 1) * size);
+  receiveCode({ type: "blobchunk", blob: name, index, count, bytes: bytes.length }, [
     new DataView(data.buffer),
   ]);
 };
@@ -106,7 +106,7 @@ test("parts that are missing are asked for alone, and what was damaged as a whol
     for (const part of [0, 1, 2]) give(name, code.replace("other", "wrong"), part, 3, 10);
     await settled();
     assert.equal(loadedModule(name), undefined);
-    assert.equal(trouble.includes("It arrived damaged, twice."), times === 2);
+    assert.equal(trouble.includes("The download was damaged twice and starts again."), times === 2);
     if (times === 1) assert.deepEqual(asked.at(-1), [0, 1, 2], "at once");
   }
   for (const part of [0, 1, 2]) give(name, code, part, 3, 10);
@@ -120,7 +120,9 @@ test("compressed code is decompressed before it is imported, other code is impor
     const waiting = downloadCode(name, createChannel().line);
     await settled();
     const bytes = new Uint8Array(sent);
-    receiveCode({ type: "part", blob: name, part: 0, count: 1, bytes: bytes.length }, [bytes]);
+    receiveCode({ type: "blobchunk", blob: name, index: 0, count: 1, bytes: bytes.length }, [
+      bytes,
+    ]);
     await waiting;
     const file = made.at(-1);
     assert.equal(file?.type, "text/javascript");

@@ -38,8 +38,8 @@ function createDecodeSession() {
       plan,
       setEdits: async (edits: readonly Edit[], arrayOf: (hash: string) => Float32Array) => {
         layers.push(edits.map(({ layer }) => layer));
-        names.push(edits[0]?.array ?? "");
-        arrays.push(arrayOf(edits[0]?.array ?? ""));
+        names.push(edits[0]?.array_hash ?? "");
+        arrays.push(arrayOf(edits[0]?.array_hash ?? ""));
       },
       run: async () => undefined,
       draw: () => {

@@ -27,9 +27,10 @@ const PLAN = planHeader((plan) => {
   const [value] = plan.values;
   const nchw = [2, 5, 2, 3];
   const layout = { ...value.layout, nchw };
-  const words = [...nchw, ...value.words.slice(4)];
-  plan.values.push({ ...value, key: "y", shape: nchw, nchw, layout, words, after: 0, texture: 2 });
-  plan.values.push({ ...value, key: "fixed", after: -2 });
+  const layout_words = [...nchw, ...value.layout_words.slice(4)];
+  const shown = { shape: nchw, nchw, layout, layout_words };
+  plan.values.push({ ...value, ...shown, key: "y", edit_pass: 0, texture: 2 });
+  plan.values.push({ ...value, key: "fixed", edit_pass: -2 });
 });
 const [X, Y] = PLAN.values as [Value, Value];
 
@@ -91,9 +92,9 @@ test("edits of one value alternate between two textures and end in one that stay
 test("a table of channels is each edit's own, and an array is shared by its contents", () => {
   const { one, kept } = createPool();
   const edits = [
-    edit("a", { transform: "inject", parameters: [], array: "hash" }),
+    edit("a", { transform: "inject", parameters: [], array_hash: "hash" }),
     edit("b", { channels: [1] }),
-    edit("c", { layer: "x", transform: "inject", parameters: [], array: "hash" }),
+    edit("c", { layer: "x", transform: "inject", parameters: [], array_hash: "hash" }),
   ];
   lay(PLAN, createRequest({ edits }), one);
   assert.deepEqual(
@@ -104,7 +105,7 @@ test("a table of channels is each edit's own, and an array is shared by its cont
 
 test("programs differ by the transform, a text of one's own, and the layers of the texture", () => {
   const text = (layers: number, transform: string | undefined, source = "") =>
-    bendProgram(layers, false, transform, edit("e", { source, names: ["p"] })).source;
+    bendProgram(layers, false, transform, edit("e", { source, parameter_names: ["p"] })).source;
   const all = [
     text(1, "multiply"),
     text(2, "multiply"),
@@ -149,7 +150,7 @@ test("a preview of channels and images that are not there is refused", () => {
   for (const [channel, image] of [[5, 0], [-1, 0], [0, 2], [0, -1]] as const)
     assert.throws(() => asked(channel, image), /no preview of channel/); // biome-ignore format: pairs
   assert.throws(() => asked(0, 0, [edit("a", { layer: "x" })]), /no preview/);
-  const inject = edit("a", { transform: "inject", parameters: [], array: "h" });
+  const inject = edit("a", { transform: "inject", parameters: [], array_hash: "h" });
   assert.throws(() => asked(0, 0, [inject]), /no preview/);
 });
 
@@ -204,11 +205,11 @@ test("edits are checked at their bounds: channels, parameters, arrays, names", (
     edit("a", {
       transform: "glsl",
       source: "y = x;",
-      names: names.slice(0, count),
+      parameter_names: names.slice(0, count),
       parameters: names.slice(0, count).map(() => 0),
     });
   check(edit("a", { channels: [0, 4] }), edit("b", { channels: [] }));
-  check(text(8), edit("b", { transform: "inject", parameters: [], array: "h" }));
+  check(text(8), edit("b", { transform: "inject", parameters: [], array_hash: "h" }));
   for (const wrong of [
     edit("a", { channels: [5] }),
     edit("a", { channels: [-1] }),
@@ -220,7 +221,7 @@ test("edits are checked at their bounds: channels, parameters, arrays, names", (
     edit("a", { layer: "fixed" }),
     edit("a", { layer: "z" }),
     edit("a", { source: "y = x;" }),
-    edit("a", { transform: "inject", parameters: [], array: "h", channels: [0] }),
+    edit("a", { transform: "inject", parameters: [], array_hash: "h", channels: [0] }),
     text(9),
   ])
     assert.throws(() => check(wrong), { name: "PlanError" });
@@ -260,7 +261,7 @@ test("a pass costs by its texels, the reads of its transform, and more where it 
   const one = cost("multiply", [2]);
   assert.equal(one, 6 * 18);
   assert.equal(cost("multiply", [2], Y), 4 * one, "two images of two groups");
-  const reshaped = { ...Y, words: X.words, layout: X.layout };
+  const reshaped = { ...Y, layout_words: X.layout_words, layout: X.layout };
   assert.equal(cost("multiply", [2], reshaped), 10 * one, "a channel a texel");
   assert.equal(cost("multiply", [2], X, [0, 0]), 7 * one);
   assert.equal(cost("edges", []), 6 * (15 + 9 * 3));

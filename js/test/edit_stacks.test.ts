@@ -31,8 +31,8 @@ const edit = (layer: string, change: Partial<Edit> = {}): Edit => ({
 
 /** A convolution's value, a module's name for it, a view of that, and what is made of them later. */
 const [template] = planHeader().values as [Value];
-const value = (key: string, texture: number, after: number, source: number): Value => {
-  return { ...template, key, texture, after, source };
+const value = (key: string, texture: number, edit_pass: number, view_of: number): Value => {
+  return { ...template, key, texture, edit_pass, view_of };
 };
 const plan = {
   values: [
@@ -60,12 +60,12 @@ test("edits run behind the pass that makes their value, those of a view behind w
 });
 
 test("what is edited as another value has that one's edits, but for arrays in its place", () => {
-  const step = { ...value("train.bent conv", 4, 9, -1), edited_as: "conv" };
+  const step = { ...value("train.bent conv", 4, 9, -1), shares_edits_of: "conv" };
   const values = [...plan.values, step];
   const stacks = buildEditStacks({ values }, [
     edit("conv"),
     edit("x"),
-    edit("conv", { transform: "inject", array: "a hash" }),
+    edit("conv", { transform: "inject", array_hash: "a hash" }),
   ]);
   assert.deepEqual(
     stacks.map(({ value: { key }, edits }) => [key, edits.map(({ transform }) => transform)]),
@@ -110,14 +110,14 @@ test("keys of what follows from a value lead back to it", () => {
 test("a value elsewhere is read from there, in the same layout", () => {
   const moved = relocateValue(template, 9, "y");
   assert.deepEqual([moved.key, moved.texture], ["y", 9]);
-  assert.deepEqual(moved.read.step.inputs, [9, 3], "the weight stays");
-  assert.deepEqual(moved.words, template.words);
+  assert.deepEqual(moved.readback.draw_pass.inputs, [9, 3], "the weight stays");
+  assert.deepEqual(moved.layout_words, template.layout_words);
   assert.equal(relocateValue(template, template.texture), template);
 });
 
 test("a run with more to do is expected to take longer by that, and one with less shorter", () => {
   const pass = (cost: number): Pass => {
-    const rest = { program: 0, inputs: [], output: 0, uniforms: 0, layer: -1, values: [] };
+    const rest = { program: 0, inputs: [], output: 0, uniforms: 0, layer: -1, input_values: [] };
     return { ...rest, viewport: [1, 1], cost };
   };
   const own = [pass(100), pass(300)];

@@ -112,7 +112,7 @@ test("the parity check has the edits that act, and nothing while others are show
   const before = serializeActiveEdits(state);
   setEdits(state, [turned]);
   assert.equal(serializeActiveEdits(state), before);
-  state.featureEdits.value = [edit("code", { skips: true })];
+  state.featureEdits.value = [edit("code", { skips_upstream: true })];
   assert.equal(serializeActiveEdits(state), null);
   assert.deepEqual(
     state.engineEdits.peek().map(({ name }) => name),
@@ -127,14 +127,14 @@ test("a free name has the next number that no edit has", () => {
 });
 
 const MIB = 2 ** 20;
-const injection = (array: string, channels: readonly number[] | null = null): Edit =>
-  edit("injection", { transform: "inject", array, channels });
+const injection = (array_hash: string, channels: readonly number[] | null = null): Edit =>
+  edit("injection", { transform: "inject", array_hash, channels });
 
 /** A session with one layer that records its edits. */
 function layerSession(nchw: readonly [number, number, number, number]) {
   const given: (readonly Edit[])[] = [];
   const session = {
-    plan: { values: [{ key: "conv", after: 0, nchw }] },
+    plan: { values: [{ key: "conv", edit_pass: 0, nchw }] },
     setEdits: async (edits: readonly Edit[]) => {
       given.push(edits);
     },

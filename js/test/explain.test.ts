@@ -14,7 +14,7 @@ import { softmaxTerms } from "../src/explain/softmax.ts";
 import { coordinates, flatIndex, sizeOf, type Tensor } from "../src/explain/tensor.ts";
 import { slidingTaps, transposedTaps } from "../src/explain/window.ts";
 import { windowMargins } from "../src/explain/window_margins.ts";
-import type { Along, Move } from "../src/plan/schema.ts";
+import type { AxisWindow, IndexMap } from "../src/plan/schema.ts";
 import { layer, operand } from "./layer_records.ts";
 
 /** Numbers that differ everywhere, the same in every run. */
@@ -35,7 +35,7 @@ function windowOf(
   begins: readonly number[],
   dilations: readonly number[] = [1, 1],
 ) {
-  return { kernel, strides, dilations, begins, ends: begins };
+  return { kernel, strides, dilations, pads_begin: begins, pads_end: begins };
 }
 
 /** Where padding reads, by its kind. */
@@ -212,7 +212,7 @@ test("a number of a concatenation is one of its parts'", () => {
 });
 
 /** Every second place of the middle axis, backwards; and places of a list along the last one. */
-const MOVES: readonly Move[] = [
+const MOVES: readonly IndexMap[] = [
   { sizes: [2, 3, 2], strides: [10, -4, 1], offset: 8, axis: -1, table: [] },
   { sizes: [4, 5], strides: [5, 0], offset: 0, axis: 1, table: [4, 0, 3, 0, 1] },
 ];
@@ -273,7 +273,7 @@ test("operands are broadcast, and their formula is of their numbers in order", (
   ]);
   const half = { ...operand(x), kind: "number", key: "", number: 0.5, shape: [] } as const;
   const one = layer("y", "Where", ["x", "gate"], {
-    explains: "elementwise",
+    explanation: "elementwise",
     operands: [operand(gate), operand(x), half],
     output_shape: x.shape,
   });
@@ -432,12 +432,12 @@ test("a window reaches as far beyond the map as at any of its positions", () => 
   }
 });
 
-const along = (change: Partial<Along>): Along => ({
+const along = (change: Partial<AxisWindow>): AxisWindow => ({
   axis: 0,
   kernel: 1,
   stride: 1,
   dilation: 1,
-  begin: 0,
+  pad_begin: 0,
   transposed: false,
   padding: "zeros",
   table: [],
@@ -452,8 +452,8 @@ test("padding repeats the places of a map that its mode says", () => {
     zeros: [null, null, null, 0, 1, 2, 3, 4, null, null, null],
   };
   for (const [padding, places] of Object.entries(expected)) {
-    const axes = [along({ begin: 3, padding: padding as Along["padding"] })];
-    const { down } = createMappings({ reader: [11], source: [5], axes });
+    const windows = [along({ pad_begin: 3, padding: padding as AxisWindow["padding"] })];
+    const { down } = createMappings({ output_sizes: [11], input_sizes: [5], windows });
     for (const [o, place] of places.entries()) {
       const mask = new Uint8Array(11);
       mask[o] = 1;
@@ -468,20 +468,20 @@ test("padding repeats the places of a map that its mode says", () => {
 });
 
 test("by theory a field lies where it lies far from all borders", () => {
-  const chains: Partial<Along>[][] = [
-    [{ kernel: 3, begin: 1 }],
+  const chains: Partial<AxisWindow>[][] = [
+    [{ kernel: 3, pad_begin: 1 }],
     [
-      { kernel: 3, stride: 2, begin: 1 },
-      { kernel: 2, stride: 3, begin: 0, dilation: 2 },
+      { kernel: 3, stride: 2, pad_begin: 1 },
+      { kernel: 2, stride: 3, pad_begin: 0, dilation: 2 },
     ],
     [
-      { kernel: 4, begin: 2, transposed: true },
-      { kernel: 3, stride: 2, begin: 0 },
+      { kernel: 4, pad_begin: 2, transposed: true },
+      { kernel: 3, stride: 2, pad_begin: 0 },
     ],
     [
-      { kernel: 2, stride: 2, begin: 0 },
-      { kernel: 5, begin: 1, transposed: true, dilation: 2 },
-      { kernel: 3, stride: 2, begin: 1 },
+      { kernel: 2, stride: 2, pad_begin: 0 },
+      { kernel: 5, pad_begin: 1, transposed: true, dilation: 2 },
+      { kernel: 3, stride: 2, pad_begin: 1 },
     ],
   ];
   const size = 200;
@@ -494,7 +494,7 @@ test("by theory a field lies where it lies far from all borders", () => {
       return mask;
     });
     for (const change of chain) {
-      const reach = { reader: [size], source: [size], axes: [along(change)] };
+      const reach = { output_sizes: [size], input_sizes: [size], windows: [along(change)] };
       const before: FieldExtents = extents;
       extents = sourceExtents(reach, before) ?? [];
       for (const [k, mask] of masks.entries()) masks[k] = mapMask(createMappings(reach).down, mask);

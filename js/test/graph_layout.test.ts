@@ -512,9 +512,9 @@ test("tokens stay on the row of the maps that they come from", () => {
   ];
   const tree = treeFrom(rows);
   const kinds = new Map<string, Partial<Layer>>([
-    ["patches", { places: [2, 3], window: window8 }],
-    ["tokens", { places: [1] }],
-    ["block", { places: [1] }],
+    ["patches", { position_axes: [2, 3], window: window8 }],
+    ["tokens", { position_axes: [1] }],
+    ["block", { position_axes: [1] }],
   ]);
   for (const { layers } of tree.items.flatMap(({ stage }) => stage ?? [])) {
     for (const one of layers) Object.assign(one, kinds.get(one.name));
@@ -526,7 +526,7 @@ test("tokens stay on the row of the maps that they come from", () => {
 });
 
 const window8 = {
-  ...{ kernel: [8, 8], strides: [8, 8], dilations: [1, 1], begins: [0, 0], ends: [0, 0] },
+  ...{ kernel: [8, 8], strides: [8, 8], dilations: [1, 1], pads_begin: [0, 0], pads_end: [0, 0] },
 };
 
 /** Points along a line without its arrow's head; of curves many. */

@@ -7,8 +7,8 @@ const window = (kernel: number, stride: number, begin: number, dilation = 1) => 
   kernel: [kernel, kernel],
   strides: [stride, stride],
   dilations: [dilation, dilation],
-  begins: [begin, begin],
-  ends: [begin, begin],
+  pads_begin: [begin, begin],
+  pads_end: [begin, begin],
 });
 
 test("a transposed convolution's phase has the same filter at the border as inside", () => {
@@ -108,9 +108,9 @@ test("weights that reach a place are those of all inputs that stamp it", () => {
     );
     return found === null ? "" : overlapText(found);
   };
-  assert.equal(counts(4, 2), "4 everywhere but at the border, so no checkerboard arises");
-  assert.equal(counts(2, 2), "1 everywhere, so no checkerboard arises");
-  assert.equal(counts(3, 2), "4, 2 and 1 in turns: checkerboards arise");
-  assert.equal(counts(1, 2), "1 and 0 in turns: checkerboards arise");
+  assert.equal(counts(4, 2), "4 everywhere except at the border: no checkerboard artifacts");
+  assert.equal(counts(2, 2), "1 everywhere: no checkerboard artifacts");
+  assert.equal(counts(3, 2), "4, 2 and 1 alternate: this causes checkerboard artifacts");
+  assert.equal(counts(1, 2), "1 and 0 alternate: this causes checkerboard artifacts");
   assert.equal(overlapCounts(window(3, 2, 0), [2, 3, 4], [5, 7, 9]), null, "a volume");
 });

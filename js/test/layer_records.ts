@@ -1,6 +1,6 @@
 // Layers of a Plan's table, for tests of what the views make of them.
 import type { Tensor } from "../src/explain/tensor.ts";
-import type { Layer, Move, Operand } from "../src/plan/schema.ts";
+import type { IndexMap, Layer, Operand } from "../src/plan/schema.ts";
 import { OPERATORS } from "./operators.ts";
 
 export function layer(
@@ -28,16 +28,16 @@ export function layer(
     inputs,
     operators: [operator],
     operands: [],
-    window: { kernel: [], strides: [], dilations: [], begins: [], ends: [] },
-    places: [],
-    reads: [],
+    window: { kernel: [], strides: [], dilations: [], pads_begin: [], pads_end: [] },
+    position_axes: [],
+    dependencies: [],
     ...record,
-    composite: false,
+    is_composite: false,
     formula: "",
     bounds: [null, null],
     python: "",
-    made: [],
-    moves: [],
+    raw_shape: [],
+    index_maps: [],
     ...more,
   };
 }
@@ -46,5 +46,5 @@ export function layer(
 export const operand = (
   { key, shape }: Tensor,
   read: readonly number[] = shape,
-  moves: readonly Move[] = [],
-): Operand => ({ kind: "value", key, number: 0, shape: read, moves });
+  index_maps: readonly IndexMap[] = [],
+): Operand => ({ kind: "value", key, number: 0, shape: read, index_maps });

@@ -175,7 +175,11 @@ test("a tile's colours say the sign, and what isn't finite has its own", () => {
 });
 
 test("parameters belong to their layers, frozen ones too", () => {
-  const course = { trained: ["a.0.weight", "a.0.bias", "scale"], frozen: ["b.weight"], batch: 8 };
+  const course = {
+    trained_parameters: ["a.0.weight", "a.0.bias", "scale"],
+    frozen: ["b.weight"],
+    batch_size: 8,
+  };
   const groups = trainableGroups(course as never);
   assert.deepEqual(
     groups.map(({ name }) => name),
@@ -188,6 +192,6 @@ test("parameters belong to their layers, frozen ones too", () => {
   assert.equal(layersText(groups, []), "all layers");
   assert.equal(layersText(groups, ["b.weight"]), "2 of 3 layers");
   assert.equal(layersText(groups, ["a.0.bias"]), "all layers");
-  assert.equal(batchSize(course as never, { batch: 0 } as never), 8);
-  assert.equal(batchSize(course as never, { batch: 3 } as never), 3);
+  assert.equal(batchSize(course as never, { batch_size: 0 } as never), 8);
+  assert.equal(batchSize(course as never, { batch_size: 3 } as never), 3);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { updateMarks } from "../src/features/training/edit_marks.ts";
-import { type Mark, MOST_MARKS, ONE_TOUCH } from "../src/features/training/records.ts";
+import { type EditMark, MOST_MARKS, ONE_TOUCH } from "../src/features/training/records.ts";
 import type { Edit } from "../src/plan/edits.ts";
 
 const edit = (name: string, more: Partial<Edit> = {}): Edit =>
@@ -12,10 +12,10 @@ const edit = (name: string, more: Partial<Edit> = {}): Edit =>
     transform: "blur",
     parameters: [1],
     enabled: true,
-    array: "",
+    array_hash: "",
     ...more,
   }) as Edit;
-const texts = (marks: readonly Mark[]): string[] =>
+const texts = (marks: readonly EditMark[]): string[] =>
   marks.map(({ step, text }) => `${step} ${text}`);
 
 test("a bend that comes, goes, is switched or changed is marked", () => {
@@ -31,13 +31,13 @@ test("a bend that comes, goes, is switched or changed is marked", () => {
   assert.deepEqual(mark([off], [one]), ["7 conv: blur on"]);
   assert.deepEqual(mark([one], [other]), ["7 conv: blur changed"]);
   assert.deepEqual(mark([one], [edit("a")]), [], "the same, made again");
-  assert.deepEqual(mark([], [edit("a", { array: "h" })]), [], "an array is of what is shown");
-  const none: Mark[] = [];
+  assert.deepEqual(mark([], [edit("a", { array_hash: "h" })]), [], "an array is of what is shown");
+  const none: EditMark[] = [];
   assert.equal(updateMarks(none, [one], [one], 7), none);
 });
 
 test("changes of one kind within twenty steps are one mark", () => {
-  let marks: readonly Mark[] = [];
+  let marks: readonly EditMark[] = [];
   const change = (step: number, k: number) => {
     const at = (number: number) => [edit("a", { parameters: [number] })];
     marks = updateMarks(marks, at(k), at(k + 1), step);
@@ -53,7 +53,7 @@ test("changes of one kind within twenty steps are one mark", () => {
 });
 
 test("of more than a hundred marks the first go", () => {
-  let marks: readonly Mark[] = [];
+  let marks: readonly EditMark[] = [];
   for (let k = 0; k <= MOST_MARKS; k++)
     marks = updateMarks(marks, [], [edit("a", { layer: `layer ${k}` })], k);
   assert.equal(marks.length, MOST_MARKS);

@@ -10,7 +10,7 @@ import {
   type TrainingActions,
   type WeightTextures,
 } from "../src/features/training/state.ts";
-import type { Mirrored } from "../src/messages.ts";
+import type { MirrorFrame } from "../src/messages.ts";
 import type { Session } from "../src/plan/runtime.ts";
 import type { ViewerState } from "../src/state.ts";
 import "./text_imports.ts";
@@ -28,7 +28,7 @@ const settled = async (): Promise<void> => {
   for (let k = 0; k < 20; k++) await Promise.resolve();
 };
 
-type Take = (message: Mirrored, data: Uint8Array<ArrayBuffer>) => WeightTextures | undefined;
+type Take = (message: MirrorFrame, data: Uint8Array<ArrayBuffer>) => WeightTextures | undefined;
 
 const bytes = (...numbers: number[]): Uint8Array<ArrayBuffer> =>
   new Uint8Array(Float32Array.from(numbers).buffer);
@@ -69,23 +69,23 @@ function page(past: readonly (readonly [number, number])[] = []) {
   };
   const python = { send: () => undefined } as Partial<PythonLink> as PythonLink;
   const host = new NotebookHost({ page: "p", engine: engine as Engine, blob }, python);
-  const record = { id: "a", round: 1, state: "running" };
+  const record = { id: "a", swap_count: 1, state: "running" };
   const mirroring = new Mirroring(own as unknown as ViewerState, host, record as never);
-  const message = (more: Partial<Mirrored> = {}): Mirrored => ({
-    type: "mirrored",
+  const message = (more: Partial<MirrorFrame> = {}): MirrorFrame => ({
+    type: "mirrorframe",
     training: "a",
     base: 0,
     revision: 1,
     textures: [0, 1],
-    part: 0,
-    count: 1,
+    chunk_index: 0,
+    chunk_count: 1,
     step: 1,
-    first: 0,
-    rows: 0,
+    first_step: 0,
+    loss_rows: 0,
     held_out: [],
     ...more,
   });
-  const take = (more: Partial<Mirrored>, ...numbers: number[]) => {
+  const take = (more: Partial<MirrorFrame>, ...numbers: number[]) => {
     const found = own.weightReceiver.value?.(message(more), bytes(...numbers));
     return found && Object.fromEntries([...found].map(([k, all]) => [k, [...all]]));
   };
@@ -122,7 +122,8 @@ test("weights are those of their textures, and others stay", () => {
 
 test("parts are put together in their order alone, and a first part begins again", () => {
   const { take, mirroring } = page();
-  const part = (k: number, ...numbers: number[]) => take({ part: k, count: 3 }, ...numbers);
+  const part = (k: number, ...numbers: number[]) =>
+    take({ chunk_index: k, chunk_count: 3 }, ...numbers);
   const [left, right] = [EIGHT.slice(0, 4), EIGHT.slice(4)];
   assert.equal(part(0, ...FOUR), undefined);
   assert.equal(part(1, ...left), undefined);
@@ -133,7 +134,7 @@ test("parts are put together in their order alone, and a first part begins again
   part(1, 0, 0, 0, 0);
   part(0, ...FOUR);
   part(2, ...right); // out of order
-  take({ training: "b", part: 1, count: 3 }, ...right);
+  take({ training: "b", chunk_index: 1, chunk_count: 3 }, ...right);
   part(1, ...left);
   part(1, ...left); // twice
   assert.deepEqual(part(2, ...right), { 0: FOUR, 1: EIGHT, 7: [9] });
@@ -145,15 +146,15 @@ test("a curve grows by the steps of a message, and what comes twice takes the pl
   await settled();
   assert.deepEqual(asked, ["a"]);
   const weights = [...FOUR, ...EIGHT];
-  take({ rows: 2, step: 2 }, 0.5, 0.25, 0.375, 0.5, ...weights);
+  take({ loss_rows: 2, step: 2 }, 0.5, 0.25, 0.375, 0.5, ...weights);
   const curve = () => {
     const { losses, accuracies, step } = own.progress.value;
     return [losses, accuracies, step];
   };
   assert.deepEqual(curve(), [[0.5, 0.375], [0.25, 0.5], 2]);
-  take({ first: 2, rows: 1, step: 3 }, 0.125, 0.75, ...weights);
+  take({ first_step: 2, loss_rows: 1, step: 3 }, 0.125, 0.75, ...weights);
   assert.deepEqual(curve(), [[0.5, 0.375, 0.125], [0.25, 0.5, 0.75], 3]);
-  take({ first: 1, rows: 1, step: 2 }, 0.0625, 1, ...weights);
+  take({ first_step: 1, loss_rows: 1, step: 2 }, 0.0625, 1, ...weights);
   assert.deepEqual(curve(), [[0.5, 0.0625], [0.25, 1], 2]);
   assert.equal(asked.length, 1);
   mirroring.close();
@@ -163,15 +164,15 @@ test("steps that a page has not seen are asked for, and an older past is not tak
   const past = [[4, 0], [3, 0.5], [2, 1]] as const; // biome-ignore format: pairs
   const { own, take, mirroring, asked } = page(past);
   // A message comes before the past, with steps behind it.
-  take({ first: 3, rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
+  take({ first_step: 3, loss_rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
   assert.deepEqual(own.progress.value.losses, []);
   assert.equal(asked.length, 2);
   await settled();
   assert.deepEqual(own.progress.value.losses, [4, 3, 2]);
-  take({ first: 3, rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
+  take({ first_step: 3, loss_rows: 1, step: 4 }, 1, 1, ...FOUR, ...EIGHT);
   assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1]);
   assert.equal(asked.length, 2);
-  take({ first: 6, rows: 1, step: 7 }, 0, 1, ...FOUR, ...EIGHT);
+  take({ first_step: 6, loss_rows: 1, step: 7 }, 0, 1, ...FOUR, ...EIGHT);
   await settled();
   assert.deepEqual(own.progress.value.losses, [4, 3, 2, 1], "what came is shorter");
   mirroring.close();

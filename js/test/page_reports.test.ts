@@ -6,7 +6,7 @@ import type { AnyModel } from "@anywidget/types";
 import { signal } from "@preact/signals";
 import { type PageReportEvents, PageReports } from "../src/comm/page_reports.ts";
 import type { Engine } from "../src/engine/types.ts";
-import type { FromPage, Spot } from "../src/messages.ts";
+import type { FromPage, HoverTarget } from "../src/messages.ts";
 import type { ViewerState } from "../src/state.ts";
 
 mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 10_000 });
@@ -17,7 +17,7 @@ Object.assign(globalThis, { location: new URL("http://localhost/") });
 function page() {
   const sent: FromPage[] = [];
   const isConnected = signal(true);
-  const pointerSpot = signal<Spot | null>(null);
+  const pointerSpot = signal<HoverTarget | null>(null);
   const engine = {
     unavailable: undefined,
     bytes: 1,
@@ -113,7 +113,7 @@ test("the context is reported where anything of it has changed", () => {
   const { reports, engine, sent, types } = page();
   reports.reportHealth();
   reports.reportHealth();
-  assert.deepEqual(types(), ["health"]);
+  assert.deepEqual(types(), ["contexthealth"]);
   const changes = [
     { bytes: 2 },
     { contextLosses: 1 },
@@ -128,16 +128,16 @@ test("the context is reported where anything of it has changed", () => {
     const [said] = sent.splice(0);
     const lost = engine.device.isLost;
     const { bytes, contextLosses: losses, viewCount: views } = engine;
-    assert.deepEqual(said, { type: "health", page: "page", lost, losses, bytes, views });
+    assert.deepEqual(said, { type: "contexthealth", page: "page", lost, losses, bytes, views });
   }
   reports.dispose();
 });
 
 test("the pointer is followed ten times a second, the last place always, and not where it began", () => {
   const { reports, pointerSpot, sent } = page();
-  const at = (channel: number) => ({ layer: "a", channel }) as unknown as Spot;
+  const at = (channel: number) => ({ layer: "a", channel }) as unknown as HoverTarget;
   const places = () =>
-    sent.splice(0).map((message) => (message.type === "pointed" ? message.at : undefined));
+    sent.splice(0).map((message) => (message.type === "pointerhover" ? message.target : undefined));
   pointerSpot.value = at(0);
   reports.reportPointer();
   mock.timers.tick(100);

@@ -127,10 +127,10 @@ test("strips cover a map with both walks short", () => {
     [2000, 1, 1, 4],
     [500, 500, 1, 1],
   ] as const) {
-    const words = [1, 4, h * by, w * bx, w, h, 1, 1, 1, by, bx, 1, 1, 1, w, h];
+    const layout_words = [1, 4, h * by, w * bx, w, h, 1, 1, 1, by, bx, 1, 1, 1, w, h];
     const nchw = [1, 4, h * by, w * bx] as const;
-    const layout = { nchw, block: [1, by, bx], phases: [1, 1], side: 0 } as const;
-    const { stripCount, linesPerStrip } = planStrips({ nchw, words, layout });
+    const layout = { nchw, block: [1, by, bx], phases: [1, 1], max_side: 0 } as const;
+    const { stripCount, linesPerStrip } = planStrips({ nchw, layout_words, layout });
     const all = h * by * bx;
     assert.ok(stripCount * linesPerStrip >= all && (stripCount - 1) * linesPerStrip < all);
     assert.ok(linesPerStrip * w <= Math.max(256, 2 * Math.sqrt(all * w), w));

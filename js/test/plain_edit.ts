@@ -10,8 +10,8 @@ export const PLAIN_EDIT: Edit = {
   mix: 1,
   enabled: true,
   source: "",
-  names: [],
-  array: "",
-  frozen: false,
-  skips: false,
+  parameter_names: [],
+  array_hash: "",
+  is_frozen: false,
+  skips_upstream: false,
 };

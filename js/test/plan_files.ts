@@ -16,14 +16,14 @@ export function planHeader(change: (plan: LooseJson) => void = () => undefined):
       viewport,
       layer: -1,
       cost: 0,
-      values: [] as number[],
+      input_values: [] as number[],
     };
   };
   const same = (axis: number) => {
-    const window = { kernel: 1, stride: 1, dilation: 1, begin: 0, transposed: false };
+    const window = { kernel: 1, stride: 1, dilation: 1, pad_begin: 0, transposed: false };
     return { axis, ...window, padding: "zeros", table: [] as number[][] };
   };
-  const layout = { nchw: [1, 4, 2, 3], block: [1, 1, 1], phases: [1, 1], side: 0 };
+  const layout = { nchw: [1, 4, 2, 3], block: [1, 1, 1], phases: [1, 1], max_side: 0 };
   const value = {
     key: "x",
     kind: "input",
@@ -32,17 +32,17 @@ export function planHeader(change: (plan: LooseJson) => void = () => undefined):
     dtype: "float32",
     texture: 1,
     layout,
-    words: [1, 4, 2, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2],
-    read: { step: pass(0, [1, 3], 2, [3, 2]), count: 24 },
+    layout_words: [1, 4, 2, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2],
+    readback: { draw_pass: pass(0, [1, 3], 2, [3, 2]), count: 24 },
     layer: -1,
-    form: "maps",
+    display_kind: "maps",
     tokens: [-1, -1],
-    limits: [null, null],
-    after: -1,
-    source: -1,
-    edited_as: "",
-    by_example: true,
-    mixed: "",
+    value_range: [null, null],
+    edit_pass: -1,
+    view_of: -1,
+    shares_edits_of: "",
+    per_example: true,
+    mixing_layer: "",
   };
   const plan = {
     version: VERSION,
@@ -69,7 +69,7 @@ export function planHeader(change: (plan: LooseJson) => void = () => undefined):
     carries: [],
     tokens: [],
     preprocess: [],
-    shared: {},
+    shared_modules: {},
     arguments: [],
     constants: {},
     weights: [
@@ -81,12 +81,12 @@ export function planHeader(change: (plan: LooseJson) => void = () => undefined):
         shape: [1, 4, 2, 3],
         dtype: "float32",
         staging: 0,
-        step: pass(0, [0, 3], 1, [3, 2]),
-        places: [2, 3],
+        pack_pass: pass(0, [0, 3], 1, [3, 2]),
+        position_axes: [2, 3],
         layer: -1,
         fit: "",
-        share: 1,
-        resampled: false,
+        crop_fraction: 1,
+        accepts_any_size: false,
         layout: "NCHW",
         contributed: false,
       },
@@ -97,11 +97,11 @@ export function planHeader(change: (plan: LooseJson) => void = () => undefined):
     layers: [
       layer("l", "Identity", ["x"], {
         output_shape: [1, 4, 2, 3],
-        places: [2, 3],
-        reads: [[0, 1, 0]],
+        position_axes: [2, 3],
+        dependencies: [[0, 1, 0]],
       }),
     ],
-    reaches: [{ reader: [2, 3], source: [2, 3], axes: [same(0), same(1)] }],
+    field_maps: [{ output_sizes: [2, 3], input_sizes: [2, 3], windows: [same(0), same(1)] }],
     uniform_bytes: 512,
     batch: 1,
     precision: "float32",

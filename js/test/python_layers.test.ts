@@ -58,6 +58,6 @@ test("it is said for which input", () => {
   assert.equal(pythonLayerText(lstm("b", "a"), false), "computed in Python: LSTM, for this input");
   assert.match(
     pythonLayerText(lstm("b", "a"), true),
-    /for the last input from Python; the page has changed/,
+    /for the last input from Python; its input in the page has changed/,
   );
 });

@@ -17,9 +17,9 @@ const read = (id: string, more: Partial<Read> = {}): Read => ({
   page: "",
   revision: 0,
   keys: ["a", "b"],
-  missing: [],
-  unbent: false,
-  screen: false,
+  missing_chunks: [],
+  before_edits: false,
+  is_screenshot: false,
   ...more,
 });
 
@@ -40,7 +40,7 @@ const engine = {
 function createReplies() {
   const sent: (readonly [key: number, part: number, count: number, bytes: number])[] = [];
   const own = new Answers({
-    send: ({ key, part, count }, data) => sent.push([key, part, count, data.byteLength]),
+    send: ({ key, chunk, count }, data) => sent.push([key, chunk, count, data.byteLength]),
     onProgress: () => undefined,
     captureView: async () => new Uint8Array([7, 8]),
   });
@@ -59,7 +59,7 @@ test("a read is answered in parts, and lost ones again until Python has all", as
   assert.equal(own.receive(one), false, "a second time it is no new one");
   await own.readAndReply(engine, one, 0);
   assert.deepEqual(take(), BOTH);
-  assert.equal(own.receive(read("r", { missing: [[1, 1]] })), false);
+  assert.equal(own.receive(read("r", { missing_chunks: [[1, 1]] })), false);
   assert.deepEqual(take(), [BOTH[2]]);
   own.receive(one);
   assert.deepEqual(take(), BOTH, "all, where none are listed");
@@ -72,7 +72,7 @@ test("parts that are asked for during an answer come behind it", async () => {
   const one = read("r");
   own.receive(one);
   const answering = own.readAndReply(engine, one, 0);
-  assert.equal(own.receive(read("r", { missing: [[0, 0]] })), false);
+  assert.equal(own.receive(read("r", { missing_chunks: [[0, 0]] })), false);
   await answering;
   assert.deepEqual(take(), [...BOTH, BOTH[0]]);
 });
@@ -103,12 +103,12 @@ test("an answer that is not waited for any more ends at the next value", async (
 test("a read before the edits asks for values before these, and one of the screen for a picture", async () => {
   const { own, take } = createReplies();
   asked.length = 0;
-  const one = read("r", { keys: ["a"], unbent: true });
+  const one = read("r", { keys: ["a"], before_edits: true });
   own.receive(one);
   await own.readAndReply(engine, one, 0);
   assert.deepEqual(asked, [beforeKey("a")]);
   take();
-  const picture = read("p", { keys: [], screen: true });
+  const picture = read("p", { keys: [], is_screenshot: true });
   own.receive(picture);
   await own.readAndReply(engine, picture, 0);
   assert.deepEqual(take(), [[0, 0, 1, 2]]);

@@ -19,7 +19,7 @@ const settled = async (): Promise<void> => {
 function createRemoteView() {
   const said: unknown[] = [];
   const blobs: string[] = [];
-  const record = { id: "a", round: 1, state: "running" };
+  const record = { id: "a", swap_count: 1, state: "running" };
   const own = {
     progress: signal<unknown>(null),
     remoteView: signal({ training: "", round: 0, blob: "" }),
@@ -52,7 +52,7 @@ test("it says that it sees the training at once, then every two seconds, until i
 
 test("a training that has stopped is not asked for", () => {
   const { said, own, page } = createRemoteView();
-  own.training.value = { id: "a", round: 1, state: "stopped" };
+  own.training.value = { id: "a", swap_count: 1, state: "stopped" };
   page.update();
   mock.timers.tick(10_000);
   assert.equal(said.length, 1);

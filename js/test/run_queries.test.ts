@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { drawKind, imageShape } from "../src/network/display_kind.ts";
 import type { Session, Statistics, Summary } from "../src/plan/runtime.ts";
-import type { Pair, PlanHeader, Value } from "../src/plan/schema.ts";
+import type { LayerPair, PlanHeader, Value } from "../src/plan/schema.ts";
 import { cosineSimilarities, valueRank } from "../src/views/channel_similarity.ts";
 import { planHeader } from "./plan_files.ts";
 import "./text_imports.ts";
@@ -31,8 +31,8 @@ function recordingSession() {
   const plan = planHeader((one) => {
     const [value] = one.values;
     one.values.push({ ...value, key: "scores", shape: [2, 3], nchw: [2, 3, 1, 1] });
-    value.read.count = 16e6;
-    one.values.push({ ...value, key: "large", read: { ...value.read, count: 16e6 + 1 } });
+    value.readback.count = 16e6;
+    one.values.push({ ...value, key: "large", readback: { ...value.readback, count: 16e6 + 1 } });
   });
   const session = {
     plan,
@@ -155,7 +155,8 @@ test("a channel is dead where all is zero, and saturated within a hundredth of a
 
 test("a row of a comparison is that of its example", () => {
   const table = Float32Array.of(1, 2, 4, 0, 0, 0, 5, 6, 10, 7, 8, 0);
-  const change = (row: number, example: number) => changeOf(table, { row } as Pair, 2, example);
+  const change = (row: number, example: number) =>
+    changeOf(table, { row } as LayerPair, 2, example);
   assert.deepEqual(change(0, 0), { mean: 1, max: 2, relative: 0.25 });
   assert.deepEqual(change(1, 0), { mean: 0, max: 0, relative: 0 });
   assert.deepEqual(change(0, 1), { mean: 5, max: 6, relative: 0.5 });
@@ -198,8 +199,8 @@ test("colours of their own have inputs and outputs of one or three channels alon
   assert.equal(name([1, 3, 2, 3], { shape: [3, 2, 3] }), "maps");
   assert.equal(name([2, 1, 1, 1]), "number");
   assert.equal(name([1, 2, 1, 1]), "bars");
-  assert.equal(name([1, 5, 2, 3], { form: "classes", kind: "output" }), "classes");
-  assert.equal(name([1, 5, 2, 3], { form: "classes", kind: "layer" }), "maps");
+  assert.equal(name([1, 5, 2, 3], { display_kind: "classes", kind: "output" }), "classes");
+  assert.equal(name([1, 5, 2, 3], { display_kind: "classes", kind: "layer" }), "maps");
   assert.equal(imageShape({ ...base, shape: [2, 4, 5], nchw: [2, 4, 1, 5] } as never), "4×5");
   assert.equal(imageShape({ ...base, shape: [4, 5], nchw: [2, 4, 1, 5] } as never), "4×5");
   assert.equal(imageShape({ ...base, shape: [1], nchw: [1, 1, 1, 1] } as never), "1");

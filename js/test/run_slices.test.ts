@@ -14,7 +14,16 @@ import {
 import type { Pass } from "../src/plan/schema.ts";
 
 function pass(program: number, viewport: [number, number], cost = 1): Pass {
-  return { program, inputs: [], output: 0, uniforms: 0, viewport, layer: -1, cost, values: [] };
+  return {
+    program,
+    inputs: [],
+    output: 0,
+    uniforms: 0,
+    viewport,
+    layer: -1,
+    cost,
+    input_values: [],
+  };
 }
 
 const never = () => false;

@@ -37,7 +37,7 @@ const settled = async (): Promise<void> => {
 };
 
 const source = (more: Partial<ImagesRecord> = {}): ImagesRecord =>
-  sourceOf("images", "x", { data: "set", block: 2, count: 7, ...more });
+  sourceOf("images", "x", { data: "set", block_size: 2, count: 7, ...more });
 
 /** Blocks of items whose numbers are all their own number; `bytes` gives each block's. */
 function set(of: ImagesRecord, numbers: number, bytes?: (k: number) => Uint8Array<ArrayBuffer>) {
@@ -45,8 +45,9 @@ function set(of: ImagesRecord, numbers: number, bytes?: (k: number) => Uint8Arra
   const dropped: string[] = [];
   let news = 0;
   const own = (k: number): Uint8Array<ArrayBuffer> => {
-    const items = Array.from({ length: Math.min(of.block, of.count - k * of.block) }, (_, at) =>
-      new Array<number>(numbers).fill(k * of.block + at),
+    const items = Array.from(
+      { length: Math.min(of.block_size, of.count - k * of.block_size) },
+      (_, at) => new Array<number>(numbers).fill(k * of.block_size + at),
     ).flat();
     return of.dtype === "uint8"
       ? Uint8Array.from(items)
@@ -83,7 +84,7 @@ for (const dtype of ["uint8", "float32"] as const)
 
 test("blocks stay up to 48 MB, those that were used last, and the newest always", async () => {
   const numbers = 12e6;
-  const of = source({ block: 1, count: 9 });
+  const of = source({ block_size: 1, count: 9 });
   const { blocks, asked } = set(of, numbers, () => new Uint8Array(numbers));
   for (const k of [0, 1, 2, 3]) await blocks.get(k);
   assert.equal(blocks.bytes, MOST_BYTES);

@@ -33,17 +33,17 @@ const { lessonStoreOf: teachingOf } = await import("../src/features/teaching/les
 
 const SHAPE = [3, 2, 1] as const;
 const COUNT = 2;
-const NETWORK = { weights: "w", edits: "" };
+const NETWORK = { weights_hash: "w", edits: "" };
 const RECORD: TeachingRecord = {
   id: "t",
-  cut: "conv",
+  layer: "conv",
   input: "x",
   shape: SHAPE,
-  count: COUNT,
+  feature_count: COUNT,
   averaged: false,
-  weights: "w",
-  turn: 0,
-  heard: {},
+  weights_hash: "w",
+  sequence: 0,
+  acknowledged: {},
 };
 
 const bend: Edit = { ...PLAIN_EDIT, layer: "conv", name: "b", transform: "invert" };
@@ -61,7 +61,14 @@ const examplesOf = (counts: readonly number[], network = NETWORK) =>
 /** A page without Python that has so many examples of each class. */
 async function page(...counts: number[]) {
   const state = createState(FEATURES);
-  const listing = { turn: 0, heard: {}, classes: [], examples: [], networks: [], head: null };
+  const listing = {
+    sequence: 0,
+    acknowledged: {},
+    classes: [],
+    examples: [],
+    versions: [],
+    head: null,
+  };
   const feeder: Partial<Feeder> = {
     page: "page",
     blob: async () => new TextEncoder().encode(JSON.stringify(listing)),
@@ -150,7 +157,7 @@ test("what was removed comes back where there is room alone", async () => {
   full.teaching.addClass("another");
   full.teaching.undelete();
   assert.equal(full.ids().length, MOST_CLASSES);
-  assert.match(full.teaching.error.peek(), /at most 20 classes and 2000 examples/);
+  assert.match(full.teaching.error.peek(), /limit is 20 classes and 2000 examples/);
   full.teaching.removeClass(full.ids().at(-1) ?? "");
   assert.equal(full.ids().length, MOST_CLASSES - 1);
 });
@@ -158,14 +165,14 @@ test("what was removed comes back where there is room alone", async () => {
 test("examples of other weights or bends are stale, however the bends are written", async () => {
   const { state, teaching } = await page(2, 1);
   assert.equal(teaching.staleExamples().length, 0);
-  state.teaching.value = { ...RECORD, weights: "other" };
+  state.teaching.value = { ...RECORD, weights_hash: "other" };
   assert.equal(teaching.staleExamples().length, 3);
   state.teaching.value = RECORD;
   state.presentEdits.value = { edits: [{ ...bend, enabled: false }], weights: 0 };
   assert.equal(teaching.staleExamples().length, 0, "it does not act");
   state.presentEdits.value = { edits: [bend], weights: 0 };
   assert.equal(teaching.staleExamples().length, 3);
-  const spaced = { weights: "w", edits: JSON.stringify([bend], null, 1) };
+  const spaced = { weights_hash: "w", edits: JSON.stringify([bend], null, 1) };
   teaching.loadLesson({ classes: ["a"], examples: examplesOf([1], spaced), head: null });
   assert.equal(teaching.staleExamples().length, 0);
 });
@@ -175,7 +182,9 @@ function session(input: readonly number[], value: readonly number[]) {
   const one = {
     sequence: 1,
     read: async (key: string) =>
-      Float32Array.from(key === beforeKey(RECORD.input) ? input : key === RECORD.cut ? value : []),
+      Float32Array.from(
+        key === beforeKey(RECORD.input) ? input : key === RECORD.layer ? value : [],
+      ),
   };
   return one as typeof one & Session;
 }
@@ -231,7 +240,7 @@ test("the last example that there is room for is taken, and the next is not", as
   assert.equal(teaching.error.peek(), "");
   assert.equal(await teaching.collectExample(of, true), false);
   assert.equal(count(), MOST_EXAMPLES);
-  assert.match(teaching.error.peek(), /There are 2000 examples/);
+  assert.match(teaching.error.peek(), /has 2000 examples, which is the limit/);
 });
 
 test("of several picture files as many become examples as there is room for", async () => {
@@ -255,7 +264,7 @@ test("of several picture files as many become examples as there is room for", as
   const files = Array.from({ length: 5 }, () => new Blob());
   await teaching.addPictures(ids()[0] ?? "", files);
   assert.equal(count(), MOST_EXAMPLES);
-  assert.match(teaching.error.peek(), /There are 2000 examples/);
+  assert.match(teaching.error.peek(), /has 2000 examples, which is the limit/);
   assert.equal(closed, 2);
   assert.equal(teaching.busy.peek(), null);
 });
@@ -280,20 +289,20 @@ test("another teaching begins with nothing", async () => {
 });
 
 test("a change of what is not there changes nothing", () => {
-  const one = changed(NOTHING, changeOf({ what: "class", id: "a", text: "A" }));
-  const example = { what: "example", id: "e", of: "a", network: NETWORK } as const;
+  const one = changed(NOTHING, changeOf({ kind: "class", id: "a", text: "A" }));
+  const example = { kind: "example", id: "e", class_id: "a", version: NETWORK } as const;
   const both = changed(one, changeOf(example));
   assert.equal(both.examples.length, 1);
   for (const change of [
-    changeOf({ ...example, of: "b" }),
-    changeOf({ ...example, network: null }),
-    changeOf({ what: "features", id: "e" }),
-    changeOf({ what: "forget", id: "f" }),
-    changeOf({ what: "remove", id: "b" }),
+    changeOf({ ...example, class_id: "b" }),
+    changeOf({ ...example, version: null }),
+    changeOf({ kind: "features", id: "e" }),
+    changeOf({ kind: "forget", id: "f" }),
+    changeOf({ kind: "remove", id: "b" }),
   ])
     assert.deepEqual(changed(both, change), both);
-  const other = { weights: "v", edits: "" };
-  const again = changed(both, changeOf({ what: "features", id: "e", network: other }));
+  const other = { weights_hash: "v", edits: "" };
+  const again = changed(both, changeOf({ kind: "features", id: "e", version: other }));
   assert.deepEqual(again.examples, [{ id: "e", classId: "a", version: other }]);
 });
 
@@ -317,8 +326,8 @@ test("a file gives back what was saved: pictures, features, networks and the hea
 test("a file gives each example the weights and bends of its own features", async () => {
   const networks = [
     NETWORK,
-    { weights: "w", edits: JSON.stringify([bend]) },
-    { weights: "other", edits: "" },
+    { weights_hash: "w", edits: JSON.stringify([bend]) },
+    { weights_hash: "other", edits: "" },
   ];
   const { teaching } = await page();
   const examples = networks.flatMap((network) => examplesOf([1, 1], network));
@@ -335,19 +344,22 @@ test("a file with more examples or classes than are possible is refused", async 
   const full = await fileOf([MOST_EXAMPLES - 1, 1]);
   assert.equal(savedIn(RECORD, full).examples.length, MOST_EXAMPLES);
   const over = await fileOf([MOST_EXAMPLES, 1]);
-  assert.throws(() => savedIn(RECORD, over), /2001 examples; at most 2000/);
+  assert.throws(() => savedIn(RECORD, over), /2001 examples; the limit is 2000/);
   const classes = (count: number) => fileOf(Array.from({ length: count }, () => 1));
   assert.equal(savedIn(RECORD, await classes(MOST_CLASSES)).classes.length, MOST_CLASSES);
   const many = await classes(MOST_CLASSES + 1);
-  assert.throws(() => savedIn(RECORD, many), /21 classes; at most 20/);
+  assert.throws(() => savedIn(RECORD, many), /21 classes; the limit is 20/);
 });
 
 test("a file of other pictures or features is refused", async () => {
   const { teaching } = await page(2, 2);
   const file = teachingFile(RECORD, teaching.lesson.peek(), teaching.samples.peek(), null);
   assert.throws(() => savedIn({ ...RECORD, shape: [3, 1, 2] }, file), /pictures are 4×2×1×3/);
-  assert.throws(() => savedIn({ ...RECORD, count: 3 }, file), /other features than the 3 of conv/);
-  assert.throws(() => savedIn(RECORD, new Uint8Array(9)), /no file of a teaching/);
+  assert.throws(
+    () => savedIn({ ...RECORD, feature_count: 3 }, file),
+    /don’t have the 3 features of conv/,
+  );
+  assert.throws(() => savedIn(RECORD, new Uint8Array(9)), /not an nbglcnn lesson file/);
 });
 
 test("the last fifth of each class is held out, and none where a class has too few", () => {

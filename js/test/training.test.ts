@@ -11,7 +11,7 @@ import { examplesSeen, fetchDataset, learningRate } from "../src/features/traini
 import { selectFixedExamples } from "../src/features/training/fixed_examples.ts";
 import { TrainingHistory } from "../src/features/training/history.ts";
 import { type LoopEvents, TrainingLoop } from "../src/features/training/loop.ts";
-import type { Column, Course, TrainingRecord } from "../src/features/training/records.ts";
+import type { Column, TrainingConfig, TrainingRecord } from "../src/features/training/records.ts";
 import type { Checkpoint, TrainingHost } from "../src/features/training/state.ts";
 import { TensorWatchers } from "../src/features/training/tensor_watchers.ts";
 import type { Session } from "../src/plan/runtime.ts";
@@ -20,21 +20,21 @@ import type { PlanHeader } from "../src/plan/schema.ts";
 const column = (key: string, more: Partial<Column> = {}): Column =>
   ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, blob: "", held_out: "", ...more }) as Column;
 const TARGET = column("target", { dtype: "float32", shape: [], scale: 1 });
-const course = (more: Partial<Course> = {}): Course =>
+const course = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
   ({
-    begin: 0,
-    count: 10,
-    batch: 8,
-    held_out: 0,
-    accuracy: true,
-    rates: "",
-    prediction: "out",
+    start_step: 0,
+    example_count: 10,
+    batch_size: 8,
+    held_out_count: 0,
+    has_accuracy: true,
+    learning_rates: "",
+    prediction_key: "out",
     columns: [column("x"), TARGET],
     inputs: { x: "input", target: "t", weights: "w" },
     held_out_inputs: { x: "held x", target: "held t" },
     gradients: { w: "gradient of w" },
     ...more,
-  }) as Course;
+  }) as TrainingConfig;
 const plan = (shape: readonly number[]): PlanHeader =>
   ({ values: [{ key: "out", shape }] }) as unknown as PlanHeader;
 
@@ -68,15 +68,15 @@ test("watched examples of bytes are scaled as those that are learned from", () =
 });
 
 test("at most six are watched, no more than a batch, the data or the output has", () => {
-  const count = (more: Partial<Course>, out = [8, 3]) =>
-    selectFixedExamples(plan(out), course({ accuracy: false, ...more }), rows(TEN), [])?.examples
-      .count;
+  const count = (more: Partial<TrainingConfig>, out = [8, 3]) =>
+    selectFixedExamples(plan(out), course({ has_accuracy: false, ...more }), rows(TEN), [])
+      ?.examples.count;
   assert.equal(count({}), 6);
-  assert.equal(count({ batch: 6 }), 6);
-  assert.equal(count({ batch: 5 }), 5);
-  assert.equal(count({ count: 2 }), 2);
+  assert.equal(count({ batch_size: 6 }), 6);
+  assert.equal(count({ batch_size: 5 }), 5);
+  assert.equal(count({ example_count: 2 }), 2);
   assert.equal(count({}, [1, 3]), 1);
-  assert.equal(count({ prediction: "another" }), undefined);
+  assert.equal(count({ prediction_key: "another" }), undefined);
   assert.equal(count({}, []), undefined);
 });
 
@@ -86,7 +86,7 @@ test("watched examples are of different classes first, and of what is held out w
   assert.deepEqual(own?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 3));
   const held = selectFixedExamples(
     plan([8, 9]),
-    course({ held_out: 3 }),
+    course({ held_out_count: 3 }),
     rows(labels),
     rows([1, 0, 1], 100),
   );
@@ -94,13 +94,18 @@ test("watched examples are of different classes first, and of what is held out w
   assert.deepEqual(held?.examples.targets, Float32Array.of(1, 0, 1));
   const bytes = [100, 105, 110, 115, 120, 125].map((byte) => byte / 255);
   assert.deepEqual(held?.examples.inputs, Float32Array.from(bytes));
-  const pictures = selectFixedExamples(plan([8, 9]), course({ accuracy: false }), rows(labels), []);
+  const pictures = selectFixedExamples(
+    plan([8, 9]),
+    course({ has_accuracy: false }),
+    rows(labels),
+    [],
+  );
   assert.deepEqual(pictures?.examples.targets, Float32Array.of(7, 7, 7, 7, 2, 7), "no classes");
 });
 
 test("a step's learning rate is that of its place behind the begin, the last one from there on", () => {
-  const given = (rates: readonly number[] | undefined, begin = 0) => ({
-    config: course({ begin }),
+  const given = (rates: readonly number[] | undefined, start_step = 0) => ({
+    config: course({ start_step }),
     trainRows: [],
     heldOutRows: [],
     learningRates: rates && Float32Array.from(rates),
@@ -118,7 +123,7 @@ test("a step's learning rate is that of its place behind the begin, the last one
 });
 
 test("the examples seen count the short batch at an epoch's end", () => {
-  const of = course({ count: 10, batch: 4 });
+  const of = course({ example_count: 10, batch_size: 4 });
   assert.deepEqual([0, 1, 2, 3, 4, 6].map((steps) => examplesSeen(of, steps)), [0, 4, 8, 10, 14, 20]); // biome-ignore format: pairs
 });
 
@@ -139,7 +144,10 @@ test("each blob of a training is fetched once, and what is held out only where t
     [asked.splice(0), none.heldOutRows, none.learningRates],
     [["same"], [], undefined],
   );
-  const all = await fetchDataset(host, course({ columns, held_out: 2, rates: "rates" }));
+  const all = await fetchDataset(
+    host,
+    course({ columns, held_out_count: 2, learning_rates: "rates" }),
+  );
   assert.deepEqual(asked, ["same", "held", "rates"]);
   assert.equal(all.heldOutRows.length, 2);
   assert.deepEqual(all.learningRates, Float32Array.of(1, 2, 3, 4));
@@ -294,14 +302,14 @@ test("after going back, all held-out rows are sent again", async (context) => {
   } as unknown as TrainingHost;
   const given = {
     config: course({
-      held_out: 2,
-      end: -1,
+      held_out_count: 2,
+      end_step: -1,
       betas: [],
-      trained: [],
-      state: [],
+      trained_parameters: [],
+      state_names: [],
       gradients: {},
-      ratios: "",
-      dead: "",
+      update_ratios_key: "",
+      dead_units_key: "",
     }),
     trainRows: rows(TEN),
     heldOutRows: rows([0, 1]),
@@ -314,7 +322,7 @@ test("after going back, all held-out rows are sent again", async (context) => {
     const kept = { arrays: new Map(), predictions: new Float32Array(), tensors: new Map() };
     history.add({ ...kept, step, examples: 8 * step, loss: 1 }, null);
   }
-  const record = { id: "t", state: "paused", until: -1, at: 10, lr: 0.1, noise: 0 };
+  const record = { id: "t", state: "paused", pause_at: -1, start_step: 10, lr: 0.1, noise: 0 };
   let paused: () => void = () => undefined;
   const events: LoopEvents = {
     onProgress: () => undefined,
@@ -330,7 +338,7 @@ test("after going back, all held-out rows are sent again", async (context) => {
     paused = resolve;
   });
   loop.restoreCheckpoint(history.checkpoints[1]?.id ?? -1, false);
-  loop.update({ ...record, state: "running", until: 6 } as unknown as TrainingRecord);
+  loop.update({ ...record, state: "running", pause_at: 6 } as unknown as TrainingRecord);
   await pausing;
   loop.close();
   assert.deepEqual(steps(), [0, 5, 6]);

@@ -8,25 +8,25 @@ import {
   makeBatch,
   stepScalars,
 } from "../src/features/training/batches.ts";
-import type { Column, Course } from "../src/features/training/records.ts";
+import type { Column, TrainingConfig } from "../src/features/training/records.ts";
 
 const column = (key: string, more: Partial<Column> = {}): Column =>
   ({ key, dtype: "uint8", shape: [2], scale: 1 / 255, data: "", held_out: "", ...more }) as Column;
 
-const course = (more: Partial<Course> = {}): Course =>
+const course = (more: Partial<TrainingConfig> = {}): TrainingConfig =>
   ({
-    begin: 0,
-    count: 10,
-    batch: 4,
+    start_step: 0,
+    example_count: 10,
+    batch_size: 4,
     shuffle: true,
     seed: 3,
     betas: [0.9, 0.999],
     columns: [column("x")],
     inputs: { x: "input", target: "t", weights: "w" },
     ...more,
-  }) as Course;
+  }) as TrainingConfig;
 
-const epoch = (of: Course, first: number): number[] =>
+const epoch = (of: TrainingConfig, first: number): number[] =>
   [0, 1, 2].flatMap((k) => batchExamples(of, first + k));
 const sorted = (numbers: number[]): number[] => [...numbers].sort((a, b) => a - b);
 const ALL = Array.from({ length: 10 }, (_, k) => k);
@@ -47,9 +47,9 @@ test("each epoch has each example once, in an order of its own", () => {
   );
 });
 
-test("from another Course on epochs are counted anew", () => {
-  // Of 10 examples 5 steps of 4 are an epoch and two thirds: the next Course begins with a whole one.
-  const next = course({ begin: 5, batch: 5 });
+test("from another config on epochs are counted anew", () => {
+  // Of 10 examples 5 steps of 4 are an epoch and two thirds: the next config begins with a whole one.
+  const next = course({ start_step: 5, batch_size: 5 });
   assert.deepEqual(sorted([...batchExamples(next, 5), ...batchExamples(next, 6)]), ALL);
   assert.deepEqual(sorted([...batchExamples(next, 7), ...batchExamples(next, 8)]), ALL);
 });

@@ -165,10 +165,10 @@ test("an operator stands below the module whose code calls it", () => {
 
 test("captions say what windows look at, and how wide a layer is", () => {
   const window = (kernel: number[], strides: number[], dilations = kernel.map(() => 1)) => ({
-    ...{ kernel, strides, dilations, begins: [], ends: [] },
+    ...{ kernel, strides, dilations, pads_begin: [], pads_end: [] },
   });
   const shapes = (input: number[], output: number[], places: number[]) => ({
-    ...{ input_shapes: [input], output_shape: output, places, parameters: 9 },
+    ...{ input_shapes: [input], output_shape: output, position_axes: places, parameters: 9 },
   });
   const conv = layer("l", "Conv", [], {
     window: window([4, 4], [2, 2]),
@@ -504,10 +504,10 @@ test("a renderer is called by the name that people know", () => {
 
 test("a layer is told in few words: its window, its channels, its padding", () => {
   const window = (kernel: number[], strides: number[], begins: number[], ends = begins) => ({
-    ...{ kernel, strides, begins, ends, dilations: kernel.map(() => 1) },
+    ...{ kernel, strides, pads_begin: begins, pads_end: ends, dilations: kernel.map(() => 1) },
   });
   const shapes = (input: number[], output: number[], places: number[]) => ({
-    ...{ input_shapes: [input], output_shape: output, places, parameters: 9 },
+    ...{ input_shapes: [input], output_shape: output, position_axes: places, parameters: 9 },
   });
   const maps = shapes([2, 16, 9, 9], [2, 32, 5, 5], [2, 3]);
   const conv = { ...maps, window: window([3, 3], [1, 1], [1, 1]) };
@@ -525,7 +525,10 @@ test("a layer is told in few words: its window, its channels, its padding", () =
   const pool = { ...maps, window: window([2, 2], [2, 2], [0, 0]), parameters: 0 };
   assert.equal(layerText(layer("l", "MaxPool", [], pool)), "MaxPool 2×2, stride 2");
   const dense = shapes([2, 5, 512], [2, 5, 10], [1]);
-  assert.equal(layerText(layer("l", "MatMul", [], { ...dense, short: "Linear" })), "Linear 512→10");
+  assert.equal(
+    layerText(layer("l", "MatMul", [], { ...dense, short_name: "Linear" })),
+    "Linear 512→10",
+  );
   const resized = {
     ...shapes([1, 3, 4, 5], [1, 3, 8, 10], [2, 3]),
     attributes: { mode: "nearest" },

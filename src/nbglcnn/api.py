@@ -43,43 +43,69 @@ def compile(
     """Compile a network into a Plan with its packed weights.
 
     Args:
-        model: a torch.nn.Module in eval mode, an onnx.ModelProto or a path to an .onnx file.
-        x: an example input (array, tensor, picture, list of pictures; for several inputs
-            a tuple, or a dict by their names).
-            Only an ONNX model with static shapes can do without. Random numbers that forward draws
-            are further inputs `noise`, `noise_1`, …, seeded where none are given.
-        observe: what can be read afterwards: "all" layers, "outputs" alone (fastest: the rest is
-        fused
-            and its textures reused), or a list of layer names (outputs are always kept).
-        target: limits of the device; default are WebGL 2's guaranteed minimums and 4096 texels a
-        side.
-        precision: what activations and weights are stored in. "float16" takes half the memory and
-        is right to about three digits; numbers beyond 65504 become infinite.
-        preprocess: how a picture becomes what the model takes, as layers in front of it: a
-        `Preprocess`, or a transform of torchvision or a config of timm. `x` is the picture then,
-        of any size where it is a Pillow image; zeros without one.
+        model: A `torch.nn.Module` in eval mode and on the CPU, an `onnx.ModelProto` or its bytes,
+            or the path of an `.onnx` file. It is not changed.
+        x: An example input: an array, tensor, picture or list of pictures; for several inputs a
+            tuple, or a dict by name. Its shape fixes the shapes of the Plan. Optional only for an
+            ONNX model with static shapes, and with `preprocess`. Random numbers that `forward`
+            draws are additional inputs `noise`, `noise_1`, …; if omitted, they are seeded.
+        observe: The values that can be read after a run. `"all"` (default) keeps every layer.
+            `"outputs"` keeps the outputs only, which is fastest: other layers are fused and share
+            textures. A list of names keeps these layers and the outputs.
+        target: The limits of the device. Default: WebGL 2's guaranteed minimums, with textures of
+            up to 4096 texels per side.
+        precision: The storage of activations and weights. `"float32"` (default), or `"float16"`,
+            which halves the memory and keeps about three digits; numbers beyond 65504 become
+            infinite.
+        preprocess: The steps from a picture to the model's input, as layers before the model: a
+            `Preprocess`, a torchvision transform or a timm config. `x` is then the picture: a
+            Pillow image of any size, or an array. Default: no steps.
+
+    Returns:
+        The compiled network. `Session(plan)` runs it, and `plan.save(path)` writes it to a file.
 
     Raises:
-        UnsupportedOperator, UnsupportedModel: naming the layer, before anything runs.
-        InputError: `x` is missing or doesn't fit, `precision` is neither, or `preprocess` isn't
-            known.
-        ModelError: the file is damaged or unsafe.
+        UnsupportedOperator: If a layer uses an operator that cannot run. The message names the
+            layer.
+        UnsupportedModel: If the model cannot run as it is, for example in training mode.
+        InputError: If `x` is missing or doesn't fit, or `precision` or `preprocess` is not known.
+        KeyError: If `observe` contains an unknown name.
+        ModelError: If `model` is not a model, or its file is damaged or unsafe.
+
+    Example:
+        >>> plan = nbglcnn.compile(model, x, observe="outputs")
+        >>> plan.save("model.plan")
     """
     graph, _ = model_of(model, preprocess).load(x)
     return lower(graph, observe=observe, target=target, precision=precision)
 
 
 def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Support]:
-    """Which layers can run and why the others can't, before anything runs.
+    """Report for each layer whether it can run, without running the network.
 
-    Takes what `compile` takes, `preprocess` too; raises what it raises for a file that is damaged
-    or unsafe, and for an input that doesn't fit. Layers that cannot run, but that a Viewer has
-    computed in Python, are marked so; `compile` refuses them, and `report.ok` is False. Of a torch
-    module of which that cannot be told (its own forward cannot be exported, it is in training mode
-    or holds what has no layers: TorchScript, 8-bit weights) each module is tried by itself in eval
-    mode, and the last row says why the whole cannot run and what to do. Of an ONNX model each layer
-    has its row; what lies behind one that neither can run nor be computed in Python may have to be
-    left open.
+    Layers that cannot run on the GPU but that a Viewer computes in Python are marked as such.
+    `compile` refuses them, so `report.ok` is False.
+
+    If a torch module can be neither compiled nor computed that way (its `forward` cannot be
+    exported, it is in training mode, or it contains TorchScript or 8-bit weights), each submodule
+    is tested separately in eval mode. The last row gives the reason for the whole module. For an
+    ONNX model, layers after an unsupported one may be missing from the report.
+
+    Args:
+        model: The network, as for `compile`.
+        x: An example input, as for `compile`.
+        preprocess: The steps from a picture to the model's input, as for `compile`.
+
+    Returns:
+        A Report with one `Support` row per layer: `layer`, `operator`, `ok`, `reason`, `in_python`.
+
+    Raises:
+        InputError: If `x` is missing or doesn't fit, or `preprocess` is not known.
+        ModelError: If `model` is not a model, or its file is damaged or unsafe.
+
+    Example:
+        >>> nbglcnn.check(model, x).ok
+        True
     """
     model = model_of(model, preprocess)
     try:
@@ -94,40 +120,50 @@ def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Suppor
 
 
 def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Match]:
-    """Run `x` on local OpenGL and by PyTorch or ONNX Runtime, and compare every value of the Plan.
+    """Run `x` on local OpenGL and in the model's framework, and compare all values of the Plan.
+
+    A layer is ok if max|a − b| <= 1e-5 · max|b| + 1e-6, where b is the value from PyTorch or ONNX
+    Runtime (for float16: 2e-2 · max|b| + 1e-6). Otherwise it is also ok in two cases, because
+    networks amplify rounding:
+
+    - It is about as close to the float64 result of the model as the reference's own float32 is
+      (ONNX models: up to 1e10 multiply–accumulate operations).
+    - All layers before it are ok, and it is that close to the float64 result for its own inputs.
+
+    These two rules excuse rounding only: a layer whose loaded form differs from the model on the
+    same inputs by more than 100 times the error of float32 is not ok. A torch module is called
+    twice with equal inputs; layers that differ between the calls are not ok. Differences far below
+    1e-6 always pass: scale the model's output to compare such values. If the session has bends, the
+    model is compared with the same bends replayed.
 
     Args:
-        session: runs the Plan; what `observe` left out isn't compared.
-        model: what the Plan was compiled from.
-        x: an input as in `compile`; noise is seeded unless it is given with it.
-        preprocess: what the Plan was compiled with; computed by numpy here.
+        session: The Session that runs the Plan. Values that `observe` excluded are not compared.
+        model: The model that the Plan was compiled from.
+        x: An input, as for `compile`. Noise that is omitted is seeded.
+        preprocess: The `preprocess` that the Plan was compiled with. Here numpy computes it.
 
-    A row of the report is a layer: largest and mean absolute error, the largest relative to the
-    layer's largest value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16
-    2e-2 * max|b| + 1e-6), or whether it is as near to what the model computes in float64 as the
-    reference's own float32 is (an ONNX model of up to 1e10 MACs), or whether all layers before it
-    are ok and it is that near to what float64 gives for its own inputs: networks enlarge the
-    rounding of their first layers, in PyTorch as here. Float64 clears rounding alone: a layer that,
-    as it was loaded, gives other numbers than the model on the same inputs (by more than 100 times
-    the error of float32) is not ok. A torch module is called twice with equal inputs: layers that
-    the second call computes differently are not ok either, and the report says so.
-    `report.ok` is the verdict, `report.first_diverging` where to look. Where the session bends
-    values, the model is compared with the same bends replayed.
-    Numbers far below 1e-6 always match: scale the model's output to compare those.
+    Returns:
+        A Report with one `Match` row per value: the largest and the mean absolute error, the
+        largest error relative to the layer's largest value, and `ok`. `report.ok` is the verdict;
+        `report.first_diverging` is the first layer that is not ok.
 
     Raises:
-        InputError: `session` is no Session, `x` is missing or doesn't fit the Plan, or a bend
-            cannot be replayed (a text in GLSL runs on a graphics device alone): switch it off, or
-            remove it.
-        SessionClosed: the session was closed.
+        InputError: If `session` is not a Session, `x` is missing or doesn't fit the Plan, the Plan
+            was compiled from another model, or an active bend cannot be replayed (GLSL code runs on
+            a graphics device only).
+        SessionClosed: If the session is closed.
+
+    Example:
+        >>> with nbglcnn.Session(plan) as session:
+        ...     print(nbglcnn.verify(session, model, x))
     """
     from nbglcnn.runtime.session import Session
 
     if not isinstance(session, Session):
         raise InputError(
-            f"verify takes a Session, the model and x, and got {type(session).__name__}: "
-            "with nbglcnn.Session(nbglcnn.compile(model, x)) as session: "
-            "nbglcnn.verify(session, model, x)"
+            f"verify expects a Session, the model and x; got {type(session).__name__}: with "
+            "nbglcnn.Session(nbglcnn.compile(model, x)) as session: nbglcnn.verify(session, "
+            "model, x)"
         )
     plan = session.plan
     session.check_open()

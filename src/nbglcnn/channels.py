@@ -1,8 +1,8 @@
-"""Sets of channels for `viewer.bend(layer, transform, channels=…)`, by rule or by their values.
+"""Selections of channels for `viewer.bend(layer, transform, channels=…)`.
 
-Each function gives a `Channels`, which becomes a list of numbers when it meets a layer, and that
-list is what is kept. Those by values take the layer's value of now, before its own edits, over all
-examples and positions.
+Each function returns a `Channels`, which becomes a list of channel numbers when it is applied to a
+layer; that list is stored. Functions that depend on values use the layer's current value before its
+own edits, over all examples and positions.
 """
 
 from __future__ import annotations
@@ -40,13 +40,28 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Channels:
-    """A rule that chooses channels of a layer: `numbers` gives them."""
+    """A rule that selects channels of a layer.
+
+    Args:
+        text: The rule as text, for its repr: `"top(3, "mean")"`.
+        choose: A function of the number of channels and of a function that returns the value (n, c,
+            h, w). It returns channel numbers.
+    """
 
     text: str
     choose: Callable[[int, Callable[[], Array]], list[int]]
 
     def numbers(self, count: int, values: Callable[[], Array]) -> list[int]:
-        """Those of `count` channels; `values` gives the layer's value as (n, c, h, w) if asked."""
+        """Select from a number of channels.
+
+        Args:
+            count: The number of channels.
+            values: Returns the layer's value, shape (n, c, h, w). It is called only by rules that
+                depend on values.
+
+        Returns:
+            The selected channel numbers in ascending order.
+        """
         return sorted(int(one) for one in self.choose(count, values))
 
     def __repr__(self) -> str:
@@ -54,15 +69,37 @@ class Channels:
 
 
 def every(k: int, start: int = 0) -> Channels:
-    """Every k-th channel, from `start` on."""
+    """Select every k-th channel.
+
+    Args:
+        k: The step, an integer of at least 1.
+        start: The first channel. Default: 0.
+
+    Returns:
+        The rule.
+
+    Raises:
+        InputError: If `k` or `start` is not an integer in its range.
+    """
     k, start = _validate_integer("every: k", k, 1), _validate_integer("every: start", start, 0)
     return Channels(f"every({k}, {start})", lambda count, _: list(range(start, count, k)))
 
 
 def random(share: float, seed: int = 0) -> Channels:
-    """A random share of the channels, from 0 to 1; the same for the same seed."""
+    """Select a random share of the channels.
+
+    Args:
+        share: The share, from 0 (none) to 1 (all).
+        seed: The seed of the random order, an integer of at least 0. Default: 0.
+
+    Returns:
+        The rule. It selects the same channels for the same seed.
+
+    Raises:
+        InputError: If `share` or `seed` is out of range.
+    """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-        raise InputError(f"random: share={share!r}; a number from 0 (none) to 1 (all) is needed")
+        raise InputError(f"random: share={share!r}; expected a number from 0 (none) to 1 (all)")
     seed = _validate_integer("random: seed", seed, 0)
 
     def choose(count: int, _: Any) -> list[int]:
@@ -73,26 +110,67 @@ def random(share: float, seed: int = 0) -> Channels:
 
 
 def top(n: int, by: Statistic = "mean") -> Channels:
-    """The n channels that have the most of a statistic; of equal ones the first.
+    """Select the n channels with the largest statistic.
 
-    `by` is "mean", "max", "min", "std" or "mean_abs". Channels with NaN come last.
+    Among equal channels the first ones are selected. Channels with NaN come last.
+
+    Args:
+        n: The number of channels, at least 1.
+        by: The statistic over all examples and positions: `"mean"` (default), `"max"`, `"min"`,
+            `"std"` or `"mean_abs"`.
+
+    Returns:
+        The rule.
+
+    Raises:
+        InputError: If `n` or `by` is not valid; when it is applied, if the layer has fewer than `n`
+            channels.
     """
     return _ranked("top", n, by, -1)
 
 
 def bottom(n: int, by: Statistic = "mean") -> Channels:
-    """The n channels that have the least of a statistic, as `top`."""
+    """Select the n channels with the smallest statistic.
+
+    Among equal channels the first ones are selected. Channels with NaN come last.
+
+    Args:
+        n: The number of channels, at least 1.
+        by: The statistic over all examples and positions: `"mean"` (default), `"max"`, `"min"`,
+            `"std"` or `"mean_abs"`.
+
+    Returns:
+        The rule.
+
+    Raises:
+        InputError: If `n` or `by` is not valid; when it is applied, if the layer has fewer than `n`
+            channels.
+    """
     return _ranked("bottom", n, by, 1)
 
 
 def clusters(count: int, number: int = 0, seed: int = 0) -> Channels:
-    """The channels of one of `count` groups of similar maps; number 0 is the largest group.
+    """Select one of `count` groups of channels with similar maps.
 
-    Maps are similar where they are bright and dark in the same places, however much: they are
-    compared with their mean taken away and at length 1, so that distances are those of correlation.
-    Groups are found by k-means (Lloyd 1982, doi:10.1109/TIT.1982.1056489) from seeded beginnings
-    far from each other (k-means++, Arthur and Vassilvitskii 2007). Broad's network bending groups
-    maps by learned features instead (arXiv:2005.12420, section 4.2). `groups` gives all of them.
+    Maps are similar if they are bright and dark at the same positions, independent of brightness
+    and contrast: each map is reduced by its mean and scaled to length 1, so distances correspond to
+    correlation. k-means finds the groups, from eight seeded starts by k-means++. `groups` returns
+    all groups.
+
+    Args:
+        count: The number of groups, at least 1.
+        number: The group to select; 0 (default) is the largest.
+        seed: The seed of the starts. Default: 0.
+
+    Returns:
+        The rule.
+
+    Raises:
+        InputError: If an argument is not an integer in its range.
+
+    Source: k-means, Lloyd 1982, doi:10.1109/TIT.1982.1056489; k-means++, Arthur and Vassilvitskii
+    2007. Network bending clusters learned features instead: https://arxiv.org/abs/2005.12420,
+    section 4.2.
     """
     count, seed = (
         _validate_integer("clusters: count", count, 1),
@@ -100,16 +178,24 @@ def clusters(count: int, number: int = 0, seed: int = 0) -> Channels:
     )
     number = _validate_integer("clusters: number", number, 0)
     if number >= count:
-        raise InputError(f"clusters: number={number}; {count} groups have numbers 0 to {count - 1}")
+        raise InputError(
+            f"clusters: number={number}; the {count} groups are numbered 0 to {count - 1}"
+        )
     return Channels(
         f"clusters({count}, {number}, {seed})", lambda _, of: groups(of(), count, seed)[number]
     )
 
 
 def groups(array: Any, count: int, seed: int = 0) -> list[list[int]]:
-    """The channels of a value (n, c, h, w) in `count` groups of similar maps, the largest first.
+    """Group the channels of a value by similar maps, as `clusters` does.
 
-    As `clusters`. There are fewer channels than that: the last groups are empty.
+    Args:
+        array: The value, shape (n, c, h, w).
+        count: The number of groups. If there are fewer channels, the last groups are empty.
+        seed: The seed of the starts. Default: 0.
+
+    Returns:
+        A list of lists of channel numbers, the largest group first.
     """
     maps = _normalize_maps(_flatten_maps(np.asarray(array)))
     rng = np.random.default_rng(seed)
@@ -123,7 +209,7 @@ def groups(array: Any, count: int, seed: int = 0) -> list[list[int]]:
 def _ranked(name: str, n: int, by: str, sign: int) -> Channels:
     n = _validate_integer(f"{name}: n", n, 1)
     if by not in _STATISTICS:
-        raise InputError(f"{name}: by={by!r}; there are {', '.join(get_args(Statistic))}")
+        raise InputError(f"{name}: by={by!r}; expected one of {', '.join(get_args(Statistic))}")
 
     def choose(count: int, values: Callable[[], Array]) -> list[int]:
         if n > count:
@@ -181,6 +267,6 @@ def _distances(maps: Array, centres: Array) -> Array:
 
 def _validate_integer(what: str, number: Any, least: int) -> int:
     if isinstance(number, bool) or not hasattr(number, "__index__") or number.__index__() < least:
-        raise InputError(f"{what}={number!r}; a whole number of at least {least} is needed")
+        raise InputError(f"{what}={number!r}; expected an integer ≥ {least}")
     found: int = number.__index__()
     return found

@@ -47,8 +47,8 @@ def to_class_names(given: Any) -> Names:
     if isinstance(given, type) and issubclass(given, enum.Enum):
         member = next(iter(given.__members__), "…")
         raise InputError(
-            f"classes is the enum {given.__name__} itself: give one of its members, "
-            f"for example {given.__name__}.{member}"
+            f"classes is the enum {given.__name__} itself; give one of its members, for example "
+            f"{given.__name__}.{member}"
         )
     meta = getattr(given, "meta", None)
     if isinstance(meta, Mapping):
@@ -61,7 +61,7 @@ def to_class_names(given: Any) -> Names:
         return _names_by_index(given)
     if isinstance(given, str | bytes):
         raise InputError(
-            f"classes is one text, {given[:60]!r}; {EXPECTED_MESSAGE}: ['cat', 'dog'], one for "
+            f"classes is a string, {given[:60]!r}; {EXPECTED_MESSAGE}: ['cat', 'dog'], one for "
             "each value of the output"
         )
     if isinstance(given, set | frozenset) or not isinstance(given, Iterable):
@@ -80,8 +80,8 @@ def _validate_name(name: Any, at: int) -> str:
     if not isinstance(name, str):
         kind = type(name).__name__
         raise InputError(
-            f"classes[{at}] is {str(name)[:60]}, of type {kind}; {EXPECTED_MESSAGE}: "
-            "[str(name) for name in classes] makes texts of them"
+            f"classes[{at}] is {str(name)[:60]}, of type {kind}; {EXPECTED_MESSAGE}: [str(name) "
+            "for name in classes] converts them"
         )
     return clean_name(name)
 
@@ -92,13 +92,13 @@ def _names_by_index(given: Mapping[Any, Any]) -> Names:
         at = _parse_index(key)
         if at is None:
             hint = (
-                "; {index: name for name, index in classes.items()} turns it round"
+                "; {index: name for name, index in classes.items()} inverts it"
                 if isinstance(name, int)
                 else ""
             )
             raise InputError(
-                f"classes has the key {str(key)[:60]!r}, which is no index: a dict has the name "
-                f"for each number of a class, {{0: 'cat', 1: 'dog'}}{hint}"
+                f"classes has the key {str(key)[:60]!r}, which is not an index; a dict maps "
+                f"class indices to names, {{0: 'cat', 1: 'dog'}}{hint}"
             )
         found[at] = _validate_name(name, at)
     return tuple(found.get(at, "") for at in range(max(found, default=-1) + 1))
@@ -136,8 +136,9 @@ def fit_to_outputs(
     sizes = " and ".join(f"{key} has {count:,}" for key, count in list(outputs.items())[:4])
     if allow_partial:
         raise InputError(
-            f"classes has a name for {len(names) - 1:,}, but {sizes or 'there is no output'}: "
-            "give names for indices of the output's values, counted from 0"
+            f"classes has a name for index {len(names) - 1:,}, but "
+            f"{sizes or 'there is no output'}: give names for indices of the output's values, "
+            "counted from 0"
         )
     one = "1 name" if len(names) == 1 else f"{len(names):,} names"
     raise InputError(

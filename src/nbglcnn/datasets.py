@@ -42,7 +42,24 @@ _FILES = tuple(
 def fashion_mnist(
     split: Literal["train", "test"] = "train",
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images (N×28×28, 0 to 255) and labels (N, indices into `FASHION_MNIST_CLASSES`)."""
+    """Load Fashion-MNIST as numpy arrays.
+
+    The files come from Debian's package `dataset-fashion-mnist` if it is installed, otherwise from
+    a cache, otherwise from a download through `apt` without root.
+
+    Args:
+        split: `"train"` (default; 60,000 images) or `"test"` (10,000 images).
+
+    Returns:
+        A tuple `(images, labels)` of uint8 arrays: images (N, 28, 28) from 0 to 255, and labels
+        (N,), indices into `FASHION_MNIST_CLASSES`.
+
+    Raises:
+        ValueError: If `split` is neither of these.
+        DatasetUnavailable: If the files cannot be found or downloaded, or are damaged.
+
+    Source: Xiao, Rasul and Vollgraf 2017, https://arxiv.org/abs/1708.07747.
+    """
     if split not in _PREFIX:
         raise ValueError(f"fashion_mnist: split is 'train' or 'test', not {split!r}")
     folder = _folder()
@@ -51,8 +68,8 @@ def fashion_mnist(
     labels = read_idx(folder / f"{prefix}-labels-idx1-ubyte.gz", (len(images),))
     if labels.max() >= len(FASHION_MNIST_CLASSES):
         raise DatasetUnavailable(
-            f"{folder / prefix}-labels-idx1-ubyte.gz holds the label {labels.max()}; "
-            f"Fashion-MNIST has 0 to {len(FASHION_MNIST_CLASSES) - 1}. Get the file again."
+            f"{folder / prefix}-labels-idx1-ubyte.gz contains the label {labels.max()}; "
+            f"Fashion-MNIST has 0 to {len(FASHION_MNIST_CLASSES) - 1}. Download the file again."
         )
     return images, labels
 
@@ -64,8 +81,8 @@ def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
             header = file.read(4 + 4 * len(shape))
             if len(header) < 4 + 4 * len(shape) or header[:4] != bytes([0, 0, 8, len(shape)]):
                 raise DatasetUnavailable(
-                    f"{path} is not an idx file of bytes with {len(shape)} dimensions: "
-                    f"it starts with {header[:4].hex(' ')}. Get the file again."
+                    f"{path} is not an idx file of bytes with {len(shape)} dimensions: it starts "
+                    f"with {header[:4].hex(' ')}. Download the file again."
                 )
             found = tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
             count = math.prod(found)
@@ -74,15 +91,18 @@ def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
                 0 < count <= 2**28
             ):
                 raise DatasetUnavailable(
-                    f"{path} says it holds {found}, not {shape}. Get the file again."
+                    f"{path} has the shape {found} in its header, not {shape}. Download the file "
+                    "again."
                 )
             data = file.read(count + 1)
     except (OSError, EOFError) as error:
-        raise DatasetUnavailable(f"{path} cannot be read: {error}. Get the file again.") from error
+        raise DatasetUnavailable(
+            f"{path} cannot be read: {error}. Download the file again."
+        ) from error
     if len(data) != count:
         raise DatasetUnavailable(
-            f"{path} says it holds {count} bytes and holds "
-            f"{'more' if len(data) > count else len(data)}. Get the file again."
+            f"{path} should have {count} bytes of data and has "
+            f"{'more' if len(data) > count else len(data)}. Download the file again."
         )
     return np.frombuffer(data, np.uint8).reshape(found)
 
@@ -110,7 +130,7 @@ def cache_folder() -> Path:
 def _download(folder: Path) -> None:
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
     if apt is None or dpkg is None:
-        raise DatasetUnavailable(_unavailable_message(folder, "There is no apt on this machine."))
+        raise DatasetUnavailable(_unavailable_message(folder, "This machine has no apt."))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         _print_progress(
@@ -125,7 +145,7 @@ def _download(folder: Path) -> None:
             source = Path(temporary, "unpacked", _PACKAGE_FOLDER, name)
             if not source.exists():
                 raise DatasetUnavailable(
-                    _unavailable_message(folder, f"The package {deb.name} holds no {name}.")
+                    _unavailable_message(folder, f"The package {deb.name} does not contain {name}.")
                 )
             source.replace(folder / name)
 
@@ -137,15 +157,15 @@ def _run_command(command: list[str], cwd: str, folder: Path) -> None:
     if run.returncode:
         said = run.stdout.strip() or "nothing"
         raise DatasetUnavailable(
-            _unavailable_message(folder, f"`{' '.join(command)}` failed and said: {said}")
+            _unavailable_message(folder, f"`{' '.join(command)}` failed: {said}")
         )
 
 
 def _unavailable_message(folder: Path, reason: str) -> str:
     return (
-        f"Fashion-MNIST is not here. {reason}\n"
-        f"On Debian or Ubuntu: `apt-get update && apt-get install {_PACKAGE}`, as root. "
-        f"Anywhere else, put {', '.join(_FILES)} into {folder}."
+        f"Fashion-MNIST is not available. {reason}\nOn Debian or Ubuntu: `apt-get update && "
+        f"apt-get install {_PACKAGE}`, as root. Anywhere else, put {', '.join(_FILES)} into "
+        f"{folder}."
     )
 
 

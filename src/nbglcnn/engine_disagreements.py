@@ -6,22 +6,22 @@ from nbglcnn.graph import Graph, Node
 
 RESIZE = (
     "ONNX Runtime rounds the resized length before it aligns the corners; onnx.reference and the "
-    "tests of ONNX take scale · length, and so does this layer. Give whole lengths as sizes, and "
-    "both agree"
+    "tests of ONNX take scale · length, and so does this layer. Give integer lengths as sizes, "
+    "and both agree"
 )
 LRN = (
-    "ONNX Runtime refuses an even size, and onnx.reference leaves out channels where a batch has "
-    "fewer images than channels; this layer follows the formula of ONNX's specification"
+    "ONNX Runtime rejects an even size, and onnx.reference omits channels if a batch has fewer "
+    "images than channels; this layer follows the formula of ONNX's specification"
 )
 CONV_TRANSPOSE = (
-    "with a stride beyond the kernel ONNX Runtime makes the output shorter than length · stride, "
-    "which ONNX's specification says, and onnx.reference and this layer give. Write pads and "
-    "output_padding in the place of auto_pad, and both agree"
+    "if the stride exceeds the kernel, ONNX Runtime's output is shorter than length · stride; "
+    "this layer and onnx.reference follow ONNX's specification. Write pads and output_padding "
+    "instead of auto_pad, and both agree"
 )
 AVERAGE_POOL = (
     "ONNX Runtime and onnx.reference pad as if the kernel had no dilations; this layer pads for "
-    "the dilated kernel, as ONNX's specification says. Write pads in the place of auto_pad, and "
-    "all agree"
+    "the dilated kernel, as ONNX's specification says. Write pads instead of auto_pad, and all "
+    "agree"
 )
 
 

@@ -7,20 +7,25 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-VIEWER_CLOSED_MESSAGE = "this Viewer was closed; make another one"
+VIEWER_CLOSED_MESSAGE = "this Viewer was closed; create another one"
 NO_SHARED_NAMES: Mapping[str, Sequence[str]] = {}
 
 
 class NbglcnnError(Exception):
-    """Base of all errors that nbglcnn raises on purpose."""
+    """Base class of all errors that nbglcnn raises on purpose."""
 
 
 class ModelError(NbglcnnError):
-    """The model cannot be used: a file that is not ONNX, a broken graph, an unsafe path."""
+    """The model cannot be used: not a model, a damaged or unsafe file, or a broken graph."""
 
 
 class UnsupportedModel(ModelError):
-    """The model is valid, but nbglcnn cannot run it as it is."""
+    """The model is valid, but cannot run as it is: in training mode, on a GPU, or too large.
+
+    Attributes:
+        module: The path of the innermost PyTorch module that causes the error, if Python could
+            compute that module; otherwise `""`.
+    """
 
     module = ""  # path of the innermost PyTorch module that it is about, if Python could compute it
 
@@ -30,39 +35,39 @@ class UnsupportedOperator(UnsupportedModel):
 
 
 class InputError(NbglcnnError, ValueError):
-    """An array given as input has the wrong shape, type or device."""
+    """An input, weight or argument has the wrong shape, type, device or value, or is missing."""
 
 
 class PageError(NbglcnnError):
-    """The notebook page that runs the network could not answer."""
+    """The page that runs the network could not answer."""
 
 
 class PageNotConnected(PageError):
-    """No page has ever shown this Viewer, or the one that did is gone."""
+    """No page has shown this Viewer yet, or its page is gone."""
 
 
 class PageTimeout(PageError, TimeoutError):
-    """A page is connected and did not answer in time."""
+    """A page is connected but did not answer in time."""
 
 
 class ContextLost(PageError):
-    """The browser took the graphics context away while it was needed."""
+    """The browser lost the WebGL context while a call needed it."""
 
 
 class DeviceError(PageError):
-    """The graphics device cannot run the network: no WebGL 2, no float textures, too small."""
+    """The graphics device cannot run the network: no WebGL 2, no float textures, or too small."""
 
 
 class OpenGLUnavailable(NbglcnnError):
-    """No local OpenGL: Session cannot run here."""
+    """Local OpenGL is not available, so a Session cannot run here."""
 
 
 class SessionClosed(NbglcnnError):
-    """The Session was closed; what it had on the device is gone."""
+    """The Session is closed, and its memory on the device is freed."""
 
 
 class DatasetUnavailable(NbglcnnError):
-    """The images of a data set are not on this machine, or a file of it is damaged."""
+    """The images of a data set are not on this machine, or one of its files is damaged."""
 
 
 def suggest_names(name: object, names: Iterable[str]) -> str:
@@ -83,7 +88,7 @@ def unknown_name_message(
     """
     if isinstance(key, str) and key in shared:
         own = ", ".join(map(repr, shared[key]))
-        return f"{key!r} is a module that has another name, too, under which its values are: {own}"
+        return f"{key!r} is a shared module; its values are named {own}"
     close = difflib.get_close_matches(str(key), names, 3, 0.4)
     if close:
         return f"{key!r} is not a {kind} of this network; near: {', '.join(map(repr, close))}"
@@ -94,12 +99,14 @@ def unknown_name_message(
 def check_output_path(path: str | os.PathLike[str]) -> Path:
     """The path of a file that will be written; an OSError where it can't be one's."""
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path: the path of a file to write is needed, not {type(path).__name__}")
+        raise TypeError(f"path: expected a file path, not {type(path).__name__}")
     target = Path(path)
     if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", str(target))
+        raise IsADirectoryError(
+            errno.EISDIR, "this is a folder; give a file name in it", str(target)
+        )
     if not target.absolute().parent.is_dir():
-        words = "there is no such folder to write into; make it first"
+        words = "the folder does not exist; create it first"
         raise FileNotFoundError(errno.ENOENT, words, str(target.parent))
     return target
 

@@ -109,7 +109,7 @@ class Key:
     (a call of a module that has children) or "contributed" (added by a feature). `module_type` is
     the class name of the module, "" for a functional operator; `description` is the module's own
     extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the call of a module that returned the
-    value, as in Node; None where none did. Edits of the key `edited_as` act here too.
+    value, as in Node; None where none did. Edits of the key `shares_edits_of` act here too.
     """
 
     name: str
@@ -122,10 +122,15 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A layer of A, the layer of B that it is compared with, and the difference B − A: keys.
+class LayerPair:
+    """A compared pair of layers, and their difference B − A.
 
-    `name` is the layer's own in A; `row` is where the Comparison's table has its numbers.
+    Attributes:
+        name: The name of the layer in A.
+        a: The key of the value in A.
+        b: The key of the value in B.
+        difference: The key of the difference.
+        row: The row of the comparison's table with its numbers.
     """
 
     name: str
@@ -137,15 +142,21 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a Graph or Plan of two networks, A and B, compares; without pairs, of one network.
+    """The compared layers of two networks, A and B, in a Graph or Plan.
 
-    `titles` say what A and B are, `only_a` and `only_b` are keys of layers without a partner.
-    `table` is the key of a value (examples, 3 · rows): of each row the mean of |B − A|, its
-    maximum, and the mean of |A|.
+    A single network has no pairs.
+
+    Attributes:
+        titles: The names of A and B.
+        pairs: The compared layers.
+        only_a: The keys of layers in A without a partner.
+        only_b: The keys of layers in B without a partner.
+        table: The key of a value of shape (examples, 3 · rows): for each row the mean of |B − A|,
+            its maximum, and the mean of |A|.
     """
 
     titles: tuple[str, str] = ("", "")
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[LayerPair, ...] = ()
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
     table: str = ""

@@ -94,12 +94,12 @@ class LocalBackend:
         """Of the values computed last these, each before its own edits."""
         if self._session is not None:
             return [self._session.read(key, unbent=True) for key in keys]
-        own = {edit.layer for edit in active_edits(edits) if not edit.skips}
+        own = {edit.layer for edit in active_edits(edits) if not edit.skips_upstream}
 
         def before(key: str) -> Array:
             if key not in own:
                 return self._values[key].copy()
-            left = [edit for edit in edits if edit.layer != key or edit.skips]
+            left = [edit for edit in edits if edit.layer != key or edit.skips_upstream]
             others = edit_replay(plan, left, injected)
             return compute_reference(self.model, graph, arrays, [key], others)[key]
 
@@ -107,7 +107,11 @@ class LocalBackend:
 
     def check_glsl_edits(self, plan: Plan, edits: Sequence[Edit]) -> None:
         """InputError for a text in GLSL that doesn't compile, where there is OpenGL to try it."""
-        new = {(e.layer, e.source, e.names): e for e in active_edits(edits) if e.transform == GLSL}
+        new = {
+            (e.layer, e.source, e.parameter_names): e
+            for e in active_edits(edits)
+            if e.transform == GLSL
+        }
         left = [edit for key, edit in new.items() if key not in self._checked_texts]
         if left and self._opengl_error is None:
             with contextlib.suppress(OpenGLUnavailable):

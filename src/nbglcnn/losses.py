@@ -1,7 +1,7 @@
-"""Losses: each with its value, and its gradient with respect to what the network gives.
+"""Losses for `nbglcnn.train` and `viewer.train`.
 
-Formulas and defaults are those of torch.nn.functional, with reduction "mean": `nbglcnn.train` takes
-their names, what these functions give, or PyTorch's own modules.
+Formulas and defaults are those of torch.nn.functional with reduction "mean". Training accepts their
+names, the results of these functions, or PyTorch's own modules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ SMOOTH_L1_GLSL = "\n".join([
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss by its name, with its numbers; `nbglcnn.losses` makes them."""
+    """A loss with its parameters, as the functions of `nbglcnn.losses` return it.
+
+    Args:
+        name: The name of the loss, such as `"mse"`.
+        numbers: Its parameters by name. Default: none.
+    """
 
     name: str
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -44,9 +49,17 @@ class Loss:
     def add_nodes(
         self, rules: GradientBuilder, output: str, target: str, weights: str
     ) -> tuple[str, str]:
-        """Add its nodes: names of the value, without axes, and of the output's gradient.
+        """Add the nodes of the loss and of its gradient to a graph.
 
-        `weights` has for each example its share of the mean, or is "" where all count alike.
+        Args:
+            rules: The builder of the gradient graph.
+            output: The name of the network's output.
+            target: The name of the targets.
+            weights: The name of the examples' shares in the mean, shape (batch,), or `""` for equal
+                shares.
+
+        Returns:
+            The names of two values: the scalar loss, and the gradient of the output.
         """
         if self.name == CROSS_ENTROPY:
             smoothing = float(self.numbers.get("label_smoothing", 0.0))
@@ -60,39 +73,88 @@ class Loss:
 
 
 def mse() -> Loss:
-    """The mean of (output − target)²."""
+    """Mean of (output − target)².
+
+    Returns:
+        The loss.
+
+    Source: `torch.nn.functional.mse_loss`.
+    """
     return Loss("mse")
 
 
 def l1() -> Loss:
-    """The mean of |output − target|."""
+    """Mean of |output − target|.
+
+    Returns:
+        The loss.
+
+    Source: `torch.nn.functional.l1_loss`.
+    """
     return Loss("l1")
 
 
 def smooth_l1(beta: float = 1.0) -> Loss:
-    """Squares below a difference of `beta`, absolute values above it; InputError for beta ≤ 0."""
+    """Smooth L1 loss: quadratic for differences below `beta`, linear above.
+
+    Args:
+        beta: The difference at which the loss becomes linear, greater than 0. Default: 1.
+
+    Returns:
+        The loss.
+
+    Raises:
+        InputError: If `beta` is not a finite number greater than 0.
+
+    Source: `torch.nn.functional.smooth_l1_loss`.
+    """
     if not (math.isfinite(beta) and beta > 0):
-        raise InputError(f"smooth_l1: beta={beta!r}; a number above 0 is needed (l1 is that of 0)")
+        raise InputError(f"smooth_l1: beta={beta!r}; expected a number > 0 (for 0 use l1)")
     return Loss("smooth_l1", {"beta": float(beta)})
 
 
 def bce() -> Loss:
-    """Binary cross-entropy of probabilities, as a sigmoid gives them."""
+    """Binary cross-entropy of probabilities, such as the output of a sigmoid.
+
+    Returns:
+        The loss. Its targets are from 0 to 1.
+
+    Source: `torch.nn.functional.binary_cross_entropy`.
+    """
     return Loss("bce")
 
 
 def bce_with_logits() -> Loss:
-    """Binary cross-entropy of what a sigmoid would make probabilities of."""
+    """Binary cross-entropy of logits: the loss applies the sigmoid.
+
+    Returns:
+        The loss.
+
+    Source: `torch.nn.functional.binary_cross_entropy_with_logits`.
+    """
     return Loss("bce_with_logits")
 
 
 def cross_entropy(label_smoothing: float = 0.0) -> Loss:
-    """Cross-entropy of logits (batch, classes, …) with class indices (batch, …), or probabilities.
+    """Cross-entropy of logits with class indices or probabilities.
 
-    The network gives logits: it has no softmax at its end. InputError for a smoothing outside 0…1.
+    The output has the shape (batch, classes, …): logits, without a softmax. Targets are class
+    indices (batch, …), or probabilities in the shape of the output.
+
+    Args:
+        label_smoothing: The share of the target that is distributed over all classes, from 0
+            (default) to 1.
+
+    Returns:
+        The loss.
+
+    Raises:
+        InputError: If `label_smoothing` is not from 0 to 1.
+
+    Source: `torch.nn.functional.cross_entropy`.
     """
     if not 0 <= label_smoothing <= 1:
-        raise InputError(f"cross_entropy: label_smoothing={label_smoothing!r}; 0 to 1 is supported")
+        raise InputError(f"cross_entropy: label_smoothing={label_smoothing!r}; expected 0 to 1")
     return Loss(CROSS_ENTROPY, {"label_smoothing": float(label_smoothing)})
 
 
@@ -134,8 +196,9 @@ def to_loss(loss: Any) -> Loss | str:
     if known is not None and type(loss).__module__.startswith("torch.nn."):
         return _from_torch(loss, *known)
     raise InputError(
-        f"loss={loss!r}: give one of {', '.join(map(repr, _LOSSES))}, what nbglcnn.losses makes, "
-        f"one of torch.nn's {', '.join(_TORCH_LOSSES)}, or the key of a scalar output of the model"
+        f"loss={loss!r}: give one of {', '.join(map(repr, _LOSSES))}, a loss of nbglcnn.losses, "
+        f"one of torch.nn's {', '.join(_TORCH_LOSSES)}, or the key of a scalar output of the "
+        "model"
     )
 
 
@@ -157,9 +220,9 @@ def _from_torch(loss: Any, made: Callable[..., Loss], names: tuple[str, ...]) ->
     hooks = [name for name in HOOKS if getattr(loss, name, None)]
     if hooks or "forward" in vars(loss):
         raise InputError(
-            f"{kind}: a hook or a forward of its own changes this loss, and would be ignored; "
-            "remove it, or compute the loss in a module's forward, and give the key of its output "
-            "as `loss`"
+            f"{kind}: a hook or an overridden forward changes this loss, and would be ignored; "
+            "remove it, or compute the loss in a module's forward, and give the key of its "
+            "output as `loss`"
         )
     return made(**{name: getattr(loss, name) for name in names})
 
@@ -168,7 +231,7 @@ def unknown_loss_message(name: str, keys: list[str]) -> str:
     """What is said where a text is neither a loss nor a key."""
     near = suggest_names(name, [*_LOSSES, *keys])
     return (
-        f"loss={name!r} is not known{near}: it is neither a loss ({', '.join(_LOSSES)}) nor the "
+        f"loss={name!r} is unknown{near}: it is neither a loss ({', '.join(_LOSSES)}) nor the "
         "key of a scalar output"
     )
 
@@ -195,11 +258,11 @@ def check_target(loss: Loss, target: Array, output: Shape) -> None:
     if has_class_indices(loss, target):
         if least < 0 or most >= output[1]:
             raise InputError(
-                f"cross_entropy: the targets hold the class {least if least < 0 else most}; the "
-                f"output of shape {output} has {output[1]} classes, 0 to {output[1] - 1}"
+                f"cross_entropy: the targets contain the class {least if least < 0 else most}; "
+                f"the output of shape {output} has {output[1]} classes, 0 to {output[1] - 1}"
             )
     elif loss.name == "bce" and (least < 0 or most > 1):
-        raise InputError(f"bce: targets from {least:g} to {most:g} were given; 0 to 1 is needed")
+        raise InputError(f"bce: targets from {least:g} to {most:g} were given; expected 0 to 1")
 
 
 def _cross_entropy(

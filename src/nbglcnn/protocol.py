@@ -43,7 +43,7 @@ EditsJson = Annotated[str, Meta(max_length=2**20)]  # active edits in JSON; "" f
 Count = Annotated[int, Meta(ge=0, le=MAX_BLOB)]
 
 
-class State(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class Manifest(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """What the page shall show: hashes of the Plan, of each of its weights, of each input array.
 
     `revision` grows with every change; `sizes` are the bytes of every blob named here.
@@ -62,11 +62,11 @@ class State(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     injected: tuple[Name, ...] = ()
 
 
-class Part(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class BlobChunk(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """One part of a blob, in the message's only buffer; `count` parts make `bytes` bytes."""
 
     blob: Name
-    part: Count
+    index: Count
     count: Count
     bytes: Count
 
@@ -86,25 +86,25 @@ class Patches(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 class Read(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Asks for values under their keys, computed from `revision` or a later one.
 
-    Sent again with the same `id`, it asks for the `missing` parts, (index of the key, part), of an
-    answer, or for all of it when there are none listed. With `screen` it asks for no value but for
-    the view as it is on screen, a PNG, which comes like that of a first key; with `unbent` for each
-    value before its own edits. With a `page` only that one answers.
+    Sent again with the same `id`, it asks for the `missing_chunks` parts, (index of the key, part),
+    of an answer, or for all of it when there are none listed. With `is_screenshot` it asks for no
+    value but for the view as it is on screen, a PNG, which comes like that of a first key; with
+    `before_edits` for each value before its own edits. With a `page` only that one answers.
     """
 
     id: Name  # at the top level and a string: ipykernel 7.4 routes the reply by exactly this field
     keys: tuple[str, ...]
     revision: Count
-    missing: tuple[tuple[Count, Count], ...] = ()
-    screen: bool = False
-    unbent: bool = False
+    missing_chunks: tuple[tuple[Count, Count], ...] = ()
+    is_screenshot: bool = False
+    before_edits: bool = False
     page: Name = ""
 
 
 class Probe(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Asks one page for stretches of values, of exactly this revision: the parity check's samples.
 
-    The `bands` of a key are (x, y, width) in texels of what reading its value draws. The page
+    The `spans` of a key are (x, y, width) in texels of what reading its value draws. The page
     sends them at once, and again by itself each time that a check is due, for as long as it shows
     this Plan.
     """
@@ -112,40 +112,40 @@ class Probe(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     page: Name
     revision: Count
     keys: tuple[str, ...]
-    bands: tuple[tuple[tuple[Count, Count, Count], ...], ...]
+    spans: tuple[tuple[tuple[Count, Count, Count], ...], ...]
 
 
-class Done(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class ReadDone(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The answer to a Read has arrived whole, or isn't wanted any more."""
 
     read: Name
 
 
-class Verified(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class VerifyResult(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """What verify() found of this revision: each layer's largest error, and whether it matches.
 
-    With a `page` it is what the parity check found there, in samples of every layer. `flawed` are
-    the values that aren't finite: how many NaN and infinities, and the channel of the first, or -1.
-    `edits` were replayed; with a `page` as its Probed said them. `note` is a sentence about the
-    first layer that differs, `beyond` the first layer whose numbers do not fit into 16 bits while
-    the Plan has float16; "" for none.
+    With a `page` it is what the parity check found there, in samples of every layer. `non_finite`
+    are the values that aren't finite: how many NaN and infinities, and the channel of the first, or
+    -1. `edits` were replayed; with a `page` as its ProbeReply said them. `note` is a sentence about
+    the first layer that differs, `float16_overflow` the first layer whose numbers do not fit into
+    16 bits while the Plan has float16; "" for none.
     """
 
     revision: Count
     reference: Text
     layers: tuple[tuple[Text, float, bool], ...]
-    flawed: tuple[tuple[Text, Count, Count, int], ...] = ()
+    non_finite: tuple[tuple[Text, Count, Count, int], ...] = ()
     page: Name = ""
     edits: EditsJson = ""
     note: Text = ""
-    beyond: Text = ""
+    float16_overflow: Text = ""
 
 
-class Release(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class ReleaseMemory(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Another Viewer replaced this one: give the GPU's memory back until somebody asks again."""
 
 
-class Refuse(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class RejectPage(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Python cannot work with this page; the view shows why."""
 
     page: Name
@@ -163,7 +163,7 @@ class Hello(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     page: Name
     version: Name
     protocol: Name
-    have: Annotated[tuple[Name, ...], Meta(max_length=100_000)]
+    cached_blobs: Annotated[tuple[Name, ...], Meta(max_length=100_000)]
     renderer: Annotated[str, Meta(max_length=1000)]
     target: Target | None = None
     problem: Text = ""
@@ -171,12 +171,12 @@ class Hello(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     host: Annotated[str, Meta(max_length=100)] = ""
 
 
-class Need(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class RequestBlob(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Asks for these parts of a blob, all when none are listed."""
 
     page: Name
     blob: Name
-    parts: tuple[Count, ...] = ()
+    chunks: tuple[Count, ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
@@ -188,10 +188,10 @@ class Progress(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     total: Count
 
 
-class Ran(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class RunReport(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The page has computed every value of a revision.
 
-    `again`: once more, when it had come to rest, to measure a run with nothing beside it.
+    `is_remeasured`: once more, when it had come to rest, to measure a run with nothing beside it.
     """
 
     page: Name
@@ -199,10 +199,10 @@ class Ran(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     ms: float
     timing: Annotated[str, Meta(max_length=40)]
     passes: Count
-    again: bool
+    is_remeasured: bool
 
 
-class Health(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class ContextHealth(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The graphics context, told when something of it changes: `losses` since the page was loaded.
 
     `bytes` are what this Viewer's textures and buffers take in the page, `views` how often it is
@@ -216,7 +216,7 @@ class Health(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     views: Count
 
 
-class Pace(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class RunRate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Whether the page runs the network, and how many runs it has finished within the last second.
 
     Told when it begins, four times a second while it goes on, and when it has ended.
@@ -227,7 +227,7 @@ class Pace(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     runs_per_second: Annotated[float, Meta(ge=0, le=100_000)]
 
 
-class Spot(msgspec.Struct, frozen=True):
+class HoverTarget(msgspec.Struct, frozen=True):
     """An element of a value, or the three of a colour picture's pixel, whose `channel` is None.
 
     `values` is empty while they are on their way, and for a value too large to be looked at.
@@ -242,45 +242,45 @@ class Spot(msgspec.Struct, frozen=True):
     ]
 
 
-class Pointed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class PointerHover(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The pointer has come to an element; None: it has left the pictures."""
 
     page: Name
-    at: Spot | None
+    target: HoverTarget | None
 
 
 class Reply(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """One part of the float32 elements of `keys[key]` of a Read, in the message's only buffer.
 
-    Of a `screen` one part of the PNG.
+    Of a screenshot one part of the PNG.
     """
 
     page: Name
     id: Name
     key: Count
-    part: Count
+    chunk: Count
     count: Count
     bytes: Count
     revision: Count
 
 
-class Probed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class ProbeReply(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """One part of the texels of a Probe's bands in its order, as float32 in the only buffer.
 
     `edits` are those that they were computed with. Behind the texels come the elements of the input
-    `fed` that they were computed from, where a source feeds one ("": Python's own). `apart` names
-    values in which an example differs from an earlier one of the same input: (key, the earlier
-    example, the other).
+    `source_input` that they were computed from, where a source feeds one ("": Python's own).
+    `example_mismatches` names values in which an example differs from an earlier one of the same
+    input: (key, the earlier example, the other).
     """
 
     page: Name
     revision: Count
-    part: Count
+    chunk: Count
     count: Count
     bytes: Annotated[int, Meta(ge=0, le=MAX_PROBE_BYTES)]
     edits: EditsJson = ""
-    fed: Annotated[str, Meta(max_length=1000)] = ""
-    apart: Annotated[
+    source_input: Annotated[str, Meta(max_length=1000)] = ""
+    example_mismatches: Annotated[
         tuple[tuple[Annotated[str, Meta(max_length=1000)], Count, Count], ...],
         Meta(max_length=MAX_EXAMPLE_MISMATCHES),
     ] = ()
@@ -293,7 +293,7 @@ class SetPrecision(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower)
     precision: Precision
 
 
-class Failed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class PageFailure(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """A read that failed, or with an empty `id` whatever else did; the page stays alive.
 
     An "edit" that failed, as a text in GLSL that the page's compiler refuses, leaves those before.
@@ -305,15 +305,15 @@ class Failed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     text: Text
 
 
-class Fed(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class SourceUpdate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The page's source has given it another picture; `rate` are those of the last second.
 
-    `still`: no other follows by itself, so that this one can be compared and kept. Told at most ten
-    times a second, and always of the last one.
+    `is_still`: no other follows by itself, so that this one can be compared and kept. Told at most
+    ten times a second, and always of the last one.
     """
 
     page: Name
-    still: bool
+    is_still: bool
     rate: Annotated[float, Meta(ge=0, le=100_000)]
 
 
@@ -366,12 +366,23 @@ class Messages:
 
 # The Viewer's own; each feature adds its part.
 VIEWER_MESSAGES = Messages(
-    (State, Part, Patches, Read, Probe, Done, Verified, Release, Refuse),
+    (Manifest, BlobChunk, Patches, Read, Probe, ReadDone, VerifyResult, ReleaseMemory, RejectPage),
     (
-        *(Hello, Need, Progress, Ran, Health, Pace, Pointed, Reply, Probed, Failed),
-        *(SetPrecision, Fed),
+        *(
+            Hello,
+            RequestBlob,
+            Progress,
+            RunReport,
+            ContextHealth,
+            RunRate,
+            PointerHover,
+            Reply,
+            ProbeReply,
+            PageFailure,
+        ),
+        *(SetPrecision, SourceUpdate),
     ),
-    (Spot,),
+    (HoverTarget,),
 )
 
 

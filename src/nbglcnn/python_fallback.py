@@ -55,8 +55,8 @@ def load_with_fallback(
         node = next(iter(graph.python_nodes().values()))
         assert node.python_fallback is not None
         raise UnsupportedOperator(
-            f"{layer_name(node)} ({node.python_fallback.operator}): {node.python_fallback.reason}. "
-            f"Python cannot compute it in its place: {error}"
+            f"{layer_name(node)} ({node.python_fallback.operator}): "
+            f"{node.python_fallback.reason}. Python cannot compute it instead: {error}"
         ) from error
     return graph, arrays
 
@@ -194,8 +194,8 @@ def compute_python_values(
         assert node.python_fallback is not None
         if found[key].shape != shape:
             raise InputError(
-                f"{layer_name(node)} ({node.python_fallback.operator}) is computed in Python, and "
-                f"gives the shape {found[key].shape} for this input, {shape} for the first: make "
+                f"{layer_name(node)} ({node.python_fallback.operator}) runs in Python and "
+                f"returned the shape {found[key].shape}; the first input gave {shape}. Create "
                 "another Viewer for this input"
             )
     return {key: np.asarray(array, order="C") for key, array in found.items()}

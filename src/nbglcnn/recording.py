@@ -33,7 +33,7 @@ DONE_ARRAY = "_recorded"  # which examples are there
 TASKS_PER_THREAD = 2  # pieces for each thread of a cluster: one is computed, one is on its way
 MAX_TRIES = 4  # of a piece whose workers die, and of sending the Plan to all
 RETRY_DELAY_S = 1.0  # in which a dead worker is noticed
-ONE_SIZE_HINT = "All examples have one size; a Plan compiled with a preprocess resizes pictures"
+ONE_SIZE_HINT = "All examples need the same size; a Plan compiled with preprocess resizes pictures"
 MAX_FILE_NAME = 120  # letters of a file's name
 
 
@@ -46,32 +46,42 @@ def record(
     batch_size: int = 16,
     client: Any = None,
 ) -> zarr.Group:
-    """Write the activations of a data set to a Zarr group, an array for each layer.
+    """Write the activations of a data set to a Zarr group, one array per layer.
 
-    An interrupted recording goes on where it was when it is called again with the same arguments.
-    Needs Zarr: `pip install "nbglcnn[zarr]"`.
+    An interrupted recording continues if you call this again with the same arguments. Requires
+    Zarr: `pip install "nbglcnn[zarr]"`.
 
     Args:
-        model: what `compile` takes, or a Plan; then its batch is the size of a piece.
-        data: an array or a tensor (examples first; slices of it are read when their turn comes, so
-            it may be a memory map), a folder of pictures of one size, as `Images` takes it, or a
-            torch Dataset or a sequence of inputs. Of an item that is a tuple or a list, as
-            (input, label), the first part is taken.
-        layers: keys of `viewer.activations`. Each must have an axis of examples.
-        path: the folder of the Zarr group; made where it is not there.
-        batch_size: examples in a piece, and in a chunk of the arrays.
-        client: a `dask.distributed.Client`, over whose workers the pieces are mapped, each with a
-            Session of its own; a lost worker's pieces are computed again. Only the caller writes.
+        model: A model as for `compile`, or a Plan, whose batch is then the size of a chunk.
+        data: An array or tensor with the examples along the first axis (it is read slice by slice,
+            so it may be a memory map); the path of a folder of pictures of one size, as for
+            `Images`; or a torch Dataset or a sequence of inputs. For items that are tuples or
+            lists, such as `(input, label)`, the first element is used.
+        layers: Keys of `viewer.activations`. Each value must have a batch axis.
+        path: The folder of the Zarr group. It is created if it doesn't exist.
+        batch_size: The number of examples per run and per chunk of the arrays. Default: 16. For a
+            Plan it is ignored.
+        client: A `dask.distributed.Client` (`pip install "nbglcnn[dask]"`). Its workers compute the
+            batches, each process with its own Session; the batches of a lost worker are computed
+            again. Only the calling process writes. Default: None, which computes here.
 
     Returns:
-        The group, to be read. An array has the layer's name unless that has letters that no file
-        should (they are percent-encoded then); its attributes are `name`, `shape` of one example,
-        and `model`, a hash of the compiled network and its weights.
+        The Zarr group, opened for reading. Each array has shape (examples, …) and the dtype of its
+        layer. It is named after the layer; characters that are unsafe in file names are
+        percent-encoded, and very long names become `%layer0`, `%layer1`, …. Its attributes are
+        `name`, `shape` (of one example) and `model` (a hash of the compiled network and its
+        weights).
 
     Raises:
-        InputError: the data is none of these, or an example doesn't fit; or `path` holds something
-            else, or a recording of another model or other data.
-        KeyError: there is no such layer.
+        InputError: If the data has an unsupported type or no examples, an example doesn't fit, a
+            layer has no batch axis, or `path` contains other data or another recording.
+        KeyError: If a layer doesn't exist.
+        ImportError: If Zarr is not installed.
+        OpenGLUnavailable: If there is no local OpenGL.
+
+    Example:
+        >>> group = nbglcnn.record(model, images, ["encoder.2"], "activations.zarr")
+        >>> group["encoder.2"].shape
     """
     library = _import_zarr()
     source = _open_examples(data)
@@ -228,11 +238,11 @@ def _recorded_values(plan: Plan, layers: Sequence[str], count: int) -> dict[str,
     known = {value.key: value for value in plan.header.values}
     for key in layers:
         if key not in known:
-            raise KeyError(unknown_name_message(key, [*known], shared=plan.header.shared))
+            raise KeyError(unknown_name_message(key, [*known], shared=plan.header.shared_modules))
         if not has_examples(known[key], plan.header.batch):
             raise InputError(
-                f"record: {key!r} of shape {known[key].shape} has no axis of "
-                f"{plan.header.batch} examples; leave it out"
+                f"record: {key!r} of shape {known[key].shape} has no axis of {plan.header.batch} "
+                "examples; omit it"
             )
         if known[key].kind != "input" and count != plan.header.batch:
             check_splittable(known[key], plan.header.batch, count, f"give batch_size={count}")
@@ -253,15 +263,15 @@ def _open_group(library: Any, path: Path, attributes: dict[str, Any]) -> Any:
             group = library.open_group(path, mode="r+")
         except (FileNotFoundError, ValueError):
             raise InputError(
-                f"record: {path} is there and no Zarr group: give another path"
+                f"record: {path} exists and is not a Zarr group: give another path"
             ) from None
         if "network" not in group.attrs:
-            raise InputError(f"record: {path} holds other data: give another path")
+            raise InputError(f"record: {path} contains other data: give another path")
         for name, value in attributes.items():
             if group.attrs.get(name) != value:
                 raise InputError(
-                    f"record: {path} is a recording with {name} {group.attrs.get(name)!r}, and now "
-                    f"it is {value!r}: give another path, or delete it"
+                    f"record: {path} is a recording with {name} {group.attrs.get(name)!r}, not "
+                    f"{value!r}: give another path, or delete it"
                 )
         return group
     group = library.open_group(path, mode="w")
@@ -307,8 +317,8 @@ class _Examples:
         self._shape = self._shape or array.shape
         if array.shape != self._shape:
             raise InputError(
-                f"record: {what} has the shape {array.shape[1:]}, those before it "
-                f"{self._shape[1:]}: all must be of one size"
+                f"record: {what} has the shape {array.shape[1:]}, the previous ones "
+                f"{self._shape[1:]}: all need the same size"
             )
         return array
 
@@ -327,13 +337,13 @@ def _open_examples(data: Any) -> _Examples:
         return _Examples(files, False, [str(file.relative_to(folder)) for file in files])
     if hasattr(data, "shape") and hasattr(data, "dtype"):
         if not data.shape:
-            raise InputError("record: a single number was given; an array of examples is needed")
+            raise InputError("record: a single number was given; expected an array of examples")
         return _Examples(data, True)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, Mapping):
         return _Examples(data, False)
     raise InputError(
-        f"record: data is an array, a folder of pictures, or a torch Dataset or a sequence of "
-        f"inputs; {type(data).__name__} was given"
+        f"record: data is {type(data).__name__}; expected an array, a folder of pictures, a "
+        "torch Dataset or a sequence of inputs"
     )
 
 
@@ -342,6 +352,6 @@ def _import_zarr() -> Any:
         import zarr
     except ImportError:
         raise ImportError(
-            'record writes Zarr, which is not here: pip install "nbglcnn[zarr]"'
+            'record needs Zarr, which is not installed: pip install "nbglcnn[zarr]"'
         ) from None
     return zarr

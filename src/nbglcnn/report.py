@@ -28,19 +28,19 @@ MAX_ROUNDING = 1e-2
 FLOAT16_MAX = 65504.0  # the largest number of 16 bits
 # Of a report with layers that a second equal call of the model computes differently.
 CALLS_DIFFER_MESSAGE = (
-    "two equal calls of the model differ, first in {layer}, by {change:.2g}: forward draws random "
-    "numbers or keeps a state from call to call, so no one result is right. Make it a function of "
-    "its inputs"
+    "two equal calls of the model differ, first in {layer}, by {change:.2g}: forward samples "
+    "random numbers or keeps state between calls, so there is no single correct result. Make it "
+    "a function of its inputs"
 )
 # Of a row whose layer, as the Graph has it, isn't the model's own.
 UNFAITHFUL_MESSAGE = (
-    "on the reference's own inputs {layer} gives other numbers as it was loaded than in the model: "
-    "this is no rounding"
+    "on the reference's own inputs, {layer} as loaded computes different values than in the "
+    "model: this is not rounding"
 )
 # Of a row that could not be judged on its own inputs.
 NOT_OBSERVED_MESSAGE = (
-    "what it is computed from is not kept, so rounding that a deep network amplifies cannot be "
-    'told from a fault: verify with observe="all"'
+    "its inputs are not kept, so amplified rounding can't be distinguished from a fault: verify "
+    'with observe="all"'
 )
 
 Row = TypeVar("Row", "Support", "Match", "Change")
@@ -48,9 +48,14 @@ Row = TypeVar("Row", "Support", "Match", "Change")
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Whether a layer can run; `reason` says why not, and what could.
+    """Whether a layer can run: a row of the Report that `check` returns.
 
-    One that cannot may be computed in Python for a Viewer.
+    Attributes:
+        layer: The name of the layer.
+        operator: Its operators in PyTorch's spelling, joined by " + ".
+        ok: Whether the layer can run on the GPU.
+        reason: Why it cannot run, and what to do; `""` if it can.
+        in_python: Whether a Viewer computes this layer in Python instead.
     """
 
     layer: str
@@ -60,23 +65,39 @@ class Support:
     in_python: bool = False
 
     def table_row(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """Return the cells of this row for the printed table.
+
+        Returns:
+            Four strings: layer, operator, "yes", "in Python" or "no", and the reason.
+        """
         said = "yes" if self.ok else "in Python" if self.in_python else "no"
         return self.layer, self.operator, said, self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How far a layer is from the reference, over finite values; NaN and Inf must coincide.
+    """The difference of a layer from the reference: a row of the Report that `verify` returns.
 
-    Where they don't, `relative` is infinite. `double` is there where float64 was the judge: how far
-    the layer is from what the model computes in float64, and how far the reference is;
-    `recompute_layers` where that was no verdict: how far the layer is from float64 on its own
-    inputs. `repeated` is there where a second equal call of the model gave other values: how far
-    they are from the first's. `nan` and `inf` count what isn't finite, of `channel` is the first
-    NaN, or else the first infinity; None where a layer has neither, or no channels. With
-    `in_python` the value is the framework's own, which the device only holds: there is nothing to
-    match.
+    Errors are those of the finite values. NaN and infinities must be at the same positions.
+
+    Attributes:
+        layer: The name of the layer.
+        max_abs: The largest absolute error.
+        mean_abs: The mean absolute error.
+        relative: The largest absolute error divided by the layer's largest absolute value; infinite
+            if NaN and infinities are at other positions.
+        ok: Whether the layer matches.
+        double: `(layer, reference)`: the largest distance of the layer, and of the reference, from
+            the float64 result of the model. None if float32 was sufficient for the verdict.
+        alone: The distance of the layer from the float64 result for its own inputs. None if it was
+            not needed for the verdict.
+        repeated: The difference between two equal calls of the model. None if they are equal.
+        nan: The number of NaN.
+        inf: The number of infinities.
+        channel: The channel of the first NaN, or else of the first infinity. None if all values are
+            finite, or the layer has a single channel.
+        in_python: Whether the framework itself computed the value, so that there is nothing to
+            compare.
     """
 
     layer: str
@@ -94,7 +115,7 @@ class Match:
 
     @property
     def non_finite_text(self) -> str:
-        """What isn't finite: "12 NaN, 1 infinity, first in channel 2"; nothing where all is."""
+        """NaN and infinities in words: "12 NaN, 1 infinity, first in channel 2"; "" for none."""
         infinities = "1 infinity" if self.inf == 1 else f"{self.inf:,} infinities"
         words = [f"{self.nan:,} NaN"] * bool(self.nan) + [infinities] * bool(self.inf)
         if self.channel is not None:
@@ -102,7 +123,11 @@ class Match:
         return ", ".join(words)
 
     def table_row(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """Return the cells of this row for the printed table.
+
+        Returns:
+            Five strings: layer, largest error, mean error, relative error, and the verdict.
+        """
         *cells, ok = _error_cells(self)
         if self.in_python and self.ok:
             ok = "in Python"
@@ -121,10 +146,15 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How much a layer of B differs from that of A; `ok` says that they are equal.
+    """The change of a layer from A to B: a row of the Report that `Comparison.changes` returns.
 
-    `max_abs` and `mean_abs` are of |B − A|, `relative` is the mean divided by the mean of |A|:
-    infinite where A is zero everywhere and B is not.
+    Attributes:
+        layer: The name of the layer in A.
+        max_abs: The largest |B − A|.
+        mean_abs: The mean |B − A|.
+        relative: The mean |B − A| divided by the mean |A|; infinite if A is zero everywhere and B
+            is not.
+        ok: Whether A and B are equal.
     """
 
     layer: str
@@ -134,7 +164,11 @@ class Change:
     ok: bool
 
     def table_row(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """Return the cells of this row for the printed table.
+
+        Returns:
+            Five strings: layer, largest change, mean change, relative change, and "yes" or "no".
+        """
         return _error_cells(self)
 
 
@@ -152,14 +186,20 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Report(Generic[Row]):
-    """Rows and a verdict. `print(report)` and a notebook show it as a table.
+    """A table of layers with a verdict. It prints as text and displays as HTML in a notebook.
 
-    A row may be a module or an output that repeats a layer's value: what is counted are `layers`,
-    as `viewer.layers` has them, or all rows where that is None. Those of `two` networks in a
-    comparison are counted apart. `advice` is what to do where a row is not ok, `note` what else is
-    known of the first such row; `float16_overflow` the first layer whose numbers do not fit into
-    the 16 bits that the Plan stores them in, "" for none. `uncomputable` are values that the
-    reference cannot compute, each with the reason: they have no row, and are not ok.
+    Attributes:
+        rows: The rows, in order: `Support`, `Match` or `Change` records.
+        subject: The end of the summary's first clause: "match PyTorch 2.13 on …".
+        layers: The names of the rows that are counted, as in `viewer.layers`. A row that repeats a
+            layer's value (a module, an output) is not counted. None counts all rows.
+        two: Whether the rows belong to two networks, which are counted separately: "17 + 17".
+        advice: What to do if a row is not ok; `""` for nothing.
+        note: Further information about the first row that is not ok; `""` for none.
+        float16_overflow: The first layer with values that float16 cannot store, for a Plan of that
+            precision; `""` for none.
+        unable: Pairs `(key, reason)` of values that the reference cannot compute. They have no row,
+            and make the report not ok.
     """
 
     rows: tuple[Row, ...]
@@ -173,20 +213,17 @@ class Report(Generic[Row]):
 
     @property
     def ok(self) -> bool:
-        """Whether every row is, and the reference could compute all values."""
+        """Whether every row is ok, and the reference could compute every value."""
         return all(row.ok for row in self.rows) and not self.unable
 
     @property
     def first_diverging(self) -> str | None:
-        """The name of the first layer that is not ok, else None."""
+        """The name of the first layer that is not ok, or None."""
         return next((row.layer for row in self.rows if not row.ok), None)
 
     @property
     def counted_rows(self) -> tuple[Row, ...]:
-        """The rows of layers that count; all where there is none, as with `observe="outputs"`.
-
-        What Python computes isn't compared with itself.
-        """
+        """The rows of layers, without those that Python computes; all rows if none is a layer."""
         return tuple(r for r in self._shown_rows if not (isinstance(r, Match) and r.in_python))
 
     @property
@@ -197,18 +234,18 @@ class Report(Generic[Row]):
 
     @property
     def in_python(self) -> tuple[str, ...]:
-        """The layers that are computed in Python."""
+        """The names of the layers that are computed in Python."""
         rows: Sequence[Support | Match | Change] = self._shown_rows
         return tuple(row.layer for row in rows if not isinstance(row, Change) and row.in_python)
 
     @property
     def matching(self) -> int:
-        """How many layers are ok."""
+        """The number of counted rows that are ok."""
         return sum(row.ok for row in self.counted_rows)
 
     @property
     def found(self) -> str:
-        """How many are ok: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
+        """The count in words: "17 of 17 layers match PyTorch", "17 + 16 of 17 + 17 layers …"."""
         rows = self.counted_rows
         if not rows and self.unable:
             return "no layer could be compared"
@@ -221,7 +258,7 @@ class Report(Generic[Row]):
 
     @property
     def non_finite_text(self) -> str:
-        """How many layers have NaN or infinity, and the first of them; nothing where none has."""
+        """The number of layers with NaN or infinities, and the first of them, as text."""
         all_rows: Sequence[object] = self._shown_rows
         rows = [row for row in all_rows if isinstance(row, Match) and row.nan + row.inf]
         if not rows:
@@ -239,14 +276,14 @@ class Report(Generic[Row]):
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """The verdict as one sentence."""
         diverging = self.first_diverging
         first = f"the first that is not: {diverging}" if diverging is not None else ""
         every: Sequence[object] = self.counted_rows
         judged = sum(isinstance(row, Match) and row.ok and row.double is not None for row in every)
         by = f", {judged} of them by float64" if judged else ""
         names = ", ".join(self.in_python)
-        own = f"{len(self.in_python)} computed in Python ({names})" if names else ""
+        own = f"{len(self.in_python)} run in Python ({names})" if names else ""
         advice = "" if self.ok else self.advice
         note = "" if self.ok else self.note
         unable = ""
@@ -473,7 +510,10 @@ def compare_values(
         else f" within {plan.precision}'s {rtol:g} of a layer's largest"
     )
     if float16_keys:
-        within = f" (what follows from float16 within {RTOL['float16']:g} of a layer's largest)"
+        within = (
+            f" (layers computed from float16 values within {RTOL['float16']:g} of a layer's "
+            "largest)"
+        )
     if changes:
         for number, row in enumerate(rows):
             if row.layer in changes:
@@ -482,19 +522,19 @@ def compare_values(
             advice = CALLS_DIFFER_MESSAGE.format(layer=wrong[0].layer, change=wrong[0].repeated)
     layers = frozenset(layer.name for layer in plan.layers)
     two = bool(plan.header.comparison.pairs)
-    replayed = ", bends replayed" if has_bends else ""
+    replayed = ", with bends applied" if has_bends else ""
     subject = f"match {reference}{within}{replayed}"
     true = complete or expected
     beyond = "" if plan.precision == "float32" else _float16_overflow(rows, true)
     if beyond:
         holds = (
-            'precision="float32" holds them'
+            'use precision="float32"'
             if plan.header.target.float32_render
-            else "a browser or GPU that draws float32 holds them"
+            else "use a browser or GPU that supports float32"
         )
         advice = (
-            f"the numbers of {beyond} leave 16 bits (up to {_max_finite(true[beyond]):.3g}, and "
-            f"float16 ends at 65504): {holds}"
+            f"values of {beyond} exceed the float16 range (up to "
+            f"{_max_finite(true[beyond]):.3g}; float16's maximum is 65504): {holds}"
         )
     unable = tuple(
         (key, notes.uncomputable[key]) for key in plan.computed if key in notes.uncomputable

@@ -1,8 +1,10 @@
-"""Transforms for `viewer.bend`: what is done to the feature maps of a layer's channels.
+"""Transforms of feature maps for `viewer.bend` and `session.bend`.
 
-After Terence Broad's network bending (https://arxiv.org/abs/2005.12420). Each function gives a
-`Transform`; x is the value of an element, maps are (height, width), and what a transform reads
-outside of a map is said here. All parameters are finite numbers; InputError else.
+Each function returns a `Transform`. In the descriptions, x is the value of an element and maps have
+the shape (height, width). A transform that reads elements outside the map says which values it uses
+there. All parameters are finite numbers.
+
+Source: network bending, Broad, Leymarie and Grierson 2021, https://arxiv.org/abs/2005.12420.
 """
 
 from __future__ import annotations
@@ -45,7 +47,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform and its parameters; `source` is the text of one's own."""
+    """A transform with its parameters, as the functions of `nbglcnn.transforms` return it.
+
+    Args:
+        name: The name of the transform, such as `"blur"`.
+        parameters: Its numbers by name. Default: none.
+        source: The GLSL code of a `glsl` transform; `""` for all others.
+    """
 
     name: str
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -67,7 +75,7 @@ def check_not_function(transform: Any) -> None:
     """InputError for one of the functions here in the place of what it gives."""
     name = getattr(transform, "__name__", "")
     if name in __all__ and globals()[name] is transform:
-        raise InputError(f"bend: {name} was given without its arguments; call it, {name}(…)")
+        raise InputError(f"bend: {name} needs its arguments; call it, {name}(…)")
 
 
 def _make_transform(name: str, *numbers: float) -> Transform:
@@ -81,162 +89,380 @@ def _make_transform(name: str, *numbers: float) -> Transform:
 
 
 def ablate() -> Transform:
-    """0 everywhere."""
+    """Set all elements to 0, NaN and infinities as well.
+
+    Returns:
+        The transform.
+    """
     return _make_transform("ablate")
 
 
 def invert() -> Transform:
-    """1 - x."""
+    """Replace x by 1 − x.
+
+    Returns:
+        The transform.
+    """
     return _make_transform("invert")
 
 
 def multiply(factor: float) -> Transform:
-    """X * factor: of a picture its brightness, as Pillow's `ImageEnhance.Brightness`."""
+    """Multiply by a factor: on a picture, the brightness.
+
+    Args:
+        factor: The number that x is multiplied by.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `factor` is not a finite number.
+
+    Source: `PIL.ImageEnhance.Brightness` for pictures.
+    """
     return _make_transform("multiply", factor)
 
 
 def add(number: float) -> Transform:
-    """X + number."""
+    """Add a number to x.
+
+    Args:
+        number: The number that is added.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `number` is not a finite number.
+    """
     return _make_transform("add", number)
 
 
 def clamp(low: float = 0.0, high: float = 1.0) -> Transform:
-    """Low where x < low, high where x > high, else x."""
+    """Limit x to the range from `low` to `high`.
+
+    Args:
+        low: The result for x < low. Default: 0.
+        high: The result for x > high. Default: 1.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If a parameter is not a finite number.
+    """
     return _make_transform("clamp", low, high)
 
 
 def threshold(level: float = 0.5) -> Transform:
-    """1 where x > level, else 0."""
+    """Replace x by 1 if x > level, otherwise by 0.
+
+    Args:
+        level: The threshold. Default: 0.5.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `level` is not a finite number.
+    """
     return _make_transform("threshold", level)
 
 
 def contrast(factor: float = 1.5) -> Transform:
-    """0.5 + factor * (x - 0.5): the contrast of a picture whose values go from 0 to 1.
+    """Replace x by 0.5 + factor · (x − 0.5): the contrast of a picture from 0 to 1.
 
-    That of the CSS filter, around 0.5; Pillow's `ImageEnhance.Contrast` is around the picture's own
-    mean. Nothing is cut off at 0 and 1: `clamp()` behind it does.
+    The result is not clipped to 0 and 1; add `clamp()` for that. Pillow's `ImageEnhance.Contrast`
+    differs: it uses the mean of the picture in place of 0.5.
+
+    Args:
+        factor: The contrast; 1 changes nothing. Default: 1.5.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `factor` is not a finite number.
+
+    Source: https://www.w3.org/TR/filter-effects-1/#contrastEquivalent.
     """
     return _make_transform("contrast", factor)
 
 
 def saturation(factor: float = 1.5) -> Transform:
-    """Grey + factor * (x - grey), grey = 0.299 red + 0.587 green + 0.114 blue: 0 takes all colour.
+    """Replace x by grey + factor · (x − grey): the saturation of a colour picture.
 
-    As Pillow's `ImageEnhance.Color`. For values of 3 channels, or 4, whose last one (alpha) stays;
-    InputError for others, when they are bent. Where only some channels are bent, grey is still of
-    all three.
+    Here grey = 0.299 red + 0.587 green + 0.114 blue. It uses all three channels, also if only some
+    of them are bent. Values must have 3 channels, or 4; the fourth (alpha) stays. `bend` raises an
+    InputError for others.
+
+    Args:
+        factor: The saturation; 0 removes all colour, 1 changes nothing. Default: 1.5.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `factor` is not a finite number.
+
+    Source: `PIL.ImageEnhance.Color`.
     """
     return _make_transform("saturation", factor)
 
 
 def noise(std: float = 0.5, seed: int = 0) -> Transform:
-    """X + std * a random number of mean 0 and deviation 1, the same for the same seed everywhere.
+    """Add random numbers of mean 0 and standard deviation `std`.
 
-    The numbers are nearly normal: sums of twelve uniform ones (Irwin-Hall), within ±6.
+    The numbers are approximately normal: sums of twelve uniform numbers (Irwin–Hall), within ±6
+    std. They are equal for the same seed on every device.
+
+    Args:
+        std: The standard deviation, at least 0. Default: 0.5.
+        seed: An integer from 0 to 2²⁴ − 1 that selects the random numbers. Default: 0.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `std` or `seed` is out of range.
     """
     return _make_transform("noise", std, seed)
 
 
 def salt_and_pepper(share: float = 0.1, seed: int = 0) -> Transform:
-    """0 (pepper) or 1 (salt), with a probability of share / 2 each, at random pixels; else x.
+    """Replace random pixels by 0 (pepper) or 1 (salt), with a probability of share / 2 each.
 
-    The same pixels in all channels of an example, and for the same seed the same everywhere.
-    `share` goes from 0 to 1.
+    The pixels are the same in all channels of an example, and for the same seed on every device.
+
+    Args:
+        share: The share of the pixels that are replaced, from 0 to 1. Default: 0.1.
+        seed: An integer from 0 to 2²⁴ − 1 that selects the pixels. Default: 0.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `share` or `seed` is out of range.
     """
     return _make_transform("salt_and_pepper", share, seed)
 
 
 def blur(sigma: float = 1.0) -> Transform:
-    """A Gaussian filter of deviation sigma (0 to 16 pixels), cut off at 4 sigma.
+    """Apply a Gaussian filter, truncated at 4 sigma.
 
-    The map's border is repeated outside: `scipy.ndimage.gaussian_filter(…, mode="nearest")`.
+    Outside the map, the border is repeated.
+
+    Args:
+        sigma: The standard deviation in pixels, greater than 0, at most 16. Default: 1.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `sigma` is out of range.
+
+    Source: `scipy.ndimage.gaussian_filter(…, mode="nearest")`.
     """
     return _make_transform("blur", sigma)
 
 
 def sharpen(amount: float = 1.0, sigma: float = 1.0) -> Transform:
-    """X + amount * (x - blur(x)): unsharp masking."""
+    """Replace x by x + amount · (x − blur(x)): unsharp masking.
+
+    Args:
+        amount: The factor of the difference. Default: 1.
+        sigma: The standard deviation of the blur in pixels, greater than 0, at most 16. Default: 1.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `sigma` is out of range or `amount` is not a finite number.
+    """
     return _make_transform("sharpen", amount, sigma)
 
 
 def edges() -> Transform:
-    """How steep x is: the length of Sobel's two derivatives, / 4, so that a step of 1 gives 1.
+    """Compute the length of Sobel's gradient, divided by 4, so that a step of 1 gives 1.
 
-    The map's border is repeated outside: `numpy.hypot` of `scipy.ndimage.sobel(…, mode="nearest")`
-    along both axes, / 4.
+    Outside the map, the border is repeated.
+
+    Returns:
+        The transform.
+
+    Source: `numpy.hypot` of `scipy.ndimage.sobel(…, mode="nearest")` along both axes.
     """
     return _make_transform("edges")
 
 
 def pixelate(size: int = 4) -> Transform:
-    """The mean of each block of size * size pixels (1 to 256), counted from the left top on.
+    """Replace each block of size × size pixels by its mean.
 
-    Blocks that the right or the bottom border cuts have the mean of the pixels that they have.
+    Blocks are counted from the top left. Incomplete blocks at the right and the bottom use the
+    pixels that they have.
+
+    Args:
+        size: The side of a block in pixels, an integer from 1 to 256. Default: 4.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `size` is out of range.
     """
     return _make_transform("pixelate", size)
 
 
 def erode(radius: int = 1) -> Transform:
-    """The least value in an ellipse (OpenCV's MORPH_ELLIPSE of 2 radius + 1 pixels a side).
+    """Compute the minimum in an ellipse around each pixel.
 
-    What lies outside of the map is left out.
+    Pixels outside the map are ignored.
+
+    Args:
+        radius: The ellipse has 2 · radius + 1 pixels per side; an integer from 0 to 32. Default: 1.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `radius` is out of range.
+
+    Source: OpenCV's `erode` with `MORPH_ELLIPSE`.
     """
     return _make_transform("erode", radius)
 
 
 def dilate(radius: int = 1) -> Transform:
-    """The greatest value in the same ellipse."""
+    """Compute the maximum in an ellipse around each pixel.
+
+    Pixels outside the map are ignored.
+
+    Args:
+        radius: The ellipse has 2 · radius + 1 pixels per side; an integer from 0 to 32. Default: 1.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `radius` is out of range.
+
+    Source: OpenCV's `dilate` with `MORPH_ELLIPSE`.
+    """
     return _make_transform("dilate", radius)
 
 
 def translate(x: float = 0.0, y: float = 0.0) -> Transform:
-    """Moved to the right by x times the width and down by y times the height.
+    """Move the map right and down, with bilinear interpolation.
 
-    Read bilinearly, zeros outside of the map; as scale and rotate.
+    Outside the map, x is 0.
+
+    Args:
+        x: The distance to the right, in widths of the map. Default: 0.
+        y: The distance down, in heights of the map. Default: 0.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If a parameter is not a finite number.
     """
     return _make_transform("translate", x, y)
 
 
 def scale(factor: float) -> Transform:
-    """Made factor times as large, around the middle of the map; factor > 0."""
+    """Enlarge the map around its centre, with bilinear interpolation.
+
+    Outside the map, x is 0. The shape of the map stays.
+
+    Args:
+        factor: The factor, greater than 0; less than 1 shrinks.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `factor` is not greater than 0.
+    """
     return _make_transform("scale", factor)
 
 
 def rotate(degrees: float) -> Transform:
-    """Turned counter-clockwise around the middle of the map; quarter turns are exact."""
+    """Rotate the map counter-clockwise around its centre, with bilinear interpolation.
+
+    Outside the map, x is 0. Quarter turns are exact.
+
+    Args:
+        degrees: The angle in degrees.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If `degrees` is not a finite number.
+    """
     return _make_transform("rotate", degrees)
 
 
 def flip_h() -> Transform:
-    """Left and right exchanged."""
+    """Flip the map horizontally: exchange left and right.
+
+    Returns:
+        The transform.
+    """
     return _make_transform("flip_h")
 
 
 def flip_v() -> Transform:
-    """Top and bottom exchanged."""
+    """Flip the map vertically: exchange top and bottom.
+
+    Returns:
+        The transform.
+    """
     return _make_transform("flip_v")
 
 
 def occlude(x: float = 0.5, y: float = 0.5, size: int = 8, value: float = 0.0) -> Transform:
-    """A square patch of one value, `size` pixels a side, around x widths and y heights.
+    """Cover the map with a square patch of one value.
 
-    x and y are shares of the map from its left top, (0.5, 0.5) in the middle; the patch begins at
-    column floor(x * width - size / 2 + 0.5), and rows alike. What lies outside is cut off.
+    The patch begins at column floor(x · width − size / 2 + 0.5), and at the corresponding row. Its
+    part outside the map is clipped.
+
+    Args:
+        x: The centre of the patch, in widths of the map from the left. Default: 0.5.
+        y: The centre of the patch, in heights of the map from the top. Default: 0.5.
+        size: The side of the patch in pixels, an integer from 1 to 16384. Default: 8.
+        value: The value of the patch. Default: 0.
+
+    Returns:
+        The transform.
+
+    Raises:
+        InputError: If a parameter is not a finite number, or `size` is out of range.
     """
     return _make_transform("occlude", x, y, size, value)
 
 
 def glsl(source: str, **parameters: float) -> Transform:
-    """One's own formula in GLSL ES 3.00: statements that set `y`, of an element `x`.
+    """Apply your own GLSL ES 3.00 statements, which set `y` for an element `x`.
 
-    `glsl("y = sin(x * p0)", p0=1.0)`. There are also, as integers, `example`, `channel`, `row`,
-    `column` and `examples`, `channels`, `height`, `width`; and up to eight parameters by the names
-    that they are given here. It runs on a graphics device alone: `apply_bends` and `verify` refuse
-    it. The text is compiled where it is used; an error there names its line.
+    The code can read the integers `example`, `channel`, `row`, `column`, `examples`, `channels`,
+    `height` and `width`, and its parameters by name. It runs on a graphics device only:
+    `apply_bends` and `verify` refuse it. It is compiled when a bend uses it; an error of the
+    compiler names the line.
+
+    Args:
+        source: The statements, in ASCII, without directives.
+        **parameters: Up to eight numbers by name.
+
+    Returns:
+        The transform.
 
     Raises:
-        InputError: the text is empty or without `y`, has directives or braces that don't match, or
-            a parameter is no number or has no name that GLSL allows.
+        InputError: If the code is empty, doesn't set `y`, contains directives or unmatched braces,
+            or if a parameter is not a finite number or its name is not valid in GLSL.
+
+    Example:
+        >>> viewer.bend("1", nbglcnn.transforms.glsl("y = sin(x * p0);", p0=2.0))
     """
     text = records.validate_glsl(source, list(parameters))
     values = {

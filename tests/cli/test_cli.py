@@ -110,7 +110,7 @@ def test_shapes_are_of_inputs_of_any_type_and_of_single_numbers(tmp_path: Path) 
     np.testing.assert_allclose(found, np.arange(6).reshape(3, 2)[tokens] * 3)
     run = run_command("check", file, "--shape", "4")
     assert run.stderr == (
-        "nbglcnn: the model has 2 inputs ('tokens', 'rate'): give a shape for each, not 1 of them\n"
+        "nbglcnn: the model has 2 inputs ('tokens', 'rate'): give a shape for each; 1 were given\n"
     )
 
 
@@ -122,7 +122,7 @@ def test_a_shape_of_any_size_is_answered_in_a_line(model: Path) -> None:
     for wrong in ("", "1x-2", "0x3", "axb"):
         run = run_command("check", model, "--shape", wrong)
         assert run.returncode == 2
-        assert 'is no shape: write sizes like 1x3x224x224, or "scalar"' in run.stderr
+        assert 'is not a shape: write sizes like 1x3x224x224, or "scalar"' in run.stderr
 
 
 def test_what_lacks_a_shape_is_told_in_the_command_lines_words(model: Path) -> None:

@@ -69,11 +69,11 @@ def test_verify_summary_bench_and_compile_know_it(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["width=3"], "'width=3': write NAME=VALUE, with one of the names size"),
-        (["mean=grey"], "numbers are needed"),
+        (["width=3"], "'width=3': expected NAME=VALUE, where NAME is one of size"),
+        (["mean=grey"], "expected numbers, as in"),
         (["fit=cover"], "fit"),
         (["size=9"], "size is (9, 9); the model's input 'image' is 8×10"),
-        (["mean=1", "--resize"], "leave --resize out"),
+        (["mean=1", "--resize"], "remove --resize"),
     ],
 )
 def test_what_means_nothing_is_refused(

@@ -217,7 +217,7 @@ def test_pictures_in_a_sheet_have_the_range_that_is_asked_for(
         assert dots.any() == (high - low < 0.25)
     wrong = run_command("run", tmp_path / "dark.onnx", model_folder / "a.png", "--range", "1,0")
     assert wrong.returncode != 0
-    assert "'1,0' is no range: give black and white, as --range=-1,1, or --range=own" in (
+    assert "'1,0' is not a range: give the values of black and white, as --range=-1,1" in (
         wrong.stderr
     )
 
@@ -227,13 +227,13 @@ def test_pictures_of_another_size_are_resized_when_that_is_asked_for(
 ) -> None:
     run = run_command("run", model_folder / "fixed.onnx", model_folder / "wide.png")
     assert run.returncode == 1
-    assert "wide.png is 15×8 pixels, and 10×8 pixels are needed: --resize makes" in run.stderr
+    assert "wide.png is 15×8 pixels; expected 10×8 pixels. Use --resize" in run.stderr
     run = run_command(
         "run", model_folder / "any.onnx", model_folder / "a.png", model_folder / "wide.png"
     )
-    assert "pictures of a batch have one size" in run.stderr
+    assert "all pictures of a batch need the same size" in run.stderr
     run = run_command("run", model_folder / "any.onnx", model_folder / "a.png", "--resize")
-    assert "takes pictures of any size. Give it with --shape" in run.stderr
+    assert "accepts pictures of any size. Give it with --shape" in run.stderr
     resized = Image.open(model_folder / "wide.png").resize((10, 8), Image.Resampling.BILINEAR)
     x = (np.asarray(resized, np.float32) / 255).transpose(2, 0, 1)[None]
     expected = run_onnx_runtime(model_folder / "fixed.onnx", x)["maps"]
@@ -334,9 +334,9 @@ def test_summary_prints_the_layers_and_their_sums(model_folder: Path) -> None:
         (("summary", "net.py"), "net.py has small, make_model, Doubled, number, broken"),
         (("summary", "net.py:make_modle"), "net.py has no 'make_modle' (near: make_model)"),
         (("summary", "net.py:size"), "'size' in net.py is of type int; a torch.nn.Module"),
-        (("summary", "net.py:number"), "number() in net.py gave a int, no torch.nn.Module"),
+        (("summary", "net.py:number"), "number() in net.py gave a int; expected a torch.nn.Module"),
         (("summary", "net.py:broken"), "net.py, line 28: broken(): FileNotFoundError"),
-        (("summary", "none.py:make"), "there is no file "),
+        (("summary", "none.py:make"), "file not found: "),
         (("summary", "missing.py:make"), "missing.py, line 2: importing it: ModuleNotFoundError"),
         (("summary", "wrong.py:make"), "wrong.py, line 1: importing it: SyntaxError"),
         (("summary", "ends.py:make"), "ends.py, line 1: importing it: SystemExit: 3"),
@@ -345,8 +345,8 @@ def test_summary_prints_the_layers_and_their_sums(model_folder: Path) -> None:
             ("run", "net.py:small", "a.png", "--layer", "00"),
             "'00' is not a layer of this network; near: '0'",
         ),
-        (("run", "fixed.onnx", "none.png"), "there is no file none.png"),
-        (("run", "fixed.onnx", "net.py"), "net.py is no picture that Pillow can read"),
+        (("run", "fixed.onnx", "none.png"), "file not found: none.png"),
+        (("run", "fixed.onnx", "net.py"), "net.py is not a picture that Pillow can read"),
         (("run", "fixed.onnx", "cut.png"), "cut.png cannot be read as a picture"),
         (("run", "fixed.onnx", "pickled.npy"), "pickled.npy cannot be read as arrays"),
         (("run", "fixed.onnx", "a.png", "pickled.npy"), ".npy and picture files in one batch"),
@@ -389,7 +389,7 @@ def test_a_file_that_is_neither_picture_nor_archive_is_a_wrong_command(model_fol
         "run", model_folder / "fixed.onnx", model_folder / "a.png", "--out", "maps.gif"
     )
     assert run.returncode == 2
-    assert "'maps.gif' ends neither with .png nor with .npz" in run.stderr
+    assert "'maps.gif': expected a file name that ends with .png or .npz" in run.stderr
 
 
 def test_medians_are_milliseconds_of_the_runs_behind_the_first_three(

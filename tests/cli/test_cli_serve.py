@@ -72,7 +72,7 @@ def test_the_page_is_under_its_address_alone_and_ctrl_c_ends_it(
 ) -> None:
     process, url = served_page
     assert process.stdout is not None
-    assert process.stdout.readline() == "Ctrl-C ends it.\n"
+    assert process.stdout.readline() == "Press Ctrl-C to stop.\n"
     port, path = int(url.split(":")[2].split("/")[0]), "/" + url.split("/", 3)[3]
     assert url.startswith("http://127.0.0.1:") and len(path) > 30
     status, headers, content = request_page(port, path)
@@ -139,7 +139,7 @@ def test_it_listens_on_this_machine_alone(server: PageServer) -> None:
 def test_a_port_that_is_taken_is_named(server: PageServer, model: Path) -> None:
     run = run_command("serve", model, "--port", server.server_port, "--no-browser")
     assert (run.returncode, run.stdout) == (1, "")
-    assert f"port {server.server_port} of this machine cannot be had: " in run.stderr
+    assert f"port {server.server_port} is not available: " in run.stderr
     assert run_command("serve", model, "--port", 70_000).returncode == 2
 
 

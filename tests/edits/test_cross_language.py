@@ -59,7 +59,7 @@ def plan_headers() -> list[Header]:
 
 def random_edits(header: Header, random: Random) -> list[Edit]:
     """Edits of random values: on or off, of some channels, and arrays that spare other passes."""
-    keys = [value.key for value in header.values if value.after != -2]
+    keys = [value.key for value in header.values if value.edit_pass != -2]
     found = []
     for number in range(random.randrange(1, 5)):
         array = random.choice(("", "", "0" * 32))
@@ -70,8 +70,8 @@ def random_edits(header: Header, random: Random) -> list[Edit]:
             channels=random.choice((None, None, (0,), ())),
             mix=random.choice((1.0, 0.5, 0.0)),
             enabled=random.random() < 0.8,
-            array=array,
-            skips=array != "" and random.random() < 0.7,
+            array_hash=array,
+            skips_upstream=array != "" and random.random() < 0.7,
         )
         found.append(one)
     return found

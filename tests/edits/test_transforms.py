@@ -279,7 +279,7 @@ def test_saturation_is_pillows(mode: str) -> None:
 def test_saturation_of_what_is_no_colour_picture_is_refused_by_name() -> None:
     net = nn.Sequential(nn.Conv2d(3, 5, 1)).eval()
     with Session(nbglcnn.compile(net, torch.zeros(1, 3, 4, 4))) as session:
-        words = "saturation of 0 mixes red, green and blue.* 3 or 4 channels, and this one has 5"
+        words = "saturation of 0 mixes red, green and blue.* 3 or 4 channels; this one has 5"
         with pytest.raises(nbglcnn.InputError, match=words):
             session.bend("0", transforms.saturation())
         assert not session.bends

@@ -237,7 +237,7 @@ def test_a_wrong_input_is_refused_and_the_page_goes_on(
     assert refused[0] == "input input takes 792 numbers (2×1×22×18), not 3 numbers"
     assert refused[1] == "there is no input picture; there are input"
     assert "encoder.9" in refused[2]
-    with pytest.raises(Exception, match=r"there is no layer encoder\.9"):
+    with pytest.raises(Exception, match=r"no layer encoder\.9"):
         page.evaluate("async () => (await window.nbglcnn).show({ layer: 'encoder.9' })")
     assert_values(page, hook_values(autoencoder(3), pictures(3)))
 
@@ -303,7 +303,9 @@ def test_a_page_is_as_large_as_what_it_holds(tmp_path: Path, precision: Any) -> 
     plan = nbglcnn.compile(model, x, precision=precision)
     exported, [file, given, samples] = read_export(path)
     packed = sum(len(zlib.compress(data)) for data in (plan.to_bytes(), x.tobytes(), samples))
-    expected = PAGE_SCRIPT.stat().st_size + packed * 4 / 3 + len(json.dumps(exported["samples"]))
+    expected = (
+        PAGE_SCRIPT.stat().st_size + packed * 4 / 3 + len(json.dumps(exported["parity_samples"]))
+    )
     assert abs(path.stat().st_size - expected) < 0.02 * expected
     assert file == plan.to_bytes() and np.array_equal(np.frombuffer(given, np.float32), x.ravel())
 
@@ -565,7 +567,7 @@ def test_a_browser_that_cannot_unpack_the_page_says_so(
     page = new_page("llvmpipe", offline=True)
     page.add_init_script("delete globalThis.DecompressionStream")
     page.goto(lesson_page.as_uri())
-    expect(page.locator(".nbg-message")).to_contain_text("it takes Chrome 80, Firefox 113")
+    expect(page.locator(".nbg-message")).to_contain_text("it needs Chrome 80, Firefox 113")
 
 
 def test_a_lost_context_comes_back_in_a_page(
@@ -631,17 +633,17 @@ def test_markdown_is_structure_and_text() -> None:
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ({"view": {"layer": "encoder.9"}}, "step 1: there is no layer 'encoder.9'"),
-        ({"view": {"name": "video"}}, "step 1: there is no view 'video'"),
+        ({"view": {"layer": "encoder.9"}}, "step 1: no layer 'encoder.9'"),
+        ({"view": {"name": "video"}}, "step 1: unknown view 'video'"),
         ({"view": {"layer": "encoder.0", "pixel": [99, 0]}}, "11×9 pixels"),
         ({"words": "x"}, "step 1: a step has text and view, not words"),
-        ({"text": 3}, "step 1: its text is no text but int"),
-        ("hello", "step 1: a dict with text and view is needed, not 'hello'"),
+        ({"text": 3}, "step 1: text: expected a string, not int"),
+        ("hello", "step 1: expected a dict with text and view, not 'hello'"),
     ],
 )
 def test_a_step_that_is_none_is_refused(tmp_path: Path, step: Any, words: str) -> None:
     path = tmp_path / "page.html"
-    with pytest.raises(InputError, match="title=3; a text is needed"):
+    with pytest.raises(InputError, match="title=3; expected a string"):
         nbglcnn.export_html(autoencoder(3), pictures(3), path, title=3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=re.escape(words)):
         nbglcnn.export_html(autoencoder(3), pictures(3), path, steps=[step])

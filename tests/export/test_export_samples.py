@@ -56,12 +56,12 @@ def test_samples_are_few_numbers_at_places_that_do_not_change(
     page_path: Path, tmp_path: Path
 ) -> None:
     exported, blobs = read_export(page_path)
-    samples, numbers = exported["samples"], np.frombuffer(blobs[-1], np.float32)
-    assert exported["blobs"] == ["samples"] and exported["unchecked"] == ""
+    samples, numbers = exported["parity_samples"], np.frombuffer(blobs[-1], np.float32)
+    assert exported["blobs"] == ["samples"] and exported["unchecked_reason"] == ""
     assert numbers.size <= 64 * len(samples["keys"])
     again = nbglcnn.export_html(autoencoder(3), pictures(3), tmp_path / "again.html")
     other, others = read_export(again)
-    assert other["samples"] == samples and others[-1] == blobs[-1]
+    assert other["parity_samples"] == samples and others[-1] == blobs[-1]
 
 
 def test_a_device_that_computes_wrong_is_told_where_it_first_differs(
@@ -92,7 +92,7 @@ def test_what_is_shown_of_another_input_is_said_not_to_be_compared(
     line = status_line(page)
     expect(line).to_contain_text(ALL_MATCH)
     page.evaluate(RUN_INPUT, pictures(4).ravel().tolist())
-    expect(line).to_contain_text("what is shown now is not compared: another input")
+    expect(line).to_contain_text("the current values are not compared: another input")
     page.evaluate(RUN_INPUT, pictures(3).ravel().tolist())
     expect(line).not_to_contain_text("not compared")
 
@@ -108,7 +108,7 @@ def test_bends_of_a_page_are_in_its_samples_and_others_are_not_compared(
     expect(line).to_contain_text(f"{ALL_MATCH}")
     expect(line).to_contain_text("bends replayed")
     page.evaluate("async () => (await window.nbglcnn).edit([])")
-    expect(line).to_contain_text("what is shown now is not compared: other bends")
+    expect(line).to_contain_text("the current values are not compared: other bends")
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -118,7 +118,7 @@ def test_equal_examples_are_equal_to_the_bit_in_a_page(
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 16 * 20, 7))
     x = np.concatenate([pictures(5)[:1]] * count)
     path = nbglcnn.export_html(model.eval(), x, tmp_path / "twins.html")
-    assert len(read_export(path)[0]["samples"]["alike"]) >= 4
+    assert len(read_export(path)[0]["parity_samples"]["equal_examples"]) >= 4
     expect(status_line(open_offline(path))).to_contain_text("4 of 4 layers match PyTorch")
 
 
@@ -146,7 +146,7 @@ def test_a_page_without_samples_says_why(
     open_offline: Callable[..., Page], tmp_path: Path, why: str, given: dict[str, object]
 ) -> None:
     path = nbglcnn.export_html(autoencoder(3), pictures(3), tmp_path / "page.html", **given)
-    assert read_export(path)[0]["samples"] is None
+    assert read_export(path)[0]["parity_samples"] is None
     expect(status_line(open_offline(path))).to_contain_text(f"not compared: {why}")
 
 
@@ -154,7 +154,7 @@ def test_a_page_without_samples_says_why(
     ("bend", "why"),
     [
         (transforms.threshold(0.1), "a threshold may decide by an element's last digit"),
-        (transforms.glsl("y = x * x"), "is a text in GLSL"),
+        (transforms.glsl("y = x * x"), "is written in GLSL"),
     ],
 )
 def test_bends_that_no_framework_has_to_the_digit_leave_the_samples_out(
@@ -164,7 +164,7 @@ def test_bends_that_no_framework_has_to_the_digit_leave_the_samples_out(
     viewer.bend("encoder.1", bend)
     exported, _ = read_export(viewer.to_html(tmp_path / "bent.html"))
     viewer.close()
-    assert exported["samples"] is None and why in exported["unchecked"]
+    assert exported["parity_samples"] is None and why in exported["unchecked_reason"]
 
 
 def test_a_page_in_float16_names_the_layer_whose_numbers_leave_it(
@@ -176,6 +176,6 @@ def test_a_page_in_float16_names_the_layer_whose_numbers_leave_it(
         LargeProducts().eval(), x, tmp_path / "narrow.html", precision="float16"
     )
     line = status_line(open_offline(path))
-    expect(line).to_contain_text("numbers leave 16 bits, first at wide")
-    expect(line).to_contain_text('write it with precision="float32"')
+    expect(line).to_contain_text("Values exceed the float16 range, first in wide.")
+    expect(line).to_contain_text('Export the page with precision="float32"')
     expect(line.get_by_role("button", name="Use float32")).to_have_count(0)

@@ -137,7 +137,7 @@ def test_what_a_viewer_has_taught_goes_along(
     now = page.evaluate(PROBABILITIES)
     np.testing.assert_allclose(now["chances"], list(teaching.probabilities.values()), atol=1e-5)
     page.get_by_role("button", name="Train").click()
-    expect(page.locator("[data-busy='']")).to_contain_text("It has learned from 10 examples")
+    expect(page.locator("[data-busy='']")).to_contain_text("Trained on 10 examples")
     again = page.evaluate(PROBABILITIES)
     np.testing.assert_allclose(again["chances"], now["chances"], atol=1e-5)
     file = teaching.save(tmp_path / "saved.safetensors")
@@ -146,7 +146,7 @@ def test_what_a_viewer_has_taught_goes_along(
     page.locator("input[accept='.safetensors']").set_input_files(file)
     expect(page.locator("canvas[data-example=here]")).to_have_count(10)
     page.locator("input[accept='.safetensors']").set_input_files(path)
-    expect(page.get_by_role("alert")).to_contain_text("no file of a teaching")
+    expect(page.get_by_role("alert")).to_contain_text("not an nbglcnn lesson file")
     # A page that teaches nothing has no tab for it.
     other = open_offline(plain)
     other.evaluate("async () => { await window.nbglcnn; }")
@@ -174,14 +174,14 @@ def test_a_large_value_is_averaged_in_the_page_too(
 def test_what_a_page_cannot_teach_is_said(tmp_path: Path) -> None:
     model, x = load_autoencoder(), torch.zeros(2, 1, 28, 28)
     path = tmp_path / "page.html"
-    with pytest.raises(InputError, match="a page has one of them"):
+    with pytest.raises(InputError, match="a page supports only one of them"):
         nbglcnn.export_html(model, x, path, teach=["a", "b"], train={"data": x})
     with pytest.raises(InputError, match="there is no 'class'"):
         nbglcnn.export_html(model, x, path, teach={"class": ["a", "b"]})
     with pytest.raises(InputError, match="a network that takes pictures"):
         nbglcnn.export_html(nn.Linear(4, 2), torch.zeros(1, 4), path, teach=["a", "b"])
     step: dict[str, Any] = {"text": "", "view": {"name": "teach"}}
-    with pytest.raises(InputError, match="step 1: there is no view 'teach'"):
+    with pytest.raises(InputError, match="step 1: the view 'teach' needs"):
         nbglcnn.export_html(model, x, path, steps=[step])
     # Of a batch it has the first.
     nbglcnn.export_html(model, x, path, teach={"classes": ["a", "b"]}, steps=[step])

@@ -261,7 +261,7 @@ def test_it_runs_pauses_steps_and_begins_again(
     # What needs Python isn't offered, and what is said of it is right.
     tab.locator(".nbg-train-settings > button").click()
     settings = tab.locator(".nbg-train-popover")
-    expect(settings).to_contain_text("this page runs without it")
+    expect(settings).to_contain_text("requires Python")
     expect(settings.get_by_role("spinbutton")).to_be_disabled()
     for box in settings.get_by_role("checkbox").all():
         expect(box).to_be_disabled()
@@ -306,7 +306,7 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
         evaluate_array(page, f"page.read('{key}')") for key in ("5.weight", "output")
     )
     page.evaluate(LOSE_CONTEXT)
-    expect(page.locator(".nbg-train-now")).to_contain_text("training goes on from step 3")
+    expect(page.locator(".nbg-train-now")).to_contain_text("training continues from step 3")
     expect(page.locator(".nbg-phase-ready")).to_be_visible()
     assert_equal(evaluate_array(page, "page.read('5.weight')"), learned, rtol=0)
     retry_until_passes(
@@ -323,7 +323,7 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     expect(page.locator(".nbg-train[data-phase=running]")).to_be_visible()
     page.evaluate(LOSE_CONTEXT)
     # The first loss was at step 3 too; none is lost where the last step has just been kept.
-    again = re.compile(r"goes on from step (?:(?!3\b)\d+|3; the (?:step|\d+ steps) behind)")
+    again = re.compile(r"continues from step (?:(?!3\b)\d+|3; the (?:step|\d+ steps) after)")
     expect(page.locator(".nbg-train-now")).to_contain_text(again)
     count = evaluate_json(page, "page.losses.length")
     wait_for_steps(page, lambda n: n > count + 3)
@@ -353,7 +353,7 @@ def test_it_ends_where_it_was_told_to(open_offline: Callable[..., Page], tmp_pat
     page.evaluate(LOSE_CONTEXT)
     expect(page.locator(".nbg-train-now")).to_contain_text("the weights are those of step 4")
     assert_equal(evaluate_array(page, "page.read('5.weight')"), learned, rtol=0)
-    expect(page.locator(".nbg-train-now")).to_contain_text("Stopped; Reset begins again.")
+    expect(page.locator(".nbg-train-now")).to_contain_text("Stopped. Reset starts again.")
     assert "reset() begins again" in evaluate_json(page, "page.step(1)")
     page.get_by_role("button", name="Reset").click()
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
@@ -418,7 +418,7 @@ def test_a_device_of_16_bits_says_why_it_cannot_train_and_shows_the_rest(
         expected = network()(torch.from_numpy(FLOATS[:2])).numpy()
     assert_equal(evaluate_array(page, "page.read('output')").reshape(2, 10), expected, rtol=2e-2)
     page.get_by_role("tab", name="Train").click()
-    expect(page.locator(".nbg-train")).to_contain_text("This device draws 16-bit floats only")
+    expect(page.locator(".nbg-train")).to_contain_text("This device supports only float16 values")
     expect(page.locator(".nbg-train-controls")).to_have_count(0)
     assert "16-bit floats" in evaluate_json(page, "page.train()")
     page.get_by_role("tab", name="Network").click()
@@ -435,11 +435,11 @@ def test_a_page_without_training_has_nothing_of_it(
     assert text.count('<script type="application/octet-stream"') == 3
     page = open_offline(path)
     assert "without train=" in evaluate_json(page, "page.train()")
-    assert "there is no view train" in evaluate_json(page, "page.show({ name: 'train' })")
+    assert "unknown view train" in evaluate_json(page, "page.show({ name: 'train' })")
     tabs = page.locator(".nbg-tabs [role=tab]")
     expect(tabs).to_have_text(["Network", "Layer", "Profile"])
     expect(page.locator(".nbg-train-controls")).to_have_count(0)
-    with pytest.raises(InputError, match="no view 'train' in a page that doesn't train"):
+    with pytest.raises(InputError, match="the view 'train' needs a page that trains"):
         nbglcnn.export_html(network(), FLOATS[:2], path, steps=[{"view": {"name": "train"}}])
 
 
@@ -482,7 +482,7 @@ def test_a_viewer_writes_the_training_that_it_was_given(
     open_offline: Callable[..., Page], tmp_path: Path
 ) -> None:
     viewer = nbglcnn.Viewer(network(), FLOATS[:2])
-    with pytest.raises(InputError, match=r"train=True: this Viewer was not trained by"):
+    with pytest.raises(InputError, match=r"train=True: this Viewer has no training"):
         viewer.to_html(tmp_path / "page.html", train=True)
     viewer.train((X, Y), "cross_entropy", SGD, 16, steps=2, shuffle=False)
     now = viewer.state_dict()["5.weight"].numpy()
@@ -509,15 +509,15 @@ class Bare(nn.Module):
 @pytest.mark.parametrize(
     ("train", "options", "words"),
     [
-        ({"lr": 0.1}, {}, "train: there is no 'lr'"),
-        ({"weights": "zero"}, {}, "weights='zero'; \"given\" is needed"),
-        ({"seed": -1}, {}, "seed=-1; a whole number"),
+        ({"lr": 0.1}, {}, "train: unknown key 'lr'"),
+        ({"weights": "zero"}, {}, "weights='zero'; expected \"given\""),
+        ({"seed": -1}, {}, "seed=-1; expected an integer"),
         ({"loss": "hinge"}, {}, "hinge"),
-        ({"data": (X, Y[:3])}, {}, "inputs and targets have as many examples"),
+        ({"data": (X, Y[:3])}, {}, "inputs and targets need the same number of examples"),
         ({"epochs": 1, "steps": 2}, {}, "both epochs and steps"),
         ({"optimizer": nbglcnn.SGD(lambda step: 0.1)}, {}, "how many there are"),
         ({"held_out": 1.0}, {}, "held_out=1.0"),
-        ({}, {"precision": "float16"}, "precision='float16'; a network trains in 32-bit floats"),
+        ({}, {"precision": "float16"}, "precision='float16'; training needs 32-bit floats"),
         ({}, {"observe": "outputs"}, "keeps no parameters"),
         ({"data": (np.zeros((90_000, 1, 14, 14), np.float32), np.zeros(90_000, np.int64))}, {},
          "takes at most 67,108,864"),
@@ -535,7 +535,7 @@ def test_what_cannot_be_trained_is_refused(
 
 @pytest.mark.parametrize(
     ("train", "words"),
-    [([X], "a mapping is needed"), ({"loss": "mse"}, 'train: "data" is missing')],
+    [([X], "expected a dict of viewer.train"), ({"loss": "mse"}, 'train: "data" is missing')],
 )
 def test_what_is_no_training_is_refused(tmp_path: Path, train: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -551,7 +551,7 @@ def test_weights_that_nothing_draws_are_refused(tmp_path: Path) -> None:
         nbglcnn.export_html(nn.Sequential(normed).eval(), FLOATS[:2], tmp_path / "a.html",
                             train=train)  # fmt: skip
     file, x = small_model(), randn(1, 2, 4, 5)
-    with pytest.raises(InputError, match=r"an ONNX model doesn't say how its weights are drawn"):
+    with pytest.raises(InputError, match=r"an ONNX model doesn't define how its weights"):
         nbglcnn.export_html(file, x, tmp_path / "page.html", train={**train, "data": x})
     comparison = nbglcnn.compare(network(), reinitialized(network()), FLOATS[:2])
     with pytest.raises(InputError, match="a comparison can't be trained"):

@@ -56,8 +56,8 @@ def test_names_are_a_list_a_dict_by_index_or_weights(given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("cat,dog,bird", "one text, 'cat,dog,bird'"),
-        (b"cat", "one text"),
+        ("cat,dog,bird", "a string, 'cat,dog,bird'"),
+        (b"cat", "a string"),
         (3, "of type int"),
         ({"cat", "dog"}, "of type set, which has no order"),
         (["cat", 7], r"classes\[1\] is 7, of type int.*\[str\(name\) for name in classes\]"),
@@ -66,7 +66,7 @@ def test_names_are_a_list_a_dict_by_index_or_weights(given: Any) -> None:
         ({-1: "cat"}, "the key '-1'"),
         ({2**40: "cat"}, "the key '1099511627776'"),
         ({0: None}, r"classes\[0\] is None"),
-        (Weights, r"the enum Weights itself: give one of its members, .* Weights\.DEFAULT"),
+        (Weights, r"the enum Weights itself; give one of its members, .* Weights\.DEFAULT"),
         (type("W", (), {"meta": {"size": 3}})(), r"whose \.meta has no 'categories'"),
     ],
 )
@@ -97,7 +97,7 @@ def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
     for names, some, words in (
         (NAMES, False, r"3 names, but output has 1,000: give one name for each value.*dict"),
         (("cat",), False, "1 name, but output has 1,000"),
-        (("",) * 1000 + ("x",), True, "a name for 1,000, but output has 1,000:.*counted from 0"),
+        (("",) * 1000 + ("x",), True, "a name for index 1,000, but output has 1,000:.*counted from 0"),
     ):
         with pytest.raises(InputError, match=words):
             fit_to_outputs(names, {"output": 1000}, allow_partial=some)
@@ -220,7 +220,7 @@ def test_pages_get_the_names_and_no_trait_of_a_saved_notebook_has_them(viewer: V
 
 
 def test_wrong_names_are_said_before_anything_is_compiled() -> None:
-    with pytest.raises(InputError, match="classes is one text"):
+    with pytest.raises(InputError, match="classes is a string"):
         Viewer(nn.Linear(4, 3), classes="cat")  # without x, which would be the next error
     with pytest.raises(InputError, match="4 names, but y has 3"):
         Viewer(classifier(), classes=list("abcd"))

@@ -201,7 +201,7 @@ def test_bends_and_the_framework_alone_have_the_code_too(
     one.set_edits([bend], {})
     inject_code(one, "encoder.6", code)
     check(one)
-    with pytest.raises(KeyError, match="a latent stands in the place"):
+    with pytest.raises(KeyError, match="an active latent skips its layer"):
         one.check_not_skipped(["output", "encoder.2"])
 
 
@@ -231,9 +231,9 @@ def unsuitable_plan() -> Plan:
 @pytest.mark.parametrize(
     ("layer", "error", "words"),
     [
-        ("x", InputError, r"this is the input itself; cut at a layer, as Latent\('"),
-        ("wide", InputError, r"has 4,608 numbers, and a code has at most 4,096; cut at a smaller"),
-        ("off", (InputError, KeyError), r"no output follows from this layer|is not a value"),
+        ("x", InputError, r"this is the input itself; choose a layer, as Latent\('"),
+        ("wide", InputError, r"has 4,608 elements; a code has at most 4,096. Choose a smaller"),
+        ("off", (InputError, KeyError), r"no output depends on this layer|is not a value"),
         ("end.3", KeyError, r"'end.3' is not a value of this network; near: 'end'"),
     ],
 )
@@ -252,9 +252,9 @@ def test_a_layer_that_cannot_be_cut_at_is_refused_with_what_to_do(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"layer": 6}, "the name of a layer is needed, not 6"),
-        ({"layer": "encoder.6", "labels": [1]}, "labels and classes are those of data"),
-        ({"layer": "encoder.6", "code": "abc"}, "a code is an array of numbers"),
+        ({"layer": 6}, "expected the name of a layer, not 6"),
+        ({"layer": "encoder.6", "labels": [1]}, "labels and classes describe data"),
+        ({"layer": "encoder.6", "code": "abc"}, "expected a code as an array of numbers"),
     ],
 )
 def test_a_latent_of_nonsense_is_refused_at_once(arguments: dict, words: str) -> None:
@@ -266,7 +266,7 @@ def test_codes_and_data_that_do_not_fit_are_refused_and_change_nothing(
     fashion_case: SimpleNamespace, network: Network
 ) -> None:
     nan = np.where(np.arange(16) == 3, np.nan, 0)
-    for code, words in ((np.zeros(15), "has 16 numbers here, not 15"), (nan, "number 3 .* is nan")):
+    for code, words in ((np.zeros(15), "needs 16 values, not 15"), (nan, "value 3 .* is nan")):
         for attempt in (
             lambda code=code: latents.open_latent(network, Latent("encoder.6", code=code)),
             lambda code=code: inject_code(network, "encoder.6", code),
@@ -288,12 +288,12 @@ def test_codes_are_known_once_it_is_open_and_stay_when_the_code_moves(
     fashion_case: SimpleNamespace, network: Network
 ) -> None:
     given = Latent("encoder.6", fashion_case.images[:4])
-    with pytest.raises(InputError, match="are known once it is a Viewer's source"):
+    with pytest.raises(InputError, match="are available after it is a Viewer's source"):
         _ = given.codes
-    with pytest.raises(InputError, match="was given no data"):
+    with pytest.raises(InputError, match="has no data"):
         _ = Latent("encoder.6").codes
     opened, blobs = latents.open_latent(network, given)
-    assert repr(opened) == "Latent('encoder.6', 16 numbers, codes of 4 items)"
+    assert repr(opened) == "Latent('encoder.6', 16 values, codes of 4 items)"
     there = opened.with_code(np.arange(16).reshape(4, 4))
     moved, same = latents.open_latent(network, there, (opened, blobs))
     assert moved.known is opened.known and same is blobs
@@ -329,7 +329,7 @@ def test_a_code_of_4096_numbers_is_taken_and_a_larger_one_not() -> None:
     assert sources.MAX_CODE_SIZE == 4096
     plan = cut(64)
     assert sources.code_size(plan, sources.validate_layer(plan, "1")) == 4096
-    with pytest.raises(InputError, match=r"4,160 numbers, and a code has at most 4,096"):
+    with pytest.raises(InputError, match=r"4,160 elements; a code has at most 4,096"):
         sources.validate_layer(cut(65), "1")
 
 

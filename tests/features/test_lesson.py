@@ -16,13 +16,13 @@ from nbglcnn.features.teaching.records import (
     MAX_EXAMPLES,
     MAX_FEATURES,
     MAX_NAME_LENGTH,
-    Change,
-    TaughtHead,
-    TaughtNetwork,
+    ClassifierHead,
+    FeatureVersion,
+    LessonChange,
 )
 
 SHAPE, COUNT = (3, 2, 1), 2
-NETWORK = TaughtNetwork("w")
+NETWORK = FeatureVersion("w")
 
 
 def example_data(number: int = 0, features: Any = (1, 2)) -> bytes:
@@ -37,7 +37,7 @@ def make_lesson(*counts: int) -> Lesson:
     for k, count in enumerate(counts):
         found.add_class(f"class {k}", f"c{k}")
         for number in range(count):
-            change = Change("example", f"e{k}.{number}", of=f"c{k}", network=NETWORK)
+            change = LessonChange("example", f"e{k}.{number}", class_id=f"c{k}", version=NETWORK)
             assert found.apply_change(change, example_data(number, (k, -number)))
     return found
 
@@ -49,15 +49,15 @@ def make_head(found: Lesson) -> Head:
 
 def test_twenty_classes_are_possible_and_no_more() -> None:
     found = make_lesson(*[0] * (MAX_CLASSES - 1))
-    found.apply_change(Change("class", "last", text="last"), b"")
+    found.apply_change(LessonChange("class", "last", text="last"), b"")
     assert len(found.classes) == MAX_CLASSES == 20
     for add in (
         lambda: found.add_class("more"),
-        lambda: found.apply_change(Change("class", "more", text="more"), b""),
+        lambda: found.apply_change(LessonChange("class", "more", text="more"), b""),
     ):
-        with pytest.raises(InputError, match="20 classes, and that is the most"):
+        with pytest.raises(InputError, match="20 classes are supported"):
             add()
-    found.apply_change(Change("class", "last", text="renamed"), b"")
+    found.apply_change(LessonChange("class", "last", text="renamed"), b"")
     found.remove_class("last")
     found.add_class("more")
     assert len(found.classes) == MAX_CLASSES and "last" not in found.classes
@@ -67,10 +67,10 @@ def test_two_thousand_examples_are_possible_and_no_more() -> None:
     found = make_lesson(1, MAX_EXAMPLES - 1)
     assert len(found.examples) == MAX_EXAMPLES == 2000
     found.check_capacity(0)
-    more = Change("example", "more", of="c0", network=NETWORK)
-    with pytest.raises(InputError, match="at most 2000"):
+    more = LessonChange("example", "more", class_id="c0", version=NETWORK)
+    with pytest.raises(InputError, match="the limit of 2000"):
         found.apply_change(more, example_data())
-    assert found.apply_change(Change("forget", "e0.0"), b"")
+    assert found.apply_change(LessonChange("forget", "e0.0"), b"")
     assert found.apply_change(more, example_data())
     with pytest.raises(InputError):
         found.check_capacity(1)
@@ -82,7 +82,7 @@ def test_a_file_with_more_examples_than_are_possible_changes_nothing() -> None:
     full.examples["more"] = full.example_from_data("more", "c0", example_data(), NETWORK)
     over = full.to_file("conv", averaged=False)
     found = make_lesson(1)
-    with pytest.raises(InputError, match=r"can't be taken.*at most 2000"):
+    with pytest.raises(InputError, match=r"doesn't fit.*the limit of 2000"):
         found.from_file(over)
     assert len(found.examples) == 1
     found.from_file(file)
@@ -93,18 +93,18 @@ def test_a_class_is_called_by_1_to_60_letters_and_no_two_alike() -> None:
     found = make_lesson(1, 1)
     assert found.classes[found.add_class(f"  {'a' * MAX_NAME_LENGTH} ")] == "a" * MAX_NAME_LENGTH
     for name in ("", "  ", "b" * (MAX_NAME_LENGTH + 1), 3, None):
-        with pytest.raises(InputError, match="1 to 60 letters"):
+        with pytest.raises(InputError, match="1 to 60 characters"):
             found.add_class(name)
     with pytest.raises(InputError, match="already"):
-        found.apply_change(Change("class", "c0", text=" class 1 "), b"")
-    assert found.apply_change(Change("class", "c0", text="class 0"), b""), "its own name"
+        found.apply_change(LessonChange("class", "c0", text=" class 1 "), b"")
+    assert found.apply_change(LessonChange("class", "c0", text="class 0"), b""), "its own name"
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_class_takes_its_examples_and_the_head_that_knows_it_along(place: int) -> None:
     found = make_lesson(2, 3, 1)
     found.head = make_head(found)
-    assert found.apply_change(Change("remove", f"c{place}"), b"")
+    assert found.apply_change(LessonChange("remove", f"c{place}"), b"")
     assert found.head is None and len(found.classes) == 2
     assert [one.class_id for one in found.examples.values()] == [
         f"c{k}" for k, count in enumerate((2, 3, 1)) for _ in range(count) if k != place
@@ -123,29 +123,29 @@ def test_a_head_stays_where_a_later_class_goes() -> None:
 def test_a_head_of_classes_that_are_there_is_taken() -> None:
     found = make_lesson(1, 1, 1)
     numbers = np.arange(6, dtype=np.float32)
-    change = Change("head", "h", head=TaughtHead("h", ("c2", "c0"), right=1, count=2))
+    change = LessonChange("head", "h", head=ClassifierHead("h", ("c2", "c0"), correct=1, count=2))
     assert found.apply_change(change, numbers.tobytes())
     assert found.head is not None
     np.testing.assert_array_equal(found.head.weight, numbers[:4].reshape(2, 2))
     np.testing.assert_array_equal(found.head.bias, numbers[4:])
     assert found.blob("h") == numbers.tobytes()
-    with pytest.raises(InputError, match="6 numbers of float32"):
+    with pytest.raises(InputError, match="expected 6 float32 values"):
         found.apply_change(change, numbers[:5].tobytes())
     found.remove_class("c1")
     assert found.head is not None
-    gone = Change("head", "i", head=TaughtHead("i", ("c1", "c0"), 0, 0))
+    gone = LessonChange("head", "i", head=ClassifierHead("i", ("c1", "c0"), 0, 0))
     assert not found.apply_change(gone, numbers.tobytes())
 
 
 def test_changes_of_what_is_not_there_mean_nothing() -> None:
     found = make_lesson(1)
     for change in (
-        Change("example", "e", of="none", network=NETWORK),
-        Change("example", "e", of="c0"),
-        Change("features", "none", network=NETWORK),
-        Change("features", "e0.0"),
-        Change("forget", "none"),
-        Change("head", "h"),
+        LessonChange("example", "e", class_id="none", version=NETWORK),
+        LessonChange("example", "e", class_id="c0"),
+        LessonChange("features", "none", version=NETWORK),
+        LessonChange("features", "e0.0"),
+        LessonChange("forget", "none"),
+        LessonChange("head", "h"),
     ):
         assert not found.apply_change(change, example_data())
     assert len(found.examples) == 1
@@ -153,16 +153,16 @@ def test_changes_of_what_is_not_there_mean_nothing() -> None:
 
 def test_data_of_another_size_or_numbers_that_are_not_finite_are_refused() -> None:
     found = make_lesson(1)
-    change = Change("example", "e", of="c0", network=NETWORK)
+    change = LessonChange("example", "e", class_id="c0", version=NETWORK)
     for data in (example_data()[:-1], example_data() + b"0", b"", example_data(features=(1, 2, 3))):
         with pytest.raises(InputError):
             found.apply_change(change, data)
     for number in (np.nan, np.inf, -np.inf):
         with pytest.raises(InputError, match="not finite"):
             found.apply_change(change, example_data(features=(1, number)))
-    other = TaughtNetwork("v", "[]")
+    other = FeatureVersion("v", "[]")
     features = np.array([5, 6], np.float32)
-    assert found.apply_change(Change("features", "e0.0", network=other), features.tobytes())
+    assert found.apply_change(LessonChange("features", "e0.0", version=other), features.tobytes())
     [own] = found.examples.values()
     assert own.version == other and own.features.tolist() == [5, 6]
     np.testing.assert_array_equal(own.picture.reshape(-1), np.arange(6))
@@ -170,16 +170,18 @@ def test_data_of_another_size_or_numbers_that_are_not_finite_are_refused() -> No
 
 def test_a_listing_has_each_network_once_and_the_order_of_examples() -> None:
     found = make_lesson(2, 1)
-    other = TaughtNetwork("v")
-    found.apply_change(Change("features", "e0.1", network=other), np.zeros(2, np.float32).tobytes())
+    other = FeatureVersion("v")
+    found.apply_change(
+        LessonChange("features", "e0.1", version=other), np.zeros(2, np.float32).tobytes()
+    )
     listing = found.snapshot(7, {"page": 3})
-    assert listing.networks == (NETWORK, other)
-    assert [(one.id, one.of, one.network) for one in listing.examples] == [
+    assert listing.versions == (NETWORK, other)
+    assert [(one.id, one.class_id, one.version) for one in listing.examples] == [
         ("e0.0", "c0", 0),
         ("e0.1", "c0", 1),
         ("e1.0", "c1", 0),
     ]
-    assert (listing.turn, listing.heard, listing.head) == (7, {"page": 3}, None)
+    assert (listing.sequence, listing.acknowledged, listing.head) == (7, {"page": 3}, None)
     assert {name for name, _ in found.blobs()} == {"e0.0", "e0.1", "e1.0"}
     assert found.blob("none") is None
 
@@ -206,7 +208,7 @@ def test_a_value_of_4096_numbers_is_taken_whole_and_a_larger_one_averaged() -> N
     assert (whole.averaged, whole._lesson.feature_count) == (False, MAX_FEATURES)
     averaged = taught(5, 32)
     assert (averaged.averaged, averaged._lesson.feature_count) == (True, 5)
-    with pytest.raises(InputError, match=r"4,097 numbers for a picture.*at most 4,096"):
+    with pytest.raises(InputError, match=r"4,097 values per picture.*at most 4,096"):
         taught(MAX_FEATURES + 1, 1)
 
 

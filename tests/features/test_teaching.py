@@ -19,7 +19,7 @@ from bundle import node_path
 from nbglcnn import InputError, Viewer
 from nbglcnn.features.teaching import Lesson, fit
 from nbglcnn.features.teaching.head import held_out_mask
-from nbglcnn.features.teaching.records import WEIGHT_PENALTY, Change, TaughtNetwork
+from nbglcnn.features.teaching.records import WEIGHT_PENALTY, FeatureVersion, LessonChange
 from teaching_data import bar_pictures
 
 ROOT = Path(__file__).parents[2]
@@ -188,7 +188,7 @@ def test_classes_and_examples_are_renamed_and_removed(viewer: Viewer) -> None:
     assert teaching.classes == ("mug", "hand", "other")
     teaching.remove("mug")
     assert teaching.classes == ("hand", "other") and teaching.head_classes == ()
-    with pytest.raises(InputError, match="no head yet"):
+    with pytest.raises(InputError, match="no classifier yet"):
         teaching.head()
 
 
@@ -221,7 +221,7 @@ def test_a_saved_head_knows_the_classes_that_it_was_trained_for() -> None:
     for number, (row, label) in enumerate(zip(features, labels, strict=True)):
         data = row.tobytes() + bytes(range(6))
         key = f"example {number}"
-        lesson.examples[key] = lesson.example_from_data(key, keys[label], data, TaughtNetwork("w"))
+        lesson.examples[key] = lesson.example_from_data(key, keys[label], data, FeatureVersion("w"))
     head = lesson.train()
     lesson.add_class("other")
     read = Lesson((1, 2, 3), 4)
@@ -235,10 +235,10 @@ def test_a_saved_head_knows_the_classes_that_it_was_trained_for() -> None:
 def test_features_of_a_page_come_with_the_network_that_computed_them() -> None:
     lesson = Lesson((1, 2, 3), 2)
     of = lesson.add_class("cup")
-    key, before, after = "example", TaughtNetwork("before"), TaughtNetwork("after")
+    key, before, after = "example", FeatureVersion("before"), FeatureVersion("after")
     data = np.float32([1, 2]).tobytes() + bytes(range(6))
     lesson.examples[key] = lesson.example_from_data(key, of, data, before)
-    change = Change("features", key, network=after)
+    change = LessonChange("features", key, version=after)
     assert lesson.apply_change(change, np.float32([3, 4]).tobytes())
     found = lesson.examples[key]
     assert (found.version, found.features.tolist()) == (after, [3, 4])
@@ -319,19 +319,19 @@ def test_a_batch_becomes_one_example() -> None:
 
 
 def test_what_cannot_be_is_said(viewer: Viewer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a list of names is needed"):
+    with pytest.raises(InputError, match="expected a list of names"):
         viewer.teach("cup")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="there is a class 'cup' already"):
+    with pytest.raises(InputError, match="a class 'cup' already exists"):
         viewer.teach(["cup", "cup"])
-    with pytest.raises(InputError, match="no name of a class"):
+    with pytest.raises(InputError, match="not a class name"):
         viewer.teach(["cup", ""])
     with pytest.raises(KeyError, match=r"encoder\.7.*near: 'encoder\.6"):
         viewer.teach(["cup", "hand"], cut="encoder.7")
-    with pytest.raises(InputError, match="the float32 value of a layer"):
+    with pytest.raises(InputError, match="expected a layer with float32 values"):
         viewer.teach(["cup", "hand"], cut="x")
     assert viewer.teaching is None
     teaching = viewer.teach(["cup"])
-    with pytest.raises(InputError, match="at least two classes apart, and there is one, 'cup'"):
+    with pytest.raises(InputError, match="at least two classes, and there is one, 'cup'"):
         teaching.train()
     teaching.add("hand", bar_pictures("hand", 2))
     with pytest.raises(InputError, match="'cup' has no examples"):
@@ -344,7 +344,7 @@ def test_what_cannot_be_is_said(viewer: Viewer, tmp_path: Path) -> None:
         teaching.rename("cup", "hand")
     with pytest.raises(InputError, match="floats from 0 to 1"):
         teaching.add("cup", np.full((1, 28, 28), 3.0, np.float32))
-    with pytest.raises(InputError, match="no head yet"):
+    with pytest.raises(InputError, match="no classifier yet"):
         _ = teaching.probabilities
     with pytest.raises(InputError, match="2 classes and 16 features need"):
         viewer.teach(["cup", "hand"], head=nn.Linear(15, 2))

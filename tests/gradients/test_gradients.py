@@ -106,7 +106,7 @@ def test_several_inputs_and_one_of_integers() -> None:
 
     which, x = torch.tensor([2, 0]), torch.randn(3, 4)
     assert_gradients(Chosen(), which, x)
-    with pytest.raises(InputError, match="which is of int64; only real numbers have gradients"):
+    with pytest.raises(InputError, match="which is of int64; only real values have gradients"):
         nbglcnn.gradient(Chosen().eval(), (which, x), wrt="which")
 
 

@@ -89,10 +89,10 @@ def test_a_dropout_that_eval_leaves_on_is_refused_with_its_line(
         door(model, X)
     words = str(error.value)
     assert " of test_active_dropout.py: `" in words
-    assert f": {name} draws " in words
-    assert "model.eval() does not switch it off. Write" in words
+    assert f": {name} samples " in words
+    assert "model.eval() does not turn it off. Write" in words
     assert write in words
-    assert words.endswith("draw them outside and give them as an input")
+    assert words.endswith("sample them outside the model and pass them as an input")
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -140,7 +140,7 @@ UNREGISTERED_DROPOUTS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "closure": (
         lambda: uses_closure(CLOSURE_DROPOUT),
-        "it does not reach drop (Dropout2d), a variable around forward. Make it an attribute of "
+        "reach drop (Dropout2d), a variable of an enclosing function. Make it an attribute of "
         "the module in __init__, or call drop.eval()",
     ),
 }
@@ -194,23 +194,23 @@ USED_DROPOUTS: dict[str, Function] = {
 @pytest.mark.parametrize("kind", USED_DROPOUTS)
 def test_a_dropout_whose_result_is_used_in_any_way_is_refused(kind: str) -> None:
     model = nn.Sequential(nn.Conv2d(4, 4, 1), FunctionThenConv(USED_DROPOUTS[kind])).eval()
-    with pytest.raises(UnsupportedModel, match="dropout draws a mask at random in each call"):
+    with pytest.raises(UnsupportedModel, match="dropout samples a mask in each call"):
         load(model, X)
 
 
 def test_python_computes_no_layer_that_drops_at_random() -> None:
     block = Deciding(lambda m, x: F.dropout(x, 0.5))
     model = nn.Sequential(nn.Conv2d(4, 4, 1), block).eval()
-    with pytest.raises(UnsupportedModel, match=r"in 1, a Deciding.*: dropout draws a mask"):
+    with pytest.raises(UnsupportedModel, match=r"in 1, a Deciding.*: dropout samples a mask"):
         Viewer(model, X)
     report = nbglcnn.check(model, X)
     assert not report.ok
-    assert "dropout draws a mask" in report.rows[-1].reason
+    assert "dropout samples a mask" in report.rows[-1].reason
 
 
 def test_python_computes_no_layer_that_reads_a_number_of_what_was_dropped() -> None:
     block = Deciding(lambda m, x: x * F.dropout(x).mean().item())
-    with pytest.raises(UnsupportedModel, match="dropout draws a mask"):
+    with pytest.raises(UnsupportedModel, match="dropout samples a mask"):
         load_with_fallback(nn.Sequential(nn.Conv2d(4, 4, 1), block).eval(), X)
 
 

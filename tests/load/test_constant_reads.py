@@ -174,7 +174,7 @@ def uninitialized(m: ConditionalNet, x: Tensor) -> object:
     ids=lambda choice: choice.__name__,
 )
 def test_no_old_number_is_read_of_what_the_input_was_written_to(choice: Choice) -> None:
-    with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
+    with pytest.raises(UnsupportedModel, match="depends on the input's values"):
         load(ConditionalNet(choice).eval(), torch.full((1, 3), 2.0))
 
 

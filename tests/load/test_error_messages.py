@@ -71,7 +71,7 @@ def test_an_observe_of_another_kind_is_one_of_compare_too() -> None:
 def test_a_torchscript_module_inside_a_model_is_named(how: str) -> None:
     given = (small_cnn(),) if how == "script" else (small_cnn(), torch.from_numpy(X))
     model = nn.Sequential(OrderedDict(first=nn.Identity(), inner=getattr(torch.jit, how)(*given)))
-    with pytest.raises(UnsupportedModel, match=r"'inner' \(.*\) is TorchScript.* in its place"):
+    with pytest.raises(UnsupportedModel, match=r"'inner' \(.*\) is TorchScript.* instead"):
         nbglcnn.compile(model.eval(), X)
 
 
@@ -167,7 +167,7 @@ def test_a_module_that_gives_another_kind_of_tensor_is_named(kind: str) -> None:
     with pytest.raises(UnsupportedModel) as error:
         nbglcnn.compile(model, X)
     assert str(error.value) == (
-        f"odd (FunctionModule) gives a {kind} tensor; only dense real ones can be drawn: "
+        f"odd (FunctionModule) returns a {kind} tensor; only dense real tensors are supported: "
         f"convert it in forward, with {dense}"
     )
 
@@ -198,7 +198,7 @@ def test_check_reports_each_module_of_a_model_that_cannot_be_exported() -> None:
         ("Sequential", "the whole", False),
     ]
     assert report.first_diverging == "inner.1"
-    assert "depends on the input's numbers" in report.rows[2].reason
+    assert "depends on the input's values" in report.rows[2].reason
     assert report.rows[-1].reason == str(error.value)
 
 
@@ -238,9 +238,9 @@ def make_unsupported(kind: str) -> nn.Module:
 # What check says: which of the modules can run, and what to do about the whole.
 UNSUPPORTED = {
     "training": ([True] * 4, "Call model.eval() first"),
-    "script": ([], "give the torch.nn.Module that it was made from"),
-    "script inside": ([], "put the torch.nn.Module that it was made from"),
-    "quantized": ([True, True, True, False], "give the model as it was before quantize_dynamic"),
+    "script": ([], "give the original torch.nn.Module"),
+    "script inside": ([], "use the original torch.nn.Module instead"),
+    "quantized": ([True, True, True, False], "give the model from before quantize_dynamic"),
     "meta": ([False] * 2, 'Call model.to_empty(device="cpu") and model.load_state_dict(weights)'),
     "lazy": ([], "call the model once on an input"),
 }
@@ -279,7 +279,7 @@ def test_what_a_model_gives_besides_tensors_is_told() -> None:
     with pytest.warns(UserWarning) as warned:
         plan = nbglcnn.compile(NonTensorOutputs().eval(), X)
     assert [str(warning.message) for warning in warned] == [
-        "forward also gives what is no tensor and is left out: "
+        "forward also returns values that are not tensors, which are ignored: "
         "output['label'] (str), output['more'][1][0] (float), output['more'][1][1] (int)"
     ]
     assert warned[0].filename == __file__

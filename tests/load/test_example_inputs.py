@@ -215,7 +215,7 @@ def test_a_session_takes_inputs_one_by_one_too(networks: dict[str, NetworkRunner
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((GREY, GREY), r"image: shape .2, 1, 3, 4. was given; it is .2, 3, 5, 7.. Compile again"),
+        ((GREY, GREY), r"shape .2, 1, 3, 4. was given; expected .2, 3, 5, 7.. Compile again"),
         ((COLOUR, GREY, GREY), "3 inputs given; this Plan has 2: image, low"),
         ({"image": COLOUR, "high": GREY}, "no input 'high'; this Plan's inputs: 'image', 'low'"),
         ((PICTURES, np.uint8(GREY)), "low: dtype uint8"),
@@ -252,7 +252,7 @@ def test_integers_of_any_width_fit_where_their_numbers_do(given: Any, wanted: An
     assert alone.dtype == given
     large = np.array([0, 1, np.iinfo(given).max], given)
     if np.iinfo(given).max > np.iinfo(wanted).max:
-        with pytest.raises(InputError, match=f"to {large.max()} were given; it is {spec.dtype}"):
+        with pytest.raises(InputError, match=f"to {large.max()} were .* the input's {spec.dtype}"):
             to_input_arrays(large, [spec])
     else:
         np.testing.assert_array_equal(to_input_arrays(large, [spec])[0], large)
@@ -286,23 +286,23 @@ UNSUPPORTED_INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
         "a nested tensor was given",
     ),
     "sparse in a list": (lambda: [tensor(COLOUR[0]).to_sparse()], "a sparse tensor was given"),
-    "meta": (lambda: torch.zeros(SINGLE.shape, device="meta"), "a tensor on meta has no numbers"),
-    "path of nothing": (lambda: "picture.png", "input: there is no file picture.png"),
+    "meta": (lambda: torch.zeros(SINGLE.shape, device="meta"), "on the meta device has no values"),
+    "path of nothing": (lambda: "picture.png", "input: file not found: picture.png"),
     "folder": (lambda: Path(__file__).parent, "is a folder; give the path of a picture in it"),
     "path of no picture": (
         lambda: __file__,
-        "test_example_inputs.py is no picture that Pillow can read",
+        "test_example_inputs.py is not a picture that Pillow can read",
     ),
-    "address": (lambda: "https://a.b/c.png", "nothing is fetched from one: download it"),
+    "address": (lambda: "https://a.b/c.png", "which nbglcnn does not download: download it"),
     "loader": (
         lambda: DataLoader(TensorDataset(tensor(COLOUR))),
-        r"DataLoader gives batches: give the images of its first, next\(iter\(loader\)\)\[0\]",
+        r"DataLoader yields batches: give the images of the first one, next\(iter\(loader\)\)\[0\]",
     ),
     "masked": (
         lambda: masked_array(SINGLE),
-        r"a masked array was given, of which 2 of 105 numbers",
+        r"a masked array was given, with 2 of 105 values",
     ),
-    "masked in a list": (lambda: [masked_array(COLOUR[0])], "of which 2 of 105 .* Give x.filled"),
+    "masked in a list": (lambda: [masked_array(COLOUR[0])], "with 2 of 105 .* Give x.filled"),
     "uint16": (lambda: np.uint16(SINGLE), r"dtype uint16; .*astype\('float32'\) / 65535"),
     "big-endian uint16": (lambda: SINGLE.astype(">u2"), r"astype\('float32'\) / 65535"),
     "uint8": (lambda: np.uint8(SINGLE), r"dtype uint8; .*astype\('float32'\) / 255"),
@@ -312,23 +312,23 @@ UNSUPPORTED_INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "images and labels": (
         lambda: (tensor(COLOUR), torch.arange(len(COLOUR))),
-        r"Of images with labels, .* give the images alone: x\[0\]",
+        r"For images with labels, .* give only the images: x\[0\]",
     ),
     "batch of a loader": (
         lambda: [tensor(COLOUR), torch.arange(len(COLOUR))],
-        r"a list of shapes .* give the images alone: x\[0\]",
+        r"a list of shapes .* give only the images: x\[0\]",
     ),
     "item of a data set": (
         lambda: (tensor(COLOUR[0]), 3),
-        r"Of an image with its label, give the image alone: x\[0\]\[None\]",
+        r"For an image with its label, give only the image: x\[0\]\[None\]",
     ),
-    "item with a picture": (lambda: (PICTURES[0], 3), r"give the image alone: x\[0\]$"),
+    "item with a picture": (lambda: (PICTURES[0], 3), r"give only the image: x\[0\]$"),
     "set": (lambda: {1.0}, "set was given; give an array"),
     "object": (lambda: object(), "object was given; give an array"),
     "bytes": (lambda: b"123", "bytes was given; give an array"),
     "dict of text": (
         lambda: {"input": "no"},
-        "input: there is no file no|holds no array, nor a picture",
+        "input: file not found: no|contains neither an array nor a picture",
     ),
     "unknown name": (lambda: {"inputs": SINGLE}, r"no input 'inputs'.* 'input'"),
 }
@@ -384,7 +384,7 @@ def test_the_code_that_is_advised_for_a_data_set_gives_an_input(make: Any, item:
     _, (array,) = nbglcnn.load.load(model, eval(str(error.value).split("images, ")[1]))
     assert array.shape == (1, *COLOUR[0].shape)
     if isinstance(x := item, tuple):
-        with pytest.raises(InputError, match="give the image alone") as error:
+        with pytest.raises(InputError, match="give only the image") as error:
             nbglcnn.load.load(model, x)
         _, (again,) = nbglcnn.load.load(model, eval(str(error.value).split("alone: ")[1]))
         np.testing.assert_array_equal(again, array)
@@ -393,7 +393,7 @@ def test_the_code_that_is_advised_for_a_data_set_gives_an_input(make: Any, item:
 def test_a_masked_array_is_named_once() -> None:
     with pytest.raises(InputError) as error:
         nbglcnn.load.load(nn.Conv2d(3, 4, 3).eval(), masked_array(SINGLE))
-    assert str(error.value).startswith("input: a masked array was given, of which 2 of 105 numbers")
+    assert str(error.value).startswith("input: a masked array was given, with 2 of 105 values")
 
 
 def byte_swapped(array: Any) -> Array:
@@ -478,7 +478,7 @@ def test_masked_numbers_enter_nowhere(entrance: str) -> None:
         ARRAY_ENTRY_POINTS[entrance](hidden), ARRAY_ENTRY_POINTS[entrance](array)
     )
     hidden.mask[0, :, 0, 0] = True
-    with pytest.raises(InputError, match=r"a masked array was given, of which .*Give x\.filled"):
+    with pytest.raises(InputError, match=r"a masked array was given, with .*Give x\.filled"):
         ARRAY_ENTRY_POINTS[entrance](hidden)
 
 

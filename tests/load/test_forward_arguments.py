@@ -286,8 +286,8 @@ def test_a_picture_with_preprocess_has_nested_arguments_behind_it() -> None:
     ("given", "words"),
     [
         ({"sample": X, "timestep": 2, "activ": True}, "no input 'activ' .near: active"),
-        ((1, None), "holds no array, .*give at least one input as an array"),
-        ((X, [X, X]), r"TypeError: .* arrives as a list: for a batch torch.stack\(items\)"),
+        ((1, None), "contains neither an array .*give at least one input as an array"),
+        ((X, [X, X]), r"TypeError: .* stays a list; for a batch use torch.stack\(items\)"),
         ({"sample": X, "active": True}, "missing 1 required positional argument: 'timestep'"),
     ],
 )

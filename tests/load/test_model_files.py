@@ -26,7 +26,7 @@ FILES = {
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(99), r"a picture \(PNG\)"),
     "jpeg": (b"\xff\xd8\xff\xe0" + bytes(99), r"a picture \(JPEG\)"),
     "text": (b"hello, this is my model\n" * 10, "text$"),
-    "zeros": (bytes(1000), "zeros; get the file again"),
+    "zeros": (bytes(1000), "zeros; download the file again"),
 }
 
 
@@ -57,7 +57,7 @@ def test_paths_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     for path, words in (
         ("", "^the path of the model is empty$"),
-        ("in/nothere.pt", "^there is no file 'in/nothere.pt' in .*"),
+        ("in/nothere.pt", "^file not found: 'in/nothere.pt' in .*"),
         ("~/x.onnx", r"give os\.path\.expanduser\(path\)$"),
     ):
         with pytest.raises(ModelError, match=words):
@@ -73,7 +73,7 @@ def test_a_link_to_external_data_is_refused_with_what_to_do(tmp_path: Path) -> N
     )
     os.rename(tmp_path / "w.bin", tmp_path / "blob")
     os.symlink("blob", tmp_path / "w.bin")
-    with pytest.raises(ModelError, match=r"'w\.bin' is a link; links are not followed, so copy"):
+    with pytest.raises(ModelError, match=r"'w\.bin' is a link; links are not followed; copy"):
         nbglcnn.compile(tmp_path / "m.onnx")
 
 

@@ -54,7 +54,7 @@ def test_each_side_of_a_preprocess_is_asked_for_what_is_its_own() -> None:
     with torch.no_grad():
         expected = module(torch.from_numpy(X) - 0.5).numpy()
     np.testing.assert_allclose(values["output"], expected, rtol=0, atol=1e-5)
-    with pytest.raises(InputError, match="this model has one already"):
+    with pytest.raises(InputError, match="this model already has one"):
         model_of(model, steps)
 
 
@@ -65,7 +65,7 @@ def test_a_file_has_no_code_of_its_own_and_gives_numbers_back_as_they_are() -> N
     assert model.state_dict(weights) == weights
     assert not model.load_each_module(X)
     assert engine_name(model).partition(" ")[0] in ("ONNX", "onnx.reference")
-    with pytest.raises(InputError, match="doesn't say how its weights are drawn"):
+    with pytest.raises(InputError, match="doesn't define how its weights are initialised"):
         model.initial_weights(0)
 
 

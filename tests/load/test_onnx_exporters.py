@@ -84,7 +84,7 @@ def test_of_an_if_whose_condition_is_known_only_the_branch_that_is_taken_is_read
 
 
 def test_an_if_that_depends_on_the_inputs_numbers_is_refused() -> None:
-    words = "'condition' depends on the numbers of the input 'x'"
+    words = "'condition' depends on the values of the input 'x'"
     with pytest.raises(UnsupportedOperator, match=words):
         load(branching_model(INPUT_CONDITION), np.ones(SHAPE, np.float32))
 

@@ -54,7 +54,7 @@ def test_an_if_is_named_with_the_input_that_it_looks_at_and_runs_as_it_advises()
         nbglcnn.compile(model)
     words = str(caught.value)
     assert words.startswith("If (node 't'): control flow whose condition 'is' depends on")
-    assert "the numbers of the input 'sr' is not" in words
+    assert "values of the input 'sr' is not" in words
     advice = words[words.index("model.graph") :]
     for rate, expected in ((16000, [[3, -2, 9]]), (8000, [[0, -2, 0]])):
         model = parser.parse_model(SAMPLE_RATE_MODEL)
@@ -69,8 +69,8 @@ def test_check_has_a_row_for_each_layer_around_an_if() -> None:
     assert list(found) == ["r", "is", "t", "y", "ta", "tb"]
     assert found["r"] == ("ReLU", True, "")
     assert found["t"][0] == "If" and "the input 'sr'" in found["t"][2]
-    assert found["y"][2] == "cannot be told: its input 't' comes from what cannot run"
-    assert found["tb"][2] == "cannot be told: in a branch of an If that cannot run"
+    assert found["y"][2] == "unknown: its input 't' comes from a node that cannot run"
+    assert found["tb"][2] == "unknown: inside an If branch that cannot run"
 
 
 LOOP_NODES = """times = Constant<value=int64{3}>()
@@ -82,7 +82,7 @@ REFUSED_NODES = {
     "QLinearAdd": ("odd = com.microsoft.QLinearAdd(r, r, r)", "'com.microsoft'; ONNX's own are"),
     "DynamicQuantizeLSTM": ("odd = com.microsoft.DynamicQuantizeLSTM(r, r)", "QuickGelu"),
     "Loop": (LOOP_NODES, "control flow"),
-    "Unique": ("odd = Unique(r)", "cannot be told before it runs"),
+    "Unique": ("odd = Unique(r)", "is unknown before the network runs"),
     "ConcatFromSequence": (
         "s = SplitToSequence<axis=1>(r)\n  odd = ConcatFromSequence<axis=1>(s)",
         "takes a sequence",
@@ -92,7 +92,7 @@ REFUSED_NODES = {
 
 IN_PYTHON = ("Unique", "ConcatFromSequence")  # ONNX Runtime computes them, and the rest runs
 OK_ROW = (True, "")
-UNKNOWN_ROW = (False, "cannot be told: its input 'odd' comes from what cannot run")
+UNKNOWN_ROW = (False, "unknown: its input 'odd' comes from a node that cannot run")
 
 
 @pytest.mark.parametrize("op", REFUSED_NODES)
@@ -136,7 +136,7 @@ def test_the_backend_says_beforehand_that_recurrent_layers_cannot_run() -> None:
         for info in (None, types):
             with pytest.raises(UnsupportedOperator) as caught:
                 backend.run_node(given, [x, w, r], outputs_info=info)
-            assert "depends on the input's numbers" not in str(caught.value)
+            assert "depends on the input's values" not in str(caught.value)
     # What reads only shapes is no obstacle.
     shape = [node("Shape", ["x"], ["s"]), node("Expand", ["one", "s"], ["y"])]
     constant = model_of(shape, {"x": ("n", 3)}, ["y"], constants={"one": np.ones(1, "f4")})

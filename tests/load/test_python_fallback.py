@@ -92,7 +92,7 @@ def test_what_a_layer_in_python_writes_into_its_input_is_read_behind_it() -> Non
     viewer.input = x * 3
     assert_all_values(viewer, model, x * 3, 3)
     viewer.close()
-    with pytest.raises(UnsupportedModel, match=r"sums \(SumsInPlace\).*it writes into a tensor"):
+    with pytest.raises(UnsupportedModel, match=r"sums \(SumsInPlace\).*writes into an argument"):
         Viewer(WritesConvOutput(returned=False).eval(), x)
 
 
@@ -123,7 +123,7 @@ class Itself(nn.Module):
 
 def test_control_flow_and_a_forward_without_modules_are_refused() -> None:
     x = np.ones((1, 3, 4, 4), np.float32)
-    with pytest.raises(UnsupportedModel, match=r"in 1, a Deciding.*depends on the input's numbers"):
+    with pytest.raises(UnsupportedModel, match=r"in 1, a Deciding.*depends on the input's values"):
         Viewer(nn.Sequential(conv3x3(3, 3), Deciding()), x)
     with pytest.raises(UnsupportedModel, match=r"Itself cannot be traced.*\.numpy\(\)"):
         Viewer(Itself(), x)
@@ -135,7 +135,7 @@ def test_verify_calls_nothing_matched_that_is_pythons_own() -> None:
     report = viewer.verify()
     assert [row.in_python for row in report.rows if row.layer in own] == [True] * 3
     assert report.found.startswith("8 of 8 layers match PyTorch")
-    assert report.summary.endswith("; 3 computed in Python (lstm[0], lstm[1][0], lstm[1][1])")
+    assert report.summary.endswith("; 3 run in Python (lstm[0], lstm[1][0], lstm[1][1])")
     assert str(report).count("in Python\n") == 3
     assert "LSTM (in Python)" in repr(viewer.layers)
     assert viewer.status["in_python"] == list(own)
@@ -178,7 +178,7 @@ def test_another_shape_for_another_input_is_an_error_that_names_the_layer() -> N
     )
     x = np.float32([[1, 2, 2, 3, -4, 5]])
     viewer = Viewer(model, x)
-    with pytest.raises(InputError, match=r"u \(Unique\) is computed in Python.*\(2,\).*\(5,\)"):
+    with pytest.raises(InputError, match=r"u \(Unique\) runs in Python.*\(2,\).*\(5,\)"):
         viewer.input = np.float32([[1, 1, 1, 1, 2, 2]])
     assert_equal(viewer.input, x)
     assert_equal(viewer.output, np.float32([0, -1, -2, -3, -5]))
@@ -223,10 +223,10 @@ def test_any_place_behind_depends_on_every_place_before() -> None:
     model, x, _ = make_network("one after the other")
     header = Viewer(model, x).network.plan.header
     layer = header.layers[1]
-    ((reader, source, reach),) = layer.reads
+    ((reader, source, reach),) = layer.dependencies
     assert (reader, source) == (0, 1)
-    assert header.reaches[reach].source == (7, 5)
-    assert [along.axis for along in header.reaches[reach].axes] == [-1, -1]
+    assert header.field_maps[reach].input_sizes == (7, 5)
+    assert [along.axis for along in header.field_maps[reach].windows] == [-1, -1]
     assert not {step.layer for step in header.passes} & {1, 2, 4}  # nothing to time
 
 
@@ -295,7 +295,7 @@ def test_what_a_file_asks_onnx_runtime_for_is_limited() -> None:
 
 
 def test_random_numbers_and_loops_of_a_file_are_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="draws random numbers"):
+    with pytest.raises(UnsupportedModel, match="samples random numbers"):
         Viewer(onnx_model("r = Bernoulli(x)\n y = Add(r, x)"))
     loop = (
         "n = Constant<value=int64{3}>()\n c = Constant<value=bool{1}>()\n"
@@ -336,7 +336,7 @@ def test_views_mark_what_python_computes(show: Callable[..., ViewsPage]) -> None
     row = page.locator('[data-row="2"]')
     expect(row.locator('[data-column="type"]')).to_have_text("NumpyCumsum (in Python)")
     expect(row.locator('[data-cost="ms"]')).to_have_attribute(
-        "title", "computed in Python, and in no run of the page"
+        "title", "computed in Python, not in the page"
     )
 
     # And what is of another input than the page's, where the page changes what goes in.
@@ -345,7 +345,7 @@ def test_views_mark_what_python_computes(show: Callable[..., ViewsPage]) -> None
     marks = page.locator(".nbg-node .nbg-python")
     # The second follows from what was changed, the first is before it.
     expect(marks).to_have_text(["Python", "last input from Python"])
-    expect(page.locator(".nbg-status")).to_contain_text("1 of them of the last input from Python")
+    expect(page.locator(".nbg-status")).to_contain_text("1 of them for the last input from Python")
 
 
 def test_a_notebooks_page_goes_on_with_what_python_sends(

@@ -150,7 +150,7 @@ def test_an_input_of_a_viewer_keeps_the_noise_unless_it_has_some() -> None:
     viewer.input = viewer.input
     for wrong, words in [
         ((x, own, own), r"3 inputs were given; the model takes 2 \('x', 'noise'\)"),
-        ((x, own[:1]), r"noise: shape \(1, 3\) was given; it is \(2, 3\)"),
+        ((x, own[:1]), r"noise: shape \(1, 3\) was given; expected \(2, 3\)"),
         ({"noise": own}, r"the input 'x' is missing"),
         ({"x": x, "nois": own}, r"no input 'nois' \(near: noise\)"),
     ]:
@@ -210,8 +210,8 @@ def test_noise_may_be_given_with_the_example_by_place_or_by_name() -> None:
         [constant] = graph.noise.values()
         np.testing.assert_array_equal(graph.values[constant].data, seeded_arrays((2, LATENT))[0])
     for wrong, words in [
-        ((x, own, own), r"2 arrays were given for the random .* it draws 1 \('noise'\)"),
-        ((x, own[:1]), r"noise: shape \(1, 3\) was given; it is \(2, 3\)"),
+        ((x, own, own), r"2 arrays were given for the model's random .* it samples 1 \('noise'\)"),
+        ((x, own[:1]), r"noise: shape \(1, 3\) was given; expected \(2, 3\)"),
         ({"x": x, "noise_1": own}, r"no input 'noise_1' \(near: noise\)"),
     ]:
         with pytest.raises(InputError, match=words):
@@ -341,13 +341,13 @@ def function(body: str) -> nn.Module:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("torch.bernoulli(x)", "Bernoulli draws random numbers; draw them outside"),
-        ("x + torch.randint(0, 3, (2, 4))", "randint.* draws random numbers; draw them outside"),
-        ("torch.poisson(x)", "poisson draws random numbers; draw them outside"),
-        ("x + torch.randn(4, generator=torch.Generator())", "randn draws random numbers; draw"),
-        ("x[torch.multinomial(x, 1)[:, 0] % 2] + torch.randn_like(x)", "Multinomial draws random"),
-        ("x * 2 if x.sum() > 0 else x + torch.randn_like(x)", "depends on the input's numbers"),
-        ("x + torch.randn(int(x.sum()), 1).sum()", "depends on the input's numbers"),
+        ("torch.bernoulli(x)", "Bernoulli samples random numbers; sample them outside"),
+        ("x + torch.randint(0, 3, (2, 4))", "randint.* samples random numbers; sample them"),
+        ("torch.poisson(x)", "poisson samples random numbers; sample them outside"),
+        ("x + torch.randn(4, generator=torch.Generator())", "randn samples random numbers; sample"),
+        ("x[torch.multinomial(x, 1)[:, 0] % 2] + torch.randn_like(x)", "Multinomial samples"),
+        ("x * 2 if x.sum() > 0 else x + torch.randn_like(x)", "depends on the input's values"),
+        ("x + torch.randn(int(x.sum()), 1).sum()", "depends on the input's values"),
     ],
 )
 def test_other_random_numbers_are_refused_by_name(body: str, words: str) -> None:
@@ -402,5 +402,5 @@ def test_other_random_numbers_of_a_file_are_refused(node: str) -> None:
         '<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] x) => (float y) '
         f"{{ r = {node}\n s = Cast<to = 1>(r)\n y = ReduceSum<keepdims = 0>(s) }}"
     )
-    with pytest.raises(UnsupportedOperator, match="draws random numbers; draw them outside"):
+    with pytest.raises(UnsupportedOperator, match="samples random numbers; sample them outside"):
         nbglcnn.compile(model, images()[:, 0, 0, :3])

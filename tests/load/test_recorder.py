@@ -199,13 +199,13 @@ def test_a_refusal_that_forward_catches_is_a_refusal() -> None:
         except Exception:
             return x
 
-    with pytest.raises(UnsupportedModel, match="depends on the input's numbers"):
+    with pytest.raises(UnsupportedModel, match="depends on the input's values"):
         compile(FunctionModule(catches).eval(), torch.randn(SHAPE))
 
 
 def test_a_size_that_depends_on_the_input_is_refused() -> None:
     model = FunctionModule(lambda m, x: x * len(x[x > 0])).eval()
-    with pytest.raises(UnsupportedModel, match="the size of what index gives depends on"):
+    with pytest.raises(UnsupportedModel, match="the size of index's result depends on"):
         compile(model, torch.randn(SHAPE))
 
 

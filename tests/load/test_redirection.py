@@ -396,7 +396,7 @@ def test_a_weight_that_numpy_reads_is_refused_other_numbers(made: Callable[[], n
     with Session(lower(graph)) as session:
         assert_equal(session.run(*arrays)["output"], torch_output(model, x))
     assert with_parameters(graph, model.state_dict()) is not None  # the same
-    with pytest.raises(InputError, match=r"conv\.weight: its .+ or a NumPy array that shares"):
+    with pytest.raises(InputError, match=r"conv\.weight: the .+ or a NumPy array that shares"):
         with_parameters(graph, other_weights(model))
     viewer = Viewer(model, x)
     try:
@@ -424,7 +424,7 @@ def test_a_number_that_python_reads_of_a_weight_in_a_closure_is_named() -> None:
     scale, forward = model.scale, model.forward
     model.forward = lambda x: forward(x) * float(scale)
     graph, _ = load(model, X)
-    with pytest.raises(InputError, match="scale: its numbers decided what is computed"):
+    with pytest.raises(InputError, match="scale: the computation depends on its values"):
         with_parameters(graph, other_weights(model))
 
 

@@ -199,7 +199,7 @@ def test_autocast_is_computed_in_float32_and_says_so(deep: bool) -> None:
     model = HalfCast(deep).eval()
     known: dict[str, np.ndarray] = {}
     graph, _ = load(model, X, known)
-    assert graph.notes == ("what forward computes within torch.autocast is computed in float32",)
+    assert graph.notes == ("operations under torch.autocast run in float32",)
     with torch.no_grad():
         true = WithoutAutocast(model)(torch.from_numpy(X)).numpy()
     assert_allclose(known["output"], true, rtol=1e-6, atol=1e-7)

@@ -94,7 +94,7 @@ def test_a_layer_made_in_forward_is_refused_with_what_to_do(kind: str) -> None:
         load(nn.Sequential(nn.ReLU(), FunctionModule(MODULES_IN_FORWARD[kind])).eval(), X)
     words = str(error.value)
     assert " of test_unsupported_models.py: `" in words
-    assert "has new random weights at each call; make it in __init__" in words
+    assert "has new random weights at each call; create it in __init__" in words
     assert "prims" not in words
 
 
@@ -106,8 +106,8 @@ def test_a_layer_without_random_weights_may_be_made_in_forward() -> None:
 
 INPUT_READS: dict[str, tuple[Function, str]] = {
     "float": (lambda m, x: x * float(x.mean()), r"as float\(t\) does. Compute .* x \* x.mean\(\)"),
-    "math": (lambda m, x: x * math.sqrt(x.var()), r"torch.sqrt\(t\) in the place of math.sqrt"),
-    "int": (lambda m, x: x * int(x.argmax()), r"in the place of int\(t\) .* the tensor itself"),
+    "math": (lambda m, x: x * math.sqrt(x.var()), r"torch.sqrt\(t\) instead of math.sqrt"),
+    "int": (lambda m, x: x * int(x.argmax()), r"instead of int\(t\) .* the tensor itself"),
 }
 
 

@@ -272,7 +272,7 @@ def test_the_layer_that_computes_across_examples_is_named(batch: int) -> None:
     )
     x = randn(7, *SHAPE)
     with Session(nbglcnn.compile(model.eval(), x[:batch])) as session:
-        words = f"7 examples would run in pieces of {batch}, but '1' computes across the examples"
+        words = f"7 examples would run in batches of {batch}, but '1' computes across the batch"
         with pytest.raises(InputError, match=words):
             session.run(x)
         found = session.run(x, read=["0"])["0"]  # what lies before it is each example's own
@@ -293,7 +293,7 @@ def test_hooks_of_the_user_see_the_batch_that_was_given_and_no_other(batch: int)
     model[0].register_forward_hook(lambda module, args, output: seen.append(len(output)))
     plan = nbglcnn.compile(model, randn(batch, *SHAPE))
     assert set(seen) == {batch}
-    assert all(value.by_example and not value.mixed for value in plan.values)
+    assert all(value.per_example and not value.mixing_layer for value in plan.values)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -322,7 +322,7 @@ def test_what_computes_across_examples_is_not_recorded_in_pieces(tmp_path: Path)
 def test_a_source_of_single_examples_is_not_given_to_what_computes_across_them() -> None:
     model = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)).eval()
     viewer = nbglcnn.Viewer(model, randn(2, 3, 6, 6))
-    with pytest.raises(InputError, match="'0' computes across the examples of a batch"):
+    with pytest.raises(InputError, match="'0' computes across the batch of a batch"):
         viewer.source = nbglcnn.Images([np.zeros((6, 6, 3), np.uint8)] * 2)
     viewer.close()
 
@@ -337,7 +337,7 @@ def test_what_follows_from_no_example_has_no_axis_of_examples() -> None:
             if same:
                 assert session.run(randn(6, 3))["z"].shape == (6, 3)
             else:
-                with pytest.raises(InputError, match=r"'z' of shape .* has no axis of examples"):
+                with pytest.raises(InputError, match=r"'z' of shape .* has no batch axis"):
                     session.run(randn(6, 3))
 
 
@@ -346,7 +346,7 @@ def test_flat_indices_of_a_pool_count_the_whole_batch() -> None:
     model: onnx.ModelProto = model_of([pool], {"x": (1, 2, 4, 4)}, ["y", "i"])
     with (
         Session(nbglcnn.compile(model)) as session,
-        pytest.raises(InputError, match=r"'i' of shape .* has no axis of examples"),
+        pytest.raises(InputError, match=r"'i' of shape .* has no batch axis"),
     ):
         session.run(randn(3, 2, 4, 4))
 
@@ -358,8 +358,8 @@ def test_no_ordinary_network_computes_across_examples(name: str) -> None:
     for batch in (1, 2):
         own = tuple(torch.cat([one, one])[:batch] for one in inputs)
         plan = nbglcnn.compile(model, own, observe="outputs")
-        assert [value.mixed for value in plan.values] == [""] * len(plan.values)
-        assert all(value.by_example for value in plan.values)
+        assert [value.mixing_layer for value in plan.values] == [""] * len(plan.values)
+        assert all(value.per_example for value in plan.values)
 
 
 VANISHING_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -372,7 +372,7 @@ VANISHING_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", VANISHING_FUNCTIONS)
 def test_what_leaves_no_node_for_one_example_is_not_run_in_pieces(name: str) -> None:
-    applied, words = FunctionModule(VANISHING_FUNCTIONS[name]), "computes across the examples"
+    applied, words = FunctionModule(VANISHING_FUNCTIONS[name]), "computes across the batch"
     for model in (applied, nn.Sequential(nn.Tanh(), applied)):
         plan = nbglcnn.compile(model.eval(), torch.randn(1, 3))
         with Session(plan) as session, pytest.raises(InputError, match=words):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import nbglcnn
 from display_kind_models import Segmenter, SignalClassifier, ViT, damaged_tokens
 from nbglcnn import ModelError, Plan
-from nbglcnn.plan.schema import Tokens
+from nbglcnn.plan.schema import TokenGrid
 from rank_networks import PerHeadAttention, TorchAttention
 
 
@@ -30,7 +30,7 @@ def compile_network(model: nn.Module, *shape: int) -> Plan:
 
 
 def display_kinds(plan: Plan) -> dict[str, str]:
-    return {value.key: value.form for value in plan.values}
+    return {value.key: value.display_kind for value in plan.values}
 
 
 def test_what_a_1d_convolution_reads_and_writes_is_a_signal() -> None:
@@ -72,7 +72,11 @@ def test_a_2d_convolution_with_one_row_or_column_makes_signals() -> None:
 def test_softmax_rows_that_weigh_values_are_attention(
     model: nn.Module, shape: tuple[int, ...], nchw: tuple[int, ...]
 ) -> None:
-    found = [value for value in compile_network(model, *shape).values if value.form == "attention"]
+    found = [
+        value
+        for value in compile_network(model, *shape).values
+        if value.display_kind == "attention"
+    ]
     assert {value.nchw for value in found} == {nchw}
 
 
@@ -89,16 +93,16 @@ def test_other_softmaxes_are_no_attention() -> None:
         assert "attention" not in display_kinds(compile_network(model, *shape)).values()
 
 
-def attention_tokens(plan: Plan) -> set[tuple[Tokens | None, Tokens | None]]:
+def attention_tokens(plan: Plan) -> set[tuple[TokenGrid | None, TokenGrid | None]]:
     tokens = [*plan.header.tokens, None]
-    found = [value for value in plan.values if value.form == "attention"]
+    found = [value for value in plan.values if value.display_kind == "attention"]
     assert found
     return {(tokens[value.tokens[0]], tokens[value.tokens[1]]) for value in found}
 
 
 def test_tokens_of_a_vision_transformer_stand_for_patches_in_every_block() -> None:
     plan = compile_network(ViT(), 1, 3, 32, 48)
-    patches = Tokens("x", 4, 6, (-1, *range(24)))  # the first is the class's
+    patches = TokenGrid("x", 4, 6, (-1, *range(24)))  # the first is the class's
     assert attention_tokens(plan) == {(patches, patches)}
 
 
@@ -109,7 +113,7 @@ def test_tokens_of_pytorchs_own_encoder_stand_for_patches_too() -> None:
         nn.Conv2d(1, 16, 8, 8),
         nn.TransformerEncoder(layer, 2),
     )
-    patches = Tokens("x", 3, 2, tuple(range(6)))
+    patches = TokenGrid("x", 3, 2, tuple(range(6)))
     assert attention_tokens(compile_network(model, 2, 1, 24, 16)) == {(patches, patches)}
 
 
@@ -122,7 +126,7 @@ def test_places_of_a_map_that_look_at_each_other_are_tokens_of_its_grid() -> Non
         return mixed.transpose(1, 2).reshape(n, c, h, w) + y
 
     plan = compile_network(FunctionNet(attend, nn.Conv2d(3, 8, 3, 2, 1)), 1, 3, 16, 12)
-    grid = Tokens("x", 8, 6, tuple(range(48)))
+    grid = TokenGrid("x", 8, 6, tuple(range(48)))
     assert attention_tokens(plan) == {(grid, grid)}
 
 
@@ -174,7 +178,7 @@ def test_an_output_of_scores_for_each_place_is_classes() -> None:
     plan = compile_network(All(), 1, 3, 32, 48)
     found = {name: display_kinds(plan).get(f"output[{k}]") for k, name in enumerate(CLASS_MAPS)}
     assert found == {name: "classes" if is_ else "maps" for name, (_, is_) in CLASS_MAPS.items()}
-    layers = {value.form for value in plan.values if value.kind != "output"}
+    layers = {value.display_kind for value in plan.values if value.kind != "output"}
     assert "classes" not in layers, "layers keep their maps"
 
 

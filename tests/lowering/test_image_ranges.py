@@ -83,7 +83,7 @@ def plan_value(model: nn.Module, key: str = "output", x: np.ndarray = X, **how: 
 def test_an_outputs_range_is_its_last_layers_or_0_to_1(
     end: Callable[[Tensor], Tensor], limits: tuple[float, float]
 ) -> None:
-    assert plan_value(ConvWithEnding(end)).limits == limits
+    assert plan_value(ConvWithEnding(end)).value_range == limits
 
 
 class DenselyConnected(nn.Module):
@@ -97,12 +97,12 @@ class DenselyConnected(nn.Module):
 
 
 def test_ranges_of_a_network_whose_values_are_joined_again_and_again_are_quick_to_find() -> None:
-    assert plan_value(DenselyConnected()).limits == (0, 1)
+    assert plan_value(DenselyConnected()).value_range == (0, 1)
 
 
 def test_pixels_that_are_shuffled_keep_their_range() -> None:
     model = nn.Sequential(nn.Conv2d(3, 12, 1), nn.Tanh(), nn.PixelShuffle(2))
-    assert plan_value(model).limits == (-1, 1)
+    assert plan_value(model).value_range == (-1, 1)
 
 
 @pytest.mark.parametrize(
@@ -119,16 +119,16 @@ def test_pixels_that_are_shuffled_keep_their_range() -> None:
 def test_preprocess_says_what_black_and_white_are(
     preprocess: Preprocess, limits: tuple[float, float]
 ) -> None:
-    assert plan_value(ConvWithEnding(lambda y: y), preprocess=preprocess).limits == limits
-    assert plan_value(ConvWithEnding(torch.sigmoid), preprocess=preprocess).limits == (0, 1)
+    assert plan_value(ConvWithEnding(lambda y: y), preprocess=preprocess).value_range == limits
+    assert plan_value(ConvWithEnding(torch.sigmoid), preprocess=preprocess).value_range == (0, 1)
     # The picture itself stands in front.
-    assert plan_value(ConvWithEnding(lambda y: y), "x", preprocess=preprocess).limits == (0, 1)
+    assert plan_value(ConvWithEnding(lambda y: y), "x", preprocess=preprocess).value_range == (0, 1)
 
 
 def test_each_of_two_that_are_compared_has_its_own_range() -> None:
     a, b = ConvWithEnding(torch.tanh).eval(), ConvWithEnding(torch.sigmoid).eval()
     plan = nbglcnn.compare(a, b, torch.from_numpy(X)).network.plan
-    limits = {value.key: value.limits for value in plan.values if value.kind == "output"}
+    limits = {value.key: value.value_range for value in plan.values if value.kind == "output"}
     assert limits == {"A.output": (-1, 1), "B.output": (0, 1)}
 
 
@@ -152,7 +152,7 @@ def test_without_a_word_of_the_network_an_inputs_numbers_decide(
 ) -> None:
     numbers = numbers.astype(np.float32)
     value = plan_value(ConvWithEnding(torch.tanh), "x")
-    assert value.limits == (None, None)
+    assert value.value_range == (None, None)
     own = (numbers[0].min(), numbers[0].max())
     assert pictures.image_limits(value, numbers[0]) == (range_of or own)
 
@@ -257,10 +257,10 @@ def test_a_range_that_is_none_is_refused() -> None:
     viewer.image_ranges = {"input": (0, 255), "output": "layer"}
     assert viewer.image_ranges == {"input": [0, 255], "output": "layer"}
     for wrong, words in (
-        ({"inputs": "layer"}, "there is no value 'inputs' (near: input, output)"),
-        ({"input": (1, 0)}, r"image_ranges['input'] is (1, 0): give what black and white are"),
+        ({"inputs": "layer"}, "unknown value 'inputs' (near: input, output)"),
+        ({"input": (1, 0)}, r"image_ranges['input'] is (1, 0): give the values of black and white"),
         ({"input": "own"}, 'or "layer"'),
-        ({"input": (0, np.inf)}, "give what black and white are"),
+        ({"input": (0, np.inf)}, "give the values of black and white"),
     ):
         with pytest.raises(traitlets.TraitError) as caught:
             viewer.image_ranges = wrong

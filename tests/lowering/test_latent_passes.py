@@ -52,7 +52,9 @@ CODE = RANDOM.standard_normal((1, 7, 1, 1)).astype(np.float32)
 
 
 def latent_edit(layer: str, array: str = "code") -> Edit:
-    return Edit(layer=layer, name="latent", transform="inject", array=array, skips=True)
+    return Edit(
+        layer=layer, name="latent", transform="inject", array_hash=array, skips_upstream=True
+    )
 
 
 def make_net(**how: bool) -> AutoencoderNet:
@@ -104,7 +106,7 @@ def test_what_follows_is_the_decoder_of_the_code_and_the_rest_is_a_key_error(
     assert "encoder.3" not in found and "decoder.0" in found and "x" in found
     np.testing.assert_array_equal(session.read("encoder.6"), CODE.reshape(1, 7))
     np.testing.assert_array_equal(session.read("encoder"), CODE.reshape(1, 7))
-    with pytest.raises(KeyError, match=r"encoder.3.* has no value now: a latent .*viewer.source"):
+    with pytest.raises(KeyError, match=r"encoder.3.* has no value: an active .*viewer.source"):
         session.read("encoder.3")
     many = session.run(np.concatenate([X, X]))
     assert "encoder.3" not in many and len(many["output"]) == 2
@@ -168,10 +170,10 @@ def test_every_cut_of_a_network_gives_what_injecting_there_gives() -> None:
             with Session(plan) as session:
                 session.run(x)
                 for value in plan.values:
-                    if value.after == -2:
+                    if value.edit_pass == -2:
                         continue
                     code = RANDOM.standard_normal(value.nchw).astype(np.float32)
-                    plain = Edit(layer=value.key, name="i", transform="inject", array="code")
+                    plain = Edit(layer=value.key, name="i", transform="inject", array_hash="code")
                     session.set_edits([plain], {"code": code})
                     expected = session.run(x)
                     session.set_edits([latent_edit(value.key)], {"code": code})
@@ -196,9 +198,23 @@ def test_a_state_is_carried_on_whatever_is_spared() -> None:
 
 def test_only_a_whole_injected_value_can_spare_anything(plan: Plan, session: Session) -> None:
     for wrong in (
-        Edit(layer="encoder.6", name="a", transform="add", parameters=(1,), skips=True),
-        Edit(layer="encoder.6", name="a", transform="inject", array="x", mix=0.5, skips=True),
-        Edit(layer="encoder.6", name="a", transform="inject", array="x", channels=(0,), skips=True),
+        Edit(layer="encoder.6", name="a", transform="add", parameters=(1,), skips_upstream=True),
+        Edit(
+            layer="encoder.6",
+            name="a",
+            transform="inject",
+            array_hash="x",
+            mix=0.5,
+            skips_upstream=True,
+        ),
+        Edit(
+            layer="encoder.6",
+            name="a",
+            transform="inject",
+            array_hash="x",
+            channels=(0,),
+            skips_upstream=True,
+        ),
     ):
         with pytest.raises(InputError, match="only a whole injected value"):
             validate_edits([wrong], plan)

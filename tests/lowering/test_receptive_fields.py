@@ -17,7 +17,7 @@ from torch import nn
 import nbglcnn
 from bundle import node_path
 from nbglcnn.ops.receptive_field import MAX_TABLE_LENGTH, source_positions, table_axis
-from nbglcnn.plan.schema import Along
+from nbglcnn.plan.schema import AxisWindow
 from receptive_field_models import (
     Function,
     NetworkGenerator,
@@ -72,7 +72,7 @@ class FieldCase:
         self.layers = {
             value.key: (
                 "x" if value.layer < 0 else rows[value.layer].name,
-                rows[value.layer].places,
+                rows[value.layer].position_axes,
             )
             for value in self.plan.values
         }
@@ -230,7 +230,7 @@ def test_unions_and_gaps_are_no_boxes_and_reflected_padding_reads_no_more_than_i
     layers = {layer.name: layer for layer in plan.layers}
     questions = [
         {
-            "key": key, "shape": layers[key].output_shape, "places": layers[key].places,
+            "key": key, "shape": layers[key].output_shape, "places": layers[key].position_axes,
             "at": [0, 0, *at], "way": "receptive",
         }
         for key, at in keys.items()
@@ -266,13 +266,25 @@ def damaged_plan(change: Any) -> bytes:
     [
         (
             "reach 0 reads along axis 2 of 0 to 1",
-            lambda h: h["reaches"][0]["axes"][1].update(axis=2),
+            lambda h: h["field_maps"][0]["windows"][1].update(axis=2),
         ),
-        ("reach 0 has a window of 3×0", lambda h: h["reaches"][0]["axes"][1].update(kernel=0)),
-        ("reach 0 reads outside", lambda h: h["reaches"][0]["axes"][0].update(table=[[5]] * 3)),
-        ("reach 0 has 1 axes", lambda h: h["reaches"][0].update(axes=h["reaches"][0]["axes"][:1])),
-        ("places along axes", lambda h: h["layers"][0].update(places=[4])),
-        ("reads by reach 9 of 0 to 0", lambda h: h["layers"][0].update(reads=[[0, 1, 9]])),
+        (
+            "reach 0 has a window of 3×0",
+            lambda h: h["field_maps"][0]["windows"][1].update(kernel=0),
+        ),
+        (
+            "reach 0 reads outside",
+            lambda h: h["field_maps"][0]["windows"][0].update(table=[[5]] * 3),
+        ),
+        (
+            "reach 0 has 1 axes",
+            lambda h: h["field_maps"][0].update(windows=h["field_maps"][0]["windows"][:1]),
+        ),
+        ("places along axes", lambda h: h["layers"][0].update(position_axes=[4])),
+        (
+            "reads by field map 9 of 0 to 0",
+            lambda h: h["layers"][0].update(dependencies=[[0, 1, 9]]),
+        ),
     ],
 )
 def test_a_plan_whose_reaches_point_nowhere_is_damaged(problem: str, change: Any) -> None:
@@ -283,7 +295,7 @@ def test_a_plan_whose_reaches_point_nowhere_is_damaged(problem: str, change: Any
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_padding_repeats_the_places_that_numpy_repeats(mode: str) -> None:
     for size, before, behind in ((5, 3, 4), (4, 0, 3), (6, 5, 0), (2, 1, 1)):
-        along = Along(0, begin=before, padding=mode)
+        along = AxisWindow(0, pad_begin=before, padding=mode)
         found = [place for (place,) in source_positions(size, along, before + size + behind)]
         assert found == np.pad(np.arange(size), (before, behind), mode).tolist()
 
@@ -293,4 +305,4 @@ def test_more_places_than_can_be_listed_count_as_every_place() -> None:
         raise AssertionError("was listed")
 
     assert table_axis(0, MAX_TABLE_LENGTH + 1, 5, never) is None
-    assert table_axis(0, 3, 5, lambda: [[0], [2], [4]]) == Along(0, stride=2)
+    assert table_axis(0, 3, 5, lambda: [[0], [2], [4]]) == AxisWindow(0, stride=2)

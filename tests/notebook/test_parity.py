@@ -54,7 +54,7 @@ def wait_until(page: ScriptedPage, done: Callable[[str], bool]) -> str:
     while not done(found := page.viewer.status["parity"]):
         assert time.monotonic() < end, found
         time.sleep(0.02)
-        page.send("health", lost=False, losses=0, bytes=0, views=1)
+        page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
     return str(found)
 
 
@@ -73,14 +73,14 @@ def test_samples_that_come_again_make_another_verdict(page: ScriptedPage) -> Non
     assert page.viewer.status["parity_at"] == ""
     page.answer_probe()
     wait_until(page, is_all_matching)
-    first = page.messages_of("verified")
+    first = page.messages_of("verifyresult")
     assert len(first) == 1
     corrupt_value(page, "decoder.0")
     page.answer_probe()
     found = wait_until(page, lambda words: not is_all_matching(words))
     assert found.startswith("9 of 10 layers match PyTorch")
     assert "the first that is not: decoder.0" in found
-    told = page.messages_of("verified")
+    told = page.messages_of("verifyresult")
     assert len(told) == 2 and [name for name, _, ok in told[1]["layers"] if not ok] == ["decoder.0"]
     assert len(page.messages_of("probe")) == 1  # which is for all times
 
@@ -112,9 +112,9 @@ def test_samples_of_an_earlier_input_are_asked_for_once_more(page: ScriptedPage)
         old["revision"],
         new["revision"],
     ]
-    before = len(page.messages_of("verified"))
+    before = len(page.messages_of("verifyresult"))
     page.answer_probe()
-    wait_until(page, lambda _: len(page.messages_of("verified")) > before)
+    wait_until(page, lambda _: len(page.messages_of("verifyresult")) > before)
     assert is_all_matching(page.viewer.status["parity"])
 
 
@@ -128,7 +128,7 @@ def test_equal_examples_that_differ_are_told_though_both_are_near_enough(
     page.answer_probe([("encoder.0", 0, 2)])
     found = wait_until(page, lambda words: not is_all_matching(words))
     assert "example 2 of encoder.0 differs from example 0, which has the same input" in found
-    assert page.messages_of("verified")[-1]["note"].startswith("example 2 of encoder.0")
+    assert page.messages_of("verifyresult")[-1]["note"].startswith("example 2 of encoder.0")
 
 
 def test_examples_that_differ_in_the_reference_too_are_right() -> None:
@@ -231,13 +231,13 @@ def test_a_live_picture_is_not_compared_where_python_computes_layers_of_an_earli
 def test_more_than_one_message_of_samples_is_put_together(page: ScriptedPage) -> None:
     plan: Plan = page.viewer.network.plan
     probe = page.messages_of("probe")[-1]
-    count = sum(4 * width for bands in probe["bands"] for _, _, width in bands)
+    count = sum(4 * width for bands in probe["spans"] for _, _, width in bands)
     assert list(probe["keys"]) == plan.computed
     data = memoryview(np.zeros(count, np.float32).tobytes())
     sizes = {"revision": probe["revision"], "count": 2, "bytes": data.nbytes}
-    page.send("probed", [data[:7]], part=0, **sizes)
-    page.send("probed", [data], part=1, **sizes)
-    page.send("probed", [data], part=0, **{**sizes, "bytes": 2**40})
+    page.send("probereply", [data[:7]], chunk=0, **sizes)
+    page.send("probereply", [data], chunk=1, **sizes)
+    page.send("probereply", [data], chunk=0, **{**sizes, "bytes": 2**40})
     assert page.viewer.status["parity"] == ""
     page.answer_probe()
     wait_until(page, is_all_matching)
@@ -251,17 +251,19 @@ def test_numbers_beyond_16_bits_name_their_layer_and_a_page_may_ask_for_float32(
         page = FakeComm(viewer).open_page()
         page.report_run()
         page.answer_probe()
-        found = wait_until(page, lambda words: bool(words and page.messages_of("verified")))
-        assert "the numbers of wide leave 16 bits (up to " in found
+        found = wait_until(page, lambda words: bool(words and page.messages_of("verifyresult")))
+        assert "values of wide exceed the float16 range (up to " in found
         assert found.endswith(
-            'float16 ends at 65504): precision="float32" holds them, in samples of each'
+            'maximum is 65504): use precision="float32", checked on samples of each'
         )
-        assert page.messages_of("verified")[-1]["beyond"] == "wide"
+        assert page.messages_of("verifyresult")[-1]["float16_overflow"] == "wide"
         page.send("setprecision", precision="float32")
         assert viewer.network.precision == viewer.network.plan.precision == "float32"
         page.report_run()
         page.answer_probe()
-        found = wait_until(page, lambda _: page.messages_of("verified")[-1]["beyond"] == "")
+        found = wait_until(
+            page, lambda _: page.messages_of("verifyresult")[-1]["float16_overflow"] == ""
+        )
         assert found.startswith("3 of 3 layers match") and "16 bits" not in found
         with torch.no_grad():
             np.testing.assert_allclose(viewer.output, model(x).numpy(), rtol=1e-5, atol=1e-6)
@@ -275,7 +277,7 @@ def test_a_device_without_float32_is_offered_none() -> None:
     true = {key: np.full(1, 1e6, np.float32) for key in weak.computed}
     report = compare_values(weak, true, true, "PyTorch")
     assert report.float16_overflow == weak.computed[0]
-    assert "a browser or GPU that draws float32 holds them" in report.advice
+    assert "use a browser or GPU that supports float32" in report.advice
 
 
 def test_the_precision_stays_where_a_training_is_on_and_edits_stay_with_another() -> None:

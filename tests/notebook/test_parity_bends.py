@@ -54,16 +54,16 @@ class FakePage:
         self.check = ParityCheck(
             self.connection, local.compute_reference, local.compute_float64, lambda: None
         )
-        self.send("hello", version="0.1.0", protocol=MESSAGES.digest, have=[], renderer="a GPU",
-                  target=msgspec.to_builtins(Target()), problem="")  # fmt: skip
+        self.send("hello", version="0.1.0", protocol=MESSAGES.digest, cached_blobs=[],
+                  renderer="a GPU", target=msgspec.to_builtins(Target()), problem="")  # fmt: skip
         self.report_run()
 
     def send(self, kind: str, buffers: Sequence[memoryview] = (), **fields: Any) -> None:
         self.connection.receive({"type": kind, "page": "p", **fields}, list(buffers))
 
     def report_run(self) -> None:
-        self.send("ran", revision=self.connection.revision, ms=1.0, timing="wall", passes=3,
-                  again=False)  # fmt: skip
+        self.send("runreport", revision=self.connection.revision, ms=1.0, timing="wall", passes=3,
+                  is_remeasured=False)  # fmt: skip
 
     @property
     def edits(self) -> Sequence[Edit]:
@@ -82,15 +82,15 @@ class FakePage:
         self.sent.clear()
         values = self.session.run(*self.arrays)
         texels = [self._sample_texels(values[key], key, bands) for key, bands in
-                  zip(probe["keys"], probe["bands"], strict=True)]  # fmt: skip
+                  zip(probe["keys"], probe["spans"], strict=True)]  # fmt: skip
         said = msgspec.json.encode(to_dict(self.edits)).decode() if self.edits else ""
         data = memoryview(np.concatenate(texels).tobytes())
-        self.send("probed", [data], part=0, count=1, bytes=data.nbytes,
+        self.send("probereply", [data], chunk=0, count=1, bytes=data.nbytes,
                   revision=probe["revision"], edits=said if words is None else words)  # fmt: skip
 
     def _sample_texels(self, value: Array, key: str, bands: Any) -> Array:
         [record] = [one for one in self.plan.values if one.key == key]
-        width, height = record.read.step.viewport
+        width, height = record.readback.draw_pass.viewport
         flat = np.zeros(4 * width * height, np.float32)
         flat[: value.size] = value.ravel()
         return np.concatenate([flat[4 * (y * width + x) :][: 4 * w] for x, y, w in bands])
@@ -121,7 +121,7 @@ def test_samples_are_compared_with_the_model_whose_bends_are_replayed(page: Fake
     page.answer_probe()
     found = page.wait_until(bool)
     assert found.startswith("3 of 3 layers match PyTorch") and "bends" not in found
-    [told] = [one for one in page.sent if one["type"] == "verified"]
+    [told] = [one for one in page.sent if one["type"] == "verifyresult"]
     assert told["edits"] == ""
 
     page.session.bend("0", transforms.rotate(30), channels=[0, 2])
@@ -130,14 +130,14 @@ def test_samples_are_compared_with_the_model_whose_bends_are_replayed(page: Fake
     page.answer_probe()
     found = page.wait_until(bool)
     assert found.startswith("3 of 3 layers match PyTorch")
-    assert found.endswith(", bends replayed, in samples of each")
-    [told] = [one for one in page.sent if one["type"] == "verified"]
+    assert found.endswith(", with bends applied, checked on samples of each")
+    [told] = [one for one in page.sent if one["type"] == "verifyresult"]
     assert "rotate" in told["edits"]
     page.sent.clear()
 
     page.session.bends.clear()  # of that it is known
     assert page.advance_check().startswith("3 of 3 layers match PyTorch")
-    [told] = [one for one in page.sent if one["type"] == "verified"]
+    [told] = [one for one in page.sent if one["type"] == "verifyresult"]
     assert told["edits"] == ""
 
 
@@ -203,7 +203,7 @@ def test_after_a_bend_that_comes_and_goes_it_is_told_again(page: FakePage) -> No
     """A page forgets what was found with every change."""
 
     def told() -> list[str]:
-        return [one["edits"] for one in page.sent if one["type"] == "verified"]
+        return [one["edits"] for one in page.sent if one["type"] == "verifyresult"]
 
     def come_and_go(transform: transforms.Transform) -> None:
         page.sent.clear()
@@ -232,7 +232,7 @@ def test_after_a_bend_that_comes_and_goes_it_is_told_again(page: FakePage) -> No
 def test_what_cannot_be_replayed_is_said_and_no_samples_are_asked_for(page: FakePage) -> None:
     page.session.bend("0", transforms.glsl("y = x * x"), name="square")
     found = page.wait_until(bool)
-    assert found.startswith("bent: not compared (the bend 'square' of 0 is a text in GLSL")
+    assert found.startswith("bent: not compared (the bend 'square' of 0 is written in GLSL")
     assert not page.is_probed()
     page.session.bends.clear()
     page.session.bend("0", transforms.threshold(0.0))
@@ -262,7 +262,7 @@ def test_verify_replays_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(Reader, "read", lambda *_, **__: ReadResult(list(unbent), 0))
         report = viewer.verify()
         assert report.first_diverging == "0"  # the values are not bent
-        assert report.summary.count(", bends replayed") == 1
+        assert report.summary.count(", with bends applied") == 1
     finally:
         viewer.close()
 

@@ -27,31 +27,38 @@ HELLO = {
     "page": "p",
     "version": "0.1.0",
     "protocol": MESSAGES.digest,
-    "have": [],
+    "cached_blobs": [],
     "renderer": "a GPU",
     "target": TARGET,
     "problem": "",
 }
 EXAMPLES: list[dict[str, Any]] = [
     HELLO,
-    {"type": "need", "page": "p", "blob": "b", "parts": [0, 2]},
+    {"type": "requestblob", "page": "p", "blob": "b", "chunks": [0, 2]},
     {"type": "progress", "page": "p", "stage": "compiling", "done": 1, "total": 3},
     {
-        **{"type": "ran", "page": "p", "revision": 1, "ms": 2.5, "timing": "wall", "passes": 4},
-        **{"again": False},
+        **{
+            "type": "runreport",
+            "page": "p",
+            "revision": 1,
+            "ms": 2.5,
+            "timing": "wall",
+            "passes": 4,
+        },
+        **{"is_remeasured": False},
     },
-    {"type": "health", "page": "p", "lost": False, "losses": 2, "bytes": 2**40, "views": 1},
-    {"type": "pace", "page": "p", "running": True, "runs_per_second": 12},
+    {"type": "contexthealth", "page": "p", "lost": False, "losses": 2, "bytes": 2**40, "views": 1},
+    {"type": "runrate", "page": "p", "running": True, "runs_per_second": 12},
     {
-        **{"type": "pointed", "page": "p"},
-        **{"at": {"layer": "a", "channel": None, "y": 1, "x": 2, "values": [1.5, "NaN", 3]}},
+        **{"type": "pointerhover", "page": "p"},
+        **{"target": {"layer": "a", "channel": None, "y": 1, "x": 2, "values": [1.5, "NaN", 3]}},
     },
     {
-        **{"type": "reply", "page": "p", "id": "r", "key": 0, "part": 0, "count": 1},
+        **{"type": "reply", "page": "p", "id": "r", "key": 0, "chunk": 0, "count": 1},
         **{"bytes": 8, "revision": 1},
     },
-    {"type": "failed", "page": "p", "id": "", "kind": "lost", "text": "gone"},
-    {"type": "failed", "page": "p", "id": "", "kind": "edit", "text": "line 3"},
+    {"type": "pagefailure", "page": "p", "id": "", "kind": "lost", "text": "gone"},
+    {"type": "pagefailure", "page": "p", "id": "", "kind": "edit", "text": "line 3"},
     {
         **{"type": "setweight", "page": "p", "name": "a.weight", "index": 7},
         **{"values": [1, -2.5], "step": "drag"},
@@ -90,7 +97,7 @@ class FakeConnection:
         self, read: str, part: int, data: bytes, *, page: str = "p", **fields: Any
     ) -> None:
         message = {
-            **{"type": "reply", "page": page, "id": read, "key": 0, "part": part},
+            **{"type": "reply", "page": page, "id": read, "key": 0, "chunk": part},
             **{"count": chunk_count(len(data)), "bytes": len(data), "revision": 1, **fields},
         }
         piece = memoryview(data)[part * CHUNK : (part + 1) * CHUNK]
@@ -135,7 +142,9 @@ def test_a_thousand_wrong_messages_of_each_type_are_ignored(
 def test_wrong_messages_are_one_line_in_the_log_each(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "nbglcnn"):
         for _ in range(50):
-            assert MESSAGES.decode({"type": "need", "page": "only here", "blob": 4711}) is None
+            assert (
+                MESSAGES.decode({"type": "requestblob", "page": "only here", "blob": 4711}) is None
+            )
     assert len(caplog.records) <= 1
 
 
@@ -171,17 +180,23 @@ def test_a_part_of_a_wrong_size_is_ignored(wrong: tuple[int, int, int, int]) -> 
 
 def test_a_page_gets_the_state_and_only_what_it_lacks(connection: FakeConnection) -> None:
     assert connection.sent == []  # nobody is there
-    connection.send_hello(have=["plan"])
-    assert connection.sent_types() == ["state", "part", "part", "part"]
+    connection.send_hello(cached_blobs=["plan"])
+    assert connection.sent_types() == ["manifest", *["blobchunk"] * 3]
     assert {content["blob"] for content, _ in connection.sent[1:]} == {"w"}
     assert connection.fitted_targets == [Target()]
     assert sum(len(buffers[0]) for _, buffers in connection.sent[1:]) == THREE_PART_SIZE
     connection.sent.clear()
-    connection.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [1]}, [])
-    assert [content["part"] for content, _ in connection.sent] == [1]
+    connection.connection.receive(
+        {"type": "requestblob", "page": "p", "blob": "w", "chunks": [1]}, []
+    )
+    assert [content["index"] for content, _ in connection.sent] == [1]
     connection.sent.clear()
-    connection.connection.receive({"type": "need", "page": "p", "blob": "unknown", "parts": []}, [])
-    connection.connection.receive({"type": "need", "page": "p", "blob": "w", "parts": [77]}, [])
+    connection.connection.receive(
+        {"type": "requestblob", "page": "p", "blob": "unknown", "chunks": []}, []
+    )
+    connection.connection.receive(
+        {"type": "requestblob", "page": "p", "blob": "w", "chunks": [77]}, []
+    )
     assert connection.sent == []
 
 
@@ -196,7 +211,7 @@ def test_a_page_without_a_device_gets_no_weights(connection: FakeConnection) -> 
 
 def test_a_page_of_another_version_is_refused(connection: FakeConnection) -> None:
     connection.send_hello(protocol="another", version="9.9.9")
-    assert connection.sent_types() == ["refuse"]
+    assert connection.sent_types() == ["rejectpage"]
     assert (
         "9.9.9" in connection.sent[0][0]["text"] and connection.connection.active_page.is_rejected
     )  # type: ignore[union-attr]
@@ -215,7 +230,7 @@ def test_the_first_of_two_tabs_wins(connection: FakeConnection) -> None:
     assert connection.connection.is_answered(request, 10)
     assert bytes(request.assemblers[0].data) == first
     connection.connection.end_request(request)
-    assert connection.sent_types()[-1] == "done" and len(connection.connection) == 0
+    assert connection.sent_types()[-1] == "readdone" and len(connection.connection) == 0
 
 
 def test_another_tab_takes_over_from_one_that_died(
@@ -248,9 +263,9 @@ def test_a_lost_part_is_asked_for_once_and_then_reported(
         assert not connection.connection.is_answered(request, 10)
     assert connection.sent_types() == ["read"]
     assert connection.sent[0][0]["id"] == request.id
-    assert connection.sent[0][0]["missing"] == ((0, 1), (1, 0))
+    assert connection.sent[0][0]["missing_chunks"] == ((0, 1), (1, 0))
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 10.5)
-    with pytest.raises(PageTimeout, match="2 of 4 parts came, the others not even when asked"):
+    with pytest.raises(PageTimeout, match="2 of 4 parts arrived; the others are missing"):
         connection.connection.is_answered(request, 10)
 
 
@@ -258,17 +273,17 @@ def test_a_page_that_says_hello_again_is_told_the_state_and_sent_nothing_twice(
     connection: FakeConnection,
 ) -> None:
     connection.send_hello()
-    assert connection.sent_types() == ["state", "part", "part", "part", "part"]
+    assert connection.sent_types() == ["manifest", *["blobchunk"] * 4]
     connection.sent.clear()
     connection.send_hello()
-    assert connection.sent_types() == ["state"] and len(connection.connection.pages) == 1
+    assert connection.sent_types() == ["manifest"] and len(connection.connection.pages) == 1
 
 
 def test_a_hello_that_comes_after_what_followed_it_loses_nothing(
     connection: FakeConnection,
 ) -> None:
     connection.send_hello()
-    told = [e for e in EXAMPLES if e["type"] in ("ran", "pace", "health")]
+    told = [e for e in EXAMPLES if e["type"] in ("runreport", "runrate", "contexthealth")]
     assert len(told) == 3
     for message in told:
         connection.connection.receive(message, [])
@@ -285,10 +300,10 @@ def test_a_run_that_is_measured_again_is_not_tested_again(connection: FakeConnec
     connection.send_hello()
     page = connection.connection.active_page
     assert page is not None
-    [ran] = [e for e in EXAMPLES if e["type"] == "ran"]
+    [ran] = [e for e in EXAMPLES if e["type"] == "runreport"]
     connection.connection.receive(ran, [])
     page.probed_state = 1, ""  # as the parity check does when it asks for samples
-    connection.connection.receive({**ran, "again": True, "ms": 0.5}, [])
+    connection.connection.receive({**ran, "is_remeasured": True, "ms": 0.5}, [])
     assert page.last_run is not None and page.last_run.ms == 0.5
     assert page.probed_state == (1, "")
     connection.connection.receive(ran, [])  # of a context that was restored: its samples are gone
@@ -302,7 +317,9 @@ def test_a_device_too_small_for_any_plan_is_refused_in_words(connection: FakeCon
     connection.connection._adapt_manifest = fit
     connection.send_hello()
     [(refusal, _)] = connection.sent
-    assert refusal["type"] == "refuse" and refusal["title"].startswith("This device is too small")
+    assert refusal["type"] == "rejectpage" and refusal["title"].startswith(
+        "This device is too small"
+    )
     page = connection.connection.active_page
     assert page is not None and "needs a texture of 9000" in page.problem == refusal["text"]
     assert (
@@ -315,11 +332,11 @@ def test_a_context_that_stays_lost_is_said_as_such(
 ) -> None:
     connection.send_hello()
     request = connection.connection.request_values(["a"], [8])
-    health = {"type": "health", "page": "p", "losses": 1, "bytes": 0, "views": 1}
+    health = {"type": "contexthealth", "page": "p", "losses": 1, "bytes": 0, "views": 1}
     connection.connection.receive({**health, "lost": True}, [])
     start = time.monotonic()
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: start + 11)
-    with pytest.raises(ContextLost, match="has not given it back for 10 s"):
+    with pytest.raises(ContextLost, match="has not restored it for 10 s"):
         connection.connection.is_answered(request, 10)
 
 
@@ -379,7 +396,13 @@ def test_a_failure_in_the_page_is_an_exception_here(
 ) -> None:
     connection.send_hello()
     request = connection.connection.request_values(["a"], [8])
-    failed = {"type": "failed", "page": "p", "id": request.id, "kind": kind, "text": "what it was"}
+    failed = {
+        "type": "pagefailure",
+        "page": "p",
+        "id": request.id,
+        "kind": kind,
+        "text": "what it was",
+    }
     connection.connection.receive(failed, [])
     with pytest.raises(error, match="what it was"):
         connection.connection.is_answered(request, 10)
@@ -429,9 +452,9 @@ def test_weights_of_a_loop_go_in_chunks_with_the_losses_in_front(
         connection.connection.send_update(
             split_frame("t", [7], contents, 9, 7, rows, [(9, 0.5, None)])
         )
-        assert [content["part"] for content, _ in connection.sent] == list(range(parts))
-        assert [content["rows"] for content, _ in connection.sent] == [2] + [0] * (parts - 1)
-        assert {content["count"] for content, _ in connection.sent} == {parts}
+        assert [content["chunk_index"] for content, _ in connection.sent] == list(range(parts))
+        assert [content["loss_rows"] for content, _ in connection.sent] == [2] + [0] * (parts - 1)
+        assert {content["chunk_count"] for content, _ in connection.sent} == {parts}
         data = b"".join(bytes(buffer) for _, [buffer] in connection.sent)
         assert data == rows.tobytes() + contents.tobytes()
 
@@ -441,19 +464,19 @@ def test_a_second_page_gets_what_it_lacks_and_the_first_nothing_again(
 ) -> None:
     connection.send_hello()
     connection.sent.clear()
-    connection.send_hello("q", have=["w"])
-    assert [content["blob"] for content, _ in connection.sent if content["type"] == "part"] == [
-        "plan"
-    ]
+    connection.send_hello("q", cached_blobs=["w"])
+    assert [
+        content["blob"] for content, _ in connection.sent if content["type"] == "blobchunk"
+    ] == ["plan"]
     connection.sent.clear()
     blobs = {name: memoryview(bytes(5)) for name in ("plan", "w", "more")}
     connection.connection.send_manifest(AssetManifest("plan", ("w", "more"), (), blobs))
-    assert [content["blob"] for content, _ in connection.sent if content["type"] == "part"] == [
-        "more"
-    ]
+    assert [
+        content["blob"] for content, _ in connection.sent if content["type"] == "blobchunk"
+    ] == ["more"]
     connection.sent.clear()
     connection.connection.send_manifest(AssetManifest("plan", ("w",), (), blobs))
-    assert connection.sent_types() == ["state"], "what both have is sent to none"
+    assert connection.sent_types() == ["manifest"], "what both have is sent to none"
 
 
 def test_a_picture_of_the_view_may_have_64_mib(
@@ -474,18 +497,18 @@ def test_a_picture_of_the_view_may_have_64_mib(
     [
         ("blob", "b" * 64, "b" * 65),
         ("page", "p" * 64, "p" * 65),
-        ("parts", [2**31], [2**31 + 1]),
-        ("parts", [0], [-1]),
+        ("chunks", [2**31], [2**31 + 1]),
+        ("chunks", [0], [-1]),
     ],
 )
 def test_names_and_numbers_of_a_message_have_limits(field: str, fits: Any, more: Any) -> None:
-    need = {"type": "need", "page": "p", "blob": "b", "parts": []}
+    need = {"type": "requestblob", "page": "p", "blob": "b", "chunks": []}
     assert MESSAGES.decode({**need, field: fits}) is not None
     assert MESSAGES.decode({**need, field: more}) is None
 
 
 def test_a_text_of_ten_thousand_letters_is_taken_and_a_longer_one_not() -> None:
-    failed = {"type": "failed", "page": "p", "id": "", "kind": "lost"}
+    failed = {"type": "pagefailure", "page": "p", "id": "", "kind": "lost"}
     assert MESSAGES.decode({**failed, "text": "x" * 10_000}) is not None
     assert MESSAGES.decode({**failed, "text": "x" * 10_001}) is None
 
@@ -510,7 +533,7 @@ def test_a_question_that_is_dropped_is_dropped_once(connection: FakeConnection) 
     connection.sent.clear()
     connection.connection.end_request(one)
     connection.connection.end_request(one)
-    assert connection.sent_types() == ["done"] and len(connection.connection) == 1
+    assert connection.sent_types() == ["readdone"] and len(connection.connection) == 1
     connection.send_reply(one.id, 0, b"\1" * 8)
     assert one.missing_chunks
     connection.send_reply(other.id, 0, b"\2" * 8)

@@ -237,7 +237,7 @@ def test_the_tab_that_started_a_camera_feeds_the_others(
 
         retry_until_passes(page, same)
         # The other one takes it over, and the first one lets go of its own.
-        page.get_by_role("button", name="Start it here").click()
+        page.get_by_role("button", name="Run it here").click()
         notebook.page.wait_for_function(
             "() => given.tracks.every((track) => track.readyState === 'ended')"
         )

@@ -250,7 +250,7 @@ def test_bends_make_features_stale_and_the_page_computes_them_again(notebook: No
     notebook.run("bend.remove()")
     expect(stale).to_have_count(0)
     notebook.run("viewer.bend('encoder.6', nbglcnn.transforms.multiply(2.5))")
-    teach_tab(page).get_by_role("button", name="Compute them again and train").click()
+    teach_tab(page).get_by_role("button", name="Recompute and train").click()
     notebook.wait_until("teaching.stale == 0 and teaching.state == 'ready'")
     expect(stale).to_have_count(0)
     after = notebook.read_array("teaching.features['hand']")

@@ -137,7 +137,7 @@ def test_in_jupyterlab_the_page_learns_what_pytorch_learns(
 ) -> None:
     text = printed_text(training_notebook.outputs)
     [warning] = warnings_in(training_notebook.outputs)
-    assert "the loss has infinite numbers" in warning
+    assert "the loss has infinite values" in warning
     check_printed_text(text)
     source = training_notebook.notebook.read_array("np.array(viewer.activations.source)")
     assert str(source).startswith("page (WebGL2")
@@ -208,7 +208,7 @@ def test_the_classifiers_tab_counts_right_answers_and_dead_units(
     viewer = training_notebook.training_tab(2)
     expect(viewer.get_by_text("Right answers")).to_be_visible()
     expect(viewer.locator(".nbg-checkpoint-target .nbg-answer").first).to_be_visible()
-    viewer.get_by_role("combobox", name="Layer that is watched").select_option("2")
+    viewer.get_by_role("combobox", name="Watched layer").select_option("2")
     viewer.get_by_role("button", name="Step", exact=True).click()
     dead = viewer.locator("[data-line=dead]")
     expect(dead).to_have_text(re.compile(r"(9|1\d) of 16 of 3 are 0"))

@@ -41,7 +41,7 @@ class FaultyFrames(HostFrames):
         take = self.connection._handle_message
 
         def noted(message: Any, buffers: Any) -> bool:
-            if message.__class__.__name__ == "Need":
+            if message.__class__.__name__ == "RequestBlob":
                 self.requests.append(message.blob)
             return take(message, buffers)
 
@@ -88,7 +88,7 @@ def test_the_code_comes_first_and_the_network_behind_it(
     send = host.connection._send_raw
 
     def noted(content: Any, buffers: list[memoryview]) -> None:
-        if content["type"] == "part":
+        if content["type"] == "blobchunk":
             blobs.append(content["blob"])
         send(content, buffers)
 
@@ -137,7 +137,7 @@ def test_code_that_never_arrives_whole_is_said_until_it_does(
 ) -> None:
     host = open_faulty_frame({ASSET_NAMES["gzip"]: [fate] * 100})
     body = host.frames[0].locator("body")
-    host.wait_until(lambda: "It arrived damaged, twice" in body.inner_text())
+    host.wait_until(lambda: "The download was damaged twice" in body.inner_text())
     host.fates.clear()
     host.wait_until(lambda: is_ready(host))
 
@@ -146,7 +146,7 @@ def test_a_loader_says_what_it_waits_for(open_faulty_frame: Callable[..., Faulty
     host = open_faulty_frame({ASSET_NAMES["gzip"]: ["lose"] * 100})
     body = host.frames[0].locator("body")
     host.wait_until(lambda: "Waiting for Python to send the Viewer’s code" in body.inner_text())
-    host.wait_until(lambda: "it is busy, or gone" in body.inner_text())
+    host.wait_until(lambda: "Python is busy or not connected" in body.inner_text())
     host.fates.clear()
     host.wait_until(lambda: is_ready(host))
     assert "Waiting for Python" not in body.inner_text()
@@ -177,10 +177,12 @@ def test_a_loaders_words_keep_python_waiting_for_its_hello(viewer: Viewer) -> No
     told: list[Any] = []
     connection._send_raw = lambda content, buffers: told.append(content)
     assert connection.code_load_deadline == 0
-    connection.receive({"type": "need", "page": "", "blob": ASSET_NAMES["gzip"], "parts": []}, [])
+    connection.receive(
+        {"type": "requestblob", "page": "", "blob": ASSET_NAMES["gzip"], "chunks": []}, []
+    )
     size = len(frontend.frontend_blobs()[ASSET_NAMES["gzip"]])
     assert [(one["type"], one["blob"], one["bytes"]) for one in told] == [
-        ("part", ASSET_NAMES["gzip"], size)
+        ("blobchunk", ASSET_NAMES["gzip"], size)
     ]
     assert (
         CODE_LOAD_TIMEOUT_S - 1
@@ -189,17 +191,23 @@ def test_a_loaders_words_keep_python_waiting_for_its_hello(viewer: Viewer) -> No
     )
     # Asked again meanwhile, and for what came damaged.
     told.clear()
-    connection.receive({"type": "need", "page": "", "blob": ASSET_NAMES["gzip"], "parts": []}, [])
+    connection.receive(
+        {"type": "requestblob", "page": "", "blob": ASSET_NAMES["gzip"], "chunks": []}, []
+    )
     assert not told
-    connection.receive({"type": "need", "page": "", "blob": ASSET_NAMES["gzip"], "parts": [0]}, [])
-    assert [one["part"] for one in told] == [0]
+    connection.receive(
+        {"type": "requestblob", "page": "", "blob": ASSET_NAMES["gzip"], "chunks": [0]}, []
+    )
+    assert [one["index"] for one in told] == [0]
     told.clear()
     # Pages of an earlier kernel have names, and nobody else's blobs are for a loader.
     connection.code_load_deadline = 0.0
-    connection.receive({"type": "need", "page": "p", "blob": ASSET_NAMES["gzip"], "parts": []}, [])
+    connection.receive(
+        {"type": "requestblob", "page": "p", "blob": ASSET_NAMES["gzip"], "chunks": []}, []
+    )
     assert connection.code_load_deadline == 0
     plan = viewer.network.plan.hash
-    connection.receive({"type": "need", "page": "", "blob": plan, "parts": []}, [])
+    connection.receive({"type": "requestblob", "page": "", "blob": plan, "chunks": []}, [])
     assert not told
 
 
@@ -270,7 +278,7 @@ def test_a_kernel_that_dies_while_it_sends_code_is_said_and_the_next_one_brings_
         "Connection._send_blob = dying"
     )
     notebook.start(MAKE_VIEWER + "\nviewer")
-    notebook.page.wait_for_selector("text=Python is gone. Run the cell again.")
+    notebook.page.wait_for_selector("text=Python is not connected. Run the cell again.")
     notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
     notebook.wait_restarted()
     notebook.run(IMPORTS)

@@ -29,7 +29,7 @@ from leaks import COUNT_LISTENERS, COUNT_TIMERS
 from viewer_lifecycle import IMPORTS
 
 StepOutcomes = Sequence[Sequence[Any]]
-CLOSED_ERROR = "PageError: this Viewer was closed; make another one"
+CLOSED_ERROR = "PageError: this Viewer was closed; create another one"
 # From the question on, also where a busy machine is late to close; the time-out is 30 s.
 SOON_S = 6.0
 # Said where a page speaks to a kernel before it is told that there is none any more.
@@ -176,7 +176,7 @@ def disconnected_views(notebook: Notebook, count: int) -> Locator:
     views = notebook.page.locator(".nbglcnn[data-phase=restarted]")
     expect(views).to_have_count(count)
     for k in range(count):
-        expect(views.nth(k)).to_contain_text("Python restarted or stopped; the page goes on")
+        expect(views.nth(k)).to_contain_text("Python restarted or stopped. The page still works")
         expect(views.nth(k).locator(".nbg-status")).to_contain_text("Not connected")
     return views
 
@@ -205,7 +205,7 @@ def test_a_kernel_that_goes_after_a_message(
     baseline: Baseline, pytestconfig: pytest.Config, how: str
 ) -> None:
     notebook, count = baseline.notebook, len(baseline.messages)
-    chosen = [1, count // 2] if how == "dies" else [baseline.messages.index("ran") - 1]
+    chosen = [1, count // 2] if how == "dies" else [baseline.messages.index("runreport") - 1]
     ends = range(1, count + 1) if pytestconfig.getoption("--sweep") else chosen
     deaths = 0
     for end in ends:

@@ -192,7 +192,7 @@ BAD_EDITS: dict[str, Any] = {
         **{"layer": "encoder.0", "name": "x", "transform": "glsl", "source": "y = x + 123.0;"},
     },
     "an array that isn't here": {
-        **{"layer": "encoder.0", "name": "x", "transform": "inject", "array": "0" * 32},
+        **{"layer": "encoder.0", "name": "x", "transform": "inject", "array_hash": "0" * 32},
     },
     "no edit": 3,
 }
@@ -235,7 +235,7 @@ def test_a_text_that_does_not_compile_leaves_all_as_it_was(viewer: Viewer) -> No
     viewer.bend("encoder.0", transforms.glsl("y = sin(x * p0);", p0=2.0), name="wave")
     value = viewer.activations["encoder.0"]
     assert_equal(value, np.sin(2 * viewer.unbent["encoder.0"]))
-    with pytest.raises(InputError, match=r"does not compile; nothing was changed"):
+    with pytest.raises(InputError, match=r"does not compile; the edits are unchanged"):
         viewer.bend("encoder.0", transforms.glsl("y = nothing(x);"))
     np.testing.assert_array_equal(viewer.activations["encoder.0"], value)
     assert published_edits(viewer) == [("wave", 1.0)]
@@ -261,7 +261,7 @@ def test_refusals_name_what_is_wrong(viewer: Viewer) -> None:
         viewer.bend("encoder.0", transforms.ablate(), mix=float("nan"))
     with pytest.raises(InputError, match="is no transform"):
         viewer.bend("encoder.0", "ablate")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"blur was given without its arguments; .* blur\("):
+    with pytest.raises(InputError, match=r"blur needs its arguments; .* blur\("):
         viewer.bend("encoder.0", transforms.blur)  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match=r"no attribute 'rotat' \(near: rotate"):
         transforms.rotat(3)  # type: ignore[attr-defined]
@@ -277,7 +277,7 @@ def test_refusals_name_what_is_wrong(viewer: Viewer) -> None:
     assert turned.transform.parameters["degrees"] == 5
     viewer.undo()
     viewer.undo()
-    with pytest.raises(InputError, match=r"an array of shape \(2, 9, 11, 9\) is needed"):
+    with pytest.raises(InputError, match=r"expected an array of shape \(2, 9, 11, 9\)"):
         viewer.inject("encoder.0", np.zeros((3, 3)))
     assert (
         viewer.get_state()["_edits"]["edits"] == [] and viewer.get_state()["_history"]["past"] == []
@@ -292,7 +292,7 @@ def test_a_layer_before_one_that_python_computes_cannot_be_bent() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), NumpyCumsum(2), nn.Conv2d(2, 2, 1)).eval()
     viewer = Viewer(model, randn(1, 1, 6, 5))
-    with pytest.raises(InputError, match=r"0 can't be edited: 1, which follows from it, .* Python"):
+    with pytest.raises(InputError, match=r"0 can't be edited: 1 depends on it and runs in Python"):
         viewer.bend("0", transforms.ablate())
     value = viewer.activations["2"]
     viewer.bend("1", transforms.multiply(2))
@@ -313,7 +313,7 @@ def test_without_opengl_pytorch_replays_the_edits(
     assert_equal(viewer.unbent["encoder.2"], before["encoder.2"])
     assert_equal(viewer.unbent["output"], after["output"])
     viewer.bend("encoder.4", transforms.glsl("y = 2.0 * x;"), name="own")
-    with pytest.raises(InputError, match=r"'own' of encoder\.4 is a text in GLSL"):
+    with pytest.raises(InputError, match=r"'own' of encoder\.4 is written in GLSL"):
         viewer.activations["encoder.0"]
     viewer.bends["own"].remove()
     assert_equal(viewer.output, after["output"])
@@ -395,7 +395,7 @@ def test_a_bend_that_somebody_keeps_holds_no_viewer() -> None:
     del viewer
     gc.collect()
     assert this() is None and network() is None
-    with pytest.raises(InputError, match="the Viewer is gone"):
+    with pytest.raises(InputError, match="the Viewer was closed or deleted"):
         kept.degrees = 5
     del kept, gone
     gc.collect()
@@ -500,7 +500,7 @@ def hello_message() -> dict[str, Any]:
         "page": "p",
         "version": "0.1.0",
         "protocol": MESSAGES.digest,
-        "have": [],
+        "cached_blobs": [],
     }
     return {**words, "renderer": "r", "target": msgspec.to_builtins(Target()), "problem": ""}
 
@@ -522,12 +522,12 @@ def test_other_weights_end_the_way_back_to_old_ones(viewer: Viewer) -> None:
     ("index", "values", "words"),
     [
         ((99,), 1.0, "index 99 is out of bounds"),
-        ((0, 0), np.ones(7), r"numbers of shape \(7,\) were given"),
-        (0, float("nan"), "nan was given, a finite number is needed"),
-        (0, np.float32([1, np.inf, 2]), "inf was given, a finite number is needed"),
-        (0, 1e39, "too much for float32"),
-        (0, "many", "numbers are needed"),
-        (0, 1 + 2j, "numbers are needed, not complex128"),
+        ((0, 0), np.ones(7), r"values of shape \(7,\) were given"),
+        (0, float("nan"), "nan was given; expected finite numbers"),
+        (0, np.float32([1, np.inf, 2]), "inf was given; expected finite numbers"),
+        (0, 1e39, "out of range for float32"),
+        (0, "many", "expected numbers"),
+        (0, 1 + 2j, "expected numbers, not complex128"),
     ],
 )
 def test_numbers_that_do_not_fit_a_weight_are_refused_by_its_name(

@@ -61,7 +61,7 @@ RECORD_STATES = """() => {
   };
   window.dragged = { textures, end };
 }"""
-REPLAYED = re.compile("^10 of 10 layers match PyTorch .*, bends replayed$")
+REPLAYED = re.compile("^10 of 10 layers match PyTorch .*, with bends applied$")
 SEND_MESSAGES = "(model, contents) => contents.forEach((one) => model.send(one))"
 
 
@@ -308,7 +308,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
         f"'10 of 10 layers match PyTorch' in {told} and 'bends replayed' in {told}", told
     )
     notebook.run("viewer.bend('encoder.0', transforms.glsl('y = x * x;'), name='square')\nNone")
-    expect(line).to_contain_text("bent: not compared")
+    expect(line).to_contain_text("Not compared: bends are active")
     expect(said).to_have_count(0)
     notebook.wait_until(f"{told}.startswith(\"bent: not compared (the bend 'square'\")", told)
     notebook.run("viewer.bends['square'].remove()")

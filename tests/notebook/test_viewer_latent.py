@@ -71,7 +71,7 @@ def test_values_without_a_page_are_those_of_the_code(
             lambda layer=layer: viewer.activations.read("output", layer),
             lambda layer=layer: viewer.unbent[layer],
         ):
-            with pytest.raises(KeyError, match=r"a latent stands .*viewer\.source = None"):
+            with pytest.raises(KeyError, match=r"an active latent .*viewer\.source = None"):
                 read()
     viewer.source = None
     np.testing.assert_allclose(viewer.activations["encoder.3"], plain["encoder.3"], **TOLERANCE)
@@ -108,7 +108,7 @@ def test_it_is_no_bend_and_no_step_to_undo(viewer: Viewer, shape: tuple[int, ...
     np.testing.assert_array_equal(viewer.unbent[LAYER], np.full(shape, 0.5, np.float32))
     report = viewer.verify()
     assert report.ok and {row.layer for row in report.rows} >= {"decoder.0", "output"}
-    assert report.summary.endswith(", bends replayed")
+    assert report.summary.endswith(", with bends applied")
     assert "encoder.0" not in {row.layer for row in report.rows}
     assert viewer._repr_mimebundle_() is not None
     viewer.source = None
@@ -181,7 +181,7 @@ def test_a_page_cannot_say_a_code_that_does_not_fit(viewer: Viewer, page: Script
 def read_in_frame(host: HostFrames, *keys: str) -> list[np.ndarray]:
     """Values that the page in the first frame reads."""
     values = {value.key: value for value in host.viewer.network.plan.values}
-    request = host.connection.request_values(keys, [4 * values[key].read.count for key in keys])
+    request = host.connection.request_values(keys, [4 * values[key].readback.count for key in keys])
     host.wait_until(lambda: host.connection.is_answered(request, TIMEOUT_S))
     host.connection.end_request(request)
     return [
@@ -244,7 +244,7 @@ def test_a_latent_whose_codes_are_not_finite_any_more_keeps_the_old_ones_and_say
     weights = make_model().state_dict()
     weights["encoder.0.weight"] = weights["encoder.0.weight"] * torch.inf
     try:
-        with pytest.warns(UserWarning, match="stay those of the weights before: .*not finite"):
+        with pytest.warns(UserWarning, match="still belong to the previous weights: .*not finite"):
             viewer.load_state_dict(weights)
         np.testing.assert_array_equal(viewer.source.codes, before)
     finally:
@@ -258,7 +258,7 @@ def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: Scripted
     items = told["items"]
     sent = np.frombuffer(bytes(page.request_blob(f"{items}.0") or b""), np.float32)
     np.testing.assert_array_equal(sent.reshape(DATA.shape), DATA)
-    own = {name: told[name] for name in ("count", "block", "dtype")}
+    own = {name: told[name] for name in ("count", "block_size", "dtype")}
     page.set_source(
         kind="images", input="input", data=items, labels=f"{items}.labels",
         classes=f"{items}.classes", index=4, rate=2.0, **own,
@@ -301,7 +301,7 @@ def test_outputs_of_the_skipped_part_are_none_and_their_values_say_why() -> None
     with torch.inference_mode():
         expected = vae.decoder(torch.from_numpy(code)[None]).numpy()
     np.testing.assert_allclose(picture, expected, **TOLERANCE)
-    with pytest.raises(KeyError, match=r"output\[1\].* has no value now: a latent stands in"):
+    with pytest.raises(KeyError, match=r"output\[1\].* has no value: an active latent"):
         viewer.activations["output[1]"]
     viewer.source = Latent("mean", code=code)
     assert viewer.output[1] is not None and viewer.output[2] is not None, "the picture needs both"

@@ -60,7 +60,7 @@ def test_twenty_viewers_share_one_context_and_closing_them_frees_all(notebook: N
     alive = wait_counts_settled(notebook)
     assert alive in ({}, dict.fromkeys(alive, 0))  # with nobody left the device goes as well
     error = notebook.run("viewers[0].output", fails=True).error
-    assert error == "PageError: this Viewer was closed; make another one"
+    assert error == "PageError: this Viewer was closed; create another one"
 
 
 def test_all_viewers_of_a_page_share_one_copy_of_the_front_end(notebook: Notebook) -> None:
@@ -114,7 +114,7 @@ def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> 
     )
     notebook.page.wait_for_selector("text=The graphics context was lost")
     error = notebook.run("viewer.activations.read('output', timeout=1)", fails=True).error
-    assert error.startswith("ContextLost: the browser took the graphics context away")
+    assert error.startswith("ContextLost: the page that shows this Viewer lost its graphics")
     reading = notebook.start("values = viewer.activations.to_dict()")
     notebook.page.wait_for_timeout(500)
     notebook.page.evaluate("() => window.loser.restoreContext()")
@@ -130,7 +130,7 @@ def test_a_lost_context_comes_back_with_the_same_numbers(notebook: Notebook) -> 
     assert "llvmpipe" in rows["device"] and "max_texture_size " in rows["limits"]
     assert rows["last error"] == "none" and "ipykernel" in rows["packages"]
     held = re.fullmatch(
-        r"(\d+) bytes on the GPU by the Plan, (\d+) held by the page", rows["memory"]
+        r"(\d+) bytes on the GPU by the Plan, (\d+) allocated by the page", rows["memory"]
     )
     assert held and int(held[1]) * 0.9 <= int(held[2]) < int(held[1]) * 3 + 4_000_000
     for private in ("encoder", "Sequential", str(notebook.lab.root), "token", "root"):
@@ -339,7 +339,7 @@ def test_a_page_that_draws_no_float32_runs_it_in_float16_and_says_so(
         notebook.run("report = viewer.verify()\nassert report.ok, report")
         [view] = notebook.view_texts()
         assert "float16 (largest error 0.0" in view
-        assert "(this device cannot draw float32)" in view
+        assert "(this device doesn’t support float32)" in view
         assert "of a layer's largest" in notebook.run("print(report.summary)").text
 
 
@@ -359,7 +359,7 @@ def test_a_viewer_in_float16_equals_pytorch_to_three_digits(
         notebook.run("assert viewer.verify().ok")
         [view] = notebook.view_texts()
         assert re.search(r"MB on the GPU.*float16 \(largest error 0\.0", view, re.DOTALL)
-        assert "cannot draw float32" not in view
+        assert "support float32" not in view
         assert notebook.page.locator(".nbglcnn canvas[data-drawn]").count() > 3
 
 

@@ -98,7 +98,7 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
 
 def test_a_socket_that_closes_between_two_parts_of_the_weights(notebook: Notebook) -> None:
     notebook.run("model, x = heavy(1)")
-    set_message_faults(notebook, {"part": {2: "close"}})
+    set_message_faults(notebook, {"blobchunk": {2: "close"}})
     notebook.run("viewer = Viewer(nn.Sequential(model), x)\nvalue = viewer.output")
     assert take_injected_faults(notebook) == ["part close"]
     assert notebook.run("print(right(value, model, x), viewer.activations.source)").text.startswith(
@@ -116,9 +116,9 @@ def test_a_socket_that_closes_between_two_parts_of_a_reply(notebook: Notebook) -
     assert notebook.run("print(right(value, model, x))").text == "True\n"
 
 
-@pytest.mark.parametrize("kind", ["part", "reply"])
+@pytest.mark.parametrize("kind", ["blobchunk", "reply"])
 def test_an_interrupt_between_two_parts(notebook: Notebook, kind: str) -> None:
-    notebook.run(f"model, x = {'heavy(2)' if kind == 'part' else 'wide()'}")
+    notebook.run(f"model, x = {'heavy(2)' if kind == 'blobchunk' else 'wide()'}")
     set_message_faults(notebook, {kind: {2: "interrupt"}})
     error = notebook.run(
         "viewer = Viewer(nn.Sequential(model), x)\nvalue = viewer.output", fails=True
@@ -129,7 +129,16 @@ def test_an_interrupt_between_two_parts(notebook: Notebook, kind: str) -> None:
 
 
 def test_frames_that_arrive_twice(notebook: Notebook) -> None:
-    kinds = ("state", "part", "read", "done", "hello", "ran", "health", "reply")
+    kinds = (
+        "manifest",
+        "blobchunk",
+        "read",
+        "readdone",
+        "hello",
+        "runreport",
+        "contexthealth",
+        "reply",
+    )
     set_message_faults(notebook, {kind: {"all": "twice"} for kind in kinds})
     notebook.run(MAKE_VIEWER + "\nvalues = viewer.activations.to_dict()\nviewer")
     notebook.run("viewer.input = pictures(71)\nlater = viewer.output")
@@ -142,13 +151,13 @@ def test_frames_that_arrive_twice(notebook: Notebook) -> None:
 
 
 def test_each_kind_of_frame_is_lost_once(notebook: Notebook) -> None:
-    kinds = ("hello", "state", "part", "ran", "health")
+    kinds = ("hello", "manifest", "blobchunk", "runreport", "contexthealth")
     set_message_faults(notebook, {kind: {1: "drop"} for kind in kinds})
     notebook.run("viewer = Viewer(autoencoder(74), pictures(74))\nviewer")
     last_drawn_view(notebook)
     assert {fate.split()[0] for fate in take_injected_faults(notebook)} == set(kinds)
     # A question is asked again once, so that it can lose one of these.
-    for kinds in (("state", "read"), ("reply", "done")):
+    for kinds in (("manifest", "read"), ("reply", "readdone")):
         set_message_faults(notebook, {kind: {1: "drop"} for kind in kinds})
         outputs = notebook.run("viewer.input = pictures(71)\nvalues = viewer.activations.to_dict()")
         assert not outputs.warnings
@@ -238,7 +247,7 @@ def test_a_tab_that_is_closed_and_opened_again(notebook: Notebook, lab: LabServe
     notebook.open()
     last_drawn_view(notebook)
     notebook.wait_until("answers")
-    assert said.startswith("PageTimeout: the page that shows this Viewer did not answer for 0.5 s")
+    assert said.startswith("PageTimeout: no answer from the page that shows this Viewer for 0.5 s")
     assert "Bring the notebook's tab to the front or reload it" in said
     assert_equal(notebook.read_array("answers[0]"), expected()["encoder.0"])
     assert_equal(notebook.read_array("viewer.output"), expected()["output"])
@@ -288,7 +297,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: B
         comm = notebook.run("print(short.comm.comm_id)").text.strip()
         notebook.page.evaluate("comm => window.lab.kernel()._comms.get(comm).close()", comm)
         error = other.run("short.output", fails=True).error
-        assert error == "PageError: this Viewer was closed; make another one"
+        assert error == "PageError: this Viewer was closed; create another one"
         said = other.page.locator(".nbg-message", has_text="This Viewer was closed")
         expect(said).to_have_count(1)
     # The one that is left goes on by itself.
@@ -318,7 +327,7 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     notebook.run("viewer.bend('input', transforms.multiply(-1))")
     wait_canvas_change(notebook, canvas, unbent)
     notebook.start("import os; os._exit(1)")
-    expect(view).to_contain_text("Python restarted or stopped; the page goes on without it")
+    expect(view).to_contain_text("Python restarted or stopped. The page still works without it.")
     expect(view.locator(".nbg-status")).to_contain_text("Not connected")
     notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
     # What was bent stays so, and is taken away without Python.

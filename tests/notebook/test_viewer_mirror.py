@@ -99,7 +99,7 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
     expect(train).to_have_attribute("data-phase", "mirrored")
     curve = train.locator(".nbg-losses")
     expect(curve).to_have_attribute("data-steps", str(len(losses)), timeout=20_000)
-    expect(train.get_by_role("status").first).to_contain_text("Mirrors a PyTorch loop")
+    expect(train.get_by_role("status").first).to_contain_text("Mirrors a PyTorch training loop")
     expect(train.get_by_role("button", name="Pause")).to_have_count(0)
     expect(train.get_by_label("Learning rate")).to_have_count(0)
     notebook.run("mirror.close()")
@@ -252,7 +252,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     notebook.wait_until("viewer.status['parity'] != ''", "viewer.status")
     assert "match" in last_view(notebook).inner_text()
     assert "first difference" not in last_view(notebook).inner_text()
-    assert "Plain kernels" not in last_view(notebook).inner_text()
+    assert "Slow mode" not in last_view(notebook).inner_text()
 
 
 CLICK_AS_STEPS_COME = """(train) => {
@@ -289,7 +289,7 @@ def test_only_changed_tensors_travel(notebook: Notebook) -> None:
     notebook.run(
         "sent = []\noriginal = viewer.send\n"
         "def send(content, buffers=None):\n"
-        "    if content.get('type') == 'mirrored': sent.append((content, len(buffers[0])))\n"
+        "    if content.get('type') == 'mirrorframe': sent.append((content, len(buffers[0])))\n"
         "    original(content, buffers)\n"
         "viewer.send = send\n"
         "for parameter in model[0].parameters(): parameter.requires_grad_(False)\n"

@@ -183,7 +183,7 @@ def test_layers_and_channels_that_are_not_there_are_named_with_those_that_are(
     viewer: Viewer,
 ) -> None:
     for index in (10, -11):
-        with pytest.raises(IndexError, match=rf"layer {index}: this network has 10 layers, from 0"):
+        with pytest.raises(IndexError, match=rf"layer {index}: this network has 10 layers"):
             viewer.layers[index]
     for channel in (0, 8, None):
         viewer.selected = {"layer": "encoder.0", "channel": channel}
@@ -306,12 +306,12 @@ def compare_with_identity(model: nn.Module, x: np.ndarray) -> Viewer:
         (
             lambda: Viewer(autoencoder(3).state_dict(), pictures(3)),
             ModelError,
-            r"OrderedDict is not a model: it holds weights.*load_state_dict",
+            r"OrderedDict is not a model: it contains weights.*load_state_dict",
         ),
         (
             lambda: Viewer(autoencoder(3), pictures(3).astype(int)),
             InputError,
-            r"encoder\.0.*; where floats are needed: x\.float\(\), .*astype\('float32'\)",
+            r"encoder\.0.*; for float inputs: x\.float\(\), .*astype\('float32'\)",
         ),
         (
             lambda: Viewer(NestedOutputs(), (1, 2)),
@@ -414,7 +414,7 @@ def test_a_report_for_a_bug_says_versions_and_sizes_and_nothing_private() -> Non
     viewer = Viewer(autoencoder(3), pictures(3))
     text = viewer.report()
     assert text.startswith("nbglcnn ") and f"torch {torch.__version__}" in text
-    assert "none has shown this Viewer" in text and "nothing computed" in text
+    assert "no page has connected" in text and "nothing computed" in text
     plan = viewer.network.plan
     assert f"10 layers, {len(plan.header.passes)} passes" in text
     assert f"{plan.gpu_bytes} bytes" in text
@@ -492,7 +492,7 @@ def test_a_closed_viewer_takes_nothing() -> None:
         viewer.load_state_dict({})
     with pytest.raises(PageError, match="closed"):
         viewer.show(0)
-    words = {"text/plain": "Viewer of NestedOutputs: this Viewer was closed; make another one"}
+    words = {"text/plain": "Viewer of NestedOutputs: this Viewer was closed; create another one"}
     assert DisplayFormatter().format(viewer)[0] == words
 
 
@@ -515,9 +515,9 @@ def test_a_folder_that_is_not_there_is_said_before_anything_is_made(tmp_path: Pa
     for write in writers:
         with pytest.raises(FileNotFoundError) as found:
             write(gone / "file")
-        assert "no such folder to write into; make it first" in str(found.value)
+        assert "the folder does not exist; create it first" in str(found.value)
         assert found.value.filename == str(gone)
-        with pytest.raises(IsADirectoryError, match="this is a folder; name a file in it"):
+        with pytest.raises(IsADirectoryError, match="this is a folder; give a file name in it"):
             write(tmp_path)
-        with pytest.raises(TypeError, match="path: the path of a file to write is needed, not Ten"):
+        with pytest.raises(TypeError, match="path: expected a file path, not Ten"):
             write(x)  # type: ignore[arg-type]

@@ -88,9 +88,9 @@ def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: No
         show_viewer(notebook, 93)
         found = parity_status(notebook)
         assert found.startswith("10 of 10 layers match PyTorch")
-        assert found.endswith("with plain kernels, since the fast ones computed wrong numbers")
+        assert found.endswith("in slow mode, since the faster shaders computed wrong values")
         line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
-        expect(line).to_contain_text("Plain kernels: faster ones compute wrong numbers here")
+        expect(line).to_contain_text("Slow mode: the fast mode gives wrong values on this device")
         expect(line).to_contain_text("10 of 10 layers match PyTorch")
         notebook.run("values = viewer.activations.to_dict()")
         for key, true in hook_values(autoencoder(93), pictures(93)).items():
@@ -204,17 +204,17 @@ def test_samples_are_the_elements_that_lie_there(shape: tuple[int, ...]) -> None
     model = nn.Sequential(nn.Conv2d(shape[1], 6, 1), nn.ReLU()).eval()
     plan = nbglcnn.compile(model, torch.zeros(shape))
     for value in plan.values:
-        width, height = value.read.step.viewport
+        width, height = value.readback.draw_pass.viewport
         bands = value_spans(value)
         assert 1 <= len(bands) <= SPANS_PER_VALUE
         assert all(0 < w <= SPAN_TEXELS and x + w <= width and y < height for x, y, w in bands)
         texels = np.zeros(width * height * 4, np.float32)
-        texels[: value.read.count] = np.arange(value.read.count)
-        found = take_spans(value, texels[: value.read.count], bands)
+        texels[: value.readback.count] = np.arange(value.readback.count)
+        found = take_spans(value, texels[: value.readback.count], bands)
         sent = [texels[4 * (y * width + x) :][: 4 * w] for x, y, w in bands]
         expected = np.concatenate(sent)
         assert_equal(found, expected[: len(found)])
-        assert found[0] == 0 and found[-1] == value.read.count - 1  # both ends are looked at
+        assert found[0] == 0 and found[-1] == value.readback.count - 1  # both ends are looked at
     asked = plan_spans(plan)
     assert list(asked) == plan.computed
     count = sum(4 * w for bands in asked.values() for _, _, w in bands)

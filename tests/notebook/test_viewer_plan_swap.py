@@ -59,7 +59,7 @@ def test_a_frozen_layer_stays_and_learns_again(notebook: Notebook) -> None:
     again = notebook.read_array("viewer.state_dict()['0.weight'].numpy()")
     assert np.abs(again - after).max() > 1e-5
     error = notebook.run("training.frozen = ('nothing',)", fails=True).error
-    assert "frozen: nothing isn't trained; these are: 0.weight" in error
+    assert "frozen: nothing isn't trained; trained are 0.weight" in error
     assert read_json(notebook, "list(training.frozen)") == []
     notebook.run("training.reset()")
     notebook.run(WAIT_WHILE.format("training.step_count"))
@@ -89,12 +89,13 @@ def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> Non
     notebook.save()
     notebook.page.reload()
     notebook.wait_restarted()
-    notebook.run(WAIT_WHILE.format("viewer._training['training']['round'] == 0"))
+    notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] == 0"))
     # It may have said once more that it sees a training that another page runs.
     notebook.run(
-        "from nbglcnn.features.training.messages import Stepped\nimport msgspec\n"
+        "from nbglcnn.features.training.messages import StepReport\nimport msgspec\n"
         "record = viewer._training['training']\n"
-        "late = Stepped(page=record['owner'], training=record['id'], first=0, elsewhere=True)\n"
+        "late = StepReport(page=record['owner'], training=record['id'], first_step=0,\n"
+        "                  is_remote=True)\n"
         "viewer._handle_custom_msg(msgspec.to_builtins(late), [b''])"
     )
     run_steps(notebook, "2", 6)
@@ -109,7 +110,7 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
     start_paused_training(notebook)
     notebook.run(
         "bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])\n"
-        + WAIT_WHILE.format("viewer._training['training']['round'] == 0")
+        + WAIT_WHILE.format("viewer._training['training']['swap_count'] == 0")
     )
     run_steps(notebook, "4", 8)
     notebook.run("bend.enabled = False")
@@ -122,7 +123,7 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
     assert marks == [[4, "2: multiply"], [8, "2: multiply off"], [11, "2: multiply on"],
                      [11, "2: multiply changed"]]  # fmt: skip
     assert (
-        read_json(notebook, "viewer._training['training']['round']") == 1
+        read_json(notebook, "viewer._training['training']['swap_count']") == 1
     )  # one other Plan, for the place
 
     factors = [1.0] * 4 + [0.25] * 4 + [1.0] * 3 + [-1.0] * 2
@@ -161,7 +162,9 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
 
         retry_until_passes(page, alike)  # two pages draw on the same cores
         page.wait_for_timeout(5000)  # while it pauses nobody takes it for gone
-        assert read_json(notebook, "[training.state, viewer._training['training']['round']]") == [
+        assert read_json(
+            notebook, "[training.state, viewer._training['training']['swap_count']]"
+        ) == [
             "paused",
             0,
         ]

@@ -166,10 +166,11 @@ def test_the_time_told_of_a_run_is_its_own_without_building_shaders(notebook: No
     # A window that no other network here has: its shader is built at the first run.
     notebook.run("first = Viewer(nn.Conv2d(1, 6, (5, 2), 3), x)\nfirst")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
-    expect(line).to_contain_text("wall clock")  # a fence is what the run that builds is timed by
-    expect(line).not_to_contain_text("building")
+    time = line.locator("[data-clock]")
+    expect(time).to_have_attribute("data-clock", "wall")  # the run that builds is timed by a fence
+    expect(line).not_to_contain_text("preparing")
     for _ in range(20):  # it is measured until two times agree
-        shown = re.search(r"([\d.]+) ms wall clock", line.inner_text())
+        shown = re.search(r"([\d.]+) ms per run", line.inner_text())
         told = float(notebook.run("print(first.status['ms'])").text)
         if shown is not None and abs(float(shown[1]) - told) < 0.06:
             break
@@ -186,9 +187,9 @@ def test_a_run_in_a_page_that_nobody_sees_is_timed_when_somebody_looks(notebook:
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
     expect(line).to_contain_text("match PyTorch")
     notebook.page.wait_for_timeout(2000)  # four times as long as a page rests before it measures
-    expect(line).to_contain_text("building")
+    expect(line).to_contain_text("preparing")
     notebook.page.evaluate("() => { delete document.hidden; }")
-    expect(line).not_to_contain_text("building")
+    expect(line).not_to_contain_text("preparing")
     notebook.run("unseen.close()")
 
 
@@ -248,7 +249,7 @@ def test_one_changed_number_goes_to_the_page_as_a_rectangle(notebook: Notebook) 
         weight[0, 0, 0, 0], weight[1, 0, 2, 1] = 7.0, 1.5
     assert_equal(values["output"], hook_values(changed, pictures(SEED))["output"])
     notebook.run("assert [kind for kind, _ in sent].count('patches') == 2, sent")
-    notebook.run("assert 'state' in [kind for kind, _ in sent], sent\nedited.close()")
+    notebook.run("assert 'manifest' in [kind for kind, _ in sent], sent\nedited.close()")
 
 
 def test_run_gives_the_output_of_that_very_input_from_the_page(notebook: Notebook) -> None:
@@ -283,7 +284,7 @@ def test_run_never_gives_the_output_of_another_input(notebook: Notebook) -> None
         "viewer.run(x * 2)",
         fails=True,
     ).error
-    assert error.startswith("PageError: the input or the weights were set again while run(x)")
+    assert error.startswith("PageError: the input or the weights changed while run(x)")
     notebook.run("value = viewer.run(x)")
     expected = hook_values(autoencoder(SEED), pictures(SEED))["output"]
     assert_equal(notebook.read_array("value"), expected)
@@ -371,7 +372,7 @@ def test_a_mute_page_is_a_timeout_that_says_so(notebook: Notebook) -> None:
     errors = [notebook.run(cell, fails=True).error for cell in asked]
     notebook.page.evaluate("() => { window.probe.mute = false; }")
     for error in errors:
-        assert error.startswith("PageTimeout: the page that shows this Viewer did not answer for 1")
+        assert error.startswith("PageTimeout: no answer from the page that shows this Viewer for 1")
         assert "for 1.5 s" in error and "reload" in error
     assert "encoder.0" in errors[0] and "output" in errors[1] and "values" in errors[4]
     assert not notebook.run("viewer.output").error
@@ -420,7 +421,7 @@ def test_large_values_come_in_parts_and_a_lost_part_is_asked_for_again(notebook:
         "large = Viewer(nn.Sequential(wide), big)\n"
         "raw, reads = large._connection._send_raw, []\n"
         "def count(content, buffers):\n"
-        "    missing = content.get('missing', ())\n"
+        "    missing = content.get('missing_chunks', ())\n"
         "    if content['type'] == 'read': reads.append([list(one) for one in missing])\n"
         "    raw(content, buffers)\n"
         "large._connection._send_raw = count"
@@ -445,7 +446,7 @@ def test_a_part_that_is_lost_on_the_way_to_the_page_is_asked_for_again(notebook:
         "lossy = Viewer(nn.Sequential(wide), big[..., :400])\n"
         "send, lost = lossy._connection._send_raw, []\n"
         "def lose(content, buffers):\n"
-        "    if content['type'] == 'part' and not lost: lost.append(content)\n"
+        "    if content['type'] == 'blobchunk' and not lost: lost.append(content)\n"
         "    else: send(content, buffers)\n"
         "lossy._connection._send_raw = lose"
     )
@@ -470,14 +471,15 @@ def test_a_read_of_what_is_not_there_fails_alone(notebook: Notebook) -> None:
     assert_equal(notebook.read_array("again"), expected)
     assert_equal(notebook.read_array("value"), expected[::-1])
     notebook.wait_until("'no value' in viewer.report()", report="viewer.report()")
-    assert "could not be run" not in notebook.page.locator(".nbglcnn").last.inner_text()
+    assert "can’t run the network" not in notebook.page.locator(".nbglcnn").last.inner_text()
 
 
 def test_messages_that_are_none_are_ignored_on_both_sides(notebook: Notebook) -> None:
     notebook.run(
-        "unknown = {'type': 'read', 'id': 'nobody', 'keys': ['?'], 'revision': 0, 'missing': []}\n"
-        "for junk in (None, 3, [], {'type': 'state'}, {'type': 'part', 'blob': 7}, unknown,\n"
-        "             {'type': '__proto__'}, {'type': 'done', 'read': 'x' * 10**5}):\n"
+        "unknown = {'type': 'read', 'id': 'nobody', 'keys': ['?'], 'revision': 0,\n"
+        "           'missing_chunks': []}\n"
+        "for junk in (None, 3, [], {'type': 'manifest'}, {'type': 'blobchunk', 'blob': 7},\n"
+        "             unknown, {'type': '__proto__'}, {'type': 'readdone', 'read': 'x' * 10**5}):\n"
         "    viewer.send(junk)\n"
         "    viewer._handle_custom_msg(junk, [])"
     )
@@ -496,7 +498,7 @@ def test_traits_go_both_ways(notebook: Notebook) -> None:
     for wrong in ("{'layer': 'nothing'}", "{'layer': 'encoder.2', 'channel': -1}", "{'a': 1}"):
         assert notebook.run(f"viewer.selected = {wrong}", fails=True).error.startswith("TraitError")
     error = notebook.run("viewer.example = 2", fails=True).error
-    assert error == "TraitError: example 2: the batch has 2 examples, from 0"
+    assert error == "TraitError: example 2: the batch has 2 examples, counted from 0"
     notebook.run("viewer.selected = None\nviewer.example = 0")
 
 

@@ -89,14 +89,14 @@ def test_a_source_is_told_before_the_state_that_is_of_it(
 ) -> None:
     page.comm.sent_types.clear()
     viewer.input = Webcam("environment")
-    assert page.comm.sent_types[:2] == ["_source", "state"]
+    assert page.comm.sent_types[:2] == ["_source", "manifest"]
     told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.input, told.owner) == ("webcam", "input", "")
     assert (told.faces, told.mirrored, told.playing) == ("environment", True, True)
     assert viewer.source == Webcam("environment")
     page.comm.sent_types.clear()
     viewer.source = Images(DATASET_IMAGES, labels=np.arange(40) % 4, index=3)
-    assert page.comm.sent_types[:2] == ["_source", "state"]
+    assert page.comm.sent_types[:2] == ["_source", "manifest"]
     told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.count, told.index, told.dtype) == ("images", 40, 3, "uint8")
     # Its State has the input already, which the page gives, too.
@@ -109,10 +109,10 @@ def test_what_is_no_source_or_does_not_fit_is_refused_and_the_old_one_stays(
     viewer.source = Noise(3)
     told, before = viewer.get_state()["_source"], page.state
     wrong: list[tuple[Any, str]] = [
-        (7, "source is int; a source is needed"),
-        ("webcam", "source is str; a source is needed"),
-        (Picture("cat.png"), "is a picture that was chosen in a page, which has another source"),
-        (Video(None), "is a film without data that was chosen in a page"),
+        (7, "source is int; expected a source"),
+        ("webcam", "source is str; expected a source"),
+        (Picture("cat.png"), "is a picture that was chosen in a page, which now has"),
+        (Video(None), "is a video without data that was chosen in a page"),
         (Images(DATASET_IMAGES.astype("f4")[:, :9]), "floats of 9×18; .* input's shape"),
         (Webcam(input="other"), "no input 'other'; the network takes input"),
     ]
@@ -228,9 +228,9 @@ def test_what_a_page_said_before_it_heard_of_pythons_source_is_not_taken(
 def test_a_page_may_not_make_a_set_another(viewer: Viewer, page: ScriptedPage) -> None:
     viewer.source = Images(DATASET_IMAGES, labels=[0] * 40, classes=["a"])
     told = viewer.get_state()["_source"]
-    for one in ({"index": 40}, {"count": 41}, {"block": 1}, {"dtype": "float32"}, {"data": "x"},
-                {"labels": ""}, {"classes": "other"}, {"rate": 0.0}, {"owner": "p"}, {"rate": -1},
-                {"rate": 5000}, {"seed": -1}, {"title": "x" * 1001}, {"code": []}):  # fmt: skip
+    for one in ({"index": 40}, {"count": 41}, {"block_size": 1}, {"dtype": "float32"},
+                {"data": "x"}, {"labels": ""}, {"classes": "other"}, {"rate": 0.0},
+                {"owner": "p"}, {"rate": -1}, {"rate": 5000}, {"seed": -1}, {"title": "x" * 1001}, {"code": []}):  # fmt: skip
         page.set_source(**one)
         assert viewer.get_state()["_source"] == told
 
@@ -317,7 +317,7 @@ def test_what_stays_is_adopted_and_shown_by_others(viewer: Viewer) -> None:
     np.testing.assert_array_equal(q.current_inputs()[0], shown)
     assert p.state["revision"] == revision + 1
     [read] = p.messages_of("read")
-    assert (read["page"], read["unbent"], list(read["keys"])) == ("p", True, ["input"])
+    assert (read["page"], read["before_edits"], list(read["keys"])) == ("p", True, ["input"])
     p.report_feed(still=True)  # the same again: nothing is new
     assert p.state["revision"] == revision + 1 and len(p.messages_of("read")) == 2
     q.feed_input(live_frame())  # which is not its owner
@@ -402,13 +402,13 @@ def test_a_last_picture_whose_answer_is_lost_is_asked_for_again(
     page.ignores_reads = True
     page.feed_input(shown)  # no other picture follows
     page.ignores_reads = False
-    page.send("health", lost=False, losses=0, bytes=0, views=1)
+    page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
     assert len(page.messages_of("read")) == 1  # it may be on its way
     monkeypatch.setattr(input_feed, "RESEND_TIMEOUT_S", -1.0)
-    page.send("health", lost=False, losses=0, bytes=0, views=1)
+    page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
     assert len(page.messages_of("read")) == 2
     np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
-    page.send("health", lost=False, losses=0, bytes=0, views=1)
+    page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
     assert len(page.messages_of("read")) == 2
 
 
@@ -496,7 +496,7 @@ def test_a_live_picture_is_compared_with_the_very_picture_that_the_samples_are_o
         while viewer.status["parity"].startswith(words) != matching:
             assert time.monotonic() < end, viewer.status["parity"]
             time.sleep(0.02)
-            page.send("health", lost=False, losses=0, bytes=0, views=1)
+            page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
 
     page.set_source(kind="webcam", owner="p", playing=True)
     page.feed_input(live_frame(), still=False)
@@ -588,7 +588,7 @@ def test_a_page_that_says_nothing_leaves_what_python_has(
     page.source_inputs["input"] = live_frame()
     with pytest.raises(PageError):
         _ = viewer.input
-    with pytest.warns(UserWarning, match="did not say what its source gave last"):
+    with pytest.warns(UserWarning, match="did not send its source's last input"):
         viewer.source = None
     np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
 
@@ -641,7 +641,7 @@ def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
     plain.load_state_dict(other)
     assert_equal(viewer.output, hook_values(plain, x)["output"])  # set_weight was taken back
     with pytest.raises(
-        InputError, match=r"shape \(4, 1, 22, 18\) was given; it is \(1, 1, 22, 18\)"
+        InputError, match=r"shape \(4, 1, 22, 18\) was given; expected \(1, 1, 22, 18\)"
     ):
         viewer.input = pictures(SEED, 4)
     viewer.close()
@@ -778,7 +778,7 @@ def test_an_exported_page_has_the_source_with_all_it_was_given(
     assert exported["blobs"] == [exported["source"]["data"], "samples"] and blobs[-2] == MP4
     monkeypatch.setattr(exporting, "MAX_SOURCE_BYTES", 100)
     with pytest.raises(
-        InputError, match="the source has 132 bytes, and a page of its own takes at most 100"
+        InputError, match="the source has 132 bytes; an exported page takes at most 100"
     ):
         viewer.to_html(tmp_path / "b.html")
     assert not (tmp_path / "b.html").exists()

@@ -95,7 +95,7 @@ def test_after_a_lost_context_it_goes_on_from_the_last_state(notebook: Notebook)
     notebook.run("training.pause()\n" + wait.format("training.state != 'paused'"))
     notebook.run("await asyncio.sleep(0.5)\ntraining.resume()")
     notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
-    assert "goes on from step" in notebook.run(wait.format("not training.message")
+    assert "continues from step" in notebook.run(wait.format("not training.message")
                                                + "\nprint(training.message)").text  # fmt: skip
     notebook.run(wait.format("training.step_count < 12") + "\ntraining.stop()")
     losses = np.array(read_json(notebook, "training.losses.tolist()"))
@@ -180,14 +180,14 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
     assert read_json(notebook, "[training.step_count, training.state]") == [3, "stopped"]
     # What is held out is evaluated with weights whose loss is no number, too.
     assert read_json(notebook, "np.isnan(training.held_out_losses[-1, 1]).item()")
-    assert read_json(notebook, "viewer._training['training']['wrong']") == "5"
+    assert read_json(notebook, "viewer._training['training']['failed_layer']") == "5"
     assert read_json(
         notebook, "all(t.isfinite().all().item() for t in viewer.state_dict().values())"
     )
     page = notebook.page.locator(".nbglcnn").last
     ring = page.locator(".nbg-nan-badge").first
     expect(ring).to_have_attribute("title", "training stopped: 5 was the first with NaN or "
-                                            "infinite numbers")  # fmt: skip
+                                            "infinite values")  # fmt: skip
     page.get_by_role("tab", name="Train").click()
     page.get_by_role("button", name="Show 5").click()
     expect(page.get_by_role("tab", name="Layer")).to_have_attribute("aria-selected", "true")

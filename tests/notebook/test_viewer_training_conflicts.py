@@ -57,11 +57,12 @@ class FakeTrainingPage:
         """Sends the state behind so many steps, which Python hands over from."""
         trained = self.viewer.network.carried_weights
         assert trained is not None
-        state = [trained.latest_state[name].ravel() for name in trained.config.state]
+        state = [trained.latest_state[name].ravel() for name in trained.config.state_names]
         data = np.concatenate(state, dtype=np.float32).tobytes()
         message = {
-            "type": "saved", "page": "p", "training": self.record["id"], "step": step,
-            "last": False, "handing": True, "part": 0, "count": 1, "bytes": len(data),
+            "type": "statechunk", "page": "p", "training": self.record["id"], "step": step,
+            "is_last": False, "awaits_swap": True, "chunk_index": 0, "chunk_count": 1,
+            "total_bytes": len(data),
         }  # fmt: skip
         self.viewer._handle_custom_msg(message, [memoryview(data)])
 
@@ -133,25 +134,25 @@ def test_a_batch_size_that_comes_late_is_handed_over_and_a_wrong_one_refused(
 ) -> None:
     page = FakeTrainingPage(viewer)
     set_numbers(viewer, noise=0.25)
-    page.change(batch=6)
-    assert viewer.get_state()["_training"]["training"]["batch"] == 6
+    page.change(batch_size=6)
+    assert viewer.get_state()["_training"]["training"]["batch_size"] == 6
     assert published_training(viewer)[0] == "handing"
     with pytest.warns(UserWarning, match="batch_size=13"):
-        page.change(batch=13)
-    assert viewer.get_state()["_training"]["training"]["batch"] == 4
+        page.change(batch_size=13)
+    assert viewer.get_state()["_training"]["training"]["batch_size"] == 4
 
 
 def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewer) -> None:
     stop_training(viewer)
     viewer.train((X, Y), "cross_entropy", batch_size=4, steps=5, held_out=0)
     page = FakeTrainingPage(viewer)
-    page.change(batch=8)
+    page.change(batch_size=8)
     assert published_training(viewer)[0] == "handing"
     page.send_state(step=2)
     # 3 steps of 4 examples are one and a half of 8.
     assert viewer.network.carried_weights is not None
     course = viewer.network.carried_weights.config
-    assert (course.batch, course.begin, course.end) == (8, 2, 4)
+    assert (course.batch_size, course.start_step, course.end_step) == (8, 2, 4)
 
 
 def test_another_training_takes_nothing_of_the_one_before(viewer: Viewer) -> None:

@@ -33,7 +33,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
 ) -> None:
     start_paused_training(notebook)
     notebook.run("bend = viewer.bend('2', nbglcnn.transforms.multiply(0.25), channels=[1, 6])")
-    notebook.run(WAIT_WHILE.format("viewer._training['training']['round'] == 0"))
+    notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] == 0"))
     notebook.run("training.lr = 0.02")
     run_steps(notebook, "4", 8)
 
@@ -41,7 +41,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     notebook.save()
     notebook.page.reload()
     notebook.wait_restarted()
-    notebook.run(WAIT_WHILE.format("viewer._training['training']['round'] < 2"))
+    notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] < 2"))
     run_steps(notebook, "2", 10)
 
     # A cell that waits for the end is interrupted: the training goes on all the same.
@@ -60,7 +60,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     notebook.run("bend.remove()")
     notebook.page.evaluate(LOSE_CONTEXT_AT, "drawArrays")
     notebook.run("training.step(4)")
-    notebook.run(WAIT_WHILE.format("'goes on from step' not in training.message"))
+    notebook.run(WAIT_WHILE.format("'continues from step' not in training.message"))
     notebook.run(WAIT_WHILE.format("training.step_count < 22 or training.state != 'paused'"))
 
     notebook.run("training.lr = 0.05\ntraining.resume()")

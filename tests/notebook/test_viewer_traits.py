@@ -57,7 +57,7 @@ def test_colours_and_their_range_go_both_ways(notebook: Notebook, layer_view: Lo
     expect(button).to_have_attribute("aria-pressed", "true")
     notebook.run("viewer.image_ranges = {'output': (-1, 2)}")
     layer_view.get_by_role("tab", name="Network").click()
-    chosen = layer_view.get_by_label("What black and white of output are")
+    chosen = layer_view.get_by_label("Values of output shown as black and white")
     expect(chosen).to_have_value("[-1,2]")
     chosen.select_option("layer")
     notebook.wait_until("viewer.image_ranges == {'output': 'layer'}")
@@ -263,9 +263,9 @@ def test_python_turns_the_page_and_hears_of_its_turns(
         ("'encoder.0', 99", "TraitError: encoder.0 has channels 0 to 8, not 99"),
         ("'encoder.0', [0, 1, 2, 3, 0]", "TraitError: at most 4 channels"),
         ("'encoder.0', pixel=(0, 99)", "TraitError: a map of encoder.0 has"),
-        ("view='movie'", "TraitError: there is no view 'movie'"),
-        ("view='train'", "TraitError: there is no view 'train' before viewer.train(…) has begun"),
-        ("channels=1", "TraitError: channels and a pixel are those of a layer"),
+        ("view='movie'", "TraitError: unknown view 'movie'"),
+        ("view='train'", "TraitError: the view 'train' needs a training: call viewer.train(…)"),
+        ("channels=1", "TraitError: channels and a pixel need a layer"),
     ):
         assert words in notebook.run(f"viewer.show({wrong})", fails=True).error
     notebook.run("viewer.set_state({'view': {'name': 'maps', 'layer': 'nothing'}})")

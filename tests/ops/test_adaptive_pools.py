@@ -64,7 +64,7 @@ def test_an_uneven_pool_is_one_layer_with_pytorchs_values(
     assert len(pools) == 1 and set(layer.operators) <= {*pools, "Squeeze", "Unsqueeze"}
     assert layer.operator == pools[0]
     kind = "max pool" if "Max" in pools[0] else "mean pool"
-    assert layer.explains == kind or "Unsqueeze" in layer.operators
+    assert layer.explanation == kind or "Unsqueeze" in layer.operators
     with Session(plan) as session:
         found = session.run(x.numpy())["output"]
         assert nbglcnn.verify(session, nn.Sequential(model), x).ok
@@ -207,6 +207,6 @@ def test_functions_are_named_by_what_the_code_says() -> None:
 
 
 def test_places_in_shares_that_are_too_large_are_refused_with_numbers() -> None:
-    words = r"AdaptiveMaxPool: shares of \(301, 205\) pixels: its loops would go round 62,"
+    words = r"AdaptiveMaxPool: shares of \(301, 205\) pixels: its loops would run 62,"
     with pytest.raises(UnsupportedOperator, match=words):
         nbglcnn.compile(MaxWithIndices((1, 1)), torch.rand(1, 1, 301, 205))

@@ -57,7 +57,7 @@ def test_a_floats_numbers_are_never_bound() -> None:
         shape=(2,),
     )
     assert backend.shape_inputs(model) == set()
-    with pytest.raises(UnsupportedOperator, match="depends on the input's numbers"):
+    with pytest.raises(UnsupportedOperator, match="depends on the input's values"):
         backend.run_model(model, [np.float32([2, 3])])
 
 

@@ -90,7 +90,7 @@ def test_a_formula_is_what_the_kernel_computes(name: str, attributes: dict[str, 
         else SAMPLE_VALUES
     )
     layer, actual = compile_layer(name, x, {}, **attributes)
-    assert layer.explains == "pointwise" and not layer.composite
+    assert layer.explanation == "pointwise" and not layer.is_composite
     where = np.indices(x.shape)
     expected = evaluate_formula(layer.formula, x, row=where[-2], column=where[-1])
     np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
@@ -132,7 +132,7 @@ def test_one_number_beside_a_tensor_makes_a_function(name: str, first: bool) -> 
     with nbglcnn.Session(plan) as session:
         actual = session.run(SAMPLE_VALUES)["y"]
     layer = plan.layers["y"]
-    assert layer.explains == "pointwise"
+    assert layer.explanation == "pointwise"
     expected = evaluate_formula(layer.formula, SAMPLE_VALUES)
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
     # Of several numbers it is one of two operands.
@@ -142,20 +142,20 @@ def test_one_number_beside_a_tensor_makes_a_function(name: str, first: bool) -> 
     )
     layer = nbglcnn.compile(model, SAMPLE_VALUES).layers["y"]
     sign = {"Mul": "*", "Sub": "-", "Div": "/"}[name]
-    assert (layer.explains, layer.formula) == ("elementwise", f"a {sign} b")
+    assert (layer.explanation, layer.formula) == ("elementwise", f"a {sign} b")
 
 
 def test_a_margin_of_a_map_says_where_it_begins() -> None:
     pads = np.array([0, 0, 1, 2, 0, 0, 3, 0], np.int64)
     layer, _ = compile_layer("Pad", SAMPLE_VALUES, {"pads": pads}, mode="reflect")
-    assert layer.explains == "padding"
-    assert (layer.window.begins, layer.window.ends) == ((1, 2), (3, 0))
+    assert layer.explanation == "padding"
+    assert (layer.window.pads_begin, layer.window.pads_end) == ((1, 2), (3, 0))
     # Of channels, or where something is cut off, it isn't explained.
     for position, more in ((1, 1), (2, -1)):
         changed = pads.copy()
         changed[position] = more
         layer, _ = compile_layer("Pad", SAMPLE_VALUES, {"pads": changed})
-        assert (layer.explains, layer.window.begins) == ("nothing", ())
+        assert (layer.explanation, layer.window.pads_begin) == ("nothing", ())
 
 
 COMPOSITES = [
@@ -186,7 +186,11 @@ def test_a_module_of_several_operators_has_the_formula_that_pytorch_computes() -
     x = torch.from_numpy(SAMPLE_VALUES).double()
     for number, module in enumerate(COMPOSITES):
         layer = plan.layers[f"parts.{number}"]
-        assert (layer.role, layer.explains, layer.composite) == ("follows", "pointwise", False)
+        assert (layer.role, layer.explanation, layer.is_composite) == (
+            "follows",
+            "pointwise",
+            False,
+        )
         found = evaluate_formula(layer.formula, SAMPLE_VALUES)
         np.testing.assert_allclose(
             found, module(x).numpy(), rtol=1e-6, atol=1e-7, err_msg=str(module)
@@ -202,7 +206,7 @@ def test_captions_use_the_fields_short_names() -> None:
     )  # fmt: skip
     layers = nbglcnn.compile(network.eval(), SAMPLE_VALUES).layers
     shorts = "Conv BN ReLU GN IN ConvT AvgPool MaxPool AvgPool Flatten Linear LN SiLU Softmax"
-    assert " ".join(layer.short for layer in layers) == shorts
+    assert " ".join(layer.short_name for layer in layers) == shorts
     roles = ["head", *["follows"] * 4, *["resamples"] * 3, "head", "leads", "head"]
     assert [layer.role for layer in layers] == [*roles, *["follows"] * 3]
 
@@ -214,7 +218,7 @@ def test_shapes_and_axes_are_settings_among_operands() -> None:
         ["value", "omitted", "omitted", "setting"],
         ["value", "setting"],
     ]
-    assert [layer.explains for layer in layers] == ["resampling", "mean pool"]
+    assert [layer.explanation for layer in layers] == ["resampling", "mean pool"]
 
 
 # What stands on cards and buttons, and happens to be an operator's name as well.

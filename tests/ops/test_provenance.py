@@ -13,14 +13,14 @@ import nbglcnn
 from formulas import evaluate_formula
 from nbglcnn.errors import ModelError
 from nbglcnn.graph import Array
-from nbglcnn.plan.schema import Layer, Move, Operand, Plan
+from nbglcnn.plan.schema import IndexMap, Layer, Operand, Plan
 from onnx_models import model_of, node
 from provenance_models import ClassToken, GatedNet, MovingLayers, WindowAttention
 
 POOL_FUNCTIONS = {"max pool": np.max, "mean pool": np.mean, "sum pool": np.sum}
 
 
-def follow_moves(moves: tuple[Move, ...], index: Array) -> Array:
+def follow_moves(moves: tuple[IndexMap, ...], index: Array) -> Array:
     """The elements of the source that all moves lead to from these."""
     for move in moves:
         places = np.unravel_index(index, move.sizes)
@@ -35,14 +35,14 @@ def read_operand(operand: Operand, numbers: Mapping[str, Array]) -> Array:
     """A tensor as an operator reads it."""
     if operand.kind == "number":
         return np.array(operand.number)
-    index = follow_moves(operand.moves, np.arange(np.prod(operand.shape, dtype=int)))
+    index = follow_moves(operand.index_maps, np.arange(np.prod(operand.shape, dtype=int)))
     return numbers[operand.key].reshape(-1)[index].reshape(operand.shape)
 
 
 def compute_layer(layer: Layer, numbers: Mapping[str, Array]) -> Array:
     """A layer's value by what the table says of it."""
     operands = [read_operand(one, numbers) for one in layer.operands if one.kind != "setting"]
-    match layer.explains:
+    match layer.explanation:
         case "moved":
             found = operands[0]
         case "concatenation":
@@ -50,7 +50,7 @@ def compute_layer(layer: Layer, numbers: Mapping[str, Array]) -> Array:
         case "sum":
             found = sum(operands[1:], start=operands[0])
         case "elementwise":
-            x = np.zeros(layer.made or layer.output_shape)
+            x = np.zeros(layer.raw_shape or layer.output_shape)
             names = dict(zip("abcdef", operands, strict=False))
             found = evaluate_formula(layer.formula, x, **names)
         case "matrix":
@@ -60,7 +60,7 @@ def compute_layer(layer: Layer, numbers: Mapping[str, Array]) -> Array:
             found = found / found.sum(layer.attributes["axis"], keepdims=True)
         case kind:
             found = POOL_FUNCTIONS[kind](operands[0].reshape(*operands[0].shape[:2], -1), 2)
-    index = follow_moves(layer.moves, np.arange(np.prod(layer.output_shape, dtype=int)))
+    index = follow_moves(layer.index_maps, np.arange(np.prod(layer.output_shape, dtype=int)))
     return found.reshape(-1)[index].reshape(layer.output_shape)
 
 
@@ -74,9 +74,9 @@ def check_provenance(model: nn.Module, x: torch.Tensor, least: Mapping[str, int]
     numbers = {**{k: v.detach().numpy() for k, v in model.state_dict().items()}, **values}
     seen: dict[str, int] = {}
     for layer in plan.layers:
-        plain = layer.explains in ("matrix", "softmax") and len(layer.operators) == 1
-        bare = plain or (layer.explains == "matrix" and "Add" in layer.operators)
-        if layer.composite or layer.explains not in [*least, "moved"] or bare:
+        plain = layer.explanation in ("matrix", "softmax") and len(layer.operators) == 1
+        bare = plain or (layer.explanation == "matrix" and "Add" in layer.operators)
+        if layer.is_composite or layer.explanation not in [*least, "moved"] or bare:
             continue
         np.testing.assert_allclose(
             compute_layer(layer, numbers),
@@ -85,7 +85,7 @@ def check_provenance(model: nn.Module, x: torch.Tensor, least: Mapping[str, int]
             atol=1e-6,
             err_msg=layer.name,
         )
-        seen[layer.explains] = seen.get(layer.explains, 0) + 1
+        seen[layer.explanation] = seen.get(layer.explanation, 0) + 1
     for kind, count in least.items():
         assert seen.get(kind, 0) >= count, (kind, seen)
     return plan
@@ -98,7 +98,7 @@ def test_every_step_of_a_vit_with_a_class_token_is_told() -> None:
     assert (token.key, token.shape) == ("token", (2, 1, 8))
     assert patches.key == "transpose"
     assert "token" in {one.key for one in plan.header.parameters}
-    assert all(layer.explains != "nothing" and not layer.composite for layer in plan.layers)
+    assert all(layer.explanation != "nothing" and not layer.is_composite for layer in plan.layers)
 
 
 def test_every_step_of_shifted_windows_is_told_down_to_the_biases_of_pairs() -> None:
@@ -106,23 +106,23 @@ def test_every_step_of_shifted_windows_is_told_down_to_the_biases_of_pairs() -> 
     plan = check_provenance(WindowAttention(), torch.rand(2, 4, 4, 8), least)
     _, bias = plan.layers["add"].operands
     assert (bias.key, bias.shape) == ("table", (1, 2, 4, 4))
-    assert all(layer.explains != "nothing" and not layer.composite for layer in plan.layers)
+    assert all(layer.explanation != "nothing" and not layer.is_composite for layer in plan.layers)
 
 
 def test_numbers_that_are_moved_and_joined_in_any_way_are_told() -> None:
     least = {"moved": 15, "concatenation": 3, "sum": 1, "elementwise": 7,
              "mean pool": 3, "max pool": 1, "sum pool": 1}  # fmt: skip
     plan = check_provenance(GatedNet(), torch.rand(2, 3, 6, 8), least)
-    assert all(layer.explains != "nothing" and not layer.composite for layer in plan.layers)
+    assert all(layer.explanation != "nothing" and not layer.is_composite for layer in plan.layers)
 
 
 def test_a_module_of_several_operators_is_told_where_one_of_them_computes() -> None:
     least = {"moved": 8, "concatenation": 2, "elementwise": 1, "mean pool": 1, "matrix": 1,
              "softmax": 1}  # fmt: skip
     plan = check_provenance(MovingLayers(), torch.rand(2, 8, 6, 8), least)
-    assert plan.layers["parts.rolled"].explains == "moved"
+    assert plan.layers["parts.rolled"].explanation == "moved"
     several = plan.layers["parts.scaled"]  # a mean and a product
-    assert (several.explains, several.composite, several.formula) == ("elementwise", True, "")
+    assert (several.explanation, several.is_composite, several.formula) == ("elementwise", True, "")
 
 
 X = np.random.default_rng(1).standard_normal((2, 6, 4, 4)).astype(np.float32)
@@ -153,7 +153,7 @@ def test_onnx_operators_that_move_elements_are_told(name: str) -> None:
     plan = nbglcnn.compile(model_of(nodes, {"x": X.shape}, ["y"], constants=constants), X)
     with nbglcnn.Session(plan) as session:
         values = {"x": X, **session.run(X)}
-    told = [layer for layer in plan.layers if layer.explains == "moved"]
+    told = [layer for layer in plan.layers if layer.explanation == "moved"]
     assert [layer.name for layer in told] == [layer.name for layer in plan.layers]
     for layer in told:
         np.testing.assert_array_equal(
@@ -167,29 +167,29 @@ def test_what_is_chosen_by_numbers_that_are_computed_has_no_place_of_its_own() -
         {"x": X.shape}, ["y"],
     )  # fmt: skip
     layer = nbglcnn.compile(model, X).layers["y"]
-    assert (layer.explains, layer.operands[0].moves) == ("chosen", ())
+    assert (layer.explanation, layer.operands[0].index_maps) == ("chosen", ())
 
 
 @pytest.mark.parametrize(
     "move",
     [
-        Move((2,), (1, 1)),
-        Move((0, 4), (1, 1)),
-        Move((4,), (2**40,), -1),
-        Move((4,), (0,), axis=0, table=(1, 2)),
-        Move((4,), (0,), axis=1, table=(1,) * 4),
-        Move((3,), (1,)),
-        Move((4,), (2,)),
+        IndexMap((2,), (1, 1)),
+        IndexMap((0, 4), (1, 1)),
+        IndexMap((4,), (2**40,), -1),
+        IndexMap((4,), (0,), axis=0, table=(1, 2)),
+        IndexMap((4,), (0,), axis=1, table=(1,) * 4),
+        IndexMap((3,), (1,)),
+        IndexMap((4,), (2,)),
     ],
     ids=str,
 )
-def test_a_file_whose_moves_lead_outside_is_refused(move: Move) -> None:
+def test_a_file_whose_moves_lead_outside_is_refused(move: IndexMap) -> None:
     plan = nbglcnn.compile(nn.Sequential(nn.ChannelShuffle(2)), torch.rand(1, 4, 1, 1))
     [layer] = plan.header.layers
-    operand = msgspec.structs.replace(layer.operands[0], moves=(move,))
+    operand = msgspec.structs.replace(layer.operands[0], index_maps=(move,))
     for wrong in (
         msgspec.structs.replace(layer, operands=(operand,)),
-        msgspec.structs.replace(layer, moves=(move,)),
+        msgspec.structs.replace(layer, index_maps=(move,)),
     ):
         header = msgspec.structs.replace(plan.header, layers=(wrong,))
         with pytest.raises(ModelError, match="moves"):

@@ -145,7 +145,7 @@ def test_ordinary_networks_have_no_strips() -> None:
     ).eval()  # fmt: skip
     plan = nbglcnn.compile(model, torch.zeros(1, 3, 64, 64))
     assert not any("#define WRAPPED" in program.source for program in plan.header.programs)
-    assert {value.layout.side for value in plan.values} == {0}
+    assert {value.layout.max_side for value in plan.values} == {0}
 
 
 def test_views_show_a_long_signal(show: Callable[..., ViewsPage]) -> None:

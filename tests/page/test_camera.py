@@ -64,22 +64,22 @@ def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(sh
     start_camera(sourced)
     entering = page.locator(".nbg-network-input canvas")
     heading = page.locator(".nbg-network-input h3")
-    expect(heading).to_have_text("Enters the network")
+    expect(heading).to_have_text("Network input")
     # Chromium's own camera moves all the while.
     for _ in range(3):
         before = entering.evaluate("(canvas) => canvas.toDataURL()")
         page.wait_for_function(
             "a => document.querySelector('.nbg-network-input canvas').toDataURL() !== a", arg=before
         )
-        expect(heading).to_have_text("Enters the network")
+        expect(heading).to_have_text("Network input")
     pause_camera(page)
-    expect(heading).to_have_text("Enters the network · paused")
+    expect(heading).to_have_text("Network input · paused")
     sourced.views.wait_idle()
     scale = canvas_pixels(entering).shape[0] // 20
     shown = canvas_pixels(entering)[::scale, ::scale, 0]
     assert np.abs(shown / 255 - sourced.last_input[0, 0]).max() <= 1.01 / 255
-    page.get_by_role("button", name="Let the source go on").click()
-    expect(heading).to_have_text("Enters the network")
+    page.get_by_role("button", name="Play the source").click()
+    expect(heading).to_have_text("Network input")
 
 
 def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: Show) -> None:
@@ -130,7 +130,7 @@ def test_python_sets_a_camera_and_the_browser_is_asked_after_a_click_only(show: 
     page = sourced.page
     sourced.set_source("webcam", playing=True)
     expect(page.get_by_role("button", name=START_LABEL)).to_be_visible()
-    expect(page.locator(".nbg-drawer")).to_contain_text("The browser asks before it starts")
+    expect(page.locator(".nbg-drawer")).to_contain_text("The browser asks for permission")
     assert page.evaluate("() => given.asked") == []
     assert sourced.input_count == 0
     page.get_by_role("button", name=START_LABEL).click()
@@ -203,8 +203,8 @@ def test_out_of_sight_nothing_is_fed(show: Show) -> None:
     ("trouble", "says"),
     [
         ("NotFoundError", "There is no camera"),
-        ("NotAllowedError", "The browser said no to the camera"),
-        ("NotReadableError", "Another program has the camera"),
+        ("NotAllowedError", "The browser denied access to the camera"),
+        ("NotReadableError", "Another program uses the camera"),
     ],
 )
 def test_each_failure_is_said_and_another_source_stays_usable(
@@ -257,7 +257,7 @@ def test_a_frame_that_may_not_have_the_camera_says_so(show: Show) -> None:
     page.locator("[data-kind=webcam]").click()
     page.get_by_role("button", name=START_LABEL).click()
     expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text(
-        "The page around this one keeps the camera to itself"
+        "The embedding page blocks camera access"
     )
 
 
@@ -266,7 +266,7 @@ def test_a_camera_that_is_unplugged_is_said_and_can_be_started_again(show: Show)
     page = sourced.page
     start_camera(sourced)
     page.evaluate("() => given.tracks[0].onended()")
-    expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text("pictures have ended")
+    expect(page.locator(".nbg-drawer [role=alert]")).to_contain_text("The camera stopped")
     assert page.evaluate(TRACK_STATES) == ["ended"]
     count = sourced.input_count
     page.get_by_role("button", name=START_LABEL).click()
@@ -280,12 +280,12 @@ def test_who_wants_little_to_move_gets_one_picture_until_a_click(show: Show) -> 
     page.emulate_media(reduced_motion="reduce")
     sourced.open_drawer()
     page.locator("[data-kind=webcam]").click()
-    expect(page.locator(".nbg-drawer")).to_contain_text("It begins paused")
+    expect(page.locator(".nbg-drawer")).to_contain_text("The camera starts paused")
     page.get_by_role("button", name=START_LABEL).click()
     sourced.wait_phase("still")
     page.wait_for_timeout(300)
     assert sourced.input_count == 1 and not sourced.source["playing"]
-    page.get_by_role("button", name="Let the source go on").click()
+    page.get_by_role("button", name="Play the source").click()
     sourced.wait_input_count(4)
 
 
@@ -310,6 +310,6 @@ def test_another_pages_camera_leaves_this_one_alone(show: Show) -> None:
     sourced.wait_phase("elsewhere")
     assert page.evaluate(TRACK_STATES) == ["ended"]
     expect(page.locator(".nbg-chosen-source")).to_contain_text("in another page")
-    page.get_by_role("button", name="Start it here").click()
+    page.get_by_role("button", name="Run it here").click()
     sourced.wait_phase("live")
     assert sourced.source["owner"] == "here"

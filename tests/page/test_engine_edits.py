@@ -139,7 +139,9 @@ def test_edits_and_their_arrays_survive_a_lost_context(
 ) -> None:
     engine.show(plan, X)
     array = np.random.default_rng(1).standard_normal((2, 1, 9, 7)).astype(np.float32)
-    inject = multiply_edit(0, transform="inject", parameters=(), array="somewhere", channels=(1,))
+    inject = multiply_edit(
+        0, transform="inject", parameters=(), array_hash="somewhere", channels=(1,)
+    )
     set_edits(engine, inject)
     assert engine.page.evaluate("page.left") == [["times 0"]], "its array is not here"
     assert_value(engine, torch_output(4))

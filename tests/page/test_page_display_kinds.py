@@ -15,7 +15,7 @@ from layout_plans import layout_plan
 from nbglcnn import Plan
 from nbglcnn.pictures.colors import CLASS_COLORS
 from nbglcnn.plan.layout import NCHW, Layout
-from nbglcnn.plan.schema import Form
+from nbglcnn.plan.schema import DisplayKind
 from webgl_page import ONE_RENDERER, GlPage
 
 CELL_SIZE = (
@@ -25,9 +25,9 @@ CELL_SIZE = (
 CURVES_JOB = {"drawMode": "curves", "scale": 1, "cell": CELL_SIZE}
 
 
-def display_kind_plan(layout: Layout, form: Form, nchw: NCHW | None = None) -> Plan:
+def display_kind_plan(layout: Layout, form: DisplayKind, nchw: NCHW | None = None) -> Plan:
     plan = layout_plan(layout, nchw)
-    values = [msgspec.structs.replace(value, form=form) for value in plan.values]
+    values = [msgspec.structs.replace(value, display_kind=form) for value in plan.values]
     return Plan(msgspec.structs.replace(plan.header, values=tuple(values)), plan.uniforms, {})
 
 
@@ -53,7 +53,7 @@ SIGNALS = [
     (Layout((1, 3, 1, 20), (1, 1, 4)), None),
     (Layout((1, 3, 20, 1), (1, 4, 1)), None),
     (Layout((1, 60, 1, 1)), (1, 3, 1, 20)),
-    (Layout((1, 3, 1, 20), (1, 1, 4), side=16), None),
+    (Layout((1, 3, 1, 20), (1, 1, 4), max_side=16), None),
 ]
 
 

@@ -110,7 +110,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray, name: str, rtol: float
 def make_editable(plan: nbglcnn.Plan) -> nbglcnn.Plan:
     """A Plan by hand whose only value can be edited."""
     [value] = plan.header.values
-    values = (msgspec.structs.replace(value, after=-1),)
+    values = (msgspec.structs.replace(value, edit_pass=-1),)
     header = msgspec.structs.replace(plan.header, values=values)
     return nbglcnn.Plan(header, plan.uniforms, plan.blobs)
 
@@ -169,12 +169,12 @@ def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcn
         )
         ask = [layers, reshaped, "glsl"]
         found = gl.page.evaluate(
-            "a => gl.bendProgram(...a)", [*ask, {"source": own[0], "names": own[1]}]
+            "a => gl.bendProgram(...a)", [*ask, {"source": own[0], "parameter_names": own[1]}]
         )
         assert found == shader.bend_program(layers, reshaped, "glsl", *own).source
     bends = [
         make_edit("conv", "rotate", 30, mix=0.25, channels=(1, 2)),
-        make_edit("conv", "glsl", 1, 2, 3, 4, 5, source="y = x", names=tuple("abcde")),
+        make_edit("conv", "glsl", 1, 2, 3, 4, 5, source="y = x", parameter_names=tuple("abcde")),
         make_edit("flat", "blur", 2),
     ]
     for bend in bends:
@@ -206,8 +206,8 @@ def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Pla
         [make_edit("flat", "noise", 0.5, 3), make_edit("conv", "scale", 1.5)],
         [make_edit("up", "translate", 0.2, 0.1), make_edit("line", "blur", 1)],
         [
-            make_edit("first", "inject", array="whole"),
-            make_edit("up", "inject", array="part", channels=(1,), mix=0.5),
+            make_edit("first", "inject", array_hash="whole"),
+            make_edit("up", "inject", array_hash="part", channels=(1,), mix=0.5),
             make_edit("up", "dilate", 1),
         ],
         [
@@ -552,10 +552,10 @@ def test_a_text_of_ones_own_runs_and_one_that_does_not_compile_changes_nothing(
     for broken, words in (
         (make_edit("fc.weight", "invert"), "cannot be edited"),
         (make_edit("conv", "invert", channels=(6,)), "has 6 channels, not number 6"),
-        (make_edit("conv", "no such"), "no transform"),
+        (make_edit("conv", "no such"), "unknown transform"),
         (make_edit("conv", "multiply"), "takes 1 parameters, not 0"),
         (make_edit("conv", "saturation", 1), "takes values of 3 or 4 channels, not 6"),
-        (make_edit("conv", "inject", array="nowhere"), "no array nowhere"),
+        (make_edit("conv", "inject", array_hash="nowhere"), "no array nowhere"),
     ):
         with pytest.raises(Error, match=words):
             gl.set_edits(session, [broken])
@@ -576,7 +576,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
     nothing = gl.page.evaluate("() => ({ ...gl.opened().liveObjects })")
     session = open_and_run(gl, plan)
     arrays = {"whole": RANDOM.standard_normal((2, 5, 7, 9)).astype(np.float32)}
-    edits = [make_edit("first", "inject", array="whole"), make_edit("conv", "rotate", 20)]
+    edits = [make_edit("first", "inject", array_hash="whole"), make_edit("conv", "rotate", 20)]
     gl.set_edits(session, edits, arrays)
     gl.page.evaluate("k => gl.the(k).keepUnedited(['conv'])", session)
     edits.append(make_edit("conv", "blur", 1))
@@ -707,13 +707,13 @@ def test_two_arrays_of_one_size_are_two_and_another_array_takes_the_place_of_the
     random = np.random.default_rng(8)
     arrays = {name: random.random(shape).astype(np.float32) for name in ("first", "second")}
     for name in ("first", "second", "first"):
-        inject = make_edit("conv", "inject", array=name, name="inject")
+        inject = make_edit("conv", "inject", array_hash=name, name="inject")
         gl.set_edits(session, [inject], arrays)
         gl.run(session)
         assert_close(gl.read(session, "conv"), arrays[name], name)
     some = [
-        make_edit("conv", "inject", array="one", channels=(1,), name="a"),
-        make_edit("conv", "inject", array="other", channels=(4,), name="b"),
+        make_edit("conv", "inject", array_hash="one", channels=(1,), name="a"),
+        make_edit("conv", "inject", array_hash="other", channels=(4,), name="b"),
     ]
     channels = {"one": arrays["second"][:, [1]], "other": arrays["second"][:, [4]]}
     gl.set_edits(session, some, channels)

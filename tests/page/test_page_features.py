@@ -174,4 +174,4 @@ def test_a_page_without_edits_offers_no_bends(page_without: Callable[..., Page])
         "async () => { const page = await window.nbglcnn;"
         " try { page.show({ name: 'bend' }); } catch (error) { return error.message; } }"
     )
-    assert "there is no view bend; there are network, maps, filters, explain" in refused
+    assert "unknown view bend; expected one of network, maps, filters, explain" in refused

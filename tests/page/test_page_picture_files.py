@@ -96,7 +96,7 @@ def test_what_the_browser_cannot_read_has_no_line_of_python(show: Show) -> None:
         sourced.page.evaluate(DROP_OR_PASTE, ["drop", words, name, "image/tiff"])
         sourced.wait_phase("failed")
         expect(sourced.page.locator(".nbg-drawer [role=alert]")).to_contain_text(
-            "This browser cannot show the picture"
+            "This browser can’t show the picture"
         )
         expect(sourced.page.locator(PYTHON_LINE)).to_have_count(0)
     assert sourced.input_count == 0

@@ -69,7 +69,7 @@ def test_only_what_an_input_takes_is_offered_and_why_is_said(show: Show) -> None
     sourced = SourcesPage(show(plan, np.zeros((1, 2, 30), np.float32)), plan)
     sourced.open_drawer()
     assert source_kinds(sourced.page) == ["noise"]
-    expect(sourced.page.locator(".nbg-source-why")).to_contain_text("takes 1×2×30 numbers")
+    expect(sourced.page.locator(".nbg-source-why")).to_contain_text("takes 1×2×30 values")
     sourced.page.locator("[data-kind=noise]").click()
     sourced.wait_input_count(1)
     assert np.ptp(sourced.last_input) > 0
@@ -140,8 +140,9 @@ def test_what_enters_the_network_is_shown_after_its_manipulations(show: Show) ->
     expect(enters).to_contain_text(f"mean {x.mean():.2f} · std {x.std():.2f}")
     bend = {
         "layer": sourced.input_key.key, "name": "invert", "transform": "invert", "parameters": [],
-        "channels": None, "mix": 1, "enabled": True, "source": "", "names": [], "array": "",
-        "frozen": False,
+        "channels": None, "mix": 1, "enabled": True, "source": "",
+        "parameter_names": [], "array_hash": "",
+        "is_frozen": False,
     }  # fmt: skip
     sourced.views.set(presentEdits={"edits": [{**bend, "transform": "multiply", "parameters": [0.5],
                                          "name": "multiply"}], "weights": 0})  # fmt: skip

@@ -21,7 +21,7 @@ from damaged_plans import DAMAGES, damaged_plan
 from display_kind_models import ViT
 from header_mutations import header_paths, mutate_header
 from nbglcnn.lowering.lower import lower
-from nbglcnn.plan.constraints import CONSTRAINTS, facts_of
+from nbglcnn.plan.constraints import CONSTRAINTS, index_header
 from nbglcnn.plan.file_checks import first_problem
 from nbglcnn.plan.schema import Header
 from recurrent import leaky_integrator, with_delay_state
@@ -76,10 +76,12 @@ def mutated_headers(whole: Sequence[Any]) -> list[bytes]:
 
 # What a layer's reads and moves are, of a pixel shuffle.
 DEPENDENT_CHANGES: dict[str, Callable[[Any], Any]] = {
-    ", by reach": lambda layer: layer.update(reads=[[7, 1, 0]]),
-    "several sizes": lambda layer: layer.update(reads=[[0, 1, 0], [0, 1, 1]]),
-    "that are not there": lambda layer: layer["operands"][0]["moves"][0].update(offset=-1),
-    "from outside of a value": lambda layer: layer["operands"][0]["moves"][0].update(offset=99),
+    ", by field map": lambda layer: layer.update(dependencies=[[7, 1, 0]]),
+    "several sizes": lambda layer: layer.update(dependencies=[[0, 1, 0], [0, 1, 1]]),
+    "that are not there": lambda layer: layer["operands"][0]["index_maps"][0].update(offset=-1),
+    "from outside of a value": lambda layer: layer["operands"][0]["index_maps"][0].update(
+        offset=99
+    ),
 }
 
 
@@ -87,17 +89,18 @@ def dependent_headers(whole: Sequence[Any]) -> Iterator[bytes]:
     for change in DEPENDENT_CHANGES.values():
         header = copy.deepcopy(whole[1])
         change(header["layers"][0])
-        first = header["reaches"][0]
-        header["reaches"].insert(1, {**first, "source": [2 * size for size in first["source"]]})
+        first = header["field_maps"][0]
+        larger = [2 * size for size in first["input_sizes"]]
+        header["field_maps"].insert(1, {**first, "input_sizes": larger})
         yield json.dumps(header).encode()
 
 
 def first_broken_row(header: Header) -> int | None:
     """The number of the first row that doesn't hold."""
-    facts = facts_of(header)
+    facts = index_header(header)
     for number, row in enumerate(CONSTRAINTS):
         for records in row.records:
-            every = enumerate(records.of(header))
+            every = enumerate(records.select(header))
             if not all(row.holds(facts, k, one) for k, one in every):  # type: ignore[arg-type]
                 return number
     return None

@@ -178,7 +178,7 @@ def test_a_file_with_any_bit_flipped_is_refused():
     assert len(data) < 2000
     for bit in range(8 * len(data)):
         data[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(ModelError, match=r"damaged Plan file: checksum|first 8 bytes"):
+        with pytest.raises(ModelError, match=r"damaged Plan file: its checksum is|first 8 bytes"):
             Plan.from_bytes(bytes(data))
         data[bit // 8] ^= 1 << bit % 8
 
@@ -203,7 +203,7 @@ def test_a_file_cut_anywhere_is_refused(weights):
         except ModelError as refused:
             reasons.add(re.sub(r"[0-9a-f]{32}|\d+", "…", str(refused)))
     assert read == [end]
-    last = "weight … is missing or has a wrong size" if weights else "its uniforms are cut off"
+    last = "weight … is missing or has a wrong size" if weights else "its uniforms are incomplete"
     assert f"damaged Plan file: {last}" in reasons, reasons
 
 
@@ -478,7 +478,7 @@ def test_the_layer_table_says_what_each_operator_reads_and_how_it_slides():
         "1.running_var",
     ]
     up = layers["5"].window
-    assert (up.kernel, up.strides, up.begins, up.ends) == ((4, 4), (2, 2), (1, 1), (1, 1))
+    assert (up.kernel, up.strides, up.pads_begin, up.pads_end) == ((4, 4), (2, 2), (1, 1), (1, 1))
     assert layers["2"].window.kernel == ()
 
 
@@ -488,7 +488,7 @@ def test_the_layer_table_works_out_what_auto_pad_means():
     model = model_of(nodes, {"x": [1, 2, 6, 5]}, ["y"])
     layer, *_ = nbglcnn.compile(model, np.ones((1, 2, 6, 5), np.float32)).layers
     window = layer.window
-    assert (window.begins, window.ends) == ((0, 1), (1, 1))
+    assert (window.pads_begin, window.pads_end) == ((0, 1), (1, 1))
     assert (window.kernel, window.strides, window.dilations) == ((3, 3), (2, 2), (1, 1))
 
 

@@ -199,7 +199,7 @@ def test_a_device_that_draws_no_float32_gets_a_plan_of_float16() -> None:
     plan = nbglcnn.compile(model, x, target=Target(float32_render=False))
     assert plan.precision == "float16"
     drawn = {step.output for step in plan.header.passes}
-    drawn |= {value.read.step.output for value in plan.values}
+    drawn |= {value.readback.draw_pass.output for value in plan.values}
     assert {plan.header.textures[texture].format for texture in drawn} == {"rgba16f"}
 
 
@@ -228,7 +228,7 @@ def test_a_viewer_in_float16_says_so_and_is_right_to_three_digits() -> None:
     viewer.bend("encoder.1", transforms.rotate(30), channels=[0, 2], mix=0.75)
     viewer.bend("decoder.1", transforms.blur(1.5))
     report = viewer.verify()
-    assert report.ok and report.summary.endswith("bends replayed")
+    assert report.ok and report.summary.endswith("with bends applied")
     assert not match_layer("output", viewer.output, before, rtol=RTOL["float16"]).ok
     assert len(viewer._repr_mimebundle_()[0]["image/png"]) > 500
     viewer.close()

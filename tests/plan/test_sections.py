@@ -178,10 +178,10 @@ def test_a_section_that_reads_from_a_later_one_is_refused():
 @pytest.mark.parametrize(
     ("carries", "says"),
     [
-        ([Carry("next", "y", "s.initial")], "'y' is carried"),
-        ([Carry("next", "x", "s.initial")], "'x' is carried"),
-        ([Carry("next", "s", "y")], "begin as a constant"),
-        ([Carry("next", "s", "decay")], r"one shape and type: .*'decay' \[\]"),
+        ([Carry("next", "y", "s.initial")], "'y' can't be carried"),
+        ([Carry("next", "x", "s.initial")], "'x' can't be carried"),
+        ([Carry("next", "s", "y")], "a constant initial value"),
+        ([Carry("next", "s", "decay")], r"the same shape and type: .*'decay' \[\]"),
         ([Carry("next", "s", "s.initial")] * 2, "carried from two values"),
     ],
 )

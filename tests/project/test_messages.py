@@ -38,11 +38,11 @@ def test_the_table_has_the_texts_of_python(python: list[Text]) -> None:
 
 def test_the_table_has_the_texts_of_the_page(page: list[Text]) -> None:
     assert len(page) >= MIN_PAGE_TEXTS
-    assert has_row(page, "status", r"^Compiling shaders, \$\{done\}"), "a template of status.ts"
+    assert has_row(page, "status", r"^Preparing the GPU: \$\{done\}"), "a template of status.ts"
     assert has_row(page, "label", r"^Channels of \$\{value\.key\}"), "an aria-label"
     assert has_row(page, "tooltip", r"^Remove$"), "a title of one word"
     assert has_row(page, "text", r"<kbd>"), "JSX with an element in the sentence"
-    assert has_row(page, "error", r"this browser gives no canvas"), "thrown"
+    assert has_row(page, "error", r"this browser can’t create a canvas"), "thrown"
     assert {text.kind for text in page} >= {"error", "warning", "label", "tooltip", "status"}
 
 

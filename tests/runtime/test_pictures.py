@@ -268,11 +268,11 @@ def test_vectors_scalars_and_parameters_have_pictures() -> None:
     [
         ({"channels": [9]}, "channels: encoder.0 has 0 to 8, not [9]"),
         ({"channels": []}, "channels: encoder.0 has 0 to 8, not none"),
-        ({"example": 2}, "example 2: encoder.0 has 2, from 0"),
+        ({"example": 2}, "example 2: encoder.0 has 2 examples, counted from 0"),
         ({"colormap": "viridus"}, "colormap='viridus' (near: viridis, cividis); there are signed"),
         ({"theme": "blue"}, "theme='blue'; there are light, dark"),
         ({"color_range": (1, 0)}, "color_range is (1, 0)"),
-        ({"scale": 0}, "scale is 0: give a whole number from 1 on"),
+        ({"scale": 0}, "scale is 0; expected an integer ≥ 1"),
         ({"scale": 3000}, "at most 16384"),
         ({"columns": 1.5}, "columns is 1.5"),
     ],
@@ -358,7 +358,7 @@ def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
 
 def make_value(*shape: int) -> Value:
     """A layer's value of this shape."""
-    return replace(LAYER, shape=shape, nchw=shape, kind="layer", form="maps")
+    return replace(LAYER, shape=shape, nchw=shape, kind="layer", display_kind="maps")
 
 
 [LAYER] = [
@@ -373,7 +373,7 @@ def test_a_picture_has_at_most_so_many_pixels_a_side() -> None:
     value = make_value(1, 2, 1, 4096)
     array = np.zeros(value.shape, np.float32)
     assert pictures.draw_picture(value, array, columns=1, scale=4).size == (16_384, 9)
-    with pytest.raises(InputError, match="20480 pixels a side"):
+    with pytest.raises(InputError, match="20480 pixels per side"):
         pictures.draw_picture(value, array, columns=1, scale=5)
     with pytest.raises(InputError, match=r"32769.*give fewer channels"):
         pictures.draw_picture(value, array, columns=2, scale=4)

@@ -154,12 +154,12 @@ def test_what_cannot_be_recorded_is_said_and_nothing_is_lost(tmp_path: Path) -> 
         ("is a recording with model", make_network(1), x, ["2"], path),
         ("is a recording with first_example", model, x + 1, ["2"], path),
         ("is a recording with layers", model, x, LAYERS, path),
-        ("is there and no Zarr group", model, x, ["2"], tmp_path),
+        ("exists and is not a Zarr group", model, x, ["2"], tmp_path),
         ("layers is a list of names", model, x, "2", tmp_path / "new"),
         ("has no examples", model, x[:0], ["2"], tmp_path / "new"),
-        ("record: there is no folder .*none", model, tmp_path / "none", ["2"], tmp_path / "new"),
-        ("record: there is no picture in .*acts.zarr", model, path, ["2"], tmp_path / "new"),
-        ("int was given", model, 3, ["2"], tmp_path / "new"),
+        ("record: folder not found: .*none", model, tmp_path / "none", ["2"], tmp_path / "new"),
+        ("record: no pictures in .*acts.zarr", model, path, ["2"], tmp_path / "new"),
+        ("data is int; expected", model, 3, ["2"], tmp_path / "new"),
     ):
         with pytest.raises(InputError, match=words):
             nbglcnn.record(*given, batch_size=2)
@@ -214,7 +214,7 @@ def test_a_damaged_picture_is_named_by_all_that_read_files(tmp_path: Path, broke
     Image.fromarray(noise).save(good)
     data = good.read_bytes()
     bad.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "text": b"text"}[broken])
-    words = "cannot be read as a picture" if broken == "cut" else "is no picture that Pillow can"
+    words = "cannot be read as a picture" if broken == "cut" else "is not a picture that Pillow can"
     said = rf"{re.escape(str(bad))} {words}"
     with pytest.raises(InputError, match=f"^record: {said}"):
         nbglcnn.record(model, folder, ["2"], tmp_path / "new", batch_size=2)

@@ -126,7 +126,7 @@ def test_a_profile_is_no_step_of_a_state() -> None:
 
 
 def test_a_profile_needs_an_input(plan: Plan) -> None:
-    with Session(plan) as session, pytest.raises(InputError, match="'input' has not been written"):
+    with Session(plan) as session, pytest.raises(InputError, match="'input' has no value yet"):
         session.profile()
 
 
@@ -153,7 +153,7 @@ def test_the_shortest_of_several_times_counts(plan: Plan) -> None:
     assert found.ms == len(plan.header.passes)
     assert [row.ms for row in found.rows] == [1, 1, 1, 0, 1]
     assert str(found).endswith(
-        "4.000 ms a run on a card, by the GPU's own timer; 0 takes most, 25 %"
+        "4.000 ms per run on a card, by the GPU's own timer; 0 takes most, 25 %"
     )
 
 
@@ -221,12 +221,12 @@ def test_the_first_device_is_the_one_that_is_taken_by_default(plan: Plan) -> Non
 def test_a_device_that_is_not_there_is_named_with_how_many_there_are(plan: Plan) -> None:
     count = device.device_count()
     assert count is not None and count >= 1
-    has = "has 1 here, device 0" if count == 1 else f"has {count} here, from 0 on"
+    has = "has 1 device, device 0" if count == 1 else f"has {count} devices, counted from 0"
     for number in (count, count + 100, -1):
         with pytest.raises(DeviceError, match=f"no OpenGL device {number}: EGL {has}"):
             Session(plan, device=number)
     for wrong in (True, "0", 0.0):
-        with pytest.raises(InputError, match="a device's number is needed"):
+        with pytest.raises(InputError, match="expected a device index"):
             Session(plan, device=wrong)  # type: ignore[arg-type]
 
 

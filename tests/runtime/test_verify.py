@@ -420,7 +420,7 @@ def test_nan_and_infinity_that_match_are_said_with_their_first_place() -> None:
     rows = {row.layer: row for row in report.rows}
     assert (rows["scale"].nan, rows["scale"].inf, rows["scale"].channel) == (0, 18, 1)
     assert (rows["features.1"].nan, rows["features.1"].channel) == (18, 2)
-    told = {name: numbers for name, *numbers in verify_message(0, report, "PyTorch").flawed}
+    told = {name: numbers for name, *numbers in verify_message(0, report, "PyTorch").non_finite}
     assert (told["scale"], told["features.1"]) == ([0, 18, 1], [18, 18, 2])
     assert "yes: 18 infinities, first in channel 1" in str(report)
     assert "18 NaN, 18 infinities, first in channel 2" in report._repr_html_()
@@ -629,7 +629,7 @@ def test_a_models_own_float64_clears_no_layer_that_it_computes_otherwise() -> No
     with Session(nbglcnn.compile(model, x)) as session:
         report = nbglcnn.verify(session, model, x)
     assert report.first_diverging == "1"
-    assert "1 gives other numbers as it was loaded than in the model" in report.summary
+    assert "1 as loaded computes different values than in the model" in report.summary
 
 
 def test_a_layer_that_counts_itself_is_named() -> None:
@@ -704,7 +704,7 @@ def test_float64_of_the_loaded_graph_does_not_clear_what_the_model_computes_othe
         report = nbglcnn.verify(session, model, x)
     assert not report.ok
     assert report.first_diverging == "last"
-    assert "on the reference's own inputs last gives other numbers as it was loaded" in str(report)
+    assert "on the reference's own inputs, last as loaded computes different values" in str(report)
 
 
 def test_float64_of_an_onnx_graph_does_not_clear_what_onnx_runtime_computes_otherwise() -> None:
@@ -885,12 +885,12 @@ DISPUTED: dict[str, tuple[Any, str]] = {
     ),
     "LRN": (
         disputed_layer("LRN", (2, 7, 3, 3), size=4, alpha=1.0),
-        "ONNX Runtime refuses an even size, and onnx.reference leaves out channels",
+        "ONNX Runtime rejects an even size, and onnx.reference omits channels",
     ),
     "ConvTranspose": (
         disputed_layer("ConvTranspose", (1, 1, 4, 5), np.ones((1, 1, 2, 2), np.float32),
                        strides=[3, 3], auto_pad="SAME_UPPER"),
-        "onnx.reference and this layer give",
+        "this layer and onnx.reference follow",
     ),
     "AveragePool": (
         disputed_layer("AveragePool", (1, 1, 9), kernel_shape=[2], dilations=[2],

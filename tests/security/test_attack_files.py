@@ -565,7 +565,7 @@ def test_a_model_cut_anywhere_is_refused_or_still_whole() -> None:
 
 
 def test_paths_that_are_no_file_are_refused(tmp_path: Path) -> None:
-    assert_refused(tmp_path / "gone.onnx", r"there is no file .*gone\.onnx'$")
+    assert_refused(tmp_path / "gone.onnx", r"file not found: .*gone\.onnx'$")
     assert_refused(tmp_path, "not a file")
     assert_refused("a\0b.onnx", "null byte")
     os.mkfifo(tmp_path / "fifo.onnx")

@@ -119,11 +119,11 @@ DAMAGE = {
     ),
     "too short": (
         gzip.compress(bytes([0, 0, 8, 3]) + np.array([1, 28, 28], ">u4").tobytes() + bytes(783)),
-        "784 bytes and holds 783",
+        "784 bytes of data and has 783",
     ),
     "too long": (
         gzip.compress(bytes([0, 0, 8, 3]) + np.array([1, 28, 28], ">u4").tobytes() + bytes(999)),
-        "784 bytes and holds more",
+        "784 bytes of data and has more",
     ),
 }
 
@@ -139,5 +139,5 @@ def test_a_damaged_file_is_refused(no_dataset: Path, damage: str) -> None:
 
 def test_a_label_outside_the_classes_is_refused(no_dataset: Path) -> None:
     write_dataset(no_dataset, images=11)
-    with pytest.raises(DatasetUnavailable, match="holds the label 10"):
+    with pytest.raises(DatasetUnavailable, match="contains the label 10"):
         datasets.fashion_mnist()

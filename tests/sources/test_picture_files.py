@@ -260,7 +260,7 @@ def test_the_frame_that_is_given_is_taken() -> None:
 
 def test_a_model_of_integers_says_how_a_picture_becomes_them() -> None:
     text = FLOATS.replace("float[N,3,H,W] x", "int64[N,3,H,W] x").replace("Relu", "Cast<to=1>")
-    with pytest.raises(InputError, match=r"it is int64, .*numpy.asarray\(image\).astype\('int64'"):
+    with pytest.raises(InputError, match=r"input is int64; .*numpy.asarray\(image\).astype\('int64'"):
         Viewer(parse_model(text), Image.fromarray(random_pixels(3)))
 
 
@@ -275,7 +275,7 @@ def test_steps_of_a_preprocess_are_refused_for_an_input_of_bytes() -> None:
         ({"range": (0, 255)}, "range"),
         ({"channels": "BGR"}, "channels"),
     ):
-        with pytest.raises(InputError, match=f"{words}=.* is uint8, which pictures enter as bytes"):
+        with pytest.raises(InputError, match=f"{words}=.* can't be used with the uint8 input"):
             Viewer(parse_model(BYTES), preprocess=Preprocess(size=8, **step))
     fits = Viewer(parse_model(BYTES), preprocess=Preprocess(size=8, layout="NHWC"))
     assert fits.input.shape == (1, 8, 8, 3)
@@ -307,5 +307,5 @@ def test_a_data_set_of_bytes_is_given_in_either_order_of_axes(layout: str) -> No
         viewer.source = Images(given, index=2)
         np.testing.assert_array_equal(viewer.input, own[2:])
         assert viewer.input.dtype == np.uint8
-    with pytest.raises(InputError, match="of floats, and the input x is uint8; give uint8"):
+    with pytest.raises(InputError, match="has floats, but the input x is uint8; give uint8"):
         viewer.source = Images(own.astype(np.float32))

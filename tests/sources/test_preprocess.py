@@ -116,7 +116,11 @@ def test_a_range_around_zero_is_a_factor_and_an_offset() -> None:
     plan, found = run_preprocess(small_resnet(), SMALL, Preprocess(range=(-1, 1)))
     assert_equal(found["preprocess.range"], to_tensor(SMALL) * 2 - 1)
     layer = plan.layers["preprocess.range"]
-    assert (layer.formula, layer.explains, layer.composite) == ("x * 2 - 1", "pointwise", False)
+    assert (layer.formula, layer.explanation, layer.is_composite) == (
+        "x * 2 - 1",
+        "pointwise",
+        False,
+    )
 
 
 def test_grey_is_pillows_but_for_its_rounding() -> None:
@@ -129,7 +133,7 @@ def test_grey_is_pillows_but_for_its_rounding() -> None:
     assert np.abs(found["preprocess.channels"] - grey).max() <= 0.5001 / 255
     assert_equal(found["preprocess.normalize"], (found["preprocess.channels"] - 0.5) / 0.25)
     assert plan.layers["preprocess.normalize"].formula == "(x - 0.5) / 0.25"
-    assert plan.layers["preprocess.channels"].explains == "convolution"
+    assert plan.layers["preprocess.channels"].explanation == "convolution"
 
 
 def test_grey_is_repeated_for_a_model_of_colours() -> None:
@@ -167,7 +171,7 @@ def test_channels_last_are_told_where_they_stand() -> None:
     with pytest.raises(InputError, match=r'channels last: give Preprocess\(layout="NHWC"\)'):
         nbglcnn.compile(tensorflow_model(), CAT, preprocess=Preprocess())
     picture = np.zeros((1, 9, 12, 3), np.float32)
-    with pytest.raises(InputError, match=r"preprocess\.layout turns.*transpose\(0, 3, 1, 2\)"):
+    with pytest.raises(InputError, match=r"preprocess\.layout transposes.*transpose\(0, 3, 1, 2\)"):
         nbglcnn.compile(tensorflow_model(), picture, preprocess=Preprocess(layout="NHWC"))
     with pytest.raises(InputError, match=r'Preprocess\(layout="NHWC"\)'):
         nbglcnn.compile(tensorflow_model(), CAT)
@@ -252,7 +256,7 @@ def test_a_plan_file_takes_pictures_of_any_size(tmp_path: Path) -> None:
         tmp_path / "net.plan"
     )
     plan = Plan.load(tmp_path / "net.plan")
-    assert [(one.fit, one.share) for one in plan.inputs] == [("crop", 0.75)]
+    assert [(one.fit, one.crop_fraction) for one in plan.inputs] == [("crop", 0.75)]
     with Session(plan) as session:
         found = session.run([DOG])["x"]
     assert_equal(found, to_tensor(fit_picture(DOG, (24, 24), "crop", 0.75)))
@@ -277,7 +281,7 @@ def test_without_a_picture_the_input_is_black() -> None:
     )
     assert_equal(viewer.activations["preprocess.normalize"], expected)
     viewer.close()
-    with pytest.raises(InputError, match=r"SmallResNet needs an example input, or the size of one"):
+    with pytest.raises(InputError, match=r"SmallResNet needs an example input or its size"):
         Viewer(small_resnet(), preprocess=Preprocess(mean=MEAN))
 
 
@@ -302,9 +306,9 @@ def test_several_inputs_have_the_picture_in_front() -> None:
 @pytest.mark.parametrize(
     ("settings", "x", "words"),
     [
-        ({"mean": (1, 2)}, SMALL, r"mean has 2 numbers, the model takes 3 channels"),
-        ({"size": 8}, np.zeros((1, 3, 9, 9), np.float32), r"With preprocess x is the picture"),
-        ({"channels": "BGR"}, np.zeros((1, 1, 9, 9), np.float32), r'channels="BGR" is worked out'),
+        ({"mean": (1, 2)}, SMALL, r"mean has 2 values; the model takes 3 channels"),
+        ({"size": 8}, np.zeros((1, 3, 9, 9), np.float32), r"With preprocess, x is the original"),
+        ({"channels": "BGR"}, np.zeros((1, 1, 9, 9), np.float32), r'channels="BGR" is computed'),
         ({}, np.zeros((1, 3, 9, 9), np.uint8), r"astype\('float32'\) / 255"),
         ({}, None, r"Preprocess\(size=224"),
     ],
@@ -322,7 +326,7 @@ def test_what_does_not_fit_is_said(settings: dict[str, Any], x: Any, words: str)
         ({"fit": "cover"}, "fit"),
         ({"channels": "RBG"}, "near: 'RGB'"),
         ({"layout": "nhwc"}, "layout"),
-        ({"std": (1, 0, 1)}, "divided by 0"),
+        ({"std": (1, 0, 1)}, "expected values other than 0"),
         ({"mean": "grey"}, "mean is 'grey'"),
         ({"mean": float("nan")}, "finite number"),
         ({"range": (1, 1)}, r"range is \(1, 1\)"),
@@ -391,10 +395,10 @@ def test_apply_bends_takes_the_models_own_input() -> None:
         assert_equal(viewer.output, bent(torch.from_numpy(unbent)).numpy())
     for layer in ("x", "preprocess.range"):
         viewer.bend(layer, transforms.invert(), name="mine")
-        with pytest.raises(InputError, match=f"'mine' of {layer} is of what lies in front"):
+        with pytest.raises(InputError, match=f"'mine' of {layer} belongs to preprocess"):
             nbglcnn.apply_bends(model, viewer.bends)
         viewer.bends["mine"].remove()
-    with pytest.raises(InputError, match=r"preprocess\.normalize is of what lies in front"):
+    with pytest.raises(InputError, match=r"preprocess\.normalize belongs to preprocess"):
         nbglcnn.apply_bends(model, viewer.bends.to_dict())
     viewer.close()
 

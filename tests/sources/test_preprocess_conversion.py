@@ -180,7 +180,7 @@ def test_a_transform_is_the_preprocess_that_it_says(given: Any, expected: Prepro
         (ImageClassification(crop_size=224, interpolation=InterpolationMode.BICUBIC), "bicubic"),
         (Compose([Resize((8, 8), interpolation=3), ToTensor()]), "bicubic"),
         (vars(PretrainedCfg(interpolation="bicubic")), "not by bicubic"),
-        (Compose([Resize(32), ToTensor()]), r"Resize\(32\) keeps the proportions"),
+        (Compose([Resize(32), ToTensor()]), r"Resize\(32\) keeps each picture's aspect ratio"),
         (SemanticSegmentation(resize_size=520), "520×520"),
     ],
 )
@@ -193,14 +193,14 @@ def test_what_is_done_otherwise_is_a_warning(given: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (Compose([RandomResizedCrop(), ToTensor()]), "RandomResizedCrop is random, for training"),
+        (Compose([RandomResizedCrop(), ToTensor()]), "Crop is a random training transform"),
         (Compose([GaussianBlur()]), "GaussianBlur is not supported: give a nbglcnn.Preprocess"),
         (Compose([Normalize(0.5, 0.5), Resize(8)]), "Resize behind Normalize"),
         (Compose([CenterCrop(8), Resize(4)]), "Resize behind CenterCrop"),
         (Compose([Resize(8, max_size=16)]), r"Resize\(max_size=…\)"),
         (Compose([Resize(16), CenterCrop(32)]), "smaller than size"),
-        (nn.Conv2d(3, 3, 1), "Conv2d is none that is known"),
-        ("imagenet", "str is none that is known"),
+        (nn.Conv2d(3, 3, 1), "Conv2d is not supported"),
+        ("imagenet", "str is not supported"),
         ({"mean": MEAN}, "no input_size"),
         (vars(PretrainedCfg(crop_mode="random")), "crop_mode is 'random'; center"),
         (ImageClassification, "call it, as in weights.transforms"),

@@ -170,7 +170,7 @@ def test_a_large_set_keeps_a_window_of_its_blocks(show: Show) -> None:
           };
         }"""
     )
-    fields = {"data": "set", "count": 1000, "block": 5, "dtype": "uint8"}
+    fields = {"data": "set", "count": 1000, "block_size": 5, "dtype": "uint8"}
     for k in range(0, 1000, 15):
         sourced.set_source("images", index=k, **fields)
         page.wait_for_function("k => views.state.inputOverride.value?.index === k", arg=k)
@@ -236,7 +236,7 @@ def test_the_next_wrong_prediction_is_found_or_said_not_to_be(show: Show) -> Non
     page.get_by_role("button", name="Next wrong prediction").click()
     page.wait_for_function("k => views.state.source.value.index === k", arg=wrong)
     name, label = "abcd"[said[wrong]], "abcd"[labels[wrong]]
-    words = f"Item 41: the network says {name} ({said[wrong]}), its label is {label}"
+    words = f"Item 41: predicted {name} ({said[wrong]}), labelled {label}"
     expect(page.locator(".nbg-data")).to_contain_text(words)
     np.testing.assert_array_equal(sourced.last_input, item_tensor(images[wrong]))
     right = labels.copy()
@@ -245,7 +245,7 @@ def test_the_next_wrong_prediction_is_found_or_said_not_to_be(show: Show) -> Non
     sourced.set_source("images", index=5, **sourced.add_dataset(images, 25, right, list("abcd")))
     page.get_by_role("button", name="Next wrong prediction").click()
     expect(page.locator(".nbg-data")).to_contain_text(
-        "No wrong prediction among the 59 items that have a label"
+        "All 59 labelled items are predicted correctly."
     )
 
 
@@ -258,7 +258,7 @@ def test_a_part_that_does_not_come_is_said_and_other_items_go_in(show: Show) -> 
     sourced.wait_phase("failed")
     sourced.open_drawer()
     alert = sourced.page.locator(".nbg-drawer [role=alert]")
-    expect(alert).to_contain_text("A part of the data set has not come")
+    expect(alert).to_contain_text("Part of the data set has not loaded")
     sourced.set_source("images", index=3, **fields)
     sourced.wait_phase("still")
     np.testing.assert_array_equal(sourced.last_input, item_tensor(images[3]))
@@ -409,13 +409,13 @@ def test_damaged_files_addresses_and_what_the_browser_cannot_show_are_said(show:
     sourced.open_drawer()
     alert = page.locator(".nbg-drawer [role=alert]")
     give_file(sourced, "drop", encode_picture(9, 9)[:60], "cut.png", "image/png")
-    expect(alert).to_contain_text("This browser cannot show the picture")
+    expect(alert).to_contain_text("This browser can’t show the picture")
     give_file(sourced, "drop", b"", "", "")
-    expect(alert.first).to_contain_text("nothing is loaded from an address")
+    expect(alert.first).to_contain_text("URLs are not loaded")
     give_file(sourced, "drop", b"GIF89a no more of it", "cut.gif", "image/gif")
-    expect(alert).to_contain_text("This browser cannot show the picture")
+    expect(alert).to_contain_text("This browser can’t show the picture")
     give_file(sourced, "drop", b"no film at all", "cut.webm", "video/webm")
-    expect(alert).to_contain_text("This browser cannot play the film")
+    expect(alert).to_contain_text("This browser can’t play the video")
     assert sourced.input_count == 0
     give_file(sourced, "drop", encode_picture(9, 9), "good.png", "image/png")
     sourced.wait_input_count(1)
@@ -423,7 +423,7 @@ def test_damaged_files_addresses_and_what_the_browser_cannot_show_are_said(show:
     figure = page.locator(".nbg-source-figure")
     expect(figure).to_contain_text("good.png, 9×9")
     give_file(sourced, "drop", encode_picture(9, 9)[:60], "cut.png", "image/png")
-    expect(alert).to_contain_text("This browser cannot show the picture")
+    expect(alert).to_contain_text("This browser can’t show the picture")
     expect(figure).to_have_count(0)  # good.png under another name
 
 
@@ -452,7 +452,7 @@ def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let
     give_file(sourced, "drop", film, "bar.webm", "video/webm")
     sourced.wait_input_count(6)
     expect(page.locator(".nbg-chosen-source")).to_contain_text("bar.webm")
-    page.get_by_role("button", name="Pause the film").click()
+    page.get_by_role("button", name="Pause the video").click()
     sourced.wait_phase("still")
 
     def shown() -> None:
@@ -463,7 +463,7 @@ def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let
     paused = sourced.last_input
     count = sourced.input_count
     # Sought while it is paused; it says how long it is, which the file does not.
-    length = page.get_by_label("Where the film is").get_attribute("max")
+    length = page.get_by_label("Position in the video").get_attribute("max")
     assert length is not None and float(length) > 0.8
     duration = page.evaluate("() => views.state.sourceControls.value.video.duration")
     assert float(length) == pytest.approx(duration, abs=0.05)
@@ -473,7 +473,7 @@ def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let
         count = sourced.input_count
     retry_until_passes(page, shown)
     assert np.abs(sourced.last_input - paused).max() > 0.05
-    page.get_by_role("button", name="Play the film").click()
+    page.get_by_role("button", name="Play the video").click()
     sourced.wait_input_count(count + 3)
     assert page.evaluate("() => addresses.size") == 1
     sourced.set_source("noise")

@@ -35,7 +35,7 @@ WEBM = (
 
 def make_input(*shape: int, fit: str = "crop", share: float = 1.0) -> Input:
     """The record of an input of this shape."""
-    return msgspec.structs.replace(default_input(), shape=shape, fit=fit, share=share)
+    return msgspec.structs.replace(default_input(), shape=shape, fit=fit, crop_fraction=share)
 
 
 @cache
@@ -47,7 +47,8 @@ def join_blocks(blocks: Blocks) -> np.ndarray:
     """All items as a page puts them together."""
     fields = blocks.record_fields()
     parts = [
-        blocks.blob(f"{fields['data']}.{k}") for k in range(-(-fields["count"] // fields["block"]))
+        blocks.blob(f"{fields['data']}.{k}")
+        for k in range(-(-fields["count"] // fields["block_size"]))
     ]
     assert all(
         part is not None and part.nbytes <= max(records.BLOCK_BYTES, blocks.item_bytes)
@@ -118,46 +119,46 @@ def test_a_record_with_a_field_of_another_kind_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Webcam("front"), r"Webcam: faces='front'; give \"user\" or \"environment\""),
-        (lambda: Webcam(mirrored=1), "Webcam: mirrored=1; True or False is needed"),
-        (lambda: Noise(-1), "Noise: seed=-1; a whole number from 0 to 2147483648"),
-        (lambda: Noise(1.5), "Noise: seed=1.5; a whole number"),
-        (lambda: Noise(True), "Noise: seed=True; a whole number"),
+        (lambda: Webcam("front"), r"Webcam: faces='front'; expected \"user\" or \"environment\""),
+        (lambda: Webcam(mirrored=1), "Webcam: mirrored=1; expected True or False"),
+        (lambda: Noise(-1), "Noise: seed=-1; expected an integer from 0 to 2147483648"),
+        (lambda: Noise(1.5), "Noise: seed=1.5; expected an integer"),
+        (lambda: Noise(True), "Noise: seed=True; expected an integer"),
         (lambda: Noise(std=-1), "Noise: std=-1.0; at least 0"),
-        (lambda: Noise(mean=np.nan), "Noise: mean=nan; a finite number"),
-        (lambda: Noise(mean="1"), "Noise: mean='1'; a finite number"),
-        (lambda: Images(np.zeros((2, 3), "u1")), r"shape \(2, 3\); .* array\[None\] is a set"),
+        (lambda: Noise(mean=np.nan), "Noise: mean=nan; expected a finite number"),
+        (lambda: Noise(mean="1"), "Noise: mean='1'; expected a finite number"),
+        (lambda: Images(np.zeros((2, 3), "u1")), r"shape \(2, 3\); .* give array\[None\]"),
         (lambda: Images(np.zeros((0, 4, 4), "u1")), "of at least one item"),
         (lambda: Images(np.zeros((2, 3, 4), "i8")), r"dtype int64; uint8 .*astype\('uint8'\)"),
         (lambda: Images([]), "an empty list"),
         (lambda: Images([1, 2]), "item 0 is int; give an array of uint8"),
         (lambda: Images(7), "Images: int was given; give an array"),
         (lambda: Images({"a": 1}), "Images: dict was given"),
-        (lambda: Images(Image.new("L", (3, 3))), "one PIL image .* a list of them"),
-        (lambda: Images("https://example.org/a.zip"), "is an address, and nothing is fetched"),
+        (lambda: Images(Image.new("L", (3, 3))), "one PIL image .* a list of images"),
+        (lambda: Images("https://example.org/a.zip"), "is a URL, which nbglcnn does not download"),
         (lambda: Images(["a.png", "http://example.org/b.png"]), "nothing is fetched"),
         (lambda: Images("no/such/folder"), "there is no folder no/such/folder"),
         (lambda: Images(__file__), r"test_source_records.py is a file; give its folder"),
         (lambda: Images(iter([1])), "has no length"),
         (lambda: Images(np.zeros((3, 4, 4), "u1"), [0, 1]), "2 labels were given for 3 items"),
-        (lambda: Images(np.zeros((2, 4, 4), "u1"), [0, 0.5]), r"labels\[1\] is 0.5; whole numbers"),
+        (lambda: Images(np.zeros((2, 4, 4), "u1"), [0, 0.5]), r"labels\[1\] is 0.5; expected int"),
         (lambda: Images(np.zeros((2, 4, 4), "u1"), [0, -2]), r"labels\[1\] is -2"),
         (lambda: Images(np.zeros((2, 4, 4), "u1"), "ab"), "labels is str; a list"),
         (lambda: Images(np.zeros((2, 4, 4), "u1"), [0, 2], ["a", "b"]),
-         r"labels\[1\] is 2, and there are 2 classes"),
-        (lambda: Images(np.zeros((2, 4, 4), "u1"), index=2), "index=2; there are 2 items, from 0"),
-        (lambda: Images(np.zeros((2, 4, 4), "u1")).at(-3), r"at\(-3\); there are 2 items, from 0"),
-        (lambda: Images(np.zeros((2, 4, 4), "u1")).at(2), r"at\(2\); there are 2 items, from 0"),
+         r"labels\[1\] is 2; there are 2 classes"),
+        (lambda: Images(np.zeros((2, 4, 4), "u1"), index=2), "index=2; there are 2 items, counted"),
+        (lambda: Images(np.zeros((2, 4, 4), "u1")).at(-3), r"at\(-3\); there are 2 items, counted"),
+        (lambda: Images(np.zeros((2, 4, 4), "u1")).at(2), r"at\(2\); there are 2 items, counted"),
         (lambda: Images(np.zeros((2, 4, 4), "u1")).at("a"), r"at\('a'\); there are 2 items"),
         (lambda: Images(np.zeros((2, 4, 4), "u1"), rate=0), "rate=0; more than 0"),
         (lambda: Images([Image.new("L", (3, 3)), np.zeros((1, 3, 3), "f4")]),
-         "item 1 is of floats, item 0 a picture"),
-        (lambda: Video("https://example.org/a.mp4"), "is an address, and nothing is fetched"),
+         "item 1 has floats, item 0 a picture"),
+        (lambda: Video("https://example.org/a.mp4"), "is a URL, which nbglcnn does not download"),
         (lambda: Video("no.mp4"), "no.mp4 is not there"),
         (lambda: Video(b"\x89PNG\r\n\x1a\n" + bytes(20)),
-         "begins with 89 50 4e 47 0d 0a 1a 0a, and is no film"),
-        (lambda: Video(b""), "is empty, and is no film"),
-        (lambda: Video(3), "int was given; the path of a film's file"),
+         "begins with 89 50 4e 47 0d 0a 1a 0a; expected a video"),
+        (lambda: Video(b""), "is empty; expected a video"),
+        (lambda: Video(3), "int was given; expected the path of a video file"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named_with_what_is_needed(make: Callable[[], Any], words: str) -> None:
@@ -204,7 +205,7 @@ def test_arrays_of_the_inputs_shape_travel_as_they_are(layout: str, dtype: str) 
     blocks = images.blobs(make_input(1, channels, 28, 26))
     found = join_blocks(blocks)
     whole = own if dtype == "u1" else own.astype(np.float32)
-    assert found.dtype == whole.dtype and blocks.record_fields()["block"] < 1500
+    assert found.dtype == whole.dtype and blocks.record_fields()["block_size"] < 1500
     np.testing.assert_array_equal(found, whole)
     tensor = images.at(3).tensor(blocks.model_input, blocks)
     np.testing.assert_array_equal(tensor, whole[3:4].astype("f4") / (255 if dtype == "u1" else 1))
@@ -243,7 +244,7 @@ def test_floats_of_another_shape_are_refused_and_channels_that_no_picture_has() 
         ((4, 20, 20), "20×20"),
         ((4, 3, 10, 9), "3×10×9"),
     ):
-        with pytest.raises(InputError, match=rf"floats of {said}; .* \(3, 10, 10\) is needed"):
+        with pytest.raises(InputError, match=rf"floats of {said}; .* input's shape \(3, 10, 10\)"):
             Images(np.zeros(shape, "f4")).blobs(make_input(1, 3, 10, 10))
     five = RANDOM.integers(0, 256, (3, 5, 6, 7), np.uint8)
     np.testing.assert_array_equal(
@@ -251,7 +252,7 @@ def test_floats_of_another_shape_are_refused_and_channels_that_no_picture_has() 
     )
     with pytest.raises(InputError, match="uint8 of 5×6×7; a picture has 1, 3 or 4 channels"):
         Images(five).blobs(make_input(1, 3, 4, 4))
-    with pytest.raises(InputError, match="cannot have the 5 channels of the input input"):
+    with pytest.raises(InputError, match="the input input has 5 channels"):
         Images(five[:, :3]).tensor(make_input(1, 5, 6, 7, fit=""), None)
 
 
@@ -398,7 +399,7 @@ def test_a_flat_folder_is_in_the_order_of_names_and_has_no_labels(tmp_path: Path
         join_blocks(images.blobs(make_input(1, 3, 8, 8)))[[2, 1]],
     )
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"there is no picture in .*empty .*\.jpg, \.jpeg"):
+    with pytest.raises(InputError, match=r"no pictures in .*empty .*\.jpg, \.jpeg"):
         Images(tmp_path / "empty")
 
 
@@ -426,10 +427,10 @@ def test_a_damaged_file_is_named_when_it_is_met_and_the_others_stay(
     assert not found[0].any() and all(one.any() for one in found[1:])
     np.testing.assert_array_equal(found, again)
     assert [
-        r.getMessage().startswith("nbglcnn: Images: cat/10.png cannot be had (")
+        r.getMessage().startswith("nbglcnn: Images: cat/10.png is not available (")
         for r in caplog.records
     ] == [True]
-    with pytest.raises(InputError, match=r"Images: cat/10.png cannot be had \("):
+    with pytest.raises(InputError, match=r"Images: cat/10.png is not available \("):
         images.tensor(record, blocks)
     assert images.at(1).tensor(record, blocks).any()
 
@@ -477,13 +478,13 @@ def test_items_may_be_pictures_tensors_and_arrays_of_the_inputs_shape() -> None:
     for one, picture in zip(found[1:], pictures, strict=False):
         np.testing.assert_array_equal(one[0], np.asarray(picture, np.float32) / np.float32(255))
     with pytest.raises(
-        InputError, match=r"item 1 of CountingDataset: floats of 1×5×5; .* is needed"
+        InputError, match=r"item 1 of CountingDataset: floats of 1×5×5; .* input's shape"
     ):
         Images(CountingDataset([floats[0], floats[1, :, :, :5]])).at(1).tensor(
             make_input(1, 1, 5, 6), None
         )
     with pytest.raises(
-        InputError, match="item 1 of CountingDataset: of floats, while the first item is a"
+        InputError, match="item 1 of CountingDataset has floats, but the first item is a"
     ):
         Images(CountingDataset([pictures[0], floats[1]])).at(1).tensor(make_input(1, 1, 5, 6), None)
 
@@ -496,7 +497,7 @@ def test_an_error_of_the_datasets_own_code_names_its_item() -> None:
             return super().__getitem__(index)
 
     images = Images(Broken([random_picture(4, 4)] * 4))
-    with pytest.raises(InputError, match=r"item 2 of Broken cannot be had \(RuntimeError: no such"):
+    with pytest.raises(InputError, match=r"item 2 of Broken is not available \(RuntimeError: no"):
         images.at(2).tensor(make_input(1, 3, 4, 4), None)
     found = join_blocks(images.blobs(make_input(1, 3, 4, 4)))
     assert [bool(one.any()) for one in found] == [True, True, False, True]
@@ -553,12 +554,12 @@ def test_what_has_no_length_or_makes_batches_is_refused_with_what_to_give() -> N
             yield torch.zeros(3, 4, 4)
 
     for data, words in (
-        (Stream(), "Stream has no length, so that no item has a number"),
+        (Stream(), "Stream has no length, so its items have no index"),
         (
             torch.utils.data.DataLoader(CountingDataset([random_picture(4, 4)])),
-            "DataLoader makes batches; give its .dataset",
+            "DataLoader yields batches; give its .dataset",
         ),
-        (CountingDataset(["a"]), "item 0 of CountingDataset is str; a PIL image, a tensor"),
+        (CountingDataset(["a"]), "item 0 of CountingDataset is str; expected a PIL image"),
         (CountingDataset([]), "CountingDataset has no item"),
     ):
         with pytest.raises(InputError, match=words):
@@ -617,7 +618,7 @@ def test_a_film_is_told_by_its_bytes_and_read_once(
     assert video.MAX_VIDEO_BYTES == 256 * 2**20
     monkeypatch.setattr(video, "MAX_VIDEO_BYTES", 100)
     path.write_bytes(MP4)
-    with pytest.raises(InputError, match=r"film.mp4 has 0 MiB; at most 0 are possible"):
+    with pytest.raises(InputError, match=r"film.mp4 has 0 MiB; at most 0 MiB are supported"):
         Video(path)
 
 
@@ -758,7 +759,7 @@ def test_blocks_serve_another_source_of_the_same_set_and_input_alone() -> None:
         (replace(images, classes=["a", "b"]), record),
         (Images(np.zeros((4, 3, 8, 8), np.uint8), labels=[0, 1, 0, 1]), record),
         (images, msgspec.structs.replace(record, fit="stretch")),
-        (images, msgspec.structs.replace(record, share=0.5)),
+        (images, msgspec.structs.replace(record, crop_fraction=0.5)),
     ]
     for other, taken in others:
         assert other.blobs(taken, blocks) is not blocks

@@ -78,8 +78,8 @@ def _later_output(header: Header) -> int:
 
 
 DAMAGES: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
-    "no section": (_set_sections(), "its sections are called nothing"),
-    "one name twice": (_set_sections(("a", 0, 2), ("a", 2, 4)), "its sections are called"),
+    "no section": (_set_sections(), "its sections are named nothing"),
+    "one name twice": (_set_sections(("a", 0, 2), ("a", 2, 4)), "its sections are named"),
     "sections that overlap": (_set_sections(("a", 0, 3), ("b", 2, 4)), "has 4 passes from 2 on"),
     "a gap": (_set_sections(("a", 0, 2), ("b", 3, 3)), "has 3 passes from 3 on"),
     "beyond the passes": (_set_sections(("a", 0, 2), ("b", 2, 5)), "has 5 passes from 2 on"),
@@ -102,18 +102,18 @@ DAMAGES: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
         "which an input or weight fills",
     ),
     "a pass that writes an input": (
-        _set_pass(0, output=lambda h: h.inputs[0].step.output),
+        _set_pass(0, output=lambda h: h.inputs[0].pack_pass.output),
         "which an input or weight fills",
     ),
-    "a source that is not there": (_set_carry(source=lambda h: len(h.textures)), "is not there"),
-    "a target that is not there": (_set_carry(target=lambda _: -1), "is not there"),
+    "a source that is not there": (_set_carry(source=lambda h: len(h.textures)), "does not exist"),
+    "a target that is not there": (_set_carry(target=lambda _: -1), "does not exist"),
     "another format": (_carry_other_format, "of another size or format"),
     "another size": (
         _set_carry(target=lambda h: h.inputs[0].staging),
         "of another size or format",
     ),
     "a source that no pass writes": (
-        _set_carry(source=lambda h: h.inputs[0].step.output),
+        _set_carry(source=lambda h: h.inputs[0].pack_pass.output),
         "no pass writes the source of carry 0",
     ),
     "a target that a pass writes": (
@@ -121,7 +121,7 @@ DAMAGES: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
         "something else writes a texture of carry 0",
     ),
     "a target that an input writes": (
-        _set_carry(target=lambda h: h.inputs[0].step.output),
+        _set_carry(target=lambda h: h.inputs[0].pack_pass.output),
         "something else writes a texture of carry 0",
     ),
     "a target twice": (
@@ -137,11 +137,11 @@ DAMAGES: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
     ),
     "an input that is not there": (
         _set_pass(0, inputs=lambda h: (len(h.textures), *h.passes[0].inputs[1:])),
-        "pass 0 reads a texture that is not there",
+        "pass 0 reads a texture that does not exist",
     ),
     "an input before the first": (
         _set_pass(0, inputs=lambda h: (-1, *h.passes[0].inputs[1:])),
-        "pass 0 reads a texture that is not there",
+        "pass 0 reads a texture that does not exist",
     ),
     "a pass that reads what it writes": (
         _set_pass(0, inputs=lambda h: (h.passes[0].output, *h.passes[0].inputs[1:])),
@@ -156,30 +156,32 @@ DAMAGES: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
     "uniforms between two": (_set_pass(0, uniforms=8), "pass 0 has its uniforms at 8 of"),
     "a value without a texture": (_set_value(1, texture=-1), "has no texture"),
     "a value of another size": (_set_value(1, shape=(2, 5, 6, 8)), "reads 420 elements"),
-    "an output that is no value": (lambda _: {"outputs": ("z",)}, "output .z. is no value"),
+    "an output that is no value": (lambda _: {"outputs": ("z",)}, "output .z. is not a value"),
     "an input that reads another texture": (
-        _set_input(staging=lambda h: h.inputs[0].step.output),
+        _set_input(staging=lambda h: h.inputs[0].pack_pass.output),
         "does not read its staging texture",
     ),
     "an input beyond its texture": (
         _set_input(shape=(99, 5, 6, 7)),
         "does not fit its staging text",
     ),
-    "edits behind a pass that is not there": (_set_value(1, after=6), "run behind pass 6"),
-    "edits before all": (_set_value(1, after=-3), "run behind pass -3"),
-    "a view of a value that is not there": (_set_value(1, source=99), "is a view of value 99"),
-    "a view of itself": (_set_value(1, source=1), "is a view of value 1"),
-    "a view of another texture": (_set_value(1, source=0), "is a view of another texture"),
+    "edits behind a pass that is not there": (_set_value(1, edit_pass=6), "run after pass 6"),
+    "edits before all": (_set_value(1, edit_pass=-3), "run after pass -3"),
+    "a view of a value that is not there": (_set_value(1, view_of=99), "is a view of value 99"),
+    "a view of itself": (_set_value(1, view_of=1), "is a view of value 1"),
+    "a view of another texture": (_set_value(1, view_of=0), "is a view of another texture"),
     "a pass with a value too many": (
-        _set_pass(0, values=lambda h: (*[-1] * len(h.passes[0].inputs), -1)),
+        _set_pass(0, input_values=lambda h: (*[-1] * len(h.passes[0].inputs), -1)),
         "pass 0 has 3 values for 2 inputs",
     ),
     "a pass that reads a value that is not there": (
-        _set_pass(0, values=lambda h: (99, *[-1] * (len(h.passes[0].inputs) - 1))),
+        _set_pass(0, input_values=lambda h: (99, *[-1] * (len(h.passes[0].inputs) - 1))),
         "pass 0 reads texture .* as value 99",
     ),
     "a pass that reads another texture's value": (
-        _set_pass(0, values=lambda h: (len(h.values) - 1, *[-1] * (len(h.passes[0].inputs) - 1))),
+        _set_pass(
+            0, input_values=lambda h: (len(h.values) - 1, *[-1] * (len(h.passes[0].inputs) - 1))
+        ),
         "pass 0 reads texture .* as value",
     ),
     "a state without contents": (

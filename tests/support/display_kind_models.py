@@ -76,8 +76,8 @@ def damaged_tokens(plan: Plan) -> Iterator[Plan]:
     [tokens] = plan.header.tokens
     for one in (
         (msgspec.structs.replace(tokens, input="y"),),
-        (msgspec.structs.replace(tokens, places=(4, *tokens.places[1:])),),
-        (msgspec.structs.replace(tokens, places=tokens.places[1:]),),
+        (msgspec.structs.replace(tokens, positions=(4, *tokens.positions[1:])),),
+        (msgspec.structs.replace(tokens, positions=tokens.positions[1:]),),
         (),
     ):
         header = msgspec.structs.replace(plan.header, tokens=one)

@@ -12,7 +12,16 @@ CHOICES = ("uint8", "float32", "crop", "NHWC", "rgba16f")
 # All of a header but texts for people, programs' sources and the target.
 LIST_FIELDS = (
     *("textures", "programs", "passes", "sections", "weights", "inputs", "values", "parameters"),
-    *("outputs", "layers", "reaches", "carries", "tokens", "comparison", "batch", "uniform_bytes"),
+    *(
+        "outputs",
+        "layers",
+        "field_maps",
+        "carries",
+        "tokens",
+        "comparison",
+        "batch",
+        "uniform_bytes",
+    ),
 )
 
 

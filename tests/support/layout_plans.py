@@ -25,10 +25,10 @@ LAYOUTS = {
     "column": Layout((1, 3, 301, 1), (1, 4, 1)),
     "rows of tiles": Layout((1, 130, 3, 130), (1, 2, 2)),
     "large map": Layout((1, 2, 150, 210), (1, 2, 2)),
-    "line in strips": Layout((2, 5, 1, 1001), (1, 1, 4), side=64),
-    "map in strips below each other": Layout((1, 6, 11, 300), (1, 2, 2), side=100),
-    "map in strips beside each other": Layout((2, 3, 400, 5), (1, 2, 2), side=90),
-    "quadrants in strips": Layout((1, 3, 6, 301), (1, 1, 1), (2, 2), side=64),
+    "line in strips": Layout((2, 5, 1, 1001), (1, 1, 4), max_side=64),
+    "map in strips below each other": Layout((1, 6, 11, 300), (1, 2, 2), max_side=100),
+    "map in strips beside each other": Layout((2, 3, 400, 5), (1, 2, 2), max_side=90),
+    "quadrants in strips": Layout((1, 3, 6, 301), (1, 1, 1), (2, 2), max_side=64),
 }
 
 
@@ -50,7 +50,7 @@ def layout_plan(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Pl
     width, height = flat_size(count)
     uniforms = uniform_block(layout, None, width) + uniform_block(None, layout, width)
     layers = layout.size[2]
-    cut = {"WRAPPED": layout.side} if layout.side else {}
+    cut = {"WRAPPED": layout.max_side} if layout.max_side else {}
     flatten = FLATTEN_STRIPS if cut else FLATTEN
     programs = (
         p.Program(
@@ -67,7 +67,7 @@ def layout_plan(layout: Layout, nchw: NCHW | None = None, **fields: Any) -> p.Pl
         ),
     )
     staging, value, out = 0, 1, 2
-    read = p.Read(p.Pass(1, (value,), out, p.UNIFORM_BYTES, (width, height)), count)
+    read = p.Readback(p.Pass(1, (value,), out, p.UNIFORM_BYTES, (width, height)), count)
     header = p.Header(
         version=p.VERSION,
         language="glsl-es-300",

@@ -112,7 +112,7 @@ class HostFrames:
         """Every value of the network, from a page."""
         values = self.viewer.network.plan.values
         request = self.connection.request_values(
-            [v.key for v in values], [4 * v.read.count for v in values]
+            [v.key for v in values], [4 * v.readback.count for v in values]
         )
         self.wait_until(lambda: self.connection.is_answered(request, TIMEOUT_S))
         self.connection.end_request(request)

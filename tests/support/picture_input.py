@@ -111,7 +111,7 @@ def picture_plan(shape: tuple[int, int, int, int], fit: Fit = "crop", share: flo
     """A Plan whose value "x" is its input "x", which takes pictures."""
     plan = layout_plan(Layout(shape, (1, 2, 2)))
     [record] = plan.header.inputs
-    record = msgspec.structs.replace(record, fit=fit, share=share)
+    record = msgspec.structs.replace(record, fit=fit, crop_fraction=share)
     header = msgspec.structs.replace(plan.header, inputs=(record,))
     return Plan(header, plan.uniforms, plan.blobs)
 
@@ -135,7 +135,7 @@ def feed_picture(
 
 
 def assert_close_pixels(found: np.ndarray, expected: np.ndarray, share: float = 0.99) -> None:
-    """No element differs by more than 1/255, and at least `share` of them by nothing."""
+    """No element differs by more than 1/255, and at least `crop_fraction` of them by nothing."""
     wrong = np.abs(np.rint(found.astype(np.float64) * 255) - expected)
     assert wrong.max() <= 1
     assert (wrong == 0).mean() >= share, f"{(wrong == 0).mean():.4f} are equal"

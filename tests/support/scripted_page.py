@@ -35,7 +35,7 @@ class ScriptedPage:
         self.pending_reads: list[dict[str, Any]] = []  # reads that came while it spoke
         self.send_depth = 0
         self.session: Session | None = None
-        self.send("hello", version="0.1.0", protocol=MESSAGES.digest, have=[],
+        self.send("hello", version="0.1.0", protocol=MESSAGES.digest, cached_blobs=[],
                   renderer=f"GPU of {name}", target=msgspec.to_builtins(Target()),
                   problem="")  # fmt: skip
 
@@ -68,7 +68,7 @@ class ScriptedPage:
         self._deliver(lambda: self.viewer.set_state({"_source": words}))
 
     def report_feed(self, *, still: bool, rate: float = 0.0) -> None:
-        self.send("fed", still=still, rate=rate)
+        self.send("sourceupdate", is_still=still, rate=rate)
 
     def feed_input(self, array: np.ndarray, *, still: bool = True, key: str = "input") -> None:
         """A picture of its source."""
@@ -78,7 +78,7 @@ class ScriptedPage:
     def request_blob(self, name: str) -> bytes | None:
         """A blob that it asks for; None where none comes."""
         self.blobs.pop(name, None)
-        self.send("need", blob=name, parts=[])
+        self.send("requestblob", blob=name, chunks=[])
         found = self.blobs.get(name)
         return None if found is None else bytes(found)
 
@@ -87,10 +87,10 @@ class ScriptedPage:
 
     def receive(self, message: dict[str, Any], buffers: list[memoryview]) -> None:
         self.received.append(message)
-        if message["type"] == "state":
+        if message["type"] == "manifest":
             self.state = message
-        if message["type"] == "part":
-            name, at = message["blob"], message["part"] * CHUNK
+        if message["type"] == "blobchunk":
+            name, at = message["blob"], message["index"] * CHUNK
             whole = self.blobs.setdefault(name, bytearray(message["bytes"]))
             whole[at : at + buffers[0].nbytes] = bytes(buffers[0])
         if (
@@ -121,8 +121,8 @@ class ScriptedPage:
         return self.session.run(*(array.astype(record.dtype) for record, array in own))
 
     def report_run(self) -> None:
-        self.send("ran", revision=self.state["revision"], ms=1.0, timing="wall", passes=3,
-                  again=False)  # fmt: skip
+        self.send("runreport", revision=self.state["revision"], ms=1.0, timing="wall", passes=3,
+                  is_remeasured=False)  # fmt: skip
 
     def answer_read(self, read: dict[str, Any]) -> None:
         names = [key.removeprefix(BEFORE_EDITS_PREFIX) for key in read["keys"]]
@@ -136,7 +136,7 @@ class ScriptedPage:
             data = np.ascontiguousarray(values[name], np.float32).tobytes()
             for part in range(chunk_count(len(data))):
                 piece = memoryview(data)[part * CHUNK : (part + 1) * CHUNK]
-                self.send("reply", [piece], id=read["id"], key=k, part=part,
+                self.send("reply", [piece], id=read["id"], key=k, chunk=part,
                           count=chunk_count(len(data)), bytes=len(data),
                           revision=self.state["revision"])  # fmt: skip
 
@@ -146,8 +146,8 @@ class ScriptedPage:
         values = self.compute_values()
         records = {value.key: value for value in self.viewer.network.plan.values}
         texels = []
-        for key, bands in zip(probe["keys"], probe["bands"], strict=True):
-            width, height = records[key].read.step.viewport
+        for key, bands in zip(probe["keys"], probe["spans"], strict=True):
+            width, height = records[key].readback.draw_pass.viewport
             flat = np.zeros(4 * width * height, np.float32)
             flat[: values[key].size] = values[key].ravel()
             texels += [flat[4 * (y * width + x) :][: 4 * w] for x, y, w in bands]
@@ -155,9 +155,9 @@ class ScriptedPage:
         texels += [self.source_inputs[fed].ravel()] if fed else []
         data = memoryview(np.concatenate(texels).tobytes())
         for part in range(chunk_count(data.nbytes)):
-            self.send("probed", [data[part * CHUNK : (part + 1) * CHUNK]], part=part,
-                      count=chunk_count(data.nbytes), bytes=data.nbytes, edits="", fed=fed,
-                      revision=self.state["revision"], apart=list(apart))  # fmt: skip
+            self.send("probereply", [data[part * CHUNK : (part + 1) * CHUNK]], chunk=part,
+                      count=chunk_count(data.nbytes), bytes=data.nbytes, edits="", source_input=fed,
+                      revision=self.state["revision"], example_mismatches=list(apart))  # fmt: skip
 
 
 class FakeComm:

@@ -53,7 +53,7 @@ def trace_passes(plan: Plan, key: str) -> tuple[int, set[str]]:
             wanted.discard(step.output)
             wanted.update(step.inputs)
             count += 1
-    return count, {i.key for i in plan.header.inputs if i.step.output in wanted}
+    return count, {i.key for i in plan.header.inputs if i.pack_pass.output in wanted}
 
 
 def find_disproof(

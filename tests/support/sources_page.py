@@ -49,7 +49,7 @@ class SourcesPage:
         if names:
             self.add_blob("set.classes", msgspec.json.encode(list(names)))
         return {
-            "data": "set", "count": len(images), "block": block, "dtype": str(images.dtype),
+            "data": "set", "count": len(images), "block_size": block, "dtype": str(images.dtype),
             "labels": "set.labels" if labels else "", "classes": "set.classes" if names else "",
         }  # fmt: skip
 

@@ -43,9 +43,10 @@ SET_TRAINING = """(given) => {
   };
 }"""
 TRAINING_RECORD: dict[str, Any] = {
-    "id": "first", "course": "c", "state": "running", "lr": 0.002, "noise": 0.0, "owner": "here",
-    "until": -1, "round": 0, "at": 0, "past": "", "batch": 0, "frozen": [], "marks": [],
-    "wrong": "",
+    "id": "first", "config": "c", "state": "running", "lr": 0.002, "noise": 0.0, "owner": "here",
+    "pause_at": -1, "swap_count": 0, "start_step": 0, "history": "", "batch_size": 0,
+    "frozen": [], "marks": [],
+    "failed_layer": "",
 }  # fmt: skip
 
 
@@ -139,11 +140,14 @@ def train_case(
     gradients = {f"grad {n}": p.grad.numpy().copy() for n, p in model.named_parameters()}
     course = {
         "plan": "p", "loss": "cross_entropy" if classes else "mse", "optimizer": "Adam",
-        "batch": batch, "count": len(x) - 6, "held_out": 6, "begin": 0, "end": -1, "shuffle": True,
-        "seed": 0, "accuracy": classes, "rates": "", "betas": [0.9, 0.999], "columns": [],
+        "batch_size": batch, "example_count": len(x) - 6, "held_out_count": 6, "start_step": 0,
+        "end_step": -1, "shuffle": True,
+        "seed": 0, "has_accuracy": classes, "learning_rates": "",
+        "betas": [0.9, 0.999], "columns": [],
         "inputs": {}, "held_out_inputs": {}, "loss_key": "loss", "held_out_key": "",
-        "prediction": "output", "ratios": "", "dead": "", "trained": names, "flat": [],
-        "gradients": {name: f"grad {name}" for name in names}, "state": [], "frozen": [],
+        "prediction_key": "output", "update_ratios_key": "", "dead_units_key": "",
+        "trained_parameters": names, "relu_layers": [],
+        "gradients": {name: f"grad {name}" for name in names}, "state_names": [], "frozen": [],
     }  # fmt: skip
     fixed = {
         "isHeldOut": True, "count": 6, "inputs": encode_array(inputs[-6:]),

@@ -30,8 +30,8 @@ SET_STATE = "a => { for (const [k, v] of Object.entries(a)) views.state[k].value
 RESET_STATE = "async () => ({ left: await (globalThis.views?.reset() ?? ['no views']) })"
 # A comparison with the framework's own values, but for its layers.
 PARITY_STATE = {
-    "layers": [], "reference": "PyTorch", "isSampled": False, "flawed": [], "note": "",
-    "beyond": "", "time": 0,
+    "layers": [], "reference": "PyTorch", "isSampled": False, "non_finite": [], "note": "",
+    "float16_overflow": "", "time": 0,
 }  # fmt: skip
 CLIPPED_ELEMENTS = """\
 () => [...document.querySelectorAll('.nbglcnn, .nbglcnn *')].filter((element) =>

@@ -236,13 +236,13 @@ def test_losses_are_by_step_and_gaps_are_nan(viewer: Viewer) -> None:
 
 
 ERRORS: dict[str, tuple[Callable[[Mirror], Any], str]] = {
-    "name": (lambda m: m(val_loss=1.0), "mirror(val_loss=…): the Train tab draws loss, accuracy"),
-    "many": (lambda m: m(loss=torch.ones(3)), "a tensor of 3 numbers; one is needed, as loss.mean"),
-    "text": (lambda m: m(loss="low"), "mirror(loss='low'): a number or a tensor of one is needed"),
-    "step": (lambda m: (m(step=7), m(step=7)), "mirror(step=7): 8 steps are done"),
-    "fraction": (lambda m: m(step=0.5), "mirror(step=0.5): a whole number is needed"),
-    "far": (lambda m: m(step=10**7), "at most 9,999,999 can be drawn"),
-    "none": (lambda m: m.note(loss=1.0), "of no step yet"),
+    "name": (lambda m: m(val_loss=1.0), "mirror(val_loss=…): the Train tab plots only loss"),
+    "many": (lambda m: m(loss=torch.ones(3)), "a tensor of 3 values; expected one value"),
+    "text": (lambda m: m(loss="low"), "mirror(loss='low'): expected a number or a tensor"),
+    "step": (lambda m: (m(step=7), m(step=7)), "mirror(step=7): step must increase"),
+    "fraction": (lambda m: m(step=0.5), "mirror(step=0.5): expected an integer"),
+    "far": (lambda m: m(step=10**7), "at most 9,999,999 can be plotted"),
+    "none": (lambda m: m.note(loss=1.0), "no step yet. Call"),
     "closed": (lambda m: (m.close(), m()), "this mirror was closed"),
 }
 
@@ -272,10 +272,10 @@ def mismatched_model() -> nn.Module:
         ),
         (
             LightningLike(a=make_model(), b=make_model()),
-            "2 times, as a and b; give the one that is meant",
+            "2 times, as a and b; give the intended one",
         ),
-        (make_model().to("meta"), "0.weight is on meta and has no numbers"),
-        ("model.onnx", "str is no torch.nn.Module"),
+        (make_model().to("meta"), "0.weight is on the meta device and has no values"),
+        ("model.onnx", "str is not a torch.nn.Module"),
     ],
     ids=["other", "shape", "twice", "meta", "file"],
 )
@@ -287,10 +287,10 @@ def test_another_model_is_refused(viewer: Viewer, model: Any, words: str) -> Non
 
 
 def test_what_is_no_viewer_and_other_everys_are_refused(viewer: Viewer) -> None:
-    with pytest.raises(InputError, match="Plan is not a Viewer; make one of the model"):
+    with pytest.raises(InputError, match="Plan is not a Viewer; create one of the model"):
         nbglcnn.mirror(nbglcnn.compile(make_model().eval(), X[:2]), make_model())  # type: ignore[arg-type]
     for every in (0, 2.0, True):
-        with pytest.raises(InputError, match=r"every=.*: a whole number of at least 1 is needed"):
+        with pytest.raises(InputError, match=r"every=.*: expected an integer ≥ 1"):
             nbglcnn.mirror(viewer, make_model(), every=every)  # type: ignore[arg-type]
 
 
@@ -298,7 +298,7 @@ def test_a_model_that_loses_a_parameter_says_so(viewer: Viewer) -> None:
     model = make_model()
     mirror = nbglcnn.mirror(viewer, model, every=1)
     model[5] = nn.Identity()
-    with pytest.raises(InputError, match=r"the model has lost its 5\.weight"):
+    with pytest.raises(InputError, match=r"the model no longer has 5\.weight"):
         mirror(loss=1.0)
     mirror.close()
 

@@ -446,7 +446,7 @@ def test_what_needs_more_memory_than_may_be_taken_is_refused_with_a_batch_that_f
         assert least <= fits < 30
         run = nbglcnn.train(model, data, batch_size=fits, steps=1, max_bytes=most, progress=False)
         assert run.memory <= most
-    with pytest.raises(DeviceError, match="for any batch: train fewer"):
+    with pytest.raises(DeviceError, match="for any batch size: train fewer"):
         nbglcnn.train(model, data, batch_size=64, steps=1, max_bytes=100, progress=False)
 
 
@@ -490,19 +490,19 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     assert "epochs=… or steps=…" in refusal_message(model, (x, y), epochs=1)
     assert "steps=-1" in refusal_message(model, (x, y), steps=-1)
     assert "batch_size=0" in refusal_message(model, (x, y), batch_size=0)
-    assert "single example" in refusal_message(model, (x[:0], y[:0]))
+    assert "there are no examples" in refusal_message(model, (x[:0], y[:0]))
     assert "as many examples" in refusal_message(model, (x, y[:3]))
     assert "tuple of 3" in refusal_message(model, (x, y, y))
     assert "str was given" in refusal_message(model, "data")
     assert "dicts of image" in refusal_message(model, DictDataset())
     assert "for an output of shape (4, 5)" in refusal_message(model, (x, y[:, :3]))
     assert "reshape the targets to (-1, 5,)" in refusal_message(model, (x, y.reshape(4, 5, 1)))
-    assert "hold the class 5" in refusal_message(model, (x, torch.full((4,), 5)), "cross_entropy")
-    assert "hold the class -1" in refusal_message(model, (x, torch.full((4,), -1)), "cross_entropy")
-    assert "0 to 1 is needed" in refusal_message(small_cnn(last=nn.Sigmoid()), (x, y * 9), "bce")
+    assert "the class 5;" in refusal_message(model, (x, torch.full((4,), 5)), "cross_entropy")
+    assert "the class -1;" in refusal_message(model, (x, torch.full((4,), -1)), "cross_entropy")
+    assert "expected 0 to 1" in refusal_message(small_cnn(last=nn.Sigmoid()), (x, y * 9), "bce")
     assert "neither a loss" in refusal_message(model, (x, y), "mes")
     words = refusal_message(model, (x, y), "crossentropy")
-    assert words.startswith("loss='crossentropy' is not known (near: cross_entropy): it is neither")
+    assert words.startswith("loss='crossentropy' is unknown (near: cross_entropy): it is neither")
     assert words.endswith("all of the data (Sequential.forward takes 1 input; 2 were given)")
     assert "reduction='sum'" in refusal_message(model, (x, y), nn.MSELoss(reduction="sum"))
     assert "pos_weight" in refusal_message(
@@ -520,7 +520,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         assert "MSELoss: a hook" in refusal_message(model, (x, y), hooked)
     replaced = nn.MSELoss()
     replaced.forward = lambda a, b: (a - b).abs().mean()
-    assert "MSELoss: a hook or a forward of its own" in refusal_message(model, (x, y), replaced)
+    assert "MSELoss: a hook or an overridden forward" in refusal_message(model, (x, y), replaced)
     assert "KLDivLoss" in refusal_message(model, (x, y), nn.KLDivLoss())
     assert "0.weight" in refusal_message(model, (x, y), parameters=["0.wieght"])
     body = nn.Sequential(OrderedDict(body=model, head=nn.Linear(5, 5))).eval()

@@ -143,7 +143,7 @@ def test_a_page_takes_a_gibibyte_of_data_and_no_more(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(packed_dataset, "MAX_DATASET_BYTES", 2 * 4 * 2 * 4)  # input and target
     make_data_set(run, data)
     monkeypatch.setattr(packed_dataset, "MAX_DATASET_BYTES", 2 * 4 * 2 * 4 - 1)
-    with pytest.raises(InputError, match="4 examples of 0 MB; a page is given at most"):
+    with pytest.raises(InputError, match="4 examples of 0 MB; a page takes at most"):
         make_data_set(run, data)
 
 
@@ -228,7 +228,7 @@ def test_a_step_may_take_as_many_bytes_as_are_given_and_a_batch_that_fits_is_nam
     assert sizes == [31]
     with pytest.raises(DeviceError, match="With batch_size=1 it needs"):
         memory.check_memory(memory_plan(32), 32, 110, "a GPU", compiled_for)
-    with pytest.raises(DeviceError, match="are needed for any batch"):
+    with pytest.raises(DeviceError, match="are needed for any batch size"):
         memory.check_memory(memory_plan(32), 32, 99, "a GPU", compiled_for)
 
 
@@ -277,10 +277,9 @@ def test_a_setting_of_a_training_is_taken_from_its_least_on(name: str, least: fl
         with pytest.raises(InputError, match=name):
             setattr(found, name, wrong)
     assert getattr(found, name) == least
-    key = "batch" if name == "batch_size" else name
-    assert asked == [{key: 2}, {key: least}]
+    assert asked == [{name: 2}, {name: least}]
     found.step(1)
-    assert asked[-1] == {"state": "running", "until": 1}
+    assert asked[-1] == {"state": "running", "pause_at": 1}
     for count in (0, -1, 1.5):
         with pytest.raises(InputError, match="at least 1"):
             found.step(cast(int, count))
@@ -309,7 +308,7 @@ def test_a_training_of_bytes_is_that_of_their_floats(loss: str) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (lambda x: (x, 2.5), "data: targets: 2.5 was given; arrays are needed"),
+        (lambda x: (x, 2.5), "data: targets: 2.5 was given; expected arrays"),
         (lambda x: (x, None), "data: targets: None was given"),
         (lambda x: ((x, np.float32(2)), x), "data: input 1: .*2.0.* was given"),
         (lambda x: ((x, True), x), r"data: input 1: True .*self\.model\(x, constant\)"),

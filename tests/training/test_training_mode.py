@@ -133,7 +133,7 @@ def test_frozen_norms_stay_as_they_are() -> None:
 
 def test_one_number_for_each_channel_has_no_variance() -> None:
     model = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6))
-    with pytest.raises(UnsupportedModel, match="single number for each channel"):
+    with pytest.raises(UnsupportedModel, match="single value per channel"):
         nbglcnn.train(model, (torch.randn(4, 5), torch.randn(4, 6)), batch_size=1, steps=1)
     with pytest.raises(UnsupportedModel, match="last batch of an epoch, which has 1 example"):
         nbglcnn.train(model, (torch.randn(5, 5), torch.randn(5, 6)), batch_size=4, steps=1)
@@ -411,7 +411,7 @@ def test_what_trains_in_a_way_of_its_own_is_refused_by_name() -> None:
             return self.conv(x) * (2 if self.training else 1)
 
     said = refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), Functional()))
-    assert said.startswith("'1' (Functional) computes something else in training mode")
+    assert said.startswith("'1' (Functional) has its own code for training mode")
 
     class Detached(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -436,11 +436,11 @@ def test_what_trains_in_a_way_of_its_own_is_refused_by_name() -> None:
         assert word in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), cut))
     assert "'1' (Asking)" in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), Asking()))
     assert "spectral_norm" in refusal_message(parametrizations.spectral_norm(nn.Conv2d(2, 3, 1)))
-    assert "draws its slopes" in refusal_message(nn.Sequential(nn.Conv2d(2, 3, 1), nn.RReLU()))
+    assert "samples random slopes" in refusal_message(nn.Sequential(nn.Conv2d(2, 3, 1), nn.RReLU()))
     norm = nn.InstanceNorm2d(2, track_running_stats=True)
     assert "track_running_stats=False" in refusal_message(nn.Sequential(nn.Conv2d(2, 2, 1), norm))
     attention = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1, batch_first=True)
-    assert "dropout of 0.1 inside" in refusal_message(attention, x=torch.randn(4, 3, 4))
+    assert "contains a dropout of 0.1" in refusal_message(attention, x=torch.randn(4, 3, 4))
     mode = nn.Sequential(nn.Conv2d(2, 3, 1), StochasticDepth(0.5, "batch"))
     assert 'mode="row"' in refusal_message(mode)
 

@@ -36,8 +36,9 @@ def test_no_view_breaks_a_serious_rule(show: Callable[..., ViewsPage], theme: st
     views.set(selected={"layer": "encoder.3", "channel": 1})
     bend = {
         "layer": "encoder.3", "name": "turned", "transform": "rotate", "parameters": [30],
-        "channels": [1, 5], "mix": 0.5, "enabled": True, "source": "", "names": [], "array": "",
-        "frozen": False,
+        "channels": [1, 5], "mix": 0.5, "enabled": True, "source": "",
+        "parameter_names": [], "array_hash": "",
+        "is_frozen": False,
     }  # fmt: skip
     off = {**bend, "name": "noise", "transform": "noise", "parameters": [0.5, 1], "enabled": False}
     views.set(presentEdits={"edits": [bend, off], "weights": 0})

@@ -252,7 +252,7 @@ def test_channels_are_picked_by_click_range_rectangle_keys_and_sets(
     assert bending.selected_channels() == [3, 4, 5, 6, 7]
     tile(5).click()
     assert bending.selected_channels() == [3, 4, 6, 7]
-    expect(page.locator("[data-picked]")).to_have_text("4 picked")
+    expect(page.locator("[data-picked]")).to_have_text("4 selected")
     # A rectangle from one tile to another: of picked ones, where it begins on one, none stays.
     columns = int(page.locator(".nbg-picking").get_attribute("data-columns") or 0)
     drag_to(page, tile(8), tile(8 + columns + 1))
@@ -350,9 +350,9 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
         bending.add_transform(transform)
     blur = bending.bend_row("blur")
     for text, said in (
-        ("0", "More than 0 is needed."),
-        ("40", "At most 16 is possible."),
-        ("wide", "A number is needed."),
+        ("0", "Enter more than 0."),
+        ("40", "Enter at most 16."),
+        ("wide", "Enter a number."),
     ):
         field = bending.type_parameter("blur", "sigma", text)
         expect(blur.get_by_role("alert")).to_have_text(f"sigma: {said}")
@@ -373,7 +373,7 @@ def test_a_number_that_cannot_be_says_why_and_a_row_can_be_dragged(
     assert page.evaluate("() => scrollY") == top, "the page stays where it is"
     bending.type_parameter("noise", "seed", "1.5")
     said = bending.bend_row("noise").get_by_role("alert")
-    expect(said).to_have_text("seed: A whole number is needed.")
+    expect(said).to_have_text("seed: Enter an integer.")
     expect(blur.get_by_role("slider", name="Blur: sigma")).to_have_attribute(
         "aria-valuetext", "9.7 px"
     )
@@ -502,7 +502,7 @@ def test_wherever_one_is_channels_are_muted_and_what_is_bent_is_said(
     page.keyboard.press("Control+z")
     expect(pill).to_be_visible()
     page.keyboard.press("?")
-    expect(page.locator(".nbg-keys")).to_contain_text("mute a channel")
+    expect(page.locator(".nbg-keys")).to_contain_text("mute or unmute a channel")
 
 
 def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
@@ -525,7 +525,7 @@ def test_a_is_wiped_over_b_and_held_and_the_layer_itself_is_compared(
     )
     assert keys == [UNEDITED_KEY + LAYER, LAYER, DIFFERENCE_KEY + LAYER]
     bending.button("Wipe").click()
-    page.get_by_role("slider", name="How much of A is shown").fill("25")
+    page.get_by_role("slider", name="Share of A").fill("25")
     top = page.locator(".nbg-bend-comparison .nbg-overlay-figure")
     expect(top).to_have_css("clip-path", "inset(0px 75% 0px 0px)")
     bending.button("Hold A").click()
@@ -603,7 +603,7 @@ def test_vectors_wide_layers_and_what_cannot_be_bent(
     index = next(value.key for value in plan.values if value.dtype != "float32")
     views.set(selected={"layer": index, "channel": None}, layerSection="bend", tab="layer")
     refused = page.locator(".nbg-bend-refused")
-    expect(refused).to_contain_text("only float32 values can be bent. These can be:")
+    expect(refused).to_contain_text("only float32 values can be bent. Choose one of these layers:")
     assert faults_by_width(page, sweep_widths(768)) == {}
     refused.get_by_role("button").first.click()
     expect(page.locator(".nbg-picking")).to_be_visible()

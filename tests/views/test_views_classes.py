@@ -166,7 +166,7 @@ def test_from_the_winning_class_to_the_pixel_one_click_a_step_and_back(
     open_explain(views, "share")
     page = views.page
     ways = page.locator("[data-origin]")
-    crumbs = page.get_by_role("navigation", name="The way here").get_by_role("button")
+    crumbs = page.get_by_role("navigation", name="Path to this value").get_by_role("button")
     weight = make_classifier()[0].fc.weight.detach().numpy()[best_class(torch_values["fc"])]
     products = (weight * torch_values["flat"][0]).reshape(5, 12).astype(np.float64)
     channels = products.sum(1)
@@ -288,7 +288,7 @@ def test_the_word_of_the_examples_stands_clear_of_their_buttons(views: ViewsPage
 def test_a_profile_says_that_costs_are_of_the_whole_batch(views: ViewsPage) -> None:
     views.set(tab="profile")
     said = views.page.locator(".nbg-profile p").first
-    expect(said).to_contain_text("for the batch of 2")
+    expect(said).to_contain_text("for a batch of 2")
     views.set(tab="network")
 
 

@@ -225,7 +225,7 @@ def test_a_is_wiped_over_b_and_shown_while_a_key_is_held(comparison_views: Views
     page = comparison_views.page
     select_pair(comparison_views, "encoder.4", 1)
     page.get_by_role("button", name="Wipe").click()
-    slider = page.get_by_role("slider", name="How much of A is shown")
+    slider = page.get_by_role("slider", name="Share of A")
     slider.fill("25")
     over = page.locator(".nbg-overlay-figure")
     assert "inset(0px 75% 0px 0px)" in over.evaluate("one => getComputedStyle(one).clipPath")

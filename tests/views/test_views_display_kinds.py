@@ -254,7 +254,7 @@ def test_pointing_at_a_row_of_attention_marks_its_patch_and_what_it_looks_at(
     tile = page.locator(".nbg-panel .nbg-tile").first
     head = int(re.sub(r"\D", "", tile.inner_text()))
     tip = views.hover(tile.locator("canvas"), 2.5 / 7, 5.5 / 7)  # the token of patch 4: row 1, 1
-    assert f"head {head} · token 5 looks at 2" in tip
+    assert f"head {head} · token 5 attends to token 2" in tip
     assert parse_number(tip) == pytest.approx(float(weights[head, 5, 2]), rel=1e-4)
     over = page.locator(".nbg-node[data-layer=x] .nbg-maps")
     expect(over.locator(".nbg-mark")).to_have_attribute("data-patch", "1,1")
@@ -298,7 +298,7 @@ def test_the_layer_tab_says_what_a_token_looks_at(
     views.hover(page.locator(".nbg-inspector > .nbg-maps canvas"), 0.5 / 7, 3.5 / 7)
     attended = page.locator(".nbg-attended")
     expect(attended).to_have_attribute("data-token", "3")
-    expect(attended.locator("h3")).to_contain_text("Token 3 looks at patch 0, 2")
+    expect(attended.locator("h3")).to_contain_text("Token 3 attends to patch 0, 2")
     order = np.argsort(-weights[1, 3], kind="stable")[:6]
     listed = attended.locator("li[data-token]")
     assert [int(one.get_attribute("data-token") or "-1") for one in listed.all()] == order.tolist()

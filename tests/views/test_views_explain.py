@@ -405,7 +405,7 @@ def test_what_is_not_explained_is_said_with_its_name(
     said = {
         "blocks": "Softmin is not explained yet.",
         "solid": "Conv3d is not explained yet in this form.",
-        "picture": "picture is given, not computed.",
+        "picture": "Inputs are not computed.",
         "made": "made does not depend on the input.",
     }
     for layer, words in said.items():

@@ -92,10 +92,10 @@ def test_a_batch_norm_says_whose_mean_and_deviation_it_has(show: Callable[..., V
     read_explanation(views.page, "1", [0, 1, 1])
     notes = views.page.locator(".nbg-steps > p")
     expect(notes).to_contain_text(
-        "the training’s (running_mean, √(running_var + eps)), fixed in eval mode"
+        "come from training (running_mean, √(running_var + eps)); eval mode uses the same"
     )
     read_explanation(views.page, "2", [0, 1, 1])
-    expect(notes.last).to_contain_text("12 numbers of this very picture")
+    expect(notes.last).to_contain_text("come from 12 values of this picture")
 
 
 def test_a_layer_is_told_in_few_words_and_not_twice(show: Callable[..., ViewsPage]) -> None:
@@ -134,7 +134,10 @@ def test_upsampling_shows_its_source_pixels_and_their_shares(
 
 @pytest.mark.parametrize(
     ("kernel", "words"),
-    [(4, "so no checkerboard arises"), (3, "4, 2 and 1 in turns: checkerboards arise")],
+    [
+        (4, "no checkerboard artifacts"),
+        (3, "4, 2 and 1 alternate: this causes checkerboard artifacts"),
+    ],
 )
 def test_a_transposed_convolution_says_how_many_weights_reach_a_pixel(
     show: Callable[..., ViewsPage], kernel: int, words: str

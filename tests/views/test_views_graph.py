@@ -244,9 +244,9 @@ def test_wheel_and_drag_and_buttons_move_the_graph(open_graph: Callable[[str], G
     moved = shown.view_transform()
     assert (moved["x"] - near["x"], moved["y"] - near["y"]) == pytest.approx((60, 40), abs=0.1)
     assert shown.views.get("selected") is None
-    page.get_by_role("button", name="Larger").click()
+    page.get_by_role("button", name="Zoom in").click()
     assert shown.view_transform()["zoom"] == pytest.approx(near["zoom"] * 1.25, rel=1e-3)
-    page.get_by_role("button", name="Smaller").press("Enter")
+    page.get_by_role("button", name="Zoom out").press("Enter")
     assert shown.view_transform()["zoom"] == pytest.approx(near["zoom"], rel=1e-3)
     page.get_by_role("button", name="Fit").click()
     assert shown.view_transform() == start
@@ -317,7 +317,7 @@ def test_fit_shows_every_node_and_caption(
         button = page.get_by_role("button", name=opening)
         if button.is_enabled():
             button.click()
-        page.get_by_role("button", name="Larger").click()
+        page.get_by_role("button", name="Zoom in").click()
         page.get_by_role("button", name="Fit").click()
         shown.wait_idle()
         assert page.evaluate(OUTSIDE_WINDOW) == [], opening
@@ -328,9 +328,9 @@ def test_fit_shows_every_node_and_caption(
             node = page.locator(".nbg-node[data-kind=stage] > .nbg-picture").first
             assert node.locator("canvas, svg").count() == 1
         before = shown.view_transform()["zoom"]
-        page.get_by_role("button", name="Smaller").click()
+        page.get_by_role("button", name="Zoom out").click()
         assert shown.view_transform()["zoom"] <= before
-        page.get_by_role("button", name="Larger").click()
+        page.get_by_role("button", name="Zoom in").click()
         assert shown.view_transform()["zoom"] > before * 0.99
 
 
@@ -382,7 +382,7 @@ def test_far_nodes_are_blocks_with_their_names_and_near_ones_have_maps(
         assert size == pytest.approx(11, abs=0.1)
     # No smaller than this.
     for _ in range(6):
-        shown.page.get_by_role("button", name="Smaller").click()
+        shown.page.get_by_role("button", name="Zoom out").click()
     assert shown.nodes()["down1"]["width"] == pytest.approx(44, abs=0.1)
 
 
@@ -520,7 +520,9 @@ def test_chains_are_strips_and_branches_a_graph_until_somebody_chooses(
     shown = open_graph("unet")
     page = shown.page
     shown.views.set(networkLayout=None)
-    pressed = page.get_by_role("group", name="Form of the network").locator("[aria-pressed='true']")
+    pressed = page.get_by_role("group", name="Layout of the network").locator(
+        "[aria-pressed='true']"
+    )
     expect(pressed).to_have_text("Graph")
     page.set_viewport_size({"width": 420, "height": 900})
     expect(page.locator(".nbg-list")).to_be_visible()

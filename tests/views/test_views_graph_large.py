@@ -137,19 +137,19 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: G
     }
     tower.button(FOLDED_NAME).dblclick()
     brackets = page.locator(".nbg-bracket > span")
-    expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
+    expect(brackets).to_have_text(["blocks", "0 · one of 6 identical blocks"])
     assert {"blocks.1 × 5"} < set(tower.nodes()) and FOLDED_NAME not in tower.nodes()
     assert tower.views.get("selected")["layer"].startswith("blocks.0.")
     assert tower.is_in_window("blocks.0.conv2")
     # The next one takes its place.
     tower.button("blocks.1 × 5").focus()  # and comes into the window
     tower.button("blocks.1 × 5").dblclick()
-    expect(brackets).to_have_text(["blocks", "1 · one of 6 alike"])
+    expect(brackets).to_have_text(["blocks", "1 · one of 6 identical blocks"])
     assert {"blocks.0", "blocks.2 × 4"} < set(tower.nodes())
     # And by the keyboard: Enter opens the one before, Backspace closes it.
     tower.button("blocks.0").focus()
     page.keyboard.press("Enter")
-    expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
+    expect(brackets).to_have_text(["blocks", "0 · one of 6 identical blocks"])
     expect(page.locator(".nbg-node .nbg-picture:focus")).to_have_count(1)
     page.keyboard.press("Backspace")
     expect(tower.button(FOLDED_NAME)).to_be_focused()
@@ -158,18 +158,18 @@ def test_repeated_blocks_are_one_node_and_one_of_them_is_open_at_a_time(tower: G
     field = page.get_by_label("Find a layer")
     field.press_sequentially("blocks.4.conv1")
     field.press("Enter")
-    expect(brackets).to_have_text(["blocks", "4 · one of 6 alike"])
+    expect(brackets).to_have_text(["blocks", "4 · one of 6 identical blocks"])
     expect(tower.node("blocks.4.relu")).to_have_attribute("data-layer", "blocks.4.conv1")
     page.get_by_role("button", name="Close all").click()
     page.get_by_role("button", name="Open all").click()
-    expect(brackets).to_have_text(["blocks", "0 · one of 6 alike"])
+    expect(brackets).to_have_text(["blocks", "0 · one of 6 identical blocks"])
 
 
 def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower: GraphPage) -> None:
     tower.set_open("blocks")
     tower.button(FOLDED_NAME).click()
     look = tower.page.locator(".nbg-module-layers")
-    expect(look).to_contain_text("6 blocks of one structure")
+    expect(look).to_contain_text("6 blocks of the same structure")
     tiles = look.locator(".nbg-tile")
     expect(tiles).to_have_count(BLOCK_COUNT)
     keys = look.locator("canvas").evaluate_all("all => all.map((one) => one.dataset.maps)")
@@ -178,7 +178,9 @@ def test_below_repeated_blocks_each_shows_what_it_gives_and_can_be_opened(tower:
     assert tower.views.get("selected") == {"layer": "blocks.3.relu:1", "channel": None}
     expect(tower.button(FOLDED_NAME)).to_have_attribute("aria-pressed", "true")
     tiles.nth(3).dblclick()
-    expect(tower.page.locator(".nbg-bracket > span")).to_have_text(["blocks", "3 · one of 6 alike"])
+    expect(tower.page.locator(".nbg-bracket > span")).to_have_text(
+        ["blocks", "3 · one of 6 identical blocks"]
+    )
     names = {"blocks.0 × 3", "blocks.4 × 2", "blocks.3.relu:1"}
     assert names < {
         *tower.nodes(),

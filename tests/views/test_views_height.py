@@ -160,7 +160,7 @@ def test_fit_shows_the_whole_graph_within_the_height(show: Show, width: int, hei
     page.add_style_tag(content=SCROLLBAR)
     views.set(maxHeight=height, networkLayout="graph")
     views.wait_idle()
-    page.get_by_role("button", name="Fit the whole graph in").click()
+    page.get_by_role("button", name="Fit the whole graph").click()
     views.wait_idle()
     page.locator(".nbg-window").evaluate(
         """(one) => {

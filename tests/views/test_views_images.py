@@ -46,7 +46,7 @@ def output_caption(page: Page) -> Locator:
 
 
 def range_choice(page: Page) -> Locator:
-    return output_caption(page).get_by_label("What black and white of output are")
+    return output_caption(page).get_by_label("Values of output shown as black and white")
 
 
 def read_end_picture(page: Page, key: str = "output") -> np.ndarray:
@@ -90,7 +90,7 @@ def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> N
     own = (float(output[0].min()), float(output[0].max()))
     for word, ranges, look in (
         ("−1 to 1", {"output": [-1, 1]}, (-1.0, 1.0)),
-        ("Its own least and greatest number", {"output": "layer"}, "layer"),
+        ("Its minimum and maximum", {"output": "layer"}, "layer"),
         ("0 to 255", {"output": [0, 255]}, (0.0, 255.0)),
     ):
         range_choice(page).select_option(label=word)
@@ -102,7 +102,7 @@ def test_the_range_of_a_picture_is_chosen_and_its_pixels_follow(show: Show) -> N
             mine = python_picture(plan, output, 1, color_range=look)
         assert np.abs(found.astype(int) - mine.astype(int)).max() <= COLOUR_TOLERANCE
     # What is held stays, whatever comes.
-    label = range_choice(page).locator("option", has_text="Held at").inner_text()
+    label = range_choice(page).locator("option", has_text="Fixed at").inner_text()
     range_choice(page).select_option(label=label)
     views.page.evaluate("a => views.feed(...a)", ["x", encode(x * 0.5)])
     views.wait_idle()
@@ -296,7 +296,9 @@ def test_the_layer_tab_and_the_graph_draw_an_output_in_its_range_and_count_what_
     assert (range_text(block), clipped_counts(block)) == ("0 to 1", wanted)
     for look in (None, (-1.0, 1.0)):
         if look is not None:
-            block.get_by_label("What black and white of output are").select_option(label="−1 to 1")
+            block.get_by_label("Values of output shown as black and white").select_option(
+                label="−1 to 1"
+            )
             views.wait_idle()
             assert views.get("imageRanges") == {"output": [-1, 1]}
         found = canvas_pixels(block.locator("canvas"))

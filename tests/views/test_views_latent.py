@@ -109,7 +109,7 @@ def test_it_begins_with_the_present_input_and_skips_the_encoder(
     )
     head = page.locator(".nbg-latent-head h3")
     expect(head).to_have_text(
-        "Latent cut at encoder.6 · 16 numbers · move the ring, the decoder draws it"
+        "Latent of encoder.6 · 16 values · drag the ring to decode another code"
     )
     expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("32 pictures · hover a name")
     expect(page.locator(".nbg-latent-decoded")).to_contain_text("near ankle boot")
@@ -134,12 +134,12 @@ def test_the_panel_of_a_skipped_layer_says_that_it_does_not_run(
     page = views.page
     numbers = page.locator(".nbg-panel .nbg-numbers")
     views.set(selected={"layer": "encoder.2", "channel": None})
-    expect(numbers).to_have_text("This layer does not run while the latent is on.")
+    expect(numbers).to_have_text("This layer doesn’t run while a latent is active.")
     views.set(selected={"layer": "decoder.1", "channel": None})
     expect(numbers).to_contain_text("mean")
     views.set(selected={"layer": "encoder.2", "channel": None}, source=None)
     expect(numbers).to_contain_text("mean")
-    assert "does not run" not in numbers.inner_text()
+    assert "doesn’t run" not in numbers.inner_text()
 
 
 def test_back_to_data_is_the_latents_own_data_set_with_its_labels(
@@ -248,7 +248,9 @@ def test_a_click_on_a_point_decodes_that_item_and_hovering_shows_it(
     np.testing.assert_array_equal(changed_code(page, before), known)
     np.testing.assert_allclose(known, found.codes[item], rtol=1e-4, atol=2e-5)
     np.testing.assert_allclose(read_output(page), decode(found.model, known), **TOLERANCE)
-    expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text("off this plane")
+    expect(page.locator(".nbg-latent-pad figcaption")).to_contain_text(
+        "distance of the code from this plane"
+    )
     # What is told of a point in the middle, where there is least room on either side.
     page.set_viewport_size({"width": 848, "height": 1500})
     views.wait_idle()
@@ -291,7 +293,7 @@ def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
 ) -> None:
     views = open_workbench(show)
     page, found = views.page, trained_fashion()
-    slider = page.get_by_role("slider", name="Number 13", exact=True)
+    slider = page.get_by_role("slider", name="Value 13", exact=True)
     before = current_code(page)
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -357,8 +359,9 @@ def test_a_plane_that_comes_again_is_kept_and_a_bend_draws_it_anew(
     np.testing.assert_array_equal(canvas_pixels(page.locator(GRID_CANVAS)), first)
     bend = {
         "layer": "encoder.6", "name": "add", "transform": "add", "parameters": [2.0],
-        "channels": [3], "mix": 1, "enabled": True, "source": "", "names": [], "array": "",
-        "frozen": False, "skips": False,
+        "channels": [3], "mix": 1, "enabled": True, "source": "",
+        "parameter_names": [], "array_hash": "",
+        "is_frozen": False, "skips_upstream": False,
     }  # fmt: skip
     views.set(presentEdits={"edits": [bend], "weights": 0})
     page.wait_for_function(f"() => !({IS_GRID_DONE})()")
@@ -407,9 +410,9 @@ def test_planes_of_two_units_and_between_two_pictures(show: Callable[..., ViewsP
     views = open_workbench(show)
     page, found = views.page, trained_fashion()
     choose_axes(page, "Units")
-    page.get_by_label("Number across").fill("4")
-    page.get_by_label("Number up").fill("9")
-    page.get_by_label("Number up").blur()
+    page.get_by_label("Unit across").fill("4")
+    page.get_by_label("Unit up").fill("9")
+    page.get_by_label("Unit up").blur()
     before = current_code(page)
     box = page.locator(PLANE).bounding_box()
     assert box is not None

@@ -86,7 +86,7 @@ def test_dead_and_saturated_channels_are_marked_and_picked_out(
     assert shown_channels(views) == [2, 3, 4, 5]
     which.select_option("dead")
     assert shown_channels(views) == []
-    expect(views.page.locator(".nbg-main")).to_contain_text("No channel of this picture is")
+    expect(views.page.locator(".nbg-main")).to_contain_text("No channel matches this filter")
     views.open_layer("relu")
     expect(caption.nth(1)).to_have_text("1dead")
     expect(which).to_have_value("all")  # each layer begins with all

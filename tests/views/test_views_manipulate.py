@@ -186,7 +186,7 @@ def test_rows_are_set_switched_moved_and_removed(manipulations: ManipulationColu
     seed.fill("1.5")
     seed.press("Enter")
     expect(manipulations.manipulation_row("noise").get_by_role("alert")).to_have_text(
-        "seed: A whole number is needed."
+        "seed: Enter an integer."
     )
     seed.fill("3")
     seed.press("Enter")
@@ -295,7 +295,7 @@ def test_what_others_did_to_the_input_is_a_row_too(manipulations: ManipulationCo
     views = manipulations.views
     more: dict[str, Any] = {
         "layer": "x", "parameters": [], "channels": None, "mix": 1, "enabled": True, "source": "",
-        "names": [], "array": "", "frozen": False,
+        "parameter_names": [], "array_hash": "", "is_frozen": False,
     }  # fmt: skip
     edits = [
         {**more, "name": "bold", "transform": "dilate", "parameters": [1], "mix": 0.5},

@@ -43,7 +43,7 @@ def test_the_steps_are_a_stage_in_front_and_each_is_explained(show: Show) -> Non
         question = page.locator(".nbg-question")
         expect(question).to_contain_text(f"Why is {name},")
         expect(page.locator(".nbg-layer")).to_contain_text(formula)
-        expect(page.locator(".nbg-layer")).not_to_contain_text("apart, by rounding")
+        expect(page.locator(".nbg-layer")).not_to_contain_text("Difference from rounding")
         said = parse_number(question.inner_text().split("=")[-1])
         assert said == pytest.approx(float(found[name][0, 1, 5, 3]), rel=1e-2)
 

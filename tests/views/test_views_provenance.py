@@ -60,7 +60,7 @@ def sum_terms(layer: Layer, shown: dict[str, Any]) -> float:
     """A layer's number from the terms that are shown of it."""
     [card] = shown["cards"]
     terms = [value for value, _ in card["lines"]]
-    match layer.explains:
+    match layer.explanation:
         case "sum":
             found = sum(terms)
         case "elementwise":
@@ -88,7 +88,9 @@ def test_the_terms_of_what_is_moved_and_joined_make_the_number(
     views, (plan, values) = open_views(show, model(), torch.rand(x))
     views.set(tab="layer", layerSection="explain", example=1)
     random = np.random.default_rng(5)
-    layers = [one for one in plan.layers if one.explains in EXPLAINED_KINDS and not one.composite]
+    layers = [
+        one for one in plan.layers if one.explanation in EXPLAINED_KINDS and not one.is_composite
+    ]
     assert len(layers) >= least
     links = views.page.locator(".nbg-lines .nbg-from-where")
     for layer in layers:
@@ -100,7 +102,7 @@ def test_the_terms_of_what_is_moved_and_joined_make_the_number(
             truth = float(own[(image, *at)])
             assert shown["value"][0] == approx_float32(truth), (layer.name, at)
             assert sum_terms(layer, shown) == approx_float32(truth), (layer.name, at)
-            assert "apart, by rounding" not in shown["rounding"] or abs(truth) > 1e-6
+            assert "Difference from rounding" not in shown["rounding"] or abs(truth) > 1e-6
             # The links are where these numbers stand.
             numbers = [value for value, _ in shown["cards"][0]["lines"]] or [truth]
             if links.count() == len(numbers):
@@ -173,7 +175,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
     page = views.page
     views.set(tab="layer", layerSection="explain", selected={"layer": "head", "channel": None})
     question, ways = page.locator(".nbg-question"), page.locator("[data-origin]")
-    crumbs = page.get_by_role("navigation", name="The way here").get_by_role("button")
+    crumbs = page.get_by_role("navigation", name="Path to this value").get_by_role("button")
     winner = int(values["head"][0].argmax())
     expect(question).to_contain_text(f"Why is head, value {winner} =")
     layers = {layer.name: layer for layer in plan.layers}
@@ -195,7 +197,7 @@ def test_from_the_winning_class_of_a_vit_to_a_patch_of_the_picture_by_clicks_alo
         # Those that count most come first; where one number alone is meant, it is that one.
         amounts = [parse_number(t.rpartition("\n")[2]) for t in ways.all_inner_texts() if "\n" in t]
         assert amounts == sorted(amounts, key=abs, reverse=True)
-        if layers[name].explains in ("moved", "concatenation"):
+        if layers[name].explanation in ("moved", "concatenation"):
             assert amounts == [pytest.approx(truth, rel=0.06, abs=1e-3)]
         if name == "blocks.1.attn: matmul":
             head, feature = chosen, place["x"]
@@ -281,7 +283,7 @@ def test_attention_is_asked_for_by_head_query_and_key_in_headings_and_crumbs(sho
     views, (_, values) = open_views(show, model, x)
     page = views.page
     question = page.locator(".nbg-question")
-    crumbs = page.get_by_role("navigation", name="The way here")
+    crumbs = page.get_by_role("navigation", name="Path to this value")
     name = "blocks.1.attn: softmax"
     views.set(tab="layer", layerSection="explain", selected={"layer": name, "channel": 1})
     views.set(pixel={"height": 10, "width": 10, "y": 0, "x": 6})
@@ -376,7 +378,7 @@ def test_the_way_back_stays_on_a_layer_that_is_not_explained(show: Show) -> None
     views, _ = open_views(show, UnexplainedLayer(), torch.rand(1, 3, 6, 6))
     page = views.page
     views.set(tab="layer", layerSection="explain", selected={"layer": "amax", "channel": 2})
-    crumbs = page.get_by_role("navigation", name="The way here").get_by_role("button")
+    crumbs = page.get_by_role("navigation", name="Path to this value").get_by_role("button")
     for k, name in enumerate(("amax", "act")):
         expect(page.locator(".nbg-question")).to_contain_text(f"Why is {name}, ")
         views.wait_idle()

@@ -102,8 +102,9 @@ def open_the_graph(views: ViewsPage) -> None:
 def add_bend(views: ViewsPage) -> None:
     bend = {
         "layer": "encoder.5", "name": "add", "transform": "add", "parameters": [2.0],
-        "channels": [3], "mix": 1, "enabled": True, "source": "", "names": [], "array": "",
-        "frozen": False, "skips": False,
+        "channels": [3], "mix": 1, "enabled": True, "source": "",
+        "parameter_names": [], "array_hash": "",
+        "is_frozen": False, "skips_upstream": False,
     }  # fmt: skip
     before = views.page.evaluate(READ, "output")
     views.set(presentEdits={"edits": [bend], "weights": 0})

@@ -123,11 +123,11 @@ def test_a_video_of_the_output_shows_each_run(show: Show) -> None:
     page = views.page
     open_save_menu(page)
     page.get_by_role("button", name="Record the output").click()
-    stop = page.get_by_role("button", name="Stop recording and save it")
+    stop = page.get_by_role("button", name="Stop recording and save the video")
     expect(stop).to_contain_text("0:01")
     page.evaluate(RUN_INPUT, encode(np.full_like(x, 0.75)))
     expect(stop).to_contain_text("0:02")
-    download = save_file(page, "Stop recording and save it")
+    download = save_file(page, "Stop recording and save the video")
     assert download.suggested_filename == "Sequential-output.webm"
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_visible()
     data = Path(download.path()).read_bytes()
@@ -150,7 +150,7 @@ def test_a_browser_without_webm_says_so(show: Show) -> None:
     page = views.page
     page.evaluate("() => { delete globalThis.MediaRecorder; }")
     open_save_menu(page)
-    expect(page.get_by_role("group", name="Save")).to_contain_text("records no WebM video")
+    expect(page.get_by_role("group", name="Save")).to_contain_text("can’t record WebM video")
     expect(page.get_by_role("button", name="Record")).to_have_count(0)
     expect(page.get_by_role("button", name="Picture of this view")).to_be_visible()
 
@@ -211,6 +211,6 @@ def test_an_exported_page_keeps_pictures_and_videos(
         "async () => (await window.nbglcnn).show({ name: 'filters', layer: 'encoder.3' })"
     )
     page.get_by_role("button", name="Edit encoder.3.weight").click()
-    expect(page.locator(".nbg-weight-editor")).to_contain_text("Changing weights needs Python.")
+    expect(page.locator(".nbg-weight-editor")).to_contain_text("Editing weights requires Python.")
     expect(page.get_by_role("gridcell")).to_have_count(9)
     assert wrong == []

@@ -54,7 +54,7 @@ def test_each_head_of_an_attention_is_a_channel(
             assert parse_number(channel) == pytest.approx(float(pick(heads[3])), abs=6e-4)
             assert parse_number(whole) == pytest.approx(float(pick(heads)), abs=6e-4)
         expect(page.get_by_text("1,024 values")).to_be_visible()
-        others = page.locator(".nbg-tiles [aria-label^='Like channel 3']")
+        others = page.locator(".nbg-tiles [aria-label^='Similar to channel 3']")
         flat = heads.reshape(HEADS, -1).astype(float)
         like = flat @ flat[3] / np.linalg.norm(flat, axis=1)
         expected = [k for k in np.argsort(-like) if k != 3]
@@ -103,7 +103,7 @@ def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., ViewsPage]
     page = views.page
     views.set(selected={"layer": "first", "channel": None})
     said = verify_message(0, report, "PyTorch")
-    parity = {**PARITY_STATE, "layers": said.layers, "flawed": said.flawed}
+    parity = {**PARITY_STATE, "layers": said.layers, "non_finite": said.non_finite}
     views.set(parity=parity)
     views.wait_idle()
     status = page.locator(".nbg-status")
@@ -118,7 +118,7 @@ def test_nan_is_said_and_its_channel_stands_first(show: Callable[..., ViewsPage]
     expect(panel).to_contain_text("those with NaN or infinity first")
     expect(panel.locator(".nbg-numbers")).to_contain_text("NaN 196")
     expect(panel.locator(".nbg-numbers")).to_contain_text("first in channel 17")
-    views.set(parity={**parity, "flawed": []})
+    views.set(parity={**parity, "non_finite": []})
     expect(badge).to_have_attribute("data-finite", "true")
 
 

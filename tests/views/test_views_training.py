@@ -163,7 +163,7 @@ def test_classes_have_a_curve_of_right_answers_and_their_names(
     views.set(classNames=CLASS_NAMES)
     figures = views.page.locator(".nbg-chart-lines")
     shares, held = training.progress["accuracies"], training.progress["heldOut"]
-    right = re.compile(rf"^{100 * shares[-1]:.1f} % right after 40 steps, held out ")
+    right = re.compile(rf"^{100 * shares[-1]:.1f} % correct after 40 steps, held out ")
     expect(figures.nth(1)).to_have_attribute("aria-label", right)
     assert parse_number(
         (figures.nth(1).get_attribute("aria-label") or "").split("held out")[1]
@@ -187,20 +187,20 @@ def test_the_controls_write_what_is_wanted(show: Callable[..., ViewsPage]) -> No
     views, _ = open_training(show)
     page = views.page
     page.get_by_role("button", name="Pause").click()
-    assert training_record(views)["state"] == "paused" and training_record(views)["until"] == -1
+    assert training_record(views)["state"] == "paused" and training_record(views)["pause_at"] == -1
     set_progress(views, phase="paused")
     page.get_by_role("button", name="Step", exact=True).click()
-    assert training_record(views)["state"] == "running" and training_record(views)["until"] == 41
-    views.set(training={**training_record(views), "state": "paused", "until": -1})
+    assert training_record(views)["state"] == "running" and training_record(views)["pause_at"] == 41
+    views.set(training={**training_record(views), "state": "paused", "pause_at": -1})
     page.get_by_role("button", name="Resume").click()
-    assert training_record(views)["state"] == "running" and training_record(views)["until"] == -1
+    assert training_record(views)["state"] == "running" and training_record(views)["pause_at"] == -1
     rate = page.get_by_role("textbox", name="Learning rate")
     rate.fill("0,05")
     rate.press("Enter")
     assert training_record(views)["lr"] == 0.05
     rate.fill("−1")
     rate.press("Enter")
-    expect(page.get_by_role("alert")).to_have_text("At least 0 is needed.")
+    expect(page.get_by_role("alert")).to_have_text("Enter at least 0.")
     rate.press("Escape")
     expect(rate).to_have_value("0.05")
     slider = page.get_by_role("slider", name="Learning rate")
@@ -209,7 +209,7 @@ def test_the_controls_write_what_is_wanted(show: Callable[..., ViewsPage]) -> No
     page.get_by_role("slider", name="Input noise").press("End")
     assert training_record(views)["noise"] == 0.5
     reset = page.get_by_role("button", name="Reset")
-    assert "begin again" in (reset.get_attribute("title") or "")
+    assert "initial weights" in (reset.get_attribute("title") or "")
     reset.click()
     now = training_record(views)
     assert re.fullmatch("[0-9a-f]{16}", now["id"]) and now["state"] == "paused"
@@ -218,7 +218,7 @@ def test_the_controls_write_what_is_wanted(show: Callable[..., ViewsPage]) -> No
 
 def test_a_rate_of_the_step_cannot_be_set(show: Callable[..., ViewsPage]) -> None:
     views, training = open_training(show)
-    set_progress(views, config={**training.progress["config"], "rates": "blob"})
+    set_progress(views, config={**training.progress["config"], "learning_rates": "blob"})
     expect(views.page.get_by_role("textbox", name="Learning rate")).to_be_disabled()
     expect(views.page.locator(".nbg-slider-field").first).to_contain_text("a function of the step")
     expect(views.page.get_by_role("textbox", name="Input noise")).to_be_enabled()
@@ -228,15 +228,15 @@ def test_another_batch_and_frozen_layers_are_asked_for(show: Callable[..., Views
     views, _ = open_training(show)
     page = views.page
     page.get_by_role("button", name="MSE · Adam · batch 8 · all layers").click()
-    size = page.get_by_role("spinbutton", name="Examples in a batch")
+    size = page.get_by_role("spinbutton", name="Batch size")
     size.press("ControlOrMeta+a")
     for step, digit in enumerate("16"):
         size.press(digit)
         set_progress(views, step=900 + step)  # the view is drawn again while it trains
         expect(page.locator("[data-now]")).to_contain_text(f"step {900 + step}")
-    assert training_record(views)["batch"] == 0
+    assert training_record(views)["batch_size"] == 0
     size.press("Enter")
-    assert training_record(views)["batch"] == 16
+    assert training_record(views)["batch_size"] == 16
     page.get_by_role("checkbox", name="2").uncheck()
     assert training_record(views)["frozen"] == ["2.weight", "2.bias"]
     button = page.get_by_role("button", name="MSE · Adam · batch 16 · 1 of 2 layers")
@@ -248,7 +248,9 @@ def test_another_batch_and_frozen_layers_are_asked_for(show: Callable[..., Views
     expect(size).to_have_count(0)
     # Python prepares another one.
     set_progress(views, phase="waiting")
-    expect(page.locator(".nbg-train [role=status]")).to_contain_text("Python prepares the network")
+    expect(page.locator(".nbg-train [role=status]")).to_contain_text(
+        "Python is compiling the network"
+    )
 
 
 def test_a_page_without_python_says_why_they_cannot_be_changed(
@@ -258,7 +260,9 @@ def test_a_page_without_python_says_why_they_cannot_be_changed(
     page = views.page
     page.get_by_role("button", name="all layers").click()
     expect(page.get_by_role("spinbutton")).to_be_disabled()
-    expect(page.locator(".nbg-train-popover")).to_contain_text("Only Python can prepare")
+    expect(page.locator(".nbg-train-popover")).to_contain_text(
+        "Changing the batch size or the trained layers requires"
+    )
     expect(page.get_by_role("button", name="state_dict")).to_have_count(0)
 
 
@@ -269,7 +273,7 @@ def test_weights_and_gradients_are_watched_while_they_are_seen(
     first = ["0.weight", "0.bias", "grad 0.weight", "grad 0.bias"]
     assert first in requested(views)["watches"]
     assert requested(views)["watching"] == 2  # and what the checkpoints are of
-    views.page.get_by_role("combobox", name="Layer that is watched").select_option("2")
+    views.page.get_by_role("combobox", name="Watched layer").select_option("2")
     expect(views.page.locator(".nbg-learning")).to_have_attribute("data-layer", "2")
     assert requested(views)["watches"][-1][0] == "2.weight"
     assert requested(views)["watching"] == 2
@@ -310,7 +314,7 @@ def test_a_line_says_how_far_a_step_goes_and_what_is_dead(show: Callable[..., Vi
     expect(found).to_contain_text("1e−3 is usual")
     values = decode(training.progress["updateRatios"]["f32"])
     assert parse_number(found.inner_text().split("weight")[1]) == pytest.approx(values[0], rel=0.3)
-    course = {**training.progress["config"], "flat": ["1"]}
+    course = {**training.progress["config"], "relu_layers": ["1"]}
     views.page.evaluate(
         """config => { const { progress } = views.state;
         progress.value = { ...progress.value, config, deadUnits: new Float32Array([0.5]) }; }""",
@@ -329,7 +333,7 @@ def test_a_checkpoint_is_shown_and_gone_back_to(show: Callable[..., ViewsPage]) 
     checkpoint_row(views, 13).click()
     assert requested(views)["looks"] == [113]
     said = page.locator(".nbg-train [role=status]")
-    expect(said).to_have_text("All views show step 13; a second click, or Esc, leads back.")
+    expect(said).to_have_text("All views show step 13. Click again or press Esc to return.")
     expect(checkpoint_row(views, 13)).to_have_attribute("aria-selected", "true")
     dots = page.get_by_role("slider", name="Checkpoint on the curve")
     assert (dots.get_attribute("aria-valuetext") or "").startswith("step 13, loss 0.")
@@ -384,7 +388,7 @@ def test_a_checkpoint_of_other_layers_is_neither_shown_nor_gone_back_to(
     expect(checkpoint_row(views, 13)).to_contain_text("branch 1")
     back = views.page.get_by_role("button", name="Go back to this one")
     expect(back).to_be_disabled()
-    assert "frozen then" in (back.get_attribute("title") or "")
+    assert "different set of trained layers" in (back.get_attribute("title") or "")
 
 
 def test_a_checkpoints_row_shows_the_change_of_its_weights_and_its_pictures(
@@ -412,9 +416,9 @@ def test_a_checkpoints_row_shows_the_change_of_its_weights_and_its_pictures(
 @pytest.mark.parametrize(
     ("phase", "message", "words"),
     [
-        ("hidden", "", "Paused until the page is seen."),
-        ("elsewhere", "", "Another page trains this network; its curve and its weights come"),
-        ("stopped", "", "Stopped; viewer.train(…) begins another one."),
+        ("hidden", "", "Paused: the page is hidden."),
+        ("elsewhere", "", "Another page trains this network. The curve and weights here"),
+        ("stopped", "", "Stopped. viewer.train(…) starts a new training."),
         ("failed", "the loss became NaN at encoder.3", "The loss became NaN at encoder.3."),
         ("running", "training goes on from step 3", "Training goes on from step 3."),
         ("running", "", ""),
@@ -441,7 +445,7 @@ def test_how_it_goes_is_said_in_words(
 def test_a_loss_that_became_nan_leads_to_the_layer_that_went_wrong(
     show: Callable[..., ViewsPage],
 ) -> None:
-    views, _ = open_training(show, wrong="1")
+    views, _ = open_training(show, failed_layer="1")
     views.page.get_by_role("button", name="Show 1").click()
     expect(views.page.locator(".nbg-layer")).to_have_attribute("data-layer", "1")
 

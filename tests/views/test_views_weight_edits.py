@@ -203,7 +203,7 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
     page.evaluate(paste, "[[1, 2, 3]]")
     expect(alert).to_contain_text("1×3 numbers don’t fit from row 1, column 1 of 3×3")
     page.evaluate(paste, "1, 2\n3")
-    expect(alert).to_contain_text("not equally long")
+    expect(alert).to_contain_text("differ in length")
     assert requested_edits(page) == []
     # A digit begins to type.
     page.keyboard.type("-25")
@@ -277,7 +277,7 @@ def test_without_python_weights_are_shown_and_not_changed(show: Show) -> None:
     page = views.page
     views.set(setWeight=None)
     page.get_by_role("button", name="Edit 0.weight").click()
-    expect(page.locator(".nbg-weight-editor")).to_contain_text("Changing weights needs Python.")
+    expect(page.locator(".nbg-weight-editor")).to_contain_text("Editing weights requires Python.")
     cell = page.get_by_role("gridcell").nth(4)
     drag_cell(page, cell, 40)
     cell.dblclick()

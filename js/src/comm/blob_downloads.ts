@@ -2,7 +2,8 @@
 
 import type { PageStore } from "../engine/page_store.ts";
 import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
-import { CHUNK, type Part } from "../messages.ts";
+import { type BlobChunk, CHUNK } from "../messages.ts";
+import { formatPlural } from "../number_format.ts";
 import { warnOnce } from "./message_codec.ts";
 
 /** Parts that are missing are asked for once after this silence, and given up after the second. */
@@ -78,18 +79,18 @@ export class BlobDownloads {
     this.releaseWhere(() => true);
   }
 
-  receive({ blob, part, count, bytes }: Part, buffers: readonly MessageBuffer[]): void {
+  receive({ blob, index, count, bytes }: BlobChunk, buffers: readonly MessageBuffer[]): void {
     if (this.retained.has(blob) || !this.requested.hashes.has(blob)) return;
     const data = bytesOf(buffers[0]);
-    const length = Math.min(CHUNK, bytes - part * CHUNK);
+    const length = Math.min(CHUNK, bytes - index * CHUNK);
     const parts = Math.max(1, Math.ceil(bytes / CHUNK));
     if (
       bytes !== this.requested.sizes[blob] ||
       count !== parts ||
-      part >= parts ||
+      index >= parts ||
       data?.length !== length
     ) {
-      warnOnce(`ignored part ${part + 1} of ${count} of ${blob}: its size is wrong`);
+      warnOnce(`ignored part ${index + 1} of ${count} of ${blob}: its size is wrong`);
       return;
     }
     this.lastPartAt = performance.now();
@@ -106,8 +107,8 @@ export class BlobDownloads {
       };
       this.downloads.set(blob, arriving);
     }
-    arriving.data.set(data, part * CHUNK);
-    arriving.missingParts.delete(part);
+    arriving.data.set(data, index * CHUNK);
+    arriving.missingParts.delete(index);
     if (arriving.missingParts.size === 0) this.complete(blob, arriving.data);
     else this.events.onProgress();
   }
@@ -177,7 +178,7 @@ export class BlobDownloads {
       return;
     }
     this.events.onTimeout(
-      `${missing.length} of the blobs that Python announced did not arrive; ` +
+      `${formatPlural(missing.length, "data block")} did not arrive; ` +
         "assign viewer.input again, or run the cell again",
     );
   }

@@ -1,6 +1,6 @@
 // Blobs that a source looks at: each is asked for by itself, and nobody keeps it here once it has come.
 import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
-import { CHUNK, type Part } from "../messages.ts";
+import { type BlobChunk, CHUNK } from "../messages.ts";
 
 /** After so long a silence what is missing is asked for again, and after the second nobody waits any more. */
 const RETRY_MS = 3_000;
@@ -46,7 +46,9 @@ export class BlobRequests {
     const timer = setInterval(() => {
       const quiet = performance.now() - one.lastHeardAt;
       if (quiet > GIVE_UP_MS) {
-        one.settle(new Error("Python has not sent it: it is busy, or no longer has it."));
+        one.settle(
+          new Error("Python has not sent the data. It is busy, or the data no longer exists."),
+        );
       } else if (quiet > RETRY_MS && !asked) {
         asked = true; // once: who was busy would send all of it as often
         const all = Array.from({ length: one.count }, (_, k) => k);
@@ -59,13 +61,13 @@ export class BlobRequests {
     return come;
   }
 
-  receive({ blob, part, count, bytes }: Part, buffers: readonly MessageBuffer[]): void {
+  receive({ blob, index, count, bytes }: BlobChunk, buffers: readonly MessageBuffer[]): void {
     const one = this.pending.get(blob);
     const data = bytesOf(buffers[0]);
-    if (one === undefined || data?.length !== Math.min(CHUNK, bytes - part * CHUNK)) return;
+    if (one === undefined || data?.length !== Math.min(CHUNK, bytes - index * CHUNK)) return;
     one.lastHeardAt = performance.now();
     one.count = count;
-    one.parts.set(part, data);
+    one.parts.set(index, data);
     if (one.parts.size < count) return;
     const whole = new Uint8Array(bytes);
     for (const [k, piece] of one.parts) whole.set(piece, k * CHUNK);
@@ -73,7 +75,7 @@ export class BlobRequests {
   }
 
   /** Nobody waits for this one any more, or for any. */
-  cancel(blob?: string, why = "it is not wanted any more"): void {
+  cancel(blob?: string, why = "the request was cancelled"): void {
     for (const [name, one] of [...this.pending])
       if (blob === undefined || name === blob) one.settle(new Error(why));
   }

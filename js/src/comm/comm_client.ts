@@ -10,15 +10,15 @@ import type { Feature, FeatureInstance, MessageHandlers, ViewerHost } from "../f
 import type { MessageBuffer } from "../message_buffers.ts";
 import {
   CHUNK,
-  type Failed,
   type FromKernel,
   MAX_PROBED,
+  type Manifest,
   MOST_APART,
+  type PageFailure,
   type Patches,
   type Probe,
   type Read,
-  type State,
-  type Verified,
+  type VerifyResult,
 } from "../messages.ts";
 import { beforeKey } from "../plan/derived_values.ts";
 import type { Edit } from "../plan/edits.ts";
@@ -36,11 +36,11 @@ import { PageReports } from "./page_reports.ts";
 import { ReadReplies } from "./read_replies.ts";
 
 /** A failure before it is said of which read. */
-type Failure = Omit<Failed, "id">;
+type Failure = Omit<PageFailure, "id">;
 
 type MessageHandler = (message: FromKernel, buffers: readonly MessageBuffer[]) => void;
 
-const PYTHON_GONE = "Python is gone: run the cell again.";
+const PYTHON_GONE = "Python is not connected. Run the cell again.";
 
 export class CommClient {
   readonly state: ViewerState;
@@ -63,7 +63,7 @@ export class CommClient {
   private isRefused = false;
   private isClosed = false;
 
-  private latestState: State | undefined;
+  private latestState: Manifest | undefined;
   /** What has changed in its weights since. */
   private patches: readonly Patch[] = [];
   /** The revision whose values the engine has. */
@@ -101,7 +101,7 @@ export class CommClient {
       },
       onTimed: (run) => this.reports.reportRun(run, this.shownRevision, true),
       onRunRate: (running, runsPerSecond) =>
-        this.reports.send({ type: "pace", page, running, runs_per_second: runsPerSecond }),
+        this.reports.send({ type: "runrate", page, running, runs_per_second: runsPerSecond }),
       isBusy: () => this.isWorking,
     });
     this.state = createState(features, this.engine.signals);
@@ -110,7 +110,8 @@ export class CommClient {
       onDisconnected: () => this.disconnect(),
     });
     this.blobDownloads = new BlobDownloads(this.store, {
-      requestParts: (blob, parts) => this.reports.send({ type: "need", page, blob, parts }),
+      requestParts: (blob, chunks) =>
+        this.reports.send({ type: "requestblob", page, blob, chunks }),
       onProgress: () => void this.runWork(),
       onTimeout: (text) => {
         this.reports.clearStage();
@@ -122,7 +123,7 @@ export class CommClient {
       onProgress: (done, total) => this.reports.setStage("reading", done, total),
       captureView: () => {
         const [screen] = this.state.viewCaptures;
-        return screen?.() ?? Promise.reject(new Error("no view of it is open in this page"));
+        return screen?.() ?? Promise.reject(new Error("this page shows no view of it"));
       },
     });
     this.parityScheduler = new ParityScheduler(this.engine, {
@@ -133,8 +134,8 @@ export class CommClient {
       },
       hasNewMismatch: () => this.hasNewMismatch(),
     });
-    this.blobRequests = new BlobRequests((blob, parts) =>
-      this.reports.send({ type: "need", page, blob, parts }),
+    this.blobRequests = new BlobRequests((blob, chunks) =>
+      this.reports.send({ type: "requestblob", page, blob, chunks }),
     );
     this.features = features.flatMap((feature) => feature.start?.(this.host()) ?? []);
     this.listen("msg:custom", (content: unknown, buffers: readonly MessageBuffer[]) =>
@@ -247,15 +248,15 @@ export class CommClient {
   }
 
   private readonly messageHandlers: MessageHandlers = {
-    state: (message) => this.receiveState(message),
+    manifest: (message) => this.receiveState(message),
     patches: (message, buffers) => this.receivePatches(message, buffers),
-    part: (message, buffers) => {
+    blobchunk: (message, buffers) => {
       this.blobDownloads.receive(message, buffers);
       this.blobRequests.receive(message, buffers);
     },
     read: (message) => this.receiveRead(message),
-    done: ({ read }) => this.readReplies.finish(read),
-    verified: (message) => this.receiveVerdict(message),
+    readdone: ({ read }) => this.readReplies.finish(read),
+    verifyresult: (message) => this.receiveVerdict(message),
     probe: (message) => {
       if (message.page !== this.page || this.latestState === undefined) return;
       const { plan } = this.latestState;
@@ -267,11 +268,11 @@ export class CommClient {
       this.dueProbe = message;
       void this.runWork();
     },
-    release: () => {
+    releasememory: () => {
       this.isReleased = true;
       void this.runWork();
     },
-    refuse: ({ page, title, text }) => {
+    rejectpage: ({ page, title, text }) => {
       if (page !== this.page) return;
       this.reports.stopHello();
       this.isRefused = true;
@@ -279,7 +280,7 @@ export class CommClient {
     },
   };
 
-  private receiveState(state: State): void {
+  private receiveState(state: Manifest): void {
     this.reports.stopHello();
     if (this.isRefused) return; // it is for another page
     if (this.latestState !== undefined && state.revision < this.latestState.revision) return;
@@ -368,7 +369,7 @@ export class CommClient {
     injected,
     snapshot,
     classes,
-  }: State): Set<string> {
+  }: Manifest): Set<string> {
     if (this.engine.device !== undefined) {
       const names = classes === "" ? [] : [classes];
       return new Set([plan, ...weights, ...inputs, ...injected, ...names]);
@@ -380,14 +381,15 @@ export class CommClient {
     if (!["", this.page].includes(read.page) || !this.readReplies.receive(read)) return;
     const held = this.features.flatMap((feature) => feature.onRead?.() ?? []);
     this.readBlockers.set(read, () => held.some((one) => one()));
-    // Python sends the State first, so that one was lost.
+    // Python sends the Manifest first, so that one was lost.
     if (read.revision > (this.latestState?.revision ?? -1)) this.reports.sendHello();
     this.engine.expedite();
     void this.runWork();
   }
 
-  private receiveVerdict(verdict: Verified): void {
-    const { page, revision, reference, layers, flawed, edits, note, beyond } = verdict;
+  private receiveVerdict(verdict: VerifyResult): void {
+    const { page, revision, reference, layers, non_finite, edits, note, float16_overflow } =
+      verdict;
     const isSampled = page !== "";
     if (isSampled ? page !== this.page : revision !== this.latestState?.revision) return;
     // Found of other edits than those of now.
@@ -396,9 +398,9 @@ export class CommClient {
     const parity = {
       reference,
       layers,
-      flawed,
+      non_finite,
       note,
-      beyond,
+      float16_overflow,
       isSampled,
       isWithEdits,
       time: Date.now(),
@@ -491,8 +493,8 @@ export class CommClient {
     return false;
   }
 
-  /** Has the engine run this State. */
-  private async showState(state: State): Promise<void> {
+  /** Has the engine run this Manifest. */
+  private async showState(state: Manifest): Promise<void> {
     const { engine } = this;
     const { plan, weights, inputs, revision } = state;
     const isAsked = this.readReplies.unanswered.length > 0;
@@ -558,10 +560,10 @@ export class CommClient {
   }
 
   /** Answers the parity check when nothing else is to be done; what comes meanwhile goes first. */
-  private async answerProbe(state: State): Promise<void> {
+  private async answerProbe(state: Manifest): Promise<void> {
     const { engine, dueProbe } = this;
     if (dueProbe === undefined) return;
-    const bands = dueProbe.keys.map((key, k) => ({ key, bands: dueProbe.bands[k] ?? [] }));
+    const bands = dueProbe.keys.map((key, k) => ({ key, bands: dueProbe.spans[k] ?? [] }));
     const isFree = (): boolean =>
       this.readReplies.unanswered.length === 0 &&
       this.latestState === state &&
@@ -595,18 +597,21 @@ export class CommClient {
   private sendSamples(
     data: ArrayBuffer,
     edits: string,
-    fed: string,
-    apart: readonly ExampleMismatch[],
+    sourceInput: string,
+    mismatches: readonly ExampleMismatch[],
   ): void {
     const { page, shownRevision: revision } = this;
     const { byteLength: bytes } = data;
     if (bytes > MAX_PROBED) return;
-    for (const [key] of apart) this.knownMismatches.add(key);
+    for (const [key] of mismatches) this.knownMismatches.add(key);
     const count = Math.max(1, Math.ceil(bytes / CHUNK));
-    const most = { apart: apart.slice(0, MOST_APART) };
-    const whole = { type: "probed", page, revision, count, bytes, edits, fed, ...most } as const;
-    for (let part = 0; part < count; part++)
-      this.reports.send({ ...whole, part }, [data.slice(part * CHUNK, (part + 1) * CHUNK)]);
+    const found = {
+      source_input: sourceInput,
+      example_mismatches: mismatches.slice(0, MOST_APART),
+    };
+    const whole = { type: "probereply", page, revision, count, bytes, edits, ...found } as const;
+    for (let chunk = 0; chunk < count; chunk++)
+      this.reports.send({ ...whole, chunk }, [data.slice(chunk * CHUNK, (chunk + 1) * CHUNK)]);
   }
 
   /** Whether the current numbers can be compared with Python's and no run is in flight. */
@@ -660,7 +665,7 @@ export class CommClient {
   }
 
   /** For a page that cannot draw: what the network is, and Python's picture of it. */
-  private showSnapshot(state: State): void {
+  private showSnapshot(state: Manifest): void {
     this.reports.clearStage();
     this.engine.showPlan(state.plan);
     this.showUnavailable();
@@ -698,12 +703,12 @@ export class CommClient {
     return this.createFailure(device ? "device" : "internal", message);
   }
 
-  private createFailure(kind: Failed["kind"], text: string): Failure {
-    return { type: "failed", page: this.page, kind, text: text.slice(0, 10_000) };
+  private createFailure(kind: PageFailure["kind"], text: string): Failure {
+    return { type: "pagefailure", page: this.page, kind, text: text.slice(0, 10_000) };
   }
 
   private reportFailure(failure: Failure): void {
-    this.state.status.value = statuses.failed("This network could not be run here", failure.text);
+    this.state.status.value = statuses.failed("This page can’t run the network", failure.text);
     this.reports.send({ ...failure, id: "" });
     for (const { id } of this.readReplies.unanswered) {
       this.readReplies.finish(id);

@@ -2,7 +2,13 @@
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import type { Engine } from "../engine/types.ts";
-import { type FromPage, PACKAGE_VERSION, PROTOCOL, type Progress, type Spot } from "../messages.ts";
+import {
+  type FromPage,
+  type HoverTarget,
+  PACKAGE_VERSION,
+  PROTOCOL,
+  type Progress,
+} from "../messages.ts";
 import type { RunInfo } from "../plan/runtime.ts";
 import type { ViewerState } from "../state.ts";
 import { throttle, warnOnce } from "./message_codec.ts";
@@ -62,7 +68,7 @@ export class PageReports {
     }
   }
 
-  /** Says hello until Python answers with a State: a frame can get lost, as any other. */
+  /** Says hello until Python answers with a Manifest: a frame can get lost, as any other. */
   sendHello(wait = HELLO_RETRY_MS): void {
     clearTimeout(this.helloTimer);
     const { device, unavailable } = this.engine;
@@ -71,7 +77,7 @@ export class PageReports {
       page: this.page,
       version: PACKAGE_VERSION,
       protocol: PROTOCOL,
-      have: this.events.heldBlobs(),
+      cached_blobs: this.events.heldBlobs(),
       renderer: device?.capabilities.renderer ?? "",
       target: device?.capabilities.target ?? null,
       problem: unavailable === undefined ? "" : `${unavailable.message} (${unavailable.detail})`,
@@ -91,8 +97,8 @@ export class PageReports {
   /** From now on, what is under the reader's pointer. */
   reportPointer(): void {
     const { page } = this;
-    const pointed = throttle<Spot | null>(POINTER_INTERVAL_MS, (at) =>
-      this.send({ type: "pointed", page, at }),
+    const pointed = throttle<HoverTarget | null>(POINTER_INTERVAL_MS, (target) =>
+      this.send({ type: "pointerhover", page, target }),
     );
     let first = true;
     this.cleanups.push(
@@ -113,12 +119,27 @@ export class PageReports {
     const words = `${lost} ${contextLosses} ${bytes} ${viewCount}`;
     if (words === this.lastHealth) return;
     this.lastHealth = words;
-    this.send({ type: "health", page, lost, losses: contextLosses, bytes, views: viewCount });
+    this.send({
+      type: "contexthealth",
+      page,
+      lost,
+      losses: contextLosses,
+      bytes,
+      views: viewCount,
+    });
   }
 
-  /** A run has ended; `again`: it was measured once more, at rest. */
-  reportRun({ ms, clock, passes }: RunInfo, revision: number, again: boolean): void {
-    this.send({ type: "ran", page: this.page, revision, ms, timing: clock, passes, again });
+  /** A run has ended; `isRemeasured`: it was measured once more, at rest. */
+  reportRun({ ms, clock, passes }: RunInfo, revision: number, isRemeasured: boolean): void {
+    this.send({
+      type: "runreport",
+      page: this.page,
+      revision,
+      ms,
+      timing: clock,
+      passes,
+      is_remeasured: isRemeasured,
+    });
   }
 
   /** Says what is going on; Python hears it at once when the last word is long ago. */

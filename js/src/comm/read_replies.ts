@@ -43,13 +43,13 @@ export class ReadReplies {
   receive(read: Read): boolean {
     const answer = this.cachedReplies.get(read.id);
     if (answer !== undefined) {
-      const { missing } = read;
-      const parts = missing.length > 0 ? missing : answer.values.flatMap(partNumbers);
+      const { missing_chunks } = read;
+      const parts = missing_chunks.length > 0 ? missing_chunks : answer.values.flatMap(partNumbers);
       void this.sendParts(read.id, answer, parts);
       return false;
     }
     const isNew = !this.pendingReads.has(read.id);
-    if (isNew || read.missing.length > 0) this.pendingReads.set(read.id, read); // lost parts: once all has been sent
+    if (isNew || read.missing_chunks.length > 0) this.pendingReads.set(read.id, read); // lost parts: once all has been sent
     return isNew;
   }
 
@@ -59,9 +59,9 @@ export class ReadReplies {
     const values: Bytes[] = [];
     const answer = { revision, values };
     const { captureView, onProgress } = this.events;
-    const asked = read.screen
+    const asked = read.is_screenshot
       ? [captureView]
-      : read.keys.map((key) => () => engine.read(read.unbent ? beforeKey(key) : key));
+      : read.keys.map((key) => () => engine.read(read.before_edits ? beforeKey(key) : key));
     for (const [k, ask] of asked.entries()) {
       onProgress(k, asked.length);
       const value = await ask();
@@ -95,16 +95,16 @@ export class ReadReplies {
     parts: readonly (readonly [number, number])[],
   ): Promise<void> {
     let sent = 0;
-    for (const [key, part] of parts) {
+    for (const [key, chunk] of parts) {
       const value = values[key];
       if (value === undefined || !(this.cachedReplies.has(id) || this.pendingReads.has(id)))
         continue;
       const { buffer, byteOffset, byteLength: bytes } = value;
       // A copy: a view would be sent as the whole buffer under it.
-      const from = byteOffset + part * CHUNK;
+      const from = byteOffset + chunk * CHUNK;
       const data = buffer.slice(from, Math.min(from + CHUNK, byteOffset + bytes));
       const count = Math.max(1, Math.ceil(bytes / CHUNK));
-      this.events.send({ id, key, part, count, bytes, revision }, data);
+      this.events.send({ id, key, chunk, count, bytes, revision }, data);
       sent += data.byteLength;
       if (sent >= YIELD_BYTES) {
         sent = 0;

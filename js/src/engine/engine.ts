@@ -491,13 +491,13 @@ class PlanEngine implements Engine {
 
   private parsePlan(plan: string): { readonly plan: PlanHeader; readonly uniforms: Uint8Array } {
     const file = this.store.get(plan);
-    if (file === undefined) throw new PlanError("the Plan is not here");
+    if (file === undefined) throw new PlanError("the Plan has not loaded");
     return parsePlanFile(file);
   }
 
   private floatsOf(hash: string): Float32Array {
     const data = this.store.get(hash);
-    if (data === undefined) throw new PlanError(`the weights or input ${hash} are not here`);
+    if (data === undefined) throw new PlanError(`the weights or input ${hash} have not loaded`);
     return new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
   }
 

@@ -62,24 +62,24 @@ export class RequestedEdits {
   }
 
   private replace(edits: readonly Edit[]): void {
-    const arrays = (of: readonly Edit[]) => of.flatMap(({ array }) => array || []);
+    const arrays = (of: readonly Edit[]) => of.flatMap(({ array_hash }) => array_hash || []);
     for (const hash of arrays(edits)) this.store.retain(hash);
     for (const hash of arrays(this.requested)) this.store.release(hash);
     this.requested = edits;
   }
 
-  private isApplicable({ values }: PlanHeader, { layer, channels, array }: Edit): boolean {
+  private isApplicable({ values }: PlanHeader, { layer, channels, array_hash }: Edit): boolean {
     const value = values.find(({ key }) => key === layer);
-    if (value === undefined || value.after === NOT_EDITABLE) return false;
+    if (value === undefined || value.edit_pass === NOT_EDITABLE) return false;
     const [n, c, h, w] = value.nchw;
     const inside = channels === null || channels.every((channel) => channel < c);
     const bytes = n * (channels?.length ?? c) * h * w * 4;
-    return inside && (array === "" || this.store.get(array)?.byteLength === bytes);
+    return inside && (array_hash === "" || this.store.get(array_hash)?.byteLength === bytes);
   }
 
   private arrayOf(hash: string): Float32Array {
     const data = this.store.get(hash);
-    if (data === undefined) throw new PlanError(`the injected array ${hash} is not here`);
+    if (data === undefined) throw new PlanError(`the injected array ${hash} has not loaded`);
     return new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
   }
 }

@@ -64,8 +64,8 @@ export async function findMismatches(
 ): Promise<ExampleMismatch[] | undefined> {
   const { values, batch } = session.plan;
   const computed = values.filter(
-    ({ kind, layer, shape, read }) =>
-      kind !== "contributed" && layer >= 0 && shape[0] === batch && read.count >= batch,
+    ({ kind, layer, shape, readback }) =>
+      kind !== "contributed" && layer >= 0 && shape[0] === batch && readback.count >= batch,
   );
   const asked = computed.map((value) => ({ value, places: sampledRanges(value, batch) }));
   const all = asked.flatMap(({ value, places }) =>
@@ -92,8 +92,8 @@ export async function findMismatches(
 }
 
 /** The first element and the number of stretches of an example: its beginning, middle and end. */
-function sampledRanges({ read }: Value, batch: number): (readonly [number, number])[] {
-  const size = read.count / batch;
+function sampledRanges({ readback }: Value, batch: number): (readonly [number, number])[] {
+  const size = readback.count / batch;
   const length = Math.min(size, 4 * TEXELS_PER_BAND);
   const starts = new Set([0, Math.floor((size - length) / 2), size - length]);
   return [...starts].map((start) => [start, length] as const);
@@ -105,13 +105,13 @@ interface RangeSample extends SampleRequest {
 }
 
 function rangeSample(
-  { key, read }: Value,
+  { key, readback }: Value,
   example: number,
   [start, length]: readonly [number, number],
   batch: number,
 ): RangeSample {
-  const from = example * (read.count / batch) + start;
-  const [width] = read.step.viewport;
+  const from = example * (readback.count / batch) + start;
+  const [width] = readback.draw_pass.viewport;
   const first = Math.floor(from / 4);
   const end = Math.ceil((from + length) / 4);
   const bands: Band[] = [];

@@ -16,10 +16,10 @@ export interface Attention {
   readonly requiredValues: readonly Value[];
 }
 
-const isMatrixProduct = ({ explains, composite, made, operands }: Layer): boolean =>
-  explains === "matrix" &&
-  !composite &&
-  made.length === 0 &&
+const isMatrixProduct = ({ explanation, is_composite, raw_shape, operands }: Layer): boolean =>
+  explanation === "matrix" &&
+  !is_composite &&
+  raw_shape.length === 0 &&
   operands.slice(0, 2).every(({ kind }) => kind === "value");
 
 /** From a layer back over those of as many numbers, in the same order, until one is found. */
@@ -40,22 +40,22 @@ function findUpstream(
   return null;
 }
 
-const keepsOrder = ({ explains, output_shape: shape, input_shapes: given }: Layer): boolean =>
-  explains === "same" || given.some((one) => one.join() === shape.join());
+const keepsOrder = ({ explanation, output_shape: shape, input_shapes: given }: Layer): boolean =>
+  explanation === "same" || given.some((one) => one.join() === shape.join());
 
 /** The attention that a layer is a part of: its scores, their softmax or its result; null for other layers. */
 export function attentionOf(network: Network, layer: Layer): Attention | null {
   for (const output of network.layers) {
     if (!isMatrixProduct(output)) continue;
     const shares = (one: Layer): boolean =>
-      one.explains === "softmax" &&
-      one.made.length === 0 &&
+      one.explanation === "softmax" &&
+      one.raw_shape.length === 0 &&
       [-1, one.output_shape.length - 1].includes(Number(one.attributes.axis ?? -1));
     const weights = findUpstream(
       network,
       output.operands[0]?.key ?? "",
       shares,
-      ({ explains }) => explains === "same",
+      ({ explanation }) => explanation === "same",
     );
     const scores =
       weights && findUpstream(network, weights.operands[0]?.key ?? "", isMatrixProduct, keepsOrder);

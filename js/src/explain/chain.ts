@@ -36,7 +36,7 @@ export interface UnsupportedReason {
 }
 
 /** What makes a number of many. */
-const ROOT_KINDS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
+const ROOT_KINDS: ReadonlySet<Layer["explanation"]> = new Set<Layer["explanation"]>([
   "convolution",
   "transposed convolution",
   "matrix",
@@ -55,13 +55,13 @@ const ROOT_KINDS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
   "padding",
 ]);
 const SUPPORTED_TEXT =
-  "Explained are convolutions and transposed ones over maps and lines, products of matrices, pools, softmax, what " +
-  "goes number by number or only moves numbers, upsampling, padding, and normalisations.";
+  "Explain supports convolutions, transposed convolutions, matrix products, pooling, softmax, element-wise " +
+  "functions, reshaping, upsampling, padding and normalisation.";
 
 function stepOf(layer: Layer, network: Network): ElementwiseStep | null {
-  if (layer.composite) return null;
+  if (layer.is_composite) return null;
   const read = layer.operands[0]?.kind === "value";
-  switch (layer.explains) {
+  switch (layer.explanation) {
     case "pointwise":
       return { kind: "pointwise", layer };
     case "slope":
@@ -92,7 +92,7 @@ const sourceKey = (step: ElementwiseStep): string =>
 /** The operands of a step that are read besides the number itself. */
 function extraOperands({ kind, layer }: ElementwiseStep): readonly Operand[] {
   if (kind === "standardization") return layer.operands;
-  const more = kind === "normalization" || layer.explains === "slope";
+  const more = kind === "normalization" || layer.explanation === "slope";
   return more ? layer.operands.slice(1) : [];
 }
 
@@ -121,7 +121,7 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
 
 /** With the shape of what its operator gives, before that is only moved. */
 const beforeMoves = (layer: Layer): Layer =>
-  layer.made.length > 0 ? { ...layer, output_shape: layer.made } : layer;
+  layer.raw_shape.length > 0 ? { ...layer, output_shape: layer.raw_shape } : layer;
 
 function collectValues(
   network: Network,
@@ -146,11 +146,11 @@ function collectValues(
 }
 
 const missingValue = (key: string): UnsupportedReason => ({
-  title: key === "" ? "A number that this layer reads has no name" : `${key} is not kept`,
+  title: key === "" ? "This layer reads a value without a name" : `${key} is not kept`,
   text:
     key === ""
-      ? "It was computed when the network was compiled, so it cannot be read and shown here."
-      : "The network was compiled without its values, so there is nothing to show it with.",
+      ? "It was computed when the network was compiled, so the page can’t read and show it."
+      : 'The compiled network doesn’t keep its values. Compile it with observe="all".',
 });
 
 function rootProblem(root: Layer): UnsupportedReason | null {
@@ -158,26 +158,26 @@ function rootProblem(root: Layer): UnsupportedReason | null {
   if (root.python) {
     return {
       title: `${root.name} is computed in Python`,
-      text: `The page gets its numbers from there and not how they come about; they are under Maps. Why: ${root.python}`,
+      text: `The page receives only its results from Python, not the steps. See its values under Maps. Reason: ${root.python}`,
     };
   }
   if (root.operators.length === 0) {
     return {
       title: `${root.name} does not depend on the input`,
-      text: "It follows from parameters alone, so it was computed once, when the network was read; its numbers are under Maps.",
+      text: "It depends only on parameters, so it is computed once, at load time. See its values under Maps.",
     };
   }
-  if (root.composite) {
+  if (root.is_composite) {
     const parts = root.operators.join(", ");
     return {
       title: `${name} is not explained yet`,
-      text: `${root.name} is computed by several operators here: ${parts}. ${SUPPORTED_TEXT}`,
+      text: `${root.name} is computed by several operators: ${parts}. ${SUPPORTED_TEXT}`,
     };
   }
-  if (ROOT_KINDS.has(root.explains)) return null;
+  if (ROOT_KINDS.has(root.explanation)) return null;
   return {
     title: `${name} is not explained yet`,
-    text: `${root.name} is made by the operator ${root.operator}; its numbers are under Maps. ${SUPPORTED_TEXT}`,
+    text: `${root.name} is computed by the operator ${root.operator}. See its values under Maps. ${SUPPORTED_TEXT}`,
   };
 }
 
@@ -206,7 +206,7 @@ export function operandNumber(tensors: Tensors, operand: Operand | undefined, at
   if (operand.kind === "omitted") return 0;
   if (operand.kind === "number") return operand.number;
   const data = tensors.get(operand.key)?.data ?? [];
-  return element(data, data.length === 1 ? 0 : sourceIndex(operand.moves, at));
+  return element(data, data.length === 1 ? 0 : sourceIndex(operand.index_maps, at));
 }
 
 /** The function of a step at a place, with the numbers there for what it names. */
@@ -224,7 +224,7 @@ function normalizationGroup(layer: Layer, shape: readonly number[], index: numbe
   const at = coordinates(shape, index);
   const [image, channel] = [at[0] ?? 0, at[1] ?? 0];
   const { axis = -1, num_groups: groups } = layer.attributes;
-  if (layer.explains === "layer norm") {
+  if (layer.explanation === "layer norm") {
     const first = Number(axis) < 0 ? shape.length + Number(axis) : Number(axis);
     const length = sizeOf(shape.slice(first));
     return { begin: index - (index % length), length, own: index % length };

@@ -103,7 +103,7 @@ export function explain(
   index: number,
 ): Explanation | UnsupportedReason {
   const { root } = chain;
-  const rootIndex = root === null ? index : sourceIndex(root.moves, index);
+  const rootIndex = root === null ? index : sourceIndex(root.index_maps, index);
   const computation =
     root === null ? ({ kind: "given" } as const) : explainRoot(root, tensors, rootIndex);
   if (computation === null) return root ? unsupportedShape(root) : { title: last, text: "" };
@@ -131,8 +131,8 @@ export function explain(
   }
   const gpuValue = element(tensors.get(last)?.data ?? [], index);
   const elementRef = (position: number, one: number): ElementRef => {
-    const { key, moves } = root?.operands[position] ?? { key: "", moves: [] };
-    return { key, index: sourceIndex(moves, one) };
+    const { key, index_maps } = root?.operands[position] ?? { key: "", index_maps: [] };
+    return { key, index: sourceIndex(index_maps, one) };
   };
   return { computation, rootIndex, elementRef, rootValue, steps, computedValue: now, gpuValue };
 }
@@ -166,7 +166,7 @@ function computeRootValue(made: Computation, given: number, whole: boolean): num
 
 function explainRoot(root: Layer, tensors: Tensors, index: number): Computation | null {
   const { operands } = root;
-  switch (root.explains) {
+  switch (root.explanation) {
     case "concatenation": {
       const copied = concatenatedElement(root, tensors, index);
       return copied && { kind: "copied", copied, by: null };
@@ -192,7 +192,7 @@ function explainRoot(root: Layer, tensors: Tensors, index: number): Computation 
   }
   const [x, weight] = [operandTensor(operands[0], tensors), operandTensor(operands[1], tensors)];
   if (x === null) return null;
-  switch (root.explains) {
+  switch (root.explanation) {
     case "convolution":
     case "transposed convolution": {
       const products = weight && convolutionProducts(root, x, weight, index);
@@ -244,7 +244,7 @@ function biasOf(root: Layer, tensors: Tensors, index: number): Bias | null {
   if (bias === null) return null;
   const at = coordinates(root.output_shape, index);
   const own =
-    root.explains === "matrix"
+    root.explanation === "matrix"
       ? element(bias.data, broadcastIndex(bias.shape, at))
       : element(bias.data, at[1] ?? 0);
   return { key: operand.key, value: factor * own };

@@ -1,5 +1,5 @@
 // How far a value's place can reach by theory: windows over windows, without regard to borders.
-import type { Along, Reach } from "../plan/schema.ts";
+import type { AxisWindow, FieldMap } from "../plan/schema.ts";
 import { isIdentityAxis } from "./masks.ts";
 
 /** How far along an axis a place can reach, by theory, in the coordinates of another axis. */
@@ -12,13 +12,13 @@ export interface FieldExtent {
 }
 
 /** How an axis of a source is reached through windows alone; null where the field depends on the place. */
-function axisExtent(along: Along): FieldExtent | null {
-  const { kernel, stride, dilation, begin, transposed, table } = along;
+function axisExtent(along: AxisWindow): FieldExtent | null {
+  const { kernel, stride, dilation, pad_begin, transposed, table } = along;
   if (along.axis < 0 || table.length > 0) return null;
   const reach = (kernel - 1) * dilation;
   if (!transposed)
-    return { stride, low: Math.min(0, reach) - begin, high: Math.max(0, reach) - begin };
-  return stride === 1 ? { stride, low: begin - reach, high: begin } : null;
+    return { stride, low: Math.min(0, reach) - pad_begin, high: Math.max(0, reach) - pad_begin };
+  return stride === 1 ? { stride, low: pad_begin - reach, high: pad_begin } : null;
 }
 
 /** One for each axis along which a value has places. */
@@ -26,16 +26,17 @@ export type FieldExtents = readonly FieldExtent[];
 
 /** The extents of a source, by those of its reader. */
 export function sourceExtents(
-  { reader, source, axes }: Reach,
+  { output_sizes, input_sizes, windows }: FieldMap,
   of: FieldExtents,
 ): FieldExtents | null {
-  const flat = reader.length === 1 && source.length === 1 && axes[0]?.axis === 0;
-  const [only] = axes;
+  const flat = output_sizes.length === 1 && input_sizes.length === 1 && windows[0]?.axis === 0;
+  const [only] = windows;
   // The same places in the same order, told as one axis.
-  if (flat && only !== undefined && isIdentityAxis(only, reader[0] ?? 0, source[0] ?? 0)) return of;
-  if (reader.length !== of.length) return null;
+  if (flat && only !== undefined && isIdentityAxis(only, output_sizes[0] ?? 0, input_sizes[0] ?? 0))
+    return of;
+  if (output_sizes.length !== of.length) return null;
   const found: FieldExtent[] = [];
-  for (const along of axes) {
+  for (const along of windows) {
     const [outer, own] = [of[along.axis], axisExtent(along)];
     if (outer === undefined || own === null) return null;
     const ends = [outer.low * own.stride, outer.high * own.stride];

@@ -96,7 +96,7 @@ function largestFactors(
   products: DenseProducts,
 ): Origin[] {
   const { contributions, pair } = products;
-  const shares = network.values.get(elementRef(0, pair(0)[0]).key)?.form === "attention";
+  const shares = network.values.get(elementRef(0, pair(0)[0]).key)?.display_kind === "attention";
   const positions = shares ? [1] : [0, 1];
   return rankByMagnitude(contributions)
     .slice(0, MAX_ORIGINS / positions.length)

@@ -123,7 +123,7 @@ export function fieldText(marked: MaskedRegion, of: string, extents: FieldExtent
   const smaller = theory.rows < rows || theory.columns < columns;
   const said = `${sizeText(theory.rows, theory.columns, flat)}, stride ${theory.strides}`;
   if (whole) return larger ? `${said}; all of ${size} lies inside it` : `${said}: all of ${of}`;
-  if (smaller) return `${said}; here ${own} of ${size}, as padding repeats it: ${spans}`;
+  if (smaller) return `${said}; ${own} of ${size} here, including repeated padding: ${spans}`;
   return larger ? `${said}; ${own} of it inside ${size}: ${spans}` : `${said}: ${spans} of ${size}`;
 }
 

@@ -1,5 +1,5 @@
 // Sets of places, and how a reach carries them from readers to what they depend on, and back.
-import type { Along, Reach } from "../plan/schema.ts";
+import type { AxisWindow, FieldMap } from "../plan/schema.ts";
 import { PADDED_INDEX } from "./padding_modes.ts";
 import { coordinates, sizeOf } from "./tensor.ts";
 
@@ -26,8 +26,8 @@ export interface MaskMapping {
 }
 
 /** The places of an axis that each of a reader's places depends on. */
-function readIndices(along: Along, length: number, size: number): IndexLists {
-  const { kernel, stride, dilation, begin, transposed, padding, table } = along;
+function readIndices(along: AxisWindow, length: number, size: number): IndexLists {
+  const { kernel, stride, dilation, pad_begin, transposed, padding, table } = along;
   const offsets = new Int32Array(length + 1);
   const items: number[] = [];
   if (transposed) {
@@ -39,7 +39,7 @@ function readIndices(along: Along, length: number, size: number): IndexLists {
     if (table.length > 0) items.push(...(table[o] ?? []));
     else {
       for (let t = 0; t < kernel; t++) {
-        const at = repeat(o * stride - begin + t * dilation, size);
+        const at = repeat(o * stride - pad_begin + t * dilation, size);
         if (at >= 0 && at < size) items.push(at);
       }
     }
@@ -67,33 +67,35 @@ function invertLists({ offsets, items }: IndexLists, size: number): IndexLists {
 }
 
 /** Whether each place depends on the same one. */
-export const isIdentityAxis = (along: Along, length: number, size: number): boolean =>
+export const isIdentityAxis = (along: AxisWindow, length: number, size: number): boolean =>
   length === size &&
   along.kernel === 1 &&
   along.stride === 1 &&
-  along.begin === 0 &&
+  along.pad_begin === 0 &&
   along.table.length === 0;
 
 /** From readers to what they depend on, and the other way. */
-export function createMappings({ reader, source, axes }: Reach): {
+export function createMappings({ output_sizes, input_sizes, windows }: FieldMap): {
   readonly down: MaskMapping;
   readonly up: MaskMapping;
 } {
-  const lists = axes.map((along, k) => {
-    const [length = 1, size = 1] = [reader[along.axis], source[k]];
+  const lists = windows.map((along, k) => {
+    const [length = 1, size = 1] = [output_sizes[along.axis], input_sizes[k]];
     return along.axis < 0 || isIdentityAxis(along, length, size)
       ? null
       : readIndices(along, length, size);
   });
-  const down = axes.map((along, k): AxisMapping => ({ from: along.axis, lists: lists[k] ?? null }));
-  const up = reader.map((length, axis): AxisMapping => {
-    const from = axes.findIndex((along) => along.axis === axis);
+  const down = windows.map(
+    (along, k): AxisMapping => ({ from: along.axis, lists: lists[k] ?? null }),
+  );
+  const up = output_sizes.map((length, axis): AxisMapping => {
+    const from = windows.findIndex((along) => along.axis === axis);
     const own = lists[from] ?? null;
-    return { from, lists: own && invertLists(own, length === 0 ? 0 : (source[from] ?? 1)) };
+    return { from, lists: own && invertLists(own, length === 0 ? 0 : (input_sizes[from] ?? 1)) };
   });
   return {
-    down: { from: reader, to: source, axes: down },
-    up: { from: source, to: reader, axes: up },
+    down: { from: output_sizes, to: input_sizes, axes: down },
+    up: { from: input_sizes, to: output_sizes, axes: up },
   };
 }
 

@@ -1,5 +1,5 @@
 // What an operator reads: elements of what is kept under a key, maybe in another shape and order.
-import type { Layer, Move, Operand } from "../plan/schema.ts";
+import type { IndexMap, Layer, Operand } from "../plan/schema.ts";
 import { coordinates, element, flatIndex, sizeOf, type Tensor, type Tensors } from "./tensor.ts";
 
 /** So many elements are laid out anew at most, as of a large matrix that is read transposed. */
@@ -17,7 +17,7 @@ export interface OperandElement extends ElementRef {
 }
 
 /** Where an element comes from, through all moves. */
-export function sourceIndex(moves: readonly Move[], index: number): number {
+export function sourceIndex(moves: readonly IndexMap[], index: number): number {
   let now = index;
   for (const { sizes, strides, offset, axis, table } of moves) {
     let [rest, from] = [now, offset];
@@ -38,16 +38,16 @@ const reorderedTensors = new WeakMap<Float32Array, Map<Operand, Tensor>>();
 export function operandTensor(operand: Operand | undefined, tensors: Tensors): Tensor | null {
   const tensor = tensors.get(operand?.key ?? "");
   if (operand === undefined || tensor === undefined) return null;
-  const { shape, moves } = operand;
+  const { shape, index_maps } = operand;
   const length = sizeOf(shape);
-  if (moves.length === 0) return length === tensor.data.length ? { ...tensor, shape } : tensor;
+  if (index_maps.length === 0) return length === tensor.data.length ? { ...tensor, shape } : tensor;
   if (length > MAX_REORDERED) return null;
   const known = reorderedTensors.get(tensor.data) ?? new Map<Operand, Tensor>();
   reorderedTensors.set(tensor.data, known);
   const made = known.get(operand) ?? {
     key: tensor.key,
     shape,
-    data: Float32Array.from({ length }, (_, i) => element(tensor.data, sourceIndex(moves, i))),
+    data: Float32Array.from({ length }, (_, i) => element(tensor.data, sourceIndex(index_maps, i))),
   };
   known.set(operand, made);
   return made;
@@ -71,7 +71,7 @@ export function operandElement(
   if (operand.kind === "number") return { key: "", index: 0, value: operand.number };
   const tensor = tensors.get(operand.key);
   if (tensor === undefined) return null;
-  const from = sourceIndex(operand.moves, index);
+  const from = sourceIndex(operand.index_maps, index);
   return { key: operand.key, index: from, value: element(tensor.data, from) };
 }
 

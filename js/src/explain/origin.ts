@@ -40,7 +40,7 @@ export function valueBeforeReshape(network: Network, value: Value): Value {
     const layer = network.layers.find(({ name }) => name === now.key);
     // What has no layer of its own is another key of what one makes; an input is nobody's.
     const given = layer === undefined && now.kind !== "input" ? layerOf(network, now)?.name : "";
-    const laidOut = layer?.explains === "same" && layer.inputs.length === 1;
+    const laidOut = layer?.explanation === "same" && layer.inputs.length === 1;
     const before = network.values.get((laidOut ? layer.inputs[0] : given) ?? "");
     if (before !== undefined && sizeOf(before.shape) === sizeOf(now.shape)) now = before;
   }

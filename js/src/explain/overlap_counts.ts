@@ -18,7 +18,7 @@ export function overlapCounts(
   const axis = (k: number): number[] => {
     const counts = new Array<number>(output[k] ?? 0).fill(0);
     const [kernel = 1, stride = 1] = [window.kernel[k], window.strides[k]];
-    const [dilation = 1, begin = 0] = [window.dilations[k], window.begins[k]];
+    const [dilation = 1, begin = 0] = [window.dilations[k], window.pads_begin[k]];
     for (let i = 0; i < (spatial[k] ?? 0); i++) {
       for (let tap = 0; tap < kernel; tap++) {
         const at = i * stride + tap * dilation - begin;
@@ -43,8 +43,8 @@ export function overlapText({ rows, columns }: OverlapCounts): string {
   const all = rows.flatMap((a) => columns.map((b) => a * b));
   if (found.length > 1) {
     const listed = `${found.slice(0, -1).join(", ")} and ${found.at(-1)}`;
-    return `${listed} in turns: checkerboards arise`;
+    return `${listed} alternate: this causes checkerboard artifacts`;
   }
   const fewer = all.some((count) => count < (found[0] ?? 0));
-  return `${found[0] ?? 0} everywhere${fewer ? " but at the border" : ""}, so no checkerboard arises`;
+  return `${found[0] ?? 0} everywhere${fewer ? " except at the border" : ""}: no checkerboard artifacts`;
 }

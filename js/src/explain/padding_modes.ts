@@ -1,9 +1,9 @@
 // Padding that repeats a map's own numbers: where each of its places reads.
-import type { Along } from "../plan/schema.ts";
+import type { AxisWindow } from "../plan/schema.ts";
 
 /** The place in a map of `size` that one outside of it repeats, by ONNX's names. */
 export const PADDED_INDEX: Readonly<
-  Record<Along["padding"], (at: number, size: number) => number>
+  Record<AxisWindow["padding"], (at: number, size: number) => number>
 > = {
   zeros: (at) => at,
   edge: (at, size) => Math.min(Math.max(at, 0), size - 1),

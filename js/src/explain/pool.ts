@@ -23,7 +23,7 @@ export interface PoolWindow {
   readonly value: number;
 }
 
-const KINDS: Readonly<Partial<Record<Layer["explains"], PoolWindow["kind"]>>> = {
+const KINDS: Readonly<Partial<Record<Layer["explanation"], PoolWindow["kind"]>>> = {
   "max pool": "max",
   "mean pool": "mean",
   "sum pool": "sum",
@@ -31,7 +31,7 @@ const KINDS: Readonly<Partial<Record<Layer["explains"], PoolWindow["kind"]>>> = 
 
 /** Of maps and lines; null for volumes. */
 export function poolWindow(layer: Layer, x: Tensor, index: number): PoolWindow | null {
-  const kind = KINDS[layer.explains];
+  const kind = KINDS[layer.explanation];
   const at = coordinates(layer.output_shape, index);
   const spatial = x.shape.slice(2);
   if (kind === undefined || spatial.length < 1 || spatial.length > 2) return null;
@@ -97,7 +97,7 @@ function countWithPadding(layer: Layer, x: Tensor, { rows, columns }: WindowTaps
   const spatial = x.shape.slice(2);
   const count = (lines: readonly AxisTap[], axis: number): number => {
     const size = spatial.at(axis) ?? 1;
-    const end = layer.window.ends.at(axis) ?? 0;
+    const end = layer.window.pads_end.at(axis) ?? 0;
     return lines.filter((line) => line.inputIndex < size + end).length;
   };
   return count(columns, -1) * (spatial.length > 1 ? count(rows, -2) : 1);

@@ -116,7 +116,7 @@ export function convolutionProducts(
   const at = coordinates(layer.output_shape, index);
   const [image = 0, output = 0] = at;
   const spatial = x.shape.slice(2);
-  const transposed = layer.explains === "transposed convolution";
+  const transposed = layer.explanation === "transposed convolution";
   const filterTaps = transposed ? transposedTaps(layer.window, spatial, at) : null;
   const taps =
     filterTaps ??

@@ -1,5 +1,5 @@
 // Which places of one value another value's place can depend on: receptive and projective fields.
-import type { Layer, PlanHeader, Reach } from "../plan/schema.ts";
+import type { FieldMap, Layer, PlanHeader } from "../plan/schema.ts";
 import {
   type FieldExtent,
   type FieldExtents,
@@ -14,12 +14,12 @@ type ByKey<T> = Map<string, T>;
 /** By the layer table alone: what can be read; the weights may leave parts of it out. */
 export class FieldPropagator {
   private readonly layers: readonly Layer[];
-  private readonly reaches: readonly Reach[];
+  private readonly reaches: readonly FieldMap[];
   private readonly mappings = new Map<number, ReturnType<typeof createMappings>>();
 
   constructor(plan: PlanHeader) {
     this.layers = plan.layers;
-    this.reaches = plan.reaches;
+    this.reaches = plan.field_maps;
   }
 
   private mappingOf(reach: number) {
@@ -44,7 +44,7 @@ export class FieldPropagator {
       const mine = found.get(layer.name);
       if (mine === undefined) continue;
       const parts = new Map<number, T>([[0, mine]]);
-      for (const [reader, source, reach] of layer.reads) {
+      for (const [reader, source, reach] of layer.dependencies) {
         const of = parts.get(reader);
         if (of !== undefined) parts.set(source, join(parts.get(source), step(reach, of)));
       }
@@ -90,7 +90,7 @@ export class FieldPropagator {
         const mask = found.get(key);
         if (mask !== undefined) parts.set(k + 1, mask);
       }
-      for (const [reader, source, reach] of layer.reads.toReversed()) {
+      for (const [reader, source, reach] of layer.dependencies.toReversed()) {
         const mask = parts.get(source);
         if (mask !== undefined) {
           parts.set(reader, unionMasks(parts.get(reader), mapMask(this.mappingOf(reach).up, mask)));

@@ -35,6 +35,6 @@ export function softmaxTerms(layer: Layer, x: Tensor, index: number): SoftmaxTer
   const position = at[axis] ?? 0;
   const logarithm = element(inputs, position) - max - Math.log(sum);
   const value =
-    layer.explains === "log softmax" ? logarithm : element(exponentials, position) / sum;
+    layer.explanation === "log softmax" ? logarithm : element(exponentials, position) / sum;
   return { inputs, exponentials, max, sum, position, value };
 }

@@ -45,16 +45,16 @@ interface Axis {
 /** Both axes; a line of numbers is a map of one row. Null for volumes, and where the numbers don't fit together. */
 function windowAxes(window: Window, spatial: readonly number[]): readonly [Axis, Axis] | null {
   const rank = spatial.length;
-  const { kernel, strides, dilations, begins } = window;
+  const { kernel, strides, dilations, pads_begin } = window;
   // What only pads has no kernel.
   const given = [kernel, strides, dilations].every(({ length }) => length === 0 || length === rank);
-  if (rank < 1 || rank > 2 || begins.length !== rank || !given) return null;
+  if (rank < 1 || rank > 2 || pads_begin.length !== rank || !given) return null;
   const axis = (i: number): Axis => ({
     size: spatial[i] ?? 1,
     kernel: kernel[i] ?? 1,
     stride: strides[i] ?? 1,
     dilation: dilations[i] ?? 1,
-    begin: begins[i] ?? 0,
+    begin: pads_begin[i] ?? 0,
   });
   const single = { size: 1, kernel: 1, stride: 1, dilation: 1, begin: 0 };
   return rank === 1 ? [single, axis(0)] : [axis(0), axis(1)];

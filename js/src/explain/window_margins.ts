@@ -14,15 +14,15 @@ export const NO_MARGINS: WindowMargins = { top: 0, bottom: 0, left: 0, right: 0 
 /** Of convolutions, transposed ones, pools and padding. */
 export function windowMargins(layer: Layer): WindowMargins {
   const rank = (layer.input_shapes[0]?.length ?? 2) - 2;
-  if (layer.window.begins.length !== rank) return NO_MARGINS;
+  if (layer.window.pads_begin.length !== rank) return NO_MARGINS;
   const [across, down] = [axisMargins(layer, -1), axisMargins(layer, -2)];
   return { top: down.before, bottom: down.behind, left: across.before, right: across.behind };
 }
 
 /** Before the first pixel of an axis, and behind its last one: the last window may leave the padding, too. */
 function axisMargins(layer: Layer, axis: number): { before: number; behind: number } {
-  const { kernel, strides, dilations, begins } = layer.window;
-  const begin = begins.at(axis);
+  const { kernel, strides, dilations, pads_begin } = layer.window;
+  const begin = pads_begin.at(axis);
   if (begin === undefined) return { before: 0, behind: 0 };
   const taps = kernel.at(axis) ?? 1;
   const last = (layer.input_shapes[0]?.at(axis) ?? 1) - 1;
@@ -31,7 +31,7 @@ function axisMargins(layer: Layer, axis: number): { before: number; behind: numb
   const length = (taps - 1) * (dilations.at(axis) ?? 1);
   // A transposed one goes over the map with zeros inserted, in steps of a stride between its pixels.
   const [before, behind] =
-    layer.explains === "transposed convolution"
+    layer.explanation === "transposed convolution"
       ? [Math.floor((length - begin) / stride), Math.floor((output + begin) / stride) - last]
       : [begin, output * stride - begin + length - last];
   return { before: Math.max(0, before), behind: Math.max(0, behind) };

@@ -3,7 +3,7 @@ import type { Signal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import type { Engine, InputOverride } from "../engine/types.ts";
 import type { MessageBuffer } from "../message_buffers.ts";
-import type { Exported, FromKernel, FromPage, VIEWS } from "../messages.ts";
+import type { FromKernel, FromPage, PageData, VIEWS } from "../messages.ts";
 import type { Network } from "../network/network.ts";
 import type { Statistics } from "../plan/runtime.ts";
 import type { Layer, Value } from "../plan/schema.ts";
@@ -21,7 +21,7 @@ export interface Feature {
   /** Begins in a Viewer of this page. */
   start?(host: ViewerHost): FeatureInstance;
   /** Its views, by their names in Python; in an exported page those for which that has the data. */
-  views?(exported: Exported): readonly (typeof VIEWS)[number][];
+  views?(exported: PageData): readonly (typeof VIEWS)[number][];
   readonly tabs?: readonly Tab[];
   readonly slots?: { readonly [S in keyof Slots]?: FunctionComponent<Slots[S]> };
   /** Its style sheets, in the order in which later rules win. */
@@ -94,7 +94,7 @@ export interface PythonLink {
 }
 
 export interface ExportedPage {
-  readonly record: Exported;
+  readonly record: PageData;
   /** Names of layers, modules, inputs and outputs. */
   keys(): readonly string[];
   /** What was asked for is done. */

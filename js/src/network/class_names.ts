@@ -7,7 +7,7 @@ import type { Network } from "./network.ts";
 export type ClassNames = (key: string) => readonly string[];
 
 /** What gives each class a number of its own again, so that its names hold before it too. */
-const PER_CLASS_LAYERS: ReadonlySet<Layer["explains"]> = new Set<Layer["explains"]>([
+const PER_CLASS_LAYERS: ReadonlySet<Layer["explanation"]> = new Set<Layer["explanation"]>([
   "same",
   "pointwise",
   "slope",
@@ -33,7 +33,7 @@ function classValueKeys({ values, outputs, layers, pairs }: Network, count: numb
     }
     const layer = layers.find(({ name }) => name === key);
     const [before = ""] = layer?.inputs ?? [];
-    if (layer && PER_CLASS_LAYERS.has(layer.explains) && fits(values.get(before)))
+    if (layer && PER_CLASS_LAYERS.has(layer.explanation) && fits(values.get(before)))
       found.add(before);
     const { a = key, b = key, difference = key } = pairs.get(key) ?? {};
     for (const one of [a, b, difference]) if (fits(values.get(one))) found.add(one);

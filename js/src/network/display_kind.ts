@@ -43,9 +43,9 @@ export function channelCount(value: Value): number {
 export function drawKind(value: Value): DrawKind {
   const [, channels, height, width] = value.nchw;
   if (height * width === 1) return channels === 1 ? DISPLAY_KINDS.number : DISPLAY_KINDS.bars;
-  if (value.form === "signal") return DISPLAY_KINDS.curves;
-  if (value.form === "attention") return DISPLAY_KINDS.attention;
-  if (value.form === "classes" && value.kind === "output") return DISPLAY_KINDS.classes;
+  if (value.display_kind === "signal") return DISPLAY_KINDS.curves;
+  if (value.display_kind === "attention") return DISPLAY_KINDS.attention;
+  if (value.display_kind === "classes" && value.kind === "output") return DISPLAY_KINDS.classes;
   const image = value.kind === "input" || value.kind === "output";
   if (image && value.shape.length === 4 && height > 1) {
     if (channels === 3) return DISPLAY_KINDS.rgb;

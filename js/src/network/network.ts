@@ -1,7 +1,7 @@
 // What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
 
 import { formatInteger } from "../number_format.ts";
-import type { Layer, Pair, PlanHeader, Value } from "../plan/schema.ts";
+import type { Layer, LayerPair, PlanHeader, Value } from "../plan/schema.ts";
 import {
   CALL_SEPARATOR,
   chainTitle,
@@ -39,7 +39,7 @@ export interface Network {
   /** Examples in the batch. */
   readonly batch: number;
   /** What is compared with what, by each of the keys. */
-  readonly pairs: ReadonlyMap<string, Pair>;
+  readonly pairs: ReadonlyMap<string, LayerPair>;
 }
 
 const isFollower = ({ role }: Layer): boolean => role === "follows" || role === "alias";
@@ -196,7 +196,7 @@ function buildStages(
 }
 
 /** "Conv", "BN", "ReLU": what a caption calls a layer. */
-export const shortType = (layer: Layer): string => layer.short;
+export const shortType = (layer: Layer): string => layer.short_name;
 
 /** The whole class name, for titles: "Conv2d", "LSTM (in Python)"; the operator where it is of none: "ReLU". */
 export const longType = ({ type, python }: Layer): string =>
@@ -207,7 +207,7 @@ const formatLengths = (lengths: readonly number[]): string =>
   new Set(lengths).size === 1 ? String(lengths[0]) : lengths.join("×");
 
 /** Explanations of layers that make channels of channels. */
-const CHANNEL_MIXING: ReadonlySet<Layer["explains"]> = new Set([
+const CHANNEL_MIXING: ReadonlySet<Layer["explanation"]> = new Set([
   "convolution",
   "transposed convolution",
   "matrix",
@@ -215,16 +215,16 @@ const CHANNEL_MIXING: ReadonlySet<Layer["explains"]> = new Set([
 
 /** "16→32": how many features a layer with weights makes of how many; "" for the rest. */
 function channelWidths({
-  explains,
+  explanation,
   parameters,
   input_shapes: [input = []],
   ...layer
 }: Layer): string {
-  const { output_shape: output, places } = layer;
-  if (!CHANNEL_MIXING.has(explains) || parameters === 0 || input.length !== output.length)
+  const { output_shape: output, position_axes } = layer;
+  if (!CHANNEL_MIXING.has(explanation) || parameters === 0 || input.length !== output.length)
     return "";
   // Channels lie along the axis that neither tells examples nor places apart.
-  const axis = output.findLastIndex((_, i) => i > 0 && !places.includes(i));
+  const axis = output.findLastIndex((_, i) => i > 0 && !position_axes.includes(i));
   return axis < 0 ? "" : `${input[axis]}→${output[axis]}`;
 }
 
@@ -287,22 +287,22 @@ export function layerCountText(plan: PlanHeader): string {
 /** "Conv 3×3, 16→16, stride 1, padding 1": a layer in a few words with all that shapes what it does; `name` for its type. */
 export function layerText(
   layer: Layer,
-  name = /\w/.test(layer.short) ? layer.short : longType(layer),
+  name = /\w/.test(layer.short_name) ? layer.short_name : longType(layer),
 ): string {
-  const { explains, window, attributes, input_shapes: shapes, output_shape: output } = layer;
-  const { strides, begins, ends } = window;
+  const { explanation, window, attributes, input_shapes: shapes, output_shape: output } = layer;
+  const { strides, pads_begin, pads_end } = window;
   const own = layerSettings(layer).split(", ");
   const at = own.findIndex((part) => part.includes("→"));
   const border = attributes.padding_mode ?? attributes.mode;
-  const sampled = explains === "resampling";
+  const sampled = explanation === "resampling";
   if (strides.length > 0 && strides.every((step) => step === 1) && own[0] !== "") {
     own.splice(Math.max(at, 0) + 1, 0, "stride 1");
   }
   const more = [
-    begins.some((size) => size !== 0) || ends.some((size) => size !== 0)
-      ? `padding ${begins.join() === ends.join() ? formatLengths(begins) : `${begins} and ${ends}`}`
+    pads_begin.some((size) => size !== 0) || pads_end.some((size) => size !== 0)
+      ? `padding ${pads_begin.join() === pads_end.join() ? formatLengths(pads_begin) : `${pads_begin} and ${pads_end}`}`
       : "",
-    typeof border === "string" && (begins.length > 0 || sampled) ? border : "",
+    typeof border === "string" && (pads_begin.length > 0 || sampled) ? border : "",
     sampled ? [shapes[0] ?? [], output].map((shape) => shape.slice(2).join("×")).join("→") : "",
   ];
   const words = [...own, ...more].filter((part) => part !== "").join(", ");

@@ -34,7 +34,7 @@ export function outdatedLayers(
 /** "computed in Python: LSTM", and of which input. */
 export function pythonLayerText(layer: Layer, isOutdated: boolean): string {
   const of = isOutdated
-    ? "for the last input from Python; the page has changed what goes into it since"
+    ? "for the last input from Python; its input in the page has changed since then"
     : "for this input";
   return `computed in Python: ${layer.module || layer.operator}, ${of}`;
 }

@@ -7,7 +7,7 @@ import { ParityScheduler } from "../engine/parity_schedule.ts";
 import type { Engine, InputOverride, NetworkContent } from "../engine/types.ts";
 import { findMismatches, readSamples } from "../engine/value_samples.ts";
 import type { Feature, FeatureInstance, ViewerHost } from "../features/feature.ts";
-import { COLOR_RANGES, COLORMAPS, type Exported, VIEWS } from "../messages.ts";
+import { COLOR_RANGES, COLORMAPS, type PageData, VIEWS } from "../messages.ts";
 import {
   type Arrays,
   type InputData,
@@ -64,7 +64,7 @@ export class PageClient {
   readonly state: ViewerState;
   private readonly engine: Engine;
   private readonly store = pageStore();
-  private readonly exported: Exported;
+  private readonly exported: PageData;
   private readonly features: readonly FeatureInstance[];
   private readonly views: readonly string[];
   private plan: PlanHeader | undefined;
@@ -85,7 +85,7 @@ export class PageClient {
   /** Values in which examples with the same input differ, as far as that was seen. */
   private readonly knownMismatches = new Set<string>();
 
-  constructor(exported: Exported, runtime: Runtime, features: readonly Feature[]) {
+  constructor(exported: PageData, runtime: Runtime, features: readonly Feature[]) {
     this.exported = exported;
     this.engine = createEngine(runtime, {
       onProgress: (progress) => this.reportProgress(progress),
@@ -179,7 +179,10 @@ export class PageClient {
       }
       // Features write the inputs that they contribute.
       const own = inputs.slice(0, plan.inputs.filter(({ contributed }) => !contributed).length);
-      for (const [k, name] of [...this.exported.injected, ...this.exported.blobs].entries()) {
+      for (const [k, name] of [
+        ...this.exported.injected_arrays,
+        ...this.exported.blobs,
+      ].entries()) {
         const data = inputs[own.length + k];
         if (data !== undefined) this.store.add(name, data, 1);
       }
@@ -252,10 +255,10 @@ export class PageClient {
     const name = view.name ?? (layer === null ? "network" : pixel === null ? "maps" : "explain");
     const names = VIEWS.filter((one) => this.views.includes(one));
     if (!names.some((one) => one === name)) {
-      throw new RangeError(`there is no view ${name}; there are ${names.join(", ")}`);
+      throw new RangeError(`unknown view ${name}; expected one of ${names.join(", ")}`);
     }
     if (layer !== null && !this.keys.includes(layer)) {
-      throw new RangeError(`there is no layer ${layer} whose values are kept`);
+      throw new RangeError(`no layer ${layer} with kept values`);
     }
     if (layer !== null) state.selected.value = { layer, channel: channels[0] ?? null };
     applyView(state, { ...currentView(state), name, layer, channels, pixel });
@@ -287,13 +290,13 @@ export class PageClient {
 
   /** Why what is shown cannot be compared with the samples that the page carries; "" where it can. */
   private uncheckedReason(): string {
-    const { samples, unchecked } = this.exported;
-    if (samples === null) return unchecked;
+    const { parity_samples, unchecked_reason } = this.exported;
+    if (parity_samples === null) return unchecked_reason;
     const areFirst = this.content.inputs.every((name, k) =>
       this.haveSameBytes(name, this.initialInputs[k]),
     );
     if (!areFirst || this.engine.overriddenInput !== "") return "another input";
-    if (this.state.editError.peek() !== "") return "bends that this device cannot make";
+    if (this.state.editError.peek() !== "") return "bends that this device can’t compute";
     return serializeActiveEdits(this.state) === this.initialEdits ? "" : "other bends";
   }
 
@@ -307,13 +310,13 @@ export class PageClient {
   /** Compares this device's numbers with the samples; asked again where something comes between. */
   private async checkParity(): Promise<void> {
     const { engine, plan, exported } = this;
-    const { samples } = exported;
-    if (plan === undefined || samples === null) return;
+    const { parity_samples } = exported;
+    if (plan === undefined || parity_samples === null) return;
     const isFree = () => this.taskCount <= 1; // this one
     await engine.withSession(async (session) => {
       if (this.uncheckedReason() !== "" || this.requestedEdits !== this.state.engineEdits.peek())
         return;
-      const texels = await readSamples(session, sampleRequests(samples), isFree);
+      const texels = await readSamples(session, sampleRequests(parity_samples), isFree);
       const { equalExamples } = engine;
       const apart =
         equalExamples === undefined ? [] : await findMismatches(session, equalExamples, isFree);
@@ -321,10 +324,17 @@ export class PageClient {
       for (const [key] of apart) this.knownMismatches.add(key);
       const { buffer, byteOffset, byteLength } = await this.blob("samples");
       const numbers = new Float32Array(buffer, byteOffset, byteLength / 4);
-      const { reference, flawed, beyond } = samples;
-      const found = compareSamples(plan, samples, numbers, texels, apart);
+      const { reference, non_finite, float16_overflow } = parity_samples;
+      const found = compareSamples(plan, parity_samples, numbers, texels, apart);
       const isWithEdits = this.initialEdits !== "";
-      const own = { reference, flawed, beyond, isSampled: true, isWithEdits, time: Date.now() };
+      const own = {
+        reference,
+        non_finite,
+        float16_overflow,
+        isSampled: true,
+        isWithEdits,
+        time: Date.now(),
+      };
       this.state.parity.value = { ...own, ...found };
       this.parityScheduler.checkDone();
     });
@@ -417,7 +427,7 @@ export class PageClient {
   private showError(error: unknown): void {
     if (this.engine.device?.isLost) return; // it comes back
     const text = error instanceof Error ? error.message : String(error);
-    this.state.status.value = statuses.failed("This network could not be run here", text);
+    this.state.status.value = statuses.failed("This page can’t run the network", text);
   }
 }
 
@@ -431,8 +441,7 @@ function findInput(inputs: readonly Input[], key: string): Input {
 function checkInput({ key, shape }: Input, array: unknown): void {
   const count = shape.reduce((product, size) => product * size, 1);
   if (!(array instanceof Float32Array) || array.length !== count) {
-    const found =
-      array instanceof Float32Array ? `${array.length} numbers` : "no Float32Array of them";
-    throw new PlanError(`input ${key} takes ${count} numbers (${shape.join("×")}), not ${found}`);
+    const found = array instanceof Float32Array ? `${array.length} values` : "no Float32Array";
+    throw new PlanError(`input ${key} takes ${count} values (${shape.join("×")}), not ${found}`);
   }
 }

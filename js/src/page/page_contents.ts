@@ -1,5 +1,5 @@
 // What an exported page holds: Python wrote it into the document, as text that nothing runs.
-import type { Exported } from "../messages.ts";
+import type { PageData } from "../messages.ts";
 
 export interface PageContents {
   /** A Plan file with its weights. */
@@ -12,7 +12,7 @@ export interface PageContents {
 const DECODE_CHUNK = 2 ** 20;
 
 /** What the views show first. */
-export function readExported(): Exported {
+export function readExported(): PageData {
   return JSON.parse(document.getElementById("nbglcnn-page")?.textContent ?? "");
 }
 
@@ -33,7 +33,7 @@ export async function takeContents(): Promise<PageContents> {
 async function inflate(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
   if (!("DecompressionStream" in globalThis))
     throw new Error(
-      "this browser can't unpack the page: it takes Chrome 80, Firefox 113 or Safari 16.4, or a newer one",
+      "this browser can't unpack the page: it needs Chrome 80, Firefox 113 or Safari 16.4, or a newer version",
     );
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   try {

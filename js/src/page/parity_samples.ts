@@ -1,29 +1,29 @@
 // What an exported page carries of the framework's own numbers, and what comes of comparing its device with them.
 
 import type { ExampleMismatch, SampleRequest } from "../engine/value_samples.ts";
-import type { Samples } from "../messages.ts";
+import type { ParitySamples } from "../messages.ts";
 import type { PlanHeader, Value } from "../plan/schema.ts";
 import type { ParityResult } from "../state/connection.ts";
 
-export const sampleRequests = ({ keys, bands }: Samples): SampleRequest[] =>
-  keys.map((key, k) => ({ key, bands: bands[k] ?? [] }));
+export const sampleRequests = ({ keys, spans }: ParitySamples): SampleRequest[] =>
+  keys.map((key, k) => ({ key, bands: spans[k] ?? [] }));
 
 /** `numbers` are the samples' own, `texels` those of the device, in the order of its stretches. */
 export function compareSamples(
   plan: PlanHeader,
-  samples: Samples,
+  samples: ParitySamples,
   numbers: Float32Array,
   texels: readonly Float32Array[],
   apart: readonly ExampleMismatch[],
 ): Pick<ParityResult, "layers" | "note"> {
   const values = new Map(plan.values.map((value) => [value.key, value]));
-  const wrong = apart.filter(([key]) => samples.alike.includes(key));
+  const wrong = apart.filter(([key]) => samples.equal_examples.includes(key));
   let at = 0;
   const layers = samples.keys.map((key, k) => {
-    const found = sampledElements(values.get(key) as Value, samples.bands[k] ?? [], texels[k]);
+    const found = sampledElements(values.get(key) as Value, samples.spans[k] ?? [], texels[k]);
     const { error, isSame } = compareNumbers(found, numbers.subarray(at, at + found.length));
     at += found.length;
-    const isOk = isSame && error <= (samples.allowed[k] ?? 0);
+    const isOk = isSame && error <= (samples.tolerances[k] ?? 0);
     return [key, error, isOk && !wrong.some(([name]) => name === key)] as const;
   });
   const [first] = wrong;
@@ -35,14 +35,14 @@ export function compareSamples(
 
 /** The elements in a value's texels: its last texel may have less than four. */
 function sampledElements(
-  { read }: Value,
-  bands: Samples["bands"][number],
+  { readback }: Value,
+  bands: ParitySamples["spans"][number],
   texels: Float32Array | undefined,
 ): number[] {
   const found: number[] = [];
   let at = 0;
   for (const [x, y, width] of bands) {
-    const left = read.count - 4 * (y * read.step.viewport[0] + x);
+    const left = readback.count - 4 * (y * readback.draw_pass.viewport[0] + x);
     found.push(...(texels?.subarray(at, at + Math.min(4 * width, left)) ?? []));
     at += 4 * width;
   }

@@ -31,10 +31,10 @@ export function channelsAndSize({
  * side keeps one pixel at least. stretch: `share` of both sides. `size` is that of the picture.
  */
 export function fitPicture(
-  input: Pick<Input, "shape" | "layout" | "fit" | "share">,
+  input: Pick<Input, "shape" | "layout" | "fit" | "crop_fraction">,
   [across, down]: readonly [number, number],
 ): ResizedPicture {
-  const { fit, share } = input;
+  const { fit, crop_fraction } = input;
   const [, height, width] = channelsAndSize(input);
   if (fit === "letterbox") {
     const [flat, wide] = [across / down, width / height];
@@ -43,7 +43,7 @@ export function fitPicture(
     const [left, top] = [roundHalfEven((width - w) / 2), roundHalfEven((height - h) / 2)];
     return { box: [0, 0, across, down], width: w, height: h, left, top };
   }
-  let [w, h] = [across * share, down * share];
+  let [w, h] = [across * crop_fraction, down * crop_fraction];
   if (fit === "crop") {
     const wide = width / height;
     if (w / h > wide) w = wide * h;

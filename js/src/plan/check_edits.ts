@@ -10,11 +10,11 @@ function ensure(right: boolean, what: string): void {
 }
 
 function checkTransform(edit: Edit, value: Value): void {
-  const { transform, parameters, channels, mix, source, names } = edit;
+  const { transform, parameters, channels, mix, source, parameter_names } = edit;
   const what = `${transform} of ${value.key}`;
   const own = TRANSFORMS.find(({ name }) => name === transform);
   const count =
-    transform === GLSL ? names.length : transform === INJECT ? 0 : own?.parameters.length;
+    transform === GLSL ? parameter_names.length : transform === INJECT ? 0 : own?.parameters.length;
   ensure(count !== undefined, `no transform ${JSON.stringify(transform)}`);
   ensure(
     parameters.length === count && count <= MOST_PARAMETERS,
@@ -40,14 +40,14 @@ export function checkEdit(
   array: (hash: string) => Float32Array,
 ): void {
   const value = plan.values.find(({ key }) => key === edit.layer);
-  if (value === undefined || value.after === NOT_EDITABLE) {
+  if (value === undefined || value.edit_pass === NOT_EDITABLE) {
     throw new PlanError(`${JSON.stringify(edit.layer)} cannot be edited`);
   }
   checkTransform(edit, value);
   if (edit.transform !== INJECT) return;
   const [n, c, h, w] = value.nchw;
   const count = n * (edit.channels?.length ?? c) * h * w;
-  const { length } = array(edit.array);
+  const { length } = array(edit.array_hash);
   ensure(length === count, `${edit.layer} takes ${count} numbers, not ${length}`);
 }
 

@@ -1,6 +1,6 @@
 // A Plan's header, checked by the table of constraints and against the device.
 
-import { CONSTRAINTS, factsOf } from "./constraints.ts";
+import { CONSTRAINTS, indexHeader } from "./constraints.ts";
 import { findBrokenDependency } from "./dependencies.ts";
 import { PlanError } from "./runtime.ts";
 import { type PlanHeader, type Target, TEXEL_BYTES, type Texture } from "./schema.ts";
@@ -28,7 +28,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
 
 /** The first problem of a header, in words; undefined where all numbers are right. */
 export function firstProblem(plan: PlanHeader): string | undefined {
-  const facts = factsOf(plan);
+  const facts = indexHeader(plan);
   for (const constraint of CONSTRAINTS) {
     const problem = constraint(facts);
     if (problem !== undefined) return problem;

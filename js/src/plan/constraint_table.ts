@@ -3,24 +3,24 @@
 import type { PlanHeader } from "./schema.ts";
 
 /** Records of a header, and what messages call each. */
-export interface Records<Item> {
+export interface RecordSet<Item> {
   readonly select: (header: PlanHeader) => readonly Item[];
-  readonly name: (header: PlanHeader, number: number) => string;
+  readonly label: (header: PlanHeader, number: number) => string;
 }
 
 /** The message of the first record that a constraint doesn't hold of; undefined where it holds of all. */
-export type Constraint<Facts> = (facts: Facts) => string | undefined;
+export type Constraint<Index> = (index: Index) => string | undefined;
 
 /** What holds of each of these records, or what a message says, which is a function of the record's name. */
-export function constraint<Item, Facts extends { readonly header: PlanHeader }>(
-  records: readonly Records<Item>[],
-  holds: (facts: Facts, number: number, item: Item) => boolean,
-  says: (facts: Facts, name: string, item: Item) => string,
-): Constraint<Facts> {
-  return (facts) => {
-    for (const { select, name } of records) {
-      for (const [k, item] of select(facts.header).entries()) {
-        if (!holds(facts, k, item)) return says(facts, name(facts.header, k), item);
+export function constraint<Item, Index extends { readonly header: PlanHeader }>(
+  records: readonly RecordSet<Item>[],
+  holds: (index: Index, number: number, item: Item) => boolean,
+  message: (index: Index, name: string, item: Item) => string,
+): Constraint<Index> {
+  return (index) => {
+    for (const { select, label } of records) {
+      for (const [k, item] of select(index.header).entries()) {
+        if (!holds(index, k, item)) return message(index, label(index.header, k), item);
       }
     }
     return undefined;
@@ -50,9 +50,9 @@ export const sum = (numbers: readonly number[]): number => numbers.reduce((a, b)
 
 export const prod = (numbers: readonly number[]): number => numbers.reduce((a, b) => a * b, 1);
 
-export const quoted = (text: string): string => JSON.stringify(text);
+export const quote = (text: string): string => JSON.stringify(text);
 
-export const joined = (items: readonly unknown[], by: string): string => items.join(by);
+export const joinText = (items: readonly unknown[], by: string): string => items.join(by);
 
 const patterns = new Map<string, RegExp>();
 

@@ -1,7 +1,7 @@
 // Checks of a Plan that need a loop of their own, as plan/dependencies.py has them in the same words.
 
-import { joined, prod, quoted } from "./constraint_table.ts";
-import type { Move, PlanHeader } from "./schema.ts";
+import { joinText, prod, quote } from "./constraint_table.ts";
+import type { IndexMap, PlanHeader } from "./schema.ts";
 import { sectionsByTexture } from "./sections.ts";
 
 /** The message of the first check that fails; undefined where none does. */
@@ -32,10 +32,10 @@ function checkOrder(plan: PlanHeader): string | undefined {
 
 /** A value's source isn't there, is itself, or lies in another texture. */
 function checkViews({ values }: PlanHeader): string | undefined {
-  for (const [number, { key, texture, source }] of values.entries()) {
-    const what = `value ${quoted(key)} is a view of`;
+  for (const [number, { key, texture, view_of }] of values.entries()) {
+    const what = `value ${quote(key)} is a view of`;
     const seen = new Set([number]);
-    for (let at = source; at !== -1; at = values[at]?.source ?? -1) {
+    for (let at = view_of; at !== -1; at = values[at]?.view_of ?? -1) {
       const found = values[at]?.texture;
       if (found === undefined || seen.has(at)) return `${what} value ${at}`;
       if (found !== texture) {
@@ -48,16 +48,18 @@ function checkViews({ values }: PlanHeader): string | undefined {
 }
 
 /** A layer's reader isn't known before it reads, or has another number of places. */
-function checkDependencies({ layers, reaches }: PlanHeader): string | undefined {
+function checkDependencies({ layers, field_maps }: PlanHeader): string | undefined {
   for (const layer of layers) {
-    const name = `layer ${quoted(layer.name)}`;
-    const found = new Map([[0, prod(layer.places.map((axis) => layer.output_shape[axis] ?? 0))]]);
-    for (const [reader, source, index] of layer.reads) {
-      const reach = reaches[index];
-      if (source <= 0 || prod(reach?.reader ?? []) !== found.get(reader)) {
-        return `${name} reads ${source} for ${reader}, by reach ${index}`;
+    const name = `layer ${quote(layer.name)}`;
+    const found = new Map([
+      [0, prod(layer.position_axes.map((axis) => layer.output_shape[axis] ?? 0))],
+    ]);
+    for (const [reader, source, index] of layer.dependencies) {
+      const reach = field_maps[index];
+      if (source <= 0 || prod(reach?.output_sizes ?? []) !== found.get(reader)) {
+        return `${name} reads ${source} for ${reader}, by field map ${index}`;
       }
-      const own = prod(reach?.source ?? []);
+      const own = prod(reach?.input_sizes ?? []);
       const known = found.get(source) ?? own;
       if (known !== own) {
         return `${name} reads several sizes of ${source}: ${known} and ${own} places`;
@@ -71,14 +73,22 @@ function checkDependencies({ layers, reaches }: PlanHeader): string | undefined 
 /** A layer's numbers are said to come from elements that are not there. */
 function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | undefined {
   const sizes = new Map([...values, ...parameters].map(({ key, shape }) => [key, prod(shape)]));
-  for (const { name, operands, moves, output_shape, made } of layers) {
+  for (const { name, operands, index_maps, output_shape, raw_shape } of layers) {
     const ways = [
       // A value that the Plan doesn't keep cannot be shown, so its size doesn't matter.
-      ...operands.map((one) => ({ moves: one.moves, shape: one.shape, size: sizes.get(one.key) })),
-      { moves, shape: output_shape, size: prod(made.length > 0 ? made : output_shape) },
+      ...operands.map((one) => ({
+        moves: one.index_maps,
+        shape: one.shape,
+        size: sizes.get(one.key),
+      })),
+      {
+        moves: index_maps,
+        shape: output_shape,
+        size: prod(raw_shape.length > 0 ? raw_shape : output_shape),
+      },
     ];
     for (const { moves, shape, size } of ways) {
-      const what = `layer ${quoted(name)} moves elements of ${joined(shape, "×")}`;
+      const what = `layer ${quote(name)} moves elements of ${joinText(shape, "×")}`;
       let count = prod(shape);
       if (count === 0) continue; // nothing is moved
       for (const move of moves) {
@@ -95,7 +105,7 @@ function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | un
 }
 
 /** The first and the last element that a move of so many leads to; [-1, -1] where it is none. */
-function sourceRange(move: Move, count: number): readonly [number, number] {
+function sourceRange(move: IndexMap, count: number): readonly [number, number] {
   const { sizes, strides, axis, table, offset } = move;
   const right =
     strides.length === sizes.length &&

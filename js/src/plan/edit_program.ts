@@ -86,8 +86,8 @@ function buildProgram(
   return { name, source, samplers: SAMPLERS, ...(own ? { errorSource: own.source } : {}) };
 }
 
-function customFunction({ source, names }: Edit): string {
-  const lines = names.map(
+function customFunction({ source, parameter_names }: Edit): string {
+  const lines = parameter_names.map(
     (name, k) => `  float ${name} = u_parameters(${k >> 2}).${"xyzw"[k & 3]};\n`,
   );
   // Functions, since a text may have what `replace` takes for a pattern.
@@ -133,13 +133,13 @@ export function writeBendUniforms(block: ArrayBuffer, at: number, numbers: BendU
     one_example: image,
     shown: before.nchw,
     injected: injectedChannels,
-    side: output.layout.side || UNWRAPPED_SIDE,
+    side: output.layout.max_side || UNWRAPPED_SIDE,
     parameters: [four(0), four(4)],
     mix,
   });
   writeUniforms(block, at, {
-    outputLayout: output.words,
-    inputLayouts: [...input.words, ...before.words],
+    outputLayout: output.layout_words,
+    inputLayouts: [...input.layout_words, ...before.layout_words],
     slotWords,
   });
 }

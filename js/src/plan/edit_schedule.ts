@@ -83,10 +83,14 @@ export interface LatentValue {
 }
 
 /** All that is drawn into of a value's texture. */
-function viewportOf({ words, layout: { side } }: ValueLayout): readonly [number, number] {
-  const [sy = 1, sx = 1, aw = 1, ah = 1] = words.slice(12);
+function viewportOf({
+  layout_words,
+  layout: { max_side },
+}: ValueLayout): readonly [number, number] {
+  const [sy = 1, sx = 1, aw = 1, ah = 1] = layout_words.slice(12);
   const [width, height] = [sx * aw, sy * ah];
-  const [across, down] = side > 0 ? [Math.ceil(width / side), Math.ceil(height / side)] : [1, 1];
+  const [across, down] =
+    max_side > 0 ? [Math.ceil(width / max_side), Math.ceil(height / max_side)] : [1, 1];
   return [Math.ceil(width / across) * down, Math.ceil(height / down) * across];
 }
 
@@ -136,7 +140,7 @@ export function scheduleEdits(
       viewport: viewportOf(told.output),
       layer: -1,
       cost: bendCost(told),
-      values: [],
+      input_values: [],
     };
     return pass;
   };
@@ -151,8 +155,8 @@ export function scheduleEdits(
     request.edits.filter(isActive),
   )) {
     if (skipped.values.has(valueIndex)) continue;
-    const passes = passesAfter.get(value.after) ?? [];
-    passesAfter.set(value.after, passes);
+    const passes = passesAfter.get(value.edit_pass) ?? [];
+    passesAfter.set(value.edit_pass, passes);
     const room = (k: number) => stock.texture(`bent ${valueIndex} ${k}`, sizeOf(value));
     const kept = request.stagedKeys.includes(value.key);
     let source = sourceTexture(plan, valueIndex, editedTextures);
@@ -161,10 +165,10 @@ export function scheduleEdits(
       // The last result of all stays, and a latent's; others alternate between two more, where nobody looks at them.
       const within = () =>
         kept ? stock.texture(`stage ${valueIndex} ${k}`, sizeOf(value)) : room(1 + (k % 2));
-      const target = edit.skips ? room(4) : k === edits.length - 1 ? room(0) : within();
+      const target = edit.skips_upstream ? room(4) : k === edits.length - 1 ? room(0) : within();
       const table = stock.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
-      const code = edit.skips ? `code ${valueIndex}` : undefined;
-      const array = edit.array ? stock.array(edit.array, code) : table;
+      const code = edit.skips_upstream ? `code ${valueIndex}` : undefined;
+      const array = edit.array_hash ? stock.array(edit.array_hash, code) : table;
       const count = passCount(edit);
       let from = source;
       for (let stage = 0; stage < count; stage++) {
@@ -172,11 +176,11 @@ export function scheduleEdits(
         const told = bendUniforms(value, edit, stage);
         const pass = draw(value, [from, source, table, array], output, told, edit);
         passes.push(pass);
-        if (edit.skips) latentValues.set(valueIndex, { texture: target, pass });
+        if (edit.skips_upstream) latentValues.set(valueIndex, { texture: target, pass });
         from = output;
       }
       source = target;
-      if (edit.skips) before.set(valueIndex, source);
+      if (edit.skips_upstream) before.set(valueIndex, source);
       if (edit.layer === value.key) left.set(edit, target);
     }
     editedTextures.set(valueIndex, source);
@@ -222,7 +226,7 @@ export function scheduleEdits(
     const told = { ...whole, transform: "difference" };
     finalPasses.push(draw(value, [now, without, table, table], difference, told));
     values.push(relocateValue(value, without, uneditedKey(key)));
-    const unlimited = { ...value, limits: [null, null] as const };
+    const unlimited = { ...value, value_range: [null, null] as const };
     values.push(relocateValue(unlimited, difference, differenceKey(key)));
   }
 
@@ -249,7 +253,9 @@ export function scheduleEdits(
         finalPasses.push(draw(value, [made, from, table, table], output, read, edit));
         made = output;
       }
-      values.push(one.form === "maps" || !isReshaped(value) ? one : { ...one, form: "maps" });
+      values.push(
+        one.display_kind === "maps" || !isReshaped(value) ? one : { ...one, display_kind: "maps" },
+      );
       previewKeys.push(one.key);
     }
   }

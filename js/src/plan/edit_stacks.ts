@@ -17,14 +17,15 @@ export type EditedTextures = ReadonlyMap<number, number>;
 export function buildEditStacks(plan: ValueTable, edits: readonly Edit[]): EditStack[] {
   const numbers = new Map(plan.values.map(({ key }, number) => [key, number]));
   const more = new Map<string, number[]>();
-  for (const [number, { edited_as }] of plan.values.entries())
-    if (edited_as !== "") more.set(edited_as, [...(more.get(edited_as) ?? []), number]);
+  for (const [number, { shares_edits_of }] of plan.values.entries())
+    if (shares_edits_of !== "")
+      more.set(shares_edits_of, [...(more.get(shares_edits_of) ?? []), number]);
   const found = new Map<number, Edit[]>();
   const add = (number: number, edit: Edit) =>
     found.set(number, [...(found.get(number) ?? []), edit]);
   for (const edit of edits) {
     add(numbers.get(edit.layer) ?? -1, edit);
-    if (edit.array === "") for (const number of more.get(edit.layer) ?? []) add(number, edit);
+    if (edit.array_hash === "") for (const number of more.get(edit.layer) ?? []) add(number, edit);
   }
   return [...found]
     .flatMap(([number, own]) => {
@@ -33,23 +34,23 @@ export function buildEditStacks(plan: ValueTable, edits: readonly Edit[]): EditS
     })
     .sort(
       (a, b) =>
-        a.value.after - b.value.after ||
+        a.value.edit_pass - b.value.edit_pass ||
         viewDepth(plan, a.valueIndex) - viewDepth(plan, b.valueIndex),
     );
 }
 
 function viewDepth(plan: ValueTable, number: number): number {
   let count = 0;
-  for (let at = plan.values[number]?.source ?? -1; at >= 0; count++) {
-    at = plan.values[at]?.source ?? -1;
+  for (let at = plan.values[number]?.view_of ?? -1; at >= 0; count++) {
+    at = plan.values[at]?.view_of ?? -1;
   }
   return count;
 }
 
 /** The texture of a value before its own edits. */
 export function sourceTexture(plan: ValueTable, number: number, bent: EditedTextures): number {
-  const { source = -1, texture = -1 } = plan.values[number] ?? {};
-  return source < 0 ? texture : editedTexture(plan, source, bent);
+  const { view_of = -1, texture = -1 } = plan.values[number] ?? {};
+  return view_of < 0 ? texture : editedTexture(plan, view_of, bent);
 }
 
 /** The texture that holds a value as its key has it. */

@@ -53,7 +53,7 @@ export function parsePlanFile(bytes: Uint8Array): {
   }
   const plan = parseHeader(json);
   const body = bytes.subarray(Math.min(bytes.length, alignUp(16 + size)));
-  if (plan.uniform_bytes > body.length) throw damagedFileError("its uniforms are cut off");
+  if (plan.uniform_bytes > body.length) throw damagedFileError("its uniforms are incomplete");
   checkPlan(plan, plan.uniform_bytes);
   return { plan, uniforms: body.subarray(0, plan.uniform_bytes), body };
 }
@@ -65,7 +65,7 @@ function verifyChecksum(bytes: Uint8Array): void {
   const found = crc32(bytes.subarray(16), crc32(bytes.subarray(0, 12)));
   if (kept !== found) {
     const [a, b] = [found, kept].map((sum) => sum.toString(16).padStart(8, "0"));
-    throw damagedFileError(`checksum ${a}, the file says ${b}; copy it again`);
+    throw damagedFileError(`its checksum is ${a}, not ${b}; copy it again`);
   }
 }
 

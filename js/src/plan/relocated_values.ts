@@ -6,9 +6,14 @@ import type { Texture, Value } from "./schema.ts";
 /** The value in another texture of the same layout, under another name. */
 export function relocateValue(value: Value, texture: number, key = value.key): Value {
   if (texture === value.texture && key === value.key) return value;
-  const { step } = value.read;
-  const inputs = step.inputs.map((one) => (one === value.texture ? texture : one));
-  return { ...value, key, texture, read: { ...value.read, step: { ...step, inputs } } };
+  const { draw_pass } = value.readback;
+  const inputs = draw_pass.inputs.map((one) => (one === value.texture ? texture : one));
+  return {
+    ...value,
+    key,
+    texture,
+    readback: { ...value.readback, draw_pass: { ...draw_pass, inputs } },
+  };
 }
 
 /** A texture for one channel's map. */
@@ -20,16 +25,16 @@ export const singleMapTexture = ({ nchw }: Value, { format }: Texture): Texture 
 export function singleChannelValue(value: Value, key: string, texture: number): Value {
   const [, , h, w] = value.nchw;
   const nchw = [1, 1, h, w] as const;
-  const step = { ...value.read.step, program: DIRECT_READ, inputs: [], output: texture };
+  const step = { ...value.readback.draw_pass, program: DIRECT_READ, inputs: [], output: texture };
   return {
     ...value,
     key,
     texture,
     shape: nchw,
     nchw,
-    layout: { nchw, block: [1, 1, 1], phases: [1, 1], side: 0 },
-    words: [...nchw, w, h, 1, 1, 1, 1, 1, 1, 1, 1, w, h],
-    read: { step: { ...step, viewport: [w, h] }, count: h * w },
+    layout: { nchw, block: [1, 1, 1], phases: [1, 1], max_side: 0 },
+    layout_words: [...nchw, w, h, 1, 1, 1, 1, 1, 1, 1, 1, w, h],
+    readback: { draw_pass: { ...step, viewport: [w, h] }, count: h * w },
     tokens: [-1, -1],
   };
 }

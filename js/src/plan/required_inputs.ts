@@ -2,5 +2,7 @@
 import type { PlanHeader } from "./schema.ts";
 
 export function requiredInputs({ inputs, weights }: PlanHeader): PlanHeader["inputs"] {
-  return inputs.filter(({ step }) => weights.every(({ texture }) => texture !== step.output));
+  return inputs.filter(({ pack_pass }) =>
+    weights.every(({ texture }) => texture !== pack_pass.output),
+  );
 }

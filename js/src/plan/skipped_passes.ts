@@ -19,7 +19,9 @@ const NONE_SKIPPED: SkippedPasses = { passes: new Set(), values: new Set() };
  * what that needs besides them, as the other end of a skip connection, and whatever makes a state that is carried on.
  */
 export function findSkippedPasses(plan: PassTables, edits: readonly Edit[]): SkippedPasses {
-  const layers = edits.filter((edit) => edit.skips && isActive(edit)).map(({ layer }) => layer);
+  const layers = edits
+    .filter((edit) => edit.skips_upstream && isActive(edit))
+    .map(({ layer }) => layer);
   if (layers.length === 0) return NONE_SKIPPED;
   const given = new Set([...plan.values.keys()].filter((k) => layers.includes(keyOf(plan, k))));
   const behind = plan.values.map((_, number) => isAliasOf(plan, number, given));
@@ -37,13 +39,13 @@ const keyOf = ({ values }: PassTables, number: number): string => values[number]
 
 /** Whether it is a given value, or another name or a view of one. */
 function isAliasOf({ values }: PassTables, number: number, given: ReadonlySet<number>): boolean {
-  for (let at = number; at >= 0; at = values[at]?.source ?? -1) if (given.has(at)) return true;
+  for (let at = number; at >= 0; at = values[at]?.view_of ?? -1) if (given.has(at)) return true;
   return false;
 }
 
 /** Which textures of a pass are read as values that stand behind the given ones. */
-const readsLatent = ({ values }: Pass, k: number, behind: readonly boolean[]): boolean =>
-  behind[values[k] ?? -1] ?? false;
+const readsLatent = ({ input_values }: Pass, k: number, behind: readonly boolean[]): boolean =>
+  behind[input_values[k] ?? -1] ?? false;
 
 /** Which passes follow from the given values. */
 function downstreamPasses({ passes }: PassTables, behind: readonly boolean[]): boolean[] {

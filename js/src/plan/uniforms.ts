@@ -47,14 +47,14 @@ export interface StripPlan {
 const MAX_UNSPLIT_TEXELS = 256;
 
 /** How a value lies, and is shown. */
-export type ValueLayout = Pick<Value, "nchw" | "words" | "layout">;
+export type ValueLayout = Pick<Value, "nchw" | "layout_words" | "layout">;
 
 /**
  * Whether a value is shown in another nchw than it lies in, as a view of another value is, and what was computed as
  * rows, or lies in strips: its elements are then found one by one, by their number.
  */
-export function isReshaped({ nchw, words, layout }: ValueLayout): boolean {
-  return layout.side > 0 || nchw.some((length, axis) => length !== words[axis]);
+export function isReshaped({ nchw, layout_words, layout }: ValueLayout): boolean {
+  return layout.max_side > 0 || nchw.some((length, axis) => length !== layout_words[axis]);
 }
 
 /** Channel groups of four of what is shown. */
@@ -66,7 +66,7 @@ export function planStrips(value: ValueLayout): StripPlan {
   const [, , h, w] = value.nchw;
   return isReshaped(value)
     ? splitIntoStrips(h * w, 1)
-    : splitIntoStrips(...texelLines(value.words));
+    : splitIntoStrips(...texelLines(value.layout_words));
 }
 
 /** Rows of a map's texels in all layers and phases, and how long they are. */

@@ -1,11 +1,11 @@
 // How it stands between the page and Python: written by Python's client.
 import { type Signal, signal } from "@preact/signals";
-import type { SetPrecision, Verified } from "../messages.ts";
+import type { SetPrecision, VerifyResult } from "../messages.ts";
 import { type Status, statuses } from "../status.ts";
 
 /** The comparison with the framework's own values, when it was made. */
 export interface ParityResult
-  extends Pick<Verified, "reference" | "layers" | "flawed" | "note" | "beyond"> {
+  extends Pick<VerifyResult, "reference" | "layers" | "non_finite" | "note" | "float16_overflow"> {
   /** By the parity check, of stretches of each layer; else of every value there is. */
   readonly isSampled: boolean;
   /** Of the model with the bends replayed. */

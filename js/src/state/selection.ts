@@ -1,6 +1,6 @@
 // What the reader looks at: tab, layer, channels, pixel and example.
 import { type Signal, signal } from "@preact/signals";
-import type { Spot, VIEWS } from "../messages.ts";
+import type { HoverTarget, VIEWS } from "../messages.ts";
 
 /** A layer by name, and a channel of it when one was picked. */
 export interface Selection {
@@ -57,7 +57,7 @@ export interface SelectionState {
   readonly explainTrail: Signal<ExplainTrail | null>;
   readonly channelOrder: Signal<ChannelOrder>;
   /** What is under the pointer in any view, for Python. */
-  readonly pointerSpot: Signal<Spot | null>;
+  readonly pointerSpot: Signal<HoverTarget | null>;
 }
 
 export const selectionState = (): SelectionState => ({

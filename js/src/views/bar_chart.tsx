@@ -316,7 +316,7 @@ function TopRow(props: {
       type="button"
       class="nbg-top-row"
       {...channel}
-      title={`${title}: why this number?`}
+      title={`${title}: why this value?`}
       tabIndex={-1} // the Layer tab is the keyboard's way
       onClick={explain}
     >

@@ -50,7 +50,11 @@ export function RangeChoice({ curves = false }: { curves?: boolean }) {
       </div>
       <label
         class="nbg-labelled"
-        title={signed ? "the signed colour map always is" : "as far below zero as above"}
+        title={
+          signed
+            ? "the signed colour map is always symmetric around zero"
+            : "makes the range symmetric around zero"
+        }
       >
         <input
           type="checkbox"

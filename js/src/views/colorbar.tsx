@@ -42,7 +42,7 @@ export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
   if (curves) {
     return (
       <span class="nbg-legend">
-        {words && <span class="nbg-second">each to its own</span>}
+        {words && <span class="nbg-second">own range each</span>}
         <span>
           {text(low, lowWord)} to {text(high, "max")} from bottom to top
         </span>
@@ -52,7 +52,7 @@ export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
   if (low === high && !words) return <span class="nbg-legend">{formatShort(low)} everywhere</span>;
   return (
     <span class="nbg-legend">
-      {words && <span class="nbg-second">each to its own</span>}
+      {words && <span class="nbg-second">own range each</span>}
       <span>{text(low, lowWord)}</span>
       <span class="nbg-gradient" style={{ background: cssGradient(map, theme.value, from, to) }} />
       <span>{text(high, "max")}</span>

@@ -259,7 +259,7 @@ export function reportFailure(views: Views, error: unknown): void {
   views.state.status.value = {
     phase: "error",
     title: "The page could not read a value",
-    text: "Its pictures may be old. Run the cell again, or reload the page.",
+    text: "The pictures may be out of date. Run the cell again, or reload the page.",
     action: "Details",
     detail: error instanceof Error ? error.message : String(error),
   };

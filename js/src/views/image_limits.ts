@@ -7,7 +7,9 @@ import type { ColorLimits, ImageRangeChoice } from "../state/colors.ts";
 const [SLACK, BULK, BYTES_FROM] = [0.25, 0.5, 16];
 
 /** The limits that the network says a value has; null where it doesn't. */
-export function declaredLimits({ limits: [low, high] }: Pick<Value, "limits">): ColorLimits | null {
+export function declaredLimits({
+  value_range: [low, high],
+}: Pick<Value, "value_range">): ColorLimits | null {
   return low === null || high === null ? null : { low, high };
 }
 
@@ -33,7 +35,7 @@ export function dataLimits({ low, high }: ColorLimits): ColorLimits {
 
 /** Black and white of a picture; null until its numbers are known, where these decide. */
 export function imageLimits(
-  value: Pick<Value, "limits">,
+  value: Pick<Value, "value_range">,
   summary: Summary | undefined,
   choice: ImageRangeChoice | undefined,
 ): ColorLimits | null {
@@ -46,7 +48,7 @@ export function imageLimits(
 }
 
 /** Whether a value's numbers are shares of 1, as behind a softmax: its bars go from 0 to 1. */
-export function hasUnitRange(value: Pick<Value, "limits">): boolean {
+export function hasUnitRange(value: Pick<Value, "value_range">): boolean {
   const ends = declaredLimits(value);
   return ends !== null && ends.low === 0 && ends.high === 1;
 }

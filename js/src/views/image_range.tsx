@@ -32,7 +32,7 @@ export function ImageRange(props: ImageRangeProps) {
   const { value, rangeValue = value } = props;
   const range = useColorRange(rangeValue);
   const { low, high } = props.limits ?? range;
-  if (drawKind(value).name === "classes") return <>the likeliest class of each place</>;
+  if (drawKind(value).name === "classes") return <>the most likely class of each pixel</>;
   const ends = low === undefined || high === undefined ? null : { low, high };
   return (
     <>
@@ -63,25 +63,25 @@ function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }
   return (
     <label
       class="nbg-image-range"
-      title="What black and white are; numbers beyond are clipped, and marked with dots"
+      title="Values shown as black and white. Values outside are clipped and marked with dots"
     >
       <span aria-hidden="true">{ends === null ? "…" : limitsText(ends.low, ends.high)}</span>
       <select
-        aria-label={`What black and white of ${key} are`}
+        aria-label={`Values of ${key} shown as black and white`}
         value={choice === undefined ? "" : choice === "layer" ? "layer" : JSON.stringify(choice)}
         onChange={(event) => choose(event.currentTarget.value)}
       >
         <option value="">
-          {usual === null ? "As usual" : `As usual, ${limitsText(usual.low, usual.high)}`}
+          {usual === null ? "Default" : `Default, ${limitsText(usual.low, usual.high)}`}
         </option>
         {known.map(([from, to]) => (
           <option key={`${from} ${to}`} value={JSON.stringify([from, to])}>
             {limitsText(from, to)}
           </option>
         ))}
-        <option value="layer">Its own least and greatest number</option>
+        <option value="layer">Its minimum and maximum</option>
         {own !== null && JSON.stringify(own) !== JSON.stringify(held) && (
-          <option value={JSON.stringify(own)}>{`Held at ${limitsText(...own)}`}</option>
+          <option value={JSON.stringify(own)}>{`Fixed at ${limitsText(...own)}`}</option>
         )}
       </select>
     </label>
@@ -102,7 +102,7 @@ function ClippingNote({ value, ends }: { value: Value; ends: ColorLimits }) {
       class="nbg-clipped"
       data-above={found.above}
       data-below={found.below}
-      title="Numbers beyond the range: black dots are on what is above it, white ones on what is below"
+      title="Values outside the range: black dots mark values above it, white dots values below it"
     >
       {" · "}
       {words

@@ -1,6 +1,6 @@
 // What comments on the strip: the layer under the pointer or selected, its liveliest channels, its numbers.
 
-import { contentsText, drawKind } from "../network/display_kind.ts";
+import { channelCountText, contentsText, drawKind } from "../network/display_kind.ts";
 import { defaultValue, longType, type Network } from "../network/network.ts";
 import { formatPercent, formatShort } from "../number_format.ts";
 import type { Statistics } from "../plan/runtime.ts";
@@ -44,9 +44,9 @@ export function LayerPanel({ network }: { network: Network }) {
   const bars = drawKind(value).name === "bars" ? barsAcross(room) : channels;
   const which =
     maps && channels > shown
-      ? ` · the ${shown} that vary most${flawed}`
+      ? ` · ${channelCountText(value, shown)} with the largest variance${flawed}`
       : channels > bars
-        ? ` · the ${bars} largest`
+        ? ` · the ${bars} largest values`
         : "";
   const open = (): void => {
     state.selected.value = { layer: value.key, channel: null };
@@ -152,17 +152,19 @@ const MAX_HISTOGRAM_SIZE = 4e6;
 /** How the layer's values are spread, and what sums them up. */
 function ValueSummary({ value, statistics }: { value: Value; statistics: Statistics | null }) {
   const { state } = useViews();
-  const found = useHistogram(value.read.count <= MAX_HISTOGRAM_SIZE ? value : null, { bins: 44 });
+  const found = useHistogram(value.readback.count <= MAX_HISTOGRAM_SIZE ? value : null, {
+    bins: 44,
+  });
   return (
     <div class="nbg-summing">
       <Histogram
         histogram={found}
         width={212}
         height={46}
-        label={`Values of ${value.key}; bar height is the root of the count`}
+        label={`Histogram of ${value.key}; bar height is the square root of the count`}
       />
       {isSkipped(state.session.value, value.key) ? (
-        <p class="nbg-numbers">This layer does not run while the latent is on.</p>
+        <p class="nbg-numbers">This layer doesn’t run while a latent is active.</p>
       ) : (
         <SummaryNumbers statistics={statistics} />
       )}

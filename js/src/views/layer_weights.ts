@@ -40,11 +40,11 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
     (value) => value.key.endsWith("weight") || value.shape.length >= 2,
   );
   if (weight === undefined) return null;
-  const transposed = layer.explains === "transposed convolution";
-  if ((transposed || layer.explains === "convolution") && weight.shape.length >= 3) {
+  const transposed = layer.explanation === "transposed convolution";
+  if ((transposed || layer.explanation === "convolution") && weight.shape.length >= 3) {
     const [first = 1, second = 1] = weight.shape;
     const spatial = weight.shape.slice(2);
-    const over = network.values.get(layer.name)?.form === "signal" && spatial.includes(1);
+    const over = network.values.get(layer.name)?.display_kind === "signal" && spatial.includes(1);
     const { group } = layer.attributes;
     const groups = typeof group === "number" ? group : 1;
     return {

@@ -90,7 +90,7 @@ export function Maps(props: MapsProps) {
   const tokens = state.plan.value?.tokens ?? [];
   const linked =
     !props.hidesMarks &&
-    (value.form === "attention" || tokens.some(({ input }) => input === value.key));
+    (value.display_kind === "attention" || tokens.some(({ input }) => input === value.key));
   const size = { width: px(across * zoom), height: px(props.cssHeight ?? down * zoom) };
 
   const drawing: Drawing = {

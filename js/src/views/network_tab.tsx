@@ -33,7 +33,7 @@ function NetworkView({ network }: { network: Network }) {
     <>
       <div class="nbg-forms">
         <Choice
-          label="Form of the network"
+          label="Layout of the network"
           items={FORMS}
           selected={form}
           choose={(name) => {

@@ -39,13 +39,13 @@ export function parityVerdict(parity: ParityResult | null, layer: string): Parit
   if (!parity || row === undefined) return null;
   const [, error, matches] = row;
   const found = `${matches ? "matches" : "differs from"} ${parity.reference}, max error ${formatShort(error)}`;
-  const flaw = parity.flawed.find(([name]) => name === layer);
+  const flaw = parity.non_finite.find(([name]) => name === layer);
   const words = [parity.isSampled ? `${found} in samples` : found, flaw && flawText(flaw)];
   return { text: words.filter(Boolean).join("; "), matches, finite: flaw === undefined };
 }
 
 /** "12 NaN, 1 infinity, first in channel 2". */
-function flawText([, nan, inf, channel]: ParityResult["flawed"][number]): string {
+function flawText([, nan, inf, channel]: ParityResult["non_finite"][number]): string {
   const first = channel >= 0 ? [`first in channel ${channel}`] : [];
   return [nonFiniteCounts({ nan, inf }), ...first].join(", ");
 }
@@ -60,10 +60,10 @@ export function countedRows(parity: ParityResult, plan: PlanHeader) {
 /** "3 layers have NaN or infinity, first NaN: features.3, channel 2"; null where all is finite. */
 export function nonFiniteSummary(parity: ParityResult, plan: PlanHeader): string | null {
   const counted = new Set(countedRows(parity, plan).rows.map(([name]) => name));
-  const rows = parity.flawed.filter(([name]) => counted.has(name));
+  const rows = parity.non_finite.filter(([name]) => counted.has(name));
   const [first] = rows;
   if (first === undefined) return null;
-  const said = ([name, , , channel]: ParityResult["flawed"][number]) =>
+  const said = ([name, , , channel]: ParityResult["non_finite"][number]) =>
     channel >= 0 ? `${name}, channel ${channel}` : name;
   const nan = rows.find(([, count]) => count > 0);
   const places = first[1] > 0 ? [] : [`first infinity: ${said(first)}`];

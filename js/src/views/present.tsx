@@ -29,9 +29,7 @@ export function PresentButton() {
       type="button"
       class="nbg-button nbg-present"
       aria-pressed={on}
-      title={
-        on ? "Back to the notebook (Esc)" : "For a projector: the whole window, larger type (p)"
-      }
+      title={on ? "Back to the notebook (Esc)" : "Presentation mode: full window, larger type (p)"}
       onClick={() => togglePresenting(views)}
     >
       <ProjectorIcon /> {on ? "Back" : "Present"}

@@ -50,7 +50,7 @@ export function PythonCount() {
   return (
     <span class={old > 0 ? "nbg-warn" : ""} title={names}>
       {layers.length} {layers.length === 1 ? "layer" : "layers"} computed in Python
-      {old > 0 && `, ${old} of them of the ${LAST_INPUT_TEXT}`}
+      {old > 0 && `, ${old} of them for the ${LAST_INPUT_TEXT}`}
     </span>
   );
 }
@@ -63,8 +63,8 @@ export function PythonNote({ layer: key }: { layer: string }) {
   const words = pythonLayerText(layer, old);
   return (
     <p class="nbg-note nbg-python-note">
-      <strong>{capital(words)}.</strong> {sentence(layer.python)} What is before and behind it runs
-      here.
+      <strong>{capital(words)}.</strong> {sentence(layer.python)} The layers before and after it run
+      in the page.
     </p>
   );
 }

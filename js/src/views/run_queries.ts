@@ -32,7 +32,7 @@ export interface RunQueries {
 const MAX_READ_ELEMENTS = 16e6;
 
 /** Whether a value is small enough to be brought here. */
-export const isReadable = (value: Value): boolean => value.read.count <= MAX_READ_ELEMENTS;
+export const isReadable = (value: Value): boolean => value.readback.count <= MAX_READ_ELEMENTS;
 
 // Expected when a context is lost or a viewer closes while somebody waits; the status says so.
 const EXPECTED_ERRORS = new Set(["ContextLostError", "SessionClosed"]);
@@ -80,10 +80,10 @@ export function createRunQueries(state: ViewerState): RunQueries {
       state.session.peek()?.value(key) ?? plan?.parameters.find((one) => one.key === key);
     if (value === undefined || !isReadable(value)) return null;
     // Not `read`, which holds the page for all that the device has to do before.
-    const [width, height] = value.read.step.viewport;
+    const [width, height] = value.readback.draw_pass.viewport;
     return once("read", key, async (now) => {
       const texels = await now.sample(key, [[0, 0, width, height]]);
-      return texels.subarray(0, value.read.count);
+      return texels.subarray(0, value.readback.count);
     });
   }
 

@@ -21,8 +21,8 @@ export function StageRows({ network, stages }: { network: Network; stages: reado
         </div>
         <Endpoints values={network.outputs} network={network} side={side} label="Output" />
         <p class="nbg-note">
-          {stages.length} stages in rows, from top to bottom. Each is drawn at its own scale, with
-          the channels that vary most.
+          {stages.length} stages in rows, from top to bottom. Each has its own scale and shows the
+          channels with the largest variance.
         </p>
       </div>
       <div class="nbg-groups">

@@ -2,13 +2,7 @@
 
 import { lastRun } from "../engine/signals.ts";
 import { formatLayerCount } from "../network/network.ts";
-import {
-  formatBytes,
-  formatDuration,
-  formatPasses,
-  formatShort,
-  rendererName,
-} from "../number_format.ts";
+import { formatBytes, formatDuration, formatShort, rendererName } from "../number_format.ts";
 import type { PlanHeader } from "../plan/schema.ts";
 import { hasGpuOnlyEdits } from "../state/edits.ts";
 import type { Status } from "../status.ts";
@@ -23,7 +17,7 @@ import { Slot } from "./slot.tsx";
 const PHASE_TEXT: Record<Status["phase"], string> = {
   connecting: "Starting",
   receiving: "Receiving",
-  compiling: "Compiling",
+  compiling: "Preparing",
   running: "Running",
   ready: "Live",
   lost: "Paused",
@@ -33,8 +27,6 @@ const PHASE_TEXT: Record<Status["phase"], string> = {
   closed: "Closed",
 };
 
-const CLOCKS = { "gpu timer": "GPU timer", fence: "by fence", wall: "wall clock" } as const;
-
 export function StatusLine() {
   const { state } = useViews();
   const { phase } = state.status.value;
@@ -43,6 +35,7 @@ export function StatusLine() {
   const device = state.capabilities.value;
   const parity = useParity();
   const plan = state.plan.value;
+  const of = (plan?.sections.length ?? 0) > 1 ? ` of ${run?.sections.join(", ")}` : "";
   return (
     <footer class="nbg-status">
       <span class={`nbg-phase nbg-phase-${phase}`} role="status">
@@ -52,20 +45,19 @@ export function StatusLine() {
       {run !== null && (
         <>
           {run.hasBuiltPipelines ? (
-            <span title={`the first run, with building shaders, took ${formatDuration(run.ms)}`}>
-              first run: building shaders
+            <span title={`The first run took ${formatDuration(run.ms)}, including GPU preparation`}>
+              preparing the GPU…
             </span>
           ) : (
-            <span>
-              <strong>{formatDuration(run.ms)}</strong> {CLOCKS[run.clock]}
+            <span
+              data-clock={run.clock}
+              title={`Time of one run${of}; the Profile tab shows each layer`}
+            >
+              <strong>{formatDuration(run.ms)}</strong> per run
             </span>
           )}
-          <span class="nbg-wide">
-            {formatPasses(run.passes)}
-            {(plan?.sections.length ?? 0) > 1 && ` of ${run.sections.join(", ")}`}
-          </span>
           {state.runsPerSecond.value > 1 && (
-            <span title="runs that ended within the last second">
+            <span title="Runs completed in the last second">
               {state.runsPerSecond.value} runs/s
             </span>
           )}
@@ -74,7 +66,7 @@ export function StatusLine() {
       <Slot name="status" slotProps={{}} />
       <span class="nbg-space" />
       {bytes > 0 && (
-        <span class="nbg-wide" title="all textures, those of statistics too">
+        <span class="nbg-wide" title="All textures, including those of statistics">
           {formatBytes(bytes)} on the GPU
         </span>
       )}
@@ -82,18 +74,16 @@ export function StatusLine() {
         <span class="nbg-device" title={device.renderer}>
           {"WebGL 2 · "}
           <Precision /> · {rendererName(device.renderer)}
-          {device.isSoftware && (
-            <span class="nbg-warn"> (processor, not a GPU: right but slow)</span>
-          )}
+          {device.isSoftware && <span class="nbg-warn"> (no GPU: correct but slow)</span>}
         </span>
       )}
       {plan?.target.fast_kernels === false && (
-        <span class="nbg-warn">Plain kernels: faster ones compute wrong numbers here</span>
+        <span class="nbg-warn">Slow mode: the fast mode gives wrong values on this device</span>
       )}
       <PythonCount />
       {parity !== null && <ParitySummary />}
       {state.parity.value === null && hasGpuOnlyEdits(state.presentEdits.value.edits) && (
-        <span>bent: not compared</span>
+        <span>Not compared: bends are active</span>
       )}
       <UncheckedNote />
       <KeyHelpButton />
@@ -112,8 +102,10 @@ function Precision() {
     <>
       {"float16"}
       {parity !== null && ` (largest error ${formatShort(maxError(parity))})`}
-      {weak && <span class="nbg-warn"> (this device cannot draw float32)</span>}
-      {other && !weak && <span class="nbg-warn"> (another page’s device cannot draw float32)</span>}
+      {weak && <span class="nbg-warn"> (this device doesn’t support float32)</span>}
+      {other && !weak && (
+        <span class="nbg-warn"> (another page’s device doesn’t support float32)</span>
+      )}
     </>
   );
 }
@@ -139,7 +131,7 @@ function ParitySummary() {
         {first === undefined ? <CheckCircleIcon /> : <AlertCircleIcon />}
         <strong>
           {right} of {all} {noun} match {reference}
-          {parity.isWithEdits && ", bends replayed"}
+          {parity.isWithEdits && ", with bends applied"}
         </strong>
       </span>
       <span class="nbg-wide">
@@ -151,7 +143,7 @@ function ParitySummary() {
       </span>
       {parity.note !== "" && <span class="nbg-warn nbg-flaws">{parity.note}</span>}
       {flaws !== null && <span class="nbg-warn nbg-flaws">{flaws}</span>}
-      {parity.beyond !== "" && <OverflowNote layer={parity.beyond} />}
+      {parity.float16_overflow !== "" && <OverflowNote layer={parity.float16_overflow} />}
     </>
   );
 }
@@ -172,7 +164,7 @@ function UncheckedNote() {
   if (uncheckedReason.value === "") return null;
   return (
     <span>
-      {parity.value === null ? "not compared" : "what is shown now is not compared"}:{" "}
+      {parity.value === null ? "not compared" : "the current values are not compared"}:{" "}
       {uncheckedReason.value}
     </span>
   );
@@ -186,7 +178,7 @@ function OverflowNote({ layer }: { layer: string }) {
   const ask = setPrecision.value;
   return (
     <span class="nbg-warn nbg-flaws">
-      {`numbers leave 16 bits, first at ${layer} `}
+      {`Values exceed the float16 range, first in ${layer}. `}
       {draws && ask !== null && (
         <button
           type="button"
@@ -197,7 +189,7 @@ function OverflowNote({ layer }: { layer: string }) {
           Use float32
         </button>
       )}
-      {draws && ask === null && 'write it with precision="float32"'}
+      {draws && ask === null && 'Export the page with precision="float32".'}
     </span>
   );
 }

@@ -106,7 +106,8 @@ function LineStrip({ network, stages, line }: Props & { line: StripLayout }) {
 /** What a reader should know of pictures that aren't at one scale. */
 const OwnScaleNote = () => (
   <p class="nbg-note nbg-own-scale">
-    Each layer is drawn at its own scale; where not all channels fit, those that vary most.
+    Each layer has its own scale. Where not all channels fit, those with the largest variance are
+    shown.
   </p>
 );
 

@@ -106,7 +106,11 @@ export function composeDrawing(
       item,
       pictureUniforms(item, [x, top], corner, ranges.locate(value), mapTable),
     );
-    writeUniforms(uniforms, at, { nchw: [value.nchw], inputLayouts: value.words, slotWords });
+    writeUniforms(uniforms, at, {
+      nchw: [value.nchw],
+      inputLayouts: value.layout_words,
+      slotWords,
+    });
     at += UNIFORM_BYTES;
     return { texture, area, program: programFor(item), uniformOffset: at - UNIFORM_BYTES };
   };
@@ -193,7 +197,7 @@ export function programNames(values: readonly Value[]): ProgramName[] {
   const names = new Set<ProgramName>(["plain", "means", "each"]);
   for (const value of values) {
     const before = isReshaped(value) ? ("reshaped " as const) : "";
-    names.add(`${before}${FORM_PROGRAMS[value.form]}`);
+    names.add(`${before}${FORM_PROGRAMS[value.display_kind]}`);
     if (value.nchw[1] <= IMAGE_CHANNELS) names.add(`${before}image`);
     if (before) names.add("reshaped means").add("reshaped each");
   }
@@ -229,7 +233,7 @@ function pictureUniforms(
 ): PictureUniforms {
   const { value, job, mapWidth, mapHeight, size } = picture;
   const [, , h, w] = value.nchw;
-  const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.words.slice(8);
+  const [, by = 1, bx = 1, , sy = 1, sx = 1] = value.layout_words.slice(8);
   const { gap, range } = job;
   const { low = 0, high = 1 } = range;
   const clips = range.mode === "fixed" ? clippingLimits({ low, high }) : NO_CLIPPING;
@@ -299,7 +303,7 @@ function tableTexel({ job, value, size }: AtlasPicture, channel: number | undefi
   if (channel === undefined) return [0, 0, 0, -1];
   if (isReshaped(value)) return [0, 0, job.image, channel];
   const [tileWidth = 1, tileHeight = 1, across = 1, , bn = 1, by = 1, bx = 1] =
-    value.words.slice(4);
+    value.layout_words.slice(4);
   const images = Math.floor(job.image / bn);
   const tile = images * channelGroupCount(value) + (channel >> 2);
   const row = Math.floor(tile / across);

@@ -34,8 +34,8 @@ export async function createReducer(
   if (device.resources.renderFormat === "rgba16f") {
     return (value, image, objects) => {
       device.check(generation);
-      objects.draw(value.read.step);
-      const found = reduceOnCpu(objects.read(value.read.step), value.nchw, image);
+      objects.draw(value.readback.draw_pass);
+      const found = reduceOnCpu(objects.read(value.readback.draw_pass), value.nchw, image);
       return () => found;
     };
   }
@@ -78,7 +78,11 @@ function reduceChannels(
     own: (width: number) => SlotWords,
   ) => {
     const into = stripCount > 1 ? scratch : result;
-    const uniforms = { nchw: [value.nchw], inputLayouts: value.words, slotWords: own(into.width) };
+    const uniforms = {
+      nchw: [value.nchw],
+      inputLayouts: value.layout_words,
+      slotWords: own(into.width),
+    };
     const passes = [{ linked: by, inputs, target: into, viewport: fullViewport(into), uniforms }];
     if (stripCount === 1) return passes;
     const adding = PARTIAL_SUMS_SLOTS.fill({

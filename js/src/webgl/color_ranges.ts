@@ -70,7 +70,7 @@ export class ColorRanges {
     const same = new Map<string, RangeSlot>();
     let texels = 0;
     for (const value of values) {
-      const name = `${value.texture} ${value.words.join()} ${value.nchw.join()}`;
+      const name = `${value.texture} ${value.layout_words.join()} ${value.nchw.join()}`;
       let slot = same.get(name);
       if (slot === undefined) {
         const groups = channelGroupCount(value);
@@ -262,7 +262,7 @@ export class ColorRanges {
         viewport: [0, row, Math.min(RANGE_COLUMNS, width), end - row],
         uniforms: {
           nchw: some.map(({ job }) => job.value.nchw),
-          inputLayouts: some.flatMap(({ job }) => job.value.words),
+          inputLayouts: some.flatMap(({ job }) => job.value.layout_words),
           slotWords: MIN_MAX_SLOTS.fill({
             work: padToPass(works, [0, 0, 0, 0]),
             rows: rows.map((row) => [row, RANGE_COLUMNS] as const),

@@ -179,7 +179,7 @@ export class GlResources {
     this.errorCount += 1;
     this.lastError = new PlanError(
       error === gl.OUT_OF_MEMORY
-        ? `the graphics device has no room${all}; a smaller batch or input needs less`
+        ? `the GPU has not enough memory${all}; use a smaller batch or input`
         : `the graphics device refused ${mib} MiB of textures (error ${error})`,
     );
     throw this.lastError;

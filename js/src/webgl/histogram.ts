@@ -41,12 +41,12 @@ export async function createEdgeCounter(
   if (device.resources.renderFormat === "rgba16f") {
     return async (value, image, channel, objects, edges) => {
       device.check(generation);
-      objects.draw(value.read.step);
+      objects.draw(value.readback.draw_pass);
       const [, c, h, w] = value.nchw;
       const [first, channels] = channel === undefined ? [0, c] : [channel, 1];
       const from = (image * c + first) * h * w;
       return countOnCpu(
-        objects.read(value.read.step).subarray(from, from + channels * h * w),
+        objects.read(value.readback.draw_pass).subarray(from, from + channels * h * w),
         edges,
       );
     };
@@ -96,7 +96,7 @@ export async function createEdgeCounter(
         inputs: [texture, list],
         target: scratch,
         viewport: fullViewport(scratch),
-        uniforms: { nchw: [value.nchw], inputLayouts: value.words, slotWords: counting },
+        uniforms: { nchw: [value.nchw], inputLayouts: value.layout_words, slotWords: counting },
       },
       {
         linked: partialSums,

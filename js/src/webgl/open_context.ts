@@ -59,7 +59,7 @@ export function openContext(): OpenedContext {
   gl.getExtension("WEBGL_lose_context")?.loseContext();
   throw new DeviceUnavailable(
     "no-float-textures",
-    "This browser's WebGL 2 cannot draw 32-bit floats, nor 16-bit ones, and every layer's values are floats.",
+    "This browser's WebGL 2 supports neither float32 nor float16 values, which every layer needs.",
     faults.join("; "),
   );
 }
@@ -68,7 +68,7 @@ export function openContext(): OpenedContext {
 export function lostContextError(): DeviceUnavailable {
   return new DeviceUnavailable(
     "lost-at-birth",
-    "The browser gives a graphics context that is already lost. Restart the browser.",
+    "The browser returned a lost graphics context. Restart the browser.",
     "isContextLost() while the context was opened",
   );
 }

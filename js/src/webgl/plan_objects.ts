@@ -262,8 +262,8 @@ export class PlanObjects {
     const { passes, inputs, values, parameters } = this.plan;
     return [
       ...passes,
-      ...inputs.map((input) => input.step),
-      ...[...values, ...parameters].map((value) => value.read.step),
+      ...inputs.map((input) => input.pack_pass),
+      ...[...values, ...parameters].map((value) => value.readback.draw_pass),
     ];
   }
 

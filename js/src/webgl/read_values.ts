@@ -16,7 +16,7 @@ export async function readValue(runner: Runner, key: string): Promise<Float32Arr
     if (step.program === DIRECT_READ) return objects.read(step).filter((_, k) => k % 4 === 0);
     objects.draw(step);
     const data = objects.read(step);
-    return data.length === now.read.count ? data : data.slice(0, now.read.count);
+    return data.length === now.readback.count ? data : data.slice(0, now.readback.count);
   });
 }
 
@@ -27,7 +27,7 @@ export async function sampleValue(
   bands: readonly Band[],
 ): Promise<Float32Array<ArrayBuffer>> {
   const value = runner.findValue(key);
-  const [width, height] = value.read.step.viewport;
+  const [width, height] = value.readback.draw_pass.viewport;
   const inside = bands.every(
     ([x, y, w, h = 1]) => w >= 1 && h >= 1 && x + w <= width && y + h <= height,
   );
@@ -43,9 +43,9 @@ export async function sampleValue(
 }
 
 /** The first draw of a program builds its pipeline: reading right behind it would hold the page so long. */
-async function warmUp(runner: Runner, { read }: Value): Promise<void> {
+async function warmUp(runner: Runner, { readback }: Value): Promise<void> {
   const objects = await runner.whenBuilt();
-  if (objects.programs[read.step.program]?.hasDrawn !== false) return;
-  objects.draw(read.step, [0, 0, 1, 1]);
+  if (objects.programs[readback.draw_pass.program]?.hasDrawn !== false) return;
+  objects.draw(readback.draw_pass, [0, 0, 1, 1]);
   await waitForFence(runner.device);
 }

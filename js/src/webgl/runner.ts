@@ -270,8 +270,8 @@ export class Runner {
   }
 
   /** How a value is read now: a state that is committed lies elsewhere until the next run. */
-  readPass({ read }: Value): Pass {
-    return this.carries.redirectReads(read.step);
+  readPass({ readback }: Value): Pass {
+    return this.carries.redirectReads(readback.draw_pass);
   }
 
   /** Does `work` when `value`'s texture holds what the current inputs and weights give, and no run is on its way. */

@@ -159,7 +159,7 @@ export class ScoreReductions {
     const firsts = createResultSurface(this.device, stretches);
     const [finding, merging] = linked as [LinkedProgram, LinkedProgram];
     const own = TOPK_SLOTS.fill({ image, scores, stretch, stretches, width: firsts.width });
-    const uniforms = { inputLayouts: value.words, slotWords: own };
+    const uniforms = { inputLayouts: value.layout_words, slotWords: own };
     // The first draw reads none of its second texture, which may not be the one that it writes.
     const inputs = [texture, texture];
     return this.draw([
@@ -184,7 +184,7 @@ export class ScoreReductions {
     const places = height * width;
     const target = createResultSurface(this.device, Math.ceil(places / 4));
     const own = ARGMAX_SLOTS.fill({ image, channels, places, width: target.width });
-    const uniforms = { inputLayouts: value.words, slotWords: own };
+    const uniforms = { inputLayouts: value.layout_words, slotWords: own };
     const inputs = [objects.texture(value.texture)];
     return this.draw([
       { linked: linked as LinkedProgram, inputs, target, viewport: fullViewport(target), uniforms },

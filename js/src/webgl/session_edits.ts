@@ -157,7 +157,7 @@ export class SessionEdits {
       if (pass === undefined || skipped.passes.has(number)) return more;
       if (bent.size === 0) return [pass, ...more];
       const inputs = pass.inputs.map((texture, k) => {
-        const value = pass.values[k] ?? -1;
+        const value = pass.input_values[k] ?? -1;
         return value < 0 ? texture : editedTexture(plan, value, bent);
       });
       return [{ ...pass, inputs }, ...more];
@@ -181,7 +181,7 @@ export class SessionEdits {
     const behind = new Map<number, Pass[]>();
     const bent = new Map<number, number>();
     for (const [number, { texture, pass }] of this.activeSchedule.latentValues) {
-      const after = this.plan.values[number]?.after ?? -1;
+      const after = this.plan.values[number]?.edit_pass ?? -1;
       behind.set(after, [...(behind.get(after) ?? []), pass]);
       bent.set(number, texture);
     }
@@ -212,7 +212,8 @@ export class SessionEdits {
     if (from < to) objects.writeAddedUniforms(blocks, from, to);
     this.uniformBlocks = blocks;
     resources.writeContents(requests, schedule.request.getArray);
-    const latents = ({ request }: EditSchedule) => request.edits.filter(({ skips }) => skips);
+    const latents = ({ request }: EditSchedule) =>
+      request.edits.filter(({ skips_upstream }) => skips_upstream);
     // Another code is another network without its edits.
     if (latents(schedule).some((one, k) => one !== latents(this.activeSchedule)[k]))
       this.keptVersions.clear();

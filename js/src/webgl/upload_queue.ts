@@ -1,6 +1,6 @@
 // Inputs and weights as last written, kept on the CPU so that a lost context costs nothing.
 
-import { elements } from "../plan/constraints.ts";
+import { elementCount } from "../plan/constraints.ts";
 import { formatList, noPictureInputError } from "../plan/error_text.ts";
 import { requiredInputs } from "../plan/required_inputs.ts";
 import type { PassDraw } from "../plan/run_slices.ts";
@@ -51,7 +51,7 @@ export class UploadQueue implements WeightSource {
 
   write(key: string, data: Float32Array): void {
     const [input, place] = this.findInput(key);
-    const count = elements(input.shape);
+    const count = elementCount(input.shape);
     if (data.length !== count) {
       throw new PlanError(
         `input ${JSON.stringify(key)} has ${count} numbers (${input.shape.join("×")}), not ${data.length}`,
@@ -168,7 +168,7 @@ export class UploadQueue implements WeightSource {
       place.isDirty = false;
       this.stagedInputs.add(input);
     }
-    const steps = Array.from(this.stagedInputs, ({ step }) => step);
+    const steps = Array.from(this.stagedInputs, ({ pack_pass }) => pack_pass);
     this.stagedInputs.clear();
     return steps;
   }

@@ -15,8 +15,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="an .onnx file; or net.py:NAME, a torch.nn.Module in a Python file or a function "
-        "there that makes one",
+        help="an .onnx file; or net.py:NAME, a torch.nn.Module in a Python file, or a function "
+        "that returns one",
     )
     parser.add_argument(
         "--shape",
@@ -24,8 +24,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="1x3x224x224",
-        help="the shape of an input, where the model leaves it open; once for each input, "
-        'in their order ("scalar" for a single number)',
+        help="the shape of an input that the model leaves open; repeat it for each input, in "
+        'order ("scalar" for a single number)',
     )
 
 
@@ -37,17 +37,18 @@ def add_preprocess(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="how pictures become what the model takes, as layers in front of it: any of size=224, "
-        "resize=256, fit=crop|letterbox|stretch, mean=0.485,0.456,0.406, std=0.229,0.224,0.225, "
-        "range=0,255, channels=BGR|grey, layout=NHWC; pictures may be of any size then",
+        help="how to convert pictures to the model's input, as layers before the model: any of "
+        "size=224, resize=256, fit=crop|letterbox|stretch, mean=0.485,0.456,0.406, "
+        "std=0.229,0.224,0.225, range=0,255, channels=BGR|grey, layout=NHWC; pictures may "
+        "then have any size",
     )
 
 
 def add_images(parser: argparse.ArgumentParser, *, count: str | None = None) -> None:
     """The input's files: positional ones, so many as `count` says, or else behind --input."""
     words = (
-        "pictures, a batch of them; or .npy, an array as the model takes it (several are put "
-        "together along the first axis); or .npz, with an array for each input by its name"
+        "pictures, as a batch; or .npy, an array with the model's input shape (several are "
+        "concatenated along the first axis); or .npz, with an array for each input name"
     )
     if count is None:
         parser.add_argument(
@@ -58,14 +59,14 @@ def add_images(parser: argparse.ArgumentParser, *, count: str | None = None) -> 
     parser.add_argument(
         "--resize",
         action="store_true",
-        help="resize pictures to the size that the model, or --shape, says",
+        help="resize pictures to the size of the model's input, or of --shape",
     )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Numbers for other programs."""
     parser.add_argument(
-        "--json", action="store_true", help="print JSON (NaN and infinities are null there)"
+        "--json", action="store_true", help="print JSON (NaN and infinities become null)"
     )
 
 
@@ -75,7 +76,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default="float32",
-        help="what values and weights are stored in: float32 (default), or float16, half the size",
+        help="number format of values and weights: float32 (default), or float16 (half the memory)",
     )
 
 
@@ -85,7 +86,8 @@ def parse_shape(text: str) -> tuple[int, ...]:
         return ()
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
         raise argparse.ArgumentTypeError(
-            f'{text!r} is no shape: write sizes like 1x3x224x224, or "scalar" for a single number'
+            f'{text!r} is not a shape: write sizes like 1x3x224x224, or "scalar" for a single '
+            "number"
         )
     return tuple(int(part) for part in text.split("x"))
 
@@ -95,7 +97,7 @@ def parse_preprocess(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if name not in PREPROCESS_NAMES or not equals:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: write NAME=VALUE, with one of the names {', '.join(PREPROCESS_NAMES)}"
+            f"{text!r}: expected NAME=VALUE, where NAME is one of {', '.join(PREPROCESS_NAMES)}"
         )
     if name in ("fit", "channels", "layout"):
         return name, value
@@ -106,7 +108,7 @@ def parse_preprocess(text: str) -> tuple[str, Any]:
         numbers = tuple(float(number) for number in value.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r}: numbers are needed, as in size=224x320 or mean=0.485,0.456,0.406"
+            f"{text!r}: expected numbers, as in size=224x320 or mean=0.485,0.456,0.406"
         ) from None
     return name, numbers
 
@@ -114,5 +116,5 @@ def parse_preprocess(text: str) -> tuple[str, Any]:
 def parse_count(text: str) -> int:
     """A count."""
     if not re.fullmatch(r"[1-9]\d{0,6}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an integer ≥ 1")
     return int(text)

@@ -20,9 +20,9 @@ EXAMPLES = """examples:
   nbglcnn bench model.onnx
   nbglcnn bench net.py:make_model --shape 1x3x224x224 --runs 50 --json
 
-A run uploads the inputs, computes, and reads the outputs. "fused" keeps the outputs alone,
-"kept" every layer's values, as the Viewer does. ONNX Runtime, or for a torch module PyTorch,
-runs on the processor with all of its threads."""
+A run uploads the inputs, computes, and reads the outputs. "fused" keeps only the outputs,
+"kept" every layer's values, as the Viewer does. ONNX Runtime (for a torch module: PyTorch)
+runs on the CPU with all threads."""
 WARM_UP_RUNS = 3
 TIME_LIMIT_S = 30.0  # after which no further round is begun
 
@@ -90,7 +90,7 @@ def run(given: argparse.Namespace) -> int:
     names = {
         "fused": f"fused, on {renderer}",
         "kept": f"kept, on {renderer}",
-        "other": f"{engine}, on the processor",
+        "other": f"{engine}, on the CPU",
     }
     rows = [(names[name], f"{value:.2f}") for name, value in ms.items()]
     print(table(("what", "median ms"), rows, numbers=(1,)))

@@ -7,13 +7,13 @@ from dataclasses import asdict
 
 from nbglcnn.cli import arguments
 
-HELP = "say of each layer whether it can run"
+HELP = "list which layers can run"
 EXAMPLES = """examples:
   nbglcnn check model.onnx
   nbglcnn check model.onnx --shape 1x3x224x224 --json
   nbglcnn check net.py:make_model --input cat.jpg
 
-The exit status is 1 where a layer cannot run."""
+The exit status is 1 if a layer cannot run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbglcnn.cli import arguments
 
-HELP = "write a Plan that any page runs"
+HELP = "compile the model to a .plan file for the browser runtime"
 EXAMPLES = """examples:
   nbglcnn compile model.onnx
   nbglcnn compile model.onnx -o small.plan --precision float16
@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--observe",
         default="outputs",
         metavar="all",
-        help="what can be read: outputs (default, fastest), all, or names with commas",
+        help="values that can be read: outputs (default, fastest), all, or layer names separated "
+        "by commas",
     )
     arguments.add_precision(parser)
 

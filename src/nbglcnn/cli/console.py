@@ -13,7 +13,7 @@ from typing import Any
 # What messages say to somebody who writes Python, and what it is on a command line.
 SHAPE_HINT = "Give it with --shape, as in --shape 1x3x224x224"
 OPTION_TEXTS = {
-    "Give an example input x, which fixes it": SHAPE_HINT,
+    "Give an example input x to fix it": SHAPE_HINT,
     "observe: no layer": "no layer",
 }
 

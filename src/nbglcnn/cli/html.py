@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbglcnn.cli import arguments
 
-HELP = "write a page that shows the network live, without Python and without a server"
+HELP = "write an HTML page that runs the network without Python or a server"
 EXAMPLES = """examples:
   nbglcnn html model.onnx
   nbglcnn html model.onnx -o lesson.html --input cat.jpg dog.jpg --title "What a CNN sees"
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--title", help="the page's title and heading; default: the model's name")
     parser.add_argument(
-        "--text", metavar="FILE.md", help="Markdown that stands above the network, in UTF-8"
+        "--text", metavar="FILE.md", help="Markdown file (UTF-8) to show above the network"
     )
     arguments.add_precision(parser)
 
@@ -38,7 +38,7 @@ def run(given: argparse.Namespace) -> int:
     model = models.find_model(given.model, given.preprocess)
     x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
     output = given.output or model.output_path(".html")
-    with console.show_progress("making the page"), console.write_errors(output):
+    with console.show_progress("writing the page"), console.write_errors(output):
         export_html(
             model.source, x, output, title=given.title, text=text, precision=given.precision
         )
@@ -52,4 +52,4 @@ def _read_text(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise CommandError(f"{file} is no text in UTF-8") from None
+        raise CommandError(f"{file} is not UTF-8 text") from None

@@ -40,7 +40,7 @@ def load_example(
         return inputs_of_shapes(model.unwrapped, shapes) if shapes else None
     if not shapes:
         raise CommandError(
-            f"{model.name} needs an example input, which its layers' shapes come from. {SHAPE_HINT}"
+            f"{model.name} needs an example input to determine its layers' shapes. {SHAPE_HINT}"
         )
     import numpy as np
 
@@ -56,7 +56,7 @@ def _picture_or_random(
 ) -> Any:
     """Pictures of any size for a model with a preprocess; without files random numbers."""
     if resize:
-        raise CommandError("--preprocess resizes pictures itself: leave --resize out")
+        raise CommandError("--preprocess already resizes pictures: remove --resize")
     if files:
         from nbglcnn.inputs.arguments import InputSpec
 
@@ -67,7 +67,7 @@ def _picture_or_random(
 
     if len(shapes) > 1:
         raise CommandError(
-            "--preprocess is for a model of one input: give one --shape, the picture's"
+            "--preprocess supports models with one input: give one --shape, the picture's"
         )
     shape = model.raw_inputs(None).inputs[0].shape if not shapes else shapes[0]
     return np.random.default_rng(0).random(validate_shape("--shape", shape), np.float32)
@@ -163,7 +163,7 @@ def _read_files(
     if kind == ".npy":
         return _concatenate(loaded, files)
     if len({frozenset(one) for one in loaded}) > 1:
-        raise CommandError(f"{files[0]} and other files hold arrays of different names")
+        raise CommandError(f"{files[0]} and other files contain arrays with different names")
     joined = {name: _concatenate([one[name] for one in loaded], files) for name in loaded[0]}
     assert all(isinstance(array, np.ndarray) for array in joined.values())
     return joined if len(joined) > 1 else next(iter(joined.values()))
@@ -184,11 +184,11 @@ def _load_arrays(file: str) -> Any:
         with found:
             arrays = {name: found[name] for name in found.files}
     except FileNotFoundError:
-        raise CommandError(f"there is no file {file}") from None
+        raise CommandError(f"file not found: {file}") from None
     except Exception as error:  # zipfile, zlib and NumPy have each their own
         raise CommandError(f"{file} cannot be read as arrays: {error}") from None
     if not arrays:
-        raise CommandError(f"{file} holds no array")
+        raise CommandError(f"{file} contains no arrays")
     return arrays
 
 
@@ -200,7 +200,9 @@ def _concatenate(arrays: Sequence[Any], files: Sequence[str]) -> Any:
     shapes = {array.shape[1:] for array in arrays}
     if len(shapes) > 1 or any(array.ndim == 0 for array in arrays):
         words = ", ".join(f"{file}: {one.shape}" for file, one in zip(files, arrays, strict=True))
-        raise CommandError(f"these are put together along the first axis, and don't fit: {words}")
+        raise CommandError(
+            f"the files are concatenated along the first axis, but their shapes differ: {words}"
+        )
     return np.concatenate(arrays)
 
 
@@ -210,19 +212,19 @@ def _read_pictures(files: Sequence[str], spec: InputSpec, resize: bool) -> list[
     wanted = _picture_size(spec)
     if resize:
         if wanted is None:
-            raise CommandError(f"--resize: the model takes pictures of any size. {SHAPE_HINT}")
+            raise CommandError(f"--resize: the model accepts pictures of any size. {SHAPE_HINT}")
         return [_resize(picture, wanted) for picture in pictures]
     for file, picture in zip(files, pictures, strict=True):
         if wanted is not None and picture.size != wanted:
             raise CommandError(
-                f"{file} is {_format_size(picture.size)}, and {_format_size(wanted)} are needed: "
-                "--resize makes it fit"
+                f"{file} is {_format_size(picture.size)}; expected {_format_size(wanted)}. Use "
+                "--resize"
             )
         if picture.size != pictures[0].size:
             raise CommandError(
                 f"{files[0]} is {_format_size(pictures[0].size)}, {file} "
-                f"{_format_size(picture.size)}: pictures of a batch have one size. --resize with "
-                "--shape gives them one, as in --resize --shape 1x3x224x224"
+                f"{_format_size(picture.size)}; all pictures of a batch need the same size. Use "
+                "--resize with --shape, as in --resize --shape 1x3x224x224"
             )
     return pictures
 

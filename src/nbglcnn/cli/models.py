@@ -62,8 +62,8 @@ def _resolve(text: str) -> tuple[Any, str, bool]:
         some = _model_names(_import_file(path))
         has = f"; {path.name} has {', '.join(some[:8])}" if some else ""
         raise CommandError(
-            f"say what in {path.name} makes the model: {text}:NAME, a torch.nn.Module or a "
-            f"function that makes one{has}"
+            f"name the model in {path.name}: {text}:NAME, where NAME is a torch.nn.Module or a "
+            f"function that returns one{has}"
         )
     return text, Path(text).stem, False
 
@@ -74,27 +74,27 @@ def _make_module(path: Path, name: str) -> Any:
     module = _import_file(path)
     if name not in vars(module):
         near = suggest_names(name, _model_names(module))
-        has = "" if near else f"; it has {', '.join(_model_names(module)[:8]) or 'none of its own'}"
+        has = "" if near else "; it has {', '.join(_model_names(module)[:8]) or 'none'}"
         raise CommandError(f"{path.name} has no {name!r}{near}{has}")
     found = vars(module)[name]
     if is_module(found):
         return found.eval()
     if not callable(found):
         raise CommandError(
-            f"{name!r} in {path.name} is of type {type(found).__name__}; a torch.nn.Module, or a "
-            "function that makes one, is needed"
+            f"{name!r} in {path.name} is of type {type(found).__name__}; expected a "
+            "torch.nn.Module, or a function that returns one"
         )
     made = _run_user_code(path, f"{name}()", found)
     if not is_module(made):
         raise CommandError(
-            f"{name}() in {path.name} gave a {type(made).__name__}, no torch.nn.Module"
+            f"{name}() in {path.name} returned a {type(made).__name__}; expected a torch.nn.Module"
         )
     return made.eval()
 
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise CommandError(f"there is no file {path}")
+        raise CommandError(f"file not found: {path}")
     # Under a name that no other module has: a file may be called like a package that it imports.
     spec = importlib.util.spec_from_file_location(f"nbglcnn_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None

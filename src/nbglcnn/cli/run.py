@@ -14,13 +14,13 @@ from nbglcnn.cli import arguments
 if TYPE_CHECKING:
     from nbglcnn.graph import Array
 
-HELP = "run pictures, and print or keep the values of layers"
+HELP = "run pictures through the model, and print or save layers' values"
 EXAMPLES = """examples:
   nbglcnn run model.onnx cat.jpg --resize
   nbglcnn run model.onnx cat.jpg dog.jpg --layer conv1 --layer layer2.0 --out values.npz
   nbglcnn run net.py:make_model cat.jpg --layer encoder.0 --out maps.png
 
-Several pictures are a batch, of any size. `nbglcnn summary MODEL` has the layers' names."""
+Several pictures form a batch. `nbglcnn summary MODEL` lists the layers' names."""
 STATISTICS = ("min", "max", "mean", "std")
 
 
@@ -34,20 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a layer, as `summary` names it; several times for several. Default: the outputs",
+        help="a layer's name, as `summary` prints it; repeat it for several. Default: the outputs",
     )
     parser.add_argument(
         "--out",
         type=_parse_output,
         metavar="FILE",
-        help=".npz: an array for each layer by its name; .png: a sheet of the layers' maps",
+        help=".npz: an array for each layer, by name; .png: a sheet of the layers' maps",
     )
     parser.add_argument(
         "--range",
         type=_parse_range,
         metavar="LOW,HIGH",
-        help="black and white of pictures in that sheet: two numbers, or `own` for the least and "
-        "greatest of each. Default: what the network says, else 0,1",
+        help="values shown as black and white in pictures of that sheet: two numbers, or `own` "
+        "for each picture's minimum and maximum. Default: the network's range, else 0,1",
     )
     arguments.add_precision(parser)
     arguments.add_json(parser)
@@ -102,7 +102,8 @@ def _parse_range(text: str) -> Any:
         low = high = 0.0
     if not low < high:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no range: give black and white, as --range=-1,1, or --range=own"
+            f"{text!r} is not a range: give the values of black and white, as --range=-1,1, or "
+            "--range=own"
         )
     return low, high
 
@@ -146,5 +147,7 @@ def _table_row(key: str, row: Mapping[str, Any]) -> tuple[str, ...]:
 def _parse_output(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in (".png", ".npz"):
-        raise argparse.ArgumentTypeError(f"{text!r} ends neither with .png nor with .npz")
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected a file name that ends with .png or .npz"
+        )
     return path

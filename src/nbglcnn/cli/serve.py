@@ -12,7 +12,7 @@ EXAMPLES = """examples:
   nbglcnn serve model.onnx
   nbglcnn serve model.onnx --input cat.jpg --port 8123 --no-browser
 
-Only this machine reaches it (127.0.0.1), by an address that cannot be guessed."""
+The server listens on 127.0.0.1 only, at an unguessable address."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
     parser.add_argument(
-        "--port", type=_parse_port, default=0, metavar="N", help="default: one that is free"
+        "--port", type=_parse_port, default=0, metavar="N", help="default: a free port"
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the address alone")
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address without opening a browser"
+    )
     parser.add_argument("--title", help="the page's title and heading; default: the model's name")
     arguments.add_precision(parser)
 
@@ -37,19 +39,19 @@ def run(given: argparse.Namespace) -> int:
 
     model = models.find_model(given.model, given.preprocess)
     x = inputs.load_example(model, given.images, given.shape, resize=given.resize)
-    with console.show_progress("making the page"):
+    with console.show_progress("writing the page"):
         network = Network(model.source, x, observe="all", precision=given.precision)
         content = build_page(network, title=given.title)
     try:
         server = PageServer(content, given.port)
     except OSError as error:
         raise console.CommandError(
-            f"port {given.port} of this machine cannot be had: {error.strerror or error}. Give "
-            "another --port, or none"
+            f"port {given.port} is not available: {error.strerror or error}. Use another --port, "
+            "or omit it"
         ) from None
     try:
         with server:
-            print(f"{server.url}\nCtrl-C ends it.", flush=True)
+            print(f"{server.url}\nPress Ctrl-C to stop.", flush=True)
             if not given.no_browser:
                 open_browser(server.url)
             server.serve_forever()
@@ -60,5 +62,5 @@ def run(given: argparse.Namespace) -> int:
 
 def _parse_port(text: str) -> int:
     if not re.fullmatch(r"\d{1,5}", text) or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a port from 0 to 65535")
     return int(text)

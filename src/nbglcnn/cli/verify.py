@@ -14,7 +14,7 @@ EXAMPLES = """examples:
   nbglcnn verify model.onnx cat.jpg --resize
   nbglcnn verify net.py:make_model --shape 1x3x224x224 --precision float16
 
-The exit status is 1 where a layer differs by more than rounding."""
+The exit status is 1 if a layer differs by more than rounding."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +40,8 @@ def run(given: argparse.Namespace) -> int:
     parts = inputs.split_batches(model, x)
     if not model.is_python and not engine_name(model.source).startswith("ONNX Runtime"):
         console.print_note(
-            f"ONNX Runtime is not installed (pip install onnxruntime); {engine_name(model.source)} "
-            "computes in its place, which takes longer"
+            "ONNX Runtime is not installed (pip install onnxruntime); "
+            f"{engine_name(model.source)} is used instead, which takes longer"
         )
     with console.show_progress("compiling"):
         plan = compile(model.source, parts[0], precision=given.precision)

@@ -81,7 +81,7 @@ def flat_size(count: int, max_side: int = 4096) -> tuple[int, int]:
 
 def _strip_arguments(layout: Layout) -> dict[str, int]:
     """What a recipe says of strips: nothing where there are none."""
-    return {"side": layout.side} if layout.side else {}
+    return {"side": layout.max_side} if layout.max_side else {}
 
 
 class Builder:
@@ -287,9 +287,9 @@ class Builder:
         shape = self.shape(value)
         if 4 * math.prod(shape) > MAX_REPEATED_BYTES:
             raise UnsupportedModel(
-                f"{self.layer_label()}: a constant of shape {list(shape)}, in which few numbers "
-                f"repeat, takes {4 * math.prod(shape):,} bytes of textures; at most "
-                f"{MAX_REPEATED_BYTES:,} are for it. Let broadcasting repeat them"
+                f"{self.layer_label()}: a constant of shape {list(shape)} with few repeated "
+                f"values takes {4 * math.prod(shape):,} bytes of textures; at most "
+                f"{MAX_REPEATED_BYTES:,} are supported. Use broadcasting instead"
             )
 
     def zero_tensor(self) -> Tensor:
@@ -346,8 +346,8 @@ class Builder:
             width, height = layout.whole
             raise UnsupportedModel(
                 f"{self.layer_label()}: {n}×{c}×{h}×{w} elements take {width}×{height} texels, "
-                f"more than a whole texture has; this device has at most {longest}×{longest}. "
-                "Use a smaller input or batch"
+                "more than a texture can have; this device supports at most "
+                f"{longest}×{longest}. Use a smaller input or batch"
             )
         self._check_size(*fitted.size)  # before a gigabyte is packed
         return fitted
@@ -362,8 +362,8 @@ class Builder:
         limit = self.target.max_texture_size
         if width > limit or height > limit or layers > self.target.max_array_layers:
             raise UnsupportedModel(
-                f"{self.layer_label()}: needs a texture of {width}×{height}×{layers} texels; this "
-                f"device has at most {limit}×{limit}. Use a smaller input or batch"
+                f"{self.layer_label()}: needs a texture of {width}×{height}×{layers} texels; "
+                f"this device supports at most {limit}×{limit}. Use a smaller input or batch"
             )
         # What else there is at once is known when all passes are: lower.py adds it up.
         if self._weight_bytes + width * height * layers * self.formats.texel_bytes > TEXTURE_BUDGET:
@@ -480,7 +480,7 @@ class Builder:
         assert len(inputs) <= 4
         samplers = (*(f"x{k}" for k in range(len(inputs))), *(f"w{k}" for k in range(len(weights))))
         layouts = [layout, *(tensor.layout for tensor in inputs)]
-        if cut := max(one.side for one in layouts):
+        if cut := max(one.max_side for one in layouts):
             constants = {**constants, "WRAPPED": cut}
         source = program_source(shader, samplers, layout, constants, functions)
         number = self._program_numbers.setdefault((source, samplers), len(self.programs))
@@ -523,7 +523,7 @@ class Builder:
         self.formats.mark_dtype(staging, dtype)
         layout = tensor.layout
         pairs = (layout.block, layout.phases, layout.nchw[3] % 2) == ((1, 2, 2), (1, 1), 0)
-        pairs = pairs and self.target.fast_kernels and not layout.side
+        pairs = pairs and self.target.fast_kernels and not layout.max_side
         step = self.make_pass(
             UNFLATTEN_PAIRS if pairs else UNFLATTEN,
             tensor.texture,

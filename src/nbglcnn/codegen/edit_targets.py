@@ -75,8 +75,9 @@ def filter_shared_edits(values: Sequence[p.Value]) -> list[p.Value]:
     """The values, of which one is edited as another only where both have the same channels."""
     channels = {value.key: value.nchw[1] for value in values}
     return [
-        msgspec.structs.replace(value, edited_as="")
-        if value.edited_as and (channels.get(value.edited_as) != value.nchw[1] or value.after < -1)
+        msgspec.structs.replace(value, shares_edits_of="")
+        if value.shares_edits_of
+        and (channels.get(value.shares_edits_of) != value.nchw[1] or value.edit_pass < -1)
         else value
         for value in values
     ]

@@ -36,8 +36,8 @@ def loop_problem(iterations: int) -> str | None:
     if iterations <= MAX_LOOP_ITERATIONS:
         return None
     return (
-        f"its loops would go round {iterations:,} times in a fragment; at most "
-        f"{MAX_LOOP_ITERATIONS:,}"
+        f"its loops would run {iterations:,} iterations per fragment; at most "
+        f"{MAX_LOOP_ITERATIONS:,} are supported"
     )
 
 
@@ -90,7 +90,7 @@ def program_source(
         **{"BN": bn, "BY": by, "BX": bx, "LAYERS": layers},
         "PHASED": int(layout.phases != (1, 1)),
         "WHOLE": int(
-            layout.nchw[1] % 4 == 0 and layout.tiles % layout.columns == 0 and not layout.side
+            layout.nchw[1] % 4 == 0 and layout.tiles % layout.columns == 0 and not layout.max_side
         ),
         "MANY": int(layout.tiles > MAX_FAST_DIVIDEND),
         **constants,

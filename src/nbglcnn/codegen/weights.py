@@ -26,7 +26,7 @@ def tensor(array: Array, *, nchw: Sequence[int], block: Sequence[int], side: int
     """A constant as an ordinary tensor."""
     n, c, h, w = nchw
     bn, by, bx = block
-    return Layout((n, c, h, w), (bn, by, bx), side=side).pack(array)
+    return Layout((n, c, h, w), (bn, by, bx), max_side=side).pack(array)
 
 
 def filled(*, nchw: Sequence[int], block: Sequence[int], bits: int, side: int = 0) -> Float32:

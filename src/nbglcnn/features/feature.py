@@ -105,7 +105,9 @@ class ViewerHost:
         """The same; InputError in a Viewer without it."""
         found = self.find_host(name)
         if found is None:
-            raise InputError(f"this needs the feature {name!r}, and this Viewer was made without")
+            raise InputError(
+                f"this needs the feature {name!r}, which this Viewer was created without"
+            )
         return found
 
     def all_features(self) -> Iterator[Feature]:

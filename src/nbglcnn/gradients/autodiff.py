@@ -112,6 +112,6 @@ def gradient_rule(node: Node) -> GradientRule:
         return found
     kind = f" ({node.module_type})" if node.module_type else ""
     raise UnsupportedOperator(
-        f"{layer_name(node)}{kind}: {node.op} has no gradient: {found}. Gradients of what lies "
-        "behind it can be had; freeze the parameters before it, or replace the layer"
+        f"{layer_name(node)}{kind}: {node.op} has no gradient: {found}. Gradients of the layers "
+        "after it are available; freeze the parameters before it, or replace the layer"
     )

@@ -27,32 +27,39 @@ def gradient(
     *,
     preprocess: Any = None,
 ) -> dict[str, Array]:
-    """The gradient of a sum of elements with respect to inputs, layers and parameters.
+    """Compute the gradient of a sum of elements with respect to inputs, layers and parameters.
 
-    It runs on local OpenGL, in eval mode: a classifier's saliency is
-    `gradient(model, x, index=(0, label))["input"]`.
+    It runs on local OpenGL, in eval mode.
 
     Args:
-        model: a torch module or an ONNX model, as in `compile`.
-        x: an example input, as in `compile`.
-        of: the value whose elements are summed: an output or a layer. "output" and "input" also
-            stand for the only one of a network that calls it otherwise.
-        index: which of its elements, as numpy indexes it: (0, 3) is score 3 of the first example.
-            By default all.
-        wrt: names of inputs, layers and parameters (`input`, `encoder.0`, `encoder.0.weight`).
-        preprocess: what is done to a picture before the model, as in `compile`. The gradient is
-            that of the model's own input then, too.
+        model: A torch module or an ONNX model, as for `compile`.
+        x: An example input, as for `compile`.
+        of: The value whose elements are summed: an output or a layer. `"output"` (default) and
+            `"input"` also select the only output or input of a network that has another name for
+            it.
+        index: The elements of `of` to sum, indexed as in numpy: `(0, 3)` is score 3 of the first
+            example. Default: all.
+        wrt: Names of inputs, layers and parameters (`input`, `encoder.0`, `encoder.0.weight`).
+            Default: the input.
+        preprocess: The steps from a picture to the model's input, as for `compile`. The gradient is
+            with respect to the model's own input.
 
     Returns:
-        For each name of `wrt` a float32 array of that value's shape; zeros where the sum doesn't
-        depend on it.
+        A dict with a float32 array for each name of `wrt`, in the shape of the value. It is zero if
+        the sum doesn't depend on the value.
 
     Raises:
-        KeyError: there is no value of such a name.
-        InputError: `index` doesn't fit, or a value is of integers.
-        UnsupportedOperator: naming the layer, where an operator on the way has no gradient.
-        UnsupportedModel: naming the line, where the model's own code changes gradients, by
-            detach(), torch.no_grad, an autograd.Function or a backward hook.
+        KeyError: If a value doesn't exist.
+        InputError: If `index` doesn't fit, or a value has integers.
+        UnsupportedOperator: If an operator on the path has no gradient. The message names the
+            layer.
+        UnsupportedModel: If the model's own code changes a gradient, by `detach()`,
+            `torch.no_grad`, an `autograd.Function` or a backward hook. The message names the line.
+
+    Source: reverse-mode differentiation; gradients equal `torch.autograd`'s up to float32 rounding.
+
+    Example:
+        >>> saliency = nbglcnn.gradient(model, x, index=(0, label))["input"]
     """
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
     model = model_of(model, preprocess)
@@ -64,7 +71,7 @@ def gradient(
     for name in (of, *names):
         value = graph.values[target if name == of else values[name]]
         if value.dtype.kind != "f":
-            raise InputError(f"{name} is of {value.dtype.name}; only real numbers have gradients")
+            raise InputError(f"{name} is {value.dtype.name}; only real values have gradients")
     model.check_gradients(x, graph, set(values.values()))
     chosen = np.zeros(graph.shape(target), np.float32)
     try:

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 ALLOWED_DTYPES = "float32 (or float64, which is converted), int64 or bool"
 INPUT_HINT = (
     "give an array, a tensor, a PIL image, the path of a picture or a list of these; for several "
-    "inputs a tuple of them, or a dict by their names"
+    "inputs give a tuple, or a dict by input name"
 )
 SHARED_INPUT_PREFIX = "A."  # before the name of an input that two compared networks read
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
@@ -51,10 +51,10 @@ def to_input_arrays(
 ) -> tuple[Array, ...]:
     """One array per input, checked against what is known of the inputs.
 
-    Several inputs are a tuple, or a dict by the names of the Specs; a list is a batch. A tuple has
-    all inputs, or all but those with a default. A PIL image becomes float32 in 0..1, channels
-    first, with a batch axis.
-    `channels` is what a picture gets when the Spec doesn't tell: else grey stays 1, colour 3.
+    Several inputs are a tuple, or a dict by the names of the InputSpecs; a list is a batch. A tuple
+    has all inputs, or all but those with a default. A PIL image becomes float32 in 0..1, channels
+    first, with a batch axis. `channels` is what a picture gets when the InputSpec doesn't tell:
+    else grey stays 1, colour 3.
     """
     if isinstance(x, Mapping) and specs is not None:
         x = _order_by_spec(x, specs)
@@ -97,7 +97,7 @@ def check_not_empty(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[A
             f"{name}: shape {_format_shape(array.shape)} has no elements"
             for name, array in zip(names, arrays, strict=True)
         )
-        raise InputError(f"{given}, so that there is nothing to show; give at least one example")
+        raise InputError(f"{given}; give at least one example")
     return arrays
 
 
@@ -163,7 +163,9 @@ def _number_list_array(item: list[Any], spec: InputSpec) -> Array:
     except InputError:
         raise
     except (TypeError, ValueError) as error:
-        raise InputError(f"{spec.name}: this list is not an array of numbers ({error})") from None
+        raise InputError(
+            f"{spec.name}: the list can't be converted to an array of numbers ({error})"
+        ) from None
 
 
 def _is_image(item: Any) -> bool:
@@ -179,8 +181,9 @@ def _picture_array(image: Any, spec: InputSpec, channels: int | None) -> Array:
     dtype = np.dtype(np.float32) if spec.dtype is None else spec.dtype
     if dtype not in (np.float32, np.uint8):
         raise InputError(
-            f"{spec.name}: a picture was given; it is {dtype}, and pictures become float32 (0 to "
-            f"1) or uint8 (0 to 255). Give an array, numpy.asarray(image).astype('{dtype}')"
+            f"{spec.name}: a picture was given, but the input is {dtype}; pictures become "
+            "float32 (0 to 1) or uint8 (0 to 255). Give an array, "
+            f"numpy.asarray(image).astype('{dtype}')"
         )
     layout, size = picture_layout(spec.shape, dtype) or "NCHW", None
     if spec.shape is not None and len(spec.shape) == 4:
@@ -193,8 +196,8 @@ def _picture_array(image: Any, spec: InputSpec, channels: int | None) -> Array:
         last = spec.shape is not None and len(spec.shape) == 4 and spec.shape[3] in (1, 3)
         else_ = ', or Preprocess(layout="NHWC") if its channels come last' if last else ""
         raise InputError(
-            f"{spec.name}: the model takes {channels} channels, which a picture cannot be; "
-            f"give an array{else_}"
+            f"{spec.name}: the model takes {channels} channels, and a picture can't have that "
+            f"many; give an array{else_}"
         )
     kind: Literal["uint8", "float32"] = "uint8" if dtype == np.uint8 else "float32"
     try:
@@ -206,7 +209,7 @@ def _picture_array(image: Any, spec: InputSpec, channels: int | None) -> Array:
 
 def _numeric_array(item: Any, spec: InputSpec) -> Array:
     if item is None:
-        raise InputError(f"{spec.name}: None was given; an example input is needed")
+        raise InputError(f"{spec.name}: None was given; expected an example input")
     array = tensor_to_array(item, spec) if _is_tensor(item) else to_number_array(item, spec.name)
     if array.dtype in (np.float16, np.float64):
         return array.astype(np.float32)
@@ -215,13 +218,13 @@ def _numeric_array(item: Any, spec: InputSpec) -> Array:
     if array.dtype in (np.uint8, np.uint16):
         white = np.iinfo(array.dtype).max
         raise InputError(
-            f"{spec.name}: dtype {array.dtype}; {ALLOWED_DTYPES} is needed. For pixels: "
-            f"x.astype('float32') / {white} (or whatever scale the model was trained with); "
-            "for other integers x.astype('int64')"
+            f"{spec.name}: dtype {array.dtype}; expected {ALLOWED_DTYPES}. For pixels: "
+            f"x.astype('float32') / {white} (or whatever scale the model was trained with); for "
+            "other integers x.astype('int64')"
         )
     if array.dtype.kind not in "ib" and array.dtype != np.float32:
         raise InputError(
-            f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; {ALLOWED_DTYPES} is needed"
+            f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; expected {ALLOWED_DTYPES}"
         )
     return np.array(array)  # the caller may change theirs later
 
@@ -242,14 +245,16 @@ def special_tensor_kind(tensor: Any) -> tuple[str, str] | None:
 def tensor_to_array(tensor: Any, spec: InputSpec) -> Array:
     """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
     if tensor.device.type == "meta":
-        raise InputError(f"{spec.name}: a tensor on meta has no numbers; give one on the CPU")
+        raise InputError(
+            f"{spec.name}: a tensor on the meta device has no values; give one on the CPU"
+        )
     if tensor.device.type != "cpu":
         raise InputError(f"{spec.name}: the tensor is on {tensor.device}; call .cpu() first")
     if (found := special_tensor_kind(tensor)) is not None:
         kind, dense = found
         raise InputError(
-            f"{spec.name}: a {kind} tensor was given; only dense tensors of real numbers are "
-            f"taken. Convert it with {dense}"
+            f"{spec.name}: a {kind} tensor was given; only dense real tensors are supported. "
+            f"Convert it with {dense}"
         )
     name = str(tensor.dtype)
     if name == "torch.bfloat16" or name.startswith("torch.float8"):  # which numpy doesn't know
@@ -258,8 +263,8 @@ def tensor_to_array(tensor: Any, spec: InputSpec) -> Array:
         return np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy())
     except (TypeError, RuntimeError) as error:
         raise InputError(
-            f"{spec.name}: a tensor of dtype {name} cannot become an array ({error}); "
-            f"{ALLOWED_DTYPES} is needed"
+            f"{spec.name}: a tensor of dtype {name} can't be converted to an array ({error}); "
+            f"expected {ALLOWED_DTYPES}"
         ) from None
 
 
@@ -271,7 +276,7 @@ def to_number_array(item: Any, name: str) -> Array:
         raise
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name}: {type(item).__name__} cannot become an array ({error}); {INPUT_HINT}"
+            f"{name}: {type(item).__name__} can't be converted to an array ({error}); {INPUT_HINT}"
         ) from None
     if array.dtype.kind not in "fiubc":
         raise InputError(f"{name}: {type(item).__name__} was given; {INPUT_HINT}")
@@ -283,13 +288,13 @@ def _validate_array(array: Array, spec: InputSpec) -> Array:
         converted = array.astype(spec.dtype)
         if not np.array_equal(converted, array):
             raise InputError(
-                f"{spec.name}: integers from {array.min()} to {array.max()} were given; it is "
-                f"{spec.dtype}, which cannot hold them"
+                f"{spec.name}: integers from {array.min()} to {array.max()} were given, which "
+                f"are out of range for the input's {spec.dtype}"
             )
         array = converted
     if spec.dtype is not None and array.dtype != spec.dtype:
         raise InputError(
-            f"{spec.name}: dtype {array.dtype} was given; it is {spec.dtype}. "
+            f"{spec.name}: dtype {array.dtype} was given; expected {spec.dtype}. "
             + _dtype_hint(array, spec.dtype)
         )
     if spec.shape is None:
@@ -307,7 +312,7 @@ def _validate_array(array: Array, spec: InputSpec) -> Array:
             )
         hint = hint or (f". {spec.advice}" if spec.advice else "")
         raise InputError(
-            f"{spec.name}: shape {_format_shape(array.shape)} was given; it is "
+            f"{spec.name}: shape {_format_shape(array.shape)} was given; expected "
             f"{_format_shape(wanted)}{hint}"
         )
     return array
@@ -316,7 +321,7 @@ def _validate_array(array: Array, spec: InputSpec) -> Array:
 def _dtype_hint(array: Array, dtype: np.dtype[Any]) -> str:
     """How to make an array of another dtype."""
     if dtype == np.uint8 and array.dtype.kind == "f" and array.size and np.abs(array).max() <= 1:
-        return "Convert numbers from 0 to 1 with (255 * x).round().astype('uint8')"
+        return "Convert values from 0 to 1 with (255 * x).round().astype('uint8')"
     return f"Convert with x.astype('{dtype}')"
 
 
@@ -375,9 +380,9 @@ def labels_hint(items: Sequence[Any]) -> str:
     whole = "int" in str(getattr(labels, "dtype", ""))
     batch = tuple(getattr(images, "shape", ()))[:1]
     if one or (whole and not shape):
-        return f"Of an image with its label, give the image alone: x[0]{_batch_axis_hint(images)}"
+        return f"For an image with its label, give only the image: x[0]{_batch_axis_hint(images)}"
     if whole and shape == batch and len(shape) == 1:
-        return "Of images with labels, as a data set gives them, give the images alone: x[0]"
+        return "For images with labels, as a data set returns them, give only the images: x[0]"
     return ""
 
 
@@ -395,7 +400,7 @@ def _read_item(item: Any, name: str) -> Any:
         return read_picture(item, name, INPUT_HINT)
     if hasattr(item, "dataset") and hasattr(item, "__iter__") and not hasattr(item, "shape"):
         raise InputError(
-            f"{name}: {type(item).__name__} gives batches: give the images of its first, "
+            f"{name}: {type(item).__name__} yields batches: give the images of the first one, "
             "next(iter(loader))[0]"
         )
     if _is_data_set(item):
@@ -442,6 +447,6 @@ def check_local_path(what: str, path: str) -> None:
     """InputError for a text that is an address: nothing is fetched."""
     if URL.match(path):
         raise InputError(
-            f"{what}: {path[:60]!r} is an address, and nothing is fetched from one: download it, "
-            "and give the file's path"
+            f"{what}: {path[:60]!r} is a URL, which nbglcnn does not download: download it, and "
+            "give the file's path"
         )

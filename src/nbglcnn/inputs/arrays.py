@@ -19,9 +19,9 @@ def native_array(item: Any, name: str) -> npt.NDArray[Any]:
     """
     if masked := masked_count(item):
         raise InputError(
-            f"{name}: a masked array was given, of which {masked:,} of {np.size(item):,} numbers "
-            "are masked; a network reads all of them. Give x.filled(0), or x.filled(numpy.nan) to "
-            "see which values depend on them"
+            f"{name}: a masked array was given, with {masked:,} of {np.size(item):,} values "
+            "masked; a network reads all values. Give x.filled(0), or x.filled(numpy.nan) to see "
+            "which values depend on them"
         )
     array = np.asarray(item)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

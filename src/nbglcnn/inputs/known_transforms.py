@@ -38,11 +38,11 @@ def to_preprocess(given: Any) -> Preprocess:
     called = type(given).__name__
     if called == "partial" or isinstance(given, type):
         raise InputError(
-            "preprocess: this makes a transform, it isn't one: call it, as in weights.transforms()"
+            "preprocess: this function returns a transform; call it, as in weights.transforms()"
         )
     parts = list(_flatten_transforms(given))
     if not parts or not all(_is_transform(part) for part in parts):
-        raise InputError(f"preprocess: {called} is none that is known: {PREPROCESS_HINT}")
+        raise InputError(f"preprocess: {called} is not supported: {PREPROCESS_HINT}")
     return _from_transforms(parts)
 
 
@@ -84,8 +84,8 @@ class _TransformReader:
             _warn_filter(part)
             if getattr(part, "max_size", None) is not None:
                 raise InputError(
-                    "preprocess: Resize(max_size=…) gives each picture a size of its own; the "
-                    "model has one input: give Resize((height, width))"
+                    "preprocess: Resize(max_size=…) gives each picture a different size, but the "
+                    "model's input size is fixed: give Resize((height, width))"
                 )
             self.resize = _parse_size(part.size)
         elif name == "CenterCrop" and not late and self.size is None:
@@ -129,11 +129,14 @@ def _from_transforms(parts: list[Any]) -> Preprocess:
 def _unsupported_error(part: Any, late: bool) -> InputError:
     name = type(part).__name__
     if name.startswith("Random") or name in ("ColorJitter", "AutoAugment", "RandAugment"):
-        why = "is random, for training; give the transforms of evaluation"
+        why = "is a random training transform; give the evaluation transforms"
     elif late and name in ("Resize", "CenterCrop", "Grayscale", "Normalize"):
-        why = "behind Normalize is not supported; put it in front, or give a nbglcnn.Preprocess"
+        why = (
+            "after Normalize is not supported; put it before Normalize, or give a "
+            "nbglcnn.Preprocess"
+        )
     elif name in ("Resize", "CenterCrop"):
-        why = "behind CenterCrop is not supported; give a nbglcnn.Preprocess"
+        why = "after CenterCrop is not supported; give a nbglcnn.Preprocess"
     else:
         why = f"is not supported: {PREPROCESS_HINT}"
     return InputError(f"preprocess: {name} {why}")
@@ -165,11 +168,11 @@ def _from_timm(given: Any) -> Preprocess:
     if size is None:
         some = ", ".join(map(repr, list(given)[:6]))
         raise InputError(
-            f"preprocess: a dict with {some or 'nothing'}, no input_size: {PREPROCESS_HINT}"
+            f"preprocess: a dict with {some or 'nothing'} but no input_size: {PREPROCESS_HINT}"
         )
     size = tuple(int(side) for side in size)
     if len(size) != 3:
-        raise InputError(f"preprocess: input_size is {size}; (channels, height, width) is needed")
+        raise InputError(f"preprocess: input_size is {size}; expected (channels, height, width)")
     mode = of("crop_mode") or "center"
     if mode not in TIMM_CROP_MODES:
         raise InputError(
@@ -227,7 +230,7 @@ def _warn_filter(part: Any) -> None:
     if name not in ("bilinear", ""):
         warnings.warn(
             f"preprocess: pictures are resampled bilinearly (antialiased), not by {name} "
-            "interpolation: values may differ a little from those of the transform",
+            "interpolation: values may differ slightly from the transform's",
             UserWarning,
             stacklevel=user_stacklevel(),
         )
@@ -235,9 +238,9 @@ def _warn_filter(part: Any) -> None:
 
 def _warn_proportions(what: str, side: int) -> None:
     warnings.warn(
-        f"preprocess: {what} keeps the proportions of each picture; the model has one input of "
-        f"{side}×{side}, so the middle of a picture is cut out. Preprocess(size=(height, width)) "
-        "gives it another size",
+        f"preprocess: {what} keeps each picture's aspect ratio; the model's input is "
+        f"{side}×{side}, so pictures are center-cropped. Preprocess(size=(height, width)) sets "
+        "another size",
         UserWarning,
         stacklevel=user_stacklevel(),
     )

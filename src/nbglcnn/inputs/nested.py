@@ -121,9 +121,9 @@ def match_inputs(
         own = "an array" if path in names else constants.get(path, inside)
         return InputError(
             f"{path}: {now} was given; the network was compiled "
-            f"{f'with {own}' if own else f'without {path}'}, and only the numbers of arrays may "
-            f"change. {f'Give {own}' if own else 'Leave it out'}, or give the inputs alone by name "
-            f"({', '.join(map(repr, names))}). For another constant compile the model again"
+            f"{f'with {own}' if own else f'without {path}'}, and only the values of arrays may "
+            f"change. {f'Give {own}' if own else 'Leave it out'}, or give only the inputs, by "
+            f"name ({', '.join(map(repr, names))}). For another constant, compile the model again"
         )
 
     for name, one in given.items():

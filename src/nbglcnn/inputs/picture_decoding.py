@@ -51,17 +51,21 @@ def picture_array(
     fit: str = "crop",
     crop_fraction: float = 1.0,
 ) -> Array:
-    """A picture as (channels, height, width): from 0 to 1 as float32, from 0 to 255 as uint8.
+    """Convert a picture to an array of shape (channels, height, width).
 
     Args:
-        image: any Pillow image; of an animation the current frame.
-        channels: 1, 3 or 4; an input of four gets the alpha as its last.
-        dtype: that of the result.
-        size: height and width of the result, resampled as `fit` and `crop_fraction` say; by default
-            the picture's own.
+        image: A Pillow image; of an animation the current frame.
+        channels: 1, 3 or 4. The fourth channel is alpha.
+        dtype: `"float32"` (default), from 0 to 1, or `"uint8"`, from 0 to 255.
+        size: The height and width of the result. Default: those of the picture.
+        fit: How a picture of other proportions becomes `size`. Default: `"crop"`.
+        crop_fraction: The share of each side that is kept. Default: 1.
+
+    Returns:
+        The array.
 
     Raises:
-        InputError: the picture has numbers that no rule scales.
+        InputError: If the picture has numbers that no rule scales.
     """
     image = decode_picture(image)
     if size is not None:
@@ -112,9 +116,9 @@ def _decode_high_depth(image: Image) -> Image:
     if image.mode != "F":
         if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) <= WHITE_16_BIT:
             raise InputError(
-                f"a picture of mode {image.mode} has numbers from {numbers.min()} to "
-                f"{numbers.max()}; 0 (black) to {WHITE_16_BIT} (white) are taken. Give an array "
-                "scaled to 0…1, numpy.asarray(image).astype('float32') / its white"
+                f"a picture of mode {image.mode} has values from {numbers.min()} to "
+                f"{numbers.max()}; expected 0 (black) to {WHITE_16_BIT} (white). Give an array "
+                "scaled to 0…1, numpy.asarray(image).astype('float32') / white"
             )
         transparent = numbers == image.info.get("transparency", -1)
         numbers = numbers.astype(np.float32) / np.float32(WHITE_16_BIT)
@@ -147,8 +151,8 @@ def _to_srgb(image: Image) -> Image:
             image = image.convert("RGB")
         except ValueError as error:
             raise InputError(
-                f"a picture of mode {image.mode} has no colours that Pillow converts ({error}); "
-                "give it as RGB"
+                f"a picture of mode {image.mode} can't be converted by Pillow ({error}); give it "
+                "as RGB"
             ) from None
     return _apply_profile(image, profile).convert("RGB")
 

@@ -42,7 +42,7 @@ def list_picture_folder(folder: Path, what: str) -> PictureFolder:
     if folder.is_file():
         raise InputError(f"{what}: {folder} is a file; give its folder, or a list, [path]")
     if not folder.is_dir():
-        raise InputError(f"{what}: there is no folder {folder}")
+        raise InputError(f"{what}: folder not found: {folder}")
     classes = sorted(
         entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != "."
     )
@@ -62,8 +62,8 @@ def list_picture_folder(folder: Path, what: str) -> PictureFolder:
     files = [folder / name for name in sorted(os.listdir(folder)) if is_picture_file(name)]
     if not files:
         raise InputError(
-            f"{what}: there is no picture in {folder} or the folders in it; files that end with "
-            f"{', '.join(PICTURE_EXTENSIONS)} are taken"
+            f"{what}: no pictures in {folder} or its subfolders; supported are files that end "
+            f"with {', '.join(PICTURE_EXTENSIONS)}"
         )
     return PictureFolder(tuple(files))
 
@@ -91,7 +91,7 @@ def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "")
     try:
         return open_picture(file)
     except FileNotFoundError:
-        raise InputError(f"{start}there is no file {file}") from None
+        raise InputError(f"{start}file not found: {file}") from None
     except IsADirectoryError:
         raise InputError(
             f"{start}{file} is a folder; give the path of a picture in it. A Viewer takes the "
@@ -99,6 +99,6 @@ def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "")
         ) from None
     except UnidentifiedImageError:
         end = f"; {advice}" if advice else ""
-        raise InputError(f"{start}{file} is no picture that Pillow can read{end}") from None
+        raise InputError(f"{start}{file} is not a picture that Pillow can read{end}") from None
     except Exception as error:  # a damaged one, or far too large: each format has its own
         raise InputError(f"{start}{file} cannot be read as a picture: {error}") from None

@@ -23,7 +23,14 @@ LUMA_WEIGHTS = tuple(np.float32(part / 65536) for part in (19595, 38470, 7471))
 
 @dataclass(frozen=True)
 class PreprocessStep:
-    """One step behind the picture: its key, what people call it, its settings, and numpy's way."""
+    """One step of a `Preprocess`.
+
+    Attributes:
+        key: The key of its layer: "preprocess.normalize".
+        title: Its common name.
+        description: Its settings as text.
+        apply: The step as a function of a numpy array.
+    """
 
     key: str
     title: str
@@ -33,36 +40,41 @@ class PreprocessStep:
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How a picture becomes what a model takes: the steps in front of its first input.
+    """The steps from a picture to a model's input, as layers before the model.
 
-    With it the network's input is the picture itself, float32 of the shape (n, 3 or 1, h, w) with
-    numbers from 0 to 1, and the steps are layers in front of the model: `preprocess.range`,
-    `preprocess.channels`, `preprocess.normalize` and `preprocess.layout`, in this order, as many of
-    them as do something. A Pillow image or a list of them is resampled to the input's size.
+    With a Preprocess the network's input is the picture: float32, shape (n, 3 or 1, h, w), from 0
+    to 1. The steps are the layers `preprocess.range`, `preprocess.channels`, `preprocess.normalize`
+    and `preprocess.layout`, in this order; steps that change nothing are left out. Pillow images
+    are resampled to the input's size.
+
+    Wherever `preprocess` is an argument, a torchvision transform (`weights.transforms()`, a
+    Compose) or a timm config (`model.pretrained_cfg`) is accepted, too.
 
     Args:
-        size: the input's height and width in pixels, or one number for both; by default those of
-            the model's file, or of the example that is given.
-        resize: what the shorter side of a picture is resized to before `size` is cut out of its
-            middle, or (h, w), as in torchvision's Resize(256) and CenterCrop(224); at least `size`.
-        fit: how a picture of other proportions becomes `size`: "crop" cuts out its middle,
-            "letterbox" sets the whole of it between black bars, "stretch" distorts it.
-        mean: subtracted of each of the model's channels, one number for all or one for each, on
-            the scale of `range` and in the order of `channels`.
-        std: what each channel is divided by, after that; the same.
-        range: what black and white are before mean and std: (0, 1), (-1, 1), (0, 255).
-        channels: the model's: "RGB", "BGR", or "grey", which is worked out of RGB with Pillow's
-            weights and repeated for a model of three channels. A model of one channel with "RGB"
-            takes grey pictures.
-        layout: "NCHW", or "NHWC" for a model whose input is (n, h, w, channels), as those that
-            come from TensorFlow are.
-
-    Resampling is Pillow's bilinear, antialiased one. Wherever `preprocess` is an argument, a
-    transform of torchvision (`weights.transforms()`, a Compose) or a config of timm
-    (`model.pretrained_cfg`) is taken as well.
+        size: The height and width of the input in pixels, or one number for both. Default: those of
+            the ONNX file, or of the example input.
+        resize: The length in pixels to which the shorter side is resized before the centre of
+            `size` is cropped, or `(h, w)`, as in torchvision's Resize(256) and CenterCrop(224). At
+            least `size`. Default: none.
+        fit: For pictures of other proportions: `"crop"` (default) crops the centre, `"letterbox"`
+            adds black bars, `"stretch"` distorts.
+        mean: The numbers to subtract: one for all channels, or one per channel, on the scale of
+            `range` and in the order of `channels`. Default: none.
+        std: The numbers to divide by after that: one, or one per channel. Default: none.
+        range: The values of black and white before `mean` and `std`: (0, 1) (default), (-1, 1) or
+            (0, 255).
+        channels: The channels of the model: `"RGB"` (default), `"BGR"`, or `"grey"`, computed from
+            RGB with Pillow's weights and repeated for a model of three channels. A model of one
+            channel with `"RGB"` takes grey pictures.
+        layout: `"NCHW"` (default), or `"NHWC"` for a model whose input is (n, h, w, channels).
 
     Raises:
-        InputError: an argument is none of these.
+        InputError: If an argument is not valid.
+
+    Source: Pillow's bilinear, antialiased resampling (`Image.resize`), and torchvision's Normalize.
+
+    Example:
+        >>> preprocess = nbglcnn.Preprocess(size=224, resize=256, mean=0.5, std=0.25)
     """
 
     size: int | tuple[int, int] | None = None
@@ -86,22 +98,32 @@ class Preprocess:
         low_high = _validate_numbers("range", self.range)
         if low_high is None or len(low_high) != 2 or not low_high[0] < low_high[1]:
             raise InputError(
-                f"Preprocess: range is {self.range!r}: give what black and white are, (0, 1) or "
-                "(0, 255)"
+                f"Preprocess: range is {self.range!r}: give the values of black and white, (0, "
+                "1) or (0, 255)"
             )
         object.__setattr__(self, "range", low_high)
         if self.std is not None and 0 in self.std:  # type: ignore[operator]
-            raise InputError(f"Preprocess: std is {self.std!r}: nothing can be divided by 0")
+            raise InputError(f"Preprocess: std is {self.std!r}: expected values other than 0")
         if self.resize is not None and self.fit == "letterbox":
             raise InputError(
-                'Preprocess: resize goes with fit="crop" or "stretch"; a letterbox shows the whole '
+                'Preprocess: resize needs fit="crop" or "stretch"; a letterbox shows the whole '
                 "picture"
             )
         if self.size is not None and self.resize is not None:
             self.share(self.size)  # type: ignore[arg-type]
 
     def share(self, size: tuple[int, int]) -> float:
-        """Which part of each side of the picture is kept, for an input of (h, w)."""
+        """Return the share of each side of the picture that is kept.
+
+        Args:
+            size: The size of the input, (height, width) in pixels.
+
+        Returns:
+            The share, from 0 to 1.
+
+        Raises:
+            InputError: If `resize` is smaller than `size`, or has other proportions.
+        """
         if self.resize is None:
             return 1.0
         if isinstance(self.resize, int):
@@ -110,20 +132,27 @@ class Preprocess:
             share = size[0] / self.resize[0]
             if abs(share - size[1] / self.resize[1]) * min(self.resize) > 1:
                 raise InputError(
-                    f"Preprocess: size {size} and resize {self.resize} have other proportions: "
-                    "give resize as one number, the shorter side"
+                    f"Preprocess: size {size} and resize {self.resize} have different aspect "
+                    "ratios: give resize as one number, the shorter side"
                 )
         if share > 1:
             raise InputError(
-                f"Preprocess: resize is {self.resize}, smaller than size {size}, which cannot be "
-                "cut out of it then"
+                f"Preprocess: resize is {self.resize}, smaller than size {size}, so the crop "
+                "doesn't fit"
             )
         return share
 
     def steps(self, channels: int) -> tuple[PreprocessStep, ...]:
-        """What is done to the picture in front of a model of so many channels, in order.
+        """Return the steps for a model, in order.
 
-        InputError where mean or std are for another number of channels.
+        Args:
+            channels: The number of channels of the model's input.
+
+        Returns:
+            The steps that change something.
+
+        Raises:
+            InputError: If `mean` or `std` has another number of channels.
         """
         found = []
         low, high = self.range
@@ -161,14 +190,25 @@ class Preprocess:
         return tuple(found)
 
     def channel_array(self, name: Literal["mean", "std"], channels: int) -> Array | None:
-        """`mean` or `std` as (1, channels, 1, 1), or (1, 1, 1, 1) of one number for all."""
+        """Return `mean` or `std` as an array that broadcasts over pictures.
+
+        Args:
+            name: `"mean"` or `"std"`.
+            channels: The number of channels of the model's input.
+
+        Returns:
+            An array of shape (1, channels, 1, 1) or (1, 1, 1, 1), float32; None if it is not set.
+
+        Raises:
+            InputError: If it has another number of channels.
+        """
         given = getattr(self, name)
         if given is None:
             return None
         if len(given) not in (1, channels):
             raise InputError(
-                f"Preprocess: {name} has {len(given)} numbers, the model takes {channels} "
-                f"channel{'s' if channels > 1 else ''}: give one number, or one for each"
+                f"Preprocess: {name} has {len(given)} values; the model takes {channels} "
+                f"channel{'s' if channels > 1 else ''}. Give one number, or one per channel"
             )
         return np.array(given, np.float32).reshape(1, -1, 1, 1)
 
@@ -218,7 +258,7 @@ def _validate_numbers(name: str, given: Any) -> tuple[float, ...] | None:
         fits = False
     if not fits:
         raise InputError(
-            f"Preprocess: {name} is {given!r}: give a finite number, or one for each channel"
+            f"Preprocess: {name} is {given!r}: give a finite number, or one per channel"
         )
     return numbers
 

@@ -71,7 +71,7 @@ def model_of(model: Any, preprocess: Any = None) -> Model:
     if preprocess is None:
         return found
     if isinstance(found, PreprocessedModel | ComparisonModel):
-        raise InputError("preprocess: this model has one already")
+        raise InputError("preprocess: this model already has one")
     [leaf] = found.base_models
     return PreprocessedModel(leaf, to_preprocess(preprocess))
 

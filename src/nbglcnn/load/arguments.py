@@ -19,7 +19,7 @@ class InputPlaceholder:
 
 @dataclass(frozen=True)
 class Arguments:
-    """A call of forward: by position and by name, with a Slot in the place of each input.
+    """A call of forward: by position and by name, with an InputPlaceholder in the place of each input.
 
     `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0]. `parameters` are
     those of forward's arguments by position, and `constants` the constants by path, as Python
@@ -71,9 +71,9 @@ def parse_arguments(
     }
     if not found:
         raise InputError(
-            f"x: {', '.join(map(repr, given.values()))} holds no array, nor a picture's "
-            "path; give at least one input as an array or a tensor. None, bools and numbers of "
-            "Python's are constants"
+            f"x: {', '.join(map(repr, given.values()))} contains neither an array nor a "
+            "picture's path; give at least one input as an array or a tensor. None, bools and "
+            "Python numbers are constants"
         )
     own = Arguments(
         () if named else tuple(tree.values()),
@@ -110,7 +110,7 @@ def _name(parameters: Sequence[str], at: int) -> str:
 def _insert_placeholders(
     tree: Any, name: str, found: list[tuple[str, Any]], constants: dict[str, str]
 ) -> Any:
-    """The tree with a Slot for each array, which `found` gets with its name."""
+    """The tree with an InputPlaceholder for each array, which `found` gets with its name."""
 
     def leaf(path: str, one: Any) -> Any:
         if (text := constant_text(one)) is not None:

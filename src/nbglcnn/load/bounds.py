@@ -35,7 +35,7 @@ def validate_shape(what: str, dims: Iterable[Any], *, itemsize: int = 4) -> tupl
     elements = prod(d for d in shape if d)
     if elements > MAX_ELEMENTS:
         raise UnsupportedModel(
-            f"{what}: shape {list(shape)} needs {elements * itemsize:,} bytes; "
-            f"one value may have {MAX_ELEMENTS * itemsize:,}"
+            f"{what}: shape {list(shape)} needs {elements * itemsize:,} bytes; at most "
+            f"{MAX_ELEMENTS * itemsize:,} are supported per value"
         )
     return shape

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nbglcnn.errors import InputError, ModelError, suggest_names
-from nbglcnn.graph import Array, Comparison, Graph, Key, Node, Pair, Value, check_observe
+from nbglcnn.graph import Array, Comparison, Graph, Key, LayerPair, Node, Value, check_observe
 from nbglcnn.inputs.arguments import SHARED_INPUT_PREFIX
 from nbglcnn.load.arguments import Arguments, plain_arguments
 from nbglcnn.load.matching import KeyPairs, match_keys
@@ -116,7 +116,7 @@ class ComparisonModel:
 
 
 def _not_a_model_error(what: str) -> InputError:
-    return InputError(f"{what}: a comparison is no model; give it to a Viewer of one of the two")
+    return InputError(f"{what}: a comparison is not a model; use a Viewer of one of its two models")
 
 
 def _join(joined: ComparisonModel) -> Graph:
@@ -131,8 +131,9 @@ def _join(joined: ComparisonModel) -> Graph:
     }
     differences = _DifferenceBuilder(values, joined.batch)
     records = tuple(
-        Pair(one.name, A_PREFIX + one.name, B_PREFIX + other.name, DIFFERENCE_PREFIX + one.name,
-             differences.add_row(names_a[one.value], names_b[other.value]))
+        LayerPair(one.name, A_PREFIX + one.name, B_PREFIX + other.name,
+                  DIFFERENCE_PREFIX + one.name,
+                  differences.add_row(names_a[one.value], names_b[other.value]))
         for one, other in pairs
     )  # fmt: skip
     keys = _keys(joined, names_a, names_b)
@@ -343,7 +344,9 @@ def _select_pairs(pairs: KeyPairs, observe: str | Sequence[str]) -> KeyPairs:
     known = [one.name for one, _ in pairs]
     for name in observe:
         if name not in known:
-            raise KeyError(f"observe: {name!r} is no layer of both{suggest_names(name, known)}")
+            raise KeyError(
+                f"observe: {name!r} is not a layer of both models{suggest_names(name, known)}"
+            )
     return [(one, other) for one, other in pairs if one.name in observe]
 
 
@@ -352,20 +355,20 @@ def _no_pairs_error(joined: ComparisonModel) -> ModelError | InputError:
     if shapes[0] != shapes[1]:
         given = " and ".join(", ".join(map(str, some)) for some in shapes)
         return InputError(
-            f"inputs of the shapes {given} leave nothing to compare: give both the same shape"
+            f"inputs of the shapes {given} can't be compared: give both the same shape"
         )
     outputs = " and ".join(
         ", ".join(str(side.graph.shape(v)) for v in side.graph.outputs)
         for side in (joined.a, joined.b)
     )
     return ModelError(
-        f"{joined.a.graph.name} and {joined.b.graph.name} have nothing to compare: no layer of one "
-        f"has the shape of a layer of the other (their outputs are {outputs})"
+        f"{joined.a.graph.name} and {joined.b.graph.name} can't be compared: no layer of one has "
+        f"the shape of a layer of the other (their outputs are {outputs})"
     )
 
 
 def _comparison_record(
-    joined: ComparisonModel, pairs: tuple[Pair, ...], all_pairs: KeyPairs
+    joined: ComparisonModel, pairs: tuple[LayerPair, ...], all_pairs: KeyPairs
 ) -> Comparison:
     """What is compared, and which layers have no partner."""
     paired = {name for a, b in all_pairs for name in (A_PREFIX + a.name, B_PREFIX + b.name)}

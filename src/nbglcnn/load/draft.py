@@ -1,4 +1,4 @@
-"""A graph on its way in: importers fill a Draft, which `fold.simplify` makes a concrete State."""
+"""A graph while it is imported: importers fill a GraphDraft; `fold.simplify` computes constants."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TensorSequence:
 
 @dataclass(slots=True)
 class FoldState:
-    """What is left of a Draft: run-time nodes, each with its place in it, and all values known.
+    """A GraphDraft after folding: run-time nodes, each with its index there, and known values.
 
     `derived_constants` are the constants whose numbers come from a parameter's numbers;
     `fold_budget` bounds `folded_bytes`.

@@ -30,7 +30,7 @@ BaseLoader = Callable[["TorchModel | OnnxModel", Any, ValuesByKey | None], LoadR
 class Model(Protocol):
     """A torch module, an ONNX file, one of these behind a Preprocess, or two that are compared.
 
-    `model_of` makes it; TorchModel, OnnxModel, Prepared and Joined are the four kinds.
+    `model_of` makes it; TorchModel, OnnxModel, PreprocessedModel and Joined are the four kinds.
     """
 
     @property

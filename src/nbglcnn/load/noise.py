@@ -15,7 +15,7 @@ from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
 from nbglcnn.load.draft import free_name
 
 Distribution = Literal["normal", "uniform"]
-DRAW_OUTSIDE_HINT = "draw them outside and give them as an input"
+DRAW_OUTSIDE_HINT = "sample them outside the model and pass them as an input"
 
 
 def draw_noise(generator: np.random.Generator, kind: Distribution, shape: tuple[int, ...]) -> Array:
@@ -37,12 +37,12 @@ def resolve_noise(
         for name in given:
             if name not in names:
                 raise InputError(
-                    f"no input {name!r}{suggest_names(name, names)}; the model draws "
+                    f"no input {name!r}{suggest_names(name, names)}; the model samples "
                     f"{known or 'no random numbers'}"
                 )
     elif given and len(given) != len(names):
         raise InputError(
-            f"{len(given)} arrays were given for the random numbers that the model draws; it draws "
+            f"{len(given)} arrays were given for the model's random numbers; it samples "
             f"{len(names)} ({known}). Give all of them, none, or some by name in a dict"
         )
     if not names:

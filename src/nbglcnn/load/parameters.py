@@ -17,8 +17,8 @@ from nbglcnn.inputs.arrays import native_array
 from nbglcnn.load.passes.evaluate import evaluate
 
 CONSTANT_READ_MESSAGE = (
-    "its numbers decided what is computed (an `if`, a loop or a size in forward, or a NumPy array "
-    "that shares its memory); with others it is another network, so load it anew"
+    "the computation depends on its values (an `if`, a loop or a size in forward, or a NumPy "
+    "array that shares its memory); for other values, load the model again"
 )
 
 
@@ -54,9 +54,11 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
         assert old is not None
         array = _as_array(name, given[name], old)
         if array.shape != old.shape:
-            problems.append(f"{name}: shape {array.shape} was given; it is {old.shape}")
+            problems.append(f"{name}: shape {array.shape} was given; expected {old.shape}")
         elif value in replaced and not np.array_equal(replaced[value][1], array, equal_nan=True):
-            problems.append(f"{name} and {replaced[value][0]} share their numbers; two were given")
+            problems.append(
+                f"{name} and {replaced[value][0]} share their values; different values were given"
+            )
         elif name in graph.constant_reads and not np.array_equal(old, array):
             problems.append(f"{name}: {CONSTANT_READ_MESSAGE}")
         else:
@@ -166,7 +168,7 @@ def _check_state_dict(state_dict: Any) -> None:
         )
     if isinstance(state_dict, str | os.PathLike):
         raise InputError(
-            f"load_state_dict: {str(state_dict)!r} is a path; give what it holds: "
+            f"load_state_dict: {str(state_dict)!r} is a path; give its contents: "
             "torch.load(path, map_location='cpu', weights_only=True)"
         )
     if not isinstance(state_dict, Mapping) or not all(isinstance(n, str) for n in state_dict):
@@ -192,8 +194,8 @@ def _check_depth(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
             found.append(f"checkpoint{path}")
     if found:
         raise InputError(
-            "load_state_dict: the weights lie deeper in this checkpoint, or under other names; "
-            "give " + " or ".join(found)
+            "load_state_dict: the weights are nested deeper in this checkpoint, or have other "
+            "names; give " + " or ".join(found)
         )
 
 
@@ -218,16 +220,18 @@ def _as_array(name: str, value: Any, old: Array) -> Array:
         if (found := special_tensor_kind(value)) is not None:
             kind, dense = found
             raise InputError(
-                f"{name}: a {kind} tensor was given; weights are dense tensors of real numbers. "
-                f"Convert it with {dense}"
+                f"{name}: a {kind} tensor was given; expected a dense real tensor. Convert it "
+                f"with {dense}"
             )
         if value.device.type == "meta":
-            raise InputError(f"{name}: a tensor on meta has no numbers; give one that has")
+            raise InputError(
+                f"{name}: a tensor on the meta device has no values; give one on the CPU"
+            )
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() else value).numpy()
     array = native_array(value, name)
     if array.dtype.kind not in "fiub" or (array.dtype.kind == "f") != (old.dtype.kind == "f"):
-        raise InputError(f"{name}: dtype {array.dtype} was given; it is {old.dtype}")
+        raise InputError(f"{name}: dtype {array.dtype} was given; expected {old.dtype}")
     return np.asarray(array, old.dtype, order="C")
 
 

@@ -107,7 +107,7 @@ class PreprocessedModel:
 
 @dataclass(frozen=True)
 class RawInputs:
-    """The inputs of a Prepared model: the picture, the others, and the channels of the model.
+    """The inputs of a PreprocessedModel: the picture, the others, and the model's channels.
 
     `names` are those of the inputs, `noise` is what is given for what the model draws.
     """
@@ -185,8 +185,8 @@ def raw_inputs(
         return RawInputs(preprocess, whole, 3, tuple(one.name for one in specs), noise)
     if picture.ndim != 4 or picture.shape[1] not in (1, 3):
         raise InputError(
-            f"{first.name}: shape {picture.shape} was given; with preprocess it is the picture, "
-            "(n, 3 or 1, height, width) with numbers from 0 to 1"
+            f"{first.name}: shape {picture.shape} was given; with preprocess, expected the "
+            "picture, (n, 3 or 1, height, width) with values from 0 to 1"
         )
     if channels is None:
         channels = 1 if preprocess.channels == "grey" else picture.shape[1]
@@ -207,8 +207,8 @@ def _layout_of_bytes(preprocess: Preprocess, spec: InputSpec) -> PictureLayout |
     ]
     if steps:
         raise InputError(
-            f"preprocess: {', '.join(steps)}, and the input {spec.name!r} is uint8, which pictures "
-            "enter as bytes, in its own layout: size, resize and fit can be given"
+            f"preprocess: {', '.join(steps)} can't be used with the uint8 input {spec.name!r}, "
+            "which takes pictures as bytes in its own layout; use size, resize and fit"
         )
     return layout
 
@@ -221,7 +221,8 @@ def _channels_and_size(
     if (shape := spec.shape) is not None:
         if len(shape) != 4:
             raise InputError(
-                f"preprocess: the model's first input {spec.name!r} is {shape}, no picture"
+                f"preprocess: the model's first input {spec.name!r} has the shape {shape}, which "
+                "is not a picture"
             )
         last = (layout or preprocess.layout) == "NHWC"
         channels, height, width = (shape[3], *shape[1:3]) if last else shape[1:]
@@ -235,7 +236,7 @@ def _channels_and_size(
     if channels not in (None, 1, 3) and layout is None:
         raise InputError(f"preprocess: the model takes {channels} channels; a picture has 1 or 3")
     if preprocess.channels == "BGR" and channels == 1:
-        raise InputError('preprocess: channels="BGR", and the model takes 1 channel')
+        raise InputError('preprocess: channels="BGR", but the model takes 1 channel')
     sides = (height, width)
     if preprocess.size is not None:
         assert isinstance(preprocess.size, tuple)
@@ -255,9 +256,9 @@ def _picture_channels(preprocess: Preprocess, channels: int | None) -> int | Non
 
 
 def _advice(preprocess: Preprocess) -> str:
-    words = "With preprocess x is the picture itself, before any step"
+    words = "With preprocess, x is the original picture, before any step"
     if preprocess.channels != "RGB":
-        words += f'; channels="{preprocess.channels}" is worked out of RGB'
+        words += f'; channels="{preprocess.channels}" is computed from RGB'
     return words
 
 
@@ -266,8 +267,8 @@ def _check_channels_first(preprocess: Preprocess, given: Any, spec: InputSpec) -
     shape = tuple(getattr(given, "shape", ()))
     if preprocess.layout == "NHWC" and spec.dtype != np.uint8 and (turned := layout_hint(shape, 3)):
         raise InputError(
-            f"{spec.name}: shape {shape} was given; with preprocess it is the picture, which "
-            f"preprocess.layout turns{turned}"
+            f"{spec.name}: shape {shape} was given; with preprocess, expected the picture, which "
+            f"preprocess.layout transposes{turned}"
         )
 
 
@@ -281,10 +282,9 @@ def _zero_picture(
     c, h, w = channels_and_size(spec.shape, layout)
     if h is None or w is None or len(specs) > 1:
         raise InputError(
-            f"{model} needs an example input, or the size of one: give x, or "
-            "Preprocess(size=224, …)"
+            f"{model} needs an example input or its size: give x, or Preprocess(size=224, …)"
             if len(specs) == 1
-            else f"{model} has {len(specs)} inputs: give x, a tuple with the picture in front"
+            else f"{model} has {len(specs)} inputs: give x as a tuple with the picture first"
         )
     sides = (h, w, c or 3) if layout == "NHWC" else (c or 3, h, w)
     return np.zeros((n or 1, *sides), spec.dtype)

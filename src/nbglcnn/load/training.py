@@ -130,8 +130,8 @@ def _ratio(proto: Any, node: Any) -> float:
         if node.input[1] in other.output and other.op_type == "Constant":
             return float(numpy_helper.to_array(other.attribute[0].t))
     raise UnsupportedModel(
-        f"{quote_name(node.name or node.output[0])}: the ratio of this Dropout is computed; only "
-        "one that the file holds can be trained with"
+        f"{quote_name(node.name or node.output[0])}: the ratio of this Dropout is computed; "
+        "training needs a constant ratio"
     )
 
 

@@ -52,14 +52,14 @@ class DisplayKinds:
         self._attention = _find_attention(graph)
         self._classes = _find_class_maps(graph, planes)
         self._grids = _TokenGrids(graph, receptive_fields, inputs)
-        self._table: dict[p.Tokens, int] = {}
+        self._table: dict[p.TokenGrid, int] = {}
 
     @property
-    def table(self) -> tuple[p.Tokens, ...]:
+    def table(self) -> tuple[p.TokenGrid, ...]:
         """All that `attention_tokens` has numbered."""
         return tuple(self._table)
 
-    def kind_of(self, value: str, kind: str) -> p.Form:
+    def kind_of(self, value: str, kind: str) -> p.DisplayKind:
         """What a value is, as a key of that kind."""
         if value in self._attention:
             return "attention"
@@ -89,7 +89,7 @@ class DisplayKinds:
         rows, columns = (self._token_index(found.get(len(shape) - k)) for k in (2, 1))
         return rows, columns
 
-    def _token_index(self, tokens: p.Tokens | None) -> int:
+    def _token_index(self, tokens: p.TokenGrid | None) -> int:
         return -1 if tokens is None else self._table.setdefault(tokens, len(self._table))
 
 
@@ -222,7 +222,7 @@ class _TokenGrids:
         self._graph = graph
         # By value, by axis: the input, and 0 for rows or 1 for columns of its picture; or tokens.
         self._image_axes: dict[str, dict[int, ImageAxis]] = {}
-        self._tokens: dict[str, dict[int, p.Tokens]] = {}
+        self._tokens: dict[str, dict[int, p.TokenGrid]] = {}
         for name in graph.inputs:
             shape = graph.shape(name)
             if len(shape) == 4 and shape[1] in IMAGE_CHANNELS:
@@ -236,7 +236,7 @@ class _TokenGrids:
                             name, source, _preserve_positions(linked) if stays else linked
                         )
 
-    def tokens_of(self, value: str) -> Mapping[int, p.Tokens]:
+    def tokens_of(self, value: str) -> Mapping[int, p.TokenGrid]:
         """The tokens along each axis of a value."""
         return self._tokens.get(value, {})
 
@@ -276,28 +276,28 @@ class _TokenGrids:
         match sides:
             case [(rows_of, 0), (columns_of, 1)] if rows_of == columns_of:
                 rows, columns = lengths
-                grid = p.Tokens(rows_of, rows, columns, tuple(range(rows * columns)))
+                grid = p.TokenGrid(rows_of, rows, columns, tuple(range(rows * columns)))
                 self._tokens.setdefault(name, {}).setdefault(axis, grid)
 
     def _merge_tokens(
-        self, name: str, axis: int, tokens: p.Tokens, moved: Iterable[Sequence[int]]
+        self, name: str, axis: int, tokens: p.TokenGrid, moved: Iterable[Sequence[int]]
     ) -> None:
         """Along an axis of a value those tokens of a source, where each stands for one at most."""
         rows = list(moved)
         if any(len(row) > 1 for row in rows):
             return
-        places = tuple(tokens.places[row[0]] if row else -1 for row in rows)
+        places = tuple(tokens.positions[row[0]] if row else -1 for row in rows)
         known = self._tokens.setdefault(name, {})
         other = known.get(axis)
         if other is not None:
             # What a sum adds, or a Concat joins; a token with two places has none.
-            if msgspec.structs.replace(other, places=()) != msgspec.structs.replace(
-                tokens, places=()
+            if msgspec.structs.replace(other, positions=()) != msgspec.structs.replace(
+                tokens, positions=()
             ):
                 return
-            pairs = zip(other.places, places, strict=True)
+            pairs = zip(other.positions, places, strict=True)
             places = tuple(max(a, b) if min(a, b) < 0 or a == b else -1 for a, b in pairs)
-        known[axis] = msgspec.structs.replace(tokens, places=places)
+        known[axis] = msgspec.structs.replace(tokens, positions=places)
 
 
 def _preserve_positions(linked: OperatorField) -> OperatorField:

@@ -71,7 +71,7 @@ class LayerDescription:
 
     role: p.Role
     caption: str
-    explanation: p.Explains = "nothing"
+    explanation: p.ExplanationKind = "nothing"
     is_composite: bool = False
     formula: str = ""
     bounds: p.Bounds = (None, None)

@@ -167,20 +167,20 @@ def layer_table(
                     for k, (read, shape) in enumerate(reading.operands)
                 ),
                 window=_plan_window(window(graph, main), single) if window and main else p.Window(),
-                places=receptive_fields.position_axes.get(key.value, ()),
-                reads=receptive_fields.receptive_reads(key.value, reversed(mine), sources),
+                position_axes=receptive_fields.position_axes.get(key.value, ()),
+                dependencies=receptive_fields.receptive_reads(key.value, reversed(mine), sources),
                 role=description.role,
-                short=short_caption(key.module_type or own[0].operator)
+                short_name=short_caption(key.module_type or own[0].operator)
                 if own
                 else description.caption,
-                explains=description.explanation,
-                composite=description.is_composite,
+                explanation=description.explanation,
+                is_composite=description.is_composite,
                 formula=description.formula,
                 bounds=description.bounds,
                 type=key.module_type or pytorch_spelling(single.operator),
                 python=own[0].reason if own else "",
-                made=reading.raw_shape,
-                moves=reading.index_maps,
+                raw_shape=reading.raw_shape,
+                index_maps=reading.index_maps,
             )
         )
         by_value.setdefault(key.value, key.name)
@@ -306,7 +306,7 @@ class _OperandResolver:
         if not name:
             return p.Operand("omitted")
         if name in keys:
-            return p.Operand("value", keys[name], shape=shape, moves=read.index_maps)
+            return p.Operand("value", keys[name], shape=shape, index_maps=read.index_maps)
         data = self._graph.values[name].data
         if data is None or data.dtype.kind not in "fiub" or not data.size:
             return p.Operand("unnamed")
@@ -316,7 +316,7 @@ class _OperandResolver:
             if parameter is None:
                 return p.Operand("unnamed")
             moves = (*read.index_maps, *origin.index_maps)
-            return p.Operand("parameter", parameter, shape=shape, moves=moves)
+            return p.Operand("parameter", parameter, shape=shape, index_maps=moves)
         # Axes that were stretched may be far longer than what lies in memory.
         short = data[tuple(slice(None if stride else 1) for stride in data.strides)]
         number = float(short.min())

@@ -103,10 +103,11 @@ def lower(
         places = reaches.position_axes[value]
         fit, share = graph.picture_fits.get(value, (default_fit(graph, value), 1.0))
         record = b.add_input(key.name, value, graph.noise.get(value, ""))
-        found = {"fit": fit, "share": share, "resampled": value in graph.picture_fits,
+        found = {"fit": fit, "crop_fraction": share,
+                 "accepts_any_size": value in graph.picture_fits,
                  "layout": picture_layout(record.shape, record.dtype) or "NCHW",
                  "contributed": key.kind == "contributed"}  # fmt: skip
-        inputs.append(msgspec.structs.replace(record, places=places, **found))
+        inputs.append(msgspec.structs.replace(record, position_axes=places, **found))
     # 0 examples: there is nothing to picture
     shapes: dict[str, list[tuple[int, ...]]] = {"": []}
     for one in inputs:
@@ -151,7 +152,7 @@ def _with_batch_fields(
     if node is not None:
         mixed = layers.get(node.name, layer_name(node))
     by_example = not across and examples.is_per_example(key.value)
-    return msgspec.structs.replace(value, by_example=by_example, mixed=mixed)
+    return msgspec.structs.replace(value, per_example=by_example, mixing_layer=mixed)
 
 
 def _python_inputs(
@@ -221,19 +222,24 @@ def _displayed_value(
     if not some:
         return value
     form, tokens = forms.kind_of(key.value, key.kind), forms.attention_tokens(key.value, batch)
-    shown = {"form": form, "tokens": tokens, "limits": limits.range_of(key, nchw)}
-    return msgspec.structs.replace(value, edited_as=key.edited_as, **shown)
+    shown = {"display_kind": form, "tokens": tokens, "value_range": limits.range_of(key, nchw)}
+    return msgspec.structs.replace(value, shares_edits_of=key.edited_as, **shown)
 
 
 def with_edit_point(b: Builder, key: Key, number: int, value: p.Value) -> p.Value:
     """The value with where edits of it run, if they can."""
     dtype, constant = b.graph.values[key.value].dtype, b.graph.constant(key.value)
     state = {texture for carry in b.carries for texture in (carry.source, carry.target)}
-    if dtype.kind != "f" or constant is not None or not value.read.count or value.texture in state:
+    if (
+        dtype.kind != "f"
+        or constant is not None
+        or not value.readback.count
+        or value.texture in state
+    ):
         return value
     writers = [k for k, step in enumerate(b.passes) if step.output == value.texture]
     source = b.view_of(number)
-    return msgspec.structs.replace(value, after=max(writers, default=-1), source=source)
+    return msgspec.structs.replace(value, edit_pass=max(writers, default=-1), view_of=source)
 
 
 def _make_value(
@@ -248,8 +254,8 @@ def _make_value(
     shape = b.shape(name)
     tensor = tensor or b.stored_tensor(name)
     layout = tensor.layout
-    variant = {} if layout.side else flatten_constants(layout, fast=b.target.fast_kernels)
-    kernel = FLATTEN_STRIPS if layout.side else FLATTEN
+    variant = {} if layout.max_side else flatten_constants(layout, fast=b.target.fast_kernels)
+    kernel = FLATTEN_STRIPS if layout.max_side else FLATTEN
     read = _make_readback(b, kernel, [tensor], [], math.prod(shape), {}, variant)
     return p.Value(
         key, kind, shape, nchw, b.graph.values[name].dtype.name, tensor.texture, layout,  # type: ignore[arg-type]
@@ -265,7 +271,7 @@ def _make_readback(
     count: int,
     numbers: Mapping[str, int],
     variant: Mapping[str, int] = {},
-) -> p.Read:
+) -> p.Readback:
     width, height = flat_size(count, b.target.max_texture_size)
     sources = [*(tensor.texture for tensor in inputs), *weights]
     step = b.make_pass(
@@ -273,7 +279,7 @@ def _make_readback(
         uniforms={"width": width, **numbers}, constants=variant, viewport=(width, height),
     )  # fmt: skip
     # Of the key that is read, whose value may be elsewhere once it is edited.
-    return p.Read(msgspec.structs.replace(step, values=()), count)
+    return p.Readback(msgspec.structs.replace(step, input_values=()), count)
 
 
 MAX_TRANSPOSED = 2**20  # elements; twice the memory would be much for larger ones
@@ -301,7 +307,7 @@ def _parameter_values(b: Builder, layers: Iterable[p.Layer]) -> list[p.Value]:
             used.add(node.inputs[0])
     for operand in (one for layer in layers for one in layer.operands):
         value = b.graph.parameters.get(operand.key, "")
-        if operand.kind == "parameter" and operand.moves:
+        if operand.kind == "parameter" and operand.index_maps:
             used |= {value} if math.prod(b.shape(value)) <= MAX_TRANSPOSED else set()
     for name, value in b.graph.parameters.items():
         if b.graph.values[value].dtype.kind != "f" or value not in used:
@@ -356,18 +362,18 @@ def _build_plan(
     parameters: list[p.Value],
     layers: tuple[p.Layer, ...],
     batch: int,
-    tables: tuple[tuple[p.Reach, ...], tuple[p.Tokens, ...]],
+    tables: tuple[tuple[p.FieldMap, ...], tuple[p.TokenGrid, ...]],
 ) -> p.Plan:
     kept = {w.texture for w in b.weights} | {b.readback_index}
-    kept |= {i.staging for i in inputs} | {i.step.output for i in inputs}
+    kept |= {i.staging for i in inputs} | {i.pack_pass.output for i in inputs}
     kept |= {v.texture for v in (*values, *parameters)}
     kept |= {texture for c in b.carries for texture in (c.source, c.target)}
     kept |= shared_textures(b.passes, b.sections)
     moved = reuse_textures(b, kept, observe)
 
     def placed(value: p.Value) -> p.Value:
-        read = p.Read(renumber_pass(value.read.step, moved), value.read.count)
-        return msgspec.structs.replace(value, texture=moved[value.texture], read=read)
+        read = p.Readback(renumber_pass(value.readback.draw_pass, moved), value.readback.count)
+        return msgspec.structs.replace(value, texture=moved[value.texture], readback=read)
 
     header = p.Header(
         version=p.VERSION,
@@ -381,7 +387,9 @@ def _build_plan(
         sections=tuple(b.sections),
         weights=tuple(b.weights),
         inputs=tuple(
-            msgspec.structs.replace(i, staging=moved[i.staging], step=renumber_pass(i.step, moved))
+            msgspec.structs.replace(
+                i, staging=moved[i.staging], pack_pass=renumber_pass(i.pack_pass, moved)
+            )
             for i in inputs
         ),
         values=tuple(placed(v) for v in values),
@@ -392,11 +400,11 @@ def _build_plan(
         batch=batch,
         precision=precision,
         comparison=_readable_comparison(graph, {v.key for v in values}),
-        reaches=tables[0],
+        field_maps=tables[0],
         carries=tuple(p.Carry(moved[c.source], moved[c.target]) for c in b.carries),
         tokens=tables[1],
         preprocess=graph.preprocess,
-        shared=dict(graph.shared_modules),
+        shared_modules=dict(graph.shared_modules),
         arguments=() if graph.arguments is None else graph.arguments.parameters,
         constants={} if graph.arguments is None else dict(graph.arguments.constants),
     )

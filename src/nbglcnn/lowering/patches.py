@@ -159,7 +159,7 @@ def _tensor_regions(
     bn, by, bx = recipe.arguments["block"]
     if places.size > MAX_PATCH_ELEMENTS or math.prod(nchw) != new.size:
         return None
-    layout = Layout((n, c, h, w), (bn, by, bx), side=recipe.arguments.get("side", 0))
+    layout = Layout((n, c, h, w), (bn, by, bx), max_side=recipe.arguments.get("side", 0))
     image, channel, y, x = np.unravel_index(places, nchw)
     texels = np.unique(np.stack([image, channel // 4, y, x]), axis=1)
     pieces: list[RegionChange] = []

@@ -23,7 +23,7 @@ class Provenance:
     """A value whose elements others are; the moves lead there, one after the other."""
 
     name: str
-    index_maps: tuple[p.Move, ...] = ()
+    index_maps: tuple[p.IndexMap, ...] = ()
 
 
 def is_movement(graph: Graph, node: Node) -> bool:
@@ -38,7 +38,7 @@ def trace_provenance(
     graph: Graph, name: str, producer: Mapping[str, Node], known: Container[str]
 ) -> tuple[Provenance, tuple[Node, ...]]:
     """The value that a value's elements are of, back to `known` at most, and what lies between."""
-    moves: list[p.Move] = []
+    moves: list[p.IndexMap] = []
     passed: list[Node] = []
     while name not in known and (node := producer.get(name)) is not None:
         step = _trace_step(graph, node, name, producer, known)
@@ -69,16 +69,16 @@ def _trace_step(
     return Provenance(source, (_simplify_map(move),)), (node,)
 
 
-def _is_identity(move: p.Move, count: int) -> bool:
+def _is_identity(move: p.IndexMap, count: int) -> bool:
     simple = _simplify_map(move)
     return not move.table and (simple.sizes, simple.strides, simple.offset) == ((count,), (1,), 0)
 
 
-def _simplify_map(move: p.Move) -> p.Move:
+def _simplify_map(move: p.IndexMap) -> p.IndexMap:
     if move.table:
         return move
     view = StridedView(move.sizes, move.strides, move.offset).simplified()
-    return p.Move(view.sizes, view.strides, view.offset)
+    return p.IndexMap(view.sizes, view.strides, view.offset)
 
 
 def _trace_concat(
@@ -107,7 +107,7 @@ def _trace_concat(
     if len(sources) > 1 or len(strides) > 1 or len(table) > MAX_TABLE_LENGTH:
         return None
     [source], [others] = sources, strides
-    return Provenance(source, (p.Move(shape, others, 0, axis, tuple(table)),)), tuple(passed)
+    return Provenance(source, (p.IndexMap(shape, others, 0, axis, tuple(table)),)), tuple(passed)
 
 
 MAX_TABLE_LENGTH = 4096  # places along an axis that a table lists
@@ -123,7 +123,7 @@ class OperandTrace:
 
     operands: tuple[tuple[Provenance, Shape], ...]
     raw_shape: Shape = ()
-    index_maps: tuple[p.Move, ...] = ()
+    index_maps: tuple[p.IndexMap, ...] = ()
     is_single: bool = False
     is_movement: bool = False
 

@@ -32,7 +32,7 @@ class ReceptiveFields:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._fields: dict[str, Sequence[OperatorField | None]] = {}  # by the output's name
-        self._table: dict[p.Reach, int] = {}
+        self._table: dict[p.FieldMap, int] = {}
         self.position_axes = {name: map_axes(graph.shape(name)) for name in graph.inputs}
         for node in graph.nodes:
             for position, name in enumerate(node.outputs):
@@ -43,7 +43,7 @@ class ReceptiveFields:
                     self.position_axes[name] = self._followed_axes(node, name)
 
     @property
-    def table(self) -> tuple[p.Reach, ...]:
+    def table(self) -> tuple[p.FieldMap, ...]:
         """All that `receptive_reads` has numbered."""
         return tuple(self._table)
 
@@ -57,7 +57,7 @@ class ReceptiveFields:
         if value not in self.position_axes or not math.prod(self._graph.shape(value)):
             return ()  # it follows from weights alone, or has no places
         number = {value: 0, **sources}
-        readers: dict[str, dict[tuple[int, p.Reach], None]] = {name: {} for name in sources}
+        readers: dict[str, dict[tuple[int, p.FieldMap], None]] = {name: {} for name in sources}
         steps: list[ReadRow] = []
         if value in sources:
             readers[value][0, self._identity_field(value)] = None
@@ -81,12 +81,12 @@ class ReceptiveFields:
             steps += [(reader, place, self._field_index(reach)) for reader, reach in readers[name]]
         return tuple(steps)
 
-    def _identity_field(self, name: str) -> p.Reach:
+    def _identity_field(self, name: str) -> p.FieldMap:
         return _identity(
             math.prod(_flagged_lengths(self._graph.shape(name), self._position_flags(name)))
         )
 
-    def _field_index(self, reach: p.Reach) -> int:
+    def _field_index(self, reach: p.FieldMap) -> int:
         return self._table.setdefault(reach, len(self._table))
 
     def _position_flags(self, name: str) -> Flags:
@@ -103,12 +103,12 @@ class ReceptiveFields:
             if linked is not None and source in self.position_axes:
                 yield source, linked
 
-    def _source_receptive_fields(self, node: Node, name: str) -> Iterable[tuple[str, p.Reach]]:
+    def _source_receptive_fields(self, node: Node, name: str) -> Iterable[tuple[str, p.FieldMap]]:
         """The values that a node reads for one of its outputs, and which of their places."""
         for source, linked in self.source_fields(node, name):
             yield source, self._receptive_field(name, source, linked)
 
-    def _receptive_field(self, name: str, source: str, linked: OperatorField) -> p.Reach:
+    def _receptive_field(self, name: str, source: str, linked: OperatorField) -> p.FieldMap:
         shapes = [self._graph.shape(one) for one in (name, source)]
         views = [linked.output_shape, linked.input_shape]
         flags = [
@@ -121,10 +121,10 @@ class ReceptiveFields:
                 _flagged_lengths(s, self._position_flags(o))
                 for s, o in zip(shapes, (name, source), strict=True)
             ]
-            return p.Reach(sizes[0], sizes[1], (p.Along(),) * len(sizes[1]))
+            return p.FieldMap(sizes[0], sizes[1], (p.AxisWindow(),) * len(sizes[1]))
         at = {axis: k for k, axis in enumerate(k for k, flag in enumerate(reader) if flag)}
         axes = tuple(
-            p.Along()
+            p.AxisWindow()
             if along is None or along.axis not in at
             else msgspec.structs.replace(along, axis=at[along.axis])
             for along, flag in zip(linked.windows, read, strict=True)
@@ -133,9 +133,9 @@ class ReceptiveFields:
         sizes = [
             _flagged_lengths(view, flag) for view, flag in zip(views, (reader, read), strict=True)
         ]
-        if sizes[0] == sizes[1] and all(one == p.Along(k) for k, one in enumerate(axes)):
+        if sizes[0] == sizes[1] and all(one == p.AxisWindow(k) for k, one in enumerate(axes)):
             return _identity(math.prod(sizes[0]))
-        return p.Reach(sizes[0], sizes[1], axes)
+        return p.FieldMap(sizes[0], sizes[1], axes)
 
     def _followed_axes(self, node: Node, name: str) -> tuple[int, ...]:
         """The axes of an output along which the places of inputs can be told apart."""
@@ -168,8 +168,8 @@ class ReceptiveFields:
         return tuple(sorted(found))
 
 
-def _identity(count: int) -> p.Reach:
-    return p.Reach((count,), (count,), (p.Along(0),))
+def _identity(count: int) -> p.FieldMap:
+    return p.FieldMap((count,), (count,), (p.AxisWindow(0),))
 
 
 def _stride_spans(shape: Shape) -> list[tuple[int, int]]:

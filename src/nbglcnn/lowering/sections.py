@@ -41,15 +41,15 @@ def _check_carry(graph: Graph, carry: Carry, made: Iterable[str]) -> None:
     )
     if target.is_constant or carry.target in {*made, *graph.inputs} or not initial.is_constant:
         raise ModelError(
-            f"{carry.target!r} is carried: it is to be a value that nothing else gives, and to "
-            f"begin as a constant ({carry.initial!r})"
+            f"{carry.target!r} can't be carried over: it must have no other producer and a "
+            f"constant initial value ({carry.initial!r})"
         )
     if [one.target for one in graph.carries].count(carry.target) > 1:
         raise ModelError(f"{carry.target!r} is carried from two values")
     kinds = {(one.shape, one.dtype) for one in (source, target, initial)}
     if len(kinds) > 1:
         found = ", ".join(f"{one.name!r} {list(one.shape)}" for one in (source, target, initial))
-        raise ModelError(f"a carry's values are to have one shape and type: {found}")
+        raise ModelError(f"a carry's values need the same shape and type: {found}")
 
 
 def section_of(graph: Graph, value: str) -> str:

@@ -22,7 +22,7 @@ def unsupported_message(name: str) -> str | None:
     if name in OPERATORS:
         return None
     count = len(OPERATORS)
-    return f"the operator {name} is not among the {count} that nbglcnn runs (docs/operators.md)"
+    return f"the operator {name} is not among the {count} that nbglcnn supports (docs/operators.md)"
 
 
 def node_problem(graph: Graph, node: Node) -> str | None:
@@ -34,7 +34,10 @@ def node_problem(graph: Graph, node: Node) -> str | None:
     if operator is None:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
         if _is_random(node):
-            return f"{name} draws random numbers; draw them outside and give them as an input"
+            return (
+                f"{name} samples random numbers; sample them outside the model and pass them as "
+                "an input"
+            )
         return unsupported_message(name)
     for name, value in node.attributes.items():
         allowed = operator.attributes.get(name)

@@ -24,7 +24,7 @@ from nbglcnn.ops.operator import (
 from nbglcnn.ops.receptive_field import OperatorField, first_input_fields, same_position, table_axis
 from nbglcnn.ops.window import pad_to_3d
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER
-from nbglcnn.plan.schema import Explains
+from nbglcnn.plan.schema import ExplanationKind
 
 ADAPTIVE_POOL = FragmentShader(
     "adaptive_pool",
@@ -54,7 +54,7 @@ def bin_problem(spatial: Shape, places: Shape) -> str | None:
     """Why one fragment cannot look through a whole share, or None."""
     sides = [max_bin_length(n, m) for n, m in zip(spatial, places, strict=True)]
     if problem := loop_problem(2 + loop_iterations(*pad_to_3d(tuple(sides), 1))):
-        return f"shares of {tuple(sides)} pixels: {problem}"
+        return f"windows of {tuple(sides)} pixels: {problem}"
     return None
 
 
@@ -75,7 +75,10 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
         return f"an input of shape {shape} for an output of {places}"
     for n, m in zip(spatial, places, strict=True):
         if n * m > MAX_SIZE_PRODUCT:
-            return f"an axis of {n:,} for {m:,} places; at most {MAX_SIZE_PRODUCT:,} as a product"
+            return (
+                f"an axis of length {n:,} for {m:,} outputs; their product may be at most "
+                f"{MAX_SIZE_PRODUCT:,}"
+            )
         if problem := bin_problem((n,), (m,)):
             return problem
     if not _has_indices(node):
@@ -163,7 +166,7 @@ def _max_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequ
 
 
 def _adaptive_operator(
-    name: str, doc: str, explains: Explains, short: str, gradient: GradientRule
+    name: str, doc: str, explains: ExplanationKind, short: str, gradient: GradientRule
 ) -> Operator:
     return Operator(
         name, doc, _shapes, _lower, {"output_size": any_value}, _problem,
@@ -173,8 +176,8 @@ def _adaptive_operator(
 
 
 OPERATORS = [
-    _adaptive_operator("AdaptiveAveragePool", "The mean of each of so many shares of a map.",
+    _adaptive_operator("AdaptiveAveragePool", "The mean of each window, for a fixed output size.",
                        "mean pool", "AvgPool", _average_gradient),
-    _adaptive_operator("AdaptiveMaxPool", "The largest element of each of so many shares of a map.",
+    _adaptive_operator("AdaptiveMaxPool", "The maximum of each window, for a fixed output size.",
                        "max pool", "MaxPool", _max_gradient),
 ]  # fmt: skip

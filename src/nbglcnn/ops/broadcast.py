@@ -36,7 +36,7 @@ from nbglcnn.ops.receptive_field import (
     ReceptiveFieldRule,
     elementwise_fields,
 )
-from nbglcnn.plan.schema import Explains, Role
+from nbglcnn.plan.schema import ExplanationKind, Role
 
 NAN_GLSL = shader_source("nan.glsl")
 QUOTIENT_GLSL = shader_source("quotient.glsl")
@@ -128,7 +128,7 @@ def _constant_factor(facts: KnownValues, node: Node) -> tuple[int, float] | None
     return None
 
 
-def _arithmetic_explanation(facts: KnownValues, node: Node) -> Explains:
+def _arithmetic_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
     """With one number beside a tensor it is a function of one number."""
     return "elementwise" if _constant_factor(facts, node) is None else "pointwise"
 
@@ -149,7 +149,7 @@ def _arithmetic_formula(sign: str) -> Callable[[KnownValues, Node], str]:
 OPERAND_NAMES = "abcdefghijklmnopqrstuvw"  # operands in a formula; x is another number
 
 
-def _variadic_explanation(facts: KnownValues, node: Node) -> Explains:
+def _variadic_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
     return "elementwise" if len(node.inputs) <= len(OPERAND_NAMES) else "nothing"
 
 
@@ -175,7 +175,7 @@ def elementwise_operator(
     attributes: Mapping[str, AttributeCheck] | None = None,
     check: Callable[[KnownValues, Node], str | None] = _problem,
     receptive_field: ReceptiveFieldRule = elementwise_fields,
-    explanation: Explains | Callable[[KnownValues, Node], Explains] = "nothing",
+    explanation: ExplanationKind | Callable[[KnownValues, Node], ExplanationKind] = "nothing",
     formula: Callable[[KnownValues, Node], str] | None = None,
     caption: str | None = None,
     gradient: GradientRule | str,
@@ -197,7 +197,7 @@ def binary_operator(
     role: Role = "head",
     *,
     receptive_field: ReceptiveFieldRule = elementwise_fields,
-    explanation: Explains = "elementwise",
+    explanation: ExplanationKind = "elementwise",
     sign: str = "",
     wrapping: str = "",
     formula: str = "",
@@ -425,9 +425,9 @@ OPERATORS = [
                         _comparison_function("lessThanEqual"), formula="where(a <= b, 1, 0)"),
     comparison_operator("And", "1 where both are true.", _binary_function("return a * b;"),
                         formula="a * b"),
-    comparison_operator("Or", "1 where one of both is true.", _binary_function("return max(a, b);"),
+    comparison_operator("Or", "1 where either is true.", _binary_function("return max(a, b);"),
                         formula="max(a, b)"),
-    comparison_operator("Xor", "1 where one alone is true.", _binary_function("return abs(a - b);"),
+    comparison_operator("Xor", "1 where only one is true.", _binary_function("return abs(a - b);"),
                         formula="abs(a - b)"),
     binary_operator("Where", "The second tensor where the first is true, else the third.", WHERE,
                     receptive_field=_where_fields, formula="where(a != 0, b, c)",

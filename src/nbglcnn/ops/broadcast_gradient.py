@@ -13,7 +13,7 @@ from nbglcnn.ops.pointwise_gradient import BINARY_CROSS_ENTROPY, NORM_OPERATORS,
 
 # Products with a logarithm, whose gradient is x / y where x is 0, too.
 LOG_PRODUCT_OPERATORS = ("xlogy", "special_xlogy", "kl_div")
-NO_BOOLEAN_GRADIENT = "it gives truths, which have no slope"
+NO_BOOLEAN_GRADIENT = "it returns booleans, which have no gradient"
 
 
 def glsl_rule(*glsl: str) -> GradientRule:

@@ -72,7 +72,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 
 OPERATORS = [
-    Operator("Cast", "Another type of numbers: booleans, integers, floats.", same_shape, _lower,
+    Operator("Cast", "Converts to another type: booleans, integers, floats.", same_shape, _lower,
              {"to": any_value, "saturate": any_value}, _problem, role="head",
              receptive_field=elementwise_fields,
              explanation="same", formula=None, bounds=None, caption=None, shape_inputs=(),

@@ -30,7 +30,7 @@ from nbglcnn.ops.receptive_field import (
 )
 from nbglcnn.ops.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.plan.layout import NCHW, storage_nchw
-from nbglcnn.plan.schema import Move
+from nbglcnn.plan.schema import IndexMap
 
 CONCAT = FragmentShader("concat", shader_source("concat.glsl"), uniform_slots="ivec4 starts")
 CONCAT_BLOCKS = replace(CONCAT, has_pixel_function=False)
@@ -140,7 +140,7 @@ def _split_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 def _split_problem(facts: KnownValues, node: Node) -> str | None:
     if has_input(node, 1) and facts.constant(node.inputs[1]) is None:
-        return "its sizes are computed while the network runs; they must be constant"
+        return "its sizes depend on the input; they must be constant"
     shape, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     sizes = _split_sizes(facts, node)
     if min(sizes) < 0 or sum(sizes) != shape[axis] or len(sizes) < len(node.outputs):
@@ -160,7 +160,7 @@ def _lower_split(b: Builder, node: Node) -> None:
         start += size
 
 
-def _split_index_map(facts: KnownValues, node: Node, position: int) -> Move:
+def _split_index_map(facts: KnownValues, node: Node, position: int) -> IndexMap:
     shape, axis, sizes = (
         facts.shape(node.inputs[0]),
         axis_of(facts, node, 0),
@@ -215,7 +215,7 @@ OPERATORS = [
     ),
     Operator(
         "Split",
-        "Cuts a tensor into pieces along an axis.",
+        "Splits a tensor into parts along an axis.",
         _split_shape,
         _lower_split,
         {"axis": any_value, "num_outputs": any_value},

@@ -261,8 +261,8 @@ def pack_computed_kernel(
     layers = sheets if sheets <= 2 else 4
     if sheets > layers:
         raise UnsupportedModel(
-            f"{b.layer_label()}: computed weights of {outputs * groups} × {inputs} × {taps} are "
-            "too many for a texture of 4 layers; constant ones may have more"
+            f"{b.layer_label()}: computed weights of {outputs * groups} × {inputs} × {taps} "
+            "exceed a texture of 4 layers; constant weights may be larger"
         )
     layout = Layout((layers, 4, parts * each * taps, 4 * columns), (layers, 1, 1))
     packed = Tensor(
@@ -510,7 +510,7 @@ OPERATORS = [
     ),
     Operator(
         "ConvTranspose",
-        "A convolution's transpose: each input pixel stamps its filter into the output.",
+        "Transposed convolution: each input pixel adds its scaled filter to the output.",
         _transposed_shape,
         _lower_transposed,
         {**WINDOW_ATTRIBUTES, "output_padding": any_value, "output_shape": any_value},

@@ -45,7 +45,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 OPERATORS = [
     Operator(
-        "Elementwise", "A function of tensors, element by element, that a gradient needs.",
+        "Elementwise", "An element-wise function that a gradient needs.",
         _shapes, _lower, {"glsl": any_value, "names": any_value, "numbers": any_value}, _problem,
         role="head", receptive_field=elementwise_fields, explanation="nothing", formula=None,
         bounds=None, caption=None, shape_inputs=(), gradient="it is itself part of a gradient",

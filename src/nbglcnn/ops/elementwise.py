@@ -193,7 +193,7 @@ def _read_mode(layout: Layout, output: Layout) -> int:
     if layout == output:
         return 1
     n, c, h, w = layout.nchw
-    plain = layout.block == (1, 1, 1) and not layout.side
+    plain = layout.block == (1, 1, 1) and not layout.max_side
     if (n, c, h, w) == (1, output.nchw[1], 1, 1) and plain:
         return 3
     return 2 if h == w == 1 and (n == 1 or output.block[0] == 1) else 0

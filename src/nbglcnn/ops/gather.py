@@ -27,7 +27,7 @@ from nbglcnn.ops.strided import (
 )
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
-from nbglcnn.plan.schema import Along, Explains, Move
+from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap
 
 GATHER = per_element_shader("gather", "int inner, rows, per_outer, moving, each; ivec2 axes[6]")
 MAX_TABLE_LENGTH = 4096  # indices in the layer table: those of a window of 7×7 tokens are 2401
@@ -99,9 +99,9 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
             most = f"rows of 1 to {MAX_INDEX_LENGTH} are supported"
             return f"indices of shape {indices} into {shape}; {most}"
         if shape[:batch] != indices[:batch]:
-            return f"batch_dims={batch}, but {shape} and {indices} don't begin alike"
+            return f"batch_dims={batch}, but {shape} and {indices} have different leading axes"
     if 0 in facts.shape(node.inputs[1]):
-        return "its result would be empty"
+        return "its output would be empty"
     data = facts.constant(node.inputs[1])
     if node.op == "GatherElements":
         lengths: Shape = (facts.shape(node.inputs[0])[axis_of(facts, node, 0)],)
@@ -162,7 +162,7 @@ def _lower(b: Builder, node: Node) -> None:
     )
 
 
-def _gather_index_map(facts: KnownValues, node: Node, _position: int) -> Move | None:
+def _gather_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMap | None:
     """Of indices that are known, and are few or at even distances."""
     indices, shape = facts.constant(node.inputs[1]), facts.shape(node.inputs[0])
     if indices is None:
@@ -177,7 +177,7 @@ def _gather_index_map(facts: KnownValues, node: Node, _position: int) -> Move | 
     return _table_index_map((outer, len(table), inner), (shape[axis] * inner, 0, 1), 1, table)
 
 
-def _gather_nd_index_map(facts: KnownValues, node: Node, _position: int) -> Move | None:
+def _gather_nd_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMap | None:
     indices = facts.constant(node.inputs[1])
     if indices is None:
         return None
@@ -188,13 +188,13 @@ def _gather_nd_index_map(facts: KnownValues, node: Node, _position: int) -> Move
     return _table_index_map((len(rows), choice.slice_size), (0, 1), 0, table)
 
 
-def _table_index_map(sizes: Shape, strides: Shape, axis: int, table: Shape) -> Move | None:
-    return Move(sizes, strides, 0, axis, table) if len(table) <= MAX_TABLE_LENGTH else None
+def _table_index_map(sizes: Shape, strides: Shape, axis: int, table: Shape) -> IndexMap | None:
+    return IndexMap(sizes, strides, 0, axis, table) if len(table) <= MAX_TABLE_LENGTH else None
 
 
 def _explanation(
-    move: Callable[[KnownValues, Node, int], Move | None], otherwise: Explains
-) -> Callable[[KnownValues, Node], Explains]:
+    move: Callable[[KnownValues, Node, int], IndexMap | None], otherwise: ExplanationKind
+) -> Callable[[KnownValues, Node], ExplanationKind]:
     return lambda facts, node: otherwise if move(facts, node, 0) is None else "moved"
 
 
@@ -230,7 +230,7 @@ def _gather_fields(facts: KnownValues, node: Node, position: int) -> list[Operat
     source, axis = facts.shape(node.inputs[0]), axis_of(facts, node, 0)
     shape, indices = facts.shape(node.outputs[position]), facts.shape(node.inputs[1])
     rows, known = math.prod(indices), facts.constant(node.inputs[1])
-    chosen: Along | None = None
+    chosen: AxisWindow | None = None
     if known is not None:
         length = source[axis]
         chosen = table_axis(axis, rows, length, partial(_wrap_indices, known, length))
@@ -274,7 +274,7 @@ def _gather_nd_fields(
     reader = tuple(
         math.prod(shape[a:b]) for a, b in zip(starts, [*starts[1:], len(shape)], strict=True)
     )
-    links: list[Along | None] = []
+    links: list[AxisWindow | None] = []
     for axis, span in enumerate(spans):
         at = tuple(slice(None) if k in span else 0 for k in range(len(rows)))
         column, length = known[(*at, axis)].reshape(-1), source[axis]
@@ -291,20 +291,20 @@ def _gather_nd_fields(
 
 
 OPERATORS = [
-    Operator("Gather", "Chooses slices along an axis by their numbers; one outside of it is NaN.",
+    Operator("Gather", "Selects slices along an axis by index; NaN if out of range.",
              _gather_shape, _lower,
              {"axis": any_value, PADDING_IDX: any_value}, _problem, index_map=_gather_index_map,
              role="head", receptive_field=_gather_fields,
              explanation=_explanation(_gather_index_map, "chosen"),
              formula=None, bounds=None, caption=None, shape_inputs=(), gradient=gradients.gather),
-    Operator("GatherND", "Chooses slices by the numbers of several axes; one outside is NaN.",
+    Operator("GatherND", "Selects slices by indices of several axes; NaN if out of range.",
              _gather_nd_shape, _lower, {"batch_dims": any_value}, _problem,
              index_map=_gather_nd_index_map,
              role="head", receptive_field=_gather_nd_fields,
              explanation=_explanation(_gather_nd_index_map, "nothing"),
              formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.gather_nd),
-    Operator("GatherElements", "Chooses elements along an axis by indices; one outside is NaN.",
+    Operator("GatherElements", "Selects elements along an axis by index; NaN if out of range.",
              _indices_shape, _lower_elements, {"axis": any_value}, _elements_problem,
              role="head", receptive_field=_elements_fields, explanation="chosen",
              formula=None, bounds=None, caption=None, shape_inputs=(),

@@ -113,7 +113,7 @@ class GradientBuilder:
         )  # fmt: skip
         shapes = self._infer_shapes(self, node)
         if len(shapes) < outputs:
-            raise ModelError(f"{op} gives {len(shapes)} values; {outputs} are asked for")
+            raise ModelError(f"{op} has {len(shapes)} outputs; {outputs} were requested")
         for one, shape in zip(names, shapes, strict=False):
             self.values[one] = Value(one, tuple(int(d) for d in shape), dtype)
         self.nodes.append(node)

@@ -10,7 +10,7 @@ import numpy as np
 from nbglcnn.graph import Array, Node
 from nbglcnn.ops.operator import KnownValues
 from nbglcnn.ops.receptive_field import OperatorField, same_position
-from nbglcnn.plan.schema import Along
+from nbglcnn.plan.schema import AxisWindow
 
 
 def exclude_masked(
@@ -33,7 +33,7 @@ def exclude_masked(
             _project_mask(mask, start, end).reshape(mask.shape[start:end]), shape[start:end]
         )
         table = tuple((k,) if there else () for k, there in enumerate(own.reshape(-1).tolist()))
-        links.append(same_position(axis) if own.all() else Along(axis, table=table))
+        links.append(same_position(axis) if own.all() else AxisWindow(axis, table=table))
     view = tuple(math.prod(shape[start:end]) for start, end in groups)
     found[position] = OperatorField(view, view, tuple(links))
 

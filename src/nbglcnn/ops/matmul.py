@@ -44,7 +44,7 @@ from nbglcnn.ops.receptive_field import OperatorField, elementwise_fields, same_
 from nbglcnn.ops.strided import gather_strided
 from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import NCHW
-from nbglcnn.plan.schema import Along
+from nbglcnn.plan.schema import AxisWindow
 
 MATMUL = FragmentShader(
     "matmul",
@@ -232,7 +232,7 @@ def _lower_matmul(b: Builder, node: Node) -> None:
     if problem := loop_problem(groups + loop_iterations(runs, 0)):
         raise UnsupportedModel(
             f"{b.layer_label()}: a product of {rows}×{inner} and {inner}×{columns}: {problem}. "
-            "Split it into products of fewer numbers, and add these up"
+            "Split it into smaller products, and add them"
         )
     b.draw(
         MATMUL, output, [left, right],
@@ -257,7 +257,7 @@ def _matmul_shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 def _matmul_problem(facts: KnownValues, node: Node) -> str | None:
     if not all(map(facts.shape, node.inputs)):
-        return "a number as an operand; expected vectors, matrices or batches of them"
+        return "a scalar operand; expected vectors, matrices or batches of them"
     a, w = _matrix_shapes(facts, node)
     if a[-1] != w[-2]:
         return f"a product of {a[-2]}×{a[-1]} and {w[-2]}×{w[-1]}"
@@ -281,7 +281,9 @@ def _gemm_fields(facts: KnownValues, node: Node, position: int) -> list[Operator
     found = elementwise_fields(facts, node, position)  # of the bias
     shape = facts.shape(node.outputs[position])
     for k, name in enumerate(("transA", "transB")):
-        sides: list[Along | None] = [same_position(0), None] if k == 0 else [None, same_position(1)]
+        sides: list[AxisWindow | None] = (
+            [same_position(0), None] if k == 0 else [None, same_position(1)]
+        )
         if int_attr(node, name, 0):
             sides.reverse()
         found[k] = OperatorField(shape, facts.shape(node.inputs[k]), tuple(sides))
@@ -296,7 +298,7 @@ def _matmul_fields(facts: KnownValues, node: Node, position: int) -> list[Operat
     found: list[OperatorField | None] = []
     for k, source in enumerate(sources):
         before = len(source) - 2
-        links: list[Along | None] = [
+        links: list[AxisWindow | None] = [
             same_position(i + batch - before) if source[i] == shape[i + batch - before] else None
             for i in range(before)
         ]

@@ -47,7 +47,7 @@ from nbglcnn.ops.strided import (
     view_index_map,
 )
 from nbglcnn.plan.layout import storage_nchw
-from nbglcnn.plan.schema import Along, Role
+from nbglcnn.plan.schema import AxisWindow, Role
 
 DEPTH_TO_SPACE = per_element_shader("depth_to_space", "int block, along, across")
 
@@ -67,7 +67,7 @@ def needs_constant(position: int, name: str) -> NodeCheck:
 
     def check(facts: KnownValues, node: Node) -> str | None:
         if has_input(node, position) and facts.constant(node.inputs[position]) is None:
-            return f"its {name} is computed while the network runs; it must be constant"
+            return f"its {name} depends on the input; it must be constant"
         return None
 
     return check
@@ -244,7 +244,7 @@ def _transpose_view(facts: KnownValues, node: Node) -> StridedView:
 def _transpose_problem(facts: KnownValues, node: Node) -> str | None:
     rank, permutation = len(facts.shape(node.inputs[0])), _permutation(facts, node)
     if sorted(permutation) != list(range(rank)):
-        return f"perm={permutation} is no order of {rank} axes"
+        return f"perm={permutation} is not a permutation of {rank} axes"
     return None
 
 
@@ -316,12 +316,14 @@ def _tile_view(facts: KnownValues, node: Node) -> StridedView:
 
 def _tile_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
-    return OperatorField(shape, source, tuple(Along(k, padding="wrap") for k in range(len(source))))
+    return OperatorField(
+        shape, source, tuple(AxisWindow(k, padding="wrap") for k in range(len(source)))
+    )
 
 
 def _blocks_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
     block, spread = int_attr(node, "blocksize", 1), node.op == "DepthToSpace"
-    sides = [Along(axis, block, block, transposed=spread) for axis in (2, 3)]
+    sides = [AxisWindow(axis, block, block, transposed=spread) for axis in (2, 3)]
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[position])
     return OperatorField(shape, source, (same_position(0), None, *sides))
 
@@ -331,9 +333,9 @@ def _blocks_problem(facts: KnownValues, node: Node) -> str | None:
     if len(shape) != 4 or block < 1:
         return f"an input of shape {shape} with blocksize={block}; expected 4 axes and at least 1"
     if node.op == "DepthToSpace" and shape[1] % (block * block):
-        return f"{shape[1]} channels are no multiple of blocksize²={block * block}"
+        return f"{shape[1]} channels are not a multiple of blocksize²={block * block}"
     if node.op == "SpaceToDepth" and (shape[2] % block or shape[3] % block):
-        return f"a map of {shape[2]}×{shape[3]} is no multiple of blocksize={block}"
+        return f"a map of {shape[2]}×{shape[3]} is not a multiple of blocksize={block}"
     return None
 
 
@@ -378,27 +380,27 @@ def _space_to_depth_view(facts: KnownValues, node: Node) -> StridedView:
 
 
 OPERATORS = [
-    _reshape_operator("Identity", "Passes its input on.", same_shape, role="alias",
+    _reshape_operator("Identity", "Returns its input.", same_shape, role="alias",
                       receptive_field=elementwise_fields, shape_inputs=()),
-    _reshape_operator("Dropout", "Passes its input on: nothing is dropped outside training.",
+    _reshape_operator("Dropout", "Returns its input: outside training nothing is dropped.",
                       same_shape,
                       attributes={"seed": any_value}, check=_dropout_problem, role="alias",
                       receptive_field=elementwise_fields, shape_inputs=(1, 2)),
-    _reshape_operator("Reshape", "Other shape, same elements in the same order.", _reshape_shape,
+    _reshape_operator("Reshape", "Changes the shape, not the elements' order.", _reshape_shape,
                       attributes={"allowzero": any_value}, check=_reshape_problem,
                       shape_inputs=(1,)),
-    _reshape_operator("Flatten", "Joins axes into a matrix, same elements in the same order.",
+    _reshape_operator("Flatten", "Joins axes into a matrix, in the elements' order.",
                       _flatten_shape, attributes={"axis": any_value}, shape_inputs=()),
     _reshape_operator("Squeeze", "Drops axes of length 1.", _squeeze_shape,
                       check=first_problem(needs_constant(1, "axes"), _squeeze_problem),
                       shape_inputs=(1,)),
     _reshape_operator("Unsqueeze", "Adds axes of length 1.", _unsqueeze_shape,
                       check=needs_constant(1, "axes"), shape_inputs=(1,)),
-    view_operator("Transpose", "Axes in another order.", _transpose_view,
+    view_operator("Transpose", "Reorders axes.", _transpose_view,
                   attributes={"perm": any_value},
                   check=_transpose_problem, receptive_field=permuted_fields(_permutation),
                   shape_inputs=(), gradient=gradients.transpose),
-    view_operator("Slice", "A part of each axis, also at steps or backwards.", _slice_view,
+    view_operator("Slice", "Selects a part of each axis, with steps or backwards.", _slice_view,
                   check=_slice_problem, receptive_field=first_input_fields(_slice_field),
                   shape_inputs=(1, 2, 3, 4), gradient=gradients.slice_rule(_slice_ranges)),
     view_operator("Expand", "Repeats axes of length 1 up to a given shape.", _expand_view,

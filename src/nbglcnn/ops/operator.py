@@ -11,7 +11,7 @@ from nbglcnn.codegen.builder import Builder
 from nbglcnn.codegen.uniform_slots import GlslFunction
 from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.ops.receptive_field import ReceptiveFieldRule
-from nbglcnn.plan.schema import Bounds, Explains, Move, Role
+from nbglcnn.plan.schema import Bounds, ExplanationKind, IndexMap, Role
 
 if TYPE_CHECKING:
     from nbglcnn.ops.gradient_builder import GradientBuilder
@@ -109,19 +109,19 @@ class Operator:
     uniforms: Callable[[KnownValues, Node], Mapping[str, float]] | None = None
     accepts_empty: bool = False
     window: Callable[[KnownValues, Node], SlidingWindow] | None = None
-    index_map: Callable[[KnownValues, Node, int], Move | None] | None = None
-    reduction_view: Callable[[KnownValues, Node], tuple[Shape, Move] | None] | None = None
+    index_map: Callable[[KnownValues, Node, int], IndexMap | None] | None = None
+    reduction_view: Callable[[KnownValues, Node], tuple[Shape, IndexMap] | None] | None = None
     _: KW_ONLY
     role: Role
     receptive_field: ReceptiveFieldRule
-    explanation: Explains | Callable[[KnownValues, Node], Explains]
+    explanation: ExplanationKind | Callable[[KnownValues, Node], ExplanationKind]
     formula: Callable[[KnownValues, Node], str] | None
     bounds: Bounds | Callable[[KnownValues, Node], Bounds] | None
     caption: str | None
     shape_inputs: tuple[int, ...]
     gradient: GradientRule | str
 
-    def explanation_kind(self, facts: KnownValues, node: Node) -> Explains:
+    def explanation_kind(self, facts: KnownValues, node: Node) -> ExplanationKind:
         """The kind of a node's explanation."""
         return self.explanation(facts, node) if callable(self.explanation) else self.explanation
 

@@ -35,7 +35,7 @@ from nbglcnn.ops.receptive_field import (
 from nbglcnn.ops.strided import StridedView, contiguous_view, per_element_shader, view_index_map
 from nbglcnn.ops.window import SlidingWindow
 from nbglcnn.plan.layout import storage_nchw
-from nbglcnn.plan.schema import Along, Explains, Move
+from nbglcnn.plan.schema import AxisWindow, ExplanationKind, IndexMap
 
 PAD_MODES = ("constant", "edge", "reflect", "wrap")  # their numbers are pad.glsl's MODE
 PAD_SLOTS = "ivec4 before, first, kept; int folds; float margin"
@@ -99,7 +99,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     for axis, padding in enumerate(_paddings(facts, node)):
         far = max(padding.before, padding.after)
         if padding.kept_length < 1 or padding.padded_length < 1:
-            return f"pads of {padding.before} and {padding.after} leave nothing of {padding.length}"
+            return f"pads of {padding.before} and {padding.after} remove all of {padding.length}"
         if mode == "reflect" and far >= padding.kept_length < padding.length:
             return (
                 f"axis {axis} is cut to {padding.kept_length} and mirrored over {far}; "
@@ -212,10 +212,10 @@ def _pad_field(facts: KnownValues, node: Node, position: int) -> OperatorField:
     return OperatorField(facts.shape(node.outputs[position]), source, links)
 
 
-def _axis_window(axis: int, padding: Padding, mode: str) -> Along | None:
+def _axis_window(axis: int, padding: Padding, mode: str) -> AxisWindow | None:
     if mode == "constant" or (padding.before <= 0 and padding.after <= 0):
         return shifted_position(axis, padding.before)
-    repeated = Along(axis, begin=max(padding.before, 0), padding=mode)  # type: ignore[arg-type]
+    repeated = AxisWindow(axis, pad_begin=max(padding.before, 0), padding=mode)  # type: ignore[arg-type]
     if padding.kept_length == padding.length:
         return repeated
 
@@ -235,7 +235,7 @@ def _padding_window(facts: KnownValues, node: Node) -> SlidingWindow:
     return SlidingWindow((), (), (), begins, ends, tuple(p.padded_length for p in spatial))
 
 
-def _explanation(facts: KnownValues, node: Node) -> Explains:
+def _explanation(facts: KnownValues, node: Node) -> ExplanationKind:
     """Margins of lines and maps are explained; of examples, channels and volumes they are not."""
     paddings = _paddings(facts, node)
     outer, spatial = paddings[:2], paddings[2:]
@@ -246,11 +246,11 @@ def _explanation(facts: KnownValues, node: Node) -> Explains:
     return _crop_explanation(facts, node)
 
 
-def _crop_explanation(facts: KnownValues, node: Node) -> Explains:
+def _crop_explanation(facts: KnownValues, node: Node) -> ExplanationKind:
     return "nothing" if _crop_view(facts, node) is None else "moved"
 
 
-def _crop_index_map(facts: KnownValues, node: Node, _position: int) -> Move | None:
+def _crop_index_map(facts: KnownValues, node: Node, _position: int) -> IndexMap | None:
     view = _crop_view(facts, node)
     return None if view is None else view_index_map(view)
 
@@ -273,7 +273,7 @@ OPERATORS = [
              role="head", receptive_field=first_input_fields(_pad_field), explanation=_explanation,
              formula=None, bounds=None, caption=None, shape_inputs=(1, 3),
              gradient=pad_rule(_padding_sizes)),
-    Operator("CenterCropPad", "Cuts or pads axes to given lengths, the middle in the middle.",
+    Operator("CenterCropPad", "Crops or pads axes to given lengths, centred.",
              _shape, _lower, {"axes": any_value}, _center_problem, index_map=_crop_index_map,
              role="head",
              receptive_field=first_input_fields(_pad_field), explanation=_crop_explanation,

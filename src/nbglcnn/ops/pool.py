@@ -39,7 +39,7 @@ from nbglcnn.ops.window import (
     window_problem,
 )
 from nbglcnn.plan.layout import MAX_EXACT_INTEGER, storage_nchw
-from nbglcnn.plan.schema import Explains
+from nbglcnn.plan.schema import ExplanationKind
 
 POOL = FragmentShader("pool", shader_source("volume_rows.glsl") + shader_source("pool.glsl"),
                       has_pixel_function=False,
@@ -158,7 +158,7 @@ def _global_shapes(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 def _global_problem(facts: KnownValues, node: Node) -> str | None:
     shape = facts.shape(node.inputs[0])
-    return f"an input of shape {shape}; at least 3 axes are needed" if len(shape) < 3 else None
+    return f"an input of shape {shape}; expected at least 3 axes" if len(shape) < 3 else None
 
 
 def _spatial_axes(facts: KnownValues, node: Node) -> Sequence[int]:
@@ -183,7 +183,7 @@ WINDOW_ATTRIBUTES: dict[str, AttributeCheck] = {
 def _window_pool(
     name: str,
     doc: str,
-    explains: Explains,
+    explains: ExplanationKind,
     short: str | None,
     gradient: GradientRule,
     **attributes: AttributeCheck,
@@ -199,7 +199,7 @@ def _window_pool(
 def _global_pool(
     name: str,
     doc: str,
-    explains: Explains,
+    explains: ExplanationKind,
     short: str | None,
     gradient: GradientRule,
     **attributes: AttributeCheck,

@@ -241,7 +241,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 OPERATORS = [
     Operator(
-        "MaxPoolGradient", "The gradient of a pool of largest elements.", _shapes, _lower,
+        "MaxPoolGradient", "The gradient of max pooling.", _shapes, _lower,
         {"kernel_shape": any_value, "strides": any_value, "dilations": any_value, "pads": any_value,
          "output_size": any_value},
         _problem, role="head", receptive_field=full_fields, explanation="nothing", formula=None,

@@ -20,7 +20,7 @@ def _lower_nothing(_b: Builder, _node: Node) -> None:
 
 
 PYTHON_RECORD = Operator(
-    PYTHON_OP, "Computed by PyTorch or ONNX Runtime, and sent as it is.",
+    PYTHON_OP, "Computed by PyTorch or ONNX Runtime; the page receives the result.",
     _declared_shapes, _lower_nothing, accepts_empty=True,
     role="head", receptive_field=full_fields, explanation="nothing",
     formula=None, bounds=None, caption=None, shape_inputs=(),

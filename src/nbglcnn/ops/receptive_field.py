@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbglcnn.graph import Node
-from nbglcnn.plan.schema import Along
+from nbglcnn.plan.schema import AxisWindow
 
 if TYPE_CHECKING:
     from nbglcnn.ops.operator import KnownValues
@@ -25,28 +25,28 @@ class OperatorField:
     """How the places of an output (the reader) depend on those of one input (the source).
 
     `output_shape` and `input_shape` are the shapes, or the same elements in the same order over
-    other axes; `windows` has an entry for each axis of `input_shape`: the Along whose `axis` counts
-    those of `output_shape`, or None where each place of the output can depend on every place along
-    that axis.
+    other axes; `windows` has an entry for each axis of `input_shape`: the AxisWindow whose `axis`
+    counts those of `output_shape`, or None where each place of the output can depend on every place
+    along that axis.
     """
 
     output_shape: Shape
     input_shape: Shape
-    windows: tuple[Along | None, ...]
+    windows: tuple[AxisWindow | None, ...]
 
 
 ReceptiveFieldRule = Callable[["KnownValues", Node, int], Sequence[OperatorField | None]]
 """For an output, by its number, and each input: how they are linked (None: no value is read)."""
 
 
-def same_position(axis: int) -> Along:
+def same_position(axis: int) -> AxisWindow:
     """The same place."""
-    return Along(axis)
+    return AxisWindow(axis)
 
 
-def shifted_position(axis: int, begin: int, step: int = 1) -> Along:
-    """The place `begin` before; the source's end cuts off what lies outside."""
-    return Along(axis, begin=begin, stride=step)
+def shifted_position(axis: int, begin: int, step: int = 1) -> AxisWindow:
+    """The place `pad_begin` before; the source's end cuts off what lies outside."""
+    return AxisWindow(axis, pad_begin=begin, stride=step)
 
 
 def full_field(facts: KnownValues, node: Node, position: int, name: str) -> OperatorField | None:
@@ -115,7 +115,7 @@ def window_fields(
         found = window(facts, node)
         sides = zip(found.kernel, found.strides, found.dilations, found.pads_begin, strict=True)
         links = [
-            Along(k + 2, kernel, stride, dilation, begin, transposed)
+            AxisWindow(k + 2, kernel, stride, dilation, begin, transposed)
             for k, (kernel, stride, dilation, begin) in enumerate(sides)
         ]
         return OperatorField(shape, source, (same_position(0), None, *links))
@@ -187,11 +187,11 @@ PADDING_INDEX: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
-def source_positions(size: int, along: Along, length: int) -> PositionTable:
+def source_positions(size: int, along: AxisWindow, length: int) -> PositionTable:
     """For each of a reader's `length` places, those of a source of this size."""
     if along.table:
         return along.table
-    reach = [t * along.dilation - along.begin for t in range(along.kernel)]
+    reach = [t * along.dilation - along.pad_begin for t in range(along.kernel)]
     if along.transposed:
         found: list[list[int]] = [[] for _ in range(length)]
         for i in range(size):
@@ -208,7 +208,7 @@ def source_positions(size: int, along: Along, length: int) -> PositionTable:
 
 def table_axis(
     axis: int, length: int, size: int, positions: Callable[[], Iterable[Iterable[int]]]
-) -> Along | None:
+) -> AxisWindow | None:
     """Any places of a source of this size for each of `length`; as a window where one fits.
 
     None, every place, where there are too many to be listed.
@@ -221,7 +221,7 @@ def table_axis(
         fitted = _fit_window(axis, rows, transposed)
         if fitted is not None and source_positions(size, fitted, len(table)) == table:
             return fitted
-    return Along(axis, table=table)
+    return AxisWindow(axis, table=table)
 
 
 def _invert_table(table: PositionTable, size: int) -> PositionTable:
@@ -232,7 +232,7 @@ def _invert_table(table: PositionTable, size: int) -> PositionTable:
     return tuple(map(tuple, rows))
 
 
-def _fit_window(axis: int, rows: PositionTable, transposed: bool) -> Along | None:
+def _fit_window(axis: int, rows: PositionTable, transposed: bool) -> AxisWindow | None:
     """The window that the two neighbouring rows suggest in which most is read."""
     pairs = [k for k in range(len(rows) - 1) if rows[k] and rows[k + 1]]
     if not pairs:
@@ -241,4 +241,4 @@ def _fit_window(axis: int, rows: PositionTable, transposed: bool) -> Along | Non
     row = rows[k]
     stride = rows[k + 1][0] - row[0]
     dilation = row[1] - row[0] if len(row) > 1 else 1
-    return Along(axis, len(row), stride, dilation, k * stride - row[0], transposed)
+    return AxisWindow(axis, len(row), stride, dilation, k * stride - row[0], transposed)

@@ -31,7 +31,7 @@ from nbglcnn.ops.pointwise import EXP_LOG, SELECT
 from nbglcnn.ops.receptive_field import mixed_axes_fields
 from nbglcnn.ops.strided import contiguous_view, gather_strided, view_index_map
 from nbglcnn.plan.layout import NCHW, Layout, storage_nchw
-from nbglcnn.plan.schema import Explains, Move
+from nbglcnn.plan.schema import ExplanationKind, IndexMap
 
 REDUCE = FragmentShader(
     "reduce", shader_source("reduce.glsl"), uniform_slots="ivec4 boxes, steps, kept; float joined"
@@ -252,7 +252,7 @@ def _shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 
 def _problem(facts: KnownValues, node: Node) -> str | None:
     if has_input(node, 1) and facts.constant(node.inputs[1]) is None:
-        return "its axes are computed while the network runs; they must be constant"
+        return "its axes depend on the input; they must be constant"
     rank = len(facts.shape(node.inputs[0]))
     axes = constant_ints(facts, node, 1) or ()
     if any(not -rank <= axis < rank for axis in axes):
@@ -331,7 +331,7 @@ def _axis(facts: KnownValues, node: Node) -> Sequence[int]:
     return (axis_of(facts, node, 0),)
 
 
-def _reduction_view(facts: KnownValues, node: Node) -> tuple[Shape, Move] | None:
+def _reduction_view(facts: KnownValues, node: Node) -> tuple[Shape, IndexMap] | None:
     """All that is joined as one map; None where that is so, as of adaptive pools to one pixel."""
     source, shape = facts.shape(node.inputs[0]), facts.shape(node.outputs[0])
     if len(source) > 2 and shape in (source[:2], (*source[:2], *(1 for _ in source[2:]))):
@@ -347,7 +347,7 @@ def _reduction_operator(
     name: str,
     doc: str,
     kind: str,
-    explains: Explains = "nothing",
+    explains: ExplanationKind = "nothing",
     *,
     gradient: GradientRule | str,
 ) -> Operator:
@@ -392,6 +392,6 @@ OPERATORS = [
                         gradient=gradients.reduction_rule(_axes, gradients.log_sum_exp)),
     _reduction_operator("ReduceSumSquare", "The sum of squares along axes.", "sum square",
                         gradient=gradients.reduction_rule(_axes, gradients.sum_square)),
-    _arg_operator("ArgMax", "The place of the largest element along an axis.", False),
-    _arg_operator("ArgMin", "The place of the smallest element along an axis.", True),
+    _arg_operator("ArgMax", "The index of the largest element along an axis.", False),
+    _arg_operator("ArgMin", "The index of the smallest element along an axis.", True),
 ]  # fmt: skip

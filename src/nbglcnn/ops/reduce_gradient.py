@@ -16,7 +16,7 @@ AxesOf = Callable[[GradientBuilder, Node], Sequence[int]]
 # joined, which have length 1 in the latter two.
 ReductionGradient = Callable[[GradientBuilder, str, str, str, Sequence[int]], str]
 FIRST_INDEX_OPERATORS = ("max.dim", "min.dim")  # of PyTorch: they also give the place of the result
-NO_INDEX_GRADIENT = "it gives places, which have no slope"
+NO_INDEX_GRADIENT = "it returns indices, which have no gradient"
 
 
 def keepdims_shape(shape: Shape, axes: Sequence[int]) -> Shape:

@@ -246,7 +246,7 @@ def _shape(facts: KnownValues, node: Node) -> Sequence[Shape]:
 def _problem(facts: KnownValues, node: Node) -> str | None:
     for position, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
         if has_input(node, position) and facts.constant(node.inputs[position]) is None:
-            return f"its {name} are computed while the network runs; they must be constant"
+            return f"its {name} depend on the input; they must be constant"
     scales, sizes = _constant_floats(facts, node, 2), constant_ints(facts, node, 3)
     count, roi = len(_axes(facts, node)), _constant_floats(facts, node, 1)
     if not scales and not sizes:
@@ -258,15 +258,20 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     if _is_crop_and_resize(node) and len(roi) != 2 * count:
         return f"roi={roi} for {count} axes; it has a start and an end for each"
     if min((s.output_length for s in _scalings(facts, node)), default=1) < 1:
-        return "its result would be empty"
+        return "its output would be empty"
     longest = max(
         (s.output_length for s in _scalings(facts, node) if not s.is_unchanged), default=0
     )
     if longest > MAX_OUTPUT_LENGTH:
-        return f"it makes an axis of {longest:,} places; at most {MAX_OUTPUT_LENGTH:,}"
+        return (
+            f"its output has an axis of length {longest:,}; at most {MAX_OUTPUT_LENGTH:,} are "
+            "supported"
+        )
     taps = max((_tap_count(s, node) for s in _scalings(facts, node)), default=1)
     if taps > MAX_TAPS:
-        return f"it mixes {taps:,} places of an axis into one; at most {MAX_TAPS:,}"
+        return (
+            f"it combines {taps:,} elements of an axis into one; at most {MAX_TAPS:,} are supported"
+        )
     return None
 
 
@@ -385,7 +390,7 @@ def _gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Sequence
 OPERATORS = [
     Operator(
         "Resize",
-        "Enlarges or shrinks maps: nearest pixels, or linear or cubic mixtures of neighbours.",
+        "Resizes maps with nearest, linear or cubic interpolation.",
         _shape,
         _lower_resize,
         {

@@ -40,7 +40,7 @@ from nbglcnn.ops.sample_uniforms import (
 from nbglcnn.ops.scatter import MAX_READS
 from nbglcnn.ops.strided import per_element_shader
 from nbglcnn.plan.layout import storage_nchw
-from nbglcnn.plan.schema import Along
+from nbglcnn.plan.schema import AxisWindow
 
 COL2IM = per_element_shader(
     "col2im", "ivec3 kernel, stride, dilation, padding, counts; int taps, windows, rows"
@@ -154,7 +154,7 @@ def _col2im_field(facts: KnownValues, node: Node, position: int) -> OperatorFiel
     n, columns, _ = facts.shape(node.inputs[0])
     _, window, strides, dilations, before, counts = _col2im_windows(facts, node)
     sides = [
-        Along(axis + 2, kernel, stride, dilation, begin, transposed=True)
+        AxisWindow(axis + 2, kernel, stride, dilation, begin, transposed=True)
         for axis, (kernel, stride, dilation, begin) in enumerate(
             zip(window, strides, dilations, before, strict=True)
         )
@@ -174,7 +174,10 @@ def _roi_align_problem(facts: KnownValues, node: Node) -> str | None:
         return f"an input of shape {x} with boxes of shape {boxes} in images of shape {images}"
     known, samples = facts.constant(node.inputs[2]), int_attr(node, "sampling_ratio", 0)
     if known is not None and known.size and not 0 <= known.min() <= known.max() < x[0]:
-        return f"boxes in images {known.min()} to {known.max()}; there are {x[0]}, counted from 0"
+        return (
+            f"boxes in images {known.min()} to {known.max()}; the input has {x[0]} images, "
+            "counted from 0"
+        )
     reads = 4 * samples**2 * math.prod((*images, x[1], *roi_bins(node)))
     if reads > MAX_READS:
         return f"{reads:,} pixels would be read; at most {MAX_READS:,}"
@@ -182,7 +185,8 @@ def _roi_align_problem(facts: KnownValues, node: Node) -> str | None:
     if _is_max_mode(node) and _rows_per_pass(columns, 4) < rows:
         found = f"mode='max' of up to {rows}×{columns} samples a bin"
         return (
-            f"{found}; a fragment has time for {MAX_LOOP_ITERATIONS // 4:,}. Set a sampling_ratio"
+            f"{found}; at most {MAX_LOOP_ITERATIONS // 4:,} are supported per fragment. Set a "
+            "sampling_ratio"
         )
     return None
 
@@ -250,14 +254,14 @@ def _non_negative_int(value: object) -> bool:
 
 
 OPERATORS = [
-    Operator("GridSample", "Reads maps where a grid of coordinates says, mixing neighbours.",
+    Operator("GridSample", "Samples maps at a grid of coordinates, with interpolation.",
              _grid_sample_shape, _lower_grid_sample,
              {"mode": one_of(*GRID_MODES), "padding_mode": one_of(*GRID_PADDINGS),
               "align_corners": one_of(0, 1)}, _grid_sample_problem, role="resamples",
              receptive_field=_grid_sample_fields,
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.grid_sample),
-    Operator("Col2Im", "Adds windows up where they came from: the reverse of cutting them out.",
+    Operator("Col2Im", "Adds windows at their original positions: the inverse of extracting them.",
              _col2im_shape, _lower_col2im,
              {"strides": any_value, "dilations": any_value, "pads": any_value},
              first_problem(needs_constant(1, "image_shape"), needs_constant(2, "block_shape"),
@@ -265,8 +269,8 @@ OPERATORS = [
              receptive_field=first_input_fields(_col2im_field),
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(1, 2),
              gradient=gradients.col2im(_col2im_windows)),
-    Operator("RoiAlign", "Cuts boxes out of maps, each as so many bins with the mean of their "
-             "samples (max: the largest share of a pixel in one, as ONNX defines it).",
+    Operator("RoiAlign", "Crops boxes from maps, each divided into bins with the mean of their "
+             "samples (max: the largest weighted pixel, as ONNX defines it).",
              _roi_align_shape, _lower_roi_align,
              {"coordinate_transformation_mode": one_of("half_pixel", "output_half_pixel"),
               "mode": one_of("avg", "max"), "output_height": positive_int,

@@ -165,7 +165,7 @@ def _tile_reads_problem(facts: KnownValues, node: Node) -> str | None:
     tiles = math.prod(_tile_counts(facts.shape(node.inputs[0]), LARGE_TILE_SIDE))
     looks = math.prod(int_list_attr(node, "size", ())) * tiles
     if looks > MAX_TILE_READS:
-        return f"{looks:,} tiles of samples would be looked at; at most {MAX_TILE_READS:,}"
+        return f"{looks:,} tiles of samples would be read; at most {MAX_TILE_READS:,} are supported"
     return None
 
 
@@ -254,13 +254,13 @@ OPERATORS = [
         caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),
     Operator(
-        "GridSampleSlope", "How samples change with one coordinate of a grid.",
+        "GridSampleSlope", "The gradient of a GridSample with respect to a grid coordinate.",
         _slope_shape, _lower_slope, {**_GRID_ATTRIBUTES, "axis": any_value},
         role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,
         caption=None, shape_inputs=(), gradient="it is itself part of a gradient",
     ),
     Operator(
-        "RoiAlignShares", "How much of each bin of a RoiAlign is each row or column of a map.",
+        "RoiAlignShares", "The weight of each row or column of a map in each bin of a RoiAlign.",
         _shares_shape, _lower_shares, {**_ROI_ATTRIBUTES, "axis": any_value, "size": any_value},
         _shares_problem,
         role="head", receptive_field=full_fields, explanation="nothing", formula=None, bounds=None,

@@ -173,12 +173,12 @@ def _slices_fields(facts: KnownValues, node: Node, position: int) -> list[Operat
 
 
 OPERATORS = [
-    Operator("ScatterElements", "Writes updates to places along an axis, one for each index.",
+    Operator("ScatterElements", "Writes updates along an axis, one for each index.",
              same_shape, _lower_elements, {"axis": any_value, "reduction": one_of(*REDUCTIONS)},
              _elements_problem, role="head", receptive_field=_elements_fields,
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(),
              gradient=gradients.scatter),
-    Operator("ScatterND", "Writes updates to slices that rows of indices name.",
+    Operator("ScatterND", "Writes updates to the slices that rows of indices select.",
              same_shape, _lower_slices, {"reduction": one_of(*REDUCTIONS)}, _slices_problem,
              role="head", receptive_field=_slices_fields,
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(),

@@ -27,7 +27,7 @@ from nbglcnn.ops.reduce import (
     reduced_shape,
     tensor_for_axes,
 )
-from nbglcnn.plan.schema import Bounds, Explains
+from nbglcnn.plan.schema import Bounds, ExplanationKind
 
 HARDMAX = FragmentShader("hardmax", shader_source("hardmax.glsl"), uniform_slots="ivec4 steps")
 SOFTMAX = "vec4 combine(vec4 v, vec4 top, vec4 total) { return power(v - top) / total; }"
@@ -88,7 +88,7 @@ def _softmax_operator(
     name: str,
     doc: str,
     lower: Callable[[Builder, Node], None],
-    explains: Explains,
+    explains: ExplanationKind,
     bounds: Bounds | None,
     gradient: GradientRule | str,
 ) -> Operator:
@@ -101,11 +101,12 @@ def _softmax_operator(
 
 OPERATORS: Sequence[Operator] = [
     _softmax_operator("Softmax",
-                      "Makes positive shares that sum to 1 along an axis, by powers of e.",
+                      "Exponentials along an axis, divided by their sum: positive values that "
+                      "sum to 1.",
                       _lower_softmax(SOFTMAX), "softmax", (0.0, 1.0), _softmax_gradient),
     _softmax_operator("LogSoftmax", "The logarithm of Softmax.", _lower_softmax(LOG_SOFTMAX),
                       "log softmax", None, _log_softmax_gradient),
     _softmax_operator("Hardmax", "1 at the first largest element along an axis, 0 elsewhere.",
                       _lower_hardmax,
-                      "nothing", None, "it jumps from 0 to 1, and is flat elsewhere"),
+                      "nothing", None, "it is piecewise constant: its gradient is 0"),
 ]  # fmt: skip

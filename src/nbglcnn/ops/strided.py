@@ -11,7 +11,7 @@ from nbglcnn.codegen.glsl import MAX_LOOP_ITERATIONS, FragmentShader, shader_sou
 from nbglcnn.codegen.uniform_slots import UniformValue
 from nbglcnn.ops.operator import Shape
 from nbglcnn.plan.layout import NCHW, Layout
-from nbglcnn.plan.schema import Move
+from nbglcnn.plan.schema import IndexMap
 
 
 def per_element_shader(name: str, uniform_slots: str = "") -> FragmentShader:
@@ -91,9 +91,9 @@ class StridedView:
         return StridedView(tuple(shape), tuple(kept), self.offset)
 
 
-def view_index_map(view: StridedView) -> Move:
+def view_index_map(view: StridedView) -> IndexMap:
     """A view for the layer table."""
-    return Move(view.sizes, view.strides, view.offset)
+    return IndexMap(view.sizes, view.strides, view.offset)
 
 
 def contiguous_view(shape: Sequence[int]) -> StridedView:

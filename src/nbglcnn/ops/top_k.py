@@ -57,7 +57,7 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
         return f"the first {k} along axis {int_attr(node, 'axis', -1)} of {shape}"
     reads = math.prod(shape) * shape[axis_of(facts, node, -1)]
     if reads > MAX_COMPARISONS:
-        return f"{reads:,} comparisons would be made; at most {MAX_COMPARISONS:,}"
+        return f"{reads:,} comparisons would be made; at most {MAX_COMPARISONS:,} are supported"
     return None
 
 
@@ -123,7 +123,7 @@ def _top_k_gradient(rules: GradientBuilder, node: Node, dy: Sequence[str]) -> Se
 
 
 OPERATORS = [
-    Operator("TopK", "The largest or smallest elements along an axis, in order, and their places.",
+    Operator("TopK", "The largest or smallest elements along an axis, sorted, and their indices.",
              _shape, _lower_top_k,
              {"axis": any_value, "largest": one_of(0, 1), "sorted": any_value},
              first_problem(needs_constant(1, "k"), _problem), role="head",

@@ -68,12 +68,15 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     if indices != shape:
         return f"indices of shape {indices} for an input of shape {shape}"
     if has_input(node, 2) and facts.constant(node.inputs[2]) is None:
-        return "its output_shape is computed while the network runs; it must be constant"
+        return "its output_shape depends on the input; it must be constant"
     counted, (output,) = _index_shape(facts, node), _shapes(facts, node)
     if len(output) != len(counted) or output[:2] != counted[:2]:
         return f"output_shape={output} for an input of shape {shape}"
     if min(counted) < 1 or any(o < c for o, c in zip(output, counted, strict=True)):
-        return f"output_shape={output}, which is smaller than {counted}, where the indices count"
+        return (
+            f"output_shape={output}, which is smaller than {counted}, the shape that the indices "
+            "refer to"
+        )
     if math.prod(counted) > MAX_EXACT_INTEGER:
         return (
             f"indices into {math.prod(counted)} elements; at most {MAX_EXACT_INTEGER} are supported"
@@ -82,8 +85,8 @@ def _problem(facts: KnownValues, node: Node) -> str | None:
     many = count > MAX_LOOKUPS or count * math.prod(output) > MAX_READS
     if isinstance(facts, Graph) and many and not _has_pool_indices(facts, node):
         return (
-            f"indices that no MaxPool with the same window gives: each of {math.prod(output)} "
-            f"elements would look through all {count} of them"
+            "its indices don't come from a MaxPool with the same window: each of "
+            f"{math.prod(output)} elements would search all {count} indices"
         )
     if isinstance(facts, Graph) and _has_pool_indices(facts, node):
         kernel, strides, _ = _attributes(facts, node)
@@ -144,7 +147,7 @@ def _lower(b: Builder, node: Node) -> None:
 
 
 OPERATORS = [
-    Operator("MaxUnpool", "Puts the largest elements of a MaxPool's windows back, zeros around.",
+    Operator("MaxUnpool", "Writes a MaxPool's maxima to their positions; the rest is 0.",
              _shapes, _lower, {"kernel_shape": any_value, "pads": any_value, "strides": any_value},
              _problem, role="resamples", receptive_field=_unpool_fields,
              explanation="nothing", formula=None, bounds=None, caption=None, shape_inputs=(2,),

@@ -140,7 +140,7 @@ def window_problem(facts: KnownValues, node: Node, kernel: Shape) -> str | None:
     for name, least in (("strides", 1), ("dilations", 1), ("kernel_shape", 1)):
         values = int_list_attr(node, name, (1,) * rank)
         if len(values) != rank or min(values) < least:
-            return f"{name}={values}; expected {rank} numbers of at least {least}"
+            return f"{name}={values}; expected {rank} numbers ≥ {least}"
     if len(kernel) != rank:
         return f"a kernel of {len(kernel)} axes over {rank} spatial axes"
     if len(int_list_attr(node, "pads", (0,) * 2 * rank)) != 2 * rank:
@@ -163,7 +163,7 @@ def auto_pad_problem(facts: KnownValues, node: Node, kernel: Shape) -> str | Non
         out = n - (-(-n // s) - 1) * s - d * (k - 1) - 1
         if out > (2 if node.op == "Conv" else 1):
             return (
-                f"auto_pad={mode} with a kernel of {k} and a stride of {s} over {n} pixels leaves "
-                f"{out} of them out, and engines differ in which: give pads in its place"
+                f"auto_pad={mode} with a kernel of {k} and a stride of {s} over {n} pixels omits "
+                f"{out} of them, and engines differ in which: give pads instead"
             )
     return None

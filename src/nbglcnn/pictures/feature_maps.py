@@ -64,7 +64,7 @@ def draw_picture(
     if drawn == "number":
         return draw_number(float(maps.reshape(-1)[0]), NUMBER_WIDTH * scale, theme)
     if drawn == "bars":
-        own = {"indices": _channel_indices(value, channels), "limits": value.limits}
+        own = {"indices": _channel_indices(value, channels), "limits": value.value_range}
         return draw_bars(maps.reshape(-1), BARS_WIDTH * scale, theme, **own)  # type: ignore[arg-type]
     chosen = _channel_indices(value, channels)
     if drawn in ("grey", "rgb"):
@@ -122,17 +122,19 @@ def _check_arguments(
     ):
         if word not in known:
             raise InputError(
-                f"{name}={word!r}{suggest_names(word, known)}; there are {', '.join(known)}"
+                f"{name}={word!r}{suggest_names(word, known)}; expected one of {', '.join(known)}"
             )
     if not 0 <= example < value.nchw[0]:
-        raise InputError(f"example {example}: {value.key} has {value.nchw[0]}, from 0")
+        raise InputError(
+            f"example {example}: {value.key} has {value.nchw[0]} examples, counted from 0"
+        )
     for name, given in (("scale", scale), ("columns", 1 if columns is None else columns)):
         if not isinstance(given, int) or given < 1:
-            raise InputError(f"{name} is {given!r}: give a whole number from 1 on")
+            raise InputError(f"{name} is {given!r}; expected an integer ≥ 1")
     if max(value.nchw[2:]) * scale > MAX_SIDE:
         raise InputError(
-            f"a map of {value.key} would have {max(value.nchw[2:]) * scale} pixels a side; "
-            f"at most {MAX_SIDE} are drawn: give a smaller scale"
+            f"a map of {value.key} would have {max(value.nchw[2:]) * scale} pixels per side; at "
+            f"most {MAX_SIDE} are supported. Give a smaller scale"
         )
     if color_range not in (None, "layer", "channel"):
         try:
@@ -141,8 +143,8 @@ def _check_arguments(
             low = high = 0.0
         if not low < high:
             raise InputError(
-                f'color_range is {color_range!r}: give "layer", "channel", or the least and the '
-                "greatest value as (low, high)"
+                f'color_range is {color_range!r}: give "layer", "channel", or the minimum and '
+                "maximum as (low, high)"
             )
 
 
@@ -162,9 +164,9 @@ def draw_kind(value: Value) -> DrawKind:
     _, c, h, w = value.nchw
     if h * w == 1:
         return "number" if c == 1 else "bars"
-    if value.form == "signal":
+    if value.display_kind == "signal":
         return "curves"
-    if value.form == "classes" and value.kind == "output":
+    if value.display_kind == "classes" and value.kind == "output":
         return "classes"
     if value.kind in ("input", "output") and len(value.shape) == 4 and h > 1 and c in (1, 3):
         return "grey" if c == 1 else "rgb"
@@ -235,7 +237,7 @@ def image_limits(value: Value, maps: Floats) -> Limits:
     0 and 1 where most of them lie about there, else the least and the greatest of them
     (`data_limits`).
     """
-    known = value.limits
+    known = value.value_range
     if known[0] is not None and known[1] is not None:
         return np.float32(known[0]), np.float32(known[1])
     low, high = color_limits(maps, 0, "layer")
@@ -356,8 +358,8 @@ def draw_mosaic(tiles: Sequence[Pixels], columns: int, gap: Any, space: int = GA
     size = (columns * (width + space) - space, rows * (height + space) - space)
     if max(size) > MAX_SIDE:
         raise InputError(
-            f"the picture would have {size[0]}×{size[1]} pixels; at most {MAX_SIDE} a side are "
-            "drawn: give fewer channels, or a smaller scale"
+            f"the picture would have {size[0]}×{size[1]} pixels; at most {MAX_SIDE} per side are "
+            "supported. Give fewer channels, or a smaller scale"
         )
     sheet = Image.new("RGB", size, gap)
     for k, tile in enumerate(tiles):

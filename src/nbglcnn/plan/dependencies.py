@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from nbglcnn.plan.constraints import joined, quoted
+from nbglcnn.plan.constraints import join_text, quote
 from nbglcnn.plan.sections import sections_by_texture
 
 if TYPE_CHECKING:
-    from nbglcnn.plan.schema import Header, Move
+    from nbglcnn.plan.schema import Header, IndexMap
 
 
 def broken_dependency(header: Header) -> str | None:
@@ -48,32 +48,34 @@ def _check_views(header: Header) -> str | None:
     """A value's source isn't there, is itself, or lies in another texture."""
     values = header.values
     for number, value in enumerate(values):
-        seen, source = {number}, value.source
+        seen, source = {number}, value.view_of
         while source != -1:
             if not 0 <= source < len(values) or source in seen:
-                return f"value {quoted(value.key)} is a view of value {source}"
+                return f"value {quote(value.key)} is a view of value {source}"
             if values[source].texture != value.texture:
                 return (
-                    f"value {quoted(value.key)} is a view of another texture: value {source} is "
+                    f"value {quote(value.key)} is a view of another texture: value {source} is "
                     f"texture {values[source].texture}, not {value.texture}"
                 )
             seen.add(source)
-            source = values[source].source
+            source = values[source].view_of
     return None
 
 
 def _check_dependencies(header: Header) -> str | None:
     """A layer's reader isn't known before it reads, or has another number of places."""
     for layer in header.layers:
-        name = f"layer {quoted(layer.name)}"
-        found = {0: prod(layer.output_shape[axis] for axis in layer.places)}
-        for reader, source, index in layer.reads:
-            reach = header.reaches[index]
-            if source <= 0 or prod(reach.reader) != found.get(reader):
-                return f"{name} reads {source} for {reader}, by reach {index}"
-            own = prod(reach.source)
+        name = f"layer {quote(layer.name)}"
+        found = {0: prod(layer.output_shape[axis] for axis in layer.position_axes)}
+        for reader, source, index in layer.dependencies:
+            reach = header.field_maps[index]
+            if source <= 0 or prod(reach.output_sizes) != found.get(reader):
+                return f"{name} reads {source} for {reader}, by field map {index}"
+            own = prod(reach.input_sizes)
             if found.setdefault(source, own) != own:
-                return f"{name} reads several sizes of {source}: {found[source]} and {own} places"
+                return (
+                    f"{name} reads several sizes of {source}: {found[source]} and {own} positions"
+                )
     return None
 
 
@@ -82,13 +84,15 @@ def _check_index_maps(header: Header) -> str | None:
     sizes = {one.key: prod(one.shape) for one in (*header.values, *header.parameters)}
     for layer in header.layers:
         # A value that the Plan doesn't keep cannot be shown, so its size doesn't matter.
-        ways = [(one.moves, one.shape, sizes.get(one.key)) for one in layer.operands]
-        ways.append((layer.moves, layer.output_shape, prod(layer.made or layer.output_shape)))
+        ways = [(one.index_maps, one.shape, sizes.get(one.key)) for one in layer.operands]
+        ways.append(
+            (layer.index_maps, layer.output_shape, prod(layer.raw_shape or layer.output_shape))
+        )
         for moves, shape, size in ways:
             count = prod(shape)
             if count == 0:
                 continue  # nothing is moved
-            what = f"layer {quoted(layer.name)} moves elements of {joined(shape, '×')}"
+            what = f"layer {quote(layer.name)} moves elements of {join_text(shape, '×')}"
             for move in moves:
                 low, high = _source_range(move, count)
                 if low < 0 or high < 0:
@@ -99,7 +103,7 @@ def _check_index_maps(header: Header) -> str | None:
     return None
 
 
-def _source_range(move: Move, count: int) -> tuple[int, int]:
+def _source_range(move: IndexMap, count: int) -> tuple[int, int]:
     """The first and the last element that a move of so many leads to; (-1, -1) where it is none."""
     lengths = len(move.strides) == len(move.sizes) and -1 <= move.axis < len(move.sizes)
     if not lengths or min(move.sizes, default=1) < 1 or prod(move.sizes) < count:

@@ -24,7 +24,7 @@ def read_header(data: bytes) -> bytes:
     kept, found = int.from_bytes(data[12:16], "little"), checksum(data)
     if len(data) < 16 or kept != found:
         raise ModelError(
-            f"damaged Plan file: checksum {found:08x}, the file says {kept:08x}; copy it again"
+            f"damaged Plan file: its checksum is {found:08x}, not {kept:08x}; copy it again"
         )
     size = int.from_bytes(data[8:12], "little")
     if size > len(data) - 16:

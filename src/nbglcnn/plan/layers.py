@@ -9,7 +9,7 @@ import msgspec
 
 from nbglcnn.errors import NO_SHARED_NAMES, unknown_name_message
 from nbglcnn.graph import Comparison as Comparison
-from nbglcnn.graph import Pair as Pair
+from nbglcnn.graph import LayerPair as LayerPair
 from nbglcnn.tables import table
 
 Role = Literal["head", "follows", "leads", "alias", "merges", "resamples"]
@@ -20,7 +20,7 @@ computes nothing and belongs to the layer behind it; an `alias` does either. One
 brings several values together, one that `resamples` gives maps of another size. A `head` is a
 layer for itself.
 """
-Explains = Literal[
+ExplanationKind = Literal[
     "nothing",
     "same",
     "pointwise",
@@ -49,7 +49,7 @@ Explains = Literal[
 Bounds = tuple[float | None, float | None]
 
 
-Form = Literal["maps", "signal", "attention", "classes"]
+DisplayKind = Literal["maps", "signal", "attention", "classes"]
 """What a value is, for its picture, besides what its shape says (a vector, a number, an image).
 
 A "signal" has one axis of places: each channel is a curve. "attention" are the weights by which a
@@ -65,23 +65,33 @@ CLIP_TOLERANCE = 0.5 / 255
 """A value is clipped where it lies this share of the range beyond it: where 8 bits change it."""
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """The places of an input's picture that tokens stand for: those of a grid over all of it.
+class TokenGrid(msgspec.Struct, frozen=True):
+    """The positions in an input's picture that tokens stand for: a grid over the whole picture.
 
-    `places` has one for each token, counted row by row; -1: it stands for none.
+    Attributes:
+        input: The key of the input.
+        rows: The number of rows of the grid.
+        columns: The number of columns of the grid.
+        positions: The position of each token, counted row by row; -1 for a token without one.
     """
 
     input: str
     rows: int
     columns: int
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
-class Move(msgspec.Struct, frozen=True):
-    """Which element of a source each element of a value is, both counted in row-major order.
+class IndexMap(msgspec.Struct, frozen=True):
+    """A map from the elements of a value to those of a source, both counted in row-major order.
 
-    An element has coordinates along `sizes`; its source is `offset` and the sum of coordinate ·
-    stride. Along `axis` (−1: along none) `table` has what each place adds instead.
+    The source of an element is `offset` plus the sum of coordinate · stride.
+
+    Attributes:
+        sizes: The sizes of the element's coordinates.
+        strides: The stride of each coordinate in the source.
+        offset: The source of the first element.
+        axis: The coordinate that uses `table` in place of its stride; -1 for none.
+        table: The number that each position along `axis` adds.
     """
 
     sizes: tuple[int, ...]
@@ -92,96 +102,129 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """What an operator reads at one place of its inputs, for explaining a value.
+    """What an operator reads at one of its inputs, for explaining a value.
 
-    A "value" or "parameter" can be read as `key`, where the Plan keeps it; a constant whose
-    elements are all the same is a "number"; an "unnamed" one has no key; an optional input that
-    isn't there is "omitted"; a "setting" is a shape, axes or the like. The operator reads it in
-    `shape`; an element of that is the one of `key` that all `moves` lead to, one after the other.
+    Attributes:
+        kind: `"value"` or `"parameter"` (readable by `key`), `"number"` (a constant with equal
+            elements), `"unnamed"` (no key), `"omitted"` (an optional input) or `"setting"` (a
+            shape, axes or similar).
+        key: The key of the value or parameter, if the Plan keeps it.
+        number: The constant of `"number"`.
+        shape: The shape in which the operator reads it.
+        index_maps: The maps, one after the other, from an element in `shape` to the element of
+            `key`.
     """
 
     kind: Literal["value", "parameter", "number", "unnamed", "omitted", "setting"]
     key: str = ""
     number: float = 0.0
     shape: tuple[int, ...] = ()
-    moves: tuple[Move, ...] = ()
+    index_maps: tuple[IndexMap, ...] = ()
 
 
 class Window(msgspec.Struct, frozen=True):
-    """How a kernel or pool slides, an entry per spatial axis; `begins` and `ends` are padding.
+    """How a kernel or pool slides, with one entry per spatial axis; empty for other operators.
 
-    All are empty for an operator without a window; one that only pads has `begins` and `ends`. What
-    `auto_pad` means is already worked out.
+    An operator that only pads has only `pads_begin` and `pads_end`. `auto_pad` is already resolved.
+
+    Attributes:
+        kernel: The size.
+        strides: The strides.
+        dilations: The dilations.
+        pads_begin: The padding before.
+        pads_end: The padding after.
     """
 
     kernel: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     dilations: tuple[int, ...] = ()
-    begins: tuple[int, ...] = ()
-    ends: tuple[int, ...] = ()
+    pads_begin: tuple[int, ...] = ()
+    pads_end: tuple[int, ...] = ()
 
 
-class Along(msgspec.Struct, frozen=True):
-    """The places along one axis of a source that a place of a reader can depend on.
+class AxisWindow(msgspec.Struct, frozen=True):
+    """The positions along one axis of a source that a position of a reader can depend on.
 
-    The reader's place o along its axis `axis` depends on the places o · stride − begin + t ·
-    dilation for t below `kernel`; transposed, on those i with i · stride − begin + t · dilation =
-    o. What lies outside the source isn't there, or is what `padding` repeats. A `table` has a
-    list of places for each o instead. With `axis` −1 each place depends on every place.
+    Position o of the reader depends on the positions o · stride − pad_begin + t · dilation for t
+    below `kernel`; transposed, on those i with i · stride − pad_begin + t · dilation = o.
+
+    Attributes:
+        axis: The axis of the reader; -1 if each position depends on all.
+        kernel: The number of positions.
+        stride: The stride.
+        dilation: The dilation.
+        pad_begin: The padding before.
+        transposed: Whether the window is that of a transposed convolution.
+        padding: What is outside the source: nothing (`"zeros"`), or what the padding repeats.
+        table: The positions for each o, in place of the formula; empty for the formula.
     """
 
     axis: int = -1
     kernel: int = 1
     stride: int = 1
     dilation: int = 1
-    begin: int = 0
+    pad_begin: int = 0
     transposed: bool = False
     padding: Literal["zeros", "reflect", "edge", "wrap"] = "zeros"
     table: tuple[tuple[int, ...], ...] = ()
 
 
-class Reach(msgspec.Struct, frozen=True):
-    """Which places of a source the places of a reader can depend on.
+class FieldMap(msgspec.Struct, frozen=True):
+    """The positions of a source that the positions of a reader can depend on.
 
-    `reader` and `source` are how many places there are along each axis, and `axes` has an Along
-    for each axis of `source`; no two of them name the same axis of `reader`.
+    Attributes:
+        output_sizes: The number of positions along each axis of the reader.
+        input_sizes: The number of positions along each axis of the source.
+        windows: An AxisWindow for each axis of `input_sizes`, each with another axis of
+            `output_sizes`.
     """
 
-    reader: tuple[int, ...]
-    source: tuple[int, ...]
-    axes: tuple[Along, ...]
+    output_sizes: tuple[int, ...]
+    input_sizes: tuple[int, ...]
+    windows: tuple[AxisWindow, ...]
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """One row of the summary: a leaf module's call, or an operator that belongs to none.
+    """One row of the table of layers: a leaf module's call, or an operator outside of leaf modules.
 
-    `name` is its key; an operator of a PyTorch model says in which module it is and what the code
-    says there: "block.0: relu", "attn: q @ k.T". `type` is what people call it: PyTorch's class, or
-    the operator in PyTorch's spelling ("ReLU"). `label` is what pictures say in place of a `name`
-    that is an exporter's number: "Conv 45".
-
-    `operator` is the ONNX operator ("Conv"), `module` PyTorch's class name ("Conv2d", "" for an
-    ONNX file), `description` its settings in PyTorch's words; `parameters` counts trainable
-    numbers and `shared` those of them that an earlier row has too (a module that is called twice,
-    tied weights): the differences add up to the network's. `macs` are
-    multiply–accumulate operations, `bytes` float32 bytes of the output. `operators` are all that
-    compute it, in order; `attributes`, `operands` and `window` are those of `operator` alone.
-
-    `places` are the axes of the output that tell its places apart, in their order; all that lies
-    along the others (channels) counts as one place. `reads` says what can depend on what, as
-    (reader, source, index into the Plan's reaches): 0 is the output, 1 and so on are `inputs`,
-    higher numbers stand for values between them. A reader's own rows come before it is a source.
-
-    What the page knows of operators stands here: `role`; `short`, what captions call it;
-    `explains`, the kind of `operator`'s explanation, and `composite`: that operator isn't all that
-    the layer computes, so there is none; `formula`, of a function of one number, in x, as Python
-    would write it (`row` and `column` are the last two coordinates, `channel` is the second one,
-    `choose(channel, …)` the number of a channel, `slope` the second operand), or of the operands,
-    which are a, b, c and so on; `bounds`, the ends at which it saturates. Where other operators
-    only move what `operator` gives, that has the shape `made`, and `moves` lead to its elements.
-
-    `python` says why the model's own framework computes the value in the place of passes, for the
-    last input from Python; empty for a layer that the GPU computes.
+    Attributes:
+        name: The key in `activations`. For an operator of a PyTorch model, it names the containing
+            module and the code: "block.0: relu", "attn: q @ k.T".
+        operator: The ONNX operator: "Conv".
+        module: PyTorch's class: "Conv2d"; "" for an ONNX file.
+        attributes: The attributes of `operator`.
+        input_shapes: The shapes of the inputs, with the batch.
+        output_shape: The shape of the output, with the batch.
+        parameters: The number of trainable numbers.
+        shared: The number of them that an earlier row has, too (a repeated module, tied weights).
+            Sum up `parameters - shared` for the network's count.
+        macs: Multiply–accumulate operations, for the whole batch.
+        bytes: The size of the output as float32 in bytes, for the whole batch.
+        description: The settings in PyTorch's words.
+        inputs: The keys of the layers that it reads.
+        operators: All operators that compute it, in order.
+        operands: What `operator` reads at each of its inputs.
+        window: The sliding window of `operator`, if it has one.
+        position_axes: The axes of the output that distinguish positions, in order. Elements along
+            other axes (channels) count as one position.
+        dependencies: Triples (reader, source, index into the Plan's `field_maps`). 0 is the output,
+            1 and so on are `inputs`, higher numbers are values between them. The rows of a reader
+            precede its rows as a source.
+        role: Its role in stages and in the graph.
+        short_name: The name in captions.
+        explanation: The kind of the explanation for `operator`.
+        is_composite: Whether other operators than `operator` compute it, too, so that there is no
+            explanation.
+        formula: A function of x in Python syntax (`row` and `column` are the last two coordinates,
+            `channel` the second one, `choose(channel, …)` the number of a channel, `slope` the
+            second operand), or of the operands a, b, c and so on.
+        bounds: The ends at which `formula` saturates; None for no end.
+        type: The common name: PyTorch's class, or the operator in PyTorch's spelling ("ReLU").
+        label: The name in pictures if `name` is an exporter's number: "Conv 45".
+        python: Why the model's own framework computes the value in Python, for the last input from
+            Python; "" for a layer on the GPU.
+        raw_shape: The shape of the result of `operator`, if other operators only move its elements.
+        index_maps: The maps from elements of the value to elements of that result.
     """
 
     name: str
@@ -199,19 +242,19 @@ class Layer(msgspec.Struct, frozen=True):
     operators: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
     window: Window = Window()
-    places: tuple[int, ...] = ()
-    reads: tuple[tuple[int, int, int], ...] = ()
+    position_axes: tuple[int, ...] = ()
+    dependencies: tuple[tuple[int, int, int], ...] = ()
     role: Role = "head"
-    short: str = ""
-    explains: Explains = "nothing"
-    composite: bool = False
+    short_name: str = ""
+    explanation: ExplanationKind = "nothing"
+    is_composite: bool = False
     formula: str = ""
     bounds: Bounds = (None, None)
     type: str = ""
     label: str = ""
     python: str = ""
-    made: tuple[int, ...] = ()
-    moves: tuple[Move, ...] = ()
+    raw_shape: tuple[int, ...] = ()
+    index_maps: tuple[IndexMap, ...] = ()
 
 
 def format_layer_count(names: Sequence[str], *, is_comparison: bool) -> str:
@@ -223,7 +266,18 @@ def format_layer_count(names: Sequence[str], *, is_comparison: bool) -> str:
 
 
 class Layers(Sequence[Layer]):
-    """The layer table: a sequence that also takes names, printed as a table."""
+    """The table of layers: a sequence of `Layer` records, indexed by position or name.
+
+    It prints as a table, and displays as HTML in a notebook. An unknown name raises a KeyError with
+    the nearest names.
+
+    Args:
+        layers: The records.
+        shared: The keys of modules with several names, by the names without values. Default: none.
+
+    Example:
+        >>> viewer.layers["encoder.0"].output_shape
+    """
 
     def __init__(
         self, layers: tuple[Layer, ...], shared: Mapping[str, Sequence[str]] = NO_SHARED_NAMES
@@ -245,7 +299,9 @@ class Layers(Sequence[Layer]):
             return self._layers[index]
         except IndexError:
             count = len(self._layers)
-            raise IndexError(f"layer {index}: this network has {count} layers, from 0") from None
+            raise IndexError(
+                f"layer {index}: this network has {count} layers, counted from 0"
+            ) from None
 
     def __contains__(self, layer: object) -> bool:
         """Whether there is a layer of this name, or this very record of one."""

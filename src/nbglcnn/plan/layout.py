@@ -115,18 +115,32 @@ def _busier_thread_texels(width: int, height: int) -> int:
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Where each element of an nchw lies in a texture array (see the module's text)."""
+    """The position of each element of an nchw tensor in a texture array; see the module's text.
+
+    Attributes:
+        nchw: The shape of the tensor.
+        block: The images, rows and columns that the layers of the texture store at one texel.
+        phases: The numbers of row and column phases, which are stored in separate areas.
+        max_side: The longest side of a texture, if the tensor needs strips; 0 otherwise.
+    """
 
     nchw: tuple[int, int, int, int]
     block: Block = (1, 1, 1)
     phases: tuple[int, int] = (1, 1)
-    side: int = 0  # the longest that a texture may have, where that is too short; else 0
+    max_side: int = 0  # the longest that a texture may have, where that is too short; else 0
 
     def split_to_fit(self, longest: int) -> Layout:
-        """The same, in strips where one side would be longer than that."""
+        """Divide the tensor into strips if a side of the texture would be too long.
+
+        Args:
+            longest: The longest side in texels.
+
+        Returns:
+            The layout with strips, or this layout if it fits.
+        """
         if max(self.size[:2]) <= longest:
             return self
-        return msgspec.structs.replace(self, side=longest)
+        return msgspec.structs.replace(self, max_side=longest)
 
     @property
     def groups(self) -> int:
@@ -169,7 +183,9 @@ class Layout(msgspec.Struct, frozen=True):
     def strips(self) -> tuple[int, int]:
         """How many strips the width and the height of that are cut into; one of them is 1."""
         width, height = self.whole
-        return (-(-width // self.side), -(-height // self.side)) if self.side else (1, 1)
+        return (
+            (-(-width // self.max_side), -(-height // self.max_side)) if self.max_side else (1, 1)
+        )
 
     @property
     def drawn(self) -> tuple[int, int]:
@@ -180,7 +196,7 @@ class Layout(msgspec.Struct, frozen=True):
     @property
     def border(self) -> int:
         """Columns and rows of zeros behind that."""
-        return int(self.block == (1, 2, 2) and not self.side)
+        return int(self.block == (1, 2, 2) and not self.max_side)
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -194,7 +210,11 @@ class Layout(msgspec.Struct, frozen=True):
         return math.prod(self.size) * 16
 
     def to_words(self) -> tuple[int, ...]:
-        """The 16 integers that GLSL's `struct Layout` holds (glsl/prelude.glsl)."""
+        """Return the layout as GLSL's `struct Layout` (glsl/prelude.glsl).
+
+        Returns:
+            16 integers.
+        """
         return (
             *self.nchw,
             *self.tile, self.columns, self.groups,
@@ -214,7 +234,17 @@ class Layout(msgspec.Struct, frozen=True):
         y: npt.NDArray[Any],
         x: npt.NDArray[Any],
     ) -> tuple[npt.NDArray[Any], ...]:
-        """(layer, row, column, lane) of the elements at these places of the nchw."""
+        """Compute the position of elements in the texture.
+
+        Args:
+            i: The images of the elements.
+            ch: Their channels.
+            y: Their rows.
+            x: Their columns.
+
+        Returns:
+            Arrays (layer, row, column, lane).
+        """
         (bn, by, bx), (sy, sx) = self.block, self.phases
         (tw, th), (aw, ah) = self.tile, self.phase_size
         tile = i // bn * self.groups + ch // 4
@@ -232,7 +262,14 @@ class Layout(msgspec.Struct, frozen=True):
         return layer, row, column, ch % 4
 
     def pack(self, array: npt.NDArray[Any]) -> Float32:
-        """The texture (layers, height, width, 4) that holds `array`; elements outside it are 0."""
+        """Pack an array into the texels of a texture.
+
+        Args:
+            array: An array with the elements of `nchw`, in row-major order.
+
+        Returns:
+            The texels, shape (layers, height, width, 4), float32; 0 outside the array.
+        """
         (bn, by, bx), (sy, sx), (tw, th) = self.block, self.phases, self.tile
         images, rows = -(-self.nchw[0] // bn), -(-self.tiles // self.columns)
         whole = np.zeros((images * bn, self.groups * 4, th * by * sy, tw * bx * sx), np.float32)
@@ -258,5 +295,12 @@ class Layout(msgspec.Struct, frozen=True):
         return np.ascontiguousarray(np.pad(placed, [(0, 0), edge, edge, (0, 0)]))
 
     def unpack(self, texture: Float32) -> Float32:
-        """The nchw (n, c, h, w) out of a texture (layers, height, width, 4); inverse of `pack`."""
+        """Unpack an array from a texture: the inverse of `pack`.
+
+        Args:
+            texture: The texels, shape (layers, height, width, 4).
+
+        Returns:
+            The array, shape `nchw`, float32.
+        """
         return np.ascontiguousarray(texture[self._full_index()])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nbglcnn.plan.constraints import PictureLayout as PictureLayout
-from nbglcnn.plan.constraints import layout_of
+from nbglcnn.plan.constraints import infer_picture_layout
 
 # What is said of them where an input takes none.
 PICTURE_INPUTS = "float32 of (n, 1, 3 or 4, height, width), or uint8, channels first or last"
@@ -21,7 +21,7 @@ def picture_layout(shape: Sequence[int | None] | None, dtype: Any) -> PictureLay
     float32 inputs have numbers from 0 to 1 and their channels first; those of uint8 have numbers
     from 0 to 255, and their channels first or last. A side that is not known is None.
     """
-    return None if shape is None else layout_of(shape, np.dtype(dtype).name)
+    return None if shape is None else infer_picture_layout(shape, np.dtype(dtype).name)
 
 
 def channels_and_size(shape: Sequence[Any], layout: PictureLayout) -> tuple[Any, Any, Any]:

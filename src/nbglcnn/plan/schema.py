@@ -26,31 +26,31 @@ from nbglcnn.plan.file_checks import MAGIC as MAGIC
 from nbglcnn.plan.file_checks import checksum, first_problem, read_header
 from nbglcnn.plan.layers import CLIP_TOLERANCE as CLIP_TOLERANCE
 from nbglcnn.plan.layers import IMAGE_RANGES as IMAGE_RANGES
-from nbglcnn.plan.layers import Along as Along
+from nbglcnn.plan.layers import AxisWindow as AxisWindow
 from nbglcnn.plan.layers import Bounds as Bounds
 from nbglcnn.plan.layers import Comparison as Comparison
-from nbglcnn.plan.layers import Explains as Explains
+from nbglcnn.plan.layers import DisplayKind as DisplayKind
+from nbglcnn.plan.layers import ExplanationKind as ExplanationKind
+from nbglcnn.plan.layers import FieldMap as FieldMap
 from nbglcnn.plan.layers import Fit as Fit
-from nbglcnn.plan.layers import Form as Form
+from nbglcnn.plan.layers import IndexMap as IndexMap
 from nbglcnn.plan.layers import Layer as Layer
+from nbglcnn.plan.layers import LayerPair as LayerPair
 from nbglcnn.plan.layers import Layers as Layers
-from nbglcnn.plan.layers import Move as Move
 from nbglcnn.plan.layers import Operand as Operand
-from nbglcnn.plan.layers import Pair as Pair
-from nbglcnn.plan.layers import Reach as Reach
 from nbglcnn.plan.layers import Role as Role
-from nbglcnn.plan.layers import Tokens as Tokens
+from nbglcnn.plan.layers import TokenGrid as TokenGrid
 from nbglcnn.plan.layers import Window as Window
 from nbglcnn.plan.layers import format_layer_count as format_layer_count
 from nbglcnn.plan.layout import Layout
 from nbglcnn.plan.picture_layout import PictureLayout as PictureLayout
 
-VERSION = 14  # of the format; a reader refuses any other
+VERSION = 15  # of the format; a reader refuses any other
 
 Float32 = npt.NDArray[np.float32]
 Precision = Literal["float32", "float16"]
 Format = Literal["rgba32f", "rgba16f"]
-NOT_EDITABLE = -2  # `Value.after` of a value that cannot be edited
+NOT_EDITABLE = -2  # `Value.edit_pass` of a value that cannot be edited
 # Between what is asked of a value, such as "before" its own edits, and its key, in a page.
 DERIVED_KEY_SEPARATOR = "\0derived\0"
 TEXEL_BYTES = {"rgba32f": 16, "rgba16f": 8}
@@ -58,11 +58,19 @@ FILE_DTYPES = {"rgba32f": "<f4", "rgba16f": "<f2"}  # numbers of a weight, as nu
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a device can do; by default WebGL2's guaranteed minimums, 4096 texels a side.
+    """The limits of a graphics device.
 
-    Without `float32_render` it can draw 16-bit floats only, and Plans for it have that precision.
-    Without `fast_kernels` each operator takes its plainest kernel: the faster ones were found to
-    compute wrong numbers there.
+    The defaults are WebGL 2's guaranteed minimums, with textures of up to 4096 texels per side.
+
+    Args:
+        max_texture_size: The largest width and height of a texture in texels. Default: 4096.
+        max_array_layers: The largest number of layers of a texture array. Default: 256.
+        max_draw_buffers: The number of textures that a pass can write. Default: 4.
+        max_texture_units: The number of textures that a pass can read. Default: 16.
+        float32_render: Whether the device renders 32-bit floats. If not, Plans for it have the
+            precision float16. Default: True.
+        fast_kernels: Whether operators use their faster kernels. False uses the plain ones, for
+            devices on which the faster ones compute wrong numbers. Default: True.
     """
 
     max_texture_size: int = 4096
@@ -74,7 +82,14 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Texture(msgspec.Struct, frozen=True):
-    """A 2-D texture array. All textures are arrays, also those of one layer."""
+    """A 2-D texture array; textures with one layer are arrays, too.
+
+    Attributes:
+        width: The width in texels.
+        height: The height in texels.
+        layers: The number of layers.
+        format: `"rgba32f"` or `"rgba16f"`.
+    """
 
     width: int
     height: int
@@ -83,16 +98,19 @@ class Texture(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """Its bytes on the device."""
+        """The size on the device in bytes."""
         return self.width * self.height * self.layers * TEXEL_BYTES[self.format]
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A fragment shader: GLSL ES 3.00 text without its #version line.
+    """A fragment shader.
 
-    `samplers` are the names of its sampler2DArray uniforms in the order of a Pass's `inputs`;
-    `targets` is the number of render targets (outputs o0, o1, …), the layers of the texture it
-    writes. `name` is the kernel's name, for messages and profiles.
+    Attributes:
+        name: The name of the kernel, for messages and profiles.
+        source: GLSL ES 3.00 text without its #version line.
+        samplers: The names of its sampler2DArray uniforms, in the order of a Pass's `inputs`.
+        targets: The number of render targets (outputs o0, o1, …): the layers of the texture that it
+            writes.
     """
 
     name: str
@@ -104,11 +122,16 @@ class Program(msgspec.Struct, frozen=True):
 class Pass(msgspec.Struct, frozen=True):
     """One draw: a full-viewport triangle with `program` over `inputs` into every layer of `output`.
 
-    `uniforms` is the byte offset of its UNIFORM_BYTES in the Plan's uniform blob; `viewport` is
-    (width, height) in texels of the output; `layer` indexes the Plan's layers (-1: none); `cost` is
-    a number of texture fetches, to predict time and to cut long passes. `values` says which of the
-    Plan's values each input is, as that value's key has it: an edit of the value changes it (-1:
-    none of them; empty where no input is one).
+    Attributes:
+        program: The index of the program.
+        inputs: The indices of the textures that it reads.
+        output: The index of the texture that it writes.
+        uniforms: The byte offset of its UNIFORM_BYTES in the Plan's uniforms.
+        viewport: (width, height) in texels of the output.
+        layer: The index of its layer; -1 for none.
+        cost: The number of texture fetches, to predict time and to divide long passes.
+        input_values: For each input the index of the Plan's value that it is, by that value's key,
+            so that edits of the value apply; -1 for none of them. Empty if no input is a value.
     """
 
     program: int
@@ -118,15 +141,20 @@ class Pass(msgspec.Struct, frozen=True):
     viewport: tuple[int, int]
     layer: int = -1
     cost: int = 0
-    values: tuple[int, ...] = ()
+    input_values: tuple[int, ...] = ()
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of the Plan that is run by itself: its passes `first` to `first + count - 1`.
+    """A part of a Plan that can run separately: consecutive passes.
 
-    Sections follow each other, and every pass is in one. A section may read what those before it
-    have written. Running one any number of times, without a commit, gives the same values. One
-    `on_demand` runs when it is asked for by its name, and not with all others.
+    Every pass is in one section. A section may read the results of earlier sections. Repeated runs
+    without a commit return the same values.
+
+    Attributes:
+        name: The name of the section.
+        first: The index of its first pass.
+        count: The number of its passes.
+        on_demand: Whether it runs only when it is requested by name.
     """
 
     name: str
@@ -136,11 +164,15 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Carry(msgspec.Struct, frozen=True):
-    """State that lives over runs: at a commit texture `source` is copied to texture `target`.
+    """State that persists between runs: a commit copies texture `source` to texture `target`.
 
-    Both have one size and format, a pass writes the source and none the target. A weight has what
-    the target holds at first, and again when a lost graphics context is rebuilt: what was
-    committed is gone then.
+    Both have the same size and format. A pass writes the source, and no pass writes the target. A
+    weight has the initial contents of the target; they are restored when a lost graphics context is
+    rebuilt.
+
+    Attributes:
+        source: The index of the source texture.
+        target: The index of the target texture.
     """
 
     source: int
@@ -148,7 +180,13 @@ class Carry(msgspec.Struct, frozen=True):
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How a weight texture is packed: a packer's name, the constants' names, its arguments."""
+    """How a weight texture is packed.
+
+    Attributes:
+        packer: The name of the packer.
+        sources: The names of the constants.
+        arguments: The arguments of the packer.
+    """
 
     packer: str
     sources: tuple[str, ...]
@@ -156,11 +194,15 @@ class Recipe(msgspec.Struct, frozen=True):
 
 
 class Weight(msgspec.Struct, frozen=True):
-    """The contents of a texture that no pass writes: float32 RGBA, named by content hash.
+    """The contents of a texture that no pass writes: RGBA texels, named by content hash.
 
-    A carry's target and an input that may be left out begin with them. For a texture of 16-bit
-    floats a file has them in float16, rounded to the nearest; elsewhere they are float32 for it
-    too.
+    They are also the initial contents of a carry's target and of an input that may be omitted. In a
+    file, textures of 16-bit floats are float16, rounded to the nearest; elsewhere all are float32.
+
+    Attributes:
+        texture: The index of the texture.
+        hash: The content hash.
+        recipe: How the contents are packed.
     """
 
     texture: int
@@ -170,7 +212,15 @@ class Weight(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Patch:
-    """Other numbers in a rectangle of a weight texture: `data` is (height, width, 4) texels."""
+    """Other numbers for a rectangle of a weight texture.
+
+    Attributes:
+        texture: The index of the texture.
+        layer: The layer of the texture.
+        x: The left column in texels.
+        y: The first row in texels.
+        data: The texels, shape (height, width, 4), float32.
+    """
 
     texture: int
     layer: int
@@ -180,41 +230,54 @@ class Patch:
 
     @property
     def rectangle(self) -> tuple[int, int, int, int]:
-        """x, y, width and height."""
+        """(x, y, width, height) in texels."""
         height, width, _ = self.data.shape
         return self.x, self.y, width, height
 
 
-class Read(msgspec.Struct, frozen=True):
-    """How elements reach the CPU: draw `step`, then read `viewport` of its output.
+class Readback(msgspec.Struct, frozen=True):
+    """How elements reach the CPU: draw `draw_pass`, then read `viewport` of its output.
 
     Each RGBA texel is four elements in order.
 
-    The first `count` floats are the tensor in row-major order.
+    Attributes:
+        draw_pass: The pass to draw.
+        count: The number of floats that belong to the tensor, in row-major order.
     """
 
-    step: Pass
+    draw_pass: Pass
     count: int
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A tensor that can be read and drawn under the name `key`.
+    """A tensor that can be read and drawn by its name.
 
-    `kind` is input, layer, module, output or contributed (added by a feature); `nchw` says how it
-    is shown and what its numbers go over: images, channels, and a map's height and width
-    (`layout.display_nchw`). `layout` is how it lies in `texture`, row-major elements in the same
-    order but maybe in another nchw, and `words` the same as the 16 integers of GLSL's `struct
-    Layout`; `layer` is the first of the Plan's layers that gives this very value (-1: it is an
-    input's), so that a module has its last one's. `form` says what it is; `tokens` are the Header's
-    that the rows and the columns of attention weights are (-1: not known); `limits` are the numbers
-    between which it lies by the network's own account, or black and white of a picture (None where
-    only its numbers tell). An edit of the value is
-    run behind pass number `after` (-1: before all passes; -2: the value cannot be edited). `source`
-    is the value in the same texture that it is another name or a view of (-1: none): what is edited
-    there is edited here. Edits of the value `edited_as` ("": none) run here too, but for arrays
-    that are put in its place: a contributed value may have other examples. `by_example` says that
-    its first axis counts the examples of a batch and each is computed by itself, `mixed` ("": none)
-    is the first layer behind it that computes across examples.
+    Attributes:
+        key: The name.
+        kind: `"input"`, `"layer"`, `"module"`, `"output"`, `"parameter"` or `"contributed"` (added
+            by a feature).
+        shape: The shape, with the batch.
+        nchw: The shape for display: images, channels, and a map's height and width.
+        dtype: The name of the numpy dtype.
+        texture: The index of the texture that contains it.
+        layout: The positions of its elements in `texture`: row-major, maybe with another `nchw`.
+        layout_words: `layout` as the 16 integers of GLSL's `struct Layout`.
+        readback: How it is read.
+        layer: The index of the first layer with this value, so that a module has its last layer's;
+            -1 for an input.
+        display_kind: How it is drawn.
+        tokens: For attention weights, the indices of the Header's `tokens` of rows and columns; -1
+            if unknown.
+        value_range: Limits that the network implies, or black and white of a picture; None if only
+            the numbers tell.
+        edit_pass: Its edits run after this pass; -1 for before all passes, -2 if it cannot be
+            edited.
+        view_of: The index of the value in the same texture that it is another name or a view of, so
+            that edits of that apply here; -1 for none.
+        shares_edits_of: The key of a value whose edits run here, too, except for injected arrays,
+            because a contributed value may have other examples; `""` for none.
+        per_example: Whether its first axis is the batch and each example is computed separately.
+        mixing_layer: The first layer after it that computes across examples; `""` for none.
     """
 
     key: str
@@ -224,58 +287,96 @@ class Value(msgspec.Struct, frozen=True):
     dtype: str
     texture: int
     layout: Layout
-    words: tuple[int, ...]
-    read: Read
+    layout_words: tuple[int, ...]
+    readback: Readback
     layer: int = -1
-    form: Form = "maps"
+    display_kind: DisplayKind = "maps"
     tokens: tuple[int, int] = (-1, -1)
-    limits: Bounds = (None, None)
-    after: int = -2
-    source: int = -1
-    edited_as: str = ""
-    by_example: bool = True
-    mixed: str = ""
+    value_range: Bounds = (None, None)
+    edit_pass: int = -2
+    view_of: int = -1
+    shares_edits_of: str = ""
+    per_example: bool = True
+    mixing_layer: str = ""
 
 
 class Input(msgspec.Struct, frozen=True):
-    """Where an input array goes: its elements, four a texel, into `staging`; then draw `step`.
+    """Where an input array is written.
 
-    `places` are the axes that tell places apart, as a Layer's. `layer` is the Plan's layer whose
-    value it is, which Python computes (-1: it is one of the network's own inputs, which stand in
-    front). Where a weight fills the output of `step`, nothing need be written.
+    Its elements are uploaded to `staging`, four per texel, and then `pack_pass` is drawn. A picture
+    becomes an input of float32, (n, 1, 3 or 4, h, w), from 0 to 1, or of uint8, from 0 to 255.
+    Pillow's bilinear, antialiased resampling applies.
 
-    `fit` says how a picture of another size becomes an input of float32, (n, 1, 3 or 4, h, w), or
-    of uint8, whose channels may be last (`layout`): "crop" cuts its middle out, "letterbox" sets it
-    between black bars, "stretch" changes its proportions; "" where the input takes no pictures. Of
-    "crop" and "stretch" `share` of each side stays. The picture is resampled as Pillow does it
-    (bilinear, antialiased) to numbers from 0 to 1, of uint8 from 0 to 255: grey, RGB or RGBA. With
-    `resampled` Python takes pictures of any size, too; else it refuses those of another. A
-    `contributed` input is a feature's, behind all others; showing the network doesn't need it.
+    Attributes:
+        key: The name.
+        shape: The shape, with the batch.
+        dtype: The name of the numpy dtype.
+        staging: The index of the staging texture.
+        pack_pass: The pass from the staging texture to the input's own. If a weight fills its
+            output, the input may be omitted.
+        position_axes: The axes that distinguish positions, as in a Layer.
+        layer: The index of the layer whose value it is, which Python computes; -1 for an input of
+            the network. Those come first.
+        fit: How a picture of another size is fitted: `"crop"` crops its centre, `"letterbox"` adds
+            black bars, `"stretch"` distorts it; `""` if the input takes no pictures.
+        crop_fraction: The share of each side that `"crop"` and `"stretch"` keep.
+        accepts_any_size: Whether Python takes pictures of any size; otherwise it refuses other
+            sizes.
+        layout: The order of the axes; channels may be last for uint8.
+        contributed: Whether a feature added it, after all others. It is not needed to show the
+            network.
     """
 
     key: str
     shape: tuple[int, ...]
     dtype: str
     staging: int
-    step: Pass
-    places: tuple[int, ...] = ()
+    pack_pass: Pass
+    position_axes: tuple[int, ...] = ()
     layer: int = -1
     fit: Fit = ""
-    share: float = 1.0
-    resampled: bool = False
+    crop_fraction: float = 1.0
+    accepts_any_size: bool = False
     layout: PictureLayout = "NCHW"
     contributed: bool = False
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Everything of a Plan but its blobs: what TypeScript's `PlanHeader` is generated from.
+    """Everything in a Plan except uniforms and weights.
 
-    `batch` is how many examples run at once; `precision` is that of stored activations and weights,
-    what is computed is always float32. `preprocess` names the layers between the picture, which is
-    the first input then, and the model itself. `shared` has the keys of modules with several names,
-    by those of the names that no value has. Where forward was called with constants, or with arrays
-    in dicts, tuples or lists, `arguments` names its arguments by position and `constants` has the
-    constants by path, as Python writes them: an input's key is its path then (`sizes[0]`).
+    TypeScript's `PlanHeader` is generated from it.
+
+    Attributes:
+        version: The version of the format.
+        language: The language of the shaders.
+        name: The name of the network.
+        observe: The values that are kept.
+        target: The limits of the device.
+        textures: All textures.
+        programs: All shaders.
+        passes: All passes, in order.
+        sections: The parts that can run separately, in order.
+        weights: The contents of textures that no pass writes.
+        inputs: The inputs: the network's own, then values that Python computes, then contributed
+            ones.
+        values: The readable values: inputs, layers and modules in call order, outputs.
+        parameters: The readable parameters.
+        outputs: The keys of the outputs.
+        layers: The table of layers.
+        uniform_bytes: The size of the uniforms in bytes.
+        batch: The number of examples per run.
+        precision: The storage of activations and weights; arithmetic is always float32.
+        comparison: The compared layers of two networks.
+        field_maps: Which positions depend on which, for receptive fields.
+        carries: State that persists between runs.
+        tokens: The positions of tokens in an input's picture.
+        preprocess: The keys of the layers between the picture, which is then the first input, and
+            the model.
+        shared_modules: For a name of a module without values, the keys of its other names.
+        arguments: If `forward` has constants or nested arguments, its arguments by position. The
+            key of an input is then its path (`sizes[0]`).
+        constants: These constants by path, in Python syntax.
+        blobs: In a file, for each hash the offset after the header and the size in bytes.
     """
 
     version: int
@@ -297,11 +398,11 @@ class Header(msgspec.Struct, frozen=True):
     batch: int = 1
     precision: Precision = "float32"
     comparison: Comparison = Comparison()
-    reaches: tuple[Reach, ...] = ()
+    field_maps: tuple[FieldMap, ...] = ()
     carries: tuple[Carry, ...] = ()
-    tokens: tuple[Tokens, ...] = ()
+    tokens: tuple[TokenGrid, ...] = ()
     preprocess: tuple[str, ...] = ()
-    shared: dict[str, tuple[str, ...]] = {}
+    shared_modules: dict[str, tuple[str, ...]] = {}
     arguments: tuple[str, ...] = ()
     constants: dict[str, str] = {}
     blobs: dict[str, tuple[int, int]] = {}  # hash -> (offset after the header, bytes), in a file
@@ -310,7 +411,7 @@ class Header(msgspec.Struct, frozen=True):
 def noise_keys(header: Header) -> frozenset[str]:
     """The keys of inputs that need not be written, for a weight fills their texture at first."""
     filled = {weight.texture for weight in header.weights}
-    return frozenset(one.key for one in header.inputs if one.step.output in filled)
+    return frozenset(one.key for one in header.inputs if one.pack_pass.output in filled)
 
 
 def pluralize(count: int | str, noun: str, ending: str = "s") -> str:
@@ -319,7 +420,17 @@ def pluralize(count: int | str, noun: str, ending: str = "s") -> str:
 
 
 class Plan:
-    """A compiled network: a header, its passes' uniforms and its packed weights by content hash."""
+    """A compiled network as data: a header, the uniforms of its passes, and its packed weights.
+
+    `nbglcnn.compile` makes Plans, and `Session` runs them. A saved Plan needs neither the model nor
+    PyTorch, and contains no Python code.
+
+    Args:
+        header: Everything except uniforms and weights, as records.
+        uniforms: The uniform blocks of all passes.
+        blobs: The packed weights by content hash, float32 texels of shape (layers, height, width,
+            4).
+    """
 
     def __init__(self, header: Header, uniforms: bytes, blobs: Mapping[str, Float32]) -> None:
         self.header = header
@@ -336,47 +447,47 @@ class Plan:
 
     @property
     def layers(self) -> Layers:
-        """The layer table, indexed by position or name."""
-        return Layers(self.header.layers, self.header.shared)
+        """The table of layers, indexed by position or name."""
+        return Layers(self.header.layers, self.header.shared_modules)
 
     @property
     def layer_count(self) -> str:
-        """How many layers there are: "17", or "17 + 17" of the two that are compared."""
+        """The number of layers as text: "17", or "17 + 17" for the two networks of a comparison."""
         names = [layer.name for layer in self.header.layers]
         return format_layer_count(names, is_comparison=bool(self.header.comparison.pairs))
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """What can be read, in order: inputs, layers and modules in call order, outputs."""
+        """The readable values in order: inputs, layers and modules in call order, outputs."""
         return self.header.values
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The network's own inputs, without the values that Python computes."""
+        """The network's own inputs, without values that Python computes."""
         return tuple(one for one in self.header.inputs if one.layer < 0 and not one.contributed)
 
     @property
     def noise(self) -> frozenset[str]:
-        """The keys of inputs in the place of random numbers: seeded ones unless given."""
+        """The keys of inputs that replace random numbers. They are seeded if omitted."""
         return noise_keys(self.header)
 
     @property
     def in_python(self) -> tuple[Input, ...]:
-        """The values that Python computes, as inputs."""
+        """The values that Python computes, as input records."""
         return tuple(record for record in self.header.inputs if record.layer >= 0)
 
     @cached_property
     def from_python(self) -> frozenset[str]:
-        """The keys of all values that Python computes: of layers, and of what repeats them."""
+        """The keys of values that Python computes, with modules and outputs that repeat them."""
         own = {number for number, layer in enumerate(self.header.layers) if layer.python}
         return frozenset(value.key for value in self.values if value.layer in own)
 
     @property
     def computed(self) -> list[str]:
-        """The keys of all values but the inputs: layers in order, then modules of several layers.
+        """The keys of all computed values: first layers in order, then modules of several layers.
 
-        What a module gives is what its last layer gave, so that layers are where to look first.
-        A difference is not among them: that of two values may be as small as their rounding.
+        A module has the value of its last layer, so look at layers first. Differences of a
+        comparison are excluded, because they can be as small as rounding errors.
         """
         inputs = {record.key for record in self.inputs}
         comparison = self.header.comparison
@@ -388,45 +499,77 @@ class Plan:
 
     @property
     def precision(self) -> Precision:
-        """What activations and weights are stored in: "float32" or "float16"."""
+        """The storage of activations and weights: "float32" or "float16"."""
         return self.header.precision
 
     @property
     def gpu_bytes(self) -> int:
-        """The most bytes that running it takes on the device: all its textures, and uniforms.
+        """The memory on the device in bytes: the textures of values and weights, and uniforms.
 
-        Weights and activations are both textures. All are made before the first run and kept. The
-        statistics that a page shows take more: its status line counts them too.
+        All are allocated before the first run and kept. The statistics that a page shows need more;
+        its status line counts them, too.
         """
         return sum(texture.bytes for texture in self.header.textures) + self.header.uniform_bytes
 
     @property
     def memory(self) -> str:
-        """`gpu_bytes` and the precision in words: "12.3 MB on the GPU, float16"."""
+        """`gpu_bytes` and the precision as text: "12.3 MB on the GPU, float16"."""
         return f"{self.gpu_bytes / 1e6:.1f} MB on the GPU, {self.precision}"
 
     @cached_property
     def hash(self) -> str:
-        """A name for this Plan's programs, passes and shapes, not for its weights."""
+        """An identifier of the programs, passes and shapes, without the weights."""
         bare = msgspec.structs.replace(self.header, weights=(), blobs={})
         return content_hash(msgspec.json.encode(bare), self.uniforms)
 
     def to_bytes(self) -> bytes:
-        """One self-contained file: magic, size, checksum, JSON header, uniforms, weights."""
+        """Serialize the Plan as one self-contained file.
+
+        Returns:
+            The bytes of the file: magic, size, checksum, JSON header, uniforms and weights.
+        """
         return pack_file(self, self.blobs)
 
     @staticmethod
     def from_bytes(data: bytes) -> Plan:
-        """Read `to_bytes`; ModelError when it isn't a Plan of this version or is damaged."""
+        """Deserialize a Plan.
+
+        Args:
+            data: The result of `to_bytes`.
+
+        Returns:
+            The Plan.
+
+        Raises:
+            ModelError: If the data is damaged, or a Plan of another version.
+        """
         return unpack_file(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_bytes` to a file."""
+        """Write the Plan to a file.
+
+        Args:
+            path: The file; an existing one is replaced.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
         Path(path).write_bytes(self.to_bytes())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
-        """Read a file written by `save`."""
+        """Read a Plan from a file that `save` wrote.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The Plan.
+
+        Raises:
+            ModelError: If the file is damaged, or a Plan of another version.
+            OSError: If the file cannot be read.
+        """
         return Plan.from_bytes(Path(path).read_bytes())
 
 
@@ -503,5 +646,5 @@ def unpack_file(data: bytes) -> Plan:
         packed = np.frombuffer(body[at : at + length], stored).reshape(shape)
         blobs[weight.hash] = packed.astype(np.float32)
     if not 0 <= header.uniform_bytes <= len(body):
-        raise ModelError("damaged Plan file: its uniforms are cut off")
+        raise ModelError("damaged Plan file: its uniforms are incomplete")
     return Plan(header, bytes(body[: header.uniform_bytes]), blobs)

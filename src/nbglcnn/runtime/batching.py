@@ -45,8 +45,8 @@ def example_count(header: Header, taken: InputArrays) -> int | None:
             continue  # each piece has the same, unless there is some for all examples
         if batch > 1 and has_examples(record, batch) and record.key not in counts:
             raise InputError(
-                f"the input {record.key!r} was written for {batch} examples, and the others have "
-                f"{next(iter(counts.values()))} now: give all inputs"
+                f"the input {record.key!r} has {batch} examples from an earlier run, but the "
+                f"others have {next(iter(counts.values()))}: give all inputs"
             )
     return next(iter(counts.values()))
 
@@ -63,18 +63,18 @@ def check_splittable(value: Value, batch: int, count: int, hint: str = "") -> No
     """
     hint = hint or f"compile for a batch of {count}, with {count} examples as x"
     follows = (
-        f", and {value.key!r} follows from it or leads to it" if value.key != value.mixed else ""
+        f", and {value.key!r} depends on it or feeds it" if value.key != value.mixing_layer else ""
     )
-    if value.mixed:
+    if value.mixing_layer:
         raise InputError(
-            f"{count} examples would run in pieces of {batch}, but {value.mixed!r} computes across "
-            f"the examples of a batch, or by their number{follows}: {hint}"
+            f"{count} examples would run in batches of {batch}, but {value.mixing_layer!r} "
+            f"computes across the batch, or depends on its size{follows}: {hint}"
         )
-    if not (value.by_example and has_examples(value, batch)):
+    if not (value.per_example and has_examples(value, batch)):
         raise InputError(
-            f"{count} examples run in pieces of {batch}, and {value.key!r} of shape "
-            f"{value.shape} has no axis of examples to put its pieces together along: {hint}, "
-            "or leave it out with observe=…"
+            f"{count} examples run in batches of {batch}, but {value.key!r} of shape "
+            f"{value.shape} has no batch axis along which to concatenate them: {hint}, or "
+            "exclude it with observe=…"
         )
 
 

@@ -69,10 +69,10 @@ class Device:
         """OpenGLUnavailable in a process that was forked from the one that opened it."""
         if not self.is_own_process:
             raise OpenGLUnavailable(
-                "this process was forked from one with a Session, and OpenGL (with its thread) "
-                "stayed behind there. Start the process anew instead: "
-                "multiprocessing.get_context('spawn'), or for a DataLoader "
-                "multiprocessing_context='spawn'; or let the first Session be the child's own"
+                "OpenGL doesn't survive fork(), and this process was forked from one with a "
+                "Session. Use the start method 'spawn' (multiprocessing.get_context('spawn'); "
+                "for a DataLoader multiprocessing_context='spawn'), or create the first Session "
+                "in the child process"
             )
 
     @property
@@ -95,8 +95,8 @@ class Device:
         except Exception as error:
             why = f"device {self._index}: {error}" if self._index else error
             raise OpenGLUnavailable(
-                f"no OpenGL 4.3 without a window here ({why}). On Debian or Ubuntu: "
-                "apt-get install libegl1 libgl1 libgl1-mesa-dri libegl-mesa0"
+                f"headless OpenGL 4.3 is not available ({why}). On Debian or Ubuntu: apt-get "
+                "install libegl1 libgl1 libgl1-mesa-dri libegl-mesa0"
             ) from error
         load = self.context.mglo._context.load
 
@@ -145,7 +145,7 @@ class Device:
         status = self._status(GL_FRAMEBUFFER)
         if status != GL_FRAMEBUFFER_COMPLETE:
             raise DeviceError(
-                f"{self.renderer} cannot draw to {layers} layers of floats (status {status:#x})"
+                f"{self.renderer} cannot render to {layers} float layers (status {status:#x})"
             )
         self._clear(GL_COLOR_BUFFER_BIT)  # what passes leave out is read as well: an edge of zeros
         return int(number.value)
@@ -237,11 +237,11 @@ def _resolve_index(index: int | None) -> int:
         if index == 0:
             return 0
     if not isinstance(index, int) or isinstance(index, bool):
-        raise InputError(f"device={index!r}: a device's number is needed, as in device=0")
+        raise InputError(f"device={index!r}: expected a device index, as in device=0")
     count = device_count()
     if index < 0 or (count and index >= count):
-        has = {None: "cannot say how many it has", 1: "has 1 here, device 0"}
-        words = has.get(count, f"has {count} here, from 0 on")
+        has = {None: "does not list its devices", 1: "has 1 device, device 0"}
+        words = has.get(count, f"has {count} devices, counted from 0")
         raise DeviceError(f"there is no OpenGL device {index}: EGL {words}")
     return index
 

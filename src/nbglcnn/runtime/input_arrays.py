@@ -58,10 +58,10 @@ def batched_input_spec(header: Header) -> InputSpec | None:
 
 
 def _input_spec(record: Input) -> InputSpec:
-    fit = record.fit if record.resampled else ""
+    fit = record.fit if record.accepts_any_size else ""
     dtype = np.dtype(record.dtype)
     return InputSpec(
-        record.key, record.shape, dtype, SHAPE_HINT, fit=fit, crop_fraction=record.share
+        record.key, record.shape, dtype, SHAPE_HINT, fit=fit, crop_fraction=record.crop_fraction
     )
 
 
@@ -76,6 +76,6 @@ def to_float32(key: str, array: Array) -> Array:
         and int(np.max(np.abs(array.astype(object)))) > MAX_EXACT_INTEGER
     ):
         raise InputError(
-            f"input {key!r} holds integers beyond 2^24, which float32 cannot hold exactly"
+            f"input {key!r} has integers beyond 2^24, which float32 cannot represent exactly"
         )
     return np.asarray(array, np.float32, order="C")

@@ -31,9 +31,15 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """A layer's milliseconds for the whole batch, and its share of all layers' together.
+    """The time of a layer: a row of a Profile.
 
-    One without `passes` is computed inside another layer's, or is another name for its input.
+    Attributes:
+        layer: The name of the layer.
+        type: Its type, as in `plan.layers`.
+        ms: The time in milliseconds for the whole batch.
+        share: The share of the sum of all layers, from 0 to 1.
+        passes: The number of passes. A layer with 0 passes is computed inside another layer, or is
+            another name for its input.
     """
 
     layer: str
@@ -43,7 +49,12 @@ class LayerTime:
     passes: int
 
     def table_row(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """Return the cells of this row for the printed table.
+
+        Returns:
+            Four strings: layer, type, milliseconds and share; the last two are empty without
+            passes.
+        """
         if not self.passes:
             return self.layer, self.type, "", ""
         return self.layer, self.type, f"{self.ms:.3f}", f"{100 * self.share:.1f} %"
@@ -51,10 +62,16 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """The times of all layers, printed as a table.
+    """The times of all layers. It prints as a table.
 
-    `measure_ms` is what a whole run takes; the layers' own times need not add up to that, for a
-    device begins a pass before the one in front of it has ended.
+    The times of layers need not add up to the time of a run, because a device starts a pass before
+    the previous one has finished.
+
+    Attributes:
+        rows: One `LayerTime` per layer, in order.
+        ms: The time of a whole run in milliseconds.
+        clock: `"GPU timer"`, or `"wall clock"` without a reliable timer.
+        renderer: The name of the device.
     """
 
     rows: tuple[LayerTime, ...]
@@ -64,15 +81,15 @@ class Profile:
 
     @property
     def slowest(self) -> LayerTime | None:
-        """The layer that takes longest."""
+        """The row of the layer with the longest time, or None."""
         return max(self.rows, key=lambda row: row.ms, default=None)
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """The result as one sentence."""
         first = self.slowest
         most = f"; {first.layer} takes most, {100 * first.share:.0f} %" if first else ""
-        return f"{self.ms:.3f} ms a run on {self.renderer}, by {_CLOCK_NAMES[self.clock]}{most}"
+        return f"{self.ms:.3f} ms per run on {self.renderer}, by {_CLOCK_NAMES[self.clock]}{most}"
 
     def _table(self, style: Style) -> str:
         cells = [row.table_row() for row in self.rows]
@@ -89,7 +106,7 @@ class Profile:
 
 _CLOCK_NAMES: dict[ClockName, str] = {
     "GPU timer": "the GPU's own timer",
-    "wall clock": "the wall clock (no GPU timer that could be trusted)",
+    "wall clock": "the wall clock (no reliable GPU timer)",
 }
 
 

@@ -48,25 +48,37 @@ TEXTURE_DTYPES = {"rgba32f": "f4", "rgba16f": "f2"}
 
 
 class Session:
-    """Runs a Plan on local OpenGL.
+    """Runs a Plan on local OpenGL 4.3 without a window (EGL).
 
-    `device` is the number of one of the devices that EGL has, where there are several; by default
-    it is that of the environment's GLCONTEXT_DEVICE_INDEX, or 0. All Sessions of a device take
-    turns there.
+    It needs neither PyTorch nor ONNX. Use it in a `with` block, which frees its memory at the end.
 
-    Several threads may use one: each `run`, `read` or `write` is done as a whole before
-    another thread's begins. What takes several calls (`write`, `draw`, `read`) is not; there, give
-    each thread a Session.
+    Several threads may use one Session: each call of `run`, `read` or `write` is atomic. For steps
+    of several calls, such as `write`, `run` and `read`, give each thread its own Session. Sessions
+    of one device alternate call by call. It cannot be pickled; its `plan` can.
 
-    Raises OpenGLUnavailable when there is none, DeviceError when there is no device of this number
-    or it cannot run this Plan, ModelError for what is no Plan.
+    Args:
+        plan: The Plan to run.
+        device: The number of the EGL device. Default: the environment variable
+            GLCONTEXT_DEVICE_INDEX, otherwise 0.
+
+    Attributes:
+        plan: The Plan.
+
+    Raises:
+        OpenGLUnavailable: If there is no local OpenGL.
+        DeviceError: If there is no device of this number, or it cannot run this Plan.
+        ModelError: If `plan` is not a Plan.
+
+    Example:
+        >>> with nbglcnn.Session(plan) as session:
+        ...     values = session.run(x)
     """
 
     def __init__(self, plan: p.Plan, *, device: int | None = None) -> None:
         if not isinstance(plan, p.Plan):
             raise ModelError(
-                f"a Session runs a Plan; {type(plan).__name__} was given. Give a Plan: "
-                "nbglcnn.compile(model, x), or nbglcnn.Plan.load(path) of a saved one"
+                f"a Session expects a Plan; {type(plan).__name__} was given. Give "
+                "nbglcnn.compile(model, x), or nbglcnn.Plan.load(path) for a saved Plan"
             )
         self.plan = plan
         self._device = shared_device(device)
@@ -96,8 +108,8 @@ class Session:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
-            "a Session cannot be pickled or copied: it holds textures of this process's OpenGL. "
-            "Pickle its Plan, session.plan, and make another Session of it: Session(plan)"
+            "a Session cannot be pickled or copied: it has OpenGL textures of this process. "
+            "Pickle its Plan, session.plan, and create another Session from it: Session(plan)"
         )
 
     @contextmanager
@@ -110,11 +122,15 @@ class Session:
             yield
 
     def check_open(self) -> None:
-        """Raise SessionClosed where it is not open any more."""
+        """Raise an error if the Session is closed.
+
+        Raises:
+            SessionClosed: If it is closed.
+        """
         if self._closed:
             raise SessionClosed(
                 f"this Session of {self.plan.header.name!r} was closed, by close() or at the end "
-                "of its `with`; make another one: Session(session.plan)"
+                "of its `with`; create another: Session(session.plan)"
             )
 
     def _call_device(self, work: Callable[[], Result]) -> Result:
@@ -126,8 +142,9 @@ class Session:
         largest = max(max(t.width, t.height) for t in header.textures)
         if largest > self._device.max_texture_size:
             raise DeviceError(
-                f"{self.renderer} has at most {self._device.max_texture_size} texels a side; "
-                f"this Plan needs {largest}. Compile it with target=Target(max_texture_size=…)"
+                f"{self.renderer} supports at most {self._device.max_texture_size} texels per "
+                f"side; this Plan needs {largest}. Compile it with "
+                "target=Target(max_texture_size=…)"
             )
         self._textures: list[moderngl.TextureArray] = []
         self._framebuffers: dict[int, int] = {}
@@ -183,7 +200,16 @@ class Session:
             step.program.render(vertices=3)
 
     def write(self, key: str, array: Any) -> None:
-        """Set an input: what `compile` takes for it, of the shape that the Plan was made for."""
+        """Set one input without running the network.
+
+        Args:
+            key: The name of the input.
+            array: The input, as for `compile`, in the shape of the Plan.
+
+        Raises:
+            InputError: If the input doesn't exist or the array doesn't fit.
+            SessionClosed: If the Session is closed.
+        """
         with self._locked():
             self._write_inputs(prepare_inputs(self.plan.header, {key: array}))
 
@@ -197,7 +223,7 @@ class Session:
         flat = np.zeros(staging.width * staging.height * 4, np.float32)
         flat[: data.size] = data.reshape(-1)
         self._upload(record.staging, flat)
-        self._draw(record.step)
+        self._draw(record.pack_pass)
 
     def _required_sections(self, name: str | None) -> list[int]:
         """The numbers of the sections that run for one: itself and what it follows from."""
@@ -216,7 +242,7 @@ class Session:
         chosen = [header.sections[number] for number in numbers]
         passes = [k for one in chosen for k in range(one.first, one.first + one.count)]
         read = {texture for k in passes for texture in header.passes[k].inputs}
-        return [record.key for record in header.inputs if record.step.output in read]
+        return [record.key for record in header.inputs if record.pack_pass.output in read]
 
     def _run(self, sections: Sequence[int]) -> None:
         if self._pending_edits is not None:
@@ -232,14 +258,18 @@ class Session:
         self._ran_sections.update(sections)
 
     def profile(self) -> Profile:
-        """How long each layer takes for the inputs written last, each measured by itself.
+        """Measure the time of each layer for the last inputs, each layer separately.
 
-        By the GPU's own timer where there is one that can be trusted, else by the wall clock, which
-        waits until the device has finished: `profile.clock` says which. It is no step of a state;
-        all values are those of a run afterwards.
+        The GPU's timer measures if it is reliable, otherwise the wall clock; `profile.clock` names
+        it. Profiling doesn't change the state of a Plan with carries; afterwards all values are
+        those of a run.
+
+        Returns:
+            A Profile, with one `LayerTime` row per layer.
 
         Raises:
-            InputError: an input hasn't been written yet.
+            InputError: If an input has not been set yet.
+            SessionClosed: If the Session is closed.
         """
         header = self.plan.header
 
@@ -253,17 +283,19 @@ class Session:
             known = self._inputs.keys() | self.plan.noise
             if missing := [one.key for one in header.inputs if one.key not in known]:
                 raise InputError(
-                    f"profile: the input {missing[0]!r} has not been written yet: call run first"
+                    f"profile: the input {missing[0]!r} has no value yet: call run first"
                 )
             return self._device.run_on_thread(work)
 
     def commit(self) -> None:
-        """Make what the last runs computed the state that the next run begins with.
+        """Make the values of the last runs the initial state of the next run.
 
-        Each carry whose section has run since the last commit copies its source to its target; a
-        Plan without carries has no state. Without a commit a section may run any number of times
-        and gives the same values. The state begins with the Plan's own contents, and with new ones
-        after `replace_weights` has changed them.
+        This copies the source of each carry to its target, if its section has run since the last
+        commit. A Plan without carries has no state. Without a commit, repeated runs of a section
+        return the same values. The initial state is in the Plan; `replace_weights` may change it.
+
+        Raises:
+            SessionClosed: If the Session is closed.
         """
 
         def copy() -> None:
@@ -275,9 +307,19 @@ class Session:
         self._call_device(copy)
 
     def read(self, key: str, *, unbent: bool = False) -> Array:
-        """The value called `key`, an activation or a parameter, as it is after the last run.
+        """Read a value of the last run, or a parameter.
 
-        With `before_edits` before the edits of that very layer; those before it have acted.
+        Args:
+            key: The name of the value or parameter.
+            unbent: Whether to return the value before the edits of this layer. Edits of earlier
+                layers still apply. Default: False.
+
+        Returns:
+            An array in the shape and dtype of the value.
+
+        Raises:
+            KeyError: If the value doesn't exist, isn't kept, or is skipped.
+            SessionClosed: If the Session is closed.
         """
         self.check_open()
         return self._call_device(partial(self._read, self._value(key), unbent=unbent))
@@ -291,26 +333,26 @@ class Session:
                 return value
         raise KeyError(
             unknown_name_message(
-                key, [value.key for value in values], shared=self.plan.header.shared
+                key, [value.key for value in values], shared=self.plan.header.shared_modules
             )
         )
 
     def _read(self, value: p.Value, *, unbent: bool = False) -> Array:
-        width, height = value.read.step.viewport
+        width, height = value.readback.draw_pass.viewport
         data = np.zeros(width * height * 4, np.float32)
-        if value.read.count:
+        if value.readback.count:
             self._draw(self._read_pass(value, unbent=unbent))
             framebuffer = self._device.context.detect_framebuffer(
-                self._framebuffers[value.read.step.output]
+                self._framebuffers[value.readback.draw_pass.output]
             )
             framebuffer.read_into(data, viewport=(0, 0, width, height), components=4, dtype="f4")
-        result = data[: value.read.count].reshape(value.shape)
+        result = data[: value.readback.count].reshape(value.shape)
         with np.errstate(invalid="ignore"):  # floats beyond the type
             return result if value.dtype == "float32" else result.astype(value.dtype)
 
     def _read_pass(self, value: p.Value, *, unbent: bool) -> p.Pass:
         """How a value is read: where it has been edited, from another texture."""
-        step = value.read.step
+        step = value.readback.draw_pass
         if value.kind == "parameter" or not self._session_edits.edited_textures:
             return step
         number = self.plan.header.values.index(value)
@@ -331,32 +373,36 @@ class Session:
         scale: int = 1,
         theme: Theme = "light",
     ) -> Image.Image:
-        """A value's feature maps after the last run, in the colours of the page: an RGB image.
+        """Draw the feature maps of a value of the last run, in the page's colours.
+
+        Maps are one pixel apart. 1-D signals are curves, vectors are bars, scalars are numbers, and
+        class scores show the class. NaN is hatched magenta, infinities are solid magenta. Dots mark
+        the values of an input or output picture beyond its range: black above, white below;
+        `info["above"]` and `info["below"]` of the image count them.
 
         Args:
-            key: the name of a value, as for `read`.
-            channels: which, in this order; by default all. (Three-channel inputs and outputs are
-                one picture in colour unless channels are given, and scores of classes the class.)
-            example: of the batch, from 0.
-            colormap: "signed", "viridis", "cividis", "magma" or "grey". Inputs and outputs of one
-                or three channels have their own colours.
-            color_range: whose least and greatest value the colours are for: the "layer"'s, each
-                "channel" its own, or (low, high). By default the layer's; black and white of
-                inputs and outputs that are pictures are 0 and 1 then, or what the last layer or
-                `preprocess` makes them (see docs/views.md).
-            symmetric: whether sequential colour maps go from -max to max, as the signed one does.
-            columns: maps beside each other; by default as many as make a square.
-            scale: pixels along a side of a value.
-            theme: "light" or "dark", in which zero has another colour.
+            key: The name of the value.
+            channels: The channels to draw, in this order. Default: all; inputs and outputs of three
+                channels are then one colour picture.
+            example: The example of the batch, from 0. Default: 0.
+            colormap: `"signed"` (default), `"viridis"`, `"cividis"`, `"magma"` or `"grey"`. Inputs
+                and outputs of one or three channels have their own colours.
+            color_range: The values at the ends of the colour map: `"layer"` (the layer's range),
+                `"channel"` (the range of each map), or `(low, high)`. Default: `"layer"`; for input
+                and output pictures 0 and 1, or the range that the last layer or `preprocess`
+                implies.
+            symmetric: Whether sequential colour maps range from −max to max. Default: False.
+            columns: The number of maps per row. Default: as many as make a square.
+            scale: The width and height of an element in pixels. Default: 1.
+            theme: `"light"` (default) or `"dark"`, which differ in the colour of zero.
 
-        Maps stand a pixel apart. 1-D signals are curves, vectors bars, a scalar is its number.
-        NaN is hatched magenta, infinities are solid magenta. Where a number of an input or output
-        in its own colours lies beyond the range there are dots, black for what is above and white
-        for what is below; `info["above"]` and `info["below"]` of the image count them.
+        Returns:
+            An RGB image.
 
         Raises:
-            KeyError: there is no such value.
-            InputError: an argument has no meaning here, or the picture would be too large.
+            KeyError: If the value doesn't exist.
+            InputError: If an argument is not valid, or the picture would be too large.
+            SessionClosed: If the Session is closed.
         """
         array = self.read(key)
         return feature_maps.draw_picture(
@@ -379,27 +425,34 @@ class Session:
         read: str | Sequence[str] | None = None,
         **named: Any,
     ) -> dict[str, Array]:
-        """Run on an input and give every value, in the Plan's order.
+        """Run the network on an input and return its values.
 
-        `x` is what `compile` takes: an array, tensor, picture or list of these, and for several
-        inputs a tuple or a dict by their names. They may be given one by one, too:
-        `session.run(a, b)`, `session.run(image=a, mask=b)`. Constants that `compile` got between
-        them are the same or left out. An input that is left out is the one that was written last;
-        noise that was never written is the Plan's own.
+        A batch of any size runs in batches of the Plan's size, each separately, with a progress bar
+        after a few seconds. An omitted input keeps its values; noise that was never set is the
+        Plan's own.
 
-        `section` runs one of the Plan's sections alone, with those that it follows from, and gives
-        what these compute. `read` are the keys of the values that it gives, by default all: to read
-        a value takes as long as a layer or two. (An input that is called "section" or "read" is
-        given in a dict.)
+        Args:
+            *x: The input, as for `compile`: an array, tensor, picture or list of pictures; for
+                several inputs a tuple, a dict by name, or one argument each: `session.run(a, b)`.
+                Constants that `compile` got among them are equal or omitted.
+            section: The section of the Plan to run, with the sections that it depends on; only
+                their values are returned. Default: all.
+            read: The key or keys of the values to return. Reading a value takes about as long as
+                running a layer or two. Default: all.
+            **named: Inputs by name: `session.run(image=a, mask=b)`. Pass inputs called "section" or
+                "read" in a dict.
 
-        `x` may have any number of examples: they run in pieces of as many as the Plan was compiled
-        for, each piece by itself, and the values are put together. What takes longer than a few
-        seconds has a progress bar.
+        Returns:
+            A dict of arrays by key, in the order of the Plan.
 
         Raises:
-            InputError: `x` doesn't fit, or there is no such section, or a value cannot be put
-                together from pieces; nothing has been written then.
-            KeyError: `read` names a value that isn't computed; nothing has been written then.
+            InputError: If an input is missing or doesn't fit, the section doesn't exist, or a value
+                cannot be split along the batch axis. Nothing is set then.
+            KeyError: If `read` contains a value that this run doesn't compute. Nothing is set then.
+            SessionClosed: If the Session is closed.
+
+        Example:
+            >>> session.run(x)["output"]
         """
         header = self.plan.header
         names = [record.key for record in header.inputs]
@@ -429,7 +482,7 @@ class Session:
                     raise InputError(
                         f"the input {key!r} is missing; this Plan has {len(keys)}: "
                         f"{', '.join(keys)}. Give a tuple with an array for each, or a dict by "
-                        "their names"
+                        "name"
                     )
             edits = self._pending_edits[0] if self._pending_edits is not None else None
             spared = (
@@ -464,17 +517,27 @@ class Session:
             if key not in names:
                 self._value(key)  # says so of an unknown one, and of one that an edit leaves out
                 raise KeyError(
-                    f"read: {key!r} is not computed by this run, which gives "
+                    f"read: this run does not compute {key!r}; it computes "
                     f"{', '.join(map(repr, names))}"
                 )
         return [value for value in computed if value.key in keys]
 
     def replace_weights(self, plan: p.Plan) -> None:
-        """Upload the weights of a Plan made by `lower.repack` that differ from this session's."""
+        """Take the weights of a Plan that is otherwise identical.
+
+        Only weights that differ are uploaded.
+
+        Args:
+            plan: A Plan of the same network, compiled with the same arguments.
+
+        Raises:
+            InputError: If the Plan differs in more than its weights.
+            SessionClosed: If the Session is closed.
+        """
         self.check_open()
         if plan.hash != self.plan.hash:
             raise InputError(
-                "replace_weights: the Plan differs in more than its weights. Give one that was "
+                "replace_weights: the Plan differs in more than its weights. Give a Plan "
                 "compiled from the same network with the same arguments"
             )
 
@@ -490,7 +553,14 @@ class Session:
             self._patched_textures.clear()
 
     def patch(self, patches: Sequence[p.Patch]) -> None:
-        """Upload other numbers into rectangles of weight textures; the Plan stays as it is."""
+        """Write numbers into rectangles of weight textures; the Plan doesn't change.
+
+        Args:
+            patches: The rectangles with their texels.
+
+        Raises:
+            SessionClosed: If the Session is closed.
+        """
 
         def upload() -> None:
             for patch in patches:
@@ -511,12 +581,12 @@ class Session:
 
     @property
     def bends(self) -> Bends:
-        """All bends, in the order in which they act."""
+        """All bends in the order in which they apply, indexed by position or name."""
         return self._editor.bends
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """All that is edited now, as data: bends and what is injected, in order."""
+        """All current edits as records, in order: bends and injected values."""
         return self._editor.store.edits
 
     def bend(
@@ -529,54 +599,103 @@ class Session:
         name: str | None = None,
         enabled: bool = True,
     ) -> Bend:
-        """Bend a layer's value, or an input, from the next run on; the live Bend.
+        """Add a bend: transform a layer's value, or an input, from the next run on.
+
+        The bend applies where a forward hook on that module would, after earlier bends of the
+        layer. All later layers compute with the bent value.
 
         Args:
-            layer: the key of a value, which bends act on where a forward hook of that module would;
-                behind the bends that it has.
-            transform: one of `nbglcnn.transforms`.
-            channels: numbers, a slice, or what `nbglcnn.channels` gives; None for all.
-            mix: from 0 (unbent) to 1.
-            name: of the Bend, as `bends` has it; by default one of its transform.
-            enabled: whether it acts.
+            layer: The key of the value.
+            transform: A transform of `nbglcnn.transforms`.
+            channels: The channels to bend: a number, a slice, a list, or a selection of
+                `nbglcnn.channels`. Default: all.
+            mix: The weight of the transformed value, from 0 (unbent) to 1 (default).
+            name: The name of the bend, unique in `bends`. Default: one derived from the transform.
+            enabled: Whether the bend is active. Default: True.
+
+        Returns:
+            The bend; its parameters, `mix`, `channels` and `enabled` are traits to set.
 
         Raises:
-            KeyError: there is no such value, or the Plan doesn't keep it.
-            InputError: it cannot be edited (integers, constants), a channel isn't there, or a
-                number isn't finite; nothing is changed then.
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited (integers, constants), a channel doesn't
+                exist, a number is not valid, or the name is used. Nothing is changed then.
+
+        Example:
+            >>> session.bend("0", nbglcnn.transforms.blur(1.5), mix=0.5)
         """
         return self._editor.bend(
             layer, transform, channels=channels, mix=mix, name=name, enabled=enabled
         )
 
     def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
-        """Put an array in the place of a layer's value, or of some channels', before its bends.
+        """Replace a layer's value, or some of its channels, by an array, before its bends.
 
-        `array` has the value's shape, or that of one example; with `channels` (n, channels, h, w).
+        Args:
+            layer: The key of the value.
+            array: The array, in the shape of the value or of one example; with `channels`, shape
+                (n, channels, h, w).
+            channels: The channels to replace. Default: all.
+
+        Raises:
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited, or the array doesn't fit.
         """
         self._editor.inject(layer, array, channels=channels)
 
     def freeze(self, layer: str) -> None:
-        """Keep a layer's value, before its bends, as the last run computed it."""
+        """Keep the value of a layer from the last run, before its bends, for all later inputs.
+
+        Args:
+            layer: The key of the value.
+
+        Raises:
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited.
+        """
         self._editor.freeze(layer)
 
     def release(self, layer: str) -> None:
-        """End what was injected into a layer, or frozen."""
+        """End `inject` or `freeze` of a layer.
+
+        Args:
+            layer: The key of the value.
+
+        Raises:
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited.
+        """
         self._editor.release(layer)
 
     def undo(self) -> bool:
-        """Undo the last change of the edits; False where there is none."""
+        """Undo the last change of edits.
+
+        Returns:
+            Whether there was a change to undo.
+        """
         return self._editor.undo()
 
     def redo(self) -> bool:
-        """Redo the change that was undone last; False where there is none."""
+        """Redo the change that was undone last.
+
+        Returns:
+            Whether there was a change to redo.
+        """
         return self._editor.redo()
 
     def _handle_edits(self, state: EditSnapshot) -> None:
         self.set_edits(state.edits, self._editor.store.arrays)
 
     def set_edits(self, edits: Sequence[Edit], arrays: Mapping[str, Array]) -> None:
-        """Make these the edits of the next run; InputError for a text that doesn't compile."""
+        """Set all edits of the next run.
+
+        Args:
+            edits: The edits, in order.
+            arrays: The injected arrays by content hash.
+
+        Raises:
+            InputError: If GLSL code doesn't compile. The old edits stay.
+        """
 
         def compile_texts() -> None:
             for stack in build_edit_stacks(self.plan.header, edits):
@@ -589,7 +708,10 @@ class Session:
             self._pending_edits = tuple(edits), dict(arrays)
 
     def close(self) -> None:
-        """Free everything on the device; a second call does nothing."""
+        """Free all memory on the device. A second call does nothing.
+
+        A run in another thread finishes first. Later calls raise SessionClosed.
+        """
         # When Python ends, the device's thread has ended before objects are deleted.
         if self._closed or sys.is_finalizing():
             return

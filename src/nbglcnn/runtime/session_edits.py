@@ -83,9 +83,9 @@ class SessionEdits:
 
     def input_textures(self, step: p.Pass) -> Sequence[int]:
         """The textures that a pass of the Plan reads, with the edited ones in their places."""
-        if not self.edited_textures or not step.values:
+        if not self.edited_textures or not step.input_values:
             return step.inputs
-        pairs = zip(step.inputs, step.values, strict=True)
+        pairs = zip(step.inputs, step.input_values, strict=True)
         return [
             t if v < 0 else edited_texture(self._header, v, self.edited_textures) for t, v in pairs
         ]
@@ -131,7 +131,7 @@ class SessionEdits:
     def compile_edit(self, value: p.Value, edit: Edit) -> moderngl.VertexArray:
         """The program of an edit; InputError where a text of one's own doesn't compile."""
         layers = self._header.textures[value.texture].layers
-        key = layers, bending.is_reshaped(value), edit.transform, edit.source, edit.names
+        key = layers, bending.is_reshaped(value), edit.transform, edit.source, edit.parameter_names
         if key in self._programs:
             return self._programs[key]
         record = bending.bend_program(*key)
@@ -141,7 +141,7 @@ class SessionEdits:
             if edit.transform != GLSL:
                 raise
             raise InputError(
-                f"transforms.glsl({edit.source!r}) does not compile; nothing was changed: "
+                f"transforms.glsl({edit.source!r}) does not compile; the edits are unchanged: "
                 f"{str(error.__cause__).strip()}"
             ) from None
         for unit, name in enumerate(record.samplers):
@@ -160,22 +160,24 @@ class SessionEdits:
         words: bytearray,
         contents: list[_TableKey],
     ) -> None:
-        value, steps = stack.value, self._edit_passes.setdefault(stack.value.after, [])
+        value, steps = stack.value, self._edit_passes.setdefault(stack.value.edit_pass, [])
         before = source_texture(self._header, stack.value_index, self.edited_textures)
         viewport = value.layout.drawn
         for k, edit in enumerate(stack.edits):
             # The last result of all stays, and a latent's; others alternate between two more.
             last = k == len(stack.edits) - 1
-            target = self._pooled_texture(stack, 4 if edit.skips else 0 if last else 1 + k % 2)
-            if edit.skips:
+            target = self._pooled_texture(
+                stack, 4 if edit.skips_upstream else 0 if last else 1 + k % 2
+            )
+            if edit.skips_upstream:
                 self._latent_textures[stack.value_index] = target
             chosen: _TableKey = stack.value_index, edit.channels
             array = table = self._upload_table(
                 chosen, partial(bending.channel_table, value, edit.channels)
             )
             contents.append(chosen)
-            if edit.array:
-                given = bending.pack_texels(arrays[edit.array])
+            if edit.array_hash:
+                given = bending.pack_texels(arrays[edit.array_hash])
                 # Not by its name: a latent's array has one name, whatever the code is.
                 numbers = blake2b(given.data).digest()
                 array = self._upload_table(numbers, partial(np.asarray, given))

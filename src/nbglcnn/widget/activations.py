@@ -14,11 +14,20 @@ from nbglcnn.widget.reader import Reader
 
 
 class Activations(Mapping[str, Array]):
-    """A mapping from the network's keys, in call order, to their values for the current input.
+    """A mapping from the names of values to arrays, in call order: inputs, layers, outputs.
 
-    Each look-up reads the value from the page (or computes it here when there is none): keep the
-    array rather than asking twice. `viewer.unbent` has each value as it is before its own
-    edits. While a latent is the source, what it skips is not among them: a KeyError, which says so.
+    Each lookup reads from the page (or computes on local OpenGL without one), so store the array
+    instead of reading it twice. An unknown name raises a KeyError with the nearest names, and so
+    does a value that a Latent skips. `viewer.activations` has values after their edits,
+    `viewer.unbent` each value before its own edits.
+
+    Args:
+        network: The network of the Viewer.
+        reader: Reads values for the Viewer.
+        unbent: Whether values are read before their own edits. Default: False.
+
+    Example:
+        >>> viewer.activations["encoder.0"].shape
     """
 
     def __init__(self, network: Network, reader: Reader, *, unbent: bool = False) -> None:
@@ -28,18 +37,39 @@ class Activations(Mapping[str, Array]):
 
     @property
     def source(self) -> str:
-        """Who computes the numbers: the page's WebGL 2, local OpenGL, or the framework itself."""
+        """The origin of the numbers: "page (WebGL2: …)", "local (OpenGL: …)" or "reference (…)"."""
         return self._reader.backend_name()
 
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Array]:
-        """All values, read in one round trip; see `read` for `timeout`."""
+        """Read all values in one round trip.
+
+        Args:
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            A dict of arrays by name.
+
+        Raises:
+            PageError: If the page cannot answer.
+        """
         keys = list(self)
         return dict(zip(keys, self._read(keys, timeout), strict=True))
 
     def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
-        """The value under a key, or a dict for several, read in one round trip.
+        """Read values in one round trip.
 
-        `timeout` is how many seconds the page may say nothing, the Viewer's own unless given.
+        Args:
+            *keys: Names of values, or lists of names.
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            The array for a single name; otherwise a dict of arrays by name.
+
+        Raises:
+            KeyError: If a value doesn't exist or isn't kept.
+            PageError: If the page cannot answer.
         """
         return array_or_dict(keys, self._read(flatten_keys(keys), timeout))
 
@@ -50,7 +80,9 @@ class Activations(Mapping[str, Array]):
         self._network.check_not_skipped([key])
         if key not in self:
             raise KeyError(
-                unknown_name_message(key, list(self), shared=self._network.plan.header.shared)
+                unknown_name_message(
+                    key, list(self), shared=self._network.plan.header.shared_modules
+                )
             )
         return self._read([key])[0]
 
@@ -76,7 +108,7 @@ class Activations(Mapping[str, Array]):
     def __repr__(self) -> str:
         rows = [("", key, shape) for key, _, shape, _ in self._rows()]
         what = "values before their own edits" if self._before_edits else "values"
-        head = f"Activations: {len(self)} {what}, read when looked up"
+        head = f"Activations: {len(self)} {what}, read on access"
         return "\n".join([head, table((), rows)])
 
     def _repr_html_(self) -> str:

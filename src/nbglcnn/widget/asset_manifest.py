@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass
 class AssetManifest:
-    """What the pages shall show: the State but for its revision, and its blobs by hash."""
+    """What the pages shall show: the Manifest but for its revision, and its blobs by hash."""
 
     plan: str
     weights: tuple[str, ...]

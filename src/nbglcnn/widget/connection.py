@@ -26,26 +26,26 @@ from nbglcnn.plan.schema import Float32, Patch, Precision, Target
 from nbglcnn.protocol import (
     RESEND_TIMEOUT_S,
     BlobAssembler,
-    Done,
-    Failed,
-    Fed,
-    Health,
+    BlobChunk,
+    ContextHealth,
     Hello,
+    HoverTarget,
+    Manifest,
     Messages,
-    Need,
-    Pace,
-    Part,
+    PageFailure,
     Patches,
-    Pointed,
-    Probed,
+    PointerHover,
+    ProbeReply,
     Progress,
-    Ran,
     Read,
-    Refuse,
+    ReadDone,
+    RejectPage,
     Reply,
+    RequestBlob,
+    RunRate,
+    RunReport,
     SetPrecision,
-    Spot,
-    State,
+    SourceUpdate,
 )
 from nbglcnn.widget.asset_manifest import AssetManifest
 
@@ -74,23 +74,23 @@ class Page:
     browser: str = ""
     host: str = ""
     progress: Progress | None = None
-    last_run: Ran | None = None
-    run_rate: Pace | None = None
-    health: Health | None = None
+    last_run: RunReport | None = None
+    run_rate: RunRate | None = None
+    health: ContextHealth | None = None
     error: str = ""
     # What the parity check asked it for samples of: the revision, and what was edited.
     probed_state: tuple[int, str] = (-1, "")
     probed_plan: str = ""  # the Plan of the Probe that it has
     incoming_samples: BlobAssembler | None = None  # samples of which parts are still to come
-    samples: tuple[Probed, Float32] | None = None
+    samples: tuple[ProbeReply, Float32] | None = None
     sent_verdict: object = None  # the verdict of the parity check that it has been told of
-    source_update: Fed | None = None  # what its source said last, and when
+    source_update: SourceUpdate | None = None  # what its source said last, and when
     source_update_time: float = 0.0
 
 
 @dataclass
 class ReadRequest:
-    """A read under way: an Assembly for each key, filled by the first page that replies."""
+    """A read under way: a BlobAssembler for each key, filled by the first page that replies."""
 
     id: str
     keys: tuple[str, ...]
@@ -100,7 +100,7 @@ class ReadRequest:
     responder: str | None = None
     reply_revision: int = 0  # the revision that the answer is of
     is_resent: bool = False
-    failures: dict[str, Failed] = field(default_factory=dict)
+    failures: dict[str, PageFailure] = field(default_factory=dict)
     is_screenshot: bool = False  # of the view, whose size nobody knows before it comes
     before_edits: bool = False  # of values before their own edits
     target_page: str = ""  # the page that shall answer; "" for any
@@ -151,7 +151,7 @@ class Connection:
         self.resent_requests = 0  # questions that a page did not answer in time
         self.resent_blobs = 0  # blobs, or parts of them, that a page missed
         self.last_error = ""
-        self.hovered: Spot | None = None  # in the page whose pointer moved last
+        self.hovered: HoverTarget | None = None  # in the page whose pointer moved last
         self.source_page = ""  # the page whose source feeds the network: it alone knows the values
         # Messages for the Viewer's features, with their buffers; whoever follows takes them.
         self.message_queue: list[tuple[msgspec.Struct, tuple[bytes, ...]]] = []
@@ -229,7 +229,7 @@ class Connection:
             return
         sizes = {name: blob.nbytes for name, blob in offer.blobs.items()}
         self.send(
-            State(
+            Manifest(
                 self.revision,
                 offer.plan,
                 offer.weights,
@@ -260,7 +260,7 @@ class Connection:
             return  # of an earlier state
         data = data.cast("B") if data.nbytes else data
         for part, piece in protocol.split_chunks(data, parts):
-            self.send(Part(name, part, protocol.chunk_count(len(data)), len(data)), piece)
+            self.send(BlobChunk(name, part, protocol.chunk_count(len(data)), len(data)), piece)
 
     def request_values(
         self,
@@ -297,12 +297,12 @@ class Connection:
         """Forget a request: it was answered, or nobody waits for it any more."""
         with self._lock:
             if self._requests.pop(request.id, None) is not None:
-                self.send(Done(request.id))
+                self.send(ReadDone(request.id))
 
     def notify_closed(self) -> None:
         """One page closed the Viewer: the others, which Python cannot hear any more, say so."""
         for page in list(self.pages.values()):
-            self.send(Refuse(page.id, "This Viewer was closed", "Run the cell again."))
+            self.send(RejectPage(page.id, "This Viewer was closed", "Run the cell again."))
 
     def is_answered(self, request: ReadRequest, timeout: float) -> bool:
         """Whether a request's answer is there; PageError when it failed or nothing is heard."""
@@ -341,8 +341,8 @@ class Connection:
                 page = self.active_page
                 if page is not None and page.health is not None and page.health.lost:
                     raise ContextLost(
-                        "the browser took the graphics context away from the page that shows this "
-                        f"Viewer and has not given it back for {timeout:g} s: ask again, or reload "
+                        "the page that shows this Viewer lost its graphics context, and the "
+                        f"browser has not restored it for {timeout:g} s: try again, or reload "
                         "the page; timeout=… waits longer"
                     )
                 raise PageTimeout(self._timeout_message(request, timeout))
@@ -357,24 +357,24 @@ class Connection:
             names = "a picture of it"
         if threading.current_thread() is not threading.main_thread():
             doing = (
-                "it was asked in a thread, and the kernel hears no page while its main thread "
-                "waits for that (join, result(), the end of `with ThreadPoolExecutor`): let the "
-                "cell end, or await asyncio.to_thread(…)"
+                "called from a thread while the main thread blocks (join, result(), the end of "
+                "`with ThreadPoolExecutor`), so the kernel can't receive the reply: let the cell "
+                "end, or use await asyncio.to_thread(…)"
             )
         elif page is not None and page.error:
             doing = f"its last message was: {page.error}"
         elif came:
-            doing = f"{came} of {total} parts came, the others not even when asked for again"
+            doing = f"{came} of {total} parts arrived; the others are missing after another request"
         elif page is not None and page.progress is not None:
             doing = (
                 f"it was last {page.progress.stage} ({page.progress.done} of {page.progress.total})"
             )
         else:
-            doing = "its tab may be closed, reloading or asleep"
+            doing = "its tab may be closed, reloading or suspended"
         return (
-            f"the page that shows this Viewer did not answer for {timeout:g} s when asked for "
-            f"{names}: {doing}. Bring the notebook's tab to the front or reload it, and ask again; "
-            "timeout=… gives it longer, and a new Viewer that no page has shown computes in Python"
+            f"no answer from the page that shows this Viewer for {timeout:g} s ({names}): "
+            f"{doing}. Bring the notebook's tab to the front or reload it, and try again; "
+            "timeout=… waits longer, and a new Viewer without a page computes in Python"
         )
 
     def receive(self, content: Any, buffers: list[memoryview]) -> None:
@@ -400,33 +400,33 @@ class Connection:
             return False
         page.last_message_time = now
         match message:
-            case Need():
-                self._send_blob(message.blob, message.parts, is_resend=True)
+            case RequestBlob():
+                self._send_blob(message.blob, message.chunks, is_resend=True)
             case Progress():
                 page.progress = message
-            case Ran():
+            case RunReport():
                 page.last_run, page.progress, page.error = message, None, ""
-                if not message.again:
+                if not message.is_remeasured:
                     page.probed_state = (-1, "")
-            case Health():
+            case ContextHealth():
                 page.health = message
-            case Pace():
+            case RunRate():
                 page.run_rate = message
-            case Fed():
+            case SourceUpdate():
                 page.source_update, page.source_update_time = message, now
-            case Pointed():
-                self.hovered = message.at
-            case Probed():
+            case PointerHover():
+                self.hovered = message.target
+            case ProbeReply():
                 if len(buffers) == 1 and message.bytes % 4 == 0:
                     return _add_samples(page, message, buffers[0])
-            case Failed(id="", kind="edit"):
-                protocol.warn_once(f"the page could not take an edit: {message.text}")
+            case PageFailure(id="", kind="edit"):
+                protocol.warn_once(f"the page could not apply an edit: {message.text}")
                 self.last_error = message.text
             case SetPrecision():
                 self.requested_precision = message.precision
-            case Failed(id=""):
+            case PageFailure(id=""):
                 page.error = self.last_error = message.text
-            case Failed():
+            case PageFailure():
                 self.last_error = message.text
                 request = self._requests.get(message.id)
                 if request is not None and request.accepts_reply_from(page):
@@ -439,15 +439,15 @@ class Connection:
 
     def _handle_loader_message(self, message: Any) -> None:
         """A page without a name has no code yet; one with a name said its Hello elsewhere."""
-        if message.page or not isinstance(message, Need | Progress):
+        if message.page or not isinstance(message, RequestBlob | Progress):
             return
         now = _now()
         self.code_load_deadline = now + CODE_LOAD_TIMEOUT_S
-        if not isinstance(message, Need) or message.blob not in self._frontend_blobs:
+        if not isinstance(message, RequestBlob) or message.blob not in self._frontend_blobs:
             return
-        if message.parts or now - self._code_sent_time > RESEND_COOLDOWN_S:
+        if message.chunks or now - self._code_sent_time > RESEND_COOLDOWN_S:
             self._code_sent_time = now
-            self._send_blob(message.blob, message.parts)
+            self._send_blob(message.blob, message.chunks)
 
     def _handle_reply(
         self, reply: Reply, page: Page, buffers: list[memoryview], now: float
@@ -476,7 +476,7 @@ class Connection:
             and len(request.assemblers[0].data) != reply.bytes <= protocol.MAX_SCREENSHOT
         ):
             request.assemblers = [BlobAssembler(reply.bytes)]
-        if not request.assemblers[reply.key].add(reply.part, reply.count, reply.bytes, buffers[0]):
+        if not request.assemblers[reply.key].add(reply.chunk, reply.count, reply.bytes, buffers[0]):
             return False
         request.last_reply_time = now
         if request.missing_chunks:
@@ -490,9 +490,9 @@ class Connection:
         problem = hello.problem or ("" if hello.target else "its device is unknown")
         if refused:
             problem = (
-                f"the page runs the front-end of nbglcnn {hello.version}, which does not speak the "
-                f"language of the {self._version} in this kernel. Reload the page; if that doesn't "
-                "help, install nbglcnn again (in a checkout: make setup)"
+                f"the page runs the front-end of nbglcnn {hello.version}, but the kernel has "
+                f"version {self._version}. Reload the page; if that doesn't help, reinstall "
+                "nbglcnn (in a checkout: make setup)"
             )
         title, offer = "The page and the kernel differ", None
         with self._weights_lock:
@@ -514,7 +514,7 @@ class Connection:
                 hello.target,
                 problem,
                 refused,
-                {*hello.have, *(known.cached_blobs if known else ())},
+                {*hello.cached_blobs, *(known.cached_blobs if known else ())},
                 _now(),
                 hello.browser,
                 hello.host,
@@ -532,7 +532,7 @@ class Connection:
                 )
             self.pages[hello.page] = page
             if problem and not hello.problem and hello.target:
-                self.send(Refuse(hello.page, title, problem))
+                self.send(RejectPage(hello.page, title, problem))
                 return
             if offer is None:
                 self._send_state()
@@ -545,12 +545,12 @@ class Connection:
         return len(self._requests)
 
 
-def _add_samples(page: Page, message: Probed, buffer: memoryview) -> bool:
+def _add_samples(page: Page, message: ProbeReply, buffer: memoryview) -> bool:
     """Whether it was the last part of them."""
-    if message.part == 0:
+    if message.chunk == 0:
         page.incoming_samples = protocol.BlobAssembler(message.bytes)
     found = page.incoming_samples
-    if found is None or not found.add(message.part, message.count, message.bytes, buffer):
+    if found is None or not found.add(message.chunk, message.count, message.bytes, buffer):
         return False
     if found.missing:
         return False

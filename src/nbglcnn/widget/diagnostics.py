@@ -60,8 +60,8 @@ def format_diagnostics(
         ("losses", _format_context_losses(connection.active_page)),
         (
             "retries",
-            f"{connection.resent_requests} questions asked again, {connection.resent_blobs} blobs "
-            "or parts sent again",
+            f"{connection.resent_requests} requests repeated, {connection.resent_blobs} data "
+            "blocks sent again",
         ),
         ("last error", redact(connection.last_error) or "none"),
     ]
@@ -77,7 +77,7 @@ def _format_parity(plan: Plan, tested: ParityVerdict | None) -> str:
 
 def _format_python_layers(plan: Plan) -> str:
     count = sum(layer.python != "" for layer in plan.layers)
-    return f" ({count} computed in Python)" if count else ""
+    return f" ({count} run in Python)" if count else ""
 
 
 def _format_edits(edited: EditSnapshot) -> str:
@@ -105,7 +105,7 @@ def _versions(names: Iterable[str]) -> Iterable[str]:
 def _page_rows(connection: Connection) -> list[tuple[str, str]]:
     page = connection.active_page
     if page is None:
-        return [("page", "none has shown this Viewer")]
+        return [("page", "no page has connected")]
     count = f"{len(connection.usable_pages)} of {len(connection.pages)} seen can run the network"
     rows = [
         (
@@ -125,7 +125,7 @@ def _page_rows(connection: Connection) -> list[tuple[str, str]]:
 
 def _format_page_memory(page: Page | None) -> str:
     held = page.health.bytes if page and page.health else 0
-    return f"{held} held by the page"
+    return f"{held} allocated by the page"
 
 
 def _format_context_losses(page: Page | None) -> str:

@@ -16,8 +16,8 @@ WIDGET_FILE = STATIC_FOLDER / "widget.js"
 
 if not (LOADER_FILE.exists() and WIDGET_FILE.exists()):
     raise ImportError(
-        f"nbglcnn's front-end is missing ({STATIC_FOLDER}): install the package again; "
-        "in a checkout, run `make setup`"
+        f"nbglcnn's front-end is missing ({STATIC_FOLDER}): reinstall the package; in a "
+        "checkout, run `make setup`"
     )
 
 

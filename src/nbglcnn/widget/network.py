@@ -352,7 +352,7 @@ class Network:
             sent = self._ordered_python_values(compute_python_values(model, graph, arrays))
         except NbglcnnError as error:
             raise InputError(
-                "a source gives one example, and this network cannot run with one: " + str(error)
+                "a source gives one example at a time, which this network cannot run: " + str(error)
             ) from error
         self.graph = graph
         self.local.replace_model(model)
@@ -424,8 +424,8 @@ class Network:
             for one in active_edits(edits):
                 if found := self.graph.python_consumer(one.layer):
                     raise InputError(
-                        f"{one.layer} can't be edited: {found}, which follows from it, is computed "
-                        "in Python, where edits don't reach; edit a layer behind that one"
+                        f"{one.layer} can't be edited: {found} depends on it and runs in Python, "
+                        f"which can't apply edits. Edit a layer after {found}"
                     )
         self.local.check_glsl_edits(self.plan, edits)
         self.edits, self.injected = tuple(edits), dict(arrays)
@@ -493,8 +493,8 @@ class Network:
             least = msgspec.structs.asdict(old)
             if any(getattr(target, name) < number for name, number in least.items()):
                 raise DeviceError(
-                    f"{carried.busy_message} whose device can do more than this page's; to see it "
-                    f"here {carried.how_to_end}"
+                    f"{carried.busy_message} whose device supports more than this page's; to see "
+                    f"it here {carried.how_to_end}"
                 )
             return False
         least = {
@@ -617,7 +617,7 @@ class Network:
         for key in keys:
             if key not in known:
                 raise KeyError(
-                    unknown_name_message(key, list(known), shared=self.plan.header.shared)
+                    unknown_name_message(key, list(known), shared=self.plan.header.shared_modules)
                 )
         return [known[key] for key in keys]
 

@@ -35,7 +35,7 @@ from nbglcnn.features.edits.replay import (
 from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.arrays import to_value_array
 from nbglcnn.plan.schema import Float32, Plan, Value
-from nbglcnn.protocol import Probe, Probed, Verified
+from nbglcnn.protocol import Probe, ProbeReply, VerifyResult
 from nbglcnn.reference import is_faithful, recompute_layers
 from nbglcnn.report import Match, ReferenceNotes, Report, compare_values
 from nbglcnn.widget.connection import Connection, Page
@@ -53,7 +53,7 @@ MAX_VALUES = 1024  # values: one message of 4 MiB holds their samples
 MAX_PLAN_BYTES = 2**30
 EDIT_DEBOUNCE_S = 1.0  # seconds without a change before what is bent is looked at
 
-PLAIN_KERNELS_NOTE = "; with plain kernels, since the fast ones computed wrong numbers"
+PLAIN_KERNELS_NOTE = "; in slow mode, since the faster shaders computed wrong values"
 
 Span = tuple[int, int, int]
 ComputeReference = Callable[
@@ -61,7 +61,7 @@ ComputeReference = Callable[
 ]
 ComputeFloat64 = Callable[[Graph, Sequence[Array], Sequence[str], EditReplay], Mapping[str, Array]]
 Arrays = Mapping[str, Array]
-ExampleMismatches = Sequence[tuple[str, int, int]]  # as in Probed
+ExampleMismatches = Sequence[tuple[str, int, int]]  # as in ProbeReply
 CheckKey = tuple[str, str, str]  # page, Plan, edits
 NO_ARRAYS: Arrays = MappingProxyType({})
 
@@ -94,7 +94,7 @@ class ParityVerdict:
         if self.report is None:
             return f"not made: {self.problem}{kernels}"
         text = self.report.summary if named else self.report.found
-        return f"{text}, in samples of each{kernels}"
+        return f"{text}, checked on samples of each{kernels}"
 
 
 class ParityCheck:
@@ -221,7 +221,7 @@ class ParityCheck:
         plan: Plan,
         graph: Graph,
         arrays: Sequence[Array],
-        message: Probed,
+        message: ProbeReply,
         samples: Float32,
         injected: Arrays,
     ) -> str | None:
@@ -232,7 +232,7 @@ class ParityCheck:
         words = message.edits
         try:
             edits = validate_edits(from_dict(msgspec.json.decode(words)) if words else (), plan)
-            given = _split_source_input(plan, arrays, message.fed, samples)
+            given = _split_source_input(plan, arrays, message.source_input, samples)
         except (msgspec.DecodeError, InputError, KeyError, TypeError, ValueError):
             return None  # of another Plan, or none that a page of ours says
         device = page.id, plan.hash, hash_edits(edits)
@@ -245,7 +245,7 @@ class ParityCheck:
         def judge() -> None:
             try:
                 bends = edit_replay(plan, edits, injected)
-                apart = message.apart
+                apart = message.example_mismatches
                 verdict = self._compare(page, plan, graph, inputs, texels, bends, words, apart)
             except Exception as error:  # the model's own code runs here
                 verdict = ParityVerdict(
@@ -287,7 +287,7 @@ class ParityCheck:
         expected, framework = self._compute_reference(graph, arrays, bends, notes)
         found = split_samples(plan, samples)
         if found is None:
-            return ParityVerdict(None, problem=f"the page sent {len(samples)} numbers")
+            return ParityVerdict(None, problem=f"the page sent {len(samples)} values")
         bands = plan_spans(plan)
         values = {value.key: value for value in plan.values}
 
@@ -347,7 +347,9 @@ class ParityCheck:
 
 def _has_stale_python_values(page: Page, plan: Plan) -> bool:
     """Whether what Python computes is always of an earlier input than the rest."""
-    return bool(plan.in_python) and page.source_update is not None and not page.source_update.still
+    return (
+        bool(plan.in_python) and page.source_update is not None and not page.source_update.is_still
+    )
 
 
 def _split_source_input(
@@ -430,15 +432,15 @@ def verify(
     """Every layer that can be read beside the framework's own, and that framework's name.
 
     What is edited, and a latent's code, is replayed there; InputError for an edit that cannot be.
-    `fed` are inputs that a page's source gives, which the values are of.
+    `source_input` are inputs that a page's source gives, which the values are of.
     """
     edits, injected = network.active_edits, network.edit_arrays
     check_replayable(edits, injected)
     where = reader.backend_name()
     if where.startswith("reference"):
         raise DeviceError(
-            "there is nothing to verify: no page shows this Viewer and there is no local "
-            f"OpenGL, so that values come from the framework itself ({where})"
+            "nothing to verify: no page shows this Viewer and local OpenGL is not available, so "
+            f"the values come from the reference itself ({where})"
         )
     keys = [key for key in network.plan.computed if key not in network.skipped_keys]
     answer = reader.read(keys, timeout, source_inputs=source_inputs)
@@ -470,7 +472,7 @@ def verify(
 
 def verify_message(
     revision: int, report: Report[Match], framework: str, page: str = "", edits: str = ""
-) -> Verified:
+) -> VerifyResult:
     """A report in the words that pages take; of the parity check, what `page` gave.
 
     `edits` are those that were replayed; of the parity check in the page's own words.
@@ -487,7 +489,7 @@ def verify_message(
         for row in report.rows
         if row.nan + row.inf
     )
-    return Verified(
+    return VerifyResult(
         revision, framework, layers, flawed, page, edits, report.note, report.float16_overflow
     )
 
@@ -500,8 +502,8 @@ def plan_spans(plan: Plan) -> dict[str, tuple[Span, ...]]:
 
 def value_spans(value: Value, max_texels: int = SPAN_TEXELS) -> tuple[Span, ...]:
     """(x, y, width) of stretches of the texels that reading a value draws, of `max_texels` each."""
-    width, _ = value.read.step.viewport
-    texels = -(-value.read.count // 4)
+    width, _ = value.readback.draw_pass.viewport
+    texels = -(-value.readback.count // 4)
     last = max(0, texels - max_texels)
     found = []
     for k in range(SPANS_PER_VALUE):
@@ -532,5 +534,5 @@ def split_samples(plan: Plan, samples: Float32) -> dict[str, Array] | None:
 
 def _span_elements(value: Value, band: Span) -> slice:
     x, y, width = band
-    start = 4 * (y * value.read.step.viewport[0] + x)
-    return slice(start, min(start + 4 * width, value.read.count))
+    start = 4 * (y * value.readback.draw_pass.viewport[0] + x)
+    return slice(start, min(start + 4 * width, value.readback.count))

@@ -51,7 +51,7 @@ class ReadResult:
 def validate_timeout(timeout: Any) -> float:
     """How long a page may be silent; InputError for what is no time."""
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or not float(timeout) > 0:
-        raise InputError(f"timeout={timeout!r}; a number of seconds above 0 is needed")
+        raise InputError(f"timeout={timeout!r}; expected a number of seconds > 0")
     return float(timeout)
 
 
@@ -117,8 +117,8 @@ class Reader:
             raise PageError(VIEWER_CLOSED_MESSAGE)
         if not self._connection.pages:
             raise PageNotConnected(
-                "no page shows this Viewer, so that there is nothing to take a picture of: display "
-                "it first. viewer.picture(key) draws a layer's maps without a page"
+                "no page shows this Viewer: display it first to take a screenshot. "
+                "viewer.picture(key) renders a layer's maps without a page"
             )
         patience = self.default_timeout if timeout is None else validate_timeout(timeout)
         request = self._connection.request_screenshot()
@@ -161,7 +161,7 @@ class Reader:
         before = "" if unbent else BEFORE_EDITS_PREFIX
         request = self._connection.request_values(
             [*keys, *(before + key for key in fed)],
-            [4 * value.read.count for value in values],
+            [4 * value.readback.count for value in values],
             before_edits=unbent,
         )
         try:
@@ -174,7 +174,7 @@ class Reader:
     def read_parameters(self, records: Sequence[Value]) -> list[Array]:
         """Parameters as the page that answers has them, all of one moment; blocks."""
         request = self._connection.request_values(
-            [value.key for value in records], [4 * value.read.count for value in records]
+            [value.key for value in records], [4 * value.readback.count for value in records]
         )
         try:
             blocking.wait_until(lambda: self._connection.is_answered(request, self.default_timeout))
@@ -216,7 +216,7 @@ class Reader:
                 why = f"no page has shown this Viewer in {HELLO_TIMEOUT_S} s"
             where = self._network.backend_name.removeprefix("local ").replace(": ", ", ")
             where = where[1:-1] if where.startswith("(") else where
-            advice = "Display it, or reload and trust the notebook, to have them from the page."
+            advice = "Display the Viewer, or reload and trust the notebook, to compute in the page."
             warnings.warn(
                 f"{why}; values are computed in Python ({where}). {advice}",
                 UserWarning,

@@ -125,7 +125,7 @@ def _draw_value(value: Value, array: Array, example: int, size: int) -> Image.Im
         case "number":
             return draw_number(float(maps.reshape(-1)[0]), size)
         case "bars":
-            return draw_bars(maps.reshape(-1), size, height=size, limits=value.limits)
+            return draw_bars(maps.reshape(-1), size, height=size, limits=value.value_range)
         case "curves":
             return _draw_curves(maps.reshape(len(maps), -1), size)
         case "classes":

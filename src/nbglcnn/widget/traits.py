@@ -11,7 +11,7 @@ from traitlets import TraitError
 
 from nbglcnn.errors import suggest_names
 from nbglcnn.plan.schema import Plan, Value
-from nbglcnn.protocol import MAX_COMPARED, VIEWS, Spot
+from nbglcnn.protocol import MAX_COMPARED, VIEWS, HoverTarget
 from nbglcnn.widget.connection import Page
 
 # What a page may set.
@@ -36,7 +36,7 @@ def default_view(layer: object, pixel: object) -> str:
 def validate_example(index: int, batch: int) -> int:
     """The number of an example in a batch of so many."""
     if index >= batch:
-        raise TraitError(f"example {index}: the batch has {batch} examples, from 0")
+        raise TraitError(f"example {index}: the batch has {batch} examples, counted from 0")
     return index
 
 
@@ -49,7 +49,7 @@ def validate_selection(
     layer, channel = value.get("layer"), value.get("channel")
     found = next((v for v in values if v.key == layer), None)
     if set(value) - {"layer", "channel"} or found is None:
-        raise TraitError(f"selected needs a layer of this network, not {layer!r}")
+        raise TraitError(f"selected: expected a layer of this network, not {layer!r}")
     count = found.nchw[1]
     if channel is not None and (not isinstance(channel, int) or not 0 <= channel < count):
         raise TraitError(f"selected: {layer} has channels 0 to {count - 1}, not {channel!r}")
@@ -62,7 +62,7 @@ def validate_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) ->
     known = {value.key for value in values}
     for key, given in ranges.items():
         if key not in known:
-            raise TraitError(f"image_ranges: there is no value {key!r}{suggest_names(key, known)}")
+            raise TraitError(f"image_ranges: unknown value {key!r}{suggest_names(key, known)}")
         if given == "layer":
             found[key] = given
             continue
@@ -72,8 +72,8 @@ def validate_image_ranges(ranges: Mapping[str, Any], values: Sequence[Value]) ->
             low = high = 0.0
         if not (low < high and math.isfinite(high - low)):
             raise TraitError(
-                f"image_ranges[{key!r}] is {given!r}: give what black and white are as (low, "
-                'high), or "layer" for the least and greatest number of each picture'
+                f"image_ranges[{key!r}] is {given!r}: give the values of black and white as "
+                '(low, high), or "layer" for each picture\'s minimum and maximum'
             )
         found[key] = [low, high]
     return found
@@ -94,25 +94,25 @@ def validate_view(
     there |= {one: why == "" for one, why in feature_views.items()}
     known = [one for one in VIEWS if there.get(one, True)]
     if name not in known:
-        raise TraitError(f"there is no view {name!r}; there are {', '.join(known)}")
+        raise TraitError(f"unknown view {name!r}; expected one of {', '.join(known)}")
     whole = {"name": name, "layer": layer, "channels": list(channels), "pixel": pixel}
     if set(view) - set(whole):
         raise TraitError(f"a view is {', '.join(whole)}, not {', '.join(map(str, view))}")
     if layer is None:
         if channels or pixel is not None:
-            raise TraitError("channels and a pixel are those of a layer; name it")
+            raise TraitError("channels and a pixel need a layer; name it")
         return whole
     value = next((value for value in plan.values if value.key == layer), None)
     if value is None:
-        raise TraitError(f"there is no layer {layer!r} whose values are kept")
+        raise TraitError(f"no layer {layer!r} with kept values")
     _, count, height, width = value.nchw
     wrong = [c for c in channels if not isinstance(c, int) or not 0 <= c < count]
     if wrong:
         raise TraitError(f"{layer} has channels 0 to {count - 1}, not {wrong[0]!r}")
     if len(channels) > MAX_COMPARED:
         raise TraitError(
-            f"at most {MAX_COMPARED} channels fit beside each other, not {len(channels)}; all of a "
-            "layer's are in the grid"
+            f"at most {MAX_COMPARED} channels can be compared, not {len(channels)}; the grid "
+            "shows all of a layer's channels"
         )
     if pixel is not None:
         y, x = pixel
@@ -122,7 +122,7 @@ def validate_view(
     return whole
 
 
-def hover_record(spot: Spot | None, values: Sequence[Value]) -> dict[str, Any] | None:
+def hover_record(spot: HoverTarget | None, values: Sequence[Value]) -> dict[str, Any] | None:
     """`hover` for what a page says is under its pointer; None for what the network doesn't have."""
     if spot is None:
         return None

@@ -85,24 +85,73 @@ MESSAGES = sum((one.messages for one in FEATURES), VIEWER_MESSAGES)
 
 
 class Viewer(anywidget.AnyWidget):
-    """Shows a network's layers while it runs on the page's GPU.
+    """A notebook widget that shows every layer of a network while it runs on the page's GPU.
 
-    `model` is a torch.nn.Module (not changed), an onnx.ModelProto or a path to an .onnx; `x` is an
-    example input (a tuple for several), whose shape stays. `observe` is "all", "outputs" or a list
-    of names to keep; `precision` "float16" stores values and weights in half the memory,
-    right to about three digits. `height` bounds the view in CSS pixels; `timeout` is how many
-    seconds a page may be silent while Python waits for it. `classes` names the values of the
-    output: a list, a dict by index, or weights with `.meta["categories"]`; an ONNX file may have
-    names itself. With `preprocess`, as in `compile`, `x` is the picture. Layers that cannot run on
-    the GPU are computed in Python, by PyTorch or ONNX Runtime, for each input; with `strict` that
-    is an error, as in `compile`.
+    A cell shows the Viewer as its last value, or by `display(viewer)`. It is an anywidget:
+    `viewer.observe`, `ipywidgets.link` and `ipywidgets.VBox([viewer])` work.
 
-    Traits, to observe and to link: `example`, `selected`, `view` (see `show`), `colormap`,
-    `color_range`, `symmetric`, `height` and `presenting` (see `present`) follow the page and can be
-    set, `classes` can be set; `source` is what feeds the input, a Webcam, Video, Images, Drawing,
-    Noise or Latent, or None, and follows the page, too. Read-only are `running` (the page has a run
-    under way, or had one in the last quarter of a second), `runs_per_second` (runs finished in the
-    last second; 0 when idle), `hover` (the element under the pointer, or None) and `status`.
+    Args:
+        model: A `torch.nn.Module` in eval mode and on the CPU, an `onnx.ModelProto` or its bytes,
+            or the path of an `.onnx` file. It is not changed.
+        x: An example input: an array, tensor, picture or list of pictures; for several inputs a
+            tuple, or a dict by name. Its shape is fixed for this Viewer. Optional only for an ONNX
+            model with static shapes, and with `preprocess`.
+        observe: The values to keep, which can be shown and read: `"all"` (default), `"outputs"`, or
+            a list of names. Fewer values need less time and memory.
+        precision: The storage of values and weights: `"float32"` (default), or `"float16"`, which
+            halves the memory and keeps about three digits.
+        classes: The names of the output's classes: a list, a dict by index, or an object with
+            `.meta["categories"]`, such as torchvision's weights. Default: the names in the ONNX
+            file, if any.
+        height: The maximum height of the view in CSS pixels, at least 100. Default: as tall as the
+            content.
+        timeout: The time in seconds without a message from a connected page after which a read
+            fails. Default: 10.
+        strict: Whether layers that cannot run on the GPU are an error, as in `compile`. By default,
+            PyTorch or ONNX Runtime computes them in Python for each input.
+        preprocess: The steps from a picture to the model's input, as for `compile`. `x` is then the
+            picture.
+
+    Attributes:
+        activations: All values by name, with edits: an `Activations` mapping.
+        unbent: The same mapping, with each value before its own edits.
+        example: Trait. The example of the batch that the page shows, from 0.
+        selected: Trait. The selection, `{"layer": name, "channel": number or None}`, or None.
+        view: Trait. The page's view, `{"name", "layer", "channels", "pixel"}`; see `show`.
+        colormap: Trait. `"signed"`, `"viridis"`, `"cividis"`, `"magma"` or `"grey"`.
+        color_range: Trait. The values at the ends of the colour map: `"layer"` (one range for all
+            maps of a layer), `"channel"` (one range per map) or `"fixed"` (the layer's range at the
+            time of this choice).
+        image_ranges: Trait. The values of black and white of pictures by key: `(low, high)`, or
+            `"layer"` for the minimum and maximum.
+        symmetric: Trait. Whether sequential colour maps range from −max to max.
+        height: Trait. See Args.
+        presenting: Trait. Whether the view fills the window for a projector.
+        classes: Trait. The names of the output's classes, a tuple. Set None to restore the model's
+            own names.
+        source: Trait. What feeds the input: a `Webcam`, `Video`, `Images`, `Drawing`, `Noise` or
+            `Latent`, a picture that was chosen in a page, or None.
+        running: Read-only trait. Whether the page runs the network, or did within the last 0.25 s.
+        runs_per_second: Read-only trait. The runs that finished within the last second; 0 when
+            idle.
+        hover: Read-only trait. The element under the pointer,
+            `{"layer", "channel", "y", "x", "value"}`, or None.
+        status: Read-only trait. The state of the page: a dict with `page`, `problem`, `renderer`,
+            `stage`, `done`, `total`, `ms`, `timing`, `precision`, `parity`, `parity_at`,
+            `gpu_bytes` and `in_python`.
+
+    Raises:
+        InputError: If `x` is missing or doesn't fit, or another argument is not valid.
+        KeyError: If `observe` contains an unknown name.
+        TraitError: If `height` is less than 100.
+        ModelError: If `model` is not a model, or its file is damaged or unsafe.
+        UnsupportedModel: If the model cannot run as it is.
+        UnsupportedOperator: If an operator can run neither on the GPU nor in Python; with `strict`,
+            if it cannot run on the GPU.
+
+    Example:
+        >>> viewer = nbglcnn.Viewer(model, x)
+        >>> viewer.activations["encoder.0"].shape
     """
 
     # The loader asks for the code by its name, once a page. With hot reload pages import
@@ -231,17 +280,15 @@ class Viewer(anywidget.AnyWidget):
 
     @property
     def input(self) -> Any:
-        """The current input: an array, or a tuple of them; set it to another of the same shape.
+        """The current input: an array, or a tuple of arrays for several inputs.
 
-        Behind the model's own stands the noise in the place of what forward draws; set without it,
-        that stays as it is.
+        Reading returns a copy (while a source is on: float32, before edits of the input, read from
+        the page that has the pictures). The arrays of noise, which replace the random numbers of
+        `forward`, follow the model's own inputs.
 
-        While a source is on it is exactly what went into the network last, read from the page that
-        has it: a copy, float32, before edits of the input. Set it to a source, as to
-        `nbglcnn.Webcam()`, and that is on; to an array, and the source is off.
-
-        Raises:
-            InputError: it doesn't fit; the old one stays.
+        Set it to another input of the same shape: the source is then off, and noise that is omitted
+        keeps its values. Or set it to a source, such as `nbglcnn.Webcam()`, to turn that on. An
+        input that doesn't fit raises an InputError, and the old input stays.
         """
         arrays = self.current_inputs()
         return arrays[0] if len(arrays) == 1 else arrays
@@ -263,7 +310,11 @@ class Viewer(anywidget.AnyWidget):
             sources.turn_off()
 
     def current_inputs(self) -> tuple[Array, ...]:
-        """Copies of all inputs; of one that pages feed what went in last."""
+        """Return copies of all inputs; of an input that a page feeds, the one of the last run.
+
+        Returns:
+            A tuple of arrays: the model's own inputs, then noise.
+        """
         sources = self._host.find_host("sources")
         if sources is None:
             return tuple(array.copy() for array in self.network.input_arrays)
@@ -272,12 +323,12 @@ class Viewer(anywidget.AnyWidget):
 
     @property
     def output(self) -> Any:
-        """What the network makes of the current input, as the model returns it.
+        """The output for the current input, in the form that the model returns.
 
-        One array; a tuple where forward returns a tuple or list (`output[0]`, …), a dict where it
-        returns one (`output['name']`) or an ONNX model has several outputs. While a latent is on,
-        None stands for an output that only the skipped layers lead to, as for the mean of a VAE
-        that returns it beside the picture: `activations` say why.
+        An array; a tuple if `forward` returns a tuple or list (`output[0]`, …); a dict if it
+        returns one (`output['name']`) or an ONNX model has several outputs. While a Latent is on,
+        outputs that only skipped layers compute are None, such as the mean that a VAE returns
+        beside its picture.
         """
         keys = self.network.plan.header.outputs
         computed = [key for key in keys if key not in self.network.skipped_keys]
@@ -285,14 +336,22 @@ class Viewer(anywidget.AnyWidget):
         return nest_outputs(keys, [found.get(key) for key in keys])
 
     def run(self, x: Any, *, timeout: float | None = None) -> Any:
-        """The output of this very input, in the form of `output`; `input` stays set to it.
+        """Set `x` as the input and return the output for it.
 
-        A source is off then. `timeout` is how many seconds the page may say nothing, the Viewer's
-        own unless given.
+        `input` stays `x`. A source is turned off.
+
+        Args:
+            x: An input, as for the constructor, of the same shape.
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            The output, in the form of `output`.
 
         Raises:
-            InputError: `x` doesn't fit; the old input stays.
-            PageError: somebody else set the input or the weights before the page came to this one.
+            InputError: If `x` doesn't fit. The old input stays.
+            PageError: If another thread or callback set the input or weights before the page ran
+                `x`, or the page cannot answer.
         """
         with self.network.hold_weights():
             self._replace_input(x)
@@ -301,31 +360,57 @@ class Viewer(anywidget.AnyWidget):
             answer = self._reader.read(keys, timeout)
             if answer.revision != shown and self.network.revision != revision:
                 raise PageError(
-                    "the input or the weights were set again while run(x) waited for the output "
-                    "of this x: give each thread or callback a Viewer of its own, or run one at a "
-                    "time"
+                    "the input or the weights changed while run(x) waited for the output of this "
+                    "x: use a separate Viewer for each thread or callback, or run one at a time"
                 )
             return nest_outputs(keys, answer.arrays)
 
     async def read(self, *keys: str | Iterable[str], timeout: float | None = None) -> Any:
-        """The value under a key, or a dict for several keys; lets other tasks go on meanwhile."""
+        """Read values without blocking other tasks of the kernel.
+
+        Args:
+            *keys: Names of values, or lists of names.
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            The array for a single name; otherwise a dict of arrays by name.
+
+        Raises:
+            KeyError: If a value doesn't exist or isn't kept.
+            PageError: If the page cannot answer.
+
+        Example:
+            >>> value = await viewer.read("encoder.0")
+        """
         answer = await self._reader.read_async(flatten_keys(keys), timeout)
         return array_or_dict(keys, answer.arrays)
 
     def verify(self, x: Any = None, *, timeout: float | None = None) -> Report[Match]:
-        """Compare every layer that can be read with PyTorch (ONNX models: with ONNX Runtime).
+        """Compare all readable values with PyTorch, or for an ONNX model with ONNX Runtime.
 
-        The values come from where `activations` come from: the page, else local OpenGL. `x` is
-        another input to try, after which the Viewer shows its own one again. A row of the report
-        is a layer: largest and mean absolute error, the largest relative to the layer's largest
-        value, and whether max|a - b| <= 1e-5 * max|b| + 1e-6 (for float16 2e-2 * max|b| + 1e-6),
-        or whether it is as near to float64 as PyTorch's or ONNX Runtime's own float32 is.
-        `report.ok` is the verdict, `report.first_diverging` where to look. What is bent, injected
-        or frozen is so in PyTorch, too.
+        The values have the same origin as `activations`: the page, otherwise local OpenGL. Bends,
+        injected and frozen values apply in the reference, too. `nbglcnn.verify` describes when a
+        layer is ok.
+
+        Args:
+            x: Another input for this comparison; afterwards the Viewer's own input is restored.
+                Default: the current input.
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            A Report with one `Match` row per value: the largest and the mean absolute error, the
+            largest error relative to the layer's largest value, and `ok`. `report.ok` is the
+            verdict; `report.first_diverging` is the first layer that is not ok.
 
         Raises:
-            InputError: `x` doesn't fit, or a bend can't be replayed (a text in GLSL).
-            DeviceError: nothing but the framework itself can compute here.
+            InputError: If `x` doesn't fit, or a bend cannot be replayed (GLSL code).
+            DeviceError: If neither a page nor local OpenGL can run the network.
+
+        Example:
+            >>> viewer.verify().ok
+            True
         """
         with self.network.hold_weights():
             return self._verify(x, timeout)
@@ -353,9 +438,12 @@ class Viewer(anywidget.AnyWidget):
         return report
 
     def report(self) -> str:
-        """What a bug report needs, as text: versions, host, device, precision, memory, faults.
+        """Return a text for a bug report: versions, host, device, precision, memory and errors.
 
-        Nothing of the model but its size is in it, no path and no name. Asks nobody.
+        It describes the size of the model, and contains no paths and no names. Nothing is sent.
+
+        Returns:
+            The text.
         """
         plan = self.network.plan
         tested = self._parity.verdict(self._connection.active_page, plan, self.network.edits)
@@ -369,7 +457,7 @@ class Viewer(anywidget.AnyWidget):
 
     @property
     def layers(self) -> Layers:
-        """The layer table, indexed by position or name."""
+        """The table of layers, indexed by position or name."""
         return self.network.plan.layers
 
     def show(
@@ -380,18 +468,25 @@ class Viewer(anywidget.AnyWidget):
         view: str | None = None,
         pixel: tuple[int, int] | None = None,
     ) -> None:
-        """Turn the page to a layer, by name or position, or to another view.
+        """Show a layer or another view in the page.
 
-        `channels` are those shown large, up to four beside each other; the first is selected.
-        `view` is "network", "maps", "filters", "explain", "bend", "profile", "train" once it was
-        trained in the page or mirrors a training, or "teach" while a head is taught; by default
-        "explain" for a `pixel` (y, x), "maps" for a layer, else "network". `selected` and `view`
-        say later what the page shows, whoever turned it there.
+        Args:
+            layer: The name of a layer or value, or the position of a layer in `layers`. Default:
+                none.
+            channels: A channel, or up to four channels to show large. The first one is selected.
+                Default: none.
+            view: `"network"`, `"maps"`, `"filters"`, `"explain"`, `"bend"`, `"profile"`, `"train"`
+                (after `train` or while a mirror is open) or `"teach"` (while `teach` has classes).
+                Default: `"explain"` with a `pixel`, `"maps"` with a layer, otherwise `"network"`.
+            pixel: The position `(y, x)` to explain. Default: none.
 
         Raises:
-            KeyError: there is no such layer.
-            TraitError: the layer has no such channel or pixel, or there is no such view.
-            PageError: it was closed.
+            KeyError: If the layer doesn't exist.
+            TraitError: If the view doesn't exist, or the layer has no such channel or pixel.
+            PageError: If the Viewer is closed.
+
+        Example:
+            >>> viewer.show("encoder.2", channels=[3, 5])
         """
         self._host.check_open()
         channels = [channels] if isinstance(channels, int) else [int(one) for one in channels]
@@ -414,15 +509,21 @@ class Viewer(anywidget.AnyWidget):
     def picture(
         self, key: str, channels: int | Sequence[int] | None = None, **look: Any
     ) -> Image.Image:
-        """A layer's feature maps as an RGB image, drawn by Python from the values of now.
+        """Draw the feature maps of a value with its current numbers.
 
-        The arguments are those of `Session.draw_picture`. What isn't given of `example`,
-        `colormap`, `color_range` ("fixed" counts as "layer"; of a picture what `image_ranges` has)
-        and `symmetric` is as the page has it.
+        Args:
+            key: The name of the value.
+            channels: The channels to draw, in this order. Default: all.
+            **look: The other arguments of `Session.picture`. Defaults of `example`, `colormap`,
+                `color_range` and `symmetric` are the page's settings (`"fixed"` counts as
+                `"layer"`; for pictures, `image_ranges` applies).
+
+        Returns:
+            An RGB image.
 
         Raises:
-            KeyError: there is no such value.
-            InputError: an argument has no meaning here, or the picture would be too large.
+            KeyError: If the value doesn't exist.
+            InputError: If an argument is not valid, or the picture would be too large.
         """
         [value] = self.network.value_records([key])
         color_range: Any = "layer" if self.color_range == "fixed" else self.color_range
@@ -438,22 +539,31 @@ class Viewer(anywidget.AnyWidget):
         return feature_maps.draw_picture(value, array, channels=channels, **{**own, **look})
 
     def snapshot(self, *, timeout: float | None = None) -> Image.Image:
-        """The whole view as it is on screen, an RGB image, in the screen's own pixels.
+        """Take a picture of the whole view as it is on screen, in the screen's own pixels.
 
-        Of several pages the first that answers takes it. `timeout` is how many seconds the page may
-        say nothing, the Viewer's own unless given.
+        If several pages show the Viewer, the first one to answer takes it.
+
+        Args:
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            An RGB image.
 
         Raises:
-            PageNotConnected: no page shows the Viewer.
-            PageError: the page could not take it, and why.
+            PageNotConnected: If no page shows the Viewer.
+            PageError: If the page could not take the picture.
         """
         png = self._reader.screenshot(timeout)
         return Image.open(io.BytesIO(png)).convert("RGB")
 
     def present(self, on: bool = True) -> None:
-        """Show it for a projector: as wide as the window, with larger type and fewer controls.
+        """Show the Viewer for a projector: window-wide, with larger type and fewer controls.
 
-        `present(False)`, Esc or the button in the page lead back; `presenting` says how it stands.
+        `present(False)`, Esc or the button in the page end it. `presenting` is the current state.
+
+        Args:
+            on: Whether to present. Default: True.
         """
         self.presenting = on
 
@@ -468,18 +578,32 @@ class Viewer(anywidget.AnyWidget):
         train: Mapping[str, Any] | bool | None = None,
         teach: Sequence[str] | Mapping[str, Any] | bool | None = None,
     ) -> Path:
-        """Write this Viewer as a page of its own, which runs offline, without a kernel.
+        """Write this Viewer as one HTML file, which runs offline and without a kernel.
 
-        It has the weights, the input, the edits, the view and the source of now: of Images all that
-        were given, of a Video the whole. The arguments are those of `nbglcnn.export_html`;
-        `precision` is the Viewer's own unless given. `train=True` stands for what
-        `viewer.train` was given last: the page begins with the weights of now; `teach=True` for
-        `viewer.teaching`, with its examples and head.
+        It contains the current weights, input, edits, view and source (all data of `Images`, the
+        whole file of a `Video`).
+
+        Args:
+            path: The file; an existing one is replaced.
+            title: The title and heading. Default: the model's name as the title, no heading.
+            text: CommonMark text above the Viewer. Default: none.
+            steps: The steps of a lesson, as for `export_html`. Default: none.
+            precision: `"float16"` halves the weights. Default: the Viewer's own.
+            train: The training for the page's reader, as for `export_html`; True uses the arguments
+                of the last `viewer.train`, from the current weights. Default: none.
+            teach: The classes for the page's reader to teach, as for `export_html`; True uses
+                `viewer.teaching` with its examples and head. Default: none.
+
+        Returns:
+            The path of the file.
 
         Raises:
-            InputError: the source or what is trained on is larger than 64 MiB, a step is none, or
-                the network cannot be trained so.
-            KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
+            InputError: If the source or the training data is larger than 64 MiB, a step is not
+                valid, or the network cannot be trained with these arguments.
+            KeyError: As in `nbglcnn.train`.
+            UnsupportedModel: As in `nbglcnn.train`.
+            UnsupportedOperator: As in `nbglcnn.train`.
+            OSError: If the file cannot be written.
         """
         from nbglcnn.features.export import viewer_page  # which writes Viewers
 
@@ -494,12 +618,12 @@ class Viewer(anywidget.AnyWidget):
 
     @property
     def bends(self) -> Bends:
-        """All bends, in the order in which they act."""
+        """All bends in the order in which they apply, indexed by position or name."""
         return self._require_host(EditsHost).editor.bends
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """All that is edited now, as data: bends and what is injected, in order."""
+        """All current edits as records, in order: bends and injected values."""
         return self.network.edits
 
     def bend(
@@ -512,55 +636,103 @@ class Viewer(anywidget.AnyWidget):
         name: str | None = None,
         enabled: bool = True,
     ) -> Bend:
-        """Bend a layer's value, or an input, at once; the live Bend.
+        """Add a bend: transform a layer's value, or an input, while the network runs.
+
+        The bend applies where a forward hook on that module would, after earlier bends of the
+        layer. All later layers compute with the bent value.
 
         Args:
-            layer: the key of a value, which bends act on where a forward hook of that module would;
-                behind the bends that it has.
-            transform: one of `nbglcnn.transforms`.
-            channels: numbers, a slice, or what `nbglcnn.channels` gives; None for all.
-            mix: from 0 (unbent) to 1.
-            name: of the Bend, as `bends` has it; by default one of its transform.
-            enabled: whether it acts.
+            layer: The key of the value.
+            transform: A transform of `nbglcnn.transforms`.
+            channels: The channels to bend: a number, a slice, a list, or a selection of
+                `nbglcnn.channels`. Default: all.
+            mix: The weight of the transformed value, from 0 (unbent) to 1 (default).
+            name: The name of the bend, unique in `bends`. Default: one derived from the transform.
+            enabled: Whether the bend is active. Default: True.
+
+        Returns:
+            The bend; its parameters, `mix`, `channels` and `enabled` are traits to set.
 
         Raises:
-            KeyError: there is no such value, or the Plan doesn't keep it.
-            InputError: it cannot be edited (integers, constants), a channel isn't there, or a
-                number isn't finite; nothing is changed then.
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited (integers, constants), a channel doesn't
+                exist, a number is not valid, or the name is used. Nothing is changed then.
+
+        Example:
+            >>> bend = viewer.bend("1", nbglcnn.transforms.rotate(30), channels=[1, 5])
+            >>> bend.degrees = 45
         """
         return self._require_host(EditsHost).editor.bend(
             layer, transform, channels=channels, mix=mix, name=name, enabled=enabled
         )
 
     def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
-        """Put an array in the place of a layer's value, or of some channels', before its bends.
+        """Replace a layer's value, or some of its channels, by an array, before its bends.
 
-        `array` has the value's shape, or that of one example; with `channels` (n, channels, h, w).
+        Args:
+            layer: The key of the value.
+            array: The array, in the shape of the value or of one example; with `channels`, shape
+                (n, channels, h, w).
+            channels: The channels to replace. Default: all.
+
+        Raises:
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited, or the array doesn't fit.
         """
         self._require_host(EditsHost).editor.inject(layer, array, channels=channels)
 
     def freeze(self, layer: str) -> None:
-        """Keep a layer's value, before its bends, as it is now."""
+        """Keep a layer's current value, before its bends, for all later inputs.
+
+        Args:
+            layer: The key of the value.
+
+        Raises:
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited.
+        """
         self._require_host(EditsHost).editor.freeze(layer)
 
     def release(self, layer: str) -> None:
-        """End what was injected into a layer, or frozen."""
+        """End `inject` or `freeze` of a layer.
+
+        Args:
+            layer: The key of the value.
+
+        Raises:
+            KeyError: If the value doesn't exist or isn't kept.
+            InputError: If the value cannot be edited.
+        """
         self._require_host(EditsHost).editor.release(layer)
 
     def undo(self) -> bool:
-        """Undo the last change of the edits or weights; False where there is none."""
+        """Undo the last change of edits or weights.
+
+        Returns:
+            Whether there was a change to undo.
+        """
         return self._require_host(EditsHost).editor.undo()
 
     def redo(self) -> bool:
-        """Redo the change that was undone last; False where there is none."""
+        """Redo the change that was undone last.
+
+        Returns:
+            Whether there was a change to redo.
+        """
         return self._require_host(EditsHost).editor.redo()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take other weights of the same shapes (tensors or arrays); nothing is compiled again.
+        """Set weights of the same names and shapes; the network is not compiled again.
 
-        Only where a BatchNorm's variance and epsilon have become 0: it can't be a part of the
-        convolution before it then. What `set_weight` did can't be undone any more. The codes of a
-        latent's data are computed again.
+        Exception: it is compiled again if the variance and epsilon of a BatchNorm have become 0,
+        because it cannot be fused with its convolution then. Changes by `set_weight` cannot be
+        undone afterwards. The codes of a Latent's data are computed again.
+
+        Args:
+            state_dict: Tensors or arrays by name.
+
+        Raises:
+            InputError: If the names or shapes don't fit.
         """
         self._host.check_open()
         patches = self.network.load_state_dict(state_dict)
@@ -569,22 +741,33 @@ class Viewer(anywidget.AnyWidget):
         self._host.weights_changed()
 
     def set_weight(self, name: str, index: Any, values: Any) -> None:
-        """Put other numbers at `index` of a parameter, as numpy takes it; `undo` takes them back.
+        """Set numbers of a parameter; `undo` restores them.
 
-        One number is one small upload; nothing is compiled again.
+        One number is one small upload. Nothing is compiled again.
+
+        Args:
+            name: The name of the parameter, as in `state_dict`.
+            index: The index of the numbers, as in numpy.
+            values: A number, or an array that can be broadcast to the indexed shape.
 
         Raises:
-            KeyError: there is no such parameter.
-            InputError: the index or the numbers don't fit, or a number isn't finite.
+            KeyError: If the parameter doesn't exist.
+            InputError: If the index or the numbers don't fit, or a number is not finite.
+
+        Example:
+            >>> viewer.set_weight("0.weight", (0, 0, 1, 1), 0.5)
         """
         self._host.check_open()
         self._require_host(EditsHost).set_weight(name, index, values)
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights and buffers of now: of a torch module tensors that it loads, else arrays.
+        """Return the current parameters and buffers.
 
-        While the network trains in a page those of the moment, all of one step; while a loop is
-        mirrored those that were mirrored last.
+        During a training in the page, all of them belong to one step. While a mirror is open, they
+        are those of the last mirrored state.
+
+        Returns:
+            A dict by name: tensors that the torch module loads, or arrays for an ONNX model.
         """
         self._host.fetch_weights()
         state = weights.state_dict(self.network.model, self.network.graph)
@@ -594,14 +777,21 @@ class Viewer(anywidget.AnyWidget):
         return state
 
     def to_onnx(self, path: str | os.PathLike[str]) -> Path:
-        """Write an ONNX file of the model with the weights of now, while it trains too.
+        """Write an ONNX file of the model with its current weights.
 
-        Of an ONNX model its own file, each weight in its own type; of a PyTorch model what
-        `torch.onnx.export` makes of it, in eval mode and float32, for inputs of the Viewer's
-        shapes, with the parameters under their names. Bends are no weights: the file has none.
+        An ONNX model is written as its own file, with each weight in its own type. A PyTorch model
+        is exported by `torch.onnx.export` in eval mode and float32, for inputs of the Viewer's
+        shapes, with parameters under their names. Bends are not part of the file.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The path of the file.
 
         Raises:
-            ModelError: PyTorch's exporter refuses the model, or the file can't be written.
+            ModelError: If PyTorch's exporter refuses the model, or the file cannot be written.
+            OSError: If `path` is a folder, or its folder doesn't exist.
         """
         self._host.fetch_weights()
         return weights.to_onnx(self.network.model, self.network.graph, path)
@@ -623,23 +813,38 @@ class Viewer(anywidget.AnyWidget):
         seed: int = 0,
         output: str = "output",
     ) -> LiveTraining:
-        """Train the network in the page, from its weights of now, and watch.
+        """Train the network in the page from its current weights.
 
-        The data goes to the page once, and the loop runs there: Python is free meanwhile, and what
-        this returns, `viewer.training`, says how it goes. `output`, `activations` and `state_dict`
-        are those of the weights of the moment. Where no page shows the Viewer it is trained here,
-        as by `nbglcnn.train`, and is done when this returns.
+        The data is sent to the page once, and the loop runs there, so Python is free. `output`,
+        `activations` and `state_dict` have the current weights. Without a page that shows the
+        Viewer, it trains on local OpenGL as `nbglcnn.train` and returns when done. An earlier
+        training ends.
 
         Args:
-            data, loss, optimizer, batch_size, parameters, shuffle, output: as in `nbglcnn.train`.
-            epochs, steps: how long; without both until it is stopped.
-            held_out: the share of the examples that are not learned from; their loss is computed
-                now and then.
-            seed: of the order, of which examples are held out, and of Dropout's masks.
+            data: The examples, as for `nbglcnn.train`.
+            loss: The loss, as for `nbglcnn.train`. Default: `"mse"`.
+            optimizer: `SGD`, `Adam` or `AdamW`. Default: `Adam(1e-3)`.
+            batch_size: The number of examples per step. Default: 32.
+            epochs: The number of epochs. Without `epochs` and `steps`, the training runs until it
+                is stopped (without a page, one of them is required).
+            steps: The number of steps.
+            held_out: The share of the examples that is not trained on; their loss is computed from
+                time to time. Default: 0.1.
+            parameters: The parameters to train, as for `nbglcnn.train`. Default: `"all"`.
+            shuffle: Whether each epoch has its own order. Default: True.
+            seed: The seed of the order, of the held-out examples and of Dropout's masks. Default:
+                0.
+            output: The output that the loss compares with the targets. Default: `"output"`.
+
+        Returns:
+            The training, also available as `viewer.training`.
 
         Raises:
-            InputError, KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
-            DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
+            InputError: As in `nbglcnn.train`.
+            KeyError: As in `nbglcnn.train`.
+            UnsupportedModel: As in `nbglcnn.train`.
+            UnsupportedOperator: As in `nbglcnn.train`.
+            DeviceError: If the page's device cannot render 32-bit floats, which gradients need.
         """
         return self._require_host(TrainingHost).train(
             data, loss, optimizer, batch_size, epochs=epochs, steps=steps, held_out=held_out,
@@ -648,7 +853,7 @@ class Viewer(anywidget.AnyWidget):
 
     @property
     def training(self) -> LiveTraining | None:
-        """The training that `train` began last; None before, and while a loop is mirrored."""
+        """The training that `train` started last, or None; None while a mirror is open."""
         host = self._host.find_host("training")
         return None if host is None else host.training
 
@@ -660,37 +865,44 @@ class Viewer(anywidget.AnyWidget):
         examples: Mapping[str, Any] | None = None,
         head: Any = None,
     ) -> Teaching:
-        """Teach a small head behind the frozen network, with examples that the page collects.
+        """Train a small head on top of the frozen network, with examples that the page collects.
 
-        The page's Teach tab has a row for each class: hold its button while the camera, a drawing
-        or other pictures go in. What this returns, `viewer.teaching`, has the examples and the
-        head. A picture's features, the value `cut`, are computed once; examples are in the page and
-        in this kernel, and go nowhere else. Without a page `teaching.add(name, pictures)`
-        and `teaching.train()` do the same here. An earlier teaching ends.
+        The page's Teach tab has a row per class: hold its button to collect pictures of a camera, a
+        drawing or another source. The features of a picture, the value `cut`, are computed once.
+        Examples are stored in the page and in this kernel only. Without a page,
+        `teaching.add(name, pictures)` and `teaching.train()` do the same. An earlier teaching ends.
 
         Args:
-            classes: their names; by default those of `examples`, else "class 1" and "class 2".
-            cut: the name of the value that has the features; of one with more than 4,096 numbers
-                the means over height and width. By default what the last Linear reads; where there
-                is none, the layer with the fewest numbers.
-            examples: pictures to begin with, by class, each as `teaching.add` takes them.
-            head: what `teaching.head()` gave, for these classes in their order.
+            classes: The names of the classes. Default: those of `examples`, otherwise "class 1" and
+                "class 2".
+            cut: The value with the features. If it has more than 4,096 numbers, their means over
+                height and width are used. Default: the input of the last Linear, or without a
+                Linear the layer with the fewest numbers.
+            examples: Pictures to start with, by class, each as for `Teaching.add`. Default: none.
+            head: The result of `teaching.head()` or `teaching.to_dict()` for these classes in this
+                order, or a pair of weight (classes, features) and bias (classes,). Default: none.
+
+        Returns:
+            The teaching, also available as `viewer.teaching`.
 
         Raises:
-            KeyError: there is no value `cut`.
-            InputError: the network takes no pictures or is being trained, its layers are computed
-                in Python, `cut` has too many numbers, or what is given doesn't fit.
+            KeyError: If the value `cut` doesn't exist.
+            InputError: If the network takes no pictures, is being trained or has layers in Python,
+                if `cut` has too many numbers, or if an argument doesn't fit.
+
+        Source: transfer learning with a linear head: multinomial logistic regression with an L2
+        penalty.
         """
         return self._require_host(TeachingHost).teach(classes, cut, examples, head)
 
     @property
     def teaching(self) -> Teaching | None:
-        """The teaching that `teach` began last; None before."""
+        """The teaching that `teach` started last, or None."""
         host = self._host.find_host("teaching")
         return None if host is None else host.teaching
 
     def close(self) -> None:
-        """Free everything here and in every page; the view goes away."""
+        """Close the Viewer: free all memory here and in every page, and remove the view."""
         if getattr(self, "comm", None) is not None:
             inboxes_by_comm.pop(self.comm.comm_id, None)
         if hasattr(self, "_connection"):
@@ -782,7 +994,7 @@ class Viewer(anywidget.AnyWidget):
         try:
             self.network.set_precision(asked)
         except NbglcnnError as error:
-            protocol.warn_once(f"the page asked for precision={asked!r}, and it stays: {error}")
+            protocol.warn_once(f"ignored the page's request for precision={asked!r}: {error}")
             return
         self._update_pages()
 
@@ -825,7 +1037,7 @@ class Viewer(anywidget.AnyWidget):
             for viewer in viewers:
                 if viewer.comm is not None:
                     viewer._is_replaced = True
-                    viewer._connection.send(protocol.Release())
+                    viewer._connection.send(protocol.ReleaseMemory())
                     viewer._sync_traits()
                 viewer.network.local.close()
             viewers = WeakSet()
@@ -839,7 +1051,11 @@ class Viewer(anywidget.AnyWidget):
             self._connection.receive(content, [memoryview(each) for each in buffers])
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take what a page has changed: only what a page may change, and only what fits."""
+        """Apply changes that a page sends: only traits that a page may set, and only valid values.
+
+        Args:
+            sync_data: The changed traits by name.
+        """
         # Those of a feature at once: each says what the other means.
         shared = [one.page_writable for one in self._host.all_features() if one.page_writable]
         for names in shared:
@@ -870,9 +1086,9 @@ class Viewer(anywidget.AnyWidget):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
-            f"a {type(self).__name__} cannot be pickled or copied: it talks to pages and holds "
-            "textures. Pickle the Plan instead, nbglcnn.compile(model, x), or make another of the "
-            "same model"
+            f"a {type(self).__name__} cannot be pickled or copied: it is connected to pages and "
+            "has textures. Pickle the Plan instead, nbglcnn.compile(model, x), or create another "
+            "from the same model"
         )
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
@@ -938,7 +1154,8 @@ class Viewer(anywidget.AnyWidget):
         found = next((one for one in self._host.feature_hosts if isinstance(one, kind)), None)
         if found is None:
             raise InputError(
-                f"this {type(self).__name__} was made without {kind.__name__.removesuffix('Host')}"
+                f"this {type(self).__name__} was created without "
+                f"{kind.__name__.removesuffix('Host')}"
             )
         return found
 

@@ -81,7 +81,7 @@ function startInExportedPage(
   const edit: EditScripts["edit"] = async (edits) => {
     for (const { layer } of edits) {
       if (!keys().includes(layer)) {
-        throw new RangeError(`there is no layer ${layer} whose values are kept`);
+        throw new RangeError(`no layer ${layer} with kept values`);
       }
     }
     setEdits(state, edits);

@@ -29,7 +29,7 @@ export function codeToValue(
 }
 
 /** The edit that puts an array of this name in a layer's place, with what leads there skipped. */
-export const latentEdit = (layer: string, array: string): Edit => ({
+export const latentEdit = (layer: string, arrayHash: string): Edit => ({
   layer,
   name: "latent",
   transform: "inject",
@@ -38,10 +38,10 @@ export const latentEdit = (layer: string, array: string): Edit => ({
   mix: 1,
   enabled: true,
   source: "",
-  names: [],
-  array,
-  frozen: false,
-  skips: true,
+  parameter_names: [],
+  array_hash: arrayHash,
+  is_frozen: false,
+  skips_upstream: true,
 });
 
 function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<LatentRecord> {
@@ -61,7 +61,7 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
     }
     const value = codeToValue(plan, { ...source, code });
     if (value === undefined) {
-      const detail = `${source.input} takes no code of ${code.length} numbers`;
+      const detail = `${source.input} doesn’t take a code of ${code.length} values`;
       state.sourceStatus.value = { ...SOURCE_OFF, phase: "failed", failure: "damaged", detail };
       return;
     }

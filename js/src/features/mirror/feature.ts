@@ -12,7 +12,7 @@ export const mirror: Feature = {
     state.createWeightFollower.value = (host, record) => new WeightFollower(state, host, record);
     return {
       messages: {
-        mirrored: (message, [buffer]) =>
+        mirrorframe: (message, [buffer]) =>
           python?.applyRevision(message, () => {
             const data = bytesOf(buffer);
             const found = data && state.weightReceiver.peek()?.(message, data);

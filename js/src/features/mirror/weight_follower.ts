@@ -1,11 +1,11 @@
 // A page that follows a loop in Python: its curve, the weights that come from there, and earlier ones to look back at.
 import { effect, untracked } from "@preact/signals";
 import { joinChunks } from "../../chunks.ts";
-import type { Mirrored } from "../../messages.ts";
+import type { MirrorFrame } from "../../messages.ts";
 import type { ViewerState } from "../../state.ts";
 import { addCheckpoint, nextCheckpointStep } from "../training/checkpoints.ts";
 import { LossHistory } from "../training/loss_history.ts";
-import type { Course, TrainingRecord } from "../training/records.ts";
+import type { TrainingConfig, TrainingRecord } from "../training/records.ts";
 import {
   type Checkpoint,
   NO_TRAINING,
@@ -48,7 +48,7 @@ export class WeightFollower implements TrainingActions {
 
   constructor(state: ViewerState, host: TrainingHost, record: TrainingRecord) {
     this.id = record.id;
-    this.round = record.round;
+    this.round = record.swap_count;
     this.state = state;
     this.host = host;
     this.record = record;
@@ -98,15 +98,15 @@ export class WeightFollower implements TrainingActions {
 
   // What Python says
 
-  private receive(message: Mirrored, data: Uint8Array<ArrayBuffer>): WeightTextures | undefined {
-    const { training, part, count, rows, step, textures } = message;
-    if (part === 0) {
+  private receive(message: MirrorFrame, data: Uint8Array<ArrayBuffer>): WeightTextures | undefined {
+    const { training, chunk_index, chunk_count, loss_rows, step, textures } = message;
+    if (chunk_index === 0) {
       this.chunks = [];
-      this.losses = new Float32Array(data.slice(0, 8 * rows).buffer);
+      this.losses = new Float32Array(data.slice(0, 8 * loss_rows).buffer);
     }
-    if (training !== this.id || part !== this.chunks.length) return undefined;
-    this.chunks.push(data.subarray(8 * rows));
-    if (this.chunks.length < count) return undefined;
+    if (training !== this.id || chunk_index !== this.chunks.length) return undefined;
+    this.chunks.push(data.subarray(8 * loss_rows));
+    if (this.chunks.length < chunk_count) return undefined;
     const all = new Float32Array(joinChunks(this.chunks).buffer);
     this.chunks = [];
     const found = new Map(this.state.weightOverrides.peek());
@@ -128,13 +128,13 @@ export class WeightFollower implements TrainingActions {
     return size === undefined ? 0 : size.width * size.height * size.layers * 4;
   }
 
-  private appendLosses({ first, held_out }: Mirrored): void {
+  private appendLosses({ first_step, held_out }: MirrorFrame): void {
     const { lossHistory, losses } = this;
-    if (first > lossHistory.steps) {
+    if (first_step > lossHistory.steps) {
       this.fetchHistory(); // this page has not seen what was before
       return;
     }
-    lossHistory.truncate(first);
+    lossHistory.truncate(first_step);
     for (let k = 0; k < losses.length; k += 2)
       lossHistory.add(losses[k] ?? Number.NaN, losses[k + 1] ?? Number.NaN);
     for (const [step, loss, share] of held_out)
@@ -218,7 +218,8 @@ export class WeightFollower implements TrainingActions {
     const isRight = lossHistory.accuracies.some(Number.isFinite);
     const { parameterNames } = this;
     const isSame =
-      before.config?.accuracy === isRight && before.config.trained.join() === parameterNames.join();
+      before.config?.has_accuracy === isRight &&
+      before.config.trained_parameters.join() === parameterNames.join();
     progress.value = {
       ...before,
       ...lossHistory.snapshot(),
@@ -237,32 +238,35 @@ export class WeightFollower implements TrainingActions {
 const NO_PREDICTIONS = new Float32Array();
 
 /** What views know of a training, of one that Python's own loop does. */
-const mirrorConfig = (trained: readonly string[], accuracy: boolean): Course => ({
+const mirrorConfig = (
+  trained_parameters: readonly string[],
+  has_accuracy: boolean,
+): TrainingConfig => ({
   plan: "",
   loss: "",
   optimizer: "",
-  batch: 0,
-  count: 0,
-  held_out: 0,
-  begin: 0,
-  end: -1,
+  batch_size: 0,
+  example_count: 0,
+  held_out_count: 0,
+  start_step: 0,
+  end_step: -1,
   shuffle: false,
   seed: 0,
-  accuracy,
-  rates: "",
+  has_accuracy,
+  learning_rates: "",
   betas: [],
   columns: [],
   inputs: {},
   held_out_inputs: {},
   loss_key: "",
   held_out_key: "",
-  prediction: "",
-  ratios: "",
-  dead: "",
-  trained,
-  flat: [],
+  prediction_key: "",
+  update_ratios_key: "",
+  dead_units_key: "",
+  trained_parameters,
+  relu_layers: [],
   gradients: {},
-  state: [],
+  state_names: [],
   frozen: [],
 });
 

@@ -10,7 +10,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 
 /** So many `numbers` make one item; `onNews` is told when a block has come. */
 export function createBlockCache(
-  { data, block, count, dtype }: Pick<ImagesRecord, "data" | "block" | "count" | "dtype">,
+  { data, block_size, count, dtype }: Pick<ImagesRecord, "data" | "block_size" | "count" | "dtype">,
   numbers: number,
   feeder: Feeder,
   onNews: () => void,
@@ -39,7 +39,7 @@ export function createBlockCache(
   const ask = (k: number): Promise<void> => {
     const known = coming.get(k);
     if (known !== undefined) return known;
-    const items = Math.min(block, count - k * block);
+    const items = Math.min(block_size, count - k * block_size);
     const asked = feeder
       .blob(nameOf(k))
       .then((bytes) => {
@@ -62,13 +62,13 @@ export function createBlockCache(
     return asked;
   };
   const cut = (bytes: Bytes, index: number): Uint8Array | Float32Array => {
-    const from = (index % block) * numbers;
+    const from = (index % block_size) * numbers;
     if (wide === 1) return bytes.subarray(from, from + numbers);
     return new Float32Array(bytes.slice(from * 4, (from + numbers) * 4).buffer);
   };
   /** An item as it came; undefined where its block is not here. */
   const known = (index: number): Uint8Array | Float32Array | undefined => {
-    const k = Math.floor(index / block);
+    const k = Math.floor(index / block_size);
     const bytes = here.get(k);
     if (bytes === undefined) return undefined;
     here.delete(k);
@@ -79,7 +79,7 @@ export function createBlockCache(
     /** The same, and asks for it. */
     peekOrRequest(index: number): Uint8Array | Float32Array | undefined {
       const found = known(index);
-      const k = Math.floor(index / block);
+      const k = Math.floor(index / block_size);
       const late = performance.now() - (missed.get(k) ?? Number.NEGATIVE_INFINITY) > RETRY_MS;
       if (found === undefined && late && index >= 0 && index < count)
         void ask(k).catch(() => undefined);
@@ -89,12 +89,12 @@ export function createBlockCache(
       for (;;) {
         const found = known(index);
         if (found !== undefined) return found;
-        await ask(Math.floor(index / block));
+        await ask(Math.floor(index / block_size));
       }
     },
     /** Nobody looks at other blocks than those of these items any more. */
     cancelOthers(indices: readonly number[]): void {
-      const wanted = new Set(indices.map((index) => Math.floor(index / block)));
+      const wanted = new Set(indices.map((index) => Math.floor(index / block_size)));
       for (const [k, one] of [...coming]) {
         if (wanted.has(k)) continue;
         dropped.add(one);

@@ -57,7 +57,7 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
   canvas.height = height * times;
   const context = canvas.getContext("2d", { willReadFrequently: true });
   if (context === null || elementCount(input) === 0) {
-    place.fail("damaged", "this browser gives no canvas to draw on");
+    place.fail("damaged", "this browser can’t create a canvas");
     return {
       update: () => undefined,
       start: () => undefined,

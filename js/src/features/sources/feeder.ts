@@ -37,8 +37,8 @@ export class InputFeeder implements Feeder {
     this.host.release(name);
   }
 
-  reportFed(still: boolean, rate: number): void {
-    this.host.python?.send({ type: "fed", page: this.page, still, rate });
+  reportFed(isStill: boolean, rate: number): void {
+    this.host.python?.send({ type: "sourceupdate", page: this.page, is_still: isStill, rate });
   }
 
   /** This is the source from here on. */

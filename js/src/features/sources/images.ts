@@ -189,8 +189,8 @@ export const images = {
         ),
   failures: {
     lost: [
-      "A part of the data set has not come",
-      "Other items can be chosen; running the cell again brings all of it.",
+      "Part of the data set has not loaded",
+      "Choose another item, or run the cell again to load all items.",
     ],
   },
   accepts: () => true,

@@ -68,15 +68,15 @@ export function createMispredictionSearch(
       if (mine !== turn) break;
       const said = argmax(scores);
       if (said !== label) {
-        text.value = `Item ${source.index}: the network says ${said < 0 ? "NaN" : nameOf(said)}, its label is ${nameOf(label)}.`;
+        text.value = `Item ${source.index}: predicted ${said < 0 ? "NaN" : nameOf(said)}, labelled ${nameOf(label)}.`;
         place.change({ index: source.index });
         stop();
         return;
       }
-      if (looked % 10 === 0) text.value = `Looked at ${looked} of ${first.count} items.`;
+      if (looked % 10 === 0) text.value = `Searched ${looked} of ${first.count} items.`;
     }
     if (mine === turn) {
-      text.value = `No wrong prediction among the ${labelled} items that have a label.`;
+      text.value = `All ${labelled} labelled items are predicted correctly.`;
       stop();
     }
   };
@@ -96,9 +96,9 @@ export function createMispredictionSearch(
           if (!isPaused()) place.change({ playing: false });
           turn += 1;
           isRunning.value = true;
-          text.value = "Looking for the next wrong prediction.";
+          text.value = "Searching for the next wrong prediction…";
           go(labels, value).catch((error: unknown) => {
-            text.value = `The search ended: ${error instanceof Error ? error.message : error}`;
+            text.value = `The search failed: ${error instanceof Error ? error.message : error}`;
             stop();
           });
         },

@@ -51,7 +51,7 @@ export const noise = {
   pythonLine: ({ seed, mean, std }, call) => call("Noise", `${seed}`, `mean=${mean}`, `std=${std}`),
   accepts: ({ dtype }) => dtype === "float32",
   startsOnSelect: true,
-  description: "Nearly normal numbers, the same in Python for the same seed.",
+  description: "Approximately normal values. The same seed gives the same values in Python.",
   numericFields: [
     { name: "seed", label: "Seed", min: 0, max: SEED_COUNT, step: 1 },
     { name: "mean", label: "Mean", step: 0.05 },

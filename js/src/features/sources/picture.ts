@@ -68,8 +68,8 @@ export const picture = {
   pythonLine: ({ title }, call) => (title === "" ? "" : call("Images", `[${pythonString(title)}]`)),
   failures: {
     damaged: [
-      "This browser cannot show the picture",
-      `The file is damaged or of a kind that it doesn’t know; save it as PNG or JPEG, or ${CHOOSE_ANOTHER}.`,
+      "This browser can’t show the picture",
+      `The file is damaged, or the browser doesn’t support its format. Save it as PNG or JPEG, or ${CHOOSE_ANOTHER}.`,
     ],
   },
   accepts: acceptsPictures,

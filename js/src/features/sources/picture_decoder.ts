@@ -89,7 +89,7 @@ async function applyOrientation(picture: ImageBitmap, orientation: number): Prom
   const { width: w, height: h } = picture;
   const canvas = new OffscreenCanvas(orientation > 4 ? h : w, orientation > 4 ? w : h);
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  if (context === null) throw new Error("this browser gives no canvas to turn the picture on");
+  if (context === null) throw new Error("this browser can’t create a canvas");
   const ways: Readonly<Record<number, readonly [number, number, number, number, number, number]>> =
     {
       2: [-1, 0, 0, 1, w, 0],

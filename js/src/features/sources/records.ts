@@ -31,7 +31,7 @@ export interface PictureRecord {
 }
 
 /**
- * A data set: `count` items in blocks of `block` items each.
+ * A data set: `count` items in blocks of `block_size` items each.
  *
  * Block k is the blob `data.k`, items one after the other, in (channels, height, width) of the
  * input. They are "uint8", 255 of which are 1, or "float32" as they are. `index` is the item that
@@ -47,7 +47,7 @@ export interface ImagesRecord {
   readonly owner: string;
   readonly data: string;
   readonly count: number;
-  readonly block: number;
+  readonly block_size: number;
   readonly dtype: "float32" | "uint8";
   readonly labels: string;
   readonly classes: string;
@@ -81,8 +81,8 @@ export interface NoiseRecord {
  * A latent: `code` has all numbers of its layer, row-major; its layer is the `input`.
  *
  * `data` is the blob of its data's codes, with `labels` and `classes` as of a data set. `items`
- * names the data itself as a data set, of `count`, `block` and `dtype`, to go back to: the labels
- * of that are those of the same name. `folder` is as of a data set.
+ * names the data itself as a data set, of `count`, `block_size` and `dtype`, to go back to: the
+ * labels of that are those of the same name. `folder` is as of a data set.
  */
 export interface LatentRecord {
   readonly kind: "latent";
@@ -90,7 +90,7 @@ export interface LatentRecord {
   readonly owner: string;
   readonly data: string;
   readonly count: number;
-  readonly block: number;
+  readonly block_size: number;
   readonly dtype: "float32" | "uint8";
   readonly labels: string;
   readonly classes: string;
@@ -108,12 +108,12 @@ export const DEFAULTS: { readonly [K in SourceKindName]: SourceOf<K> } = {
   webcam: {"kind": "webcam", "input": "", "owner": "", "faces": "user", "mirrored": true, "playing": false},
   video: {"kind": "video", "input": "", "owner": "", "data": "", "playing": false, "mirrored": false, "title": ""},
   picture: {"kind": "picture", "input": "", "owner": "", "title": ""},
-  images: {"kind": "images", "input": "", "owner": "", "data": "", "count": 0, "block": 0, "dtype": "uint8", "labels": "", "classes": "", "index": 0, "playing": false, "rate": 2.0, "shuffled": false, "seed": 0, "title": "", "folder": ""},
+  images: {"kind": "images", "input": "", "owner": "", "data": "", "count": 0, "block_size": 0, "dtype": "uint8", "labels": "", "classes": "", "index": 0, "playing": false, "rate": 2.0, "shuffled": false, "seed": 0, "title": "", "folder": ""},
   drawing: {"kind": "drawing", "input": "", "owner": ""},
   noise: {"kind": "noise", "input": "", "owner": "", "seed": 0, "mean": 0.5, "std": 0.25},
-  latent: {"kind": "latent", "input": "", "owner": "", "data": "", "count": 0, "block": 0, "dtype": "uint8", "labels": "", "classes": "", "items": "", "code": [], "folder": ""},
+  latent: {"kind": "latent", "input": "", "owner": "", "data": "", "count": 0, "block_size": 0, "dtype": "uint8", "labels": "", "classes": "", "items": "", "code": [], "folder": ""},
 };
 /** Kinds whose pictures exist in one page alone: it feeds the others through Python. */
 export const OF_ONE_PAGE: readonly string[] = ["webcam", "video", "picture", "drawing"];
 /** Fields that name Python's blobs and say how they are cut: no page changes them. */
-export const BLOB_FIELDS: readonly string[] = ["data", "count", "block", "dtype", "labels", "classes", "items"];
+export const BLOB_FIELDS: readonly string[] = ["data", "count", "block_size", "dtype", "labels", "classes", "items"];

@@ -41,7 +41,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
     film.src = address;
   };
   film.addEventListener("error", () => {
-    if (address !== "" && !closed) place.fail("damaged", film.error?.message || "no frame of it");
+    if (address !== "" && !closed) place.fail("damaged", film.error?.message || "it has no frames");
   });
   // Recordings often don't say how long they are: browsers know it at the end.
   let measuring = false;
@@ -55,7 +55,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
     if (ready || closed) return;
     ready = true;
     if (film.videoWidth === 0) {
-      place.fail("damaged", "there is only sound in it");
+      place.fail("damaged", "it has only sound");
       return;
     }
     place.updateControls({ video: film, preview: seen.element });
@@ -151,8 +151,8 @@ export const video = {
     title === "" ? "" : call("Video", pythonString(title), mirrored && "mirrored=True"),
   failures: {
     damaged: [
-      "This browser cannot play the film",
-      `WebM with VP8 or VP9 plays everywhere, MP4 with H.264 nearly; or ${CHOOSE_ANOTHER}.`,
+      "This browser can’t play the video",
+      `All browsers play WebM with VP8 or VP9, most play MP4 with H.264. Convert the video, or ${CHOOSE_ANOTHER}.`,
     ],
   },
   accepts: acceptsPictures,

@@ -196,23 +196,23 @@ export const webcam = {
       !mirrored && "mirrored=False",
     ),
   failures: {
-    none: ["There is no camera", `Plug one in and start it again, or ${CHOOSE_ANOTHER}.`],
+    none: ["No camera found", `Plug one in and start it again, or ${CHOOSE_ANOTHER}.`],
     denied: [
-      "The browser said no to the camera",
+      "The browser denied access to the camera",
       `Allow it in the address bar, or ${CHOOSE_ANOTHER}.`,
     ],
-    insecure: ["Cameras need https or localhost", `This page has neither; ${CHOOSE_ANOTHER}.`],
+    insecure: ["Cameras need https or localhost", `This page uses neither; ${CHOOSE_ANOTHER}.`],
     taken: [
-      "Another program has the camera",
-      `Close that and start it again, or ${CHOOSE_ANOTHER}.`,
+      "Another program uses the camera",
+      `Close that program and start the camera again, or ${CHOOSE_ANOTHER}.`,
     ],
     framed: [
-      "The page around this one keeps the camera to itself",
-      `Its frame lacks allow="camera": open this page in a tab of its own, or ${CHOOSE_ANOTHER}.`,
+      "The embedding page blocks camera access",
+      `Its frame lacks allow="camera". Open this page in its own tab, or ${CHOOSE_ANOTHER}.`,
     ],
     lost: [
-      "The camera’s pictures have ended",
-      `It was unplugged, or the browser took it back. Start it again, or ${CHOOSE_ANOTHER}.`,
+      "The camera stopped",
+      `It was unplugged, or the browser stopped it. Start it again, or ${CHOOSE_ANOTHER}.`,
     ],
   },
   accepts: acceptsPictures,

@@ -1,16 +1,16 @@
 // What is taught as Python and this page have it: each change acts here at once and goes to Python, which says by its
-// number that it has heard it. What Python or another page changes comes with a Listing; this page's changes that Python
+// number that it has heard it. What Python or another page changes comes with a LessonSnapshot; this page's changes that Python
 // hadn't heard by then are made of it again.
 import { effect, type ReadonlySignal, signal, untracked } from "@preact/signals";
 import { joinChunks, splitChunks } from "../../chunks.ts";
 import { CHUNK } from "../../messages.ts";
 import type { ViewerState } from "../../state.ts";
 import { applyChange, EMPTY_LESSON, type Lesson } from "./lesson_changes.ts";
-import type { Change, Listing, TaughtNetwork } from "./records.ts";
+import type { FeatureVersion, LessonChange, LessonSnapshot } from "./records.ts";
 
 export interface ChangeLog {
   readonly lesson: ReadonlySignal<Lesson>;
-  submit(change: Change, data?: readonly Uint8Array<ArrayBuffer>[]): void;
+  submit(change: LessonChange, data?: readonly Uint8Array<ArrayBuffer>[]): void;
   /** Follows Python; returns what ends that. */
   connect(): () => void;
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
@@ -19,7 +19,7 @@ export interface ChangeLog {
 export interface ChangeLogEvents {
   /** Another teaching: nothing of the one before is left. */
   onReset(): void;
-  /** A Listing has come: what it names is to be fetched, as long as that is wanted. */
+  /** A LessonSnapshot has come: what it names is to be fetched, as long as that is wanted. */
   onSnapshot(listed: Lesson, isWanted: () => boolean): Promise<void>;
   onError(text: string): void;
 }
@@ -30,13 +30,13 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
   let id = "";
   /** What Python has, as far as it is known here, and what it has not heard yet. */
   let base: Lesson = EMPTY_LESSON;
-  let pending: { readonly number: number; readonly change: Change }[] = [];
+  let pending: { readonly number: number; readonly change: LessonChange }[] = [];
   let number = 0;
   let listings = 0;
   /** How often it was asked for, and what Python and others had changed by then; "" when that is over. */
   let asks = 0;
   let asked = "";
-  /** What Python and other pages had changed when its Listing was made. */
+  /** What Python and other pages had changed when its LessonSnapshot was made. */
   let seen = "";
 
   const record = () => state.teaching.peek();
@@ -48,7 +48,7 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
   const others = (turn: number, heard: Readonly<Record<string, number>>): string =>
     JSON.stringify([turn, Object.entries(heard).filter(([name]) => name !== page())]);
   const blob = (name: string): Promise<Uint8Array<ArrayBuffer>> =>
-    state.feeder.peek()?.blob(name) ?? Promise.reject(new Error("Python is gone"));
+    state.feeder.peek()?.blob(name) ?? Promise.reject(new Error("Python is not connected"));
 
   function follow(): void {
     const now = state.teaching.value;
@@ -62,12 +62,12 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
         seen = asked = "";
         events.onReset();
       }
-      const heard = now.heard[page()] ?? 0;
+      const heard = now.acknowledged[page()] ?? 0;
       for (const { number: at, change } of pending)
         if (at <= heard) base = applyChange(base, change);
       pending = pending.filter((one) => one.number > heard);
       show();
-      const there = others(now.turn, now.heard);
+      const there = others(now.sequence, now.acknowledged);
       if (there !== seen && there !== asked) void gather(there);
     });
   }
@@ -82,18 +82,18 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
       listings += 1;
       const bytes = await blob(`${own}.${listings}`);
       if (!isWanted()) return;
-      const listing: Listing = JSON.parse(new TextDecoder().decode(bytes));
-      const heard = listing.heard[page()] ?? 0;
+      const listing: LessonSnapshot = JSON.parse(new TextDecoder().decode(bytes));
+      const heard = listing.acknowledged[page()] ?? 0;
       pending = pending.filter((one) => one.number > heard);
       base = lessonFromSnapshot(listing);
-      seen = others(listing.turn, listing.heard);
+      seen = others(listing.sequence, listing.acknowledged);
       show();
       await events.onSnapshot(base, isWanted);
     } catch (error) {
       if (!isWanted()) return;
       seen = ""; // some of it is missing: the next that is told asks for all of it
       const why = error instanceof Error ? error.message : String(error);
-      events.onError(`What was taught is not here: ${why}`);
+      events.onError(`The lesson could not be loaded: ${why}`);
     } finally {
       if (isWanted()) asked = "";
     }
@@ -112,23 +112,32 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
       else pending = [...pending, { number, change }];
       show();
       if (send === null) return;
-      const { buffer, byteLength: bytes } = joinChunks(data);
+      const { buffer, byteLength } = joinChunks(data);
       const parts = splitChunks(buffer, CHUNK);
-      const about = { type: "taught", page: page(), teaching: now.id, number, change } as const;
-      for (const [part, piece] of parts.entries())
-        send({ ...about, part, count: parts.length, bytes }, piece);
+      const about = {
+        type: "lessonupdate",
+        page: page(),
+        teaching: now.id,
+        number,
+        change,
+      } as const;
+      for (const [index, piece] of parts.entries())
+        send(
+          { ...about, chunk_index: index, chunk_count: parts.length, total_bytes: byteLength },
+          piece,
+        );
     },
   };
 }
 
-function lessonFromSnapshot({ classes, examples, networks, head }: Listing): Lesson {
-  const nothing: TaughtNetwork = { weights: "", edits: "" };
+function lessonFromSnapshot({ classes, examples, versions, head }: LessonSnapshot): Lesson {
+  const nothing: FeatureVersion = { weights_hash: "", edits: "" };
   return {
     classes,
-    examples: examples.map(({ id, of, network }) => ({
+    examples: examples.map(({ id, class_id, version }) => ({
       id,
-      classId: of,
-      version: networks[network] ?? nothing,
+      classId: class_id,
+      version: versions[version] ?? nothing,
     })),
     head,
   };

@@ -13,12 +13,12 @@ export interface Sample {
 
 /** The features of the cut's value: itself, or its means over height and width. */
 export function pooledFeatures(
-  { count, averaged }: TeachingRecord,
+  { feature_count, averaged }: TeachingRecord,
   value: Float32Array,
 ): Float32Array<ArrayBuffer> {
   if (!averaged) return new Float32Array(value);
-  const places = value.length / count;
-  return Float32Array.from({ length: count }, (_, k) => {
+  const places = value.length / feature_count;
+  return Float32Array.from({ length: feature_count }, (_, k) => {
     let sum = 0;
     for (let at = k * places; at < (k + 1) * places; at++) sum += value[at] ?? 0;
     return sum / places;
@@ -32,7 +32,7 @@ const toBytes = (numbers: Float32Array): Uint8Array<ArrayBuffer> =>
 export async function readSample(session: Session, record: TeachingRecord): Promise<Sample | null> {
   for (let tries = 0; tries < 4; tries++) {
     const before = session.sequence;
-    const asked = [record.cut, beforeKey(record.input)].map((key) => session.read(key));
+    const asked = [record.layer, beforeKey(record.input)].map((key) => session.read(key));
     const [value, input] = await Promise.all(asked);
     if (value === undefined || input === undefined || session.sequence !== before) continue;
     return { features: pooledFeatures(record, value), picture: toBytes(input) };
@@ -54,7 +54,7 @@ export async function withForkedSession<T>(
   work: (session: Session) => Promise<T>,
 ): Promise<T> {
   const open = state.forkSession.peek();
-  if (open === null) throw new Error("the network is not here yet");
+  if (open === null) throw new Error("the network has not loaded");
   const session = await open();
   try {
     await session.setEdits(state.presentEdits.peek().edits, injectedArray);
@@ -74,7 +74,7 @@ export async function recomputeFeatures(
     record.input,
     Float32Array.from(picture, Math.fround).map((one) => one / 255),
   );
-  return pooledFeatures(record, await session.read(record.cut));
+  return pooledFeatures(record, await session.read(record.layer));
 }
 
 /** What a picture of any size becomes. */

@@ -1,5 +1,5 @@
 // What a change makes of classes, examples and the head; features/teaching/lesson.py in Python does the same.
-import type { Change, TaughtClass, TaughtHead, TaughtNetwork } from "./records.ts";
+import type { ClassifierHead, FeatureVersion, LessonChange, LessonClass } from "./records.ts";
 
 /** A name that nothing else has. */
 export const randomId = (): string =>
@@ -12,31 +12,33 @@ export interface Example {
   /** The id of its class. */
   readonly classId: string;
   /** What its features were computed by. */
-  readonly version: TaughtNetwork;
+  readonly version: FeatureVersion;
 }
 
 export interface Lesson {
-  readonly classes: readonly TaughtClass[];
+  readonly classes: readonly LessonClass[];
   readonly examples: readonly Example[];
-  readonly head: TaughtHead | null;
+  readonly head: ClassifierHead | null;
 }
 
 export const EMPTY_LESSON: Lesson = { classes: [], examples: [], head: null };
 
 /** A change with nothing in what it doesn't need. */
-export const makeChange = (part: Pick<Change, "what" | "id"> & Partial<Change>): Change => ({
-  of: "",
+export const makeChange = (
+  part: Pick<LessonChange, "kind" | "id"> & Partial<LessonChange>,
+): LessonChange => ({
+  class_id: "",
   text: "",
-  network: null,
+  version: null,
   head: null,
   ...part,
 });
 
-export function applyChange(taught: Lesson, change: Change): Lesson {
+export function applyChange(taught: Lesson, change: LessonChange): Lesson {
   const { classes, examples, head } = taught;
-  const { what, id, of: classId, text, network: version } = change;
+  const { kind, id, class_id: classId, text, version } = change;
   const known = classes.some((one) => one.id === id);
-  switch (what) {
+  switch (kind) {
     case "class": {
       const made = { id, name: text };
       const all = known ? classes.map((one) => (one.id === id ? made : one)) : [...classes, made];

@@ -3,7 +3,12 @@
 import type { Sample } from "./feature_extraction.ts";
 import type { LinearHead } from "./head.ts";
 import type { Lesson } from "./lesson_changes.ts";
-import { MOST_CLASSES, MOST_EXAMPLES, type TaughtNetwork, type TeachingRecord } from "./records.ts";
+import {
+  type FeatureVersion,
+  MOST_CLASSES,
+  MOST_EXAMPLES,
+  type TeachingRecord,
+} from "./records.ts";
 import {
   deserializeMetadata,
   deserializeTensors,
@@ -30,7 +35,7 @@ export function serializeLesson(
   const [channels, height, width] = record.shape;
   const numbers = new Map(classes.map(({ id }, k) => [id, k]));
   const own = examples.filter(({ id }) => data.has(id));
-  const networks: TaughtNetwork[] = [];
+  const networks: FeatureVersion[] = [];
   const of = own.map(({ version }) => {
     const words = JSON.stringify(version);
     const at = networks.findIndex((one) => JSON.stringify(one) === words);
@@ -38,12 +43,12 @@ export function serializeLesson(
   });
   const size = channels * height * width;
   const pictures = new Uint8Array(own.length * size);
-  const features = new Float32Array(own.length * record.count);
+  const features = new Float32Array(own.length * record.feature_count);
   for (const [k, { id }] of own.entries()) {
     const sample = data.get(id);
     if (sample === undefined) continue;
     pictures.set(toChannelsLast(sample.picture, record.shape), k * size);
-    features.set(sample.features, k * record.count);
+    features.set(sample.features, k * record.feature_count);
   }
   const labels = Int32Array.from(own, (one) => numbers.get(one.classId) ?? 0);
   const tensors: Tensor[] = [
@@ -54,20 +59,22 @@ export function serializeLesson(
       data: pictures,
     },
     { name: "labels", dtype: "I32", shape: [own.length], data: new Uint8Array(labels.buffer) },
-    float32Tensor("features", [own.length, record.count], features),
+    float32Tensor("features", [own.length, record.feature_count], features),
   ];
   const metadata: Record<string, unknown> & { head?: number[]; told?: number[] } = {
     classes: classes.map(({ name }) => name),
-    cut: record.cut,
+    cut: record.layer,
     averaged: record.averaged,
     networks,
     of,
   };
   if (head !== null && linear !== null) {
-    tensors.push(float32Tensor("weight", [head.classes.length, record.count], linear.weight));
+    tensors.push(
+      float32Tensor("weight", [head.classes.length, record.feature_count], linear.weight),
+    );
     tensors.push(float32Tensor("bias", [head.classes.length], linear.bias));
     metadata.head = head.classes.map((id) => numbers.get(id) ?? 0);
-    metadata.told = [head.right, head.count, head.held_right, head.held_count];
+    metadata.told = [head.correct, head.count, head.held_out_correct, head.held_out_count];
   }
   const words = Object.entries(metadata).map(([name, value]) => [name, JSON.stringify(value)]);
   return serializeTensors(tensors, Object.fromEntries(words));
@@ -77,18 +84,18 @@ export interface SavedLesson {
   /** Classes by name. */
   readonly classes: readonly string[];
   /** `of`: the place of its class among them. */
-  readonly examples: readonly { of: number; sample: Sample; network: TaughtNetwork }[];
+  readonly examples: readonly { of: number; sample: Sample; network: FeatureVersion }[];
   readonly head: { classes: readonly number[]; told: readonly number[]; linear: LinearHead } | null;
 }
 
-const NOT_A_LESSON = "this is no file of a teaching";
+const NOT_A_LESSON = "it is not an nbglcnn lesson file";
 
 /** What such a file has; throws in words where it is none, or of other pictures or features. */
 export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer>): SavedLesson {
   const [channels, height, width] = record.shape;
   const words: {
     classes?: string[];
-    networks?: TaughtNetwork[];
+    networks?: FeatureVersion[];
     of?: number[];
     head?: number[];
     told?: number[];
@@ -110,14 +117,16 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
   if (pictures === undefined || classes === undefined || of === undefined)
     throw new Error(NOT_A_LESSON);
   if (classes.length > MOST_CLASSES)
-    throw new Error(`it has ${classes.length} classes; at most ${MOST_CLASSES} are possible`);
+    throw new Error(`it has ${classes.length} classes; the limit is ${MOST_CLASSES}`);
   if (labels.length > MOST_EXAMPLES)
-    throw new Error(`it has ${labels.length} examples; at most ${MOST_EXAMPLES} are possible`);
+    throw new Error(`it has ${labels.length} examples; the limit is ${MOST_EXAMPLES}`);
   const sides = [labels.length, height, width, channels].join("×");
   if (pictures.shape.join("×") !== sides)
-    throw new Error(`its pictures are ${pictures.shape.join("×")}, and ${sides} are needed here`);
-  if (features.length !== labels.length * record.count)
-    throw new Error(`its examples have other features than the ${record.count} of ${record.cut}`);
+    throw new Error(`its pictures are ${pictures.shape.join("×")}; this network needs ${sides}`);
+  if (features.length !== labels.length * record.feature_count)
+    throw new Error(
+      `its examples don’t have the ${record.feature_count} features of ${record.layer}`,
+    );
   const places = height * width;
   const size = channels * places;
   const examples = labels.flatMap((label, k) => {
@@ -127,10 +136,10 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
       { length: size },
       (_, at) => pictures.data[k * size + (at % places) * channels + Math.floor(at / places)] ?? 0,
     );
-    const own = features.slice(k * record.count, (k + 1) * record.count);
+    const own = features.slice(k * record.feature_count, (k + 1) * record.feature_count);
     return [{ of: label, network, sample: { features: own, picture } }];
   });
   const linear = { weight: floats("weight"), bias: floats("bias") };
-  const fits = head !== undefined && linear.weight.length === head.length * record.count;
+  const fits = head !== undefined && linear.weight.length === head.length * record.feature_count;
   return { classes, examples, head: fits ? { classes: head, told, linear } : null };
 }

@@ -18,11 +18,11 @@ import { type BusyStatus, TrainingSuperseded, trainHead } from "./head_training.
 import { type Example, type Lesson, makeChange, randomId } from "./lesson_changes.ts";
 import type { SavedLesson } from "./lesson_file.ts";
 import {
-  type Change,
+  type ClassifierHead,
+  type FeatureVersion,
+  type LessonChange,
   MOST_CLASSES,
   MOST_EXAMPLES,
-  type TaughtHead,
-  type TaughtNetwork,
 } from "./records.ts";
 
 /** Blobs that are asked for at once. */
@@ -79,7 +79,7 @@ const canonicalEdits = (edits: string): string =>
   edits === "" ? "" : JSON.stringify(JSON.parse(edits));
 
 /** What an example's features are of, in words. */
-const featureKey = ({ weights, edits }: TaughtNetwork): string => `${weights} ${edits}`;
+const featureKey = ({ weights_hash, edits }: FeatureVersion): string => `${weights_hash} ${edits}`;
 
 const lessonKey = ({ classes, examples }: Lesson): string =>
   JSON.stringify([classes.map((one) => one.id), examples]);
@@ -87,7 +87,7 @@ const lessonKey = ({ classes, examples }: Lesson): string =>
 interface DeletedItems {
   readonly text: string;
   /** What brings it back. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly LessonChange[];
   readonly data: ReadonlyMap<string, Sample>;
 }
 const NO_DELETED_ITEMS: DeletedItems = { text: "", changes: [], data: new Map() };
@@ -131,7 +131,7 @@ function createLessonStore(state: ViewerState): LessonStore {
   });
   const { lesson, submit } = log;
   const record = () => state.teaching.peek();
-  const put = (key: string, sample: Sample, network: TaughtNetwork): void => {
+  const put = (key: string, sample: Sample, network: FeatureVersion): void => {
     networks.set(key, featureKey(network));
     samples.value = new Map(samples.peek()).set(key, sample);
   };
@@ -142,7 +142,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     const isHere = ({ id, version }: Example): boolean => networks.get(id) === featureKey(version);
     const missing = listed.examples.filter((one) => !isHere(one));
     const [channels, height, width] = now.shape;
-    const size = 4 * now.count;
+    const size = 4 * now.feature_count;
     for (let at = 0; at < missing.length; at += MAX_CONCURRENT) {
       busy.value = { task: "coming", done: at, total: missing.length };
       const some = missing.slice(at, at + MAX_CONCURRENT);
@@ -154,7 +154,7 @@ function createLessonStore(state: ViewerState): LessonStore {
         const bytes = found?.status === "fulfilled" ? found.value : undefined;
         if (bytes?.length !== size + channels * height * width) continue; // it was deleted meanwhile
         const own = bytes.slice();
-        const features = new Float32Array(own.buffer, 0, now.count).slice();
+        const features = new Float32Array(own.buffer, 0, now.feature_count).slice();
         all.set(id, { features, picture: own.subarray(size) });
         networks.set(id, featureKey(version));
       }
@@ -168,31 +168,31 @@ function createLessonStore(state: ViewerState): LessonStore {
       const bytes = (await log.blob(head.id)).slice();
       if (!isWanted()) return;
       const numbers = new Float32Array(bytes.buffer);
-      const weights = head.classes.length * now.count;
+      const weights = head.classes.length * now.feature_count;
       headHere = head.id;
       learned = lessonKey(listed);
       linear.value = { weight: numbers.slice(0, weights), bias: numbers.slice(weights) };
     }
   }
 
-  function networkNow(): TaughtNetwork | null {
+  function networkNow(): FeatureVersion | null {
     const edits = serializeActiveEdits(state);
     const now = record();
-    return now === null || edits === null ? null : { weights: now.weights, edits };
+    return now === null || edits === null ? null : { weights_hash: now.weights_hash, edits };
   }
 
-  function isNow(network: TaughtNetwork): boolean {
+  function isNow(network: FeatureVersion): boolean {
     const now = networkNow();
     return (
-      now?.weights === network.weights &&
+      now?.weights_hash === network.weights_hash &&
       canonicalEdits(now.edits) === canonicalEdits(network.edits)
     );
   }
 
-  function add(of: string, sample: Sample, network: TaughtNetwork): void {
+  function add(classId: string, sample: Sample, version: FeatureVersion): void {
     const key = randomId();
-    put(key, sample, network);
-    submit(makeChange({ what: "example", id: key, of, network }), [
+    put(key, sample, version);
+    submit(makeChange({ kind: "example", id: key, class_id: classId, version }), [
       new Uint8Array(sample.features.buffer),
       sample.picture,
     ]);
@@ -200,11 +200,11 @@ function createLessonStore(state: ViewerState): LessonStore {
 
   function hasRoom(): boolean {
     const room = lesson.peek().examples.length < MOST_EXAMPLES;
-    if (!room) trouble.value = `There are ${MOST_EXAMPLES} examples, and that is the most.`;
+    if (!room) trouble.value = `The lesson has ${MOST_EXAMPLES} examples, which is the limit.`;
     return room;
   }
 
-  const drop = (text: string, changes: readonly Change[], own: readonly Example[]): void => {
+  const drop = (text: string, changes: readonly LessonChange[], own: readonly Example[]): void => {
     const kept = new Map(
       own.flatMap(({ id: key }) => {
         const sample = samples.peek().get(key);
@@ -214,35 +214,35 @@ function createLessonStore(state: ViewerState): LessonStore {
     deleted.value = { text: text, changes, data: kept };
   };
 
-  const backOf = (own: readonly Example[]): Change[] =>
+  const backOf = (own: readonly Example[]): LessonChange[] =>
     own.map(({ id: key, classId, version }) =>
-      makeChange({ what: "example", id: key, of: classId, network: version }),
+      makeChange({ kind: "example", id: key, class_id: classId, version }),
     );
 
   async function computeAgain(): Promise<void> {
     const now = record();
     const own = teaching.staleExamples();
-    const network = networkNow();
-    if (now === null || network === null || own.length === 0) return;
+    const version = networkNow();
+    if (now === null || version === null || own.length === 0) return;
     await withForkedSession(state, async (session) => {
       for (const [k, { id: key }] of own.entries()) {
         busy.value = { task: "computing", done: k, total: own.length };
         const sample = samples.peek().get(key);
         if (sample === undefined || record()?.id !== now.id) continue;
         const features = await recomputeFeatures(session, now, sample.picture);
-        put(key, { ...sample, features }, network);
+        put(key, { ...sample, features }, version);
         const bytes = new Uint8Array(features.buffer);
-        submit(makeChange({ what: "features", id: key, network }), [bytes]);
+        submit(makeChange({ kind: "features", id: key, version }), [bytes]);
       }
     });
   }
 
-  function putHead(head: TaughtHead, found: LinearHead, of: Lesson): void {
+  function putHead(head: ClassifierHead, found: LinearHead, of: Lesson): void {
     headHere = head.id;
     learned = lessonKey(of);
     batch(() => {
       linear.value = found;
-      submit(makeChange({ what: "head", id: head.id, head }), [
+      submit(makeChange({ kind: "head", id: head.id, head }), [
         new Uint8Array(found.weight.buffer),
         new Uint8Array(found.bias.buffer),
       ]);
@@ -268,15 +268,15 @@ function createLessonStore(state: ViewerState): LessonStore {
       const head = {
         id: randomId(),
         classes: classes.map((one) => one.id),
-        right: found.right,
+        correct: found.right,
         count: labels.length,
-        held_right: found.heldRight,
-        held_count: found.heldCount,
+        held_out_correct: found.heldRight,
+        held_out_count: found.heldCount,
       };
       putHead(head, found.linear, { ...all, examples: own });
     } catch (error) {
       if (error instanceof TrainingSuperseded) return;
-      trouble.value = `The head could not be trained: ${errorText(error)}`;
+      trouble.value = `The classifier could not be trained: ${errorText(error)}`;
     } finally {
       if (mine === training) busy.value = null;
     }
@@ -290,15 +290,15 @@ function createLessonStore(state: ViewerState): LessonStore {
     error: trouble,
     deletedText: computed(() => deleted.value.text),
     connect: log.connect,
-    addClass: (name) => submit(makeChange({ what: "class", id: randomId(), text: name })),
-    renameClass: (key, name) => submit(makeChange({ what: "class", id: key, text: name })),
+    addClass: (name) => submit(makeChange({ kind: "class", id: randomId(), text: name })),
+    renameClass: (key, name) => submit(makeChange({ kind: "class", id: key, text: name })),
     removeClass(key) {
       const { classes, examples } = lesson.peek();
       const name = classes.find((one) => one.id === key)?.name ?? "";
       const own = examples.filter(({ classId }) => classId === key);
-      const back = makeChange({ what: "class", id: key, text: name });
+      const back = makeChange({ kind: "class", id: key, text: name });
       drop(`class “${name}”`, [back, ...backOf(own)], own);
-      submit(makeChange({ what: "remove", id: key }));
+      submit(makeChange({ kind: "remove", id: key }));
       if (lesson.peek().head === null) linear.value = null;
     },
     removeExample(key) {
@@ -306,26 +306,26 @@ function createLessonStore(state: ViewerState): LessonStore {
       const own = examples.filter((one) => one.id === key);
       const name = classes.find((one) => one.id === own[0]?.classId)?.name ?? "";
       drop(`an example of “${name}”`, backOf(own), own);
-      submit(makeChange({ what: "forget", id: key }));
+      submit(makeChange({ kind: "forget", id: key }));
     },
     undelete() {
       const { changes, data: kept } = deleted.peek();
       const { classes, examples } = lesson.peek();
-      const count = (what: Change["what"]): number =>
-        changes.filter((change) => change.what === what).length;
+      const count = (what: LessonChange["kind"]): number =>
+        changes.filter((change) => change.kind === what).length;
       if (
         classes.length + count("class") > MOST_CLASSES ||
         examples.length + count("example") > MOST_EXAMPLES
       ) {
-        trouble.value = `There is no room for it: at most ${MOST_CLASSES} classes and ${MOST_EXAMPLES} examples are possible.`;
+        trouble.value = `It can’t be restored: the limit is ${MOST_CLASSES} classes and ${MOST_EXAMPLES} examples.`;
         return;
       }
       deleted.value = NO_DELETED_ITEMS;
       for (const change of changes) {
         const sample = kept.get(change.id);
-        if (change.what !== "example") submit(change);
-        else if (sample !== undefined && change.network !== null) {
-          put(change.id, sample, change.network);
+        if (change.kind !== "example") submit(change);
+        else if (sample !== undefined && change.version !== null) {
+          put(change.id, sample, change.version);
           submit(change, [new Uint8Array(sample.features.buffer), sample.picture]);
         }
       }
@@ -364,27 +364,27 @@ function createLessonStore(state: ViewerState): LessonStore {
             picture?.close();
             if (sample) add(of, sample, network);
             else
-              trouble.value = `${"name" in file ? file.name : "A file"} is no picture that this browser can read.`;
+              trouble.value = `${"name" in file ? file.name : "A file"} is not a picture that this browser can read.`;
           }
         });
       } catch (error) {
-        trouble.value = `The pictures could not be taken: ${errorText(error)}`;
+        trouble.value = `The pictures could not be added: ${errorText(error)}`;
       } finally {
         busy.value = null;
       }
     },
     loadLesson(saved) {
       for (const { id: key } of lesson.peek().classes)
-        submit(makeChange({ what: "remove", id: key }));
+        submit(makeChange({ kind: "remove", id: key }));
       const keys = saved.classes.map(() => randomId());
       for (const [k, text] of saved.classes.entries())
-        submit(makeChange({ what: "class", id: keys[k] ?? "", text }));
+        submit(makeChange({ kind: "class", id: keys[k] ?? "", text }));
       for (const { of, sample, network } of saved.examples) add(keys[of] ?? "", sample, network);
       linear.value = null;
       if (saved.head === null) return;
-      const [right = 0, count = 0, held_right = 0, held_count = 0] = saved.head.told;
+      const [correct = 0, count = 0, held_out_correct = 0, held_out_count = 0] = saved.head.told;
       const classes = saved.head.classes.map((k) => keys[k] ?? "");
-      const told = { right, count, held_right, held_count };
+      const told = { correct, count, held_out_correct, held_out_count };
       putHead({ id: randomId(), classes, ...told }, saved.head.linear, lesson.peek());
     },
     get isTrainable() {
@@ -410,7 +410,7 @@ function createLessonStore(state: ViewerState): LessonStore {
       const session = state.session.peek();
       if (now === null || head === null || by === null || session === null) return null;
       if (session.sequence === 0) return null;
-      const found = probabilities(by, pooledFeatures(now, await session.read(now.cut)));
+      const found = probabilities(by, pooledFeatures(now, await session.read(now.layer)));
       return new Map(head.classes.map((key, k) => [key, found[k] ?? 0]));
     },
     get isHeadOutdated() {

@@ -12,104 +12,106 @@ export const GRADIENT = 1e-09;
 export const MOST_ROUNDS = 500;
 
 /**
- * A teaching as Python tells it pages; they ask for the Listing where they don't know it all.
+ * A teaching as Python sends it to pages, which ask for a LessonSnapshot when they need one.
  *
- * `cut` is the key of the value that has the features, `count` of them, `averaged` over height and
- * width where that is so; `input` is the key of the pictures' input, of (channels, height, width)
- * `shape`. `weights` names those of the network now. `turn` and `heard` are as in the Listing.
+ * `layer` is the key of the value that has the features, `feature_count` of them, `averaged` over
+ * height and width where that is so; `input` is the key of the pictures' input, of (channels,
+ * height, width) `shape`. `weights_hash` names those of the network now. `sequence` and
+ * `acknowledged` are as in the LessonSnapshot.
  */
 export interface TeachingRecord {
   readonly id: string;
-  readonly cut: string;
+  readonly layer: string;
   readonly input: string;
   readonly shape: readonly [number, number, number];
-  readonly count: number;
+  readonly feature_count: number;
   readonly averaged: boolean;
-  readonly weights: string;
-  readonly turn: number;
-  readonly heard: Readonly<Record<string, number>>;
+  readonly weights_hash: string;
+  readonly sequence: number;
+  readonly acknowledged: Readonly<Record<string, number>>;
 }
 
 /**
  * Everything that there is, in the order in which it came: a blob in JSON.
  *
- * `heard` are the numbers of the last Changes that Python has heard, by page; `turn` counts what
- * Python has changed itself.
+ * `acknowledged` are the numbers of the last Changes that Python has heard, by page; `sequence`
+ * counts what Python has changed itself.
  */
-export interface Listing {
-  readonly turn: number;
-  readonly heard: Readonly<Record<string, number>>;
-  readonly classes: readonly TaughtClass[];
-  readonly examples: readonly TaughtExample[];
-  readonly networks: readonly TaughtNetwork[];
-  readonly head: TaughtHead | null;
+export interface LessonSnapshot {
+  readonly sequence: number;
+  readonly acknowledged: Readonly<Record<string, number>>;
+  readonly classes: readonly LessonClass[];
+  readonly examples: readonly LessonExample[];
+  readonly versions: readonly FeatureVersion[];
+  readonly head: ClassifierHead | null;
 }
 
 /** A class by its id, which stays where people call it otherwise. */
-export interface TaughtClass {
+export interface LessonClass {
   readonly id: string;
   readonly name: string;
 }
 
 /**
- * An example of the class `of`, whose features were computed by a network of the Listing's.
+ * An example of the class `class_id`; a version in the LessonSnapshot computed its features.
  *
  * Its `id` names a blob: the features as float32, then the picture as bytes (channels, height,
  * width), 255 of which are 1.
  */
-export interface TaughtExample {
+export interface LessonExample {
   readonly id: string;
-  readonly of: string;
-  readonly network: number;
+  readonly class_id: string;
+  readonly version: number;
 }
 
-/** What decides the features: `weights` names them, `edits` are those that act, "" for none. */
-export interface TaughtNetwork {
-  readonly weights: string;
+/** What decides the features: `weights_hash` names the weights, `edits` the active edits. */
+export interface FeatureVersion {
+  readonly weights_hash: string;
   readonly edits: string;
 }
 
 /**
  * A head for classes by their ids, in the order of its outputs.
  *
- * Its `id` names a blob of float32: the weight (classes, features), then the bias. Of `count`
- * examples that it learned from it tells `right`. Of the last fifth of each class, `held_count`,
- * a head that learned from the others tells `held_right`; 0 of 0 where a class has too few.
+ * Its `id` names a blob of float32: the weight (classes, features), then the bias. Of
+ * `feature_count` examples that it learned from it tells `correct`. Of the last fifth of each
+ * class, `held_out_count`, a head that learned from the others tells `held_out_correct`; 0 of 0
+ * where a class has too few.
  */
-export interface TaughtHead {
+export interface ClassifierHead {
   readonly id: string;
   readonly classes: readonly string[];
-  readonly right: number;
+  readonly correct: number;
   readonly count: number;
-  readonly held_right: number;
-  readonly held_count: number;
+  readonly held_out_correct: number;
+  readonly held_out_count: number;
 }
 
 /**
  * What a page changes, by ids: Python and pages do the same with it.
  *
  * "class": the class `id` is called `text`, and made where there is none; "remove": it goes, with
- * its examples; "example": a new one of the class `of`, whose features are those of `network`;
- * "forget": an example goes; "features": those of an example, computed again; "head": another
- * head. An example's data, features and a head's data come in the message's buffer.
+ * its examples; "example": a new one of the class `class_id`, whose features are those of
+ * `version`; "forget": an example goes; "features": those of an example, computed again; "head":
+ * another head. An example's data, features and a head's data come in the message's buffer.
  */
-export interface Change {
-  readonly what: "class" | "example" | "features" | "forget" | "head" | "remove";
+export interface LessonChange {
+  readonly kind: "class" | "example" | "features" | "forget" | "head" | "remove";
   readonly id: string;
-  readonly of: string;
+  readonly class_id: string;
   readonly text: string;
-  readonly network: TaughtNetwork | null;
-  readonly head: TaughtHead | null;
+  readonly version: FeatureVersion | null;
+  readonly head: ClassifierHead | null;
 }
 
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["TeachingRecord", {"id": "string", "cut": "string", "input": "string", "shape": {"tuple": ["integer", "integer", "integer"]}, "count": "integer", "averaged": "boolean", "weights": "string", "turn": "integer", "heard": {"map": "integer"}}],
-  ["Listing", {"turn": "integer", "heard": {"map": "integer"}, "classes": {"list": {"record": "TaughtClass"}}, "examples": {"list": {"record": "TaughtExample"}}, "networks": {"list": {"record": "TaughtNetwork"}}, "head": "any"}],
-  ["TaughtClass", {"id": "string", "name": "string"}],
-  ["TaughtExample", {"id": "string", "of": "string", "network": "integer"}],
-  ["TaughtNetwork", {"weights": "string", "edits": "string"}],
-  ["TaughtHead", {"id": "string", "classes": {"list": "string"}, "right": "integer", "count": "integer", "held_right": "integer", "held_count": "integer"}],
-  ["Change", {"what": {"oneOf": ["class", "example", "features", "forget", "head", "remove"]}, "id": "string", "of": "string", "text": "string", "network": "any", "head": "any"}],
+  ["TeachingRecord", {"id": "string", "layer": "string", "input": "string", "shape": {"tuple": ["integer", "integer", "integer"]}, "feature_count": "integer", "averaged": "boolean", "weights_hash": "string", "sequence": "integer", "acknowledged": {"map": "integer"}}],
+  ["LessonSnapshot", {"sequence": "integer", "acknowledged": {"map": "integer"}, "classes": {"list": {"record": "LessonClass"}}, "examples": {"list": {"record": "LessonExample"}}, "versions": {"list": {"record": "FeatureVersion"}}, "head": "any"}],
+  ["LessonClass", {"id": "string", "name": "string"}],
+  ["LessonExample", {"id": "string", "class_id": "string", "version": "integer"}],
+  ["FeatureVersion", {"weights_hash": "string", "edits": "string"}],
+  ["ClassifierHead", {"id": "string", "classes": {"list": "string"}, "correct": "integer", "count": "integer", "held_out_correct": "integer", "held_out_count": "integer"}],
+  ["LessonChange", {"kind": {"oneOf": ["class", "example", "features", "forget", "head", "remove"]}, "id": "string", "class_id": "string", "text": "string", "version": "any", "head": "any"}],
 ]);

@@ -1,7 +1,7 @@
 // The batches of a training: which examples, in which order, and their numbers as the network takes them.
 import { noiseArray } from "../sources/noise.ts";
 import { permute } from "../sources/shuffle.ts";
-import type { Column, Course } from "./records.ts";
+import type { Column, TrainingConfig } from "./records.ts";
 
 /** A column's rows, of those that are learned from or of those held out. */
 export interface ColumnRows {
@@ -36,19 +36,24 @@ export function columnRows(column: Column, bytes: Uint8Array<ArrayBuffer>): Colu
 }
 
 /** Batches in an epoch. */
-export const batchesPerEpoch = ({ count, batch }: Course): number => Math.ceil(count / batch);
+export const batchesPerEpoch = ({ example_count, batch_size }: TrainingConfig): number =>
+  Math.ceil(example_count / batch_size);
 
 /**
  * The examples of a step, counted from 0: fewer than a batch at the end of an epoch. Epochs are counted from the
- * Course's `begin` on, with an order of their own.
+ * config's `start_step` on, with an order of their own.
  */
-export function batchExamples(course: Course, step: number): number[] {
-  const { begin, count, batch, shuffle } = course;
-  const [seed, own] = step < begin ? [course.seed, step] : [course.seed + begin, step - begin];
+export function batchExamples(course: TrainingConfig, step: number): number[] {
+  const { start_step, example_count, batch_size, shuffle } = course;
+  const [seed, own] =
+    step < start_step ? [course.seed, step] : [course.seed + start_step, step - start_step];
   const epoch = Math.floor(own / batchesPerEpoch(course));
-  const first = (own % batchesPerEpoch(course)) * batch;
-  const places = Array.from({ length: Math.min(batch, count - first) }, (_, k) => first + k);
-  return shuffle ? places.map((place) => permute(place, count, seed + epoch, 1)) : places;
+  const first = (own % batchesPerEpoch(course)) * batch_size;
+  const places = Array.from(
+    { length: Math.min(batch_size, example_count - first) },
+    (_, k) => first + k,
+  );
+  return shuffle ? places.map((place) => permute(place, example_count, seed + epoch, 1)) : places;
 }
 
 /** A batch of these examples; `keys` are those of the Plan's inputs by what they are. */
@@ -78,7 +83,12 @@ export function makeBatch(
 }
 
 /** Adds noise of a standard deviation to the network's inputs, another one in each step. */
-export function addNoise(batch: Batch, course: Course, deviation: number, step: number): void {
+export function addNoise(
+  batch: Batch,
+  course: TrainingConfig,
+  deviation: number,
+  step: number,
+): void {
   if (deviation === 0) return;
   for (const [number, { key }] of course.columns.entries()) {
     const data = key === "target" ? undefined : batch.inputs.get(course.inputs[key] ?? "");
@@ -89,7 +99,11 @@ export function addNoise(batch: Batch, course: Course, deviation: number, step: 
 }
 
 /** The scalars of a step by what they are, those that its Plan takes: see `numbers` of nbglcnn.features.training.optimizers. */
-export function stepScalars(course: Course, rate: number, step: number): Map<string, number> {
+export function stepScalars(
+  course: TrainingConfig,
+  rate: number,
+  step: number,
+): Map<string, number> {
   const { inputs, betas, seed } = course;
   const [first = 0, second = 0] = betas.map((beta) => 1 - beta ** (step + 1));
   const known: Readonly<Record<string, number>> = {

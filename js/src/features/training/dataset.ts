@@ -1,18 +1,18 @@
-// What a training is given: its Course's data, fetched.
+// What a training is given: its config's data, fetched.
 
 import { batchesPerEpoch, type ColumnRows, columnRows } from "./batches.ts";
-import type { Course } from "./records.ts";
+import type { TrainingConfig } from "./records.ts";
 import type { TrainingHost } from "./state.ts";
 
 export interface Dataset {
-  readonly config: Course;
+  readonly config: TrainingConfig;
   readonly trainRows: readonly ColumnRows[];
   readonly heldOutRows: readonly ColumnRows[];
-  /** A learning rate for each step from the Course's `begin` on; undefined where one number is set. */
+  /** A learning rate for each step from the config's `start_step` on; undefined where one number is set. */
   readonly learningRates: Float32Array | undefined;
 }
 
-export async function fetchDataset(host: TrainingHost, config: Course): Promise<Dataset> {
+export async function fetchDataset(host: TrainingHost, config: TrainingConfig): Promise<Dataset> {
   const bytes = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
   const get = (name: string) => {
     const known = bytes.get(name) ?? host.blob(name);
@@ -22,8 +22,8 @@ export async function fetchDataset(host: TrainingHost, config: Course): Promise<
   const all = (which: "blob" | "held_out") =>
     Promise.all(config.columns.map(async (column) => columnRows(column, await get(column[which]))));
   const trainRows = await all("blob");
-  const heldOutRows = config.held_out > 0 ? await all("held_out") : [];
-  const rates = config.rates === "" ? undefined : await get(config.rates);
+  const heldOutRows = config.held_out_count > 0 ? await all("held_out") : [];
+  const rates = config.learning_rates === "" ? undefined : await get(config.learning_rates);
   return {
     config,
     trainRows,
@@ -38,9 +38,9 @@ export const learningRate = (
   set: number,
   step: number,
 ): number =>
-  learningRates?.[Math.max(0, Math.min(step - config.begin, learningRates.length - 1))] ?? set;
+  learningRates?.[Math.max(0, Math.min(step - config.start_step, learningRates.length - 1))] ?? set;
 
 /** Examples that so many steps have seen, where all had this batch size. */
-export const examplesSeen = (course: Course, steps: number): number =>
-  Math.floor(steps / batchesPerEpoch(course)) * course.count +
-  (steps % batchesPerEpoch(course)) * course.batch;
+export const examplesSeen = (course: TrainingConfig, steps: number): number =>
+  Math.floor(steps / batchesPerEpoch(course)) * course.example_count +
+  (steps % batchesPerEpoch(course)) * course.batch_size;

@@ -1,17 +1,18 @@
 // What a reader bends while the page trains, as ticks on the curve. In a notebook Python marks it (features/training/plan_swap.py).
 
 import type { Edit } from "../../plan/edits.ts";
-import { type Mark, MOST_MARKS, ONE_TOUCH } from "./records.ts";
+import { type EditMark, MOST_MARKS, ONE_TOUCH } from "./records.ts";
 
 /** The marks of a training, with those of bends that were changed behind a step. */
 export function updateMarks(
-  marks: readonly Mark[],
+  marks: readonly EditMark[],
   before: readonly Edit[],
   now: readonly Edit[],
   step: number,
-): readonly Mark[] {
+): readonly EditMark[] {
   const [old, own] = [before, now].map(
-    (edits) => new Map(edits.filter(({ array }) => array === "").map((edit) => [edit.name, edit])),
+    (edits) =>
+      new Map(edits.filter(({ array_hash }) => array_hash === "").map((edit) => [edit.name, edit])),
   ) as [Map<string, Edit>, Map<string, Edit>];
   const found = [...marks];
   for (const name of new Set([...old.keys(), ...own.keys()])) {

@@ -1,6 +1,6 @@
 // Trains in an exported page: what the loop has there, and what scripts and readers ask of it.
 import { batch, effect } from "@preact/signals";
-import type { Exported } from "../../messages.ts";
+import type { PageData } from "../../messages.ts";
 import type { ViewerState } from "../../state.ts";
 import { fileName, saveFile } from "../export/views/file_saving.ts";
 import type { ViewerHost } from "../feature.ts";
@@ -32,7 +32,7 @@ declare module "../../page/page_client.ts" {
 }
 
 const NEEDS_FLOAT32 =
-  "This device draws 16-bit floats only: most gradients would be 0, so that the network can’t be trained here. " +
+  "This device supports only float16 values: most gradients would be 0, so the network can’t be trained here. " +
   "Everything else works.";
 
 /** How often it began again: each time has a name of its own. */
@@ -73,9 +73,9 @@ export class ExportedTraining {
   readonly scriptApi: PageTraining;
   private readonly host: ViewerHost;
   private readonly state: ViewerState;
-  private readonly exported: Exported;
+  private readonly exported: PageData;
 
-  constructor(host: ViewerHost, exported: Exported) {
+  constructor(host: ViewerHost, exported: PageData) {
     this.host = host;
     this.state = host.state;
     this.exported = exported;
@@ -120,22 +120,22 @@ export class ExportedTraining {
   }
 
   private async train(): Promise<void> {
-    this.updateRecord({ state: "running", until: -1 });
+    this.updateRecord({ state: "running", pause_at: -1 });
     await this.waitFor(({ phase }) => phase !== "paused");
   }
 
   private async pause(): Promise<void> {
-    this.updateRecord({ state: "paused", until: -1 });
+    this.updateRecord({ state: "paused", pause_at: -1 });
     await this.waitFor(({ phase }) => phase === "paused");
   }
 
   private async step(count = 1): Promise<void> {
     if (!Number.isInteger(count) || count < 1)
-      throw new RangeError(`a number of steps is a whole one of at least 1, not ${count}`);
+      throw new RangeError(`the number of steps must be an integer of at least 1, not ${count}`);
     await this.pause();
-    const until = this.state.progress.peek().step + count;
-    this.updateRecord({ state: "running", until });
-    await this.waitFor(({ phase, step }) => phase === "paused" && step >= until);
+    const pauseAt = this.state.progress.peek().step + count;
+    this.updateRecord({ state: "running", pause_at: pauseAt });
+    await this.waitFor(({ phase, step }) => phase === "paused" && step >= pauseAt);
   }
 
   private async reset(): Promise<void> {
@@ -145,7 +145,7 @@ export class ExportedTraining {
       ...record,
       id: `${this.host.page} ${resetCount}`,
       state: "paused" as const,
-      until: -1,
+      pause_at: -1,
       marks: [],
     };
     this.state.training.value = begun;
@@ -154,17 +154,17 @@ export class ExportedTraining {
 
   private async weights(): Promise<Uint8Array<ArrayBuffer>> {
     this.requireRecord();
-    const { weights, rest } = this.exported;
+    const { weight_names, other_weights } = this.exported;
     const own = await this.host.engine.withSession(async (session) => {
       const shapes = new Map(session.plan.parameters.map(({ key, shape }) => [key, shape]));
       const found = [];
-      for (const name of weights)
+      for (const name of weight_names)
         found.push(float32Tensor(name, shapes.get(name) ?? [], await session.read(name)));
       return found;
     });
     return serializeTensors([
       ...own,
-      ...(rest === "" ? [] : deserializeTensors(await this.host.blob(rest))),
+      ...(other_weights === "" ? [] : deserializeTensors(await this.host.blob(other_weights))),
     ]);
   }
 
@@ -183,7 +183,7 @@ export class ExportedTraining {
     if (this.exported.training === null)
       throw new Error("this page doesn’t train: it was written without train={…}");
     if (record !== null && trainingHost.peek() !== null) return record;
-    throw new Error(progress.peek().message || "the network is not here yet");
+    throw new Error(progress.peek().message || "the network has not loaded");
   }
 
   private updateRecord(part: Partial<TrainingRecord>): void {

@@ -1,7 +1,7 @@
 // The examples whose predictions are watched while a network trains.
 import type { PlanHeader } from "../../plan/schema.ts";
 import { type ColumnRows, makeBatch } from "./batches.ts";
-import type { Course } from "./records.ts";
+import type { TrainingConfig } from "./records.ts";
 import type { Examples } from "./state.ts";
 
 const MAX_EXAMPLES = 6;
@@ -18,24 +18,24 @@ export interface FixedExamples {
 /** Of what is held out, or where nothing is, of what is learned from; null where the model's loss is its own output. */
 export function selectFixedExamples(
   plan: PlanHeader,
-  course: Course,
+  course: TrainingConfig,
   rows: readonly ColumnRows[],
   heldOutRows: readonly ColumnRows[],
 ): FixedExamples | null {
   const isHeldOut = heldOutRows.length > 0;
   const own = isHeldOut ? heldOutRows : rows;
   const first = own[0];
-  const output = plan.values.find(({ key }) => key === course.prediction);
+  const output = plan.values.find(({ key }) => key === course.prediction_key);
   const target = own.find(({ column }) => column.key === "target");
   if (first === undefined || output === undefined || output.shape.length === 0) return null;
-  const all = isHeldOut ? course.held_out : course.count;
-  const wanted = Math.min(MAX_EXAMPLES, course.batch, all, output.shape[0] ?? 1);
+  const all = isHeldOut ? course.held_out_count : course.example_count;
+  const wanted = Math.min(MAX_EXAMPLES, course.batch_size, all, output.shape[0] ?? 1);
   const chosen =
-    course.accuracy && target?.rowSize === 1
+    course.has_accuracy && target?.rowSize === 1
       ? distinctClassExamples(target, all, wanted)
       : undefined;
   const examples = chosen ?? Array.from({ length: wanted }, (_, k) => k);
-  const { inputs } = makeBatch(own, examples, course.batch, course.held_out_inputs);
+  const { inputs } = makeBatch(own, examples, course.batch_size, course.held_out_inputs);
   const each = output.shape.slice(1).reduce((product, size) => product * size, 1);
   return {
     examples: {

@@ -1,7 +1,7 @@
 // Trains in the page: step after step between frames, with what is held out looked at now and then.
 
 import { splitChunks } from "../../chunks.ts";
-import type { Stepped } from "../../messages.ts";
+import type { StepReport } from "../../messages.ts";
 import { nextCheckpointStep, type Tensors } from "./checkpoints.ts";
 import { type Dataset, examplesSeen } from "./dataset.ts";
 import type { TrainingHistory } from "./history.ts";
@@ -87,10 +87,11 @@ export class TrainingLoop implements TrainingActions {
     this.heartbeat = setInterval(() => {
       if (this.isStarted && !this.isRunning) this.report();
     }, HEARTBEAT_MS);
-    this.step = record.at;
-    history.lossHistory.truncate(record.at);
+    this.step = record.start_step;
+    history.lossHistory.truncate(record.start_step);
     this.reportedSteps = history.lossHistory.steps;
-    this.examples = history.lastCheckpoint?.examples ?? examplesSeen(given.config, record.at);
+    this.examples =
+      history.lastCheckpoint?.examples ?? examplesSeen(given.config, record.start_step);
   }
 
   /** Begins with the Plan's weights; does what is wanted. */
@@ -186,7 +187,7 @@ export class TrainingLoop implements TrainingActions {
 
   /** It pauses or stops by itself, which is told once all of that is done. */
   private setState(state: TrainingRecord["state"]): void {
-    this.record = { ...this.record, state, until: -1 };
+    this.record = { ...this.record, state, pause_at: -1 };
     this.isStateUnreported = state !== "stopped";
     this.resolveChange();
   }
@@ -213,12 +214,13 @@ export class TrainingLoop implements TrainingActions {
   }
 
   private async advance(): Promise<void> {
-    const { end } = this.dataset.config;
+    const { end_step } = this.dataset.config;
     if (document.hidden) {
       this.events.onProgress({ phase: "hidden" });
       await Promise.race([whenVisible(), this.waitForChange()]);
-    } else if (end >= 0 && this.step >= end) this.setState("stopped");
-    else if (this.record.until >= 0 && this.step >= this.record.until) this.setState("paused");
+    } else if (end_step >= 0 && this.step >= end_step) this.setState("stopped");
+    else if (this.record.pause_at >= 0 && this.step >= this.record.pause_at)
+      this.setState("paused");
     else {
       this.events.onProgress({ phase: "running" });
       await this.trainStep();
@@ -236,7 +238,7 @@ export class TrainingLoop implements TrainingActions {
   /** One step; after a lost context from the last state that was kept. */
   private async trainStep(): Promise<void> {
     const start = performance.now();
-    const isLast = [this.dataset.config.end, this.record.until].includes(this.step + 1);
+    const isLast = [this.dataset.config.end_step, this.record.pause_at].includes(this.step + 1);
     const needsMeasures = isLast || (start >= this.nextViewAt && this.events.isVisible());
     const { lr, noise } = this.record;
     const done = this.session.isContextLost
@@ -304,7 +306,7 @@ export class TrainingLoop implements TrainingActions {
   }
 
   private get hasStepped(): boolean {
-    return this.step > this.record.at;
+    return this.step > this.record.start_step;
   }
 
   /** Views show the network of now. */
@@ -338,7 +340,7 @@ export class TrainingLoop implements TrainingActions {
     if (this.dataset.heldOutRows.length === 0 || heldOut.at(-1)?.[0] === this.step) return;
     const found = await this.session.evaluate();
     if (found === undefined) return; // the next step goes back to the last state
-    heldOut.push([this.step, found[0], this.dataset.config.accuracy ? found[1] : null]);
+    heldOut.push([this.step, found[0], this.dataset.config.has_accuracy ? found[1] : null]);
   }
 
   /** Keeps the state of now as a checkpoint. */
@@ -401,12 +403,12 @@ export class TrainingLoop implements TrainingActions {
     const what = Number.isFinite(loss) ? "a parameter" : "the loss";
     const message =
       `training stopped at step ${this.step}: ${what} became NaN or infinite. ` +
-      "The weights are those before it; lower the learning rate";
+      "The weights are those of the step before. Lower the learning rate";
     this.events.onProgress({ message });
     this.report(message, {
       ...NO_FAILURE,
-      failed: [...examples],
-      numbers: Object.fromEntries(scalars),
+      failed_examples: [...examples],
+      step_scalars: Object.fromEntries(scalars),
     });
     this.setState("stopped");
   }
@@ -425,11 +427,17 @@ export class TrainingLoop implements TrainingActions {
     const state = await this.session.serialize();
     if (state === undefined) return false;
     this.savedAt = performance.now();
-    const handing = this.record.state === "handing";
     const parts = splitChunks(state.buffer, this.host.maxChunkBytes);
-    const [count, bytes] = [parts.length, state.byteLength];
-    const saved = { training: this.record.id, step, last, handing, count, bytes };
-    for (const [part, data] of parts.entries()) this.host.sendWeights({ ...saved, part }, data);
+    const saved = {
+      training: this.record.id,
+      step,
+      chunk_count: parts.length,
+      total_bytes: state.byteLength,
+      is_last: last,
+      awaits_swap: this.record.state === "handing",
+    };
+    for (const [index, data] of parts.entries())
+      this.host.sendWeights({ ...saved, chunk_index: index }, data);
     return true;
   }
 
@@ -453,11 +461,9 @@ export class TrainingLoop implements TrainingActions {
     this.reportedSteps = Math.min(this.reportedSteps, kept.step);
     this.resumeFrom(kept.step, kept.examples);
     const goesOn =
-      this.record.state === "stopped" ? "the weights are those of" : "training goes on from";
-    const lost = gone === 1 ? "the step behind it is lost" : `the ${gone} steps behind it are lost`;
-    const message =
-      `the browser took the graphics context away: ${goesOn} step ${kept.step}` +
-      (gone > 0 ? `; ${lost}` : "");
+      this.record.state === "stopped" ? "the weights are those of" : "training continues from";
+    const lost = gone === 1 ? "the step after it is lost" : `the ${gone} steps after it are lost`;
+    const message = `the browser reset the GPU: ${goesOn} step ${kept.step}${gone > 0 ? `; ${lost}` : ""}`;
     this.events.onProgress({ message });
     this.report(message);
     this.publishCurve();
@@ -471,7 +477,7 @@ export class TrainingLoop implements TrainingActions {
 
   // Who is told
 
-  private report(message = "", more: Pick<Stepped, keyof typeof NO_FAILURE> = NO_FAILURE): void {
+  private report(message = "", more: Pick<StepReport, keyof typeof NO_FAILURE> = NO_FAILURE): void {
     const { reportedSteps, reportedHeldOut } = this;
     const { losses, heldOut } = this.history.lossHistory;
     const rows = this.history.lossHistory.packFrom(reportedSteps);
@@ -479,7 +485,7 @@ export class TrainingLoop implements TrainingActions {
     this.reportedHeldOut = heldOut.length;
     const held_out = heldOut.slice(reportedHeldOut);
     this.host.reportSteps(
-      { training: this.record.id, first: reportedSteps, held_out, message, ...more },
+      { training: this.record.id, first_step: reportedSteps, held_out, message, ...more },
       rows,
     );
   }

@@ -1,5 +1,5 @@
 // What a training has in a notebook: the engine, blobs of Python, and a way to tell it losses and weights.
-import { CHUNK, type Saved, type Stepped } from "../../messages.ts";
+import { CHUNK, type StateChunk, type StepReport } from "../../messages.ts";
 import type { PythonLink, ViewerHost } from "../feature.ts";
 import { EngineTrainingHost } from "./engine_host.ts";
 import type { TrainingHost } from "./state.ts";
@@ -26,11 +26,11 @@ export class NotebookTrainingHost extends EngineTrainingHost implements Training
     return this.engine.loadedContent?.plan ?? "";
   }
 
-  reportSteps(stepped: Omit<Stepped, "type" | "page">, rows: Float32Array<ArrayBuffer>): void {
-    this.python.send({ type: "stepped", page: this.page, ...stepped }, [rows.buffer]);
+  reportSteps(stepped: Omit<StepReport, "type" | "page">, rows: Float32Array<ArrayBuffer>): void {
+    this.python.send({ type: "stepreport", page: this.page, ...stepped }, [rows.buffer]);
   }
 
-  sendWeights(saved: Omit<Saved, "type" | "page">, part: ArrayBuffer): void {
-    this.python.send({ type: "saved", page: this.page, ...saved }, [part]);
+  sendWeights(saved: Omit<StateChunk, "type" | "page">, part: ArrayBuffer): void {
+    this.python.send({ type: "statechunk", page: this.page, ...saved }, [part]);
   }
 }

@@ -9,35 +9,36 @@ export const ONE_TOUCH = 20;
 /**
  * A training as pages and Python tell it each other.
  *
- * `course` names the blob of its Course. The page `owner` runs it; "": whoever sees it first.
- * "handing": the owner finishes its step, gives Python its state and waits; Python answers with
- * the next `round`, which begins with the Plan's weights, those behind `at` steps. `past` is a
- * blob of what was told before them: see `live.past`. `until` is the step at which it pauses,
- * -1 for none. `noise` is the standard deviation of what is added to inputs. `batch` (0: the
- * Course's) and `frozen`, names of parameters, are what is wanted: Python hands over another
- * Course for them. `wrong` is the layer whose values first became NaN or infinite. `mirrored`: a
- * loop in Python trains, and pages follow it; nothing else of it can be wanted then.
+ * `config` names the blob of its TrainingConfig. The page `owner` runs it; "": whoever sees it
+ * first. "handing": the owner finishes its step, gives Python its state and waits; Python answers
+ * with the next `swap_count`, which begins with the Plan's weights, those behind `start_step`
+ * steps. `history` is a blob of what was told before them: see `LossHistory`. `pause_at` is the
+ * step at which it pauses, -1 for none. `noise` is the standard deviation of what is added to
+ * inputs. `batch_size` (0: the TrainingConfig's) and `frozen`, names of parameters, are what is
+ * wanted: Python hands over another TrainingConfig for them. `failed_layer` is the layer whose
+ * values first became NaN or infinite. `is_mirror`: a loop in Python trains, and pages follow it;
+ * nothing else of it can be wanted then.
  */
 export interface TrainingRecord {
   readonly id: string;
-  readonly course: string;
+  readonly config: string;
   readonly state: "handing" | "paused" | "running" | "stopped";
   readonly lr: number;
   readonly noise: number;
   readonly owner: string;
-  readonly until: number;
-  readonly round: number;
-  readonly at: number;
-  readonly past: string;
-  readonly batch: number;
+  readonly pause_at: number;
+  readonly swap_count: number;
+  readonly start_step: number;
+  readonly history: string;
+  readonly batch_size: number;
   readonly frozen: readonly string[];
-  readonly marks: readonly Mark[];
-  readonly wrong: string;
-  readonly mirrored: boolean;
+  readonly marks: readonly EditMark[];
+  readonly failed_layer: string;
+  readonly is_mirror: boolean;
 }
 
 /** What was changed by hand behind `step` steps, in words. */
-export interface Mark {
+export interface EditMark {
   readonly step: number;
   readonly text: string;
 }
@@ -45,48 +46,48 @@ export interface Mark {
 /**
  * All of a training that stays the same while it runs.
  *
- * `plan` is the hash of its Plan; `count` and `held_out` are examples, `batch` those of a step;
- * `begin` is the number of steps done before. `end` is the step to stop at, -1 for none. `rates`
- * is a blob of a learning rate for each step from `begin` on, "" where one number is set. `betas`
- * are Adam's, of whose moving means a step is given the corrections. `inputs` and
- * `held_out_inputs` are keys of the Plan's inputs by what they are, and so are the keys of what a
- * step gives: see `joined.Joined`. `state` are the names of all that changes, in the order in
- * which it is saved.
+ * `plan` is the hash of its Plan; `example_count` and `held_out_count` are examples, `batch_size`
+ * those of a step; `start_step` is the number of steps done before. `end_step` is the step to stop
+ * at, -1 for none. `learning_rates` is a blob of a learning rate for each step from `start_step`
+ * on, "" where one number is set. `betas` are Adam's, of whose moving means a step is given the
+ * corrections. `inputs` and `held_out_inputs` are keys of the Plan's inputs by what they are, and
+ * so are the keys of what a step gives: see `TrainingGraph`. `state_names` are the names of all
+ * that changes, in the order in which it is saved.
  */
-export interface Course {
+export interface TrainingConfig {
   readonly plan: string;
   readonly loss: string;
   readonly optimizer: string;
-  readonly batch: number;
-  readonly count: number;
-  readonly held_out: number;
-  readonly begin: number;
-  readonly end: number;
+  readonly batch_size: number;
+  readonly example_count: number;
+  readonly held_out_count: number;
+  readonly start_step: number;
+  readonly end_step: number;
   readonly shuffle: boolean;
   readonly seed: number;
-  readonly accuracy: boolean;
-  readonly rates: string;
+  readonly has_accuracy: boolean;
+  readonly learning_rates: string;
   readonly betas: readonly number[];
   readonly columns: readonly Column[];
   readonly inputs: Readonly<Record<string, string>>;
   readonly held_out_inputs: Readonly<Record<string, string>>;
   readonly loss_key: string;
   readonly held_out_key: string;
-  readonly prediction: string;
-  readonly ratios: string;
-  readonly dead: string;
-  readonly trained: readonly string[];
-  readonly flat: readonly string[];
+  readonly prediction_key: string;
+  readonly update_ratios_key: string;
+  readonly dead_units_key: string;
+  readonly trained_parameters: readonly string[];
+  readonly relu_layers: readonly string[];
   readonly gradients: Readonly<Record<string, string>>;
-  readonly state: readonly string[];
+  readonly state_names: readonly string[];
   readonly frozen: readonly string[];
 }
 
 /**
  * One array of a data set: of an input of the model by its key, or "target".
  *
- * `blob` and `held_out` are the names of blobs: rows one after the other, in the type `dtype`;
- * times `scale` they are the numbers that the network gets.
+ * `blob` and `held_out_count` are the names of blobs: rows one after the other, in the type
+ * `dtype`; times `scale` they are the numbers that the network gets.
  */
 export interface Column {
   readonly key: string;
@@ -100,8 +101,8 @@ export interface Column {
 type Fields = Readonly<Record<string, Kind>>;
 /** Every record's fields. */
 export const RECORDS: ReadonlyMap<string, Fields> = new Map<string, Fields>([
-  ["TrainingRecord", {"id": "string", "course": "string", "state": {"oneOf": ["handing", "paused", "running", "stopped"]}, "lr": "number", "noise": "number", "owner": "string", "until": "integer", "round": "integer", "at": "integer", "past": "string", "batch": "integer", "frozen": {"list": "string"}, "marks": {"list": {"record": "Mark"}}, "wrong": "string", "mirrored": "boolean"}],
-  ["Mark", {"step": "integer", "text": "string"}],
-  ["Course", {"plan": "string", "loss": "string", "optimizer": "string", "batch": "integer", "count": "integer", "held_out": "integer", "begin": "integer", "end": "integer", "shuffle": "boolean", "seed": "integer", "accuracy": "boolean", "rates": "string", "betas": {"list": "number"}, "columns": {"list": {"record": "Column"}}, "inputs": {"map": "string"}, "held_out_inputs": {"map": "string"}, "loss_key": "string", "held_out_key": "string", "prediction": "string", "ratios": "string", "dead": "string", "trained": {"list": "string"}, "flat": {"list": "string"}, "gradients": {"map": "string"}, "state": {"list": "string"}, "frozen": {"list": "string"}}],
+  ["TrainingRecord", {"id": "string", "config": "string", "state": {"oneOf": ["handing", "paused", "running", "stopped"]}, "lr": "number", "noise": "number", "owner": "string", "pause_at": "integer", "swap_count": "integer", "start_step": "integer", "history": "string", "batch_size": "integer", "frozen": {"list": "string"}, "marks": {"list": {"record": "EditMark"}}, "failed_layer": "string", "is_mirror": "boolean"}],
+  ["EditMark", {"step": "integer", "text": "string"}],
+  ["TrainingConfig", {"plan": "string", "loss": "string", "optimizer": "string", "batch_size": "integer", "example_count": "integer", "held_out_count": "integer", "start_step": "integer", "end_step": "integer", "shuffle": "boolean", "seed": "integer", "has_accuracy": "boolean", "learning_rates": "string", "betas": {"list": "number"}, "columns": {"list": {"record": "Column"}}, "inputs": {"map": "string"}, "held_out_inputs": {"map": "string"}, "loss_key": "string", "held_out_key": "string", "prediction_key": "string", "update_ratios_key": "string", "dead_units_key": "string", "trained_parameters": {"list": "string"}, "relu_layers": {"list": "string"}, "gradients": {"map": "string"}, "state_names": {"list": "string"}, "frozen": {"list": "string"}}],
   ["Column", {"key": "string", "shape": {"list": "integer"}, "dtype": {"oneOf": ["float32", "uint8"]}, "scale": "number", "blob": "string", "held_out": "string"}],
 ]);

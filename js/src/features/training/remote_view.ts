@@ -24,7 +24,7 @@ export class RemoteView {
 
   constructor(state: ViewerState, host: TrainingHost, record: TrainingRecord) {
     this.id = record.id;
-    this.round = record.round;
+    this.round = record.swap_count;
     this.state = state;
     this.host = host;
     this.record = record;
@@ -61,8 +61,8 @@ export class RemoteView {
   }
 
   private poll(): void {
-    const told = { training: this.id, first: 0, held_out: [], message: "" };
-    this.host.reportSteps({ ...told, ...NO_FAILURE, elsewhere: true }, new Float32Array());
+    const told = { training: this.id, first_step: 0, held_out: [], message: "" };
+    this.host.reportSteps({ ...told, ...NO_FAILURE, is_remote: true }, new Float32Array());
   }
 
   private async show(blob: string): Promise<void> {
@@ -70,7 +70,7 @@ export class RemoteView {
     const config = await fetchTrainingConfig((name) => host.blob(name), this.record);
     const bytes = await host.blob(blob);
     if (host.planHash !== config.plan || !host.hasValues)
-      throw new Error("the Plan is not here yet");
+      throw new Error("the Plan has not loaded");
     const line = LossHistory.unpack(bytes);
     const numbers = new Float32Array(bytes.slice().buffer);
     let at = LossHistory.packedLength(line);

@@ -1,10 +1,10 @@
 // A training in this page: what is wanted of it, how it goes, and what runs it is given.
 import { computed, type Signal, signal } from "@preact/signals";
 import type { WeightTextures } from "../../engine/types.ts";
-import type { Saved, Stepped } from "../../messages.ts";
+import type { StateChunk, StepReport } from "../../messages.ts";
 import type { Session } from "../../plan/runtime.ts";
 import type { WeightState } from "../../state/weights.ts";
-import type { Course, TrainingRecord } from "./records.ts";
+import type { TrainingConfig, TrainingRecord } from "./records.ts";
 
 export type { WeightTextures };
 
@@ -29,11 +29,11 @@ export interface TrainingHost {
   refresh(): Promise<void>;
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
   /** Two numbers for each step: its loss, and the share of right answers. */
-  reportSteps(stepped: Omit<Stepped, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
+  reportSteps(stepped: Omit<StepReport, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
   /** Bytes of a message, at most. */
   readonly maxChunkBytes: number;
-  /** A part of all that changes, in the Course's order. */
-  sendWeights(saved: Omit<Saved, "type" | "page">, part: ArrayBuffer): void;
+  /** A part of all that changes, in the config's order. */
+  sendWeights(saved: Omit<StateChunk, "type" | "page">, part: ArrayBuffer): void;
   /** Has the browser save the weights that are shown; null where Python has them. */
   readonly saveWeights: (() => Promise<void>) | null;
 }
@@ -60,7 +60,7 @@ export interface Checkpoint {
   readonly loss: number;
   /** 0 for the curve of now; else the number of the branch that it is of: see `branches`. */
   readonly branch: number;
-  /** The parameters that are trained, row-major, by the names of the Course's `trained`. */
+  /** The parameters that are trained, row-major, by the names of the config's `trained_parameters`. */
   readonly arrays: ReadonlyMap<string, Float32Array>;
   /** Whether it can be shown and gone back to: not where layers that were frozen then are trained now. */
   readonly fits: boolean;
@@ -105,7 +105,7 @@ export interface TrainingProgress extends LossCurve {
   /** What went wrong, or why it goes on from an earlier step; "" for nothing. */
   readonly message: string;
   /** What never changes of it; null while it isn't here. */
-  readonly config: Course | null;
+  readonly config: TrainingConfig | null;
   /** Steps done. */
   readonly step: number;
   /** Examples seen. */
@@ -121,16 +121,16 @@ export interface TrainingProgress extends LossCurve {
   readonly fixedExamples: Examples | null;
   /** The output for the fixed examples, with the weights of now; null before it was computed. */
   readonly predictions: Float32Array | null;
-  /** |update| / |weight| of the last step that was measured, for each of the Course's `trained`. */
+  /** |update| / |weight| of the last step that was measured, for each of the config's `trained_parameters`. */
   readonly updateRatios: Float32Array | null;
-  /** The share of channels that are 0 for the whole batch, for each of the Course's `flat`. */
+  /** The share of channels that are 0 for the whole batch, for each of the config's `relu_layers`. */
   readonly deadUnits: Float32Array | null;
 }
 
 /** What views ask of a training that runs here, beside what they write into the record. */
 export interface TrainingActions {
   /**
-   * Reads parameters (by the names of the Course's `trained`) and gradients of the last step (by the keys in its
+   * Reads parameters (by the names of the config's `trained_parameters`) and gradients of the last step (by the keys in its
    * `gradients`, zeros before the first) now, and again whenever views are refreshed (four times a second at most)
    * until the result is called. `take` gets the arrays, row-major, in the order of the keys.
    */

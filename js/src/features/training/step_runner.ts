@@ -27,10 +27,10 @@ export interface StepResult {
 
 /** What is told of steps that nothing is wrong with. */
 export const NO_FAILURE = {
-  failed: [],
-  numbers: {},
+  failed_examples: [],
+  step_scalars: {},
   paused: false,
-  elsewhere: false,
+  is_remote: false,
 } as const;
 
 /** Computes a step; it counts once the session commits. */
@@ -42,7 +42,7 @@ export async function runStep(
   const { config, trainRows } = given;
   const { step, needsMeasures } = asked;
   const examples = batchExamples(config, step);
-  const batch = makeBatch(trainRows, examples, config.batch, config.inputs);
+  const batch = makeBatch(trainRows, examples, config.batch_size, config.inputs);
   addNoise(batch, config, asked.noise, step);
   for (const [key, data] of batch.inputs) session.write(key, data);
   const scalars = stepScalars(config, learningRate(given, asked.lr, step), step);
@@ -53,7 +53,7 @@ export async function runStep(
     config.loss_key,
     [[0, 0, 1]],
   );
-  const accuracy = config.accuracy ? right : Number.NaN;
+  const accuracy = config.has_accuracy ? right : Number.NaN;
   return { loss, accuracy, finiteCheck, examples, scalars };
 }
 
@@ -65,7 +65,7 @@ export async function evaluateBatch(
   count: number,
 ): Promise<readonly [loss: number, share: number]> {
   const examples = Array.from({ length: count }, (_, at) => first + at);
-  const { inputs } = makeBatch(heldOutRows, examples, config.batch, config.held_out_inputs);
+  const { inputs } = makeBatch(heldOutRows, examples, config.batch_size, config.held_out_inputs);
   for (const [key, data] of inputs) session.write(key, data);
   await session.run({ section: "evaluate" });
   const [loss = Number.NaN, share = Number.NaN] = await session.sample(config.held_out_key, [
@@ -83,5 +83,5 @@ export async function predictFixed(
   if (fixed === null) return new Float32Array();
   for (const [key, data] of fixed.inputs) session.write(key, data);
   await session.run({ section: "evaluate" });
-  return (await session.read(config.prediction)).slice(0, fixed.outputLength);
+  return (await session.read(config.prediction_key)).slice(0, fixed.outputLength);
 }

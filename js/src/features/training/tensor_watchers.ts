@@ -1,6 +1,6 @@
 // What views watch of a training: parameters, and gradients of its last step.
 import type { Session } from "../../plan/runtime.ts";
-import type { Course } from "./records.ts";
+import type { TrainingConfig } from "./records.ts";
 
 interface TensorWatcher {
   readonly keys: readonly string[];
@@ -13,7 +13,7 @@ export class TensorWatchers {
   /** The gradients of the last step of which they were read. */
   private readonly gradientCache = new Map<string, Float32Array>();
 
-  constructor(course: Course) {
+  constructor(course: TrainingConfig) {
     this.gradientKeys = new Set(Object.values(course.gradients));
   }
 

@@ -1,9 +1,9 @@
-// The Course of a training, out of its blob.
+// The config of a training, out of its blob.
 
-import type { Course, TrainingRecord } from "./records.ts";
+import type { TrainingConfig, TrainingRecord } from "./records.ts";
 import type { TrainingHost } from "./state.ts";
 
 export const fetchTrainingConfig = async (
   blob: TrainingHost["blob"],
-  { course }: TrainingRecord,
-): Promise<Course> => JSON.parse(new TextDecoder().decode(await blob(course)));
+  { config }: TrainingRecord,
+): Promise<TrainingConfig> => JSON.parse(new TextDecoder().decode(await blob(config)));

@@ -5,7 +5,7 @@ import { fetchDataset } from "./dataset.ts";
 import { TrainingHistory } from "./history.ts";
 import { TrainingLoop } from "./loop.ts";
 import { LossHistory } from "./loss_history.ts";
-import type { Course, TrainingRecord } from "./records.ts";
+import type { TrainingConfig, TrainingRecord } from "./records.ts";
 import { RemoteView } from "./remote_view.ts";
 import { NO_TRAINING, type TrainingFollower, type TrainingHost } from "./state.ts";
 import { NO_FAILURE } from "./step_runner.ts";
@@ -36,18 +36,18 @@ export const runTraining = (state: ViewerState): (() => void) => {
       if (
         record === null ||
         host === null ||
-        (record.state === "stopped" && now?.id !== record.id && !record.mirrored)
+        (record.state === "stopped" && now?.id !== record.id && !record.is_mirror)
       ) {
         end();
         if (record === null) state.progress.value = NO_TRAINING;
         return;
       }
-      if (now?.id === record.id && now.round === record.round) {
+      if (now?.id === record.id && now.round === record.swap_count) {
         now.update(record);
         return;
       }
-      if (now !== undefined && now.id !== record.id && record.at > 0) awaited = record.id;
-      if (awaited === record.id && record.at > 0) {
+      if (now !== undefined && now.id !== record.id && record.start_step > 0) awaited = record.id;
+      if (awaited === record.id && record.start_step > 0) {
         end();
         state.progress.value = { ...NO_TRAINING, phase: "waiting" };
         return;
@@ -55,7 +55,7 @@ export const runTraining = (state: ViewerState): (() => void) => {
       const history = now?.id === record.id ? now.history : undefined;
       end();
       if (history === undefined) state.selectedCheckpoint.value = null; // ids count from 1 again
-      if (record.mirrored) {
+      if (record.is_mirror) {
         now = state.createWeightFollower.peek()?.(host, record);
         return;
       }
@@ -81,7 +81,7 @@ function startTraining(
   let record = first;
   let loop: TrainingLoop | undefined;
   let closed = false;
-  let config: Course | undefined;
+  let config: TrainingConfig | undefined;
   let opening = false;
   let history = before;
   const say = (part: Partial<ViewerState["progress"]["value"]>): void => {
@@ -95,7 +95,8 @@ function startTraining(
   state.progress.value = { ...known, phase: "waiting", message: "" };
   const past = async (): Promise<TrainingHistory> => {
     const found = new TrainingHistory();
-    if (first.past !== "") found.lossHistory = LossHistory.unpack(await host.blob(first.past));
+    if (first.history !== "")
+      found.lossHistory = LossHistory.unpack(await host.blob(first.history));
     return found;
   };
   const open = async (): Promise<void> => {
@@ -109,7 +110,7 @@ function startTraining(
     const made = new TrainingLoop(host, record, given, history, {
       onProgress: (part) => say(part),
       onState: (now) => {
-        change({ state: now, until: -1 });
+        change({ state: now, pause_at: -1 });
       },
       isVisible: () => [...state.viewVisibility.peek().values()].includes(true),
       selectedCheckpoint: () => state.selectedCheckpoint.peek(),
@@ -127,15 +128,15 @@ function startTraining(
       if (closed) return;
       const message = error instanceof Error ? error.message : String(error);
       say({ phase: "failed", message });
-      const told = { training: first.id, first: first.at, held_out: [] };
-      const text = `the training can't go on in this page: ${message}`;
+      const told = { training: first.id, first_step: first.start_step, held_out: [] };
+      const text = `training can't continue in this page: ${message}`;
       host.reportSteps({ ...told, ...NO_FAILURE, message: text }, new Float32Array());
     });
   };
   attempt();
   return {
     id: first.id,
-    round: first.round,
+    round: first.swap_count,
     get history() {
       return history;
     },

@@ -59,7 +59,9 @@ export class TrainingSession {
   }
 
   fits(tensors: Tensors): boolean {
-    return this.plan !== undefined && fits(this.plan, tensors, this.dataset.config.trained);
+    return (
+      this.plan !== undefined && fits(this.plan, tensors, this.dataset.config.trained_parameters)
+    );
   }
 
   load(tensors: Tensors): Promise<void> {
@@ -81,8 +83,10 @@ export class TrainingSession {
       let deadUnits: Float32Array | null = null;
       if (asked.needsMeasures) {
         await this.watchers.captureGradients(session);
-        if (dataset.config.ratios !== "") updateRatios = await session.read(dataset.config.ratios);
-        if (dataset.config.dead !== "") deadUnits = await session.read(dataset.config.dead);
+        if (dataset.config.update_ratios_key !== "")
+          updateRatios = await session.read(dataset.config.update_ratios_key);
+        if (dataset.config.dead_units_key !== "")
+          deadUnits = await session.read(dataset.config.dead_units_key);
       }
       if (isSound && !this.isContextLost) session.commit();
       return { ...gave, isCommitted: isSound, updateRatios, deadUnits };
@@ -93,14 +97,14 @@ export class TrainingSession {
   async evaluate(): Promise<readonly [loss: number, share: number] | undefined> {
     const { config } = this.dataset;
     let [loss, share] = [0, 0];
-    for (let first = 0; first < config.held_out; first += config.batch) {
-      const count = Math.min(config.batch, config.held_out - first);
+    for (let first = 0; first < config.held_out_count; first += config.batch_size) {
+      const count = Math.min(config.batch_size, config.held_out_count - first);
       const found = await this.withSession((session) =>
         evaluateBatch(session, this.dataset, first, count),
       );
       if (found === undefined) return undefined;
-      loss += (found[0] * count) / config.held_out;
-      share += (found[1] * count) / config.held_out;
+      loss += (found[0] * count) / config.held_out_count;
+      share += (found[1] * count) / config.held_out_count;
     }
     return [loss, share];
   }
@@ -113,7 +117,8 @@ export class TrainingSession {
     return this.withSession(async (session) => {
       const tensors = await readTensors(session);
       const arrays = new Map<string, Float32Array>();
-      for (const name of dataset.config.trained) arrays.set(name, await session.read(name));
+      for (const name of dataset.config.trained_parameters)
+        arrays.set(name, await session.read(name));
       return {
         tensors,
         arrays,
@@ -126,7 +131,7 @@ export class TrainingSession {
   async serialize(): Promise<Float32Array<ArrayBuffer> | undefined> {
     const parts = await this.withSession(async (session) => {
       const found: Float32Array[] = [];
-      for (const name of this.dataset.config.state) found.push(await session.read(name));
+      for (const name of this.dataset.config.state_names) found.push(await session.read(name));
       return found;
     });
     if (parts === undefined) return undefined;

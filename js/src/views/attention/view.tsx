@@ -55,14 +55,14 @@ export function AttentionView(props: Props) {
       <AttentionStep
         isSelected={layer === scores}
         title="1 · q·k of one pair"
-        text={`${scores.name}, ${both}: each number of q times that of k, summed`}
+        text={`${scores.name}, ${both}: the sum of the products of q and k`}
       >
         <TokenRow width={width} products={found.score} names={[`q: ${q}`, `k: ${k}`]} />
         <p class="nbg-second">
           q·k = <Num value={found.score.sum} strong />
           {between && (
             <>
-              ; with what stands between, {weights.operands[0]?.key} has{" "}
+              ; after the operations in between (scale, mask), {weights.operands[0]?.key} is{" "}
               <Num value={input} strong />
             </>
           )}
@@ -71,7 +71,7 @@ export function AttentionView(props: Props) {
       <AttentionStep
         isSelected={layer === weights}
         title="2 · Its softmax row"
-        text={`${weights.name}, ${who}: e to the power of each score of the row, as shares of 1`}
+        text={`${weights.name}, ${who}: exp of each score, divided by the sum of the row`}
       >
         <Contributions
           contributions={shares}
@@ -91,7 +91,7 @@ export function AttentionView(props: Props) {
       <AttentionStep
         isSelected={layer === output}
         title="3 · The weighted sum of v"
-        text={`${output.name}, ${who}: the values of all tokens by these shares`}
+        text={`${output.name}, ${who}: the attention-weighted sum of all value vectors`}
       >
         {pair.features > 1 && (
           <NumberField

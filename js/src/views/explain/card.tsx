@@ -24,7 +24,7 @@ export function Card(props: {
       <div class="nbg-lines">{children}</div>
       <p class="nbg-result">
         {formatFixed(roundedResult) !== formatFixed(value) && (
-          <abbr title="The numbers above are rounded: as they are shown they give another one.">
+          <abbr title="The values above are rounded, so the displayed terms don’t add up exactly.">
             ≈
           </abbr>
         )}

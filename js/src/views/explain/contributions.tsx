@@ -90,7 +90,7 @@ export function Contributions(props: {
         width={along * shown.length}
         height={2 * half + 1}
         role="img"
-        aria-label={`What each ${noun} gives; most: ${spoken.join(", ")}`}
+        aria-label={`Contribution of each ${noun}; largest: ${spoken.join(", ")}`}
         onPointerMove={point}
         onPointerDown={point}
         onPointerLeave={leave}
@@ -129,8 +129,7 @@ export function Contributions(props: {
         {noun} {firstChannel + chosen}: {formatShort(value(chosen))}
         {shown.length < count && (
           <>
-            {" · "}the other {formatInteger(count - shown.length)} give <Num value={rest} />{" "}
-            together
+            {" · "}sum of the other {formatInteger(count - shown.length)}: <Num value={rest} />
           </>
         )}
       </p>

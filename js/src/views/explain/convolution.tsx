@@ -152,7 +152,7 @@ export function ConvolutionView(props: ConvolutionProps) {
         </div>
       ) : (
         <p class="nbg-note">
-          A filter of {rows}×{columns} weights is too large to be shown tap by tap.
+          The {rows}×{columns} filter is too large to show each weight.
         </p>
       )}
       {!bars && <ChannelContributions {...props} width={context.width} />}

@@ -59,8 +59,8 @@ export function ExplanationPictures(props: {
       </div>
       {root === null && (
         <p class="nbg-second">
-          Each step changes the number of {chain.source.key}, {contentsText(chain.source)}, in its
-          place.
+          Each layer transforms the value of {chain.source.key} ({contentsText(chain.source)}) at
+          the same position.
         </p>
       )}
     </>
@@ -160,7 +160,7 @@ function RootPictures({
 
 /** Whether an operator reads maps as they are shown, so that what it looks at can be marked in them. */
 const readsMaps = ({ nchw }: Value, operand: Operand | undefined): boolean =>
-  operand?.moves.length === 0 && operand.shape[0] === nchw[0] && operand.shape[1] === nchw[1];
+  operand?.index_maps.length === 0 && operand.shape[0] === nchw[0] && operand.shape[1] === nchw[1];
 
 /** A value with one of its pixels marked: that of an element. */
 function pixelSource(value: Value, index: number): MarkedSource {

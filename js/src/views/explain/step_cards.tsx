@@ -19,8 +19,8 @@ function NormalizationNotes({ steps }: { steps: readonly AppliedStep[] }) {
           <p key={step.layer.name} class="nbg-second">
             {longType(step.layer)} {step.layer.name}:{" "}
             {normalization.names === undefined
-              ? `mean and deviation are those of ${formatInteger(normalization.count ?? 0)} numbers of this very picture.`
-              : `mean and deviation are the training’s (${normalization.names[0]}, √(${normalization.names[1]} + eps)), fixed in eval mode: they are the same for every picture.`}
+              ? `mean and standard deviation come from ${formatInteger(normalization.count ?? 0)} values of this picture.`
+              : `mean and standard deviation come from training (${normalization.names[0]}, √(${normalization.names[1]} + eps)); eval mode uses the same values for every picture.`}
           </p>
         ),
       )}
@@ -65,7 +65,7 @@ function RootCard(props: {
     case "given":
       return (
         <Card title="Given" text="by the layer before" value={rootValue}>
-          the number at the same place
+          the value at the same position
         </Card>
       );
     default:
@@ -139,7 +139,7 @@ function StepCard({ applied }: { applied: AppliedStep }) {
   if (normalization === null) {
     return (
       <Card title={longType(layer)} text={layer.name} value={after}>
-        passes it on as it is
+        leaves the value unchanged
       </Card>
     );
   }
@@ -160,7 +160,7 @@ function StepCard({ applied }: { applied: AppliedStep }) {
       <br />× <Num value={normalization.scale} strong />{" "}
       <SignedTerm value={normalization.shift} strong />
       <br />
-      <span class="nbg-second">mean, deviation; weight, bias</span>
+      <span class="nbg-second">mean, std; weight, bias</span>
     </Card>
   );
 }

@@ -40,8 +40,8 @@ export function ExplainView(props: { network: Network; value: Value; stage: Stag
 }
 
 const inputReason = (value: Value): UnsupportedReason => ({
-  title: `${value.key} is given, not computed`,
-  text: "It is an input of the network. Choose a layer that computes something.",
+  title: `${value.key} is an input`,
+  text: "Inputs are not computed. Choose a layer.",
 });
 
 function checkReadable(chain: Chain | UnsupportedReason): Chain | UnsupportedReason {
@@ -49,8 +49,8 @@ function checkReadable(chain: Chain | UnsupportedReason): Chain | UnsupportedRea
   const large = chain.requiredValues.find((value) => !isReadable(value));
   if (large === undefined) return chain;
   return {
-    title: `${large.key} is too large to be read here`,
-    text: `It has ${formatInteger(large.read.count)} numbers, and all of a layer’s inputs and weights are needed to explain one of its values.`,
+    title: `${large.key} is too large to explain`,
+    text: `It has ${formatInteger(large.readback.count)} values. To explain one value, the page reads all inputs and weights of its layer.`,
   };
 }
 
@@ -208,7 +208,7 @@ const lastAxisLabel = (attention: Attention | null, { key }: Value): string =>
 const sliderSubject = (chain: Chain): string | null => {
   const { root } = chain;
   if (root === null || (root.window.kernel.length === 0 && !isAdaptive(root))) return null;
-  return root.explains.endsWith("convolution") ? "filter" : "window";
+  return root.explanation.endsWith("convolution") ? "filter" : "window";
 };
 
 /** Numbers to type a place, and the window's way over the map. */
@@ -282,19 +282,18 @@ function RoundingNote({ found: { computedValue, gpuValue } }: { found: Explanati
       data-total={String(computedValue)}
       data-stored={String(gpuValue)}
     >
-      {same && <>The GPU has the same number, {formatExact(gpuValue)}.</>}
+      {same && <>The GPU gives the same value, {formatExact(gpuValue)}.</>}
       {!same && alike && (
         <>
-          The GPU has the same number in all these digits, {formatExact(gpuValue)}; rounding makes
-          them {formatShort(apart)} apart.
+          The GPU gives {formatExact(gpuValue)}, equal in all digits shown; the difference of{" "}
+          {formatShort(apart)} is rounding.
         </>
       )}
       {!same && !alike && (
         <>
-          Added up here in double precision it is {formatExact(computedValue)}; the GPU, which
-          computes in float32
-          {precision === "float16" && " and stores in float16"}, has {formatExact(gpuValue)}:{" "}
-          {formatShort(apart)} apart, by rounding.
+          Sum in float64: {formatExact(computedValue)}. GPU in float32
+          {precision === "float16" && ", stored in float16"}: {formatExact(gpuValue)}. Difference
+          from rounding: {formatShort(apart)}.
         </>
       )}
     </p>

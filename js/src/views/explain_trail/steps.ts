@@ -5,7 +5,7 @@ import { attentionOf } from "../../explain/attention.ts";
 import { coordinates, flatIndex } from "../../explain/tensor.ts";
 import { type ClassNames, classText } from "../../network/class_names.ts";
 import type { Network } from "../../network/network.ts";
-import type { PlanHeader, Tokens, Value } from "../../plan/schema.ts";
+import type { PlanHeader, TokenGrid, Value } from "../../plan/schema.ts";
 import type { ExplainStep, ViewerState } from "../../state.ts";
 import { useViews } from "../context.ts";
 
@@ -42,8 +42,8 @@ export function trailTo(
 }
 
 /** "3 (patch 0, 2)": by the patch's row and column. */
-function tokenText(token: number, tokens: Tokens | undefined): string {
-  const patch = tokens?.places[token];
+function tokenText(token: number, tokens: TokenGrid | undefined): string {
+  const patch = tokens?.positions[token];
   if (tokens === undefined || patch === undefined) return `${token}`;
   if (patch < 0) return `${token} (no patch)`;
   return `${token} (patch ${Math.floor(patch / tokens.columns)}, ${patch % tokens.columns})`;
@@ -53,7 +53,7 @@ function tokenText(token: number, tokens: Tokens | undefined): string {
 const attentionParts = new WeakMap<Network, Map<string, { share: Value; mixes: boolean } | null>>();
 
 function attentionPart(network: Network, value: Value): { share: Value; mixes: boolean } | null {
-  if (value.form === "attention") return { share: value, mixes: false };
+  if (value.display_kind === "attention") return { share: value, mixes: false };
   const known = attentionParts.get(network) ?? new Map();
   attentionParts.set(network, known);
   const before = known.get(value.key);

@@ -43,7 +43,7 @@ export function ExplainTrailView(props: Props) {
   return (
     <div class="nbg-trail">
       {before.length > 0 && (
-        <nav aria-label="The way here">
+        <nav aria-label="Path to this value">
           <ol>
             {before.map((step, k) => {
               const of = network.values.get(step.layer);
@@ -145,7 +145,7 @@ function OriginLinks(props: {
   return (
     <div class="nbg-trail-links" role="group" aria-label="Where it comes from">
       <span class="nbg-second">
-        {origins.length === 1 ? "From" : operands ? "Operands" : "Counts most"}
+        {origins.length === 1 ? "From" : operands ? "Operands" : "Contributes most"}
       </span>
       {origins.map((origin, k) => (
         <button
@@ -153,7 +153,7 @@ function OriginLinks(props: {
           key={k}
           class="nbg-trail-link"
           data-origin={origin.value.key}
-          title={origin.scope && `To ${placeText(origin.value, origin)}, which gives most of it`}
+          title={origin.scope && `To ${placeText(origin.value, origin)}, the largest contribution`}
           onClick={() => go(origin)}
         >
           <span class="nbg-trail-link-name">{words(origin)}</span>

@@ -9,7 +9,7 @@ import { differs } from "./original_weights.ts";
 import type { WeightEditor } from "./weight_editor.ts";
 import { type Filter, parseNumber, pythonLine, type WeightSheet } from "./weight_sheet.ts";
 
-const NO_PYTHON_TEXT = "Changing weights needs Python";
+const NO_PYTHON_TEXT = "Editing weights requires Python";
 
 export function ParameterEditor(props: {
   editor: WeightEditor;
@@ -62,8 +62,8 @@ export function ParameterEditor(props: {
               </p>
             )}
             <p class="nbg-second nbg-hint">
-              Drag a number up or down, Shift for fine steps. Double click or Enter to type, paste
-              for several; Alt and ↑&nbsp;↓ for steps
+              Drag a value up or down, with Shift in fine steps. Double-click or press Enter to
+              type; paste sets several; Alt and ↑&nbsp;↓ step
               {props.stepKernel && ", Page ↑\u00a0↓ for other kernels"}.
             </p>
           </>
@@ -189,7 +189,7 @@ function FilterTools(props: {
         type="button"
         class="nbg-button"
         disabled={!isChanged}
-        title="To the weights that it had before it was edited"
+        title="Restore the original weights"
         onClick={() => make(indices.map((at) => editor.original[at] ?? 0))}
       >
         Reset

@@ -84,7 +84,7 @@ export function KernelTable({ kernels, width }: { kernels: Kernels; width: numbe
     <section
       class="nbg-block"
       role="group"
-      aria-label={`Weights of ${kernels.layer.name}, and how they are edited`}
+      aria-label={`Weights of ${kernels.layer.name} and their editor`}
       ref={section}
       onKeyDown={onKeyDown}
     >

@@ -124,7 +124,7 @@ export function NumberGrid(props: CellsProps) {
     const [down, across] = [found.length, found[0]?.length ?? 0];
     if (row + down > sheet.rows || column + across > sheet.columns) {
       const place = `row ${row}, column ${column}`;
-      return `${down}×${across} numbers don’t fit from ${place} of ${sheet.rows}×${sheet.columns}`;
+      return `${down}×${across} values don’t fit from ${place} of ${sheet.rows}×${sheet.columns}`;
     }
     const places = found.flatMap((line, y) => line.map((_, x) => sheet.index(row + y, column + x)));
     editor.change(places, found.flat(), { step: newStepName() });

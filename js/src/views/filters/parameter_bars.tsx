@@ -31,9 +31,9 @@ export function ParameterBars(props: { layer: Layer; value: Value; width: number
   const [chosen, choose] = useState({ row: 0, column: 0 });
   const onKeyDown = useUndoKeys();
   const leaf = value.key.slice(value.key.lastIndexOf(".") + 1);
-  const normal = layer.explains.endsWith(" norm");
+  const normal = layer.explanation.endsWith(" norm");
   const word = normal ? (NAMES.get(leaf) ?? leaf) : leaf;
-  const sheet = useMemo(() => vectorSheet(value.read.count, word), [value, word]);
+  const sheet = useMemo(() => vectorSheet(value.readback.count, word), [value, word]);
   if (values === null || editor === null) return null;
   const largest = maxAbs(values) || 1;
   const height = 56;
@@ -80,7 +80,7 @@ export function ParameterBars(props: { layer: Layer; value: Value; width: number
     <section
       class="nbg-block"
       role="group"
-      aria-label={`${value.key}, and how it is edited`}
+      aria-label={`${value.key} and its editor`}
       ref={section}
       onKeyDown={onKeyDown}
     >

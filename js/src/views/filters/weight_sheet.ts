@@ -156,9 +156,10 @@ function shortestFloat32(number: number): number {
 export function parseNumber(text: string): number | string {
   const plain = text.trim().replace("−", "-");
   const number = plain === "" ? Number.NaN : Number(plain);
-  if (/^-?\d*,\d+$/.test(plain)) return `Write ${plain.replace(",", ".")}, with a point`;
-  if (Number.isNaN(number)) return plain === "" ? "Type a number" : `“${text.trim()}” is no number`;
-  if (!Number.isFinite(Math.fround(number))) return "Beyond float32, which ends at 3.4e38";
+  if (/^-?\d*,\d+$/.test(plain)) return `Use a decimal point: ${plain.replace(",", ".")}`;
+  if (Number.isNaN(number))
+    return plain === "" ? "Enter a number" : `“${text.trim()}” is not a number`;
+  if (!Number.isFinite(Math.fround(number))) return "Too large for float32 (maximum 3.4e38)";
   return number;
 }
 
@@ -182,9 +183,9 @@ export function parsePasted(text: string): number[][] | string {
     if (row.length > 0) rows.push(row);
   }
   const [first] = rows;
-  if (first === undefined) return "There is no number in what was pasted";
+  if (first === undefined) return "The pasted text has no numbers";
   const uneven = rows.find((row) => row.length !== first.length);
   return uneven === undefined
     ? rows
-    : `Its rows are not equally long: ${first.length} and ${uneven.length} numbers`;
+    : `The pasted rows differ in length: ${first.length} and ${uneven.length} values`;
 }

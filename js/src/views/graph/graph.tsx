@@ -300,7 +300,9 @@ function nextBlock(
 /** "3", of repeated blocks "3 · one of 12 alike". */
 function bracketTitle({ repeatedBlocks }: ModuleTree, group: ModuleGroup): string {
   const fold = repeatedBlocks.get(group.id);
-  return fold === undefined ? group.title : `${group.title} · one of ${fold.length} alike`;
+  return fold === undefined
+    ? group.title
+    : `${group.title} · one of ${fold.length} identical blocks`;
 }
 
 const sheetStyle = ({ zoom, x, y }: Camera, { width, height }: GraphLayout) => ({
@@ -359,16 +361,16 @@ function GraphTools(props: {
     <div class="nbg-graph-tools" role="toolbar" aria-label="Graph">
       {all.size > 0 && button("Open all", "Open all modules", set(all), open.size === all.size)}
       {all.size > 0 && button("Close all", "Close all modules", set(new Set()), open.size === 0)}
-      {button("−", "Smaller", () => zoom(1 / 1.25))}
-      {button("+", "Larger", () => zoom(1.25))}
-      {button("Fit", "Fit the whole graph in", () => {
+      {button("−", "Zoom out", () => zoom(1 / 1.25))}
+      {button("+", "Zoom in", () => zoom(1.25))}
+      {button("Fit", "Fit the whole graph", () => {
         const [whole, first] = [fitCamera(placement, view), initialCamera(placement, view)];
         state.graphCamera.value = whole.zoom === first.zoom ? null : whole;
       })}
       <span class="nbg-second nbg-graph-hint">
-        {tree.groups.length > open.size && "a stacked edge is a closed module · "}
-        {hasPython && "a dashed one is computed in Python · "}
-        drag moves, Ctrl or ⌘ with the wheel zooms
+        {tree.groups.length > open.size && "stacked outline: closed module · "}
+        {hasPython && "dashed outline: computed in Python · "}
+        drag to pan, Ctrl/⌘ + wheel to zoom
       </span>
       {children}
     </div>

@@ -91,7 +91,7 @@ function resolutionLevels({ nodes, edges }: NodeGraph): number[] {
       ({ window, role }) => window.kernel.length > 0 || role === "resamples",
     );
     const last = layers.find(({ name }) => name === value.key);
-    const places = last?.places.length ?? 0;
+    const places = last?.position_axes.length ?? 0;
     // A layer table without places says nothing.
     const maps = value.shape.length === rank && (places === 0 || places === rank - 2);
     const before = edges.some(({ from, to }) => to === id && pictured.get(from));

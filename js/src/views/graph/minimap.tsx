@@ -33,7 +33,7 @@ export function Minimap(props: {
       height={height * scale}
       viewBox={`0 0 ${width} ${height}`}
       role="img"
-      aria-label="The whole graph, and what of it the window shows"
+      aria-label="Overview of the graph, with the visible part"
       onPointerDown={go}
       onPointerMove={go}
     >

@@ -43,7 +43,7 @@ export function ModuleLayers(props: { node: GraphNode; openBlock: (block: Block)
       });
   const shown = all.slice(0, MAX_TILES);
   const what = several
-    ? `${node.blocks.length} blocks of one structure`
+    ? `${node.blocks.length} blocks of the same structure`
     : formatPlural(node.layers.length, "layer");
   return (
     <section
@@ -56,8 +56,8 @@ export function ModuleLayers(props: { node: GraphNode; openBlock: (block: Block)
           {what}
           {all.length > shown.length && `, the first ${shown.length}`} ·{" "}
           {several
-            ? "a double click opens one of them in place"
-            : "a double click on its picture opens it in place"}
+            ? "double-click one to open it in place"
+            : "double-click its picture to open it in place"}
         </span>
       </p>
       <div class="nbg-module-layers-list">

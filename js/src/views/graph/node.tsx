@@ -47,7 +47,7 @@ function shownValue(node: GraphNode, network: Network | null, selected: string |
 /** "down2, 6 layers, closed: down2.5, 24 channels of 64×64". */
 function ariaLabel({ kind, title, layers, blocks }: GraphNode, value: Value): string {
   const what = `${value.key}, ${contentsText(value)}`;
-  if (blocks.length > 1) return `${title}, blocks of one structure, closed: ${what}`;
+  if (blocks.length > 1) return `${title}, blocks of the same structure, closed: ${what}`;
   if (kind === "group") return `${title}, ${formatPlural(layers.length, "layer")}, closed: ${what}`;
   return title === value.key ? what : `${title}: ${what}`;
 }

@@ -32,7 +32,7 @@ const ORDERS: readonly (readonly [ChannelOrder, string])[] = [
 type ShownChannels = "all" | "live" | Flag;
 const SHOWN_ITEMS: readonly (readonly [ShownChannels, string])[] = [
   ["all", "All"],
-  ["live", "Neither dead nor saturated"],
+  ["live", "Active"],
   ["dead", "Dead"],
   ["sat", "Saturated"],
 ];
@@ -118,7 +118,7 @@ export function MapsView(props: {
             bounds={bounds}
             width={width}
           />
-          {shown.length === 0 && <p class="nbg-note">No channel of this picture is.</p>}
+          {shown.length === 0 && <p class="nbg-note">No channel matches this filter.</p>}
           {later && (
             <>
               {colours && <RgbPicture value={value} />}
@@ -152,7 +152,7 @@ function RgbPicture({ value }: { value: Value }) {
   return (
     <section class="nbg-block">
       <h3>
-        The three as one picture <span class="nbg-second">red, green, blue</span>
+        The three channels as one picture <span class="nbg-second">red, green, blue</span>
       </h3>
       <Maps
         value={value}

@@ -59,7 +59,7 @@ export function LayerTab({ network }: { network: Network }) {
         </div>
         {shown === "bend" && <Slot name="bendTools" slotProps={{ value }} />}
         <Choice
-          label="What of the layer"
+          label="Section of the layer"
           items={SECTIONS.filter(([name]) => name !== "bend" || canBend)}
           selected={shown}
           disabledItem={!hasFilters && "filters"}

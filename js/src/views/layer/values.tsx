@@ -42,7 +42,8 @@ export function SimilarChannels(
   return (
     <section class="nbg-block">
       <h3>
-        Most like channel {channel} <span class="nbg-second">cosine similarity of the maps</span>
+        Most similar to channel {channel}{" "}
+        <span class="nbg-second">cosine similarity of the maps</span>
       </h3>
       <div class="nbg-tiles">
         {shown.map((one) => (
@@ -50,7 +51,7 @@ export function SimilarChannels(
             key={one}
             value={value}
             channel={one}
-            label={`Like channel ${channel}: ${one}`}
+            label={`Similar to channel ${channel}: ${one}`}
             choose={() => {
               state.selected.value = { layer: value.key, channel: one };
             }}

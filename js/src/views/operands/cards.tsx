@@ -47,7 +47,7 @@ export function OperandCards(props: {
   switch (computation.kind) {
     case "copied":
       return (
-        <Card title="From" text="elsewhere, as it is" value={rootValue}>
+        <Card title="From" text="copied from another position" value={rootValue}>
           <OperandSource term={computation.copied} at={result} />
           {computation.by !== null && (
             <OperandNumber {...{ term: computation.by }} at={result}>
@@ -124,7 +124,7 @@ export function OperandCards(props: {
     }
     case "mixed": {
       const { terms, value } = computation.mixed;
-      const words = terms.length === 1 ? "the pixel that lies there" : "of the pixels around";
+      const words = terms.length === 1 ? "the pixel at that position" : "of the pixels around";
       return (
         <Card
           title={terms.length === 1 ? "Copy" : "Mixture"}
@@ -160,8 +160,8 @@ export function OperandCards(props: {
       return (
         <Card title={type} text={name} value={value}>
           {isInside
-            ? `y ${row?.inputIndex}, x ${column?.inputIndex}, ${border ? `${how} at the border` : "as it is"}`
-            : "the number that the padding is filled with"}
+            ? `y ${row?.inputIndex}, x ${column?.inputIndex}, ${border ? `${how} at the border` : "unchanged"}`
+            : "the padding value"}
         </Card>
       );
     }
@@ -175,9 +175,9 @@ export function OperandCards(props: {
           roundedResult={kind === "mean" ? roundAsShown(sum) / divisor : value}
         >
           {kind === "max" ? (
-            "the largest of these, as it is"
+            "the largest of these"
           ) : kind === "sum" ? (
-            `of ${formatInteger(cells.length)} numbers`
+            `of ${formatInteger(cells.length)} values`
           ) : (
             <>
               <Num value={sum} /> / {formatInteger(divisor)}
@@ -189,19 +189,21 @@ export function OperandCards(props: {
     case "softmax": {
       const { inputs, exponentials, max, sum, position, value } = computation.share;
       const [input = Number.NaN, power = Number.NaN] = [inputs[position], exponentials[position]];
-      const logarithm = root?.explains === "log softmax";
+      const logarithm = root?.explanation === "log softmax";
       const again = roundAsShown(power) / roundAsShown(sum);
       return (
         <>
           <Card
             title="Power"
-            text="e to the difference"
+            text="exp of the difference"
             value={power}
             roundedResult={Math.exp(roundAsShown(input) - roundAsShown(max))}
           >
             <Num value={input} /> <SignedTerm value={-max} />
             <br />
-            <span class="nbg-second">less the largest of {formatInteger(inputs.length)}</span>
+            <span class="nbg-second">
+              minus the largest of {formatInteger(inputs.length)} values
+            </span>
           </Card>
           <Card
             title={type}

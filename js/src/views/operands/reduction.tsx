@@ -16,7 +16,7 @@ export function ReductionView(props: { source: Value; pooled: PoolWindow; width:
       contributions={numbers}
       firstChannel={0}
       noun="number"
-      text={`of ${source.key} that are joined to one`}
+      text={`of ${source.key} that are reduced to one`}
       chosen={pooled.kind === "max" ? pooled.argmax : argmaxAbs(numbers)}
       descending={pooled.kind === "max"}
       width={width}

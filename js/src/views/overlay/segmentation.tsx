@@ -101,9 +101,7 @@ function ClassLegend({ value, most }: { value: Value; most: number }) {
   if (found === "too many") {
     return (
       <div class="nbg-classes-legend" ref={element}>
-        <p class="nbg-second">
-          {formatInteger(channels)} classes; too many values to be counted here
-        </p>
+        <p class="nbg-second">{formatInteger(channels)} classes; too many values to count</p>
       </div>
     );
   }

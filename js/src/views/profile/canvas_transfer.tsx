@@ -10,8 +10,8 @@ import { useViews } from "../context.ts";
 const REPEATS = 8;
 
 const TRANSFER_MODES: readonly (readonly [CanvasTransfer, string, string])[] = [
-  ["canvas", "WebGL to screen", "the picture stays with the browser’s graphics"],
-  ["readback", "Read back to a 2-D canvas", "its pixels come to the page and are put from there"],
+  ["canvas", "WebGL to screen", "the picture stays on the GPU"],
+  ["readback", "Read back to a 2-D canvas", "pixels are read back, then drawn by the page"],
 ];
 
 interface TransferTimings {
@@ -59,10 +59,10 @@ export function TransferTimes({ network }: { network: Network }) {
       ))}
       <p>
         <span>
-          <strong>Numbers to the page</strong>{" "}
+          <strong>Values to the page</strong>{" "}
           <span class="nbg-second">
-            all of {value.key}, {formatBytes(4 * value.read.count)}, as{" "}
-            <code>viewer.activations</code> takes them from the GPU
+            all of {value.key}, {formatBytes(4 * value.readback.count)}, read from the GPU as by{" "}
+            <code>viewer.activations</code>
           </span>
         </span>
         <output data-delivery="numbers">
@@ -73,7 +73,7 @@ export function TransferTimes({ network }: { network: Network }) {
         Measure with {value.key}
       </button>
       <span class="nbg-second">
-        {contentsText(value)}, {REPEATS} times, until the pixels are there
+        {contentsText(value)}, mean of {REPEATS} repetitions
       </span>
     </fieldset>
   );

@@ -24,9 +24,9 @@ import { TransferTimes } from "./canvas_transfer.tsx";
 import { COSTS, costText, type LayerCost, layerCosts } from "./costs.ts";
 
 const CLOCKS = {
-  "gpu timer": "by the GPU’s timer",
-  fence: "by fence",
-  wall: "by wall clock",
+  "gpu timer": "the GPU timer",
+  fence: "a GPU fence",
+  wall: "the wall clock",
 } as const;
 
 /** So much more than a run its layers may take without a word. */
@@ -89,13 +89,14 @@ export function ProfileView({ network }: { network: Network }) {
       </div>
       {rest !== undefined && rest.passes > 0 && rest.ms !== null && (
         <p class="nbg-note nbg-second">
-          {formatPasses(rest.passes)} of no layer {rest.passes === 1 ? "takes" : "take"}{" "}
+          <span title={`${formatPasses(rest.passes)} on the GPU that belong to no layer`}>
+            Time outside layers:
+          </span>{" "}
           {rest.measured ? (
             formatDuration(rest.ms)
           ) : (
             <em>about {formatDuration(rest.ms)}, estimated</em>
           )}
-          .
         </p>
       )}
       {later && <TransferTimes network={network} />}
@@ -150,30 +151,34 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
     <p aria-live="polite">
       {run === null ? (
         state.run.value === null ? (
-          "Nothing was run yet."
+          "The network has not run yet."
         ) : (
-          "The first run: building shaders."
+          "First run: preparing the GPU…"
         )
       ) : (
         <>
-          <strong>One run takes {formatDuration(run.ms)}</strong>{" "}
+          <strong
+            title={`Measured with ${CLOCKS[run.clock]}: ${formatPasses(run.passes)} on the GPU`}
+          >
+            One run takes {formatDuration(run.ms)}
+          </strong>{" "}
           <span class="nbg-second">
             {plan.batch > 1 &&
-              `for the batch of ${formatInteger(plan.batch)}, as all costs here are; outputs are of one example · `}
-            {CLOCKS[run.clock]}, at most {formatShort(1000 / run.ms)} a second
+              `for a batch of ${formatInteger(plan.batch)}, like all costs here; outputs are per example · `}
+            at most {formatShort(1000 / run.ms)} runs/s
             {state.runsPerSecond.value > 0 &&
-              ` · now ${formatInteger(state.runsPerSecond.value)} a second`}
+              ` · now ${formatInteger(state.runsPerSecond.value)} runs/s`}
             {done && clock !== undefined && (
               <>
                 {" "}
-                <span title="A layer’s passes again and again, without those of other layers">
-                  · layers by themselves {formatDuration(sum)}, {CLOCKS[clock]}
+                <span title={`Each layer is timed alone, repeatedly, with ${CLOCKS[clock]}`}>
+                  · sum of the layers {formatDuration(sum)}
                 </span>
                 {sum > MAX_EXCESS * run.ms &&
-                  ": more than a run, because this machine did something else meanwhile. Measure again"}
+                  ", more than one run. The machine was busy during the measurement. Measure again."}
               </>
             )}
-            {!done && state.layerTimes.value === null && " · layers’ times are estimated"}
+            {!done && state.layerTimes.value === null && " · times of the layers are estimated"}
             {!done &&
               state.layerTimes.value !== null &&
               ` · ${measured} of ${layerCountText(plan)} measured`}
@@ -185,15 +190,15 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
 }
 
 const HEADS: readonly (readonly [Column, string, string])[] = [
-  ["number", "#", "in the order of computing"],
+  ["number", "#", "order of computation"],
   ["name", "Layer", ""],
   ["type", "Type", ""],
   ["shape", "Output", "channels × height × width"],
-  ["ms", "Time", "milliseconds of the layer’s own passes"],
-  ["parameters", "Parameters", "trainable numbers"],
+  ["ms", "Time", "milliseconds that the layer takes"],
+  ["parameters", "Parameters", "number of trainable parameters"],
   ["macs", "MACs", "multiply–accumulate operations of one run"],
-  ["bytes", "Memory", "float32 bytes of its output"],
-  ["error", "Error", "largest difference from the framework’s own value"],
+  ["bytes", "Memory", "bytes of its output as float32"],
+  ["error", "Error", "largest difference from the reference"],
 ];
 const NUMERIC: readonly Column[] = ["ms", "parameters", "macs", "bytes", "error"];
 
@@ -335,10 +340,10 @@ function CostCell(props: { cost: CostMetric; of: LayerCost; top: number; python:
   const title = nothing
     ? cost === "ms"
       ? python
-        ? "computed in Python, and in no run of the page"
-        : "no pass of its own: another layer’s compute it too, or nothing has to"
+        ? "computed in Python, not in the page"
+        : "no own time: fused into another layer, or nothing to compute"
       : undefined
-    : `${formatPercent(share)} of the largest${estimated ? ", estimated from its share of the work" : ""}`;
+    : `${formatPercent(share)} of the largest${estimated ? ", estimated from its share of the operations" : ""}`;
   return (
     <td data-column={cost} data-cost={cost} data-value={of[cost] ?? ""} title={title}>
       {nothing ? (

@@ -25,8 +25,8 @@ function producerOf(plan: PlanHeader, value: Value) {
   if (layer !== undefined) return layer;
   const given = plan.values.filter((one) => one.kind === "input");
   const key = given.find((one) => one.texture === value.texture)?.key ?? value.key;
-  const places = plan.inputs.find((one) => one.key === key)?.places ?? [];
-  return { name: key, places };
+  const position_axes = plan.inputs.find((one) => one.key === key)?.position_axes ?? [];
+  return { name: key, position_axes };
 }
 
 /** The pixels of a value's picture that a field covers. */
@@ -35,11 +35,11 @@ function coveredRegion(
   value: Value,
   found: ReadonlyMap<string, Mask>,
 ): MaskedRegion {
-  const { name, places } = producerOf(plan, value);
+  const { name, position_axes } = producerOf(plan, value);
   const { nchw } = value;
   const [, , height, width] = nchw;
   const mask = found.get(name);
-  const pixels = mask && pixelMask(mask, value.shape, places, nchw);
+  const pixels = mask && pixelMask(mask, value.shape, position_axes, nchw);
   return maskedRegion(pixels ?? new Uint8Array(height * width), height, width);
 }
 
@@ -51,13 +51,13 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
   const fields = useMemo(() => plan && new FieldPropagator(plan), [plan]);
   const found = useMemo(() => {
     if (plan === null || fields === null) return null;
-    const { name, places } = producerOf(plan, value);
+    const { name, position_axes } = producerOf(plan, value);
     const at = coordinates(value.shape, flatIndex(value.nchw, [0, channel, y, x]));
-    const own = elementMask(value.shape, places, at);
+    const own = elementMask(value.shape, position_axes, at);
     return {
       from: fields.receptiveField(name, own),
       to: fields.projectiveField(name, own),
-      theory: fields.theoreticalExtents(name, places.length),
+      theory: fields.theoreticalExtents(name, position_axes.length),
     };
   }, [plan, fields, value, channel, y, x]);
   if (plan === null || found === null) return null;
@@ -118,9 +118,10 @@ function FieldPicture({ value, marked, of, theory = null, from = false }: FieldP
   const channel = Math.min(state.selected.value?.channel ?? 0, channelCount(value) - 1);
   const word = from ? "Receptive field" : "Projective field";
   const [where, gaps] = [fieldText(marked, value.key, theory), gapsText(marked)];
-  const words = from
-    ? `${where}${gaps ? `; this ${of} can depend on ${gaps}` : `, that this ${of} can depend on`}`
-    : `${where}${gaps ? `; ${gaps} can depend on this one` : `, that can depend on this ${of}`}`;
+  const words = gaps ? `${where}; only ${gaps}` : where;
+  const meaning = from
+    ? `the input pixels that can affect this ${of}`
+    : `the output pixels that this ${of} can affect`;
   // Between pixels that are left out a thick line would hide those that are not.
   const line = gaps === "" ? "" : "nbg-ray";
   const one = from ? 0 : channel;
@@ -141,7 +142,7 @@ function FieldPicture({ value, marked, of, theory = null, from = false }: FieldP
       data-pixels={`${marked.height}×${marked.width}`}
     >
       <figcaption>
-        <strong>{word}</strong> <span class="nbg-second">{words}</span>
+        <strong title={meaning}>{word}</strong> <span class="nbg-second">{words}</span>
       </figcaption>
       {curve ? (
         <Maps

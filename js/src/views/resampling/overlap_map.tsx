@@ -60,7 +60,7 @@ export function OverlapMap({ counts, y, x }: { counts: OverlapCounts; y: number;
         <strong>Weights that reach each pixel</strong>{" "}
         <span class="nbg-second">
           {at(y, x)} here; {overlapText(counts)}
-          {part && "; shown around this one"}
+          {part && "; shown around this pixel"}
         </span>
       </figcaption>
       <div class="nbg-maps" onPointerMove={point} onPointerDown={point} onPointerLeave={leave}>

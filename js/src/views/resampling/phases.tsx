@@ -37,7 +37,7 @@ export function Phases(props: {
   return (
     <Figure
       title="Phases"
-      text={`this one has ${many} of the filter’s ${taps.length} weights${letters ? "; those of one letter go together" : ""}`}
+      text={`this phase uses ${many} of the filter’s ${taps.length} weights${letters ? "; equal letters mark the weights of one phase" : ""}`}
     >
       <svg
         class="nbg-phases"

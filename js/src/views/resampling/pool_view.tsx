@@ -71,7 +71,9 @@ export function PoolView(props: {
           <>
             The largest of {formatInteger(inside)}: <Num value={pooled.value} strong />.{" "}
             <span class="nbg-second">
-              {formatInteger(inside - 1)} of {formatInteger(inside)} values are not passed on.
+              {inside === 2
+                ? "The other value is discarded."
+                : `The other ${formatInteger(inside - 1)} values are discarded.`}
             </span>
           </>
         ) : (
@@ -79,8 +81,8 @@ export function PoolView(props: {
             Their sum <Num value={pooled.sum} strong />, divided by {formatInteger(pooled.divisor)}.{" "}
             <span class="nbg-second">
               {pooled.divisor > inside
-                ? "Padding counts as zeros here."
-                : "Where each was is not passed on."}
+                ? "Padding counts as zeros."
+                : "Pooling discards their positions."}
             </span>
           </>
         )}

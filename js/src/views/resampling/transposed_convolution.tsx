@@ -60,8 +60,7 @@ export function TransposedView(props: Props) {
         <TransposedEquations {...props} phased={transposedTaps} />
       ) : (
         <p class="nbg-note">
-          A filter of {taps.rows.length}×{taps.columns.length} weights is too large to be shown tap
-          by tap.
+          The {taps.rows.length}×{taps.columns.length} filter is too large to show each weight.
         </p>
       )}
       <ChannelContributions {...props} width={context.width} />
@@ -110,8 +109,8 @@ function TransposedEquations(props: Props & { phased: TransposedTaps }) {
       <section>
         <h4>Zero-insertion picture</h4>
         <p class="nbg-second">
-          spread the map with zeros, slide the flipped filter {weight}[{firstChannel + chosen},{" "}
-          {output}]
+          insert zeros between the pixels, then convolve with the flipped filter {weight}[
+          {firstChannel + chosen}, {output}]
         </p>
         <div class={way(wide)}>
           <Equation
@@ -150,7 +149,7 @@ function TransposedEquations(props: Props & { phased: TransposedTaps }) {
           phase ({phased.phase.join(", ")}) of {sy * sx}
           {sub.cells.length > 0
             ? `: an ordinary ${sub.rows}×${sub.columns} filter${outsideText(sub.cells.length, counted)}`
-            : ": no pixel counts here"}
+            : ": no pixel contributes here"}
         </p>
         <div class="nbg-phased">
           <Phases

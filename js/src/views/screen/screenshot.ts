@@ -12,7 +12,7 @@ export async function takeScreenshot(
   style: string,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { width, height } = root.getBoundingClientRect();
-  if (width === 0 || height === 0) throw new Error("no view of it is on screen in this page");
+  if (width === 0 || height === 0) throw new Error("this page shows no view of it");
   const ratio = Math.min(window.devicePixelRatio, MAX_SIDE / Math.max(width, height));
   const copy = cloneWithState(root);
   // Of the page around it, what its style sheet asks for.
@@ -39,12 +39,12 @@ export async function takeScreenshot(
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const context = canvas.getContext("2d");
-  if (context === null) throw new Error("this browser gives no canvas for it");
+  if (context === null) throw new Error("this browser can’t create a canvas");
   context.fillStyle = own.backgroundColor;
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(image, 0, 0, canvas.width, canvas.height);
   const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
-  if (blob === null) throw new Error("this browser could not write it as a PNG");
+  if (blob === null) throw new Error("this browser can’t write a PNG file");
   return new Uint8Array(await blob.arrayBuffer());
 }
 

@@ -1,6 +1,6 @@
 // The number under the pointer: its value, where it is, and its rank within the map.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import type { Spot } from "../../messages.ts";
+import type { HoverTarget } from "../../messages.ts";
 import type { ClassNames } from "../../network/class_names.ts";
 import { channelUnit, drawKind } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
@@ -39,7 +39,7 @@ export function hoverText(
   const shown = drawKind(hover.value).name;
   const word = shown === "bars" ? "channel" : channelUnit(hover.value);
   if (numbers.length === 1 && channels > 1) place.push(`${word} ${one}`);
-  if (shown === "attention") place.push(`token ${hover.y} looks at ${hover.x}`);
+  if (shown === "attention") place.push(`token ${hover.y} attends to ${hover.x}`);
   const name = names?.(hover.value.key)[one ?? -1];
   if (numbers.length === 1 && name) place.unshift(name);
   if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
@@ -71,7 +71,7 @@ function createSpot(
   network: Network,
   example: number,
   values: Float32Array | null,
-): Spot {
+): HoverTarget {
   const { numbers } = valuesAt(hover, network, example, values);
   const known = numbers.filter((number) => number !== undefined);
   const [channel = null] = hover.channels;

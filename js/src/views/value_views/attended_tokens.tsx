@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { contentsText } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
 import { formatExact, formatShort } from "../../number_format.ts";
-import type { Tokens, Value } from "../../plan/schema.ts";
+import type { TokenGrid, Value } from "../../plan/schema.ts";
 import { useExampleValues } from "../bar_chart.tsx";
 import { useViews } from "../context.ts";
 import { argsortDescending, pictureSize, px } from "../layout.ts";
@@ -14,8 +14,8 @@ import { AttentionOverlay, PatchMark, tokenAt, tokenAxes, weightsRow } from "./t
 const MAX_LISTED = 6;
 
 /** "patch 1, 2" by row and column, or what a token without a patch is. */
-function patchText(token: number, tokens: Tokens | undefined): string {
-  const place = tokens?.places[token];
+function patchText(token: number, tokens: TokenGrid | undefined): string {
+  const place = tokens?.positions[token];
   if (tokens === undefined || place === undefined) return "";
   if (place < 0) return "no patch";
   return `patch ${Math.floor(place / tokens.columns)}, ${place % tokens.columns}`;
@@ -60,9 +60,9 @@ export function AttendedTokens(props: {
   const order = argsortDescending(Array.from(weights));
   const words = patchText(token, rows);
   return (
-    <section class="nbg-attended" data-token={token} aria-label="What a token looks at">
+    <section class="nbg-attended" data-token={token} aria-label="Attention of a token">
       <h3>
-        Token {token} looks at{" "}
+        Token {token} attends to{" "}
         <span class="nbg-second">
           {words !== "" && `${words} · `}point at{" "}
           {input === undefined ? "a row" : "a row or a patch"}
@@ -119,8 +119,8 @@ export function AttendedTokens(props: {
 /** The input under its veil, which the pointer may ask for another token. */
 function AttendedInput(props: {
   input: Value;
-  tokens: Tokens;
-  query: Tokens | undefined;
+  tokens: TokenGrid;
+  query: TokenGrid | undefined;
   token: number;
   weights: Float32Array;
   side: number;

@@ -1,10 +1,10 @@
 // Marks of attention over pictures: the row of weights under the pointer, and the patches that its tokens stand for.
-import type { Tokens, Value } from "../../plan/schema.ts";
+import type { TokenGrid, Value } from "../../plan/schema.ts";
 import { useExampleValues } from "../bar_chart.tsx";
 import { useViews } from "../context.ts";
 
 /** What the rows and the columns of attention weights stand for. */
-export function tokenAxes(value: Value, tokens: readonly Tokens[]) {
+export function tokenAxes(value: Value, tokens: readonly TokenGrid[]) {
   const [rows, columns] = value.tokens;
   return { rows: tokens[rows], columns: tokens[columns] };
 }
@@ -17,9 +17,9 @@ const percentBox = (left: number, top: number, width: number, height: number) =>
   height: `${100 * height}%`,
 });
 
-export function PatchMark({ tokens, token }: { tokens: Tokens; token: number }) {
-  const { rows, columns, places } = tokens;
-  const place = places[token] ?? -1;
+export function PatchMark({ tokens, token }: { tokens: TokenGrid; token: number }) {
+  const { rows, columns, positions } = tokens;
+  const place = positions[token] ?? -1;
   if (place < 0) return null;
   const [row, column] = [Math.floor(place / columns), place % columns];
   return (
@@ -36,12 +36,12 @@ export function AttentionOverlay({
   tokens,
   weights,
 }: {
-  tokens: Tokens;
+  tokens: TokenGrid;
   weights: ArrayLike<number>;
 }) {
-  const { rows, columns, places } = tokens;
+  const { rows, columns, positions } = tokens;
   let most = 0;
-  for (const [token, place] of places.entries()) {
+  for (const [token, place] of positions.entries()) {
     if (place >= 0) most = Math.max(most, weights[token] ?? 0);
   }
   return (
@@ -51,7 +51,7 @@ export function AttentionOverlay({
       preserveAspectRatio="none"
       aria-hidden="true"
     >
-      {places.map((place, token) => {
+      {positions.map((place, token) => {
         if (place < 0) return null;
         const share = (weights[token] ?? 0) / (most || 1);
         return (
@@ -84,11 +84,11 @@ export function weightsRow(
 }
 
 /** The token whose patch has a pixel of the input's picture. */
-export function tokenAt(tokens: Tokens, input: Value, y: number, x: number): number {
+export function tokenAt(tokens: TokenGrid, input: Value, y: number, x: number): number {
   const [, , height, width] = input.nchw;
   const row = Math.floor((y * tokens.rows) / height);
   const column = Math.floor((x * tokens.columns) / width);
-  return tokens.places.indexOf(row * tokens.columns + column);
+  return tokens.positions.indexOf(row * tokens.columns + column);
 }
 
 /**
@@ -104,7 +104,8 @@ export function TokenMarks(props: {
   const { hover: hovered, state, attentionRow: last } = useViews();
   const hover = hovered.value;
   const known = state.plan.value?.tokens ?? [];
-  const looks = hover?.value.form === "attention" ? tokenAxes(hover.value, known) : undefined;
+  const looks =
+    hover?.value.display_kind === "attention" ? tokenAxes(hover.value, known) : undefined;
   const isInput = looks?.rows?.input === value.key || looks?.columns?.input === value.key;
   const values = useExampleValues(isInput && hover !== null ? hover.value : null);
   if (hover === null) {
@@ -123,7 +124,7 @@ export function TokenMarks(props: {
       </>
     );
   }
-  if (value.form !== "attention") return null;
+  if (value.display_kind !== "attention") return null;
   const { rows } = tokenAxes(value, known);
   const own = hover.value.key === value.key;
   const row = own

@@ -31,34 +31,46 @@ def compare(
     preprocess: Any = None,
     **options: Any,
 ) -> Comparison:
-    """Run two networks, or one on two inputs, with the difference B − A of every layer.
+    """Run two networks, or one network on two inputs, with the difference B − A of every layer.
+
+    Layers are compared if they have the same name and shape. Each remaining layer is matched in
+    order with one of the same operator and shape, otherwise with one of the same shape.
+    `comparison.unmatched` are the others. The arguments are copied: later changes of a model or
+    Viewer don't change the comparison.
 
     Args:
-        a: a model as the Viewer takes it, or a Viewer: its network, weights and input of now.
-        b: the same; or a state_dict: the network of `a` with these weights.
-        x: the input of both. Without it a Viewer's own counts, and for the other side that of `a`.
-        x_b: another input for `b`, with as many examples.
-        titles: what A and B are called, for example ("epoch 1", "epoch 20").
-        observe: which layers are compared and kept: "all", "outputs" alone, or names (in `a`).
-        strict: refuse what would be computed in Python, as for the Viewer.
-        preprocess: how pictures become what both models take, as for the Viewer; a Viewer that is
-            given keeps its own.
-        options: further ones of the Viewer: `classes`, `precision`, `height`, `timeout`. Without
-            `classes` they are those of `a`, or of `b`, unless both have some and they differ.
+        a: A model as for the Viewer, or a Viewer: its network with the current weights and input.
+        b: The same; or a state_dict: the network of `a` with these weights.
+        x: The input of both. Default: a Viewer uses its own input, and the other side that of `a`
+            (of `b`, if only `b` is a Viewer).
+        x_b: Another input for `b`, with the same number of examples. Default: none.
+        titles: The names of A and B in the view, such as ("epoch 1", "epoch 20"). Default: none.
+        observe: The layers to compare and keep: `"all"` (default), `"outputs"`, or a list of names
+            in `a`.
+        strict: Whether layers that cannot run on the GPU are an error, as for the Viewer. Default:
+            False.
+        preprocess: The steps from a picture to the input of both models, as for the Viewer. A
+            Viewer keeps its own.
+        **options: `classes`, `precision`, `height` and `timeout` of the Viewer. Default of
+            `classes`: those of `a` or `b`; none if both have different ones.
 
-    Layers are compared where they have one name and one shape; those without such a partner in
-    their order, with one of the same operator and shape, then with one of the same shape.
-    `comparison.unmatched` are the rest. A later change of a model or Viewer that was given changes
-    nothing here.
+    Returns:
+        A Viewer of both networks, which also has the differences.
 
     Raises:
-        InputError: an input is missing or doesn't fit; the inputs' shapes leave no layer of one
-            shape; the state_dict isn't that of the model.
-        ModelError: not a model, or two models without a layer of the same shape.
-        UnsupportedOperator, UnsupportedModel: as for the Viewer.
+        InputError: If an input is missing or doesn't fit, the numbers of examples differ, the
+            inputs' shapes leave no layers of equal shape, or the state_dict doesn't fit the model.
+        KeyError: If `observe` contains an unknown name.
+        ModelError: If an argument is not a model, or the models have no layers of equal shape.
+        UnsupportedOperator: As for the Viewer.
+        UnsupportedModel: As for the Viewer.
+
+    Example:
+        >>> comparison = nbglcnn.compare(model, state_dict, x, titles=("before", "after"))
+        >>> comparison.changes().first_diverging
     """
     if isinstance(titles, str) or not isinstance(titles, Sequence) or len(titles) != 2:
-        raise InputError(f"titles={titles!r}; two are needed, as ('epoch 1', 'epoch 20')")
+        raise InputError(f"titles={titles!r}; expected two strings, as ('epoch 1', 'epoch 20')")
     title_a, title_b = titles
     same = a is b
     a = _to_model(a, preprocess)
@@ -79,7 +91,7 @@ def compare(
     counts = [{array.shape[:1] for array in side.arrays} for side in (left, right)]
     if len(counts[0]) == len(counts[1]) == 1 and counts[0] != counts[1]:
         few, many = (sizes.pop()[0] for sizes in counts)
-        raise InputError(f"A's input has {few} examples, B's {many}: give both as many")
+        raise InputError(f"A's input has {few} examples, B's {many}: give both the same number")
     joined = ComparisonModel(
         left,
         right,
@@ -113,7 +125,7 @@ def _make_side(
 ) -> ComparisonSide:
     """A model or Viewer with an input; `same` is a side with the same model."""
     if isinstance(model, Comparison):
-        raise ModelError("a comparison is no model: give one of the two that it compares")
+        raise ModelError("a comparison is not a model: give one of the two models that it compares")
     if isinstance(model, Viewer):
         network = model.network
         arrays = (
@@ -153,39 +165,63 @@ def _has_same_weights(left: ComparisonSide, right: ComparisonSide) -> bool:
 
 
 class Comparison(Viewer):
-    """Two networks in one Viewer, made by `compare`: A, B, and the differences of their layers.
+    """A Viewer of two networks, A and B, with the differences of their layers; made by `compare`.
 
-    `comparison["encoder.0"]` has a layer's `a`, `b` and `difference`, `changes()` a row for each.
-    The rest is the Viewer's, over the keys "A.encoder.0", "B.encoder.0" and
-    "difference.encoder.0". `input` is that of both; a tuple of A's inputs and B's where they have
-    inputs of their own.
+    `comparison["encoder.0"]` has the arrays `a`, `b` and `difference` of a layer. Everything else
+    is as in a Viewer, with the keys "A.encoder.0", "B.encoder.0" and "difference.encoder.0".
+    `input` is the input of both, or a tuple of A's inputs and then B's if they differ.
+
+    Example:
+        >>> comparison["encoder.0"].difference
     """
 
     _features = (*FEATURES, CompareHost)
 
     @property
     def matched(self) -> tuple[tuple[str, str], ...]:
-        """What is compared: names in A and in B, in the order of A."""
+        """The compared layers: pairs of names in A and in B, in the order of A."""
         return self._require_host(CompareHost).matched
 
     @property
     def unmatched(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The layers of A, and those of B, without a partner of the same shape."""
+        """The names of the layers of A, and of B, without a partner of the same shape."""
         return self._require_host(CompareHost).unmatched
 
     def __getitem__(self, name: str) -> Difference:
         return self._require_host(CompareHost).read([name])[name]
 
     def to_dict(self, *, timeout: float | None = None) -> dict[str, Difference]:
-        """All layers that are compared, by their names in A, read in one round trip."""
+        """Read all compared layers in one round trip.
+
+        Args:
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            A dict by name in A of records with the arrays `a`, `b` and `difference`.
+
+        Raises:
+            PageError: If the page cannot answer.
+        """
         return self._require_host(CompareHost).read(timeout=timeout)
 
     def changes(self, *, timeout: float | None = None) -> Report[Change]:
-        """How much each layer of B differs from A, over all examples: computed where both run.
+        """Measure how much each layer of B differs from A, over all examples.
 
-        A row has the largest and the mean |B − A|, and the mean relative to the mean of |A|.
-        Layers in order, then inputs, modules of several layers, and outputs;
-        `changes().first_diverging` is the first layer that differs at all.
+        The device that runs both networks computes the measures. Rows are layers in order, then
+        inputs, modules of several layers, and outputs.
+
+        Args:
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Returns:
+            A Report with one `Change` row per layer: the largest and the mean |B − A|, the mean
+            relative to the mean |A|, and whether both are equal. `first_diverging` is the first
+            layer that differs.
+
+        Raises:
+            PageError: If the page cannot answer.
         """
         return self._require_host(CompareHost).changes(timeout)
 
@@ -197,17 +233,43 @@ class Comparison(Viewer):
         view: str | None = None,
         pixel: tuple[int, int] | None = None,
     ) -> None:
-        """Turn the page to the Compare tab, by the name of a layer; else as `Viewer.show` does."""
+        """Show a layer in the Compare tab, or another view as `Viewer.show` does.
+
+        Args:
+            layer: The name of a layer in A, the key of a value, or the position of a layer.
+                Default: none.
+            channels: A channel, or up to four channels to show large. Default: none.
+            view: The view, as for `Viewer.show`, or `"compare"`. Default: `"compare"` for a
+                compared layer.
+            pixel: The position `(y, x)` to explain. Default: none.
+
+        Raises:
+            KeyError: If the layer doesn't exist.
+            TraitError: If the view doesn't exist, or the layer has no such channel or pixel.
+            PageError: If the Viewer is closed.
+        """
         if pixel is None:
             view, layer = self._require_host(CompareHost).resolve_view(layer, view)
         super().show(layer, channels, view=view, pixel=pixel)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Give B other weights of the same shapes; A keeps its own."""
+        """Set the weights of B; A doesn't change.
+
+        Args:
+            state_dict: Tensors or arrays by name, in the shapes of B's.
+
+        Raises:
+            InputError: If the names or shapes don't fit, or both sides are one model with the same
+                weights.
+        """
         super().load_state_dict(self._require_host(CompareHost).merge_weights_of_b(state_dict))
 
     def state_dict(self) -> dict[str, Any]:
-        """Every parameter and buffer of B as it is now, as `Viewer.state_dict`."""
+        """Return the current parameters and buffers of B.
+
+        Returns:
+            A dict by name: tensors that the torch module loads, or arrays for an ONNX model.
+        """
         return self._require_host(CompareHost).state_dict()
 
     def __repr__(self) -> str:

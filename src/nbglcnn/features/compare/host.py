@@ -20,7 +20,13 @@ from nbglcnn.report import Change, Report
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A layer's values in A and in B, and B − A as the GPU computed it."""
+    """The values of a layer in both networks of a comparison.
+
+    Attributes:
+        a: The value in A.
+        b: The value in B.
+        difference: B − A, as the GPU computed it.
+    """
 
     a: Array
     b: Array
@@ -37,7 +43,7 @@ class CompareHost:
         self._network = host.network
         model = host.network.model
         if not isinstance(model, load.ComparisonModel):
-            raise TypeError(f"a comparison is of two models, not of a {type(model).__name__}")
+            raise TypeError(f"a comparison takes two models, not a {type(model).__name__}")
         self._a, self._b = model.sides
         self.feature = Feature("compare", views=lambda: {"compare": ""})
 
@@ -113,8 +119,8 @@ class CompareHost:
         of_a = {value for name, value in values.items() if name.startswith("A.")}
         if any(name.startswith("B.") and value in of_a for name, value in values.items()):
             raise InputError(
-                "A and B share their weights here, so that B can get no others: "
-                "compare(model, state_dict, x) gives it its own"
+                "A and B share their weights, so B's can't be replaced: compare(model, "
+                "state_dict, x) gives B its own"
             )
         now = self._network.weights()
         names = [name.removeprefix("B.") for name in now if name.startswith("B.")]

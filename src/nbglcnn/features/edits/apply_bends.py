@@ -24,42 +24,48 @@ if TYPE_CHECKING:
 
 
 BEFORE_MODEL_HINT = (
-    "is of what lies in front of the model, whose own input apply_bends takes: bend the last step "
-    "of preprocess or a layer of the model, or remove it"
+    "belongs to preprocess, before the model, and apply_bends takes the model's own input: bend "
+    "the last step of preprocess or a layer of the model, or remove it"
 )
 
 
 def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
-    """A torch.nn.Module, called like the model, whose output is that of the bent network.
+    """Build a PyTorch module whose output is that of the bent network.
+
+    The module is called like the model. Hooks bend its layers, and exist only during a call. If an
+    operator of `forward` itself is bent (`block: relu`), the recorded graph of the model runs in
+    place of `forward`. The first call with inputs of a new shape takes as long as
+    `nbglcnn.compile`, unless the shape is that of the Viewer and only layers are bent. Calls from
+    several threads wait for each other.
+
+    Random numbers of the model come from PyTorch's generator. Gradients pass through `ablate`,
+    `invert`, `multiply`, `add`, `contrast`, `flip_h` and `flip_v`; `backward` raises an error for
+    other transforms.
 
     Args:
-        model: a torch.nn.Module in eval mode, the one that was bent or one like it. It stays as it
-            is, and its weights of now count at each call.
-        bends: a Viewer's or Session's `bends` as they are now, with what is injected and frozen;
-            the dict of a `to_dict()`, or a list of its entries.
+        model: A `torch.nn.Module` in eval mode: the bent one, or one with the same layers. It is
+            not changed; each call uses its current weights.
+        bends: The `bends` of a Viewer or Session, with injected and frozen values; or the result of
+            their `to_dict()`, or a list of its entries.
 
-    What the model draws it goes on drawing from PyTorch's generator; bends of `noise` act on that.
-    Layers are bent by hooks that are there during a call only. Where an operator of forward itself
-    is bent (`block: relu`), the graph that was recorded of the model is run in its place. The
-    first call with inputs of a shape takes as long as `nbglcnn.compile`, unless they
-    have the shape of the Viewer's own and layers alone are bent. Gradients pass ablate, invert,
-    multiply, add, contrast, flip_h and flip_v; of others `backward` says that they have none.
-    Calls of several threads wait for each other.
-
-    Of a Viewer with a `preprocess` the module takes the model's own input, what comes behind the
-    last step, not the picture.
+    Returns:
+        The bent module. If the Viewer has a `preprocess`, it takes the model's own input (the
+        result of the last step), not the picture.
 
     Raises:
-        InputError: `model` is no module, or a bend cannot be replayed: a text in GLSL, an array
-            that isn't here, one of the picture or of a step of `preprocess` but the last. What
-            depends on the input's shape (channels, steps inside PyTorch's operators) is refused by
-            the first call, before the model runs.
-        KeyError: from a call, a layer isn't there.
+        InputError: If `model` is not a module or a bend cannot be replayed: GLSL code, a missing
+            array, or a bend of the picture or of an earlier step of `preprocess`. Bends that depend
+            on the input's shape are checked by the first call.
+        KeyError: From a call, if a layer doesn't exist.
+
+    Example:
+        >>> bent = nbglcnn.apply_bends(model, viewer.bends)
+        >>> output = bent(x)
     """
     if not is_module(model):
         raise InputError(
-            f"apply_bends takes a torch.nn.Module, not {type(model).__name__}; how an ONNX model "
-            "compares with its bends is what verify() says"
+            f"apply_bends expects a torch.nn.Module, not {type(model).__name__}; to check an "
+            "ONNX model with its bends, call verify()"
         )
     edits, arrays, plan = _parse_bends(bends)
     check_replayable(edits, arrays)
@@ -87,11 +93,11 @@ def _parse_bends(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | No
         return active_edits(store.edits), dict(store.arrays), store.plan
     if isinstance(bends, Mapping):
         if set(bends) != {"bends"}:
-            raise InputError('apply_bends: the dict of a to_dict is needed, {"bends": [...]}')
+            raise InputError('apply_bends: expected the dict of a to_dict(), {"bends": [...]}')
         bends = bends["bends"]
     if not isinstance(bends, Iterable) or isinstance(bends, str):
         raise InputError(
-            f"apply_bends: a Viewer's bends or their to_dict() are needed, not {bends!r}"
+            f"apply_bends: expected a Viewer's bends or their to_dict(), not {bends!r}"
         )
     rows = list(bends)
     plain = all(isinstance(row, Edit) for row in rows)

@@ -23,10 +23,21 @@ SEPARATE_UNDO_STEPS = ("enabled", "channels")  # each change of these is a step 
 
 
 class Bend(traitlets.HasTraits):
-    """A bend that is there: its parameters, `mix`, `channels` and `enabled` are traits to set.
+    """An active bend, as `viewer.bend` and `session.bend` return it.
 
-    They can be observed and linked, as with `ipywidgets.link`. `channels` are numbers, None for
-    all. What cannot be is refused, and the bend stays as it was.
+    The parameters of its transform are float traits, too: `bend.degrees = 45`. All traits can be
+    set, observed and linked, for example with `ipywidgets.link`. An invalid value raises an
+    InputError, and the bend doesn't change.
+
+    Args:
+        store: The edits that the bend belongs to.
+        edit: The record of the bend.
+
+    Attributes:
+        mix: Trait. The weight of the transformed value, from 0 (unbent) to 1.
+        enabled: Trait. Whether the bend is active.
+        channels: Trait. The bent channels: a list of numbers, or None for all.
+        removed: Whether the bend was removed.
     """
 
     mix = traitlets.Float(1.0)
@@ -51,38 +62,43 @@ class Bend(traitlets.HasTraits):
                 [*records.parameters_of(self._edit), *COMMON_PARAMETERS],
             )
             raise AttributeError(
-                f"{kind} has no parameter {name!r}{suggest_names(name, own)}; there are "
+                f"{kind} has no parameter {name!r}{suggest_names(name, own)}; it has "
                 f"{', '.join(own)}"
             )
         super().__setattr__(name, value)
 
     @property
     def name(self) -> str:
-        """Its own name, by which `viewer.bends` finds it."""
+        """The name of the bend in `viewer.bends`."""
         return self._edit.name
 
     @property
     def layer(self) -> str:
-        """The key of the value that it bends."""
+        """The key of the bent value."""
         return self._edit.layer
 
     @property
     def transform(self) -> Transform:
-        """What it does, with its parameters of now."""
+        """The transform with its current parameters."""
         return Transform(self._edit.transform, records.parameters_of(self._edit), self._edit.source)
 
     def remove(self) -> None:
-        """Take it away; a second call does nothing."""
+        """Remove the bend. A second call does nothing."""
         if not self.removed:
             self._store.set_edits(one for one in self._store.edits if one.name != self.name)
 
     def reattach(self, store: EditStore, edit: Edit) -> None:
-        """It is there again."""
+        """Make the bend active again after an undo.
+
+        Args:
+            store: The edits that the bend belongs to.
+            edit: The record of the bend.
+        """
         self._store, self.removed = store, False
         self.update_traits(edit)
 
     def mark_removed(self) -> None:
-        """It is there no more: nothing of the network is held any longer."""
+        """Mark the bend as removed and drop its reference to the edits."""
         self.removed = True
         del self._store
 
@@ -95,7 +111,11 @@ class Bend(traitlets.HasTraits):
         return f"bend({edit.layer!r}, {self.transform!r}{which}{rest}, name={edit.name!r}){end}"
 
     def update_traits(self, edit: Edit) -> None:
-        """Follow what the store says of it."""
+        """Set the traits from a record.
+
+        Args:
+            edit: The record of the bend.
+        """
         self._edit = edit
         numbers = records.parameters_of(edit)
         with self._ignoring_changes():
@@ -122,7 +142,7 @@ class Bend(traitlets.HasTraits):
         name = change["name"]
         try:
             if self.removed:
-                raise InputError(f"the bend {self.name!r} was removed; add another one")
+                raise InputError(f"the bend {self.name!r} was removed; add another")
             self._store.set_edits(
                 [self._edit_with(name, change["new"]) if one.name == self.name else one
                  for one in self._store.edits],
@@ -158,12 +178,19 @@ def _bend_class(transform: str, names: tuple[str, ...]) -> type[Bend]:
 def make_bend(store: EditStore, edit: Edit) -> Bend:
     """A live object for an edit."""
     kind = TRANSFORM_KINDS.get(edit.transform)
-    names = tuple(one.name for one in kind.parameters) if kind else edit.names
+    names = tuple(one.name for one in kind.parameters) if kind else edit.parameter_names
     return _bend_class(edit.transform, names)(store, edit)
 
 
 class Bends(Sequence[Bend]):
-    """The bends of a network in the order in which they are applied: by index or by name."""
+    """The bends of a network in the order in which they apply, indexed by position or name.
+
+    Args:
+        store: The edits that the bends belong to.
+
+    Example:
+        >>> viewer.bends[0].enabled = False
+    """
 
     def __init__(self, store: EditStore) -> None:
         self._store = store
@@ -174,7 +201,7 @@ class Bends(Sequence[Bend]):
 
     @property
     def store(self) -> EditStore:
-        """The edits of now, injected arrays among them, and the arrays themselves."""
+        """All edits, including injected values and their arrays."""
         return self._store
 
     def _sync(self) -> None:
@@ -217,30 +244,37 @@ class Bends(Sequence[Bend]):
         return found[which]
 
     def clear(self) -> None:
-        """Take all bends away; what is injected stays."""
+        """Remove all bends. Injected values stay."""
         self._store.set_edits(one for one in self._store.edits if one.transform == INJECT)
 
     def to_dict(self) -> dict[str, Any]:
-        """All as data that JSON can hold."""
+        """Return all bends as data for JSON, without injected and frozen values.
+
+        Returns:
+            A dict `{"bends": [...]}`, for `from_dict` and `apply_bends`.
+        """
         edits = [one for one in self._store.edits if one.transform != INJECT]
         return {"bends": records.to_dict(edits)}
 
     def from_dict(self, data: Mapping[str, Any]) -> None:
-        """Put those of a `to_dict` in the place of all.
+        """Replace all bends by those of a dict.
 
-        A text in GLSL is taken only if this process has made it with `transforms.glsl`: a file of
-        somebody else's shall not bring a program along.
+        GLSL code is accepted only if this process has created it by `transforms.glsl`, so that a
+        file cannot bring its own program.
+
+        Args:
+            data: The result of `to_dict`.
 
         Raises:
-            InputError: it is no such dict, or a bend doesn't fit this network.
-            KeyError: a layer isn't there.
+            InputError: If `data` is not such a dict, or a bend doesn't fit this network.
+            KeyError: If a layer doesn't exist.
         """
         if not isinstance(data, Mapping) or set(data) != {"bends"}:
-            raise InputError('from_dict: the dict of a to_dict is needed, {"bends": [...]}')
+            raise InputError('from_dict: expected the dict of a to_dict(), {"bends": [...]}')
         edits = records.from_dict(data["bends"])
         for one in edits:
             if one.transform == INJECT:
-                raise InputError("from_dict: arrays are injected with inject, not by bends")
+                raise InputError("from_dict: bends can't contain arrays; use inject()")
             if one.transform == GLSL:
                 records.check_trusted_glsl(one.source)
         kept = [one for one in self._store.edits if one.transform == INJECT]
@@ -252,9 +286,9 @@ class Bends(Sequence[Bend]):
 
 def _is_same_bend(one: Edit, other: Edit) -> bool:
     """Whether an edit is what a live object stands for."""
-    return (one.layer, one.transform, one.source, one.names) == (
+    return (one.layer, one.transform, one.source, one.parameter_names) == (
         other.layer,
         other.transform,
         other.source,
-        other.names,
+        other.parameter_names,
     )

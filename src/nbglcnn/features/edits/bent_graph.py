@@ -28,9 +28,8 @@ def bent_graph(graph: Graph, bends: EditReplay) -> Graph:
     for node in bent.nodes:
         if node.python_fallback and not changed.isdisjoint(node.outputs):
             raise InputError(
-                f"{node.name} ({node.python_fallback.operator}) is computed in Python, from values "
-                f"before the bends: what it gives for those of {next(iter(bends.edits))} isn't "
-                "known"
+                f"{node.name} ({node.python_fallback.operator}) runs in Python on values before "
+                f"the bends: its result with the bends of {next(iter(bends.edits))} is unknown"
             )
     return bent
 

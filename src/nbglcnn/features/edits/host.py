@@ -35,7 +35,7 @@ class EditsHost:
         def own() -> EditsHost:
             found = this()
             if found is None:
-                raise InputError("the Viewer is gone")
+                raise InputError("the Viewer was closed or deleted")
             return found
 
         self.editor = Editor(
@@ -96,7 +96,7 @@ class EditsHost:
             step = f"{message.page} {message.step}"
             self.set_weight(message.name, index, message.values, step)
         except (InputError, KeyError) as error:
-            protocol.warn_once(f"ignored the page's edit of a weight: {error}")
+            protocol.warn_once(f"ignored a weight edit of the page: {error}")
 
     # Both ways
 
@@ -153,8 +153,8 @@ class EditsHost:
         problems = self.store.reapply()
         if problems:
             warnings.warn(
-                f"{len(problems)} edits don't fit the network as it is compiled now and were "
-                f"taken away: {'; '.join(problems)}",
+                f"{len(problems)} edits don't fit the compiled network and were removed: "
+                f"{'; '.join(problems)}",
                 UserWarning,
                 stacklevel=user_stacklevel(),
             )
@@ -168,7 +168,7 @@ def _snapshot_from_dict(words: Mapping[str, Any]) -> EditSnapshot:
     """The inverse, of what a page says."""
     count = words["weights"]
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise InputError(f"{count!r} is no number of edits")
+        raise InputError(f"{count!r} is not a valid number of edits")
     try:
         return EditSnapshot(records.from_dict(words["edits"]), count)
     except (RecursionError, msgspec.ValidationError) as error:

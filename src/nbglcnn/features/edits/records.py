@@ -24,14 +24,22 @@ MAX_EDITS = 1000
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """One edit of one layer's value: a transform of some of its channels.
+    """One edit of a layer's value, as plain data: a transform of some of its channels.
 
-    `layer` is the key of the value, `name` the edit's own, `transform` one of `TRANSFORM_KINDS`,
-    "glsl" or "inject". `channels` are numbers of the value's shown channels, None for all. The
-    result is `mix` · the transformed value + (1 − mix) · the value before. `source` is the text of
-    "glsl", whose `parameters` are called `names` there; `array` is the content hash of an injected
-    array of (n, channels, h, w), and `frozen` says that it was the layer's own value. With `skips`,
-    as of a latent, an injected whole value spares all passes that nothing behind it needs.
+    Attributes:
+        layer: The key of the value.
+        name: The name of the edit, unique among all edits.
+        transform: The name of a transform, "glsl" or "inject".
+        parameters: The numbers of the transform, in its order.
+        channels: The numbers of the edited channels; None for all.
+        mix: The result is mix · transformed + (1 − mix) · before.
+        enabled: Whether the edit is active.
+        source: The code of "glsl".
+        parameter_names: The names of `parameters` in the code of "glsl".
+        array_hash: The content hash of an injected array, shape (n, channels, h, w).
+        is_frozen: Whether the injected array was the layer's own value.
+        skips_upstream: Whether the passes that only lead to this value are skipped, as for a
+            latent.
     """
 
     layer: str
@@ -42,16 +50,16 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     mix: float = 1.0
     enabled: bool = True
     source: str = ""
-    names: tuple[str, ...] = ()
-    array: str = ""
-    frozen: bool = False
-    skips: bool = False
+    parameter_names: tuple[str, ...] = ()
+    array_hash: str = ""
+    is_frozen: bool = False
+    skips_upstream: bool = False
 
 
 def parameters_of(edit: Edit) -> dict[str, float]:
     """An edit's parameters by their names."""
     kind = TRANSFORM_KINDS.get(edit.transform)
-    names = [one.name for one in kind.parameters] if kind else edit.names
+    names = [one.name for one in kind.parameters] if kind else edit.parameter_names
     return dict(zip(names, edit.parameters, strict=False))
 
 
@@ -61,8 +69,8 @@ def check_batched_seeds(edits: Iterable[Edit], batch: int, count: int) -> None:
         if count > batch and "seed" in parameters_of(edit):
             raise InputError(
                 f"{edit.layer} is bent by {edit.transform}, and {count} examples would run in "
-                f"pieces of {batch} with the same random numbers each: compile for a batch of "
-                f"{count}, or switch the bend {edit.name!r} off (enabled = False)"
+                f"batches of {batch} with equal random numbers in each: compile for a batch of "
+                f"{count}, or disable the bend {edit.name!r} (enabled = False)"
             )
 
 
@@ -71,34 +79,36 @@ def validate_number(what: str, number: Any, parameter: TransformParameter | None
     try:
         value = float(number)
     except (TypeError, ValueError):
-        raise InputError(f"{what}: a number is needed, not {number!r}") from None
+        raise InputError(f"{what}: expected a number, not {number!r}") from None
     if not math.isfinite(value):
-        raise InputError(f"{what} is {value}; a finite number is needed")
+        raise InputError(f"{what} is {value}; expected a finite number")
     if parameter is None:
         return value
     if parameter.integer and value != int(value):
-        raise InputError(f"{what} is {value}; a whole number is needed")
+        raise InputError(f"{what} is {value}; expected an integer")
     least, most = parameter.least, parameter.most
     if least is not None and (value < least or (parameter.above and value == least)):
-        raise InputError(f"{what} is {value}; more than {least} is needed" if parameter.above
-                         else f"{what} is {value}; at least {least} is needed")  # fmt: skip
+        raise InputError(f"{what} is {value}; expected a number > {least}" if parameter.above
+                         else f"{what} is {value}; expected a number ≥ {least}")  # fmt: skip
     if most is not None and value > most:
-        raise InputError(f"{what} is {value}; at most {most} is possible")
+        raise InputError(f"{what} is {value}; expected a number ≤ {most}")
     return value
 
 
 def validate_glsl(source: Any, names: Sequence[str]) -> str:
     """The text of a transform of one's own, as far as it can be checked without a compiler."""
     if not isinstance(source, str) or not source.strip():
-        raise InputError('transforms.glsl needs a text, as in glsl("y = sin(x * p0)", p0=1.0)')
+        raise InputError(
+            'transforms.glsl: expected a string, as in glsl("y = sin(x * p0)", p0=1.0)'
+        )
     if "#" in source or "\\" in source or not source.isascii():
         raise InputError(
-            "transforms.glsl: no # (directives), no backslash and ASCII letters only, please"
+            "transforms.glsl: # (directives), backslashes and non-ASCII letters are not allowed"
         )
     if not re.search(r"\by\b", source):
         raise InputError(
-            "transforms.glsl: the text never sets y, the new value of x, as in "
-            'glsl("y = sin(x * p0)", p0=1.0)'
+            'transforms.glsl: the code never sets y, the new value of x, as in glsl("y = sin(x * '
+            'p0)", p0=1.0)'
         )
     depth = 0
     for letter in source:
@@ -111,7 +121,7 @@ def validate_glsl(source: Any, names: Sequence[str]) -> str:
         raise InputError(f"transforms.glsl: at most {MAX_PARAMETERS} parameters, not {len(names)}")
     for name in names:
         if not PARAMETER_NAME.fullmatch(name) or name.startswith("gl_"):
-            raise InputError(f"transforms.glsl: {name!r} is no name that a parameter can have")
+            raise InputError(f"transforms.glsl: {name!r} is not a valid parameter name")
     trusted_glsl.add(source.strip())
     return source.strip()
 
@@ -123,8 +133,8 @@ def check_trusted_glsl(source: str) -> None:
     """InputError for a text in GLSL that comes from elsewhere."""
     if source not in trusted_glsl:
         raise InputError(
-            f"a bend of a text in GLSL, {source[:60]!r}, comes from elsewhere: read it, and if it "
-            "is right call nbglcnn.transforms.glsl(...) with it once before"
+            f"a GLSL bend from a file or page needs your approval: read {source[:60]!r}, and if "
+            "you trust it, call nbglcnn.transforms.glsl(...) with it once first"
         )
 
 
@@ -132,11 +142,11 @@ def validate_edits(edits: Iterable[Edit], plan: Plan) -> tuple[Edit, ...]:
     """Edits that this Plan can run, each with a name of its own; KeyError or InputError else."""
     found = tuple(edits)
     if len(found) > MAX_EDITS:
-        raise InputError(f"{len(found)} edits; at most {MAX_EDITS} are possible")
+        raise InputError(f"{len(found)} edits; at most {MAX_EDITS} are supported")
     names: set[str] = set()
     for edit in found:
         if not edit.name or edit.name in names:
-            raise InputError(f"there is an edit called {edit.name!r} already; give it another name")
+            raise InputError(f"an edit named {edit.name!r} already exists; give it another name")
         names.add(edit.name)
         _check_edit(edit, plan)
     return found
@@ -149,22 +159,23 @@ def _check_edit(edit: Edit, plan: Plan) -> None:
     own: Sequence[TransformParameter | None]
     if edit.transform == GLSL:
         check_trusted_glsl(edit.source)
-        own = [None] * len(edit.names)
+        own = [None] * len(edit.parameter_names)
     elif edit.transform == INJECT:
-        if not edit.array:
+        if not edit.array_hash:
             raise InputError(f"{where}: the array is missing")
         own = ()
     elif kind is None:
         raise InputError(
-            f"no transform {edit.transform!r}; there are {', '.join([*TRANSFORM_KINDS, GLSL])}"
+            f"unknown transform {edit.transform!r}; expected one of "
+            f"{', '.join([*TRANSFORM_KINDS, GLSL])}"
         )
     else:
         own = kind.parameters
         count = value.nchw[1]
         if kind.counts and count not in kind.counts:
             raise InputError(
-                f"{where} mixes red, green and blue, so it takes values of "
-                f"{' or '.join(map(str, kind.counts))} channels, and this one has {count}: bend a "
+                f"{where} mixes red, green and blue, so it needs a value of "
+                f"{' or '.join(map(str, kind.counts))} channels; this one has {count}. Bend a "
                 "colour picture, or multiply some channels instead"
             )
     if len(own) != len(edit.parameters):
@@ -173,8 +184,8 @@ def _check_edit(edit: Edit, plan: Plan) -> None:
         validate_number(f"{where}: {name}", number, parameter)
     mix = validate_number(f"{where}: mix", edit.mix)
     if not 0 <= mix <= 1:
-        raise InputError(f"{where}: mix is {mix}; it goes from 0 (unbent) to 1")
-    if edit.skips and (edit.transform, edit.channels, mix) != (INJECT, None, 1):
+        raise InputError(f"{where}: mix is {mix}; expected 0 (unbent) to 1")
+    if edit.skips_upstream and (edit.transform, edit.channels, mix) != (INJECT, None, 1):
         raise InputError(f"{where}: only a whole injected value can stand for the layers before it")
     validate_channels(edit.channels, value)
 
@@ -187,7 +198,7 @@ def validate_channels(channels: Any, value: Value) -> tuple[int, ...] | None:
     found = []
     for one in channels:
         if isinstance(one, bool) or not hasattr(one, "__index__"):
-            raise InputError(f"{value.key}: {one!r} is not the number of a channel")
+            raise InputError(f"{value.key}: {one!r} is not a channel index")
         number = one.__index__()
         if not 0 <= number < count:
             raise InputError(f"{value.key} has channels 0 to {count - 1}, not {number}")
@@ -201,17 +212,17 @@ def editable_value(plan: Plan, layer: str) -> Value:
     if layer not in known:
         fused = layer in {one.name for one in plan.layers}
         raise KeyError(
-            f'{layer!r} is not kept by this Plan, so it cannot be edited: give observe="all", or a '
-            "list with its name"
+            f"{layer!r} is not kept by this Plan, so it cannot be edited: compile with "
+            'observe="all", or a list with its name'
             if fused
-            else unknown_name_message(layer, list(known), shared=plan.header.shared)
+            else unknown_name_message(layer, list(known), shared=plan.header.shared_modules)
         )
     value = known[layer]
-    if value.after != NOT_EDITABLE:
+    if value.edit_pass != NOT_EDITABLE:
         return value
     if value.dtype != "float32":
-        raise InputError(f"{layer} holds {value.dtype} numbers; only float32 values can be edited")
-    if not value.read.count:
+        raise InputError(f"{layer} has {value.dtype} values; only float32 values can be edited")
+    if not value.readback.count:
         raise InputError(f"{layer} has no elements to edit")
     raise InputError(
         f"{layer} is a constant of the network or its state, which can't be edited; edit a layer "
@@ -230,7 +241,7 @@ def from_dict(rows: Iterable[Mapping[str, Any]]) -> tuple[Edit, ...]:
     try:
         return tuple(msgspec.convert(row, Edit) for row in rows)
     except (msgspec.ValidationError, TypeError) as error:
-        raise InputError(f"that is no list of edits: {error}") from None
+        raise InputError(f"not a list of edits: {error}") from None
 
 
 def active_edits(edits: Iterable[Edit]) -> list[Edit]:

@@ -40,11 +40,11 @@ def _transform_channels(
     """What an edit makes of the chosen channels, before it is mixed."""
     if edit.transform == GLSL:
         raise InputError(
-            f"the bend {edit.name!r} of {edit.layer} is a text in GLSL, which runs on a graphics "
-            "device alone: switch it off (enabled = False) or remove it"
+            f"the bend {edit.name!r} of {edit.layer} is written in GLSL, which runs only on a "
+            "GPU: disable it (enabled = False) or remove it"
         )
     if edit.transform == INJECT:
-        return arrays[edit.array].reshape(whole[chosen].shape)
+        return arrays[edit.array_hash].reshape(whole[chosen].shape)
     kind = TRANSFORM_KINDS[edit.transform]
     with np.errstate(all="ignore"):
         if kind.needs_all_channels:

@@ -123,21 +123,23 @@ def check_replayable(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None
     for edit in active_edits(edits):
         if edit.transform == GLSL:
             raise InputError(
-                f"the bend {edit.name!r} of {edit.layer} is a text in GLSL, which runs on a "
-                "graphics device alone: switch it off (enabled = False) or remove it"
+                f"the bend {edit.name!r} of {edit.layer} is written in GLSL, which runs only on "
+                "a GPU: disable it (enabled = False) or remove it"
             )
-        if edit.transform == INJECT and edit.array not in arrays:
-            what = "is frozen" if edit.frozen else "has an injected array"
+        if edit.transform == INJECT and edit.array_hash not in arrays:
+            what = "is frozen" if edit.is_frozen else "has an injected array"
             raise InputError(
-                f"{edit.layer} {what}, and these bends carry no arrays: give the Viewer's or "
-                "Session's own bends in place of data"
+                f"{edit.layer} {what}, and these bends contain no arrays: give the Viewer's or "
+                "Session's own bends instead of a dict"
             )
 
 
 def make_bend_node(key: str, value: str, made: str, bends: EditReplay) -> Node:
     """A Graph's node that makes of a value what it is after the edits of a key."""
     edits = bends.edits[key]
-    arrays = {f"array {one.array}": bends.arrays[one.array] for one in edits if one.array}
+    arrays = {
+        f"array {one.array_hash}": bends.arrays[one.array_hash] for one in edits if one.array_hash
+    }
     attributes: dict[str, Attribute] = {
         "edits": msgspec.json.encode(to_dict(edits)).decode(),
         "shown": tuple(bends.nchw[key]),

@@ -31,7 +31,8 @@ SHADER_CONSTANTS: dict[str, str | int] = {
     "MANY": 1,
 }
 RESHAPED_CONSTANTS: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u_side"}
-# What bend.glsl is told, by name in JavaScript, too. `side`: the longest of a texture in strips.
+# What bend.glsl is told, by name in JavaScript, too. `max_side`: the longest of a texture in
+# strips.
 SLOTS = parse_slots(
     "int transform, stage, one_channel, one_example; ivec4 shown; int injected, side;"
     "vec4 parameters[2]; float mix"
@@ -119,20 +120,20 @@ def custom_function(source: str, names: Sequence[str]) -> str:
 
 def is_reshaped(value: p.Value) -> bool:
     """Whether a value is shown in another nchw than it lies in, or lies in strips."""
-    return bool(value.layout.side) or value.nchw != value.layout.nchw
+    return bool(value.layout.max_side) or value.nchw != value.layout.nchw
 
 
 def uniform_block(value: p.Value, edit: Edit, stage: int) -> bytes:
     """One pass's uniform block."""
     block = np.zeros(p.UNIFORM_BYTES // 4, np.int32)
     for at in (0, 16, 32):
-        block[at : at + 16] = value.words
+        block[at : at + 16] = value.layout_words
     injected = value.nchw[1] if edit.channels is None else len(edit.channels)
     parameters = [*edit.parameters, *[0.0] * (MAX_PARAMETERS - len(edit.parameters))]
     numbers: dict[str, UniformValue] = {
         "transform": TRANSFORM_IDS[edit.transform], "stage": stage, "one_channel": -1,
         "one_example": 0,
-        "shown": value.nchw, "injected": injected, "side": value.layout.side or 2**24,
+        "shown": value.nchw, "injected": injected, "side": value.layout.max_side or 2**24,
         "parameters": parameters, "mix": edit.mix,
     }  # fmt: skip
     write_uniforms(block, SLOTS, numbers)

@@ -23,9 +23,8 @@ NONE_SKIPPED = SkippedPasses()
 def skipped_value_error(key: str) -> str:
     """The words of a KeyError: a value that is asked for while it is spared."""
     return (
-        f"{key!r} has no value now: a latent stands in the place of what it leads to, and its "
-        "layer is skipped. Turn the latent off (viewer.source = None, or set viewer.input) to "
-        "have it computed again"
+        f"{key!r} has no value: an active latent skips its layer. Set viewer.source = None, or "
+        "viewer.input, to compute it"
     )
 
 
@@ -36,7 +35,7 @@ def find_skipped_passes(header: p.Header, edits: Sequence[Edit]) -> SkippedPasse
     a skip connection; and whatever makes a state that is carried on. All else is spared.
     """
     numbers = {value.key: number for number, value in enumerate(header.values)}
-    given = {numbers[one.layer] for one in active_edits(edits) if one.skips}
+    given = {numbers[one.layer] for one in active_edits(edits) if one.skips_upstream}
     if not given:
         return NONE_SKIPPED
     behind = [_is_alias_of(header, number, given) for number in range(len(header.values))]
@@ -70,13 +69,13 @@ def _is_alias_of(header: p.Header, number: int, given: set[int]) -> bool:
     while number >= 0:
         if number in given:
             return True
-        number = header.values[number].source
+        number = header.values[number].view_of
     return False
 
 
 def _pass_inputs(step: p.Pass) -> list[tuple[int, int]]:
     """The textures of a pass, each with the value that it is read as, or -1."""
-    return list(zip(step.inputs, step.values or (-1,) * len(step.inputs), strict=True))
+    return list(zip(step.inputs, step.input_values or (-1,) * len(step.inputs), strict=True))
 
 
 def _downstream_passes(header: p.Header, behind: Sequence[bool]) -> list[bool]:

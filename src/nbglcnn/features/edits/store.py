@@ -35,7 +35,7 @@ class EditSnapshot:
 class EditStore:
     """Holds the edits, checks and undoes them.
 
-    `apply` is given every new EditState before it counts; where it raises, the old one stays.
+    `apply` is given every new EditSnapshot before it counts; where it raises, the old one stays.
     `plan` gives the Plan of now, `value` that of a key before its own edits.
     """
 
@@ -118,12 +118,13 @@ class EditStore:
             return
         n, c, h, w = editable_value(self.plan, edit.layer).nchw
         count = c if edit.channels is None else len(edit.channels)
-        array = self.arrays.get(edit.array)
+        array = self.arrays.get(edit.array_hash)
         if array is None:
-            raise InputError(f"inject into {edit.layer}: its array is not here any more")
+            raise InputError(f"inject into {edit.layer}: its array is no longer available")
         if array.size != n * count * h * w:
             raise InputError(
-                f"inject into {edit.layer}: its array {array.shape} is not one of {count} channels"
+                f"inject into {edit.layer}: its array of shape {array.shape} does not have "
+                f"{count} channels"
             )
 
     def _notify(self) -> None:
@@ -196,7 +197,8 @@ class EditStore:
 
         def renamed(state: EditSnapshot) -> EditSnapshot:
             edits = (
-                msgspec.structs.replace(one, array=names.get(one.array, "")) for one in state.edits
+                msgspec.structs.replace(one, array_hash=names.get(one.array_hash, ""))
+                for one in state.edits
             )
             return EditSnapshot(tuple(edits), state.weight_edit_count)
 
@@ -240,7 +242,7 @@ class EditStore:
         """Add a bend behind all others; the edit that it is."""
         if not isinstance(transform, Transform):
             raise InputError(
-                f"bend: {transform!r} is no transform; give one of nbglcnn.transforms, as in "
+                f"bend: {transform!r} is not a transform; give one of nbglcnn.transforms, as in "
                 f"bend({layer!r}, transforms.rotate(30))"
             )
         value = editable_value(self.plan, layer)
@@ -253,7 +255,7 @@ class EditStore:
             mix=mix,
             enabled=bool(enabled),
             source=transform.source,
-            names=tuple(transform.parameters) if transform.name == GLSL else (),
+            parameter_names=tuple(transform.parameters) if transform.name == GLSL else (),
         )
         self.set_edits((*self.edits, edit))
         return edit
@@ -272,8 +274,8 @@ class EditStore:
             name=self._unique_name(None, "freeze" if frozen else INJECT),
             transform=INJECT,
             channels=own,
-            array=name,
-            frozen=frozen,
+            array_hash=name,
+            is_frozen=frozen,
         )
         # In front of the layer's bends, which bend it; of several the last one counts.
         others = [one for one in self.edits if not _replaces(edit, one)]
@@ -301,9 +303,9 @@ class EditStore:
         taken = {one.name for one in self.edits}
         if name is not None:
             if not isinstance(name, str) or not name or len(name) > 100:
-                raise InputError(f"bend: name={name!r}: a text of 1 to 100 letters is needed")
+                raise InputError(f"bend: name={name!r}: expected a string of 1 to 100 characters")
             if name in taken:
-                raise InputError(f"there is a bend called {name!r} already; give another name")
+                raise InputError(f"a bend named {name!r} already exists; give another name")
             return name
         number, free = 1, like
         while free in taken:
@@ -314,7 +316,7 @@ class EditStore:
     def used_arrays(self) -> Mapping[str, Array]:
         """The arrays that edits of now, or of a step that can be undone, inject."""
         states = (self.present, *self.past, *self.future)
-        names = {edit.array for state in states for edit in state.edits if edit.array}
+        names = {edit.array_hash for state in states for edit in state.edits if edit.array_hash}
         self.arrays = {name: data for name, data in self.arrays.items() if name in names}
         return self.arrays
 
@@ -340,11 +342,11 @@ def parse_channels(channels: Any, count: int, values: Callable[[], Array]) -> An
     if hasattr(channels, "__index__") and not isinstance(channels, bool):
         return [channels]
     if isinstance(channels, str):
-        raise InputError(f"channels={channels!r}: numbers of channels are needed, or a slice")
+        raise InputError(f"channels={channels!r}: expected channel indices or a slice")
     if channels is not None and not isinstance(channels, Iterable):
         raise InputError(
-            f"channels={channels!r}: numbers of channels are needed, a slice, one of "
-            "nbglcnn.channels, or None for all"
+            f"channels={channels!r}: expected channel indices, a slice, one of nbglcnn.channels, "
+            "or None for all"
         )
     return channels
 
@@ -361,7 +363,7 @@ def fit_array(
         array = array.detach().cpu().numpy()
     data = native_array(array, f"inject into {layer}")
     if data.dtype.kind not in "fiub":
-        raise InputError(f"inject into {layer}: numbers are needed, not {data.dtype}")
+        raise InputError(f"inject into {layer}: expected numbers, not {data.dtype}")
     n, c, h, w = nchw
     count = c if channels is None else len(channels)
     wanted = shape if channels is None else (n, count, h, w)
@@ -373,7 +375,7 @@ def fit_array(
             break
     else:
         raise InputError(
-            f"inject into {layer}: an array of shape {wanted} is needed, or of one example; not "
+            f"inject into {layer}: expected an array of shape {wanted}, or of one example; got "
             f"{data.shape}"
         )
     return np.ascontiguousarray(own, np.float32).reshape(n, count, h, w)

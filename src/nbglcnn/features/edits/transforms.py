@@ -270,7 +270,7 @@ float normal_at(int index, int seed) {
 NOISE_TRANSFORMS = (
     TransformKind(
         "noise",
-        "x + std · a nearly normal random number of each element",
+        "x + std · an approximately normal random number for each element",
         _noise,
         "return x + P0 * normal_at(place_of(example, channel, row, column), int(P1));",
         (TransformParameter("std", 0.5, 0, 4, 0.05, least=0), SEED_PARAMETER),
@@ -279,7 +279,7 @@ NOISE_TRANSFORMS = (
     ),
     TransformKind(
         "salt_and_pepper",
-        "0 or 1 at a random share of the pixels, the same ones in all channels",
+        "0 or 1 at a random fraction of the pixels, the same in all channels",
         _salt_and_pepper,
         """
 float drawn = uniform_of(seeded((example * u_shown.z + row) * u_shown.w + column, int(P1)));
@@ -373,7 +373,7 @@ at = clamp(at, ivec2(0), u_shown.wz - 1);
 FILTER_TRANSFORMS = (
     TransformKind(
         "blur",
-        "a Gaussian of deviation sigma over x",
+        "x convolved with a Gaussian of standard deviation sigma",
         _blur,
         parameters=(SIGMA_PARAMETER,),
         reads=_gaussian_reads(0),
@@ -390,7 +390,7 @@ FILTER_TRANSFORMS = (
     ),
     TransformKind(
         "edges",
-        "how steep x is: Sobel’s two derivatives as one length",
+        "the gradient's magnitude, from Sobel’s two derivatives",
         _edges,
         reads=NeighborReads(
             begin="taps = 9;",
@@ -488,14 +488,14 @@ at += d;
 MORPHOLOGY_TRANSFORMS = (
     TransformKind(
         "erode",
-        "the least in an ellipse of this radius",
+        "the minimum in an ellipse of this radius",
         _erode,
         parameters=(RADIUS_PARAMETER,),
         reads=_ellipse_reads("found = any_read ? min(found, v) : v;"),
     ),
     TransformKind(
         "dilate",
-        "the greatest in an ellipse of this radius",
+        "the maximum in an ellipse of this radius",
         _dilate,
         parameters=(RADIUS_PARAMETER,),
         reads=_ellipse_reads("found = any_read ? max(found, v) : v;"),
@@ -604,14 +604,14 @@ AFFINE_TRANSFORMS = (
     ),
     TransformKind(
         "scale",
-        "factor times as large, around the middle",
+        "scaled by factor, around the centre",
         _scale,
         parameters=(TransformParameter("factor", 1.5, 0.1, 4, 0.05, least=0, above=True),),
         reads=_bilinear_reads("middle + (to - middle) / P0"),
     ),
     TransformKind(
         "rotate",
-        "turned counter-clockwise around the middle",
+        "rotated counter-clockwise around the centre",
         _rotate,
         parameters=(TransformParameter("degrees", 45, -180, 180, 1, unit="°"),),
         reads=_bilinear_reads("middle + turned(to - middle, P0)"),
@@ -619,13 +619,13 @@ AFFINE_TRANSFORMS = (
     ),
     TransformKind(
         "flip_h",
-        "left and right exchanged",
+        "left and right swapped",
         lambda x: x[:, :, :, ::-1],
         reads=_bilinear_reads("vec2(size.x - 1.0 - to.x, to.y)"),
     ),
     TransformKind(
         "flip_v",
-        "top and bottom exchanged",
+        "top and bottom swapped",
         lambda x: x[:, :, ::-1],
         reads=_bilinear_reads("vec2(to.x, size.y - 1.0 - to.y)"),
     ),

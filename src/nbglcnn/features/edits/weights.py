@@ -81,7 +81,7 @@ class WeightLog:
     def seek(self, count: int) -> None:
         """Make the first `count` edits, and no others; InputError where there are fewer."""
         if count > len(self._edits):
-            raise InputError(f"{count} edits of weights are asked for; {len(self._edits)} are kept")
+            raise InputError(f"{count} weight edits were requested; {len(self._edits)} are kept")
         while self.applied_count < count:
             edit = self._edits[self.applied_count]
             self._write_numbers(edit.name, edit.index, edit.new)
@@ -111,21 +111,23 @@ def make_weight_edit(graph: Graph, name: str, index: Any, values: Any) -> Weight
     what = f"set_weight: {name} has the shape {data.shape}"
     given = native_array(values, "set_weight")
     if given.dtype.kind not in "fiub":
-        raise InputError(f"{what}; numbers are needed, not {given.dtype} ({values!r:.80})")
+        raise InputError(f"{what}; expected numbers, not {given.dtype} ({values!r:.80})")
     if not np.isfinite(given).all():
-        raise InputError(f"{what}; {given[~np.isfinite(given)].flat[0]} was given, a finite number "
-                         "is needed")  # fmt: skip
+        found = given[~np.isfinite(given)].flat[0]
+        raise InputError(f"{what}; {found} was given; expected finite numbers")
     with np.errstate(over="ignore"):
         numbers = given.astype(data.dtype)
     if not np.isfinite(numbers).all():
-        raise InputError(f"{what}; {given.max():g} or {given.min():g} is too much for {data.dtype}")
+        raise InputError(
+            f"{what}; {given.max():g} or {given.min():g} is out of range for {data.dtype}"
+        )
     if data.dtype.kind != "f" and not np.array_equal(numbers, given):
-        raise InputError(f"{what} and holds {data.dtype} numbers; {values!r:.80} was given")
+        raise InputError(f"{what} and {data.dtype} values; {values!r:.80} was given")
     try:
         old = np.array(data[index])
         new = np.array(np.broadcast_to(numbers, old.shape))
     except (IndexError, TypeError, ValueError) as error:
-        raise InputError(f"{what}: {error}; numbers of shape {given.shape} were given") from None
+        raise InputError(f"{what}: {error}; values of shape {given.shape} were given") from None
     return WeightEdit(name, copy.deepcopy(index), old, new)
 
 
@@ -159,5 +161,5 @@ def flat_index(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, .
     """The index of so many numbers one behind the other in row-major order."""
     size = math.prod(shape)
     if first + count > size:
-        raise InputError(f"the numbers {first} to {first + count - 1} of {size}")
+        raise InputError(f"the values {first} to {first + count - 1} of {size}")
     return np.unravel_index(np.arange(first, first + count), shape)

@@ -20,7 +20,7 @@ from markdown_it.renderer import RendererHTML
 from nbglcnn import __version__, protocol
 from nbglcnn.errors import InputError, NbglcnnError, check_output_path
 from nbglcnn.features.edits.records import to_dict
-from nbglcnn.features.export.messages import Exported
+from nbglcnn.features.export.messages import PageData
 from nbglcnn.features.export.page_assets import prepare_teaching, prepare_training
 from nbglcnn.features.export.samples import make_samples
 from nbglcnn.features.sources.input_source import SourceBlobs
@@ -68,41 +68,47 @@ def export_html(
     train: Mapping[str, Any] | None = None,
     teach: Sequence[str] | Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a page that shows the network in its Viewer, without a kernel and without a network.
+    """Write a network with its Viewer as one HTML file, which runs offline and without Python.
 
     Args:
-        model: as for the Viewer. `compare(…).to_html(…)` writes the page of a comparison.
-        x: the examples that the page has, as for the Viewer; None for an ONNX file that fixes its
-            inputs' shapes: random numbers then, or black with `preprocess`.
-        path: the file; one that is there is replaced.
-        title: the page's title and heading; by default the model's name, and no heading.
-        text: Markdown (CommonMark with tables) above the Viewer; markup in it stays text.
-        steps: a lesson: for each step a dict with `text`, Markdown, and `view`, as `Viewer.view`,
-            of which any part may be left out: {"name": "explain", "layer": "encoder.0",
-            "pixel": [3, 4]}. The Viewer turns as the reader goes on, back, or by the address's #3.
-        observe: what can be looked at, as for the Viewer.
-        precision: "float16" halves the weights, which are right to about three digits then.
-        classes: the names of the output's classes, as for the Viewer.
-        strict: an error for a layer that cannot run on the GPU; else the page has its value for
-            `x`, computed here.
-        preprocess: how pictures become what the model takes, as for the Viewer.
-        train: what the page's reader can train the network with, without Python: a mapping with
-            the arguments of `Viewer.train`, of which `data` is needed, and `weights`: "given",
-            the model's own (the default), or "random", those that the `reset_parameters` of a torch
-            module's modules draw after torch.manual_seed(seed). The page begins with them, paused.
-            Of the data it takes 64 MiB.
-        teach: the classes that the page's reader can teach a head to tell apart, ["cup", "hand"],
-            without Python; or a mapping with the arguments of `Viewer.teach`. The page has the
-            first of the examples `x`, and takes 64 MiB of pictures to begin with.
+        model: A model, as for the Viewer. For a comparison use `compare(…).to_html(…)`.
+        x: The examples in the page, as for the Viewer. None for an ONNX model with static shapes
+            uses random numbers, and with `preprocess` a black picture.
+        path: The file; an existing one is replaced.
+        title: The title and heading. Default: the model's name as the title, no heading.
+        text: Markdown text (CommonMark with tables) above the Viewer; HTML in it is shown as text.
+            Default: none.
+        steps: The steps of a lesson: dicts with `text` (Markdown) and `view` (as `Viewer.view`:
+            `{"name": "explain", "layer": "encoder.0", "pixel": [3, 4]}`), all parts optional.
+            Buttons and the address (`page.html#3`) lead through them. Default: none.
+        observe: The values to keep, as for the Viewer. Default: `"all"`.
+        precision: `"float16"` halves the weights and keeps about three digits. Default:
+            `"float32"`.
+        classes: The names of the output's classes, as for the Viewer.
+        strict: Whether layers that cannot run on the GPU are an error. By default the page contains
+            their values for `x`.
+        preprocess: The steps from a picture to the model's input, as for the Viewer.
+        train: The training for the page's reader: a mapping with the arguments of `Viewer.train`,
+            of which `data` is required (at most 64 MiB), and `weights`: `"given"` (default), or
+            `"random"` for weights that the `reset_parameters` of a torch module's submodules draw
+            after `torch.manual_seed(seed)`. The page starts paused. Default: none.
+        teach: The classes that the reader can teach a head, such as `["cup", "hand"]`, or a mapping
+            with the arguments of `Viewer.teach` (at most 64 MiB of pictures). The page then has the
+            first example of `x`. Default: none.
 
-    The path that was written is returned.
+    Returns:
+        The path of the file.
 
     Raises:
-        InputError: a step is none: it names what the network doesn't have; `train` or `teach` is
-            none, both are given, or one has too much data; and as for the Viewer.
-        KeyError, UnsupportedModel, UnsupportedOperator: the network can't be trained so, as
-            `nbglcnn.train` says it.
-        OSError: the file cannot be written.
+        InputError: If a step, `train` or `teach` is not valid, both `train` and `teach` are given,
+            or one has too much data; otherwise as for the Viewer.
+        KeyError: If `observe` contains an unknown name, and as in `nbglcnn.train`.
+        UnsupportedModel: As for the Viewer and in `nbglcnn.train`.
+        UnsupportedOperator: As for the Viewer and in `nbglcnn.train`.
+        OSError: If the file cannot be written.
+
+    Example:
+        >>> nbglcnn.export_html(model, x, "lesson.html", title="A first layer")
     """
     target = check_output_path(path)
     network = Network(
@@ -143,8 +149,8 @@ def build_page(
     """The page of a network as it is now; `traits` and `source` are those of a Viewer."""
     if train is not None and teach is not None:
         raise InputError(
-            "train and teach: a page has one of them, as a head needs a network that stays as it "
-            "is; write two pages"
+            "train and teach: a page supports only one of them, since a classifier needs a "
+            "network with fixed weights; write two pages"
         )
     trains = None
     record: TeachingRecord | None = None
@@ -171,7 +177,7 @@ def build_page(
         shown["view"] = DEFAULT_VIEW
     script = PAGE_SCRIPT.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    used = sorted({edit.array for edit in network.edits if edit.array})
+    used = sorted({edit.array_hash for edit in network.edits if edit.array_hash})
     arrays = [*network.float32_inputs(), *(network.injected[name] for name in used)]
     held = [_blob_script(plan.to_bytes()), *(_blob_script(byte_view(array)) for array in arrays)]
     wire, given = source
@@ -181,26 +187,26 @@ def build_page(
         samples, numbers, unchecked = make_samples(network, plan)
         named |= {"samples": byte_view(numbers)} if samples is not None else {}
     most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, held))))
-    exported = Exported(
+    exported = PageData(
         **shown,
         classes=network.classes,
         steps=tuple(views),
         snapshot=_snapshot_url(network, shown["example"], min(MAX_BYTES, most)),
         edits=tuple(to_dict(network.edits)),
-        injected=tuple(used),
+        injected_arrays=tuple(used),
         # Whoever opens the page needs no path of this machine.
         source=None if wire is None else msgspec.to_builtins(wire),
         blobs=tuple(named),
         training=msgspec.to_builtins(trains.record) if trains else None,
-        weights=trains.weight_names if trains else (),
-        rest=trains.other_weights if trains else "",
+        weight_names=trains.weight_names if trains else (),
+        other_weights=trains.other_weights if trains else "",
         teaching=msgspec.to_builtins(record) if record else None,
-        samples=samples,
-        unchecked=unchecked,
+        parity_samples=samples,
+        unchecked_reason=unchecked,
     )
     held += map(_blob_script, named.values())
     if not isinstance(title, str | None):
-        raise InputError(f"title={title!r}; a text is needed")
+        raise InputError(f"title={title!r}; expected a string")
     name = title or plan.header.name
     return (
         Template(PAGE_TEMPLATE.read_text("utf-8"))
@@ -225,9 +231,9 @@ def _source_blobs(given: SourceBlobs | None) -> dict[str, memoryview]:
         return {}
     if given.nbytes > MAX_SOURCE_BYTES:
         raise InputError(
-            f"the source has {given.nbytes:,} bytes, and a page of its own takes at most "
-            f"{MAX_SOURCE_BYTES:,} of it: give it fewer items, as "
-            "viewer.source = nbglcnn.Images(array[:1000]), or viewer.source = None before"
+            f"the source has {given.nbytes:,} bytes; an exported page takes at most "
+            f"{MAX_SOURCE_BYTES:,}. Use fewer items, as viewer.source = "
+            "nbglcnn.Images(array[:1000]), or set viewer.source = None first"
         )
     found = {name: given.blob(name) for name in given.blob_names()}
     return {name: blob for name, blob in found.items() if blob is not None}
@@ -260,24 +266,26 @@ def _step_view(
 ) -> dict[str, Any]:
     """What the Viewer shows at a step, with all of its keys."""
     if not isinstance(step, Mapping):
-        raise InputError(f"step {number}: a dict with text and view is needed, not {step!r:.60}")
+        raise InputError(f"step {number}: expected a dict with text and view, not {step!r:.60}")
     if unknown := set(step) - {"text", "view"}:
         raise InputError(
             f"step {number}: a step has text and view, not {', '.join(sorted(unknown))}"
         )
     if not isinstance(step.get("text", ""), str):
-        raise InputError(f"step {number}: its text is no text but {type(step['text']).__name__}")
+        raise InputError(
+            f"step {number}: text: expected a string, not {type(step['text']).__name__}"
+        )
     view = dict(step.get("view") or {})
     view.setdefault("name", default_view(view.get("layer"), view.get("pixel")))
     if view["name"] == "teach" and not teaches:
         raise InputError(
-            f"step {number}: there is no view 'teach' in a page that doesn't teach; give "
-            "teach=['cup', 'hand']"
+            f"step {number}: the view 'teach' needs a page with a lesson; give teach=['cup', "
+            "'hand']"
         )
     if view["name"] == "train" and not trains:
         raise InputError(
-            f"step {number}: there is no view 'train' in a page that doesn't train; give "
-            'train={"data": images, …}'
+            f"step {number}: the view 'train' needs a page that trains; give train={{\"data\": "
+            "images, …}"
         )
     try:
         return validate_view(view, plan, {"train": "", "teach": ""})

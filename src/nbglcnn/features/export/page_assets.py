@@ -60,12 +60,12 @@ def prepare_training(network: Network, train: Any, precision: str, most: int) ->
     asked = _validate_arguments(train)
     if precision != "float32":
         raise InputError(
-            f"train: precision={precision!r}; a network trains in 32-bit floats alone, as of 16 "
-            'bits most gradients would be 0. Give precision="float32"'
+            f"train: precision={precision!r}; training needs 32-bit floats, since in 16 bits "
+            'most gradients would be 0. Give precision="float32"'
         )
     if network.latent is not None:
         raise InputError(
-            "train: a latent skips a part of the network: set viewer.source = None first"
+            "train: an active latent skips part of the network: set viewer.source = None first"
         )
     if network.graph.comparison:
         raise InputError("train: a comparison can't be trained; export one of its two models")
@@ -77,17 +77,17 @@ def prepare_training(network: Network, train: Any, precision: str, most: int) ->
     size = sum(len(blob) for blob in trained.blobs.values())
     if size > most:
         raise InputError(
-            f"train: the data has {size:,} bytes, and a page of its own takes at most {most:,} of "
-            "it: give fewer examples, or pictures as uint8"
+            f"train: the data has {size:,} bytes; an exported page takes at most {most:,}. Give "
+            "fewer examples, or pictures as uint8"
         )
     record = TrainingRecord(
         "page", trained.config_hash, "paused", trained.arguments.optimizer.learning_rate_at(0)
     )
     readable = {value.key for value in trained.plan.header.parameters}
-    if not readable.issuperset(trained.config.state):
+    if not readable.issuperset(trained.config.state_names):
         raise InputError(
-            f"train: observe={trained.plan.header.observe!r} keeps no parameters, which a training "
-            'has to read; give observe="all", or the names of layers'
+            f"train: observe={trained.plan.header.observe!r} keeps no parameters, which training "
+            'needs; give observe="all", or the names of layers'
         )
     names = tuple(name for name in network.graph.parameters if name in readable)
     whole = network.model.state_dict_arrays(network.weights())
@@ -105,26 +105,26 @@ def _validate_arguments(train: Any) -> dict[str, Any]:
     """All arguments, those that aren't given by default."""
     if not isinstance(train, Mapping):
         raise InputError(
-            f"train={train!r:.80}; a mapping is needed, with what viewer.train takes: "
+            f"train={train!r:.80}; expected a dict of viewer.train's arguments: "
             'train={"data": images, "loss": "mse"}'
         )
     known = ["data", *TRAIN_DEFAULTS]
     for key in train:
         if key not in known:
             raise InputError(
-                f"train: there is no {key!r}{suggest_names(str(key), known)}; there are "
+                f"train: unknown key {key!r}{suggest_names(str(key), known)}; expected some of "
                 f"{', '.join(known)}"
             )
     if "data" not in train:
-        raise InputError('train: "data" is missing: what the page shall train on')
+        raise InputError('train: "data" is missing: the training examples')
     asked = {**TRAIN_DEFAULTS, **train}
     if asked["weights"] not in WEIGHT_CHOICES:
         raise InputError(
-            f'train: weights={asked["weights"]!r}; "given" is needed, or "random" to begin '
-            "with weights that are drawn anew"
+            f'train: weights={asked["weights"]!r}; expected "given", or "random" for newly '
+            "initialised weights"
         )
     if not isinstance(asked["seed"], int) or not 0 <= asked["seed"] < 2**31:
-        raise InputError(f"train: seed={asked['seed']!r}; a whole number from 0 to 2³¹ is needed")
+        raise InputError(f"train: seed={asked['seed']!r}; expected an integer from 0 to 2³¹")
     return asked
 
 
@@ -160,8 +160,8 @@ def prepare_teaching(
         for name in given:
             if name not in asked:
                 raise InputError(
-                    f"teach: there is no {name!r}{suggest_names(str(name), asked)}; there are "
-                    f"{', '.join(asked)}"
+                    f"teach: unknown class {name!r}{suggest_names(str(name), asked)}; the "
+                    f"classes are {', '.join(asked)}"
                 )
         asked |= given
         features = FeatureExtractor(network, asked["cut"])
@@ -175,7 +175,7 @@ def prepare_teaching(
     blobs |= {name: memoryview(data) for name, data in lesson.blobs()}
     if (size := sum(map(len, blobs.values()))) > most:
         raise InputError(
-            f"teach: the examples have {size:,} bytes, and a page of its own takes at most "
-            f"{most:,} of them: give fewer"
+            f"teach: the examples have {size:,} bytes; an exported page takes at most {most:,}. "
+            "Give fewer"
         )
     return record, blobs

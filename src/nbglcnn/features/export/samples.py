@@ -13,7 +13,7 @@ from nbglcnn.features.edits.replay import (
     edit_replay,
     is_discontinuous,
 )
-from nbglcnn.features.export.messages import Samples
+from nbglcnn.features.export.messages import ParitySamples
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Plan
 from nbglcnn.report import ATOL, RTOL, compare_values, max_error_from_float64
@@ -32,14 +32,14 @@ BAND_TEXELS = 4  # of a stretch; four elements each
 MAX_FLOAT64_MACS = 10**8
 
 
-def make_samples(network: Network, plan: Plan) -> tuple[Samples | None, Array, str]:
+def make_samples(network: Network, plan: Plan) -> tuple[ParitySamples | None, Array, str]:
     """The record and its numbers for a page that shows the network with this Plan.
 
     In words why there are none, "" where there are.
     """
     nothing = np.zeros(0, np.float32)
     if network.is_volatile:
-        return None, nothing, "a latent or a training is on"
+        return None, nothing, "a latent is active, or the network is training"
     if plan.gpu_bytes > MAX_PLAN_BYTES:
         return None, nothing, "the network is too large"
     edits, injected = network.edits, network.injected
@@ -53,7 +53,7 @@ def make_samples(network: Network, plan: Plan) -> tuple[Samples | None, Array, s
         return None, nothing, str(error)
 
 
-def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[Samples, Array]:
+def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[ParitySamples, Array]:
     graph, arrays = network.graph, network.input_arrays
     expected, framework = network.local.compute_reference(graph, arrays, bends)
     own = [key for key in plan.computed if key in expected and key not in plan.from_python][
@@ -82,13 +82,13 @@ def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[Sam
         numbers.append(take_spans(values[key], array.reshape(-1), bands[-1]).astype(np.float32))
         allowed.append(most_off)
     apart = {key for key, _, _ in example_mismatches(plan, arrays, known)}
-    samples = Samples(
+    samples = ParitySamples(
         framework,
         tuple(own),
         tuple(bands),
         tuple(allowed),
         tuple(key for key in own if key not in apart),
-        told.flawed,
-        told.beyond,
+        told.non_finite,
+        told.float16_overflow,
     )
     return samples, np.concatenate([np.zeros(0, np.float32), *numbers])

@@ -32,8 +32,8 @@ def write_viewer_page(
         train = None if training is None else training.arguments
         if train is None:
             raise InputError(
-                "train=True: this Viewer was not trained by viewer.train(…); give what the "
-                'page shall train with, as train={"data": images, "loss": "mse"}'
+                'train=True: this Viewer has no training. Give the training data: train={"data": '
+                'images, "loss": "mse"}'
             )
     if sources is not None:
         sources.feed.adopt_now()

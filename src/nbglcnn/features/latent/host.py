@@ -130,7 +130,7 @@ def open_latent(
                     wrong = int(chosen[np.flatnonzero(~np.isfinite(found).all(1))[0]])
                     raise InputError(
                         f"Latent({latent.layer!r}): the code of item {wrong} of the data is not "
-                        "finite; leave it out"
+                        "finite; remove the item"
                     )
                 known = analyze_codes(found, chosen, items.count)
     if items is None or known is None:
@@ -229,8 +229,9 @@ class _LatentItems:
         data = native_array(data, f"Latent({latent.layer!r}): data")
         if data.shape[1:] != record.shape[1:] or not len(data) or data.dtype.kind != "f":
             raise InputError(
-                f"Latent({latent.layer!r}): data of shape {data.shape} and {data.dtype}; floats of "
-                f"{('N', *record.shape[1:])} are needed, as the input {record.key!r} takes them"
+                f"Latent({latent.layer!r}): data of shape {data.shape} and {data.dtype}; "
+                f"expected floats of shape {('N', *record.shape[1:])}, as the input "
+                f"{record.key!r} takes"
             )
         self._array = data
         self.count = len(data)

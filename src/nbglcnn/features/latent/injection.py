@@ -23,9 +23,11 @@ def inject_code(network: Network, layer: str, code: Any) -> None:
     numbers = latents.validate_code(layer, code, latents.code_size(network.plan, value))
     if network.plan.in_python and (found := network.graph.python_consumer(layer)):
         raise InputError(
-            f"Latent({layer!r}): {found}, which follows from it, is computed in Python, "
-            "where no code reaches; cut at a layer behind that one"
+            f"Latent({layer!r}): {found} depends on it and runs in Python, which can't receive a "
+            f"latent code. Choose a layer after {found}"
         )
-    times = value.read.count // numbers.size
+    times = value.readback.count // numbers.size
     made = latents.latent_edit(layer)
-    network.set_latent_injection(made, {made.array: np.tile(numbers, times).reshape(value.nchw)})
+    network.set_latent_injection(
+        made, {made.array_hash: np.tile(numbers, times).reshape(value.nchw)}
+    )

@@ -40,13 +40,13 @@ class LatentRecord(SourceRecord, frozen=True, kw_only=True, tag="latent"):
     """A latent: `code` has all numbers of its layer, row-major; its layer is the `input`.
 
     `data` is the blob of its data's codes, with `labels` and `classes` as of a data set. `items`
-    names the data itself as a data set, of `count`, `block` and `dtype`, to go back to: the labels
-    of that are those of the same name. `folder` is as of a data set.
+    names the data itself as a data set, of `count`, `block_size` and `dtype`, to go back to: the
+    labels of that are those of the same name. `folder` is as of a data set.
     """
 
     data: Name = ""
     count: NonNegative = 0
-    block: NonNegative = 0
+    block_size: NonNegative = 0
     dtype: Literal["uint8", "float32"] = "uint8"
     labels: Name = ""
     classes: Name = ""
@@ -61,33 +61,38 @@ class LatentRecord(SourceRecord, frozen=True, kw_only=True, tag="latent"):
 
 @dataclass(frozen=True, repr=False)
 class Latent(InputSource):
-    """A network cut at a layer: what comes behind it is computed from a code, without its encoder.
+    """A code that replaces the value of a layer, as a source: the decoder runs without its encoder.
 
-    `viewer.input = nbglcnn.Latent("encoder.6", data=images)` shows the latent workbench: a plane
-    through the data's codes with a ring to drag, a slider for each number, and what the decoder
-    makes of them. While it is on, the layers that only lead to that layer aren't run; reading one
-    is a KeyError. What the decoder needs besides the code (the other end of a skip connection) runs
-    on the present input.
+    The page shows the latent workbench: a plane through the data's codes with a ring to drag, a
+    slider for each number, and the decoded result. Layers that only lead to `layer` don't run;
+    reading one raises a KeyError. Whatever else the decoder needs, such as the other end of a skip
+    connection, is computed from the current input.
 
-    `codes` are those of the data, computed by the layers before the cut (`items` says of which of
-    them, `known` has their principal directions), and again after `viewer.load_state_dict`;
-    `latent.with_code(z)` is the same at another code, so that
-    `viewer.source = viewer.source.with_code(z)` moves there.
+    A source is immutable: `viewer.source = viewer.source.with_code(z)` moves to another code.
+    `viewer.load_state_dict` computes the codes of the data again.
 
     Args:
-        layer: the name of a layer or module whose value is float32, of at most 4,096 numbers for
-            one example, and that the output follows from.
-        data: pictures whose codes are shown, as `Images` takes them; of more than 2,000 so many,
-            spread evenly over all.
-        labels: a whole number for each item of the data, -1 for none; as `Images` takes them.
-        classes: the names of the labels' numbers.
-        code: the numbers to begin with, in any shape, row-major; by default the layer's value for
-            the present input.
+        layer: The name of a layer or module with a float32 value of at most 4,096 numbers per
+            example, which the output depends on.
+        data: Pictures whose codes are shown, as for `Images`. For more than 2,000 items, the codes
+            of 2,000 or fewer, evenly spaced, are computed. Default: none.
+        labels: An integer per item of the data, -1 for none, as for `Images`. Default: those of the
+            data.
+        classes: The names of the labels. Default: those of the data.
+        code: The numbers to start with, in row-major order and any shape. Default: the layer's
+            value for the current input.
+        input: The key of the input that the data belongs to, if the network has several. Default:
+            the first compatible one.
+        owner: Read-only: unused for a latent.
 
     Raises:
-        InputError: an argument is none of these. When a Viewer takes it: the layer cannot be cut
-            at, an array doesn't fit, or a number isn't finite.
-        KeyError: when a Viewer takes it: there is no such layer, or it isn't kept.
+        InputError: If an argument is not valid; when a Viewer takes it, if the network cannot be
+            cut at the layer, an array doesn't fit or a number is not finite.
+        KeyError: When a Viewer takes it, if the layer doesn't exist or isn't kept.
+
+    Example:
+        >>> viewer.input = nbglcnn.Latent("encoder.6", data=images)
+        >>> viewer.source = viewer.source.with_code(viewer.source.codes.mean(0))
     """
 
     public_methods: ClassVar[tuple[str, ...]] = ("codes", "items", "known", "with_code")
@@ -105,9 +110,9 @@ class Latent(InputSource):
 
     def __post_init__(self) -> None:
         if not isinstance(self.layer, str):
-            raise InputError(f"Latent: the name of a layer is needed, not {self.layer!r}")
+            raise InputError(f"Latent: expected the name of a layer, not {self.layer!r}")
         if self.data is None and (self.labels is not None or self.classes is not None):
-            raise InputError("Latent: labels and classes are those of data; give data=…, too")
+            raise InputError("Latent: labels and classes describe data; give data=… too")
         if self.code is not None:
             code = _to_floats(self.code)
             code.flags.writeable = False
@@ -115,79 +120,148 @@ class Latent(InputSource):
 
     @property
     def codes(self) -> Float32:
-        """The data's codes, (items, numbers) float32; a copy. InputError before they are known."""
+        """The codes of the data, shape (items, numbers), float32; a copy.
+
+        Raises an InputError before a Viewer has computed them, and without data.
+        """
         return self.known.codes.copy()
 
     @property
     def items(self) -> Array:
-        """Which items of the data these are the codes of, from 0."""
+        """The indices of the items that `codes` belong to, from 0."""
         return self.known.items.copy()
 
     @property
     def known(self) -> LatentCodes:
-        """What was found of the data. InputError where there is none."""
+        """The codes of the data with their principal directions: a `LatentCodes`.
+
+        Raises an InputError before a Viewer has computed them, and without data.
+        """
         if self._known is None:
             raise InputError(
-                f"the codes of Latent({self.layer!r}) are known once it is a Viewer's source: "
-                "viewer.input = latent, then viewer.source.codes"
+                f"the codes of Latent({self.layer!r}) are available after it is a Viewer's "
+                "source: viewer.input = latent, then viewer.source.codes"
                 if self.data is not None
-                else f"Latent({self.layer!r}) was given no data, so it has no codes: "
+                else f"Latent({self.layer!r}) has no data, so it has no codes: "
                 f"Latent({self.layer!r}, data=images)"
             )
         return self._known
 
     @property
     def is_open(self) -> bool:
-        """Whether the codes of its data are known, where it has any."""
+        """Whether the codes of the data are known, or there is no data."""
         return self.data is None or self._known is not None
 
     def with_code(self, code: Any) -> Latent:
-        """The same at another code; its data's codes are not computed again."""
+        """Return the same latent with another code; the codes of the data are kept.
+
+        Args:
+            code: The numbers, in row-major order and any shape.
+
+        Returns:
+            The new source.
+
+        Raises:
+            InputError: If `code` is not an array of numbers.
+        """
         return replace(self, code=code)
 
     def with_codes(self, code: Float32, known: LatentCodes | None) -> Latent:
-        """The same with what was found of it."""
+        """Return the same latent with a code and the codes of its data.
+
+        Args:
+            code: The current code, shape (numbers,).
+            known: The codes of the data; None without data.
+
+        Returns:
+            The new source.
+        """
         return replace(self, code=code, _known=known)
 
     def without_codes(self) -> Latent:
-        """The same without what was found of its data, to be found again."""
+        """Return the same latent without the codes of its data.
+
+        Returns:
+            The new source.
+        """
         return replace(self, _known=None)
 
     def has_codes_in(self, *known: LatentCodes) -> bool:
-        """Whether its data's codes are one of these very ones."""
+        """Return whether its codes are one of these objects.
+
+        Args:
+            *known: The objects, compared by identity.
+
+        Returns:
+            True if one of them is its own.
+        """
         return any(self._known is one for one in known)
 
     def fits(self, record: Input) -> bool:
-        """Whether its data can be this input's."""
+        """Return whether its data can belong to an input: float32.
+
+        Args:
+            record: The input.
+
+        Returns:
+            True if it can.
+        """
         return record.dtype == "float32"
 
     def to_record(self, key: str) -> SourceRecord:
-        """Its record, but for blobs: `key` is that of the layer."""
+        """Return the source as the record that pages get, without data.
+
+        Args:
+            key: Not used: the record has the key of the layer.
+
+        Returns:
+            The record.
+        """
         code = () if self.code is None else tuple(float(one) for one in self.code)
         folder = folder_of(self.data, self.labels, self.classes)
         return LatentRecord(input=self.layer, code=code, folder=folder)
 
     def updated_from(self, wire: SourceRecord) -> Latent:
-        """The same as a page has moved it; InputError for a code or a layer that doesn't fit."""
+        """Return this source with the code that a page has chosen.
+
+        Args:
+            wire: The record of the page.
+
+        Returns:
+            The changed source.
+
+        Raises:
+            InputError: If the record has another layer or its code doesn't fit.
+        """
         assert isinstance(wire, LatentRecord)
         if wire.input != self.layer:
-            raise InputError(f"Latent({self.layer!r}): another layer, {wire.input!r}, is another")
+            raise InputError(
+                f"Latent({self.layer!r}): the layer can't be changed to {wire.input!r}; create "
+                "another Latent"
+            )
         count = len(wire.code) if self.code is None else self.code.size
         return self.with_code(validate_code(self.layer, wire.code, count))
 
     def __repr__(self) -> str:
         data = "" if self._known is None else f", codes of {len(self._known.items)} items"
-        size = "" if self.code is None else f", {self.code.size} numbers"
+        size = "" if self.code is None else f", {self.code.size} values"
         return f"Latent({self.layer!r}{size}{data})"
 
 
 @dataclass(frozen=True, eq=False)
 class LatentCodes:
-    """What is known of a data set's codes: of `items`, numbered in all `total`.
+    """The codes of a data set and their principal directions.
 
-    `codes` is (items, numbers); `mean` and `std` are of each number. `directions` (2, numbers) are
-    the first two principal ones, of length 1 (or 0 where there are no more), with the `deviations`
-    of the codes along them, and how much of their variance each `explained` has.
+    Attributes:
+        codes: The codes, shape (items, numbers), float32.
+        items: The indices of these items in the data set.
+        total: The number of items in the data set.
+        mean: The mean of each number, shape (numbers,).
+        std: The standard deviation of each number, shape (numbers,).
+        directions: The first two principal directions, shape (2, numbers), of length 1; zeros if
+            there are fewer.
+        deviations: The standard deviation of the codes along each direction.
+        explained: The share of the variance along each direction, from 0 to 1.
     """
 
     codes: Float32
@@ -206,24 +280,24 @@ def validate_layer(plan: Plan, layer: str) -> Value:
     if value.kind == "input":
         layers = [one.name for one in plan.layers]
         raise InputError(
-            f"Latent({layer!r}): this is the input itself; cut at a "
+            f"Latent({layer!r}): this is the input itself; choose a "
             f"layer{suggest_names(layer, layers)}, as Latent({layers[len(layers) // 2]!r})"
         )
     if (count := code_size(plan, value)) > MAX_CODE_SIZE:
         small = [
             one.key
             for one in plan.values
-            if one.kind == "layer" and one.after >= 0 and code_size(plan, one) <= MAX_CODE_SIZE
+            if one.kind == "layer" and one.edit_pass >= 0 and code_size(plan, one) <= MAX_CODE_SIZE
         ]
         near = f": {', '.join(small[:6])}" if small else ""
         raise InputError(
-            f"Latent({layer!r}): its value has {count:,} numbers, and a code has at most "
-            f"{MAX_CODE_SIZE:,}; cut at a smaller layer{near}"
+            f"Latent({layer!r}): its value has {count:,} elements; a code has at most "
+            f"{MAX_CODE_SIZE:,}. Choose a smaller layer{near}"
         )
     if not downstream_keys(plan.header, layer) & {*plan.header.outputs}:
         raise InputError(
-            f"Latent({layer!r}): no output follows from this layer, so there is nothing that "
-            "decodes it; cut at one that the output depends on"
+            f"Latent({layer!r}): no output depends on this layer. Choose a layer that the output "
+            "depends on"
         )
     return value
 
@@ -232,19 +306,19 @@ def code_size(plan: Plan, value: Value) -> int:
     """How many numbers a value has for one example."""
     batch = plan.header.batch
     shared = batch > 1 and bool(value.shape) and value.shape[0] == batch
-    return value.read.count // batch if shared else value.read.count
+    return value.readback.count // batch if shared else value.readback.count
 
 
 def validate_code(layer: str, code: Any, count: int) -> Float32:
     """So many finite numbers, row-major; InputError else."""
     numbers = _to_floats(code)
     if numbers.size != count:
-        raise InputError(f"Latent({layer!r}): a code has {count} numbers here, not {numbers.size}")
+        raise InputError(f"Latent({layer!r}): the code needs {count} values, not {numbers.size}")
     if not np.isfinite(numbers).all():
         wrong = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise InputError(
-            f"Latent({layer!r}): number {wrong} of the code is {numbers[wrong]}; finite numbers "
-            "are needed"
+            f"Latent({layer!r}): value {wrong} of the code is {numbers[wrong]}; expected finite "
+            "numbers"
         )
     return numbers
 
@@ -255,14 +329,16 @@ def _to_floats(code: Any) -> Float32:
     try:
         found = native_array(code, "Latent: a code").astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"Latent: a code is an array of numbers ({error})") from None
+        raise InputError(f"Latent: expected a code as an array of numbers ({error})") from None
     with np.errstate(over="ignore"):
         return np.array(found.reshape(-1), np.float32)
 
 
 def latent_edit(layer: str) -> Edit:
     """The edit that puts the array called NAME in a layer's place and spares what leads there."""
-    return Edit(layer=layer, name=LATENT_NAME, transform=INJECT, array=LATENT_NAME, skips=True)
+    return Edit(
+        layer=layer, name=LATENT_NAME, transform=INJECT, array_hash=LATENT_NAME, skips_upstream=True
+    )
 
 
 def sample_items(total: int, numbers: int) -> Array:
@@ -337,7 +413,11 @@ class CodeBlobs:
             found |= {"count": self._count}
         if self.dataset is not None:
             of_set = self.dataset[1].record_fields()
-            found |= {"items": of_set["data"], "block": of_set["block"], "dtype": of_set["dtype"]}
+            found |= {
+                "items": of_set["data"],
+                "block_size": of_set["block_size"],
+                "dtype": of_set["dtype"],
+            }
         return found
 
     def blob(self, name: str) -> memoryview | None:

@@ -70,6 +70,6 @@ def _import_first(*modules: str) -> Any:
                 raise  # it is there, and lacks something itself
     package = modules[0].partition(".")[0]
     raise InputError(
-        f"{package} is not installed: `pip install {package}`, or call the mirror in a loop of "
-        "your own, mirror(loss=loss)"
+        f"{package} is not installed: `pip install {package}`, or call the mirror in your own "
+        "loop, mirror(loss=loss)"
     )

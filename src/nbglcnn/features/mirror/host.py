@@ -23,39 +23,43 @@ if TYPE_CHECKING:
 
 
 def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
-    """Have a Viewer follow a training in PyTorch, whose loop calls what this returns.
+    """Make a Viewer follow a training in PyTorch.
 
-    ```
-    with nbglcnn.mirror(viewer, model) as mirror:
-        for x, y in loader:
-            loss = step(model, x, y)
-            mirror(loss=loss)
-    ```
-
-    The Viewer shows the network in eval mode with the weights of then; the loop's model, its mode,
-    hooks and random numbers are not touched, and its forward is never called. Pages get what has
-    changed, as fast as they can draw it: states between are left out, and the last one always
-    comes. Works in the cell that the page waits for, on a thread, and without any page.
+    The loop calls the result after each step. The Viewer shows the network in eval mode with the
+    latest copied weights. The mirror never calls the model's `forward`, and doesn't change its
+    mode, hooks or random numbers. Pages get the changes as fast as they can draw them: intermediate
+    states are dropped, the last one is always sent. It works in the cell that runs the loop, on a
+    thread, and without a page.
 
     Args:
-        viewer: a Viewer of this model, or of one with the same parameters. Its `classes`, edits
-            and sources stay.
-        model: the module that is trained; it may be wrapped by torch.compile or DataParallel, be on
-            a GPU, or hold the Viewer's network as a part, as a LightningModule does.
-        every: the weights are copied at each so-many-th call, losses at all of them.
+        viewer: A Viewer of this model, or of one with the same parameters. Its `classes`, edits and
+            sources stay.
+        model: The module in training. It may be wrapped by torch.compile or DataParallel, be on a
+            GPU, or contain the Viewer's network as a submodule, as a LightningModule does.
+        every: The weights are copied at every so many calls; losses are recorded at each call.
+            Default: 10.
+
+    Returns:
+        The mirror, to be called in the loop. Use it in a `with` block, which sends the last state
+        at the end.
 
     Raises:
-        InputError: the model has other parameters; the Viewer compares two models, trains in the
-            page, mirrors another loop, or has layers that Python computes.
+        InputError: If the model has other parameters, or the Viewer compares two models, trains in
+            the page, already mirrors a loop, or has layers in Python.
+
+    Example:
+        >>> with nbglcnn.mirror(viewer, model) as mirror:
+        ...     for x, y in loader:
+        ...         mirror(loss=train_step(model, x, y))
     """
     host = getattr(viewer, "_host", None)
     if not isinstance(host, ViewerHost):
         raise InputError(
-            f"mirror: {type(viewer).__name__} is not a Viewer; make one of the model that is "
-            "trained, nbglcnn.Viewer(model, x)"
+            f"mirror: {type(viewer).__name__} is not a Viewer; create one of the model that you "
+            "train, nbglcnn.Viewer(model, x)"
         )
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-        raise InputError(f"mirror(every={every!r}): a whole number of at least 1 is needed")
+        raise InputError(f"mirror(every={every!r}): expected an integer ≥ 1")
     own: MirrorHost = host.require_host("mirror")
     return own.begin(model, every)
 
@@ -90,25 +94,25 @@ class MirrorHost:
         network = self._network
         if not load.is_module(model):
             raise InputError(
-                f"mirror: {type(model).__name__} is no torch.nn.Module; give the model that the "
-                "loop trains"
+                f"mirror: {type(model).__name__} is not a torch.nn.Module; give the model that "
+                "the loop trains"
             )
         if network.graph.comparison:
             raise InputError(
-                "mirror: this Viewer compares two models; give a Viewer of the one that is trained"
+                "mirror: this Viewer compares two models; give a Viewer of the one that you train"
             )
         if network.plan.in_python:
             layer = next(one.name for one in network.plan.layers if one.python)
             raise InputError(
-                f"mirror: {layer} is computed in Python, which would have to call the model at "
-                "each state; viewer.layers says why it is"
+                f"mirror: {layer} runs in Python, which would call the model at every step; "
+                "viewer.layers gives the reason"
             )
         self._host.check_weights_unlocked("")
         tensors = load.find_tensors(model, network.graph)
         load.with_parameters(network.graph, tensors.snapshot(0).arrays())  # InputError
         self._host.weights_replaced()
         self._training_host.training = None
-        record = TrainingRecord(secrets.token_hex(8), "", "running", 0.0, mirrored=True)
+        record = TrainingRecord(secrets.token_hex(8), "", "running", 0.0, is_mirror=True)
         following = WeightFollower(network)
 
         def frames(news: Callable[[int], LossUpdate]) -> FrameSender:
@@ -136,8 +140,8 @@ class MirrorHost:
         if self._follower is None:
             return ""
         return (
-            "this Viewer mirrors a loop in Python: mirror.close() ends that, and a second "
-            "Viewer can do the other"
+            "this Viewer mirrors a loop in Python: call mirror.close() first, or use a second "
+            "Viewer"
         )
 
     def _after_message(self) -> None:
@@ -148,6 +152,6 @@ class MirrorHost:
         if self._mirror is None:
             return None
         record, made = self._training_host.record, self._mirror
-        if record is not None and record.mirrored and name == record.id:
+        if record is not None and record.is_mirror and name == record.id:
             return memoryview(made.packed_history)
         return None

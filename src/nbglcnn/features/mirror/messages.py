@@ -11,28 +11,28 @@ from nbglcnn.plan.schema import Float32
 from nbglcnn.protocol import Count, Messages, Name, chunk_count, split_chunks
 
 
-class Mirrored(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class MirrorFrame(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """The weights of a loop in Python behind `step` steps make revision `base` the `revision`.
 
     `textures` are the weight textures that have changed. The message's only buffer has first, in
-    its first part, the losses of `rows` steps from step `first` on, two float32 each as in Stepped;
-    then one of `count` parts of the textures' contents, one after the other.
-    `held_out` are rows as in Stepped.
+    its first part, the losses of `loss_rows` steps from step `first_step` on, two float32 each as
+    in StepReport; then one of `chunk_count` parts of the textures' contents, one after the other.
+    `held_out_count` are rows as in StepReport.
     """
 
     training: Name
     base: Count
     revision: Count
     textures: tuple[Count, ...]
-    part: Count
-    count: Count
+    chunk_index: Count
+    chunk_count: Count
     step: Count
-    first: Count
-    rows: Count
+    first_step: Count
+    loss_rows: Count
     held_out: tuple[tuple[Count, float | None, float | None], ...] = ()
 
 
-MESSAGES = Messages(from_kernel=(Mirrored,))
+MESSAGES = Messages(from_kernel=(MirrorFrame,))
 
 
 def split_frame(
@@ -43,14 +43,14 @@ def split_frame(
     first: int,
     rows: Float32,
     held_out: Sequence[tuple[int, float | None, float | None]],
-) -> Callable[[int, int], Iterator[tuple[Mirrored, memoryview]]]:
+) -> Callable[[int, int], Iterator[tuple[MirrorFrame, memoryview]]]:
     """The weights of a loop in Python in messages, for `Connection.advance`."""
 
-    def messages(base: int, revision: int) -> Iterator[tuple[Mirrored, memoryview]]:
+    def messages(base: int, revision: int) -> Iterator[tuple[MirrorFrame, memoryview]]:
         data = contents.view(np.uint8).data
         for part, piece in split_chunks(data):
             own = rows if part == 0 else rows[:0]
-            message = Mirrored(
+            message = MirrorFrame(
                 training, base, revision, tuple(textures), part, chunk_count(len(data)), step,
                 first, len(own), tuple(held_out),
             )  # fmt: skip

@@ -32,10 +32,17 @@ IDLE_POLL_INTERVAL_S = 0.25
 
 
 class Mirror:
-    """Has a Viewer follow a training in PyTorch: called in its loop, behind each step.
+    """Makes a Viewer follow a training in PyTorch; made by `nbglcnn.mirror`.
 
-    Made by `nbglcnn.mirror`. `losses`, `accuracies` and `held_out_losses` are what it was given,
-    `step_count` how many steps that are, `frames` how many states were sent to pages; `closed`.
+    Args:
+        tensors: The parameters and buffers of the model.
+        every: The number of calls from one copy of the weights to the next.
+        frames: Builds the sender of states to pages.
+        take: Receives each copy of the weights.
+        end: Is called when the mirror is closed.
+
+    Attributes:
+        closed: Whether the mirror is closed.
     """
 
     def __init__(
@@ -71,26 +78,29 @@ class Mirror:
         held_out_accuracy: Any = None,
         **others: Any,
     ) -> None:
-        """Tell it of a step that is done: its numbers, and with every so-many-th call the weights.
+        """Record a finished step, and copy the weights at every so many calls.
 
-        Waits for nothing: no page, and no GPU.
+        It waits neither for a page nor for a GPU.
 
         Args:
-            loss: of this step's batch, a number or a tensor of one.
-            step: its number, counted from 0, as `enumerate` has it; by default one more than that
-                of the call before. It must grow, over epochs too.
-            accuracy: the share of right answers in the batch, from 0 to 1.
-            held_out_loss, held_out_accuracy: of what is held out, whenever it was computed.
+            loss: The loss of the step's batch: a number, or a tensor with one element. Default:
+                none.
+            step: The number of the step, counted from 0 as by `enumerate`. It must grow, also over
+                epochs. Default: the number after that of the last call.
+            accuracy: The accuracy in the batch, from 0 to 1. Default: none.
+            held_out_loss: The loss of held-out data, after an evaluation. Default: none.
+            held_out_accuracy: The accuracy for held-out data, from 0 to 1. Default: none.
+            **others: Not supported: other names raise an InputError.
 
         Raises:
-            InputError: other names were given, what isn't one number, or a step that doesn't grow;
-                the mirror was closed; the model has lost a parameter.
+            InputError: If another name is given, a value is not a single number, the step doesn't
+                grow, the mirror is closed, or the model has lost a parameter.
         """
         self._check_open()
         if others:
             raise InputError(
-                f"mirror({next(iter(others))}=…): the Train tab draws {', '.join(METRIC_NAMES)}; "
-                "give others to the logger of your choice"
+                f"mirror({next(iter(others))}=…): the Train tab plots only "
+                f"{', '.join(METRIC_NAMES)}; log other metrics elsewhere"
             )
         numbers = _parse_metrics(loss, accuracy, held_out_loss, held_out_accuracy)
         self._advance_step(step)
@@ -109,24 +119,33 @@ class Mirror:
         held_out_loss: Any = None,
         held_out_accuracy: Any = None,
     ) -> None:
-        """Tell it numbers of the step that was done last, which are known only now.
+        """Add numbers to the last step, for example after an epoch.
 
-        As behind an epoch: `mirror.note(held_out_loss=evaluate(model))`. They go to pages with the
-        next state.
+        Pages get them with the next state.
+
+        Args:
+            loss: The loss of the step's batch: a number, or a tensor with one element. Default:
+                none.
+            accuracy: The accuracy in the batch, from 0 to 1. Default: none.
+            held_out_loss: The loss of held-out data. Default: none.
+            held_out_accuracy: The accuracy for held-out data, from 0 to 1. Default: none.
 
         Raises:
-            InputError: there was no step yet, or what isn't one number was given.
+            InputError: If there was no step yet, or a value is not a single number.
+
+        Example:
+            >>> mirror.note(held_out_loss=evaluate(model))
         """
         self._check_open()
         if not self._step:
-            raise InputError("mirror.note(…): of no step yet; call mirror(loss=…) behind the first")
+            raise InputError("mirror.note(…): no step yet. Call mirror(loss=…) first")
         numbers = _parse_metrics(loss, accuracy, held_out_loss, held_out_accuracy)
         self._record_metrics(numbers)
         if numbers:
             self._frames.resend_losses(self._step - 1)
 
     def flush(self) -> None:
-        """Mirror the model as it is now, and send pages all that there is, at once."""
+        """Copy the model's current weights, and send them and all losses to pages at once."""
         if self.closed:
             return
         self._copy_weights()
@@ -134,7 +153,10 @@ class Mirror:
         self._frames.send_losses()
 
     def close(self) -> None:
-        """End it: the Viewer keeps the weights that were mirrored last, the Train tab the curve."""
+        """End the mirror.
+
+        The Viewer keeps the last mirrored weights, and the Train tab keeps the curve.
+        """
         if self.closed:
             return
         self.closed = True
@@ -160,26 +182,32 @@ class Mirror:
             self.close()
 
     def lightning(self) -> Any:
-        """A callback for Lightning: `Trainer(callbacks=[mirror.lightning()])`.
+        """Return a callback for Lightning: `Trainer(callbacks=[mirror.lightning()])`.
 
-        It calls the mirror behind each batch with the loss that `training_step` returns, with the
-        validation's `val_loss` where one is logged, and flushes at the end of the fit.
+        It calls the mirror after each batch with the loss that `training_step` returns, adds the
+        validation's `val_loss` if one is logged, and flushes at the end of the fit.
+
+        Returns:
+            The callback.
 
         Raises:
-            InputError: neither `lightning` nor `pytorch_lightning` is installed.
+            InputError: If neither `lightning` nor `pytorch_lightning` is installed.
         """
         from nbglcnn.features.mirror.callbacks import lightning_callback
 
         return lightning_callback(self)
 
     def transformers(self) -> Any:
-        """A callback for the Trainer of Hugging Face: `Trainer(..., callbacks=[…])`.
+        """Return a callback for Hugging Face's Trainer: `Trainer(…, callbacks=[…])`.
 
-        It calls the mirror behind each step, with the losses that the Trainer logs (each
-        `logging_steps`; `eval_loss` where it evaluates), and flushes at the end of the training.
+        It calls the mirror after each step with the losses that the Trainer logs (every
+        `logging_steps`; `eval_loss` after an evaluation), and flushes at the end of the training.
+
+        Returns:
+            The callback.
 
         Raises:
-            InputError: `transformers` is not installed.
+            InputError: If `transformers` is not installed.
         """
         from nbglcnn.features.mirror.callbacks import transformers_callback
 
@@ -189,29 +217,29 @@ class Mirror:
 
     @property
     def step_count(self) -> int:
-        """Steps done."""
+        """The number of steps so far."""
         return self._step
 
     @property
     def frames(self) -> int:
-        """States that were sent to pages."""
+        """The number of states that were sent to pages."""
         return self._frames.sent_count
 
     @property
     def is_behind(self) -> bool:
-        """Whether the Viewer or a page lacks the weights that were copied last."""
+        """Whether the Viewer or a page lacks the last copied weights."""
         return self._frames.has_pending
 
     @property
     def losses(self) -> Array:
-        """One for each step, float32; NaN where none was given."""
+        """The loss of each step, shape (steps,), float32; NaN for steps without one."""
         self._resolve_copies()
         with self._lock:
             return np.array(self._history.losses, np.float32)
 
     @property
     def accuracies(self) -> Array:
-        """The share of right answers of each step, float32; empty where none was given."""
+        """The accuracy of each step, shape (steps,), float32; empty if none was given."""
         self._resolve_copies()
         with self._lock:
             found = np.array(self._history.accuracies, np.float32)
@@ -219,52 +247,54 @@ class Mirror:
 
     @property
     def held_out_losses(self) -> Array:
-        """(rows, 3), float32: steps done, the loss of what is held out, its right answers."""
+        """The evaluations, shape (rows, 3), float32: steps done, held-out loss and accuracy."""
         self._resolve_copies()
         with self._lock:
             return np.array(self._history.held_out, np.float32).reshape(-1, 3)
 
     @property
     def packed_history(self) -> bytes:
-        """What a page is told that has seen nothing of it yet."""
+        """The history as the bytes that a new page gets."""
         self._frames.page_joined()
         self._resolve_copies()
         with self._lock:
             return live_training.pack_history(self._history, self._step)
 
     def after_message(self) -> None:
-        """Pages have said something: they may have taken what they were sent."""
+        """Continue sending after a message from a page."""
         self._frames.resend_lost()
         if not self.closed:
             self._frames.push()
 
     def sync_pages_now(self) -> None:
-        """Bring pages up to date at once: somebody reads."""
+        """Send the latest state to pages at once, because a caller reads values."""
         self._frames.send_now()
 
     def sync_pages_soon(self) -> None:
-        """Bring them up to date as they can take it: nobody reads any more."""
+        """Send the latest state to pages as fast as they can take it."""
         self._frames.push()
 
     # On its way
 
     def _check_open(self) -> None:
         if self.closed:
-            raise InputError("this mirror was closed: nbglcnn.mirror(viewer, model) makes another")
+            raise InputError(
+                "this mirror was closed: nbglcnn.mirror(viewer, model) creates another"
+            )
         if self._frames.error is not None:
             raise self._frames.error
 
     def _advance_step(self, step: int | None) -> None:
         number = self._step if step is None else step
         if isinstance(number, bool) or not isinstance(number, int | np.integer):
-            raise InputError(f"mirror(step={number!r}): a whole number is needed")
+            raise InputError(f"mirror(step={number!r}): expected an integer")
         if number < self._step:
             raise InputError(
-                f"mirror(step={number}): {self._step} steps are done, and steps are counted on "
-                "over epochs. Leave step out, and calls are counted; or give one that grows"
+                f"mirror(step={number}): step must increase across epochs; the last was "
+                f"{self._step}. Omit step to count calls"
             )
         if number >= MAX_STEPS:
-            raise InputError(f"mirror(step={number}): at most {MAX_STEPS - 1:,} can be drawn")
+            raise InputError(f"mirror(step={number}): at most {MAX_STEPS - 1:,} can be plotted")
         gap = int(number) + 1 - self._step
         with self._lock:
             self._history.losses += [math.nan] * gap
@@ -367,7 +397,7 @@ def _parse_metric(name: str, value: Any) -> Any:
     if hasattr(value, "detach"):
         if value.numel() != 1:
             raise InputError(
-                f"mirror({name}=…): a tensor of {value.numel()} numbers; one is needed, as "
+                f"mirror({name}=…): a tensor of {value.numel()} values; expected one value, as "
                 f"{name}.mean()"
             )
         value = value.detach()
@@ -377,7 +407,7 @@ def _parse_metric(name: str, value: Any) -> Any:
         return float(value)
     except (TypeError, ValueError):
         raise InputError(
-            f"mirror({name}={value!r:.60}): a number or a tensor of one is needed"
+            f"mirror({name}={value!r:.60}): expected a number or a tensor of one value"
         ) from None
 
 

@@ -37,7 +37,7 @@ class WeightFollower:
     """
 
     read_only_reason = (
-        "these weights follow a loop in Python (nbglcnn.mirror): change those of the model "
+        "these weights follow a loop in Python (nbglcnn.mirror): change the weights of the model "
         "that it trains, or call mirror.close() first"
     )
 

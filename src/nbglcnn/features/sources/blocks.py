@@ -69,7 +69,7 @@ class Blocks:
                 one._classes,
                 one.shape,
                 one.model_input.fit,
-                one.model_input.share,
+                one.model_input.crop_fraction,
                 one.model_input.dtype,
             )
             for one in (self, other)
@@ -81,7 +81,7 @@ class Blocks:
         return {
             "data": self.name,
             "count": self.items.count,
-            "block": self.block_size,
+            "block_size": self.block_size,
             "dtype": self.dtype,
             "labels": f"{self.name}.labels" if self._labels else "",
             "classes": f"{self.name}.classes" if self._classes else "",
@@ -159,7 +159,7 @@ class Blocks:
             item = self.items.load_item(index)
         except Exception as error:  # a damaged file, or the data set's own code
             words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise InputError(f"Images: {name} cannot be had ({words})") from error
+            raise InputError(f"Images: {name} is not available ({words})") from error
         return self._to_input(item, f"Images: {name}")
 
     def _to_input(self, item: Any, name: str) -> Array:
@@ -174,14 +174,14 @@ class Blocks:
         channels, height, width = channels_and_size(self.shape, self.model_input.layout)
         if channels not in CHANNEL_MODES:
             raise InputError(
-                f"{name} is a picture, which cannot have the {channels} channels of the input "
-                f"{self.model_input.key}; give arrays of {self.shape}"
+                f"{name} is a picture, but the input {self.model_input.key} has {channels} "
+                f"channels; give arrays of shape {self.shape}"
             )
-        fit, share = self.model_input.fit or "crop", self.model_input.share
+        fit, share = self.model_input.fit or "crop", self.model_input.crop_fraction
         try:
             pixels = picture_array(item, channels, self.dtype, (height, width), fit, share)
         except Exception as error:  # a damaged file whose pixels are read only now
-            raise InputError(f"{name} cannot be had ({error})") from error
+            raise InputError(f"{name} is not available ({error})") from error
         return to_layout(pixels, self.model_input.layout)
 
     def _check_item(self, item: Array, name: str) -> Array:
@@ -195,9 +195,9 @@ class Blocks:
         if laid is not None:
             if dtype_of(item, name) == "float32" and bytes_:
                 raise InputError(
-                    f"{name}: of floats, and the input {self.model_input.key} is uint8; give uint8"
+                    f"{name} has floats, but the input {self.model_input.key} is uint8; give uint8"
                     if self.model_input.dtype == "uint8"
-                    else f"{name}: of floats, while the first item is a picture or uint8"
+                    else f"{name} has floats, but the first item is a picture or uint8"
                 )
             own: Array = laid[0]
             return own
@@ -205,9 +205,8 @@ class Blocks:
         if item.dtype != np.uint8:
             dtype_of(item, name)
             raise InputError(
-                f"{name}: floats of {found}; they are taken as they are, so that the input's shape "
-                f"{shape} is needed. Resize them before, or give pictures of uint8, which are "
-                "resized"
+                f"{name}: floats of {found}; floats are used unchanged, so they need the input's "
+                f"shape {shape}. Resize them first, or give pictures as uint8, which are resized"
             )
         colours = item.ndim == 3 and (
             item.shape[0] in CHANNEL_MODES or item.shape[2] in CHANNEL_MODES

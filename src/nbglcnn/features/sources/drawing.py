@@ -17,10 +17,18 @@ class DrawingRecord(SourceRecord, frozen=True, kw_only=True, tag="drawing"):
 
 @dataclass(frozen=True, repr=False)
 class Drawing(InputSource):
-    """What is drawn in the page with mouse, touch or pen, white on black; one example.
+    """A drawing in the page with mouse, touch or pen, white on black, as a source.
 
-    It has the input's size, numbers from 0 to 1. Until the first stroke the network keeps the input
-    that it has.
+    It has the input's size, with numbers from 0 to 1, and one example. Until the first stroke the
+    network keeps its last input.
+
+    Args:
+        input: The key of the input to feed, if the network has several. Default: the first
+            compatible one.
+        owner: Read-only: the page that has the drawing, set by that page; `""` for none.
+
+    Example:
+        >>> viewer.input = nbglcnn.Drawing()
     """
 
     record_type: ClassVar[type[SourceRecord]] = DrawingRecord

@@ -95,7 +95,7 @@ class SourcesHost:
             return self._source
         if source is not None and not isinstance(source, InputSource):
             raise InputError(
-                f"source is {type(source).__name__}; a source is needed, as nbglcnn.Webcam() or "
+                f"source is {type(source).__name__}; expected a source, as nbglcnn.Webcam() or "
                 "nbglcnn.Images(array), or None for off"
             )
         self._host.check_open()
@@ -163,7 +163,7 @@ class SourcesHost:
             found = self._begin_latent(latent)
         except InputError as error:
             warnings.warn(
-                f"the codes of the latent's data stay those of the weights before: {error}",
+                f"the codes of the latent's data still belong to the previous weights: {error}",
                 UserWarning,
                 stacklevel=user_stacklevel(),
             )
@@ -179,8 +179,8 @@ class SourcesHost:
         titles = {getattr(one, "title", "") for one in (now, then)}
         if now is None or not now.is_same_source(then) or len(titles) > 1:
             raise InputError(
-                f"{source!r} is {source.page_only_content} that was chosen in a page, which has "
-                "another source now: choose it there, or give the file (nbglcnn.Images([path]), "
+                f"{source!r} is {source.page_only_content} that was chosen in a page, which now "
+                "has another source: choose it there, or give the file (nbglcnn.Images([path]), "
                 "nbglcnn.Video(path))"
             )
 
@@ -197,7 +197,9 @@ class SourcesHost:
         """Make the network one of one example, whose input can be read."""
         network = self._network
         if (batch := network.plan.header.batch) > 1:
-            if mixed := next(filter(None, (value.mixed for value in network.plan.values)), ""):
+            if mixed := next(
+                filter(None, (value.mixing_layer for value in network.plan.values)), ""
+            ):
                 raise InputError(
                     f"a source gives one example at a time, but {mixed!r} computes across the "
                     f"examples of a batch, {batch} of them here: give batches as viewer.input"
@@ -205,8 +207,8 @@ class SourcesHost:
             network.reduce_to_one_example()
             self._host.batch_reduced(batch)
             warnings.warn(
-                f"a source gives one example: the network was compiled again for the first of "
-                f"{batch}, and its weights and edits stay. Make another Viewer for a batch",
+                "a source gives one example: the network was recompiled for the first of "
+                f"{batch}, with its weights and edits. Create another Viewer for a batch",
                 UserWarning,
                 stacklevel=user_stacklevel(),
             )
@@ -309,9 +311,7 @@ class SourcesHost:
         now = self.feed.record
         pages = self._connection.pages if wire.page_owned else ()
         if wire.owner and wire.owner not in pages:
-            raise InputError(
-                f"{wire.kind} of the page {wire.owner!r}, which is none of this Viewer"
-            )
+            raise InputError(f"{wire.kind}: page {wire.owner!r} doesn't belong to this Viewer")
         if not wire.is_finite():
             raise InputError(f"{wire.kind} with a number that is not finite")
         self._restore_latent_data(wire)
@@ -320,15 +320,15 @@ class SourcesHost:
         if given is not None and own == {**none, **given[1].record_fields()}:
             source = given[0].updated_from(wire)  # InputError for an index beyond the last
         elif own != none:
-            raise InputError(f"{wire.kind} of data that Python has not given to this Viewer")
+            raise InputError(f"{wire.kind} of data that this Viewer does not have")
         elif now is not None and self._source is not None and now.is_same_source(wire):
             source = self._source.updated_from(wire)
         elif SOURCE_KINDS[wire.kind].pages_can_start:
             source = SOURCE_KINDS[wire.kind].from_record(wire)
         else:
-            raise InputError(f"{wire.kind} is for Python to give")
+            raise InputError(f"{wire.kind} can only be set from Python")
         if not wire.input:
-            raise InputError(f"{wire.kind} of no input")
+            raise InputError(f"{wire.kind} without an input")
         return wire, with_input_key(source, wire.input, self._network.plan.inputs)
 
 

@@ -29,7 +29,7 @@ from nbglcnn.plan.schema import Input
 
 
 class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
-    """A data set: `count` items in blocks of `block` items each.
+    """A data set: `count` items in blocks of `block_size` items each.
 
     Block k is the blob `data.k`, items one after the other, in (channels, height, width) of the
     input. They are "uint8", 255 of which are 1, or "float32" as they are. `index` is the item that
@@ -42,7 +42,7 @@ class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
 
     data: Name = ""
     count: NonNegative = 0
-    block: NonNegative = 0
+    block_size: NonNegative = 0
     dtype: Literal["uint8", "float32"] = "uint8"
     labels: Name = ""
     classes: Name = ""
@@ -61,7 +61,16 @@ class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """What was given, opened once: every Images that was made from another by `at` shares it."""
+    """An opened data set, which all `Images` made from each other share.
+
+    Attributes:
+        data: The `data` argument.
+        given_labels: The `labels` argument.
+        given_classes: The `classes` argument.
+        items: The items.
+        labels: Returns a label per item; None without labels.
+        classes: The names of the labels.
+    """
 
     data: Any
     given_labels: Any
@@ -73,37 +82,47 @@ class ImageSet:
 
 @dataclass(frozen=True, repr=False)
 class Images(InputSource):
-    """A data set, of which one item is the input; it plays, is shuffled and leafed through.
+    """A data set as a source: one item at a time is the input, in order or shuffled.
 
-    Pictures and arrays of uint8 become numbers from 0 to 1, and where they have another size or
-    other channels than the input they are cut and resized as its Plan says (Pillow's bilinear
-    resampling). Arrays of floats are taken as they are, so they need the input's own shape. Nothing
-    is copied or decoded before it is looked at: don't change an array while it is shown. What
-    cannot be decoded is named when it is met, in the log, and black; the others stay usable.
+    Pictures and arrays of uint8 become numbers from 0 to 1. If their size or channels differ from
+    the input's, they are cropped and resized as the Plan says (Pillow's bilinear resampling).
+    Arrays of floats are used as they are, in the input's own shape. Items are decoded when they are
+    needed, and nothing is copied before: don't change an array while a Viewer shows it. An item
+    that cannot be decoded is black, and the log names it.
 
-    `images.at(8)` is the same set at another item, `dataclasses.replace(images, playing=True)`
-    with other settings; both open nothing again. `len(images)` is the number of items.
+    A source is immutable: `images.at(8)` is the same set at another item, and
+    `dataclasses.replace(images, playing=True)` has other settings. `len(images)` is the number of
+    items.
 
     Args:
-        data: an array or tensor of uint8 or floats, (N, H, W), (N, C, H, W) or (N, H, W, C); the
-            path of a folder of pictures, in the order of their names, or of one with a folder for
-            each class, as torchvision's ImageFolder takes it; a list of PIL images, arrays or
-            paths; or a torch Dataset of pictures or (picture, label).
-        labels: a whole number for each item, -1 for none; by default the folders', or a Dataset's
-            `targets` or `labels`, and of one of at most 2000 items without those its items', which
-            are read when a page wants them: the attribute stays None.
-        classes: the names of the labels; by default the folders', or the Dataset's `classes`.
-        index: which item is shown, from 0.
-        playing: goes on by itself, `rate` times a second.
-        rate: items a second, more than 0, at most 1000.
-        shuffled: goes on in another order, which `seed` gives.
-        seed: a whole number from 0 to 2³¹.
-        title: what people call it; by default the folder's or Dataset's name.
+        data: An array or tensor of uint8 or floats, (N, H, W), (N, C, H, W) or (N, H, W, C); the
+            path of a folder of pictures, sorted by name, or of a folder with one subfolder per
+            class, as in torchvision's ImageFolder; a list of PIL images, arrays or paths; or a
+            torch Dataset of pictures or of (picture, label).
+        labels: An integer per item, -1 for none. Default: the folders, or the Dataset's `targets`
+            or `labels`; for a Dataset of at most 2000 items without these, the labels of its items,
+            read when a page needs them (the attribute is then None).
+        classes: The names of the labels. Default: those of the folders or of the Dataset's
+            `classes`.
+        index: The item to show, from 0. Default: 0.
+        playing: Whether it advances by itself. Default: False.
+        rate: The number of items per second, greater than 0, at most 1000. Default: 2.
+        shuffled: Whether it advances in a random order. Default: False.
+        seed: The seed of that order, an integer from 0 to 2³¹. Default: 0.
+        title: The name in the page. Default: the name of the folder or Dataset.
+        input: The key of the input to feed, if the network has several. Default: the first
+            compatible one.
+        owner: Read-only: unused for a data set.
 
     Raises:
-        InputError: there is no item, an argument doesn't fit, or `data` is an address: nothing is
-            fetched. When a Viewer takes it: floats of another shape than the input's.
-        OSError: the folder cannot be read.
+        InputError: If there are no items, an argument doesn't fit, or `data` is a URL (nothing is
+            downloaded); when a Viewer takes it, if an array of floats has another shape than the
+            input.
+        OSError: If the folder cannot be read.
+
+    Example:
+        >>> viewer.input = nbglcnn.Images(pictures, labels=labels)
+        >>> viewer.source = viewer.source.at(8)
     """
 
     record_type: ClassVar[type[SourceRecord]] = ImagesRecord
@@ -143,52 +162,99 @@ class Images(InputSource):
         object.__setattr__(self, "classes", own if classes is None else classes)
         check_int_field(self, "index")
         if self.index >= opened.items.count:
-            raise InputError(f"Images: index={self.index}; there are {len(self)} items, from 0")
+            raise InputError(
+                f"Images: index={self.index}; there are {len(self)} items, counted from 0"
+            )
         check_int_field(self, "seed")
         check_bool_fields(self, "playing", "shuffled")
         rate = float_field(self, "rate")
         if not 0 < rate <= MAX_RATE:
             raise InputError(
-                f"Images: rate={rate:g}; more than 0 and at most {MAX_RATE:g} items a second"
+                f"Images: rate={rate:g}; expected more than 0 and at most {MAX_RATE:g} items per "
+                "second"
             )
         object.__setattr__(self, "rate", rate)
         if not isinstance(self.title, str):
-            raise InputError(f"Images: title={self.title!r}; a text is needed")
+            raise InputError(f"Images: title={self.title!r}; expected a string")
         object.__setattr__(self, "title", (self.title or opened.items.title)[:1000])
 
     @property
     def image_set(self) -> ImageSet:
-        """What all Images of this set share."""
+        """The opened data set."""
         assert self._image_set is not None
         return self._image_set
 
     def at(self, index: int) -> Self:
-        """The same set at another item; from the end with a negative number."""
+        """Return the same data set at another item.
+
+        Args:
+            index: The item, from 0; negative numbers count from the end.
+
+        Returns:
+            The new source. The data is not opened again.
+
+        Raises:
+            InputError: If there is no such item.
+        """
         if not hasattr(index, "__index__") or not -len(self) <= index < len(self):
-            raise InputError(f"Images: at({index!r}); there are {len(self)} items, from 0")
+            raise InputError(f"Images: at({index!r}); there are {len(self)} items, counted from 0")
         return replace(self, index=index + len(self) if index < 0 else index)
 
     def __len__(self) -> int:
         return self.image_set.items.count
 
     def fits(self, record: Input) -> bool:
-        """Whether it is of floats, with channels and places, or of the bytes of pictures."""
+        """Return whether an input can take this source: pictures, or float32 with four axes.
+
+        Args:
+            record: The input.
+
+        Returns:
+            True if it can.
+        """
         floats = record.dtype == "float32" and len(record.shape) == 4 and 0 not in record.shape
         return floats or record.fit != ""
 
     def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> Blocks:
-        """The items for this input; the `earlier` ones where they are of the same set and size."""
+        """Return the items as blocks for pages.
+
+        Args:
+            record: The input.
+            earlier: The blocks of an earlier source, which are reused if they have the same items
+                and size.
+
+        Returns:
+            The blocks.
+        """
         opened = self.image_set
         found = Blocks(opened.items, record, opened.labels, opened.classes)
         return earlier if isinstance(earlier, Blocks) and earlier.is_same_data(found) else found
 
     def tensor(self, record: Input, blobs: SourceBlobs | None) -> Array:
-        """The item of now."""
+        """Return the current item as the input array.
+
+        Args:
+            record: The input.
+            blobs: The blocks of `blobs`.
+
+        Returns:
+            An array in the shape and dtype of the input.
+
+        Raises:
+            InputError: If the item cannot be read. The message names it.
+        """
         blocks = blobs if isinstance(blobs, Blocks) else self.blobs(record)
         return blocks.tensor(self.index)
 
     def to_record(self, key: str) -> SourceRecord:
-        """Its record, but for blobs."""
+        """Return the source as the record that pages get, without data.
+
+        Args:
+            key: The key of the input that it feeds.
+
+        Returns:
+            The record.
+        """
         own = self.image_set
         folder = folder_of(self.data, own.given_labels, own.given_classes)
         return msgspec.structs.replace(super().to_record(key), folder=folder)
@@ -210,18 +276,18 @@ def _open_image_set(data: Any, labels: Any, classes: Any, known: Items | None) -
     numbers = items.labels
     if labels is not None:
         if isinstance(labels, str | bytes | os.PathLike) or not hasattr(labels, "__len__"):
-            raise InputError(f"Images: labels is {type(labels).__name__}; a list is needed")
+            raise InputError(f"Images: labels is {type(labels).__name__}; expected a list")
         given = label_numbers(labels)
         if len(given) != items.count:
             raise InputError(
-                f"Images: {len(given)} labels were given for {items.count} items; one for each is "
-                "needed, -1 for none"
+                f"Images: {len(given)} labels were given for {items.count} items; expected one "
+                "for each item, -1 for none"
             )
         numbers = lambda: given  # noqa: E731
     names = items.classes if classes is None else class_names.to_class_names(classes)
     if labels is not None and names and max(given, default=-1) >= len(names):
         at = next(k for k, label in enumerate(given) if label >= len(names))
         raise InputError(
-            f"Images: labels[{at}] is {given[at]}, and there are {len(names)} classes, from 0"
+            f"Images: labels[{at}] is {given[at]}; there are {len(names)} classes, counted from 0"
         )
     return ImageSet(data, labels, classes, items, numbers, names)

@@ -79,14 +79,14 @@ class InputFeed:
         others = len(self._connection.usable_pages) > 1 and wire.page_owned
         needed = others or bool(self._network.plan.in_python)
         rested = time.monotonic() - self._requested_at >= self._pause
-        if page.source_update.still or (needed and rested):
+        if page.source_update.is_still or (needed and rested):
             self._last_adopted = page.id, page.source_update_time
             self._request_value(page.id, wire.input)
 
     def _request_value(self, page: str, key: str) -> None:
         [value] = self._network.value_records([key])
         self._requested_at = time.monotonic()
-        size = 4 * value.read.count
+        size = 4 * value.readback.count
         self._pending_read = (
             self._connection.request_values([key], [size], before_edits=True, page=page),
             key,
@@ -128,7 +128,7 @@ class InputFeed:
             [array] = self._host.reader.read([], source_inputs=fed).source_inputs
         except PageError as error:
             warnings.warn(
-                f"the page did not say what its source gave last, and what Python has stays: "
+                "the page did not send its source's last input; Python keeps the previous one: "
                 f"{error}",
                 UserWarning,
                 stacklevel=user_stacklevel(),
@@ -150,7 +150,7 @@ class InputFeed:
         try:
             self._network.set_input_array(list(self._network.inputs).index(key), array)
         except NbglcnnError as error:
-            protocol.warn_once(f"what the page was fed cannot be the input: {error}")
+            protocol.warn_once(f"the page's last input is not a valid input: {error}")
             return
         self._host.update_pages()
         # Where Python computes layers, that takes its time: pages wait, and cells as little.

@@ -40,11 +40,14 @@ class SourceBlobs(Protocol):
 
 @dataclass(frozen=True)
 class InputSource:
-    """What all sources have: set one as `viewer.input` or `viewer.source`.
+    """Base class of sources, which feed the input of a Viewer.
 
-    `input` is the key of the input that it feeds, where the network has several: by default the
-    first that takes what it gives. `owner` is the page that has its pictures ("" for none yet), of
-    sources whose pictures exist in one page alone; it is told, what is given for it counts nothing.
+    Set a source as `viewer.input` or `viewer.source`.
+
+    Args:
+        input: The key of the input to feed, if the network has several. Default: the first
+            compatible one.
+        owner: Read-only: the page that has the pictures, set by that page; `""` for none.
     """
 
     record_type: ClassVar[type[SourceRecord]]
@@ -62,13 +65,17 @@ class InputSource:
 
     @classmethod
     def synced_fields(cls) -> tuple[str, ...]:
-        """The fields that its record has as well."""
+        """Return the names of the fields that pages know, too.
+
+        Returns:
+            The names, without `input` and `owner`.
+        """
         own = {one.name for one in fields(cls)} - {"input", "owner", *BLOB_FIELDS}
         return tuple(name for name in cls.record_type.__struct_fields__ if name in own)
 
     @property
     def page_only_content(self) -> str:
-        """What it is where a page alone has its pictures, as "a picture"; "" else."""
+        """What a page alone has, as text: "a picture"; "" if Python has the data."""
         return ""
 
     def __dir__(self) -> list[str]:
@@ -77,35 +84,81 @@ class InputSource:
         return sorted(name for name in names if not name.startswith("_"))
 
     def fits(self, record: Input) -> bool:
-        """Whether this input takes what the source gives."""
+        """Return whether an input can take this source.
+
+        Args:
+            record: The input.
+
+        Returns:
+            True if it can.
+        """
         return record.fit != ""
 
     def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> SourceBlobs | None:
-        """What pages may ask for while it feeds this input; the `earlier` ones where they are."""
+        """Return the data that pages can request while the source feeds an input.
+
+        Args:
+            record: The input.
+            earlier: The data of an earlier source, which is reused if it is the same.
+
+        Returns:
+            The data, or None without any.
+        """
         return None
 
     def tensor(self, record: Input, blobs: SourceBlobs | None) -> Array | None:
-        """The input of now, in its own shape; None where Python doesn't have the pictures.
+        """Return the current input array.
+
+        Args:
+            record: The input.
+            blobs: The data of `blobs`.
+
+        Returns:
+            An array in the shape and dtype of the input, or None if only a page has the pictures.
 
         Raises:
-            InputError: the item of now cannot be had; it names it.
+            InputError: If the current item cannot be read. The message names it.
         """
         return None
 
     def to_record(self, key: str) -> SourceRecord:
-        """Its record, but for blobs and an owner."""
+        """Return the source as the record that pages get, without data and owner.
+
+        Args:
+            key: The key of the input that it feeds.
+
+        Returns:
+            The record.
+        """
         return self.record_type(
             input=key, **{name: getattr(self, name) for name in self.synced_fields()}
         )
 
     @classmethod
     def from_record(cls, wire: SourceRecord) -> Self:
-        """A source that a page has chosen."""
+        """Build the source that a page has chosen.
+
+        Args:
+            wire: The record of the page.
+
+        Returns:
+            The source.
+        """
         told = {name: getattr(wire, name) for name in cls.synced_fields()}
         return cls(**told, owner=wire.owner)
 
     def updated_from(self, wire: SourceRecord) -> Self:
-        """The same source as a page has changed it; InputError where it cannot be."""
+        """Return this source with the changes of a page.
+
+        Args:
+            wire: The record of the page.
+
+        Returns:
+            The changed source.
+
+        Raises:
+            InputError: If the record is not valid for this source.
+        """
         told = {name: getattr(wire, name) for name in self.synced_fields()}
         return replace(self, **told, owner=wire.owner)
 
@@ -159,7 +212,7 @@ def float_field(record: InputSource, name: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number) or isinstance(given, str):
-        raise InputError(f"{type(record).__name__}: {name}={given!r}; a finite number is needed")
+        raise InputError(f"{type(record).__name__}: {name}={given!r}; expected a finite number")
     return number
 
 
@@ -172,8 +225,7 @@ def check_int_field(record: InputSource, name: str, maximum: int = MAX_SEED) -> 
         number = -1
     if not 0 <= number <= maximum:
         raise InputError(
-            f"{type(record).__name__}: {name}={given!r}; a whole number from 0 to {maximum} is "
-            "needed"
+            f"{type(record).__name__}: {name}={given!r}; expected an integer from 0 to {maximum}"
         )
     object.__setattr__(record, name, int(number))
 
@@ -183,7 +235,7 @@ def check_bool_fields(record: InputSource, *names: str) -> None:
     for name in names:
         given = getattr(record, name)
         if not isinstance(given, bool | np.bool_):
-            raise InputError(f"{type(record).__name__}: {name}={given!r}; True or False is needed")
+            raise InputError(f"{type(record).__name__}: {name}={given!r}; expected True or False")
         object.__setattr__(record, name, bool(given))
 
 

@@ -58,8 +58,8 @@ def open_items(data: Any) -> Items:
     """The items of whatever was given; InputError where it is no set of pictures."""
     if is_picture(data):
         raise InputError(
-            "Images: one PIL image was given; viewer.input = image sets it, a list of them is a "
-            "data set"
+            "Images: one PIL image was given; set it with viewer.input = image, or give a list "
+            "of images"
         )
     if isinstance(data, str | os.PathLike):
         check_local_path("Images", str(os.fspath(data)))
@@ -77,11 +77,11 @@ def open_items(data: Any) -> Items:
     ):
         return _items_of_dataset(data)
     if hasattr(data, "dataset"):
-        raise InputError(f"Images: {type(data).__name__} makes batches; give its .dataset")
+        raise InputError(f"Images: {type(data).__name__} yields batches; give its .dataset")
     if hasattr(data, "__iter__") and not hasattr(data, "__len__"):
         raise InputError(
-            f"Images: {type(data).__name__} has no length, so that no item has a number; give "
-            "list(…) of what it yields, or a Dataset with __len__ and __getitem__"
+            f"Images: {type(data).__name__} has no length, so its items have no index; give "
+            "list(…) of its items, or a Dataset with __len__ and __getitem__"
         )
     raise InputError(f"Images: {type(data).__name__} was given; {IMAGES_DATA_HINT}")
 
@@ -102,22 +102,22 @@ def dtype_of(array: Array, what: str) -> Dtype:
         return "uint8"
     if array.dtype.kind == "f":
         return "float32"
-    how = "array.astype('uint8') where the numbers are from 0 to 255"
+    how = "array.astype('uint8') if the values are from 0 to 255"
     if array.dtype == np.uint16:
-        how += ", (array / 65535).astype('float32') where white is 65535"
+        how += ", (array / 65535).astype('float32') if white is 65535"
     raise InputError(
-        f"{what}: dtype {array.dtype}; uint8 from 0 to 255 is needed, or floats as the network "
-        f"takes them. {how}"
+        f"{what}: dtype {array.dtype}; expected uint8 from 0 to 255, or floats in the network's "
+        f"range. {how}"
     )
 
 
 def _items_of_array(array: Array) -> Items:
     dtype = dtype_of(array, "Images")
     if array.ndim not in (3, 4) or 0 in array.shape:
-        add = "; of one picture array[None] is a set" if array.ndim in (2, 3) else ""
+        add = "; for one picture give array[None]" if array.ndim in (2, 3) else ""
         raise InputError(
-            f"Images: an array of shape {array.shape}; (N, H, W), (N, C, H, W) or (N, H, W, C) is "
-            f"needed, of at least one item{add}"
+            f"Images: an array of shape {array.shape}; expected (N, H, W), (N, C, H, W) or (N, "
+            f"H, W, C) with at least one item{add}"
         )
     size = "×".join(map(str, array.shape[1:]))
     return Items(
@@ -143,8 +143,8 @@ def _items_of_list(data: Sequence[Any]) -> Items:
     floats = [not is_picture(one) and dtype_of(as_array(one), "Images") != "uint8" for one in data]
     if any(floats) and not all(floats):
         raise InputError(
-            f"Images: item {floats.index(True)} is of floats, item {floats.index(False)} a picture "
-            "or uint8: give all in one of them"
+            f"Images: item {floats.index(True)} has floats, item {floats.index(False)} is a "
+            "picture or uint8: give all items in one of these forms"
         )
     deep = any(is_picture(one) and is_high_depth(one) for one in data)
     kind = type(data[0]).__name__
@@ -192,13 +192,13 @@ def _items_of_dataset(data: Any) -> Items:
     kind = type(data).__name__
     count = len(data)
     if not count:
-        raise InputError(f"Images: {kind} has no item")
+        raise InputError(f"Images: {kind} has no items")
     item = data[0]
     first = _image_of(item)
     if not (is_picture(first) or is_tensor(first) or isinstance(first, np.ndarray)):
         raise InputError(
-            f"Images: item 0 of {kind} is {type(first).__name__}; a PIL image, a tensor or an "
-            "array is needed, or a tuple of one and its label"
+            f"Images: item 0 of {kind} is {type(first).__name__}; expected a PIL image, a tensor "
+            "or an array, or a tuple (picture, label)"
         )
     dtype: Dtype
     if is_picture(first):
@@ -277,8 +277,8 @@ def label_numbers(labels: Iterable[Any]) -> list[int]:
             number = -2
         if isinstance(label, bool) or not -1 <= number < 2**31:
             raise InputError(
-                f"labels[{at}] is {label!r:.60}; whole numbers are needed, the position of the "
-                "name in classes, -1 for none"
+                f"labels[{at}] is {label!r:.60}; expected integers, the index of the name in "
+                "classes, -1 for none"
             )
         numbers.append(int(number))
     return numbers

@@ -34,18 +34,28 @@ class NoiseRecord(SourceRecord, frozen=True, kw_only=True, tag="noise"):
 
 @dataclass(frozen=True, repr=False)
 class Noise(InputSource):
-    """Nearly normal numbers of the input's shape, in pages and Python the same to the bit.
+    """Approximately normal random numbers of the input's shape, as a source.
 
-    Another seed gives others. The defaults suit a network that takes pictures with numbers from 0
-    to 1, of which 95 in 100 lie there and none is cut; `Noise(mean=0, std=1)` suits a generator.
+    Pages and Python compute the same numbers, equal bit by bit. With the defaults, about 95 % of
+    the numbers are between 0 and 1, as in a picture; they are not clipped. `Noise(mean=0, std=1)`
+    is suitable for a generator.
 
     Args:
-        seed: a whole number from 0 to 2³¹.
-        mean: of the numbers.
-        std: their standard deviation, at least 0. No number is further than 6 of it from the mean.
+        seed: The seed, an integer from 0 to 2³¹. Default: 0.
+        mean: The mean. Default: 0.5.
+        std: The standard deviation, at least 0. Default: 0.25. All numbers are within 6 std of the
+            mean.
+        input: The key of the input to feed, if the network has several. Default: the first
+            compatible one.
+        owner: Read-only: unused for noise.
 
     Raises:
-        InputError: an argument is none of these.
+        InputError: If an argument is not valid.
+
+    Source: a sum of twelve uniform numbers (Irwin–Hall distribution).
+
+    Example:
+        >>> viewer.input = nbglcnn.Noise(seed=3)
     """
 
     record_type: ClassVar[type[SourceRecord]] = NoiseRecord
@@ -61,14 +71,29 @@ class Noise(InputSource):
             number = float_field(self, name)
             object.__setattr__(self, name, number)
         if self.std < 0:
-            raise InputError(f"Noise: std={self.std}; at least 0 is needed")
+            raise InputError(f"Noise: std={self.std}; expected a number ≥ 0")
 
     def fits(self, record: Input) -> bool:
-        """Whether it is of floats, of whatever shape."""
+        """Return whether an input can take this source: float32 of any shape.
+
+        Args:
+            record: The input.
+
+        Returns:
+            True if it can.
+        """
         return record.dtype == "float32"
 
     def tensor(self, record: Input, blobs: SourceBlobs | None) -> Array:
-        """The numbers of this seed."""
+        """Return the numbers of this seed.
+
+        Args:
+            record: The input.
+            blobs: Not used.
+
+        Returns:
+            A float32 array in the shape of the input.
+        """
         return noise_array(math.prod(record.shape), self.seed, self.mean, self.std).reshape(
             record.shape
         )

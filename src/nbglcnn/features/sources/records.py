@@ -13,7 +13,7 @@ from msgspec import Meta
 
 BLOCK_BYTES = 2**20  # of a data set that travel together; at least one item does
 # Fields that name blobs of Python's, and say how they are cut: a page changes none of them.
-BLOB_FIELDS = ("data", "count", "block", "dtype", "labels", "classes", "items")
+BLOB_FIELDS = ("data", "count", "block_size", "dtype", "labels", "classes", "items")
 
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=1000)]

@@ -57,22 +57,28 @@ class VideoFile:
 
 @dataclass(frozen=True, repr=False)
 class Video(InputSource):
-    """A film, which the page that starts it decodes; one example. It begins anew at its end.
+    """A video as a source. The page that starts it decodes it, in a loop and without sound.
 
-    Until the first picture the network keeps the input that it has. Sound is left out. Pictures are
-    cut and resized to the input's size as its Plan says, numbers from 0 to 1.
+    Until the first picture the network keeps its last input. Pictures are cropped and resized to
+    the input's size as the Plan says; they have one example, with numbers from 0 to 1.
 
     Args:
-        data: the path of a file, which Python reads, or its bytes: MP4, WebM, Ogg, MOV or Matroska,
-            of at most 256 MiB; what can be played is the browser's choice. Of a film that was
-            chosen in a page, which alone has it, None.
-        playing: goes on; False keeps the picture of now.
-        mirrored: left and right exchanged.
-        title: what people call it; by default the file's name.
+        data: The path of a file, or its bytes: MP4, WebM, Ogg, MOV or Matroska, at most 256 MiB.
+            The browser determines which codecs play. None for a video that was chosen in a page.
+        playing: Whether it plays; False keeps the current picture. Default: True.
+        mirrored: Whether left and right are exchanged. Default: False.
+        title: The name in the page. Default: the file's name.
+        input: The key of the input to feed, if the network has several. Default: the first
+            compatible one.
+        owner: Read-only: the page that plays the video, set by that page; `""` for none.
 
     Raises:
-        InputError: it is no such file, larger, or an address: nothing is fetched.
-        OSError: the file cannot be read.
+        InputError: If the data is not such a file, is too large, or is a URL (nothing is
+            downloaded).
+        OSError: If the file cannot be read.
+
+    Example:
+        >>> viewer.input = nbglcnn.Video("walk.mp4")
     """
 
     record_type: ClassVar[type[SourceRecord]] = VideoRecord
@@ -89,7 +95,7 @@ class Video(InputSource):
     def __post_init__(self) -> None:
         check_bool_fields(self, "playing", "mirrored")
         if not isinstance(self.title, str):
-            raise InputError(f"Video: title={self.title!r}; a text is needed")
+            raise InputError(f"Video: title={self.title!r}; expected a string")
         if self.data is None:
             object.__setattr__(self, "_file", None)
         elif self._file is None or self._file[0] is not self.data:
@@ -99,16 +105,24 @@ class Video(InputSource):
 
     @property
     def page_only_content(self) -> str:
-        """What it is where a page alone has it."""
-        return "a film without data" if self.data is None else ""
+        """What a page alone has, as text: "a film without data"; "" if Python has the file."""
+        return "a video without data" if self.data is None else ""
 
     @property
     def mime(self) -> str:
-        """The type of its content, "" for that of a film which a page has."""
+        """The MIME type of the file; "" if only a page has it."""
         return self._file[1].mime if self._file else ""
 
     def blobs(self, record: Input, earlier: SourceBlobs | None = None) -> SourceBlobs | None:
-        """The film, where Python has it."""
+        """Return the file's bytes for pages, if Python has them.
+
+        Args:
+            record: The input.
+            earlier: The data of an earlier source; not used.
+
+        Returns:
+            The data, or None if only a page has it.
+        """
         return self._file[1] if self._file else None
 
     def __repr__(self) -> str:
@@ -128,14 +142,14 @@ def _read_content(data: Any) -> tuple[bytes, str]:
         check_local_path("Video", str(text))
         path = Path(str(text)).expanduser()
         if not path.is_file():
-            there = "is a folder" if path.is_dir() else "is not there"
-            raise InputError(f"Video: {path} {there}; the path of a film's file is needed")
+            there = "is a folder" if path.is_dir() else "does not exist"
+            raise InputError(f"Video: {path} {there}; expected the path of a video file")
         _check_size(path.stat().st_size, path.name)
         content, name = path.read_bytes(), path.name
     else:
         raise InputError(
-            f"Video: {type(data).__name__} was given; the path of a film's file is needed, or its "
-            "bytes. Arrays of pictures are nbglcnn.Images(array, playing=True)"
+            f"Video: {type(data).__name__} was given; expected the path of a video file, or its "
+            "bytes. For arrays of pictures use nbglcnn.Images(array, playing=True)"
         )
     _check_size(len(content), name or "these bytes")
     return content, name
@@ -144,8 +158,8 @@ def _read_content(data: Any) -> tuple[bytes, str]:
 def _check_size(size: int, name: str) -> None:
     if size > MAX_VIDEO_BYTES:
         raise InputError(
-            f"Video: {name} has {size / 2**20:.0f} MiB; at most {MAX_VIDEO_BYTES // 2**20} are "
-            "possible, since the whole of it goes to the page: cut it, or make it smaller"
+            f"Video: {name} has {size / 2**20:.0f} MiB; at most {MAX_VIDEO_BYTES // 2**20} MiB "
+            "are supported, since the page loads all of it: shorten the video, or reduce its size"
         )
 
 
@@ -162,6 +176,6 @@ def mime_of(content: bytes, name: str = "") -> str:
         return "video/ogg"
     begins = f"begins with {head[:8].hex(' ')}" if head else "is empty"
     raise InputError(
-        f"Video: {name or 'this'} {begins}, and is no film in MP4, WebM, Ogg, MOV or Matroska; "
-        "for pictures give nbglcnn.Images(…)"
+        f"Video: {name or 'this'} {begins}; expected a video in MP4, WebM, Ogg, MOV or Matroska. "
+        "For pictures use nbglcnn.Images(…)"
     )

@@ -22,20 +22,26 @@ class WebcamRecord(SourceRecord, frozen=True, kw_only=True, tag="webcam"):
 
 @dataclass(frozen=True, repr=False)
 class Webcam(InputSource):
-    """The camera of the computer that shows the page, live; one example.
+    """The camera of the computer that shows the page, live, as a source.
 
-    Nothing starts by itself: the page asks for a click, then the browser for its permission. Until
-    the first picture the network keeps the input that it has. Pictures are cut and resized to the
-    input's size as its Plan says, numbers from 0 to 1. Python gets one only when it asks for
-    values, when the camera is paused, and while other pages show the Viewer, too.
+    The camera starts after a click in the page and the browser's permission. Until the first
+    picture the network keeps its last input. Pictures are cropped and resized to the input's size
+    as the Plan says; they have one example, with numbers from 0 to 1. Python gets a picture only
+    when it reads values, when the camera is paused, and while other pages show the Viewer, too.
 
     Args:
-        faces: which camera, where there are two: "user" or "environment".
-        mirrored: left and right exchanged, as in a mirror.
-        playing: goes on; False keeps the last picture.
+        faces: The camera of a device with two: `"user"` (default) or `"environment"`.
+        mirrored: Whether left and right are exchanged, as in a mirror. Default: True.
+        playing: Whether the camera runs; False keeps the last picture. Default: True.
+        input: The key of the input to feed, if the network has several. Default: the first
+            compatible one.
+        owner: Read-only: the page that has the camera, set by that page; `""` for none.
 
     Raises:
-        InputError: an argument is none of these.
+        InputError: If an argument is not valid.
+
+    Example:
+        >>> viewer.input = nbglcnn.Webcam()
     """
 
     record_type: ClassVar[type[SourceRecord]] = WebcamRecord
@@ -46,5 +52,5 @@ class Webcam(InputSource):
 
     def __post_init__(self) -> None:
         if self.faces not in ("user", "environment"):
-            raise InputError(f'Webcam: faces={self.faces!r}; give "user" or "environment"')
+            raise InputError(f'Webcam: faces={self.faces!r}; expected "user" or "environment"')
         check_bool_fields(self, "mirrored", "playing")

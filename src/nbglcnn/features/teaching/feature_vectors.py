@@ -13,7 +13,7 @@ from nbglcnn.features.edits.records import active_edits, to_dict
 from nbglcnn.features.sources.images import Images
 from nbglcnn.features.teaching.head import new_id, parse_head
 from nbglcnn.features.teaching.lesson import Example, Lesson
-from nbglcnn.features.teaching.records import MAX_FEATURES, TaughtNetwork, TeachingRecord
+from nbglcnn.features.teaching.records import MAX_FEATURES, FeatureVersion, TeachingRecord
 from nbglcnn.graph import Array, Graph
 from nbglcnn.local_backend import LocalBackend
 from nbglcnn.lowering import lower
@@ -107,14 +107,14 @@ class FeatureExtractor:
             self._weights_name = graph, (name := content_hash(*parts))
         return name
 
-    def current_version(self) -> TaughtNetwork:
+    def current_version(self) -> FeatureVersion:
         """What decides the features now."""
         acts = active_edits(self._network.edits)
-        return TaughtNetwork(self.weights_hash, json.dumps(to_dict(acts)) if acts else "")
+        return FeatureVersion(self.weights_hash, json.dumps(to_dict(acts)) if acts else "")
 
-    def is_current(self, network: TaughtNetwork) -> bool:
+    def is_current(self, network: FeatureVersion) -> bool:
         """Whether features of this one are those of now."""
-        if network.weights != self.weights_hash:
+        if network.weights_hash != self.weights_hash:
             return False
         acts = to_dict(active_edits(self._network.edits))
         try:
@@ -134,7 +134,7 @@ class FeatureExtractor:
             tensor = blocks.tensor(k)[0]
             if not np.isfinite(tensor).all() or tensor.min() < 0 or tensor.max() > 1:
                 raise InputError(
-                    f"picture {k} has numbers from {tensor.min():g} to {tensor.max():g}; give "
+                    f"picture {k} has values from {tensor.min():g} to {tensor.max():g}; give "
                     "uint8, or floats from 0 to 1"
                 )
             found.append(np.rint(tensor * 255).astype(np.uint8))
@@ -191,12 +191,12 @@ def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value,
     if network.plan.in_python:
         names = ", ".join(layer.name for layer in network.plan.layers if layer.python)
         raise InputError(
-            f"teach: {names} run in Python, for the last input from Python alone, so that a "
-            "page has no features of its own pictures"
+            f"teach: {names} run in Python, which computes them only for the last input set from "
+            "Python, so the page can't compute features of its own pictures"
         )
     if network.latent is not None:
         raise InputError(
-            "teach: a latent skips a part of the network: set viewer.source = None first"
+            "teach: an active latent skips part of the network: set viewer.source = None first"
         )
     key = default_feature_layer(network) if cut is None else cut
     if key not in {one.name for one in network.graph.keys}:
@@ -205,16 +205,17 @@ def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value,
     [value] = network.value_records([key])
     if value.kind in ("input", "parameter") or value.dtype != "float32":
         raise InputError(
-            f"teach: cut={key!r} is {value.dtype}, and of kind {value.kind}; the float32 value "
-            f"of a layer is needed, as {default_feature_layer(network)!r}"
+            f"teach: cut={key!r} is {value.dtype}, of kind {value.kind}; expected a layer with "
+            f"float32 values, as {default_feature_layer(network)!r}"
         )
-    numbers = value.read.count // _batch_size(value, network)
+    numbers = value.readback.count // _batch_size(value, network)
     averaged = numbers > MAX_FEATURES and len(value.shape) == 4
     count = value.shape[1] if averaged else numbers
     if not 1 <= count <= MAX_FEATURES:
         raise InputError(
-            f"teach: cut={key!r} has {count:,} numbers for a picture, and a head takes at most "
-            f"{MAX_FEATURES:,}; cut at a smaller value, as {default_feature_layer(network)!r}"
+            f"teach: cut={key!r} has {count:,} values per picture, and a classifier takes at "
+            f"most {MAX_FEATURES:,}; choose a smaller layer, as "
+            f"{default_feature_layer(network)!r}"
         )
     return pictured[0], value, averaged
 
@@ -259,12 +260,12 @@ def initial_classes(classes: Iterable[str], examples: Mapping[str, Any] | None) 
     """The classes that there are at first; InputError for a text in the place of a list."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise InputError(
-            f"teach: classes={classes!r:.80}; a list of names is needed, as ['cup', 'hand']"
+            f"teach: classes={classes!r:.80}; expected a list of names, as ['cup', 'hand']"
         )
     if examples is not None and not isinstance(examples, Mapping):
         raise InputError(
-            f"teach: examples is {type(examples).__name__}; a mapping of names and pictures is "
-            "needed, as teaching.examples has it"
+            f"teach: examples is {type(examples).__name__}; expected a dict from names to "
+            "pictures, as teaching.examples"
         )
     names = list(classes)
     names += [name for name in examples or {} if name not in names]

@@ -32,18 +32,18 @@ def new_id() -> str:
 class Head:
     """A Linear of float32: `weight` (classes, features), `bias` (classes,); `classes` are ids.
 
-    `right` of `count` examples that it learned from it tells; of `held_count` others a head that
-    didn't learn from them tells `held_right`.
+    `correct` of `count` examples that it learned from it tells; of `held_out_count` others a head
+    that didn't learn from them tells `held_out_correct`.
     """
 
     id: str
     classes: tuple[str, ...]
     weight: Array
     bias: Array
-    right: int = 0
+    correct: int = 0
     count: int = 0
-    held_right: int = 0
-    held_count: int = 0
+    held_out_correct: int = 0
+    held_out_count: int = 0
 
     def probabilities(self, features: Array) -> Array:
         """(examples, classes) in float64 of features (examples, features)."""
@@ -78,14 +78,19 @@ def held_out_mask(labels: Array) -> Array:
 
 
 def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
-    """The weight and bias, in float32, that classify features (examples, features) best.
+    """Fit the weight and bias of multinomial logistic regression.
 
-    Of softmax(W u + b) it has the least mean cross entropy, each class with the same weight, plus
-    PENALTY / 2 · ‖W‖², for u = (x − mean) / (deviation · √features): strictly convex, so there is
-    one. What makes u of x is a part of the weight and the bias that are given.
+    They minimize the mean cross-entropy of softmax(W u + b), with equal weight for each class, plus
+    PENALTY / 2 · ‖W‖², for u = (x − mean) / (deviation · √features). The function is strictly
+    convex, so there is one optimum. The returned weight and bias include the step from x to u.
 
     Args:
-        labels: the number of each example's class; each class has at least one.
+        features: The features x, shape (examples, features).
+        labels: The class of each example, shape (examples,). Each class has at least one example.
+        classes: The number of classes.
+
+    Returns:
+        The weight (classes, features) and the bias (classes,), float32.
     """
     import torch
     from torch.nn import functional
@@ -142,8 +147,8 @@ def parse_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
         weight, bias = arrays
     except (TypeError, ValueError):
         raise InputError(
-            f"head is {type(given).__name__}; what teaching.head() gives is needed, or a pair of "
-            "weight (classes, features) and bias (classes,)"
+            f"head is {type(given).__name__}; expected the result of teaching.head(), or a pair "
+            "of weight (classes, features) and bias (classes,)"
         ) from None
     if weight.shape != (len(classes), count) or bias.shape != (len(classes),):
         raise InputError(
@@ -151,5 +156,5 @@ def parse_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
             f"classes and {count} features need {(len(classes), count)} and {(len(classes),)}"
         )
     if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
-        raise InputError("head has numbers that are not finite")
+        raise InputError("head has values that are not finite")
     return Head(new_id(), classes, weight.copy(), bias.copy())

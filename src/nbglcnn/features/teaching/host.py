@@ -15,13 +15,13 @@ from nbglcnn.features.teaching import teaching
 from nbglcnn.features.teaching.feature_vectors import FeatureExtractor
 from nbglcnn.features.teaching.head import new_id
 from nbglcnn.features.teaching.lesson import Lesson
-from nbglcnn.features.teaching.messages import MESSAGES, Taught
+from nbglcnn.features.teaching.messages import MESSAGES, LessonUpdate
 from nbglcnn.features.teaching.records import TeachingRecord
 from nbglcnn.features.teaching.teaching import Teaching, TeachingBackend
 from nbglcnn.graph import Array
 from nbglcnn.protocol import DEFAULT_VIEW
 
-NO_TEACHING_MESSAGE = "there is no view 'teach' before viewer.teach(…) has begun a teaching"
+NO_TEACHING_MESSAGE = "the view 'teach' needs a lesson: call viewer.teach(…) first"
 
 
 class TeachingHost:
@@ -40,7 +40,7 @@ class TeachingHost:
         self.feature = Feature(
             "teaching",
             traits={"_teaching": traitlets.Dict({}).tag(sync=True)},
-            messages={Taught: self._handle_lesson_update},
+            messages={LessonUpdate: self._handle_lesson_update},
             blob=self._blob,
             edits_changed=self._network_changed,
             weights_changed=self._network_changed,
@@ -82,8 +82,8 @@ class TeachingHost:
         if not self._is_teaching:
             return ""
         return (
-            "a head is being taught behind this network, which has to stay as it is: end that "
-            "first, viewer.teaching.stop()"
+            "the network can't change while a classifier is taught on it. Call "
+            "viewer.teaching.stop() first"
         )
 
     def _current_features(self) -> Array:
@@ -96,7 +96,7 @@ class TeachingHost:
 
     def _handle_python_change(self) -> None:
         if self._record is not None:
-            self._record = msgspec.structs.replace(self._record, turn=self._record.turn + 1)
+            self._record = msgspec.structs.replace(self._record, sequence=self._record.sequence + 1)
         self._publish()
 
     def _publish(self) -> None:
@@ -114,49 +114,51 @@ class TeachingHost:
         features, record = self._features, self._record
         if features is None or record is None or self.teaching is None or not self._is_teaching:
             return
-        if features.weights_hash != record.weights:
-            self._record = msgspec.structs.replace(record, weights=features.weights_hash)
+        if features.weights_hash != record.weights_hash:
+            self._record = msgspec.structs.replace(record, weights_hash=features.weights_hash)
             self._publish()
         teaching.sync_teaching(self.teaching)
 
-    def _handle_lesson_update(self, message: Taught, buffers: Sequence[bytes]) -> None:
+    def _handle_lesson_update(self, message: LessonUpdate, buffers: Sequence[bytes]) -> None:
         if len(buffers) == 1:
             self._apply_update_chunk(message, buffers[0])
             self._publish()
 
-    def _apply_update_chunk(self, message: Taught, part: bytes) -> None:
+    def _apply_update_chunk(self, message: LessonUpdate, part: bytes) -> None:
         record, lesson = self._record, self._lesson
         if record is None or lesson is None or self.teaching is None:
             return
-        if message.teaching != record.id or message.number <= record.heard.get(message.page, 0):
+        if message.teaching != record.id or message.number <= record.acknowledged.get(
+            message.page, 0
+        ):
             return
         number, parts = self._incoming_changes.get(message.page, (0, {}))
         if number != message.number:
             self._incoming_changes[message.page] = message.number, (parts := {})
-        parts[message.part] = part
-        if len(parts) < message.count:
+        parts[message.chunk_index] = part
+        if len(parts) < message.chunk_count:
             return
         del self._incoming_changes[message.page]
         data = b"".join(parts[k] for k in sorted(parts))
         try:
-            if len(data) != message.bytes:
-                raise InputError(f"{len(data)} of {message.bytes} bytes")
+            if len(data) != message.total_bytes:
+                raise InputError(f"{len(data)} of {message.total_bytes} bytes")
             understood = lesson.apply_change(message.change, data)
         except NbglcnnError as error:
-            protocol.warn_once(f"ignored what the page taught: {error}")
+            protocol.warn_once(f"ignored the page's lesson: {error}")
             understood = False
-        heard = {**record.heard, message.page: message.number}
+        heard = {**record.acknowledged, message.page: message.number}
         # A page that did what can't be, or of which something was lost, gets to know what there is.
-        missed = message.number > record.heard.get(message.page, 0) + 1
-        turn = record.turn + (missed or not understood)
-        self._record = msgspec.structs.replace(record, heard=heard, turn=turn)
-        teaching.sync_teaching(self.teaching, trained=understood and message.change.what == "head")
+        missed = message.number > record.acknowledged.get(message.page, 0) + 1
+        turn = record.sequence + (missed or not understood)
+        self._record = msgspec.structs.replace(record, acknowledged=heard, sequence=turn)
+        teaching.sync_teaching(self.teaching, trained=understood and message.change.kind == "head")
 
     def _blob(self, name: str) -> memoryview | None:
         if self._lesson is None or self._record is None:
             return None
         if name.startswith(f"{self._record.id}."):
-            listing = self._lesson.snapshot(self._record.turn, self._record.heard)
+            listing = self._lesson.snapshot(self._record.sequence, self._record.acknowledged)
             return memoryview(msgspec.json.encode(listing))
         data = self._lesson.blob(name)
         return None if data is None else memoryview(data)
@@ -165,7 +167,7 @@ class TeachingHost:
         """For a page of its own; InputError where nothing is taught."""
         if self._lesson is None or self._features is None:
             raise InputError(
-                "teach=True: nothing is taught here; viewer.teach(['cup', 'hand']) begins that, or "
-                "give the classes, as teach=['cup', 'hand']"
+                "teach=True: this Viewer has no lesson. Call viewer.teach(['cup', 'hand']) "
+                "first, or give the classes: teach=['cup', 'hand']"
             )
         return self._features.to_record("page"), self._lesson

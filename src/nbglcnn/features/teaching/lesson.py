@@ -17,12 +17,12 @@ from nbglcnn.features.teaching.records import (
     MAX_CLASSES,
     MAX_EXAMPLES,
     MAX_NAME_LENGTH,
-    Change,
-    Listing,
-    TaughtClass,
-    TaughtExample,
-    TaughtHead,
-    TaughtNetwork,
+    ClassifierHead,
+    FeatureVersion,
+    LessonChange,
+    LessonClass,
+    LessonExample,
+    LessonSnapshot,
 )
 from nbglcnn.graph import Array
 
@@ -35,7 +35,7 @@ class Example:
     class_id: str
     picture: Array
     features: Array
-    version: TaughtNetwork
+    version: FeatureVersion
 
     @property
     def data(self) -> bytes:
@@ -63,8 +63,8 @@ class Lesson:
                 return key
         names = list(self.classes.values())
         raise KeyError(
-            f"there is no class {name!r}{suggest_names(str(name), names)}; "
-            f"there are {', '.join(names) or 'none'}"
+            f"unknown class {name!r}{suggest_names(str(name), names)}; the classes are "
+            f"{', '.join(names) or 'none'}"
         )
 
     def examples_of(self, key: str) -> list[Example]:
@@ -75,19 +75,19 @@ class Lesson:
         """What a class may be called; InputError else. The class `except_id` may have this name."""
         if not isinstance(name, str) or not name.strip() or len(name.strip()) > MAX_NAME_LENGTH:
             raise InputError(
-                f"{name!r:.80} is no name of a class: a text of 1 to {MAX_NAME_LENGTH} letters is "
-                "needed"
+                f"{name!r:.80} is not a class name: expected a string of 1 to {MAX_NAME_LENGTH} "
+                "characters"
             )
         name = name.strip()
         if any(known == name for key, known in self.classes.items() if key != except_id):
-            raise InputError(f"there is a class {name!r} already; give each class another name")
+            raise InputError(f"a class {name!r} already exists; give each class its own name")
         return name
 
     def add_class(self, name: object, key: str = "") -> str:
         """A new class without examples; its id."""
         name = self.check_name(name)
         if len(self.classes) >= MAX_CLASSES:
-            raise InputError(f"there are {MAX_CLASSES} classes, and that is the most")
+            raise InputError(f"at most {MAX_CLASSES} classes are supported")
         key = key or new_id()
         self.classes[key] = name
         return key
@@ -104,16 +104,16 @@ class Lesson:
         """InputError where so many more examples are too many."""
         if len(self.examples) + count > MAX_EXAMPLES:
             raise InputError(
-                f"{len(self.examples)} examples are there and {count} come: at most "
-                f"{MAX_EXAMPLES} can be; delete some, or give fewer"
+                f"adding {count} examples to {len(self.examples)} exceeds the limit of "
+                f"{MAX_EXAMPLES}. Delete some, or add fewer"
             )
 
-    def apply_change(self, change: Change, data: bytes) -> bool:
+    def apply_change(self, change: LessonChange, data: bytes) -> bool:
         """Do what a page says; False where it means nothing here, as of a class that has gone.
 
         InputError for what no page says.
         """
-        match change.what:
+        match change.kind:
             case "class" if change.id in self.classes:
                 self.classes[change.id] = self.check_name(change.text, except_id=change.id)
             case "class":
@@ -122,15 +122,15 @@ class Lesson:
                 self.remove_class(change.id)
             case "forget":
                 return self.examples.pop(change.id, None) is not None
-            case "example" if change.of in self.classes and change.network is not None:
+            case "example" if change.class_id in self.classes and change.version is not None:
                 self.check_capacity(1)
                 self.examples[change.id] = self.example_from_data(
-                    change.id, change.of, data, change.network
+                    change.id, change.class_id, data, change.version
                 )
-            case "features" if change.id in self.examples and change.network is not None:
+            case "features" if change.id in self.examples and change.version is not None:
                 found = self._floats(data, self.feature_count)
                 self.examples[change.id] = replace(
-                    self.examples[change.id], features=found, version=change.network
+                    self.examples[change.id], features=found, version=change.version
                 )
             case "head" if change.head is not None:
                 if not set(change.head.classes) <= self.classes.keys():
@@ -140,16 +140,16 @@ class Lesson:
                 return False
         return True
 
-    def example_from_data(self, key: str, of: str, data: bytes, network: TaughtNetwork) -> Example:
+    def example_from_data(self, key: str, of: str, data: bytes, network: FeatureVersion) -> Example:
         """An example of its data."""
         size = 4 * self.feature_count
         picture = np.frombuffer(data[size:], np.uint8)
         if picture.size != int(np.prod(self.shape)):
-            raise InputError(f"an example of {len(data)} bytes, which are none of this network's")
+            raise InputError(f"an example of {len(data)} bytes does not belong to this network")
         features = self._floats(data[:size], self.feature_count)
         return Example(key, of, picture.reshape(self.shape).copy(), features, network)
 
-    def head_from_data(self, told: TaughtHead, data: bytes) -> Head:
+    def head_from_data(self, told: ClassifierHead, data: bytes) -> Head:
         """A head of its data."""
         classes = len(told.classes)
         numbers = self._floats(data, classes * (self.feature_count + 1))
@@ -159,7 +159,7 @@ class Lesson:
 
     def _floats(self, data: bytes, count: int) -> Array:
         if len(data) != 4 * count:
-            raise InputError(f"{len(data)} bytes where {count} numbers of float32 are needed")
+            raise InputError(f"{len(data)} bytes; expected {count} float32 values")
         numbers = np.frombuffer(data, np.float32).copy()
         if not np.isfinite(numbers).all():
             raise InputError("features or weights that are not finite")
@@ -169,15 +169,16 @@ class Lesson:
         """InputError where a head can't be trained yet."""
         if len(self.classes) < 2:
             raise InputError(
-                "a head tells at least two classes apart, and there "
-                + (f"is one, {next(iter(self.classes.values()))!r}" if self.classes else "is none")
-                + ": add another one, as viewer.teaching.add('other', pictures)"
+                "a classifier needs at least two classes, and there "
+                + (f"is one, {next(iter(self.classes.values()))!r}" if self.classes else "are none")
+                + ": add another, as viewer.teaching.add('other', pictures)"
             )
         lacking = [name for key, name in self.classes.items() if not self.examples_of(key)]
         if lacking:
             raise InputError(
-                f"the class {lacking[0]!r} has no examples: collect some in the page, or give "
-                f"pictures, as viewer.teaching.add({lacking[0]!r}, pictures); or remove it"
+                f"the class {lacking[0]!r} has no examples: collect some in the page, add "
+                f"pictures with viewer.teaching.add({lacking[0]!r}, pictures), or remove the "
+                "class"
             )
 
     def train(self) -> Head:
@@ -195,24 +196,27 @@ class Lesson:
         if held.any():
             other = Head("", (), *fit(features[~held], labels[~held], len(keys)))
             told = int((other.probabilities(features[held]).argmax(1) == labels[held]).sum())
-        self.head = replace(head, right=right, held_right=told, held_count=int(held.sum()))
+        self.head = replace(
+            head, correct=right, held_out_correct=told, held_out_count=int(held.sum())
+        )
         return self.head
 
     # As pages and files have it
 
-    def snapshot(self, turn: int, heard: Mapping[str, int]) -> Listing:
+    def snapshot(self, turn: int, heard: Mapping[str, int]) -> LessonSnapshot:
         """All of it but the data."""
-        networks: dict[TaughtNetwork, int] = {}
+        networks: dict[FeatureVersion, int] = {}
         examples = tuple(
-            TaughtExample(one.id, one.class_id, networks.setdefault(one.version, len(networks)))
+            LessonExample(one.id, one.class_id, networks.setdefault(one.version, len(networks)))
             for one in self.examples.values()
         )
-        classes = tuple(TaughtClass(key, name) for key, name in self.classes.items())
+        classes = tuple(LessonClass(key, name) for key, name in self.classes.items())
         head = self.head
-        told = None if head is None else TaughtHead(
-            head.id, head.classes, head.right, head.count, head.held_right, head.held_count
+        told = None if head is None else ClassifierHead(
+            head.id, head.classes, head.correct, head.count,
+            head.held_out_correct, head.held_out_count,
         )  # fmt: skip
-        return Listing(turn, dict(heard), classes, examples, tuple(networks), told)
+        return LessonSnapshot(turn, dict(heard), classes, examples, tuple(networks), told)
 
     def blob(self, name: str) -> bytes | None:
         """The data of an example or the head."""
@@ -257,7 +261,7 @@ class Lesson:
                 -1, self.feature_count
             ),
         }
-        networks: dict[TaughtNetwork, int] = {}
+        networks: dict[FeatureVersion, int] = {}
         numbers = [networks.setdefault(one.version, len(networks)) for one in own]
         metadata: dict[str, Any] = {
             "classes": list(self.classes.values()),
@@ -268,7 +272,12 @@ class Lesson:
         }
         if self.head is not None:
             arrays |= {"weight": self.head.weight, "bias": self.head.bias}
-            told = [self.head.right, self.head.count, self.head.held_right, self.head.held_count]
+            told = [
+                self.head.correct,
+                self.head.count,
+                self.head.held_out_correct,
+                self.head.held_out_count,
+            ]
             metadata |= {"head": [keys.index(one) for one in self.head.classes], "told": told}
         words = {name: json.dumps(value) for name, value in metadata.items()}
         return safetensors.serialize(arrays, words)
@@ -281,7 +290,7 @@ class Lesson:
             pictures, labels, features = (arrays[n] for n in ("pictures", "labels", "features"))
             other = Lesson(self.shape, self.feature_count)
             keys = [other.add_class(name) for name in told["classes"]]
-            networks = msgspec.convert(told["networks"], list[TaughtNetwork])
+            networks = msgspec.convert(told["networks"], list[FeatureVersion])
             if len(pictures) and pictures.shape[1:] != (*self.shape[1:], self.shape[0]):
                 raise InputError(
                     f"its pictures have (height, width, channels) {pictures.shape[1:]}, and this "
@@ -289,9 +298,9 @@ class Lesson:
                 )
             if features.shape[1] != self.feature_count:
                 raise InputError(
-                    f"its examples have {features.shape[1]} features of {told['cut']!r}, and there "
-                    f"are {self.feature_count} here: teach with cut={told['cut']!r}, or another "
-                    "network"
+                    f"its examples have {features.shape[1]} features of {told['cut']!r}; this "
+                    f"lesson has {self.feature_count}. Teach with cut={told['cut']!r}, or "
+                    "another network"
                 )
             other.check_capacity(len(labels))
             for k, label in enumerate(labels):
@@ -306,6 +315,6 @@ class Lesson:
                 other.head = Head(new_id(), classes, *numbers, *told["told"])
         except (KeyError, IndexError, TypeError, ValueError, msgspec.ValidationError) as error:
             if isinstance(error, InputError):
-                raise InputError(f"this file can't be taken: {error}") from None
-            raise InputError(f"this is no file of a teaching: {error!r}") from None
+                raise InputError(f"this file doesn't fit this lesson: {error}") from None
+            raise InputError(f"not an nbglcnn lesson file: {error!r}") from None
         self.classes, self.examples, self.head = other.classes, other.examples, other.head

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from nbglcnn.features.teaching.records import Change, Listing, TaughtHead, TeachingRecord
+from nbglcnn.features.teaching.records import (
+    ClassifierHead,
+    LessonChange,
+    LessonSnapshot,
+    TeachingRecord,
+)
 from nbglcnn.protocol import Count, Messages, Name
 
 
-class Taught(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
+class LessonUpdate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """One part of what a page changes of a teaching, with its data in the message's only buffer.
 
     The page's changes have numbers, from 1 on. One without data has one empty part.
@@ -17,10 +22,13 @@ class Taught(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     page: Name
     teaching: Name
     number: Count
-    change: Change
-    part: Count
-    count: Count
-    bytes: Count
+    change: LessonChange
+    chunk_index: Count
+    chunk_count: Count
+    total_bytes: Count
 
 
-MESSAGES = Messages(from_page=(Taught,), records=(TeachingRecord, Listing, Change, TaughtHead))
+MESSAGES = Messages(
+    from_page=(LessonUpdate,),
+    records=(TeachingRecord, LessonSnapshot, LessonChange, ClassifierHead),
+)

@@ -28,94 +28,96 @@ GRADIENT_TOLERANCE = 1e-9  # where each of the loss's derivatives is smaller, a 
 MAX_ITERATIONS = 500
 
 
-class TaughtNetwork(msgspec.Struct, frozen=True):
-    """What decides the features: `weights` names them, `edits` are those that act, "" for none."""
+class FeatureVersion(msgspec.Struct, frozen=True):
+    """What decides the features: `weights_hash` names the weights, `edits` the active edits."""
 
-    weights: Name
+    weights_hash: Name
     edits: EditsJson = ""
 
 
-class TaughtClass(msgspec.Struct, frozen=True):
+class LessonClass(msgspec.Struct, frozen=True):
     """A class by its id, which stays where people call it otherwise."""
 
     id: Name
     name: str
 
 
-class TaughtExample(msgspec.Struct, frozen=True):
-    """An example of the class `of`, whose features were computed by a network of the Listing's.
+class LessonExample(msgspec.Struct, frozen=True):
+    """An example of the class `class_id`; a version in the LessonSnapshot computed its features.
 
     Its `id` names a blob: the features as float32, then the picture as bytes (channels, height,
     width), 255 of which are 1.
     """
 
     id: Name
-    of: Name
-    network: Count
+    class_id: Name
+    version: Count
 
 
-class TaughtHead(msgspec.Struct, frozen=True):
+class ClassifierHead(msgspec.Struct, frozen=True):
     """A head for classes by their ids, in the order of its outputs.
 
-    Its `id` names a blob of float32: the weight (classes, features), then the bias. Of `count`
-    examples that it learned from it tells `right`. Of the last fifth of each class, `held_count`,
-    a head that learned from the others tells `held_right`; 0 of 0 where a class has too few.
+    Its `id` names a blob of float32: the weight (classes, features), then the bias. Of
+    `feature_count` examples that it learned from it tells `correct`. Of the last fifth of each
+    class, `held_out_count`, a head that learned from the others tells `held_out_correct`; 0 of 0
+    where a class has too few.
     """
 
     id: Name
     classes: tuple[Name, ...]
-    right: Count
+    correct: Count
     count: Count
-    held_right: Count = 0
-    held_count: Count = 0
+    held_out_correct: Count = 0
+    held_out_count: Count = 0
 
 
-class Listing(msgspec.Struct, frozen=True):
+class LessonSnapshot(msgspec.Struct, frozen=True):
     """Everything that there is, in the order in which it came: a blob in JSON.
 
-    `heard` are the numbers of the last Changes that Python has heard, by page; `turn` counts what
-    Python has changed itself.
+    `acknowledged` are the numbers of the last Changes that Python has heard, by page; `sequence`
+    counts what Python has changed itself.
     """
 
-    turn: Count
-    heard: dict[Name, Count]
-    classes: tuple[TaughtClass, ...]
-    examples: tuple[TaughtExample, ...]
-    networks: tuple[TaughtNetwork, ...]
-    head: TaughtHead | None = None
+    sequence: Count
+    acknowledged: dict[Name, Count]
+    classes: tuple[LessonClass, ...]
+    examples: tuple[LessonExample, ...]
+    versions: tuple[FeatureVersion, ...]
+    head: ClassifierHead | None = None
 
 
 class TeachingRecord(msgspec.Struct, frozen=True):
-    """A teaching as Python tells it pages; they ask for the Listing where they don't know it all.
+    """A teaching as Python sends it to pages, which ask for a LessonSnapshot when they need one.
 
-    `cut` is the key of the value that has the features, `count` of them, `averaged` over height and
-    width where that is so; `input` is the key of the pictures' input, of (channels, height, width)
-    `shape`. `weights` names those of the network now. `turn` and `heard` are as in the Listing.
+    `layer` is the key of the value that has the features, `feature_count` of them, `averaged` over
+    height and width where that is so; `input` is the key of the pictures' input, of (channels,
+    height, width) `shape`. `weights_hash` names those of the network now. `sequence` and
+    `acknowledged` are as in the LessonSnapshot.
     """
 
     id: Name
-    cut: str
+    layer: str
     input: str
     shape: tuple[Count, Count, Count]
-    count: Count
+    feature_count: Count
     averaged: bool
-    weights: Name
-    turn: Count = 0
-    heard: dict[Name, Count] = {}
+    weights_hash: Name
+    sequence: Count = 0
+    acknowledged: dict[Name, Count] = {}
 
 
-class Change(msgspec.Struct, frozen=True):
+class LessonChange(msgspec.Struct, frozen=True):
     """What a page changes, by ids: Python and pages do the same with it.
 
     "class": the class `id` is called `text`, and made where there is none; "remove": it goes, with
-    its examples; "example": a new one of the class `of`, whose features are those of `network`;
-    "forget": an example goes; "features": those of an example, computed again; "head": another
-    head. An example's data, features and a head's data come in the message's buffer.
+    its examples; "example": a new one of the class `class_id`, whose features are those of
+    `version`; "forget": an example goes; "features": those of an example, computed again; "head":
+    another head. An example's data, features and a head's data come in the message's buffer.
     """
 
-    what: Literal["class", "remove", "example", "forget", "features", "head"]
+    kind: Literal["class", "remove", "example", "forget", "features", "head"]
     id: Name
-    of: Name = ""
+    class_id: Name = ""
     text: str = ""
-    network: TaughtNetwork | None = None
-    head: TaughtHead | None = None
+    version: FeatureVersion | None = None
+    head: ClassifierHead | None = None

@@ -55,5 +55,5 @@ def deserialize(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
                 raise ValueError(f"{name} is cut off")
             arrays[name] = np.frombuffer(part, dtype).reshape(shape).copy()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"this is no safetensors file, or a damaged one: {error}") from None
+        raise InputError(f"not a safetensors file, or a damaged one: {error}") from None
     return arrays, metadata

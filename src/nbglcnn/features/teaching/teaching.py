@@ -32,18 +32,30 @@ class TeachingBackend:
 
 
 class Teaching(traitlets.HasTraits):
-    """A head that learns from examples, behind the frozen network: `viewer.teaching`.
+    """A head that learns from examples on top of the frozen network, as `viewer.teach` returns it.
 
-    Traits, to observe: `state` ("collecting" before there is a head, "ready" behind `train`,
-    "outdated" when classes, examples or the network have changed since, "stopped" behind `stop`),
-    `classes`, a tuple of names, and `counts`, how many examples each of them has. `accuracy` is the
-    share of the examples that the head learned from and tells right; `held_out_accuracy` that of
-    the last fifth of each class, told by a head that learned from the others alone (NaN where a
-    class has less than five). Frames of a camera that follow each other are much alike: both are
-    better than what other pictures will give.
+    Consecutive frames of a camera are similar, so both accuracies are higher than the accuracy for
+    new pictures.
 
-    `layer` is the value that has the features; `averaged` says whether these are its means over
-    height and width. What pages collect is here, too, and is what a reloaded page gets back.
+    Args:
+        lesson: The classes, examples and head.
+        host: The functions of the Viewer that it uses.
+
+    Attributes:
+        state: Read-only trait. `"collecting"` before there is a head, `"ready"` after `train`,
+            `"outdated"` after a change of classes, examples or network, `"stopped"` after `stop`.
+        classes: Read-only trait. The names of the classes, a tuple.
+        counts: Read-only trait. The number of examples of each class, a dict.
+        accuracy: Read-only trait. The share of the training examples that the head classifies
+            correctly.
+        held_out_accuracy: Read-only trait. The accuracy for the last fifth of each class, of a head
+            that was trained on the others; NaN if a class has fewer than five examples.
+        cut: The name of the value with the features.
+        averaged: Whether the features are the means of that value over height and width.
+
+    Example:
+        >>> teaching = viewer.teach(["cup", "hand"])
+        >>> teaching.add("cup", "pictures/cups")
     """
 
     state = traitlets.Unicode("collecting", read_only=True)
@@ -63,46 +75,51 @@ class Teaching(traitlets.HasTraits):
 
     @property
     def examples(self) -> dict[str, Array]:
-        """Each class's pictures: (N, height, width, channels) of uint8, as the network got them."""
+        """The pictures by class: arrays (N, height, width, channels), uint8."""
         return {name: self._lesson.pictures(key) for key, name in self._lesson.classes.items()}
 
     @property
     def features(self) -> dict[str, Array]:
-        """Each class's features: (N, features) of float32, computed when they were collected."""
+        """The features by class: arrays (N, features), float32."""
         return {name: self._lesson.features(key) for key, name in self._lesson.classes.items()}
 
     @property
     def stale(self) -> int:
-        """How many examples have features of other weights or bends than those of now."""
+        """The number of examples with features of other weights or bends than the current ones."""
         own = [one.version for one in self._lesson.examples.values()]
         now = {one: self._backend.extractor.is_current(one) for one in set(own)}
         return sum(not now[one] for one in own)
 
     def head(self) -> nn.Sequential:
-        """The head as a torch module: of the value `layer` it makes logits, one for each class.
+        """Return a copy of the head as a torch module, which computes logits from the value `cut`.
 
-        `torch.softmax(teaching.head()(torch.from_numpy(viewer.activations[teaching.cut])), 1)`
-        are the probabilities that the page shows. It is a copy: Flatten and Linear, behind
-        AdaptiveAvgPool2d(1) where the features are averages; its classes are `head_classes`.
+        It consists of Flatten and Linear, after AdaptiveAvgPool2d(1) if the features are averaged.
+        `head_classes` are the names of its outputs.
+
+        Returns:
+            The module. Its output has the shape (batch, classes).
 
         Raises:
-            InputError: there is no head yet.
+            InputError: If there is no head yet.
+
+        Example:
+            >>> value = torch.from_numpy(viewer.activations[teaching.cut])
+            >>> torch.softmax(teaching.head()(value), 1)
         """
         return self._require_head().module(self.averaged)
 
     @property
     def head_classes(self) -> tuple[str, ...]:
-        """The names of the head's outputs, in their order; () while there is none."""
+        """The names of the head's outputs, in order; () without a head."""
         head = self._lesson.head
         return () if head is None else tuple(self._lesson.classes[key] for key in head.classes)
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """What the head makes of the present input: each class's probability.
+        """The head's probability of each class for the current input, a dict.
 
-        Raises:
-            InputError: there is no head yet.
-            PageError: the page that has the input did not answer.
+        Raises an InputError without a head, and a PageError if the page with the input doesn't
+        answer.
         """
         found = self._require_head().probabilities(self._backend.read_features()[None])[0]
         return dict(zip(self.head_classes, found.tolist(), strict=True))
@@ -110,23 +127,26 @@ class Teaching(traitlets.HasTraits):
     def _require_head(self) -> Head:
         if self._lesson.head is None:
             raise InputError(
-                "there is no head yet: collect examples of at least two classes, and press Train "
-                "in the page or call viewer.teaching.train()"
+                "there is no classifier yet: collect examples of at least two classes, and press "
+                "Train in the page or call viewer.teaching.train()"
             )
         return self._lesson.head
 
     # What changes it
 
     def add(self, name: str, pictures: Any = None) -> None:
-        """Give a class more examples; it is made where there is none of that name.
+        """Add examples to a class; a new name adds the class.
 
-        `pictures` are whatever `nbglcnn.Images` takes: an array of uint8, (N, H, W), (N, C, H, W)
-        or (N, H, W, C), a list of PIL images or paths, a folder. They are cut and resized to the
-        input's size as a camera's are. Their features are computed here, by local OpenGL or the
-        model's own framework.
+        Pictures are cropped and resized to the input's size, like those of a camera. Local OpenGL
+        or the model's framework computes their features.
+
+        Args:
+            name: The name of the class.
+            pictures: The examples, as for `nbglcnn.Images`: an array of uint8, (N, H, W), (N, C, H,
+                W) or (N, H, W, C), a list of PIL images or paths, or a folder. Default: none.
 
         Raises:
-            InputError: the name is none, the pictures don't fit, or there are too many.
+            InputError: If the name is not valid, the pictures don't fit, or there are too many.
         """
         if pictures is not None:
             self._backend.extractor.add_examples(self._lesson, name, pictures)
@@ -135,11 +155,16 @@ class Teaching(traitlets.HasTraits):
         self._publish()
 
     def remove(self, name: str, index: int | None = None) -> None:
-        """Remove a class with its examples, or the one example at `index`, as in `examples`.
+        """Remove a class with its examples, or one example.
+
+        Args:
+            name: The name of the class.
+            index: The index of the example in `examples`; negative numbers count from the end.
+                Default: None, which removes the class.
 
         Raises:
-            KeyError: there is no such class.
-            InputError: the class has no example at this index.
+            KeyError: If the class doesn't exist.
+            InputError: If the class has no such example.
         """
         key = self._lesson.find_class_id(name)
         if index is None:
@@ -152,25 +177,34 @@ class Teaching(traitlets.HasTraits):
         self._publish()
 
     def rename(self, old: str, new: str) -> None:
-        """Call a class otherwise; its examples and the head stay.
+        """Rename a class. Its examples and the head stay.
+
+        Args:
+            old: The current name.
+            new: The new name.
 
         Raises:
-            KeyError: there is no class `old`.
-            InputError: `new` is no name, or another class has it.
+            KeyError: If the class `old` doesn't exist.
+            InputError: If `new` is not a valid name, or is already used.
         """
         key = self._lesson.find_class_id(old)
         self._lesson.classes[key] = self._lesson.check_name(new, except_id=key)
         self._publish()
 
     def train(self) -> nn.Sequential:
-        """Train a head on all examples, and give it as `head` does; pages run it at once.
+        """Train a head on all examples. Pages run it at once.
 
-        The loss is the cross entropy, where all classes count the same however many examples they
-        have, with a small penalty for large weights: it has one optimum, the same here and in a
-        page. Features that are `stale` are computed again before.
+        The loss is the cross-entropy, with equal weight for each class, plus a small L2 penalty. It
+        is strictly convex, so the result here equals that of a page. Features that are `stale` are
+        computed again first.
+
+        Returns:
+            The head, as `head` returns it.
 
         Raises:
-            InputError: there are less than two classes, or one has no examples.
+            InputError: If there are fewer than two classes, or a class has no examples.
+
+        Source: multinomial logistic regression, solved by L-BFGS (`torch.optim.LBFGS`).
         """
         self._lesson.check_trainable()
         if self.stale:
@@ -181,7 +215,7 @@ class Teaching(traitlets.HasTraits):
         return self.head()
 
     def compute_again(self) -> None:
-        """Compute the features of all examples by the network as it is now."""
+        """Compute the features of all examples with the current network."""
         own = list(self._lesson.examples.values())
         if own:
             features = self._backend.extractor.compute(np.stack([one.picture for one in own]))
@@ -191,16 +225,20 @@ class Teaching(traitlets.HasTraits):
         self._publish()
 
     def stop(self) -> None:
-        """End it: the page's Teach tab goes away, and this object keeps what it has."""
+        """End the teaching: remove the page's Teach tab. This object keeps its data."""
         self._backend.stop()
         self.set_trait("state", "stopped")
 
     # Saving, and giving back
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as arrays: "examples", "features", "cut", and "weight" and "bias" of a head.
+        """Return everything as arrays.
 
-        `viewer.teach(examples=saved["examples"], head=saved)` begins with it again.
+        `viewer.teach(examples=saved["examples"], head=saved)` restores it.
+
+        Returns:
+            A dict with "examples" and "features" (dicts by class) and "cut" (the name of the
+            value); with a head also "weight" (classes, features) and "bias" (classes,), float32.
         """
         found: dict[str, Any] = {
             "examples": self.examples, "features": self.features, "cut": self.cut,
@@ -210,23 +248,38 @@ class Teaching(traitlets.HasTraits):
         return found
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it as one safetensors file, as the page's Save button does; the path.
+        """Write everything as one safetensors file, as the page's Save button does.
 
-        "pictures" (N, H, W, C) of uint8, "labels" (N,), "features" (N, F), and of a head "weight"
-        and "bias"; its metadata have the classes' names.
+        The file contains "pictures" (N, H, W, C) uint8, "labels" (N,), "features" (N, F), and with
+        a head "weight" and "bias". Its metadata contain the names of the classes.
+
+        Args:
+            path: The file; an existing one is replaced.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OSError: If the file cannot be written.
         """
         target = Path(path)
         target.write_bytes(self._lesson.to_file(self.cut, self.averaged))
         return target
 
     def load(self, path: str | os.PathLike[str]) -> Teaching:
-        """Take what `save` or a page wrote, in the place of all that is here; this very object.
+        """Replace everything by a file that `save` or a page wrote.
 
-        Features that another network gave are `stale`, and computed again by the next `train`.
+        Features of another network are `stale`; the next `train` computes them again.
+
+        Args:
+            path: The file.
+
+        Returns:
+            This object.
 
         Raises:
-            InputError: the file is none of these, or of other pictures or features.
-            OSError: it cannot be read.
+            InputError: If the file has another format, or other pictures or features.
+            OSError: If the file cannot be read.
         """
         self._lesson.from_file(Path(path).read_bytes())
         self._trained_on = () if self.stale else self._training_set_key()
@@ -250,8 +303,8 @@ class Teaching(traitlets.HasTraits):
         named = lesson.classes.items()
         self.set_trait("classes", tuple(lesson.classes.values()))
         self.set_trait("counts", {name: len(lesson.examples_of(key)) for key, name in named})
-        told = (head.right, head.count) if head else (0, 0)
-        held = (head.held_right, head.held_count) if head else (0, 0)
+        told = (head.correct, head.count) if head else (0, 0)
+        held = (head.held_out_correct, head.held_out_count) if head else (0, 0)
         self.set_trait("accuracy", _accuracy(*told))
         self.set_trait("held_out_accuracy", _accuracy(*held))
         if self.state == "stopped":

@@ -15,8 +15,8 @@ from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
 from nbglcnn.inputs.arrays import native_array
 
 TRAINING_DATA_HINT = (
-    "give a tuple (inputs, targets) of arrays or tensors, one array where the network shall give "
-    "back its input, a torch Dataset or a DataLoader"
+    "give a tuple (inputs, targets) of arrays or tensors, one array to reconstruct the input, a "
+    "torch Dataset or a DataLoader"
 )
 DEFAULT_BATCH_SIZE = 32
 
@@ -78,17 +78,17 @@ def open_data(
     With `model_loss` the model takes all that there is and computes its loss itself.
     """
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-        raise InputError(f"batch_size={batch_size!r}; a number of at least 1 is needed")
+        raise InputError(f"batch_size={batch_size!r}; expected an integer ≥ 1")
     if _is_loader(data):
         if batch_size is not None:
             raise InputError(
-                f"batch_size={batch_size}: a DataLoader has its own; give that one, or "
-                "loader.dataset with the batch_size"
+                f"batch_size={batch_size}: a DataLoader has its own batch size; omit batch_size, "
+                "or give loader.dataset"
             )
         return _LoaderBatches(data, model_loss)
     rows = _open_rows(data, model_loss)
     if not len(rows):
-        raise InputError("data: there is not a single example")
+        raise InputError("data: there are no examples")
     return _RowBatches(rows, min(batch_size or DEFAULT_BATCH_SIZE, len(rows)), shuffle, seed)
 
 
@@ -123,7 +123,7 @@ def _open_rows(data: Any, own_loss: bool) -> _Rows:
     ):
         return _DatasetRows(data, own_loss)
     if hasattr(data, "__iter__") and "Dataset" in type(data).__name__:
-        raise InputError("data: an IterableDataset has no batches; give a DataLoader of it")
+        raise InputError("data: an IterableDataset has no batches; wrap it in a DataLoader")
     raise InputError(f"data: {type(data).__name__} was given; {TRAINING_DATA_HINT}")
 
 
@@ -139,7 +139,7 @@ class _ArrayRows:
             given, target = data[0], data[1]
         else:
             raise InputError(
-                f"data: a tuple of {len(data)}; (inputs, targets) is needed. Of a network with "
+                f"data: a tuple of {len(data)}; expected (inputs, targets). For a network with "
                 "several inputs: ((first, second), targets)"
             )
         given = given if isinstance(given, tuple) else (given,)
@@ -154,8 +154,8 @@ class _ArrayRows:
         if len(counts) != 1:
             shapes = [one.shape for one in (*self._inputs, self._target) if one is not None]
             raise InputError(
-                "data: inputs and targets have as many examples, along their first axis; the "
-                f"shapes are {' and '.join(map(str, shapes))}"
+                "data: inputs and targets need the same number of examples along the first axis; "
+                f"the shapes are {' and '.join(map(str, shapes))}"
             )
 
     def __len__(self) -> int:
@@ -223,7 +223,7 @@ def _stack_column(items: Sequence[Any], place: int) -> Array:
     shapes = {one.shape for one in arrays}
     if len(shapes) > 1:
         some = " and ".join(str(one) for one in sorted(shapes)[:2])
-        raise InputError(f"data: the items of a batch need one shape; {some} were given")
+        raise InputError(f"data: the items of a batch need the same shape; {some} were given")
     return np.stack(arrays)
 
 
@@ -232,9 +232,9 @@ def _examples_array(one: Any, name: str) -> Array:
     array = None if one is None else _to_array(one, name)
     if array is None or not array.ndim:
         raise InputError(
-            f"{name}: {one!r} was given; arrays are needed, whose first axis are the examples. A "
-            "constant argument of forward is set by a module around the model: "
-            "def forward(self, x): return self.model(x, constant)"
+            f"{name}: {one!r} was given; expected arrays with the examples along the first axis. "
+            "Set a constant argument of forward in a module around the model: def forward(self, "
+            "x): return self.model(x, constant)"
         )
     return array
 
@@ -304,7 +304,7 @@ class _LoaderBatches:
         try:
             self._initial_batch = self._to_batch(next(iter(loader)))
         except StopIteration:
-            raise InputError("data: the DataLoader gives no batch") from None
+            raise InputError("data: the DataLoader yields no batches") from None
         self._set_batch_size(self._initial_batch.count)
         try:
             self.batches_per_epoch: int | None = len(loader)
@@ -322,7 +322,7 @@ class _LoaderBatches:
     def _to_batch(self, given: Any) -> Batch:
         if isinstance(given, dict):
             raise InputError(
-                f"data: the DataLoader gives dicts of {', '.join(given)}; {TRAINING_DATA_HINT}"
+                f"data: the DataLoader yields dicts of {', '.join(given)}; {TRAINING_DATA_HINT}"
             )
         columns = list(given) if isinstance(given, tuple | list) else [given]
         return _split_target([_examples_array(one, "data") for one in columns], self._model_loss)
@@ -347,7 +347,7 @@ class _LoaderBatches:
                 batch = self._to_batch(given)
                 if batch.count > self.batch_size:
                     raise InputError(
-                        f"data: a batch of {batch.count} examples after one of {self.batch_size}; "
-                        "the first has to be the largest"
+                        f"data: a batch of {batch.count} examples after one of "
+                        f"{self.batch_size}; the first batch must be the largest"
                     )
                 yield batch

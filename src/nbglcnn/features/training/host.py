@@ -32,13 +32,13 @@ from nbglcnn.features.training.local_training import (
     total_steps,
 )
 from nbglcnn.features.training.loop import TrainingLoop
-from nbglcnn.features.training.messages import MESSAGES, Saved, Stepped
+from nbglcnn.features.training.messages import MESSAGES, StateChunk, StepReport
 from nbglcnn.features.training.optimizers import Adam, Optimizer
 from nbglcnn.features.training.records import (
     MARK_MERGE_STEPS,
     MAX_MARKS,
-    Course,
-    Mark,
+    EditMark,
+    TrainingConfig,
     TrainingRecord,
     TrainingState,
 )
@@ -58,14 +58,13 @@ from nbglcnn.plan.schema import content_hash
 TRAINING_TRAIT = "_training"  # what pages and Python tell each other
 REMOTE_VIEW_TRAIT = "_others"  # what pages show where another one trains
 NO_TRAINING_MESSAGE = (
-    "there is no view 'train' before viewer.train(…) has begun a training, or "
-    "nbglcnn.mirror(viewer, model) follows one"
+    "the view 'train' needs a training: call viewer.train(…) or nbglcnn.mirror(viewer, model) first"
 )
 SILENCE_LIMIT_S = (
     4.0  # a page that says nothing for so long, while another sees the training, is gone
 )
 # What a page changes of a training that goes on.
-PAGE_WRITABLE_FIELDS = ("state", "lr", "noise", "until", "batch", "frozen")
+PAGE_WRITABLE_FIELDS = ("state", "lr", "noise", "pause_at", "batch_size", "frozen")
 MAX_KEPT_RECORDS = 100  # of which a page's answer may still be on its way
 
 
@@ -79,8 +78,8 @@ class TrainingTraitValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class TrainingHost:
     """The training of a Viewer in its page, or on local OpenGL where there is none.
 
-    The page trains with a Plan of its own, a Course; what needs another one in the middle of a
-    training is a swap: the page sends its weights, is offered the other Plan, and goes on.
+    The page trains with a Plan of its own, a TrainingConfig; what needs another one in the middle
+    of a training is a swap: the page sends its weights, is offered the other Plan, and goes on.
     """
 
     messages = MESSAGES
@@ -97,7 +96,7 @@ class TrainingHost:
         self._sequence = 0
         self._records_by_sequence: dict[int, TrainingRecord] = {}  # the last record of each turn
         self._changed_at: dict[str, int] = {}  # the turn at which Python changed each field last
-        self._failed_step: tuple[Stepped, str] | None = None  # of which training
+        self._failed_step: tuple[StepReport, str] | None = None  # of which training
         self._incoming_state: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
         self.feature = Feature(
             "training",
@@ -108,7 +107,7 @@ class TrainingHost:
             },
             page_writable=(TRAINING_TRAIT,),
             traits_changed=self._handle_traits,
-            messages={Stepped: self._handle_step_report, Saved: self._handle_state_chunk},
+            messages={StepReport: self._handle_step_report, StateChunk: self._handle_state_chunk},
             blob=self._blob,
             edits_changed=self._edits_changed,
             lock_reason=self._lock_reason,
@@ -131,23 +130,30 @@ class TrainingHost:
         seed: int = 0,
         output: str = "output",
     ) -> LiveTraining:
-        """Train the network in the page, from its weights of now, and watch.
-
-        The data goes to the page once, and the loop runs there: Python is free meanwhile, and what
-        this returns, `viewer.training`, says how it goes. `output`, `activations` and `state_dict`
-        are those of the weights of the moment. Where no page shows the Viewer it is trained here,
-        as by `nbglcnn.train`, and is done when this returns.
+        """Train the network in the page; see `Viewer.train`.
 
         Args:
-            data, loss, optimizer, batch_size, parameters, shuffle, output: as in `nbglcnn.train`.
-            epochs, steps: how long; without both until it is stopped.
-            held_out: the share of the examples that are not learned from; their loss is computed
-                now and then.
-            seed: of the order, of which examples are held out, and of Dropout's masks.
+            data: The examples.
+            loss: The loss.
+            optimizer: The optimizer.
+            batch_size: The number of examples per step.
+            epochs: The number of epochs.
+            steps: The number of steps.
+            held_out: The share of the examples that is not trained on.
+            parameters: The parameters to train.
+            shuffle: Whether each epoch has its own order.
+            seed: The seed of the order, of the held-out examples and of Dropout's masks.
+            output: The output that the loss compares with the targets.
+
+        Returns:
+            The training.
 
         Raises:
-            InputError, KeyError, UnsupportedModel, UnsupportedOperator: as `nbglcnn.train`.
-            DeviceError: the page's device draws no 32-bit floats: gradients would be lost.
+            InputError: As in `nbglcnn.train`.
+            KeyError: As in `nbglcnn.train`.
+            UnsupportedModel: As in `nbglcnn.train`.
+            UnsupportedOperator: As in `nbglcnn.train`.
+            DeviceError: If the page's device cannot render 32-bit floats.
         """
         self._host.check_open()
         self._host.check_weights_unlocked("training")
@@ -156,11 +162,11 @@ class TrainingHost:
         network = self._network
         if not network.plan.header.target.float32_render or network.plan.precision != "float32":
             raise DeviceError(
-                "training needs 32-bit floats: of 16 bits most gradients would be 0. "
+                "training needs 32-bit floats: in 16 bits most gradients would be 0. "
                 + (
                     'Make the Viewer with precision="float32"'
                     if network.plan.header.target.float32_render
-                    else "This page's device draws 16-bit floats only; nbglcnn.train trains here"
+                    else "This page's device supports only 16-bit floats; use nbglcnn.train"
                 )
             )
         run, batches = compile_training(
@@ -179,7 +185,9 @@ class TrainingHost:
         if not self._host.reader.is_page_available():
             return self._train_locally(run, batches, optimizer, epochs, steps)
         if network.latent is not None:
-            raise InputError("a latent skips a part of the network: set viewer.source = None first")
+            raise InputError(
+                "an active latent skips part of the network: set viewer.source = None first"
+            )
         norms = run.options.mode.norms or {}
         names = {f"{path}.num_batches_tracked": norm.batch_count for path, norm in norms.items()}
         seen = {
@@ -205,8 +213,7 @@ class TrainingHost:
         """Without a page; done when it returns."""
         if epochs is None and steps is None:
             raise InputError(
-                "no page shows this Viewer, so that it is trained here and needs an end: give "
-                "epochs=… or steps=…"
+                "no page shows this Viewer, so training runs in Python. Give epochs=… or steps=…"
             )
         found = TrainingLoop(run).run(
             batches.batches(0), 0, total_steps(batches, epochs, steps), True
@@ -237,7 +244,7 @@ class TrainingHost:
     def _lock_reason(self) -> str:
         if self.training is None or self.training.state == "stopped":
             return ""
-        return "the network is being trained in its page: call viewer.training.stop() first"
+        return "the network is training in its page: call viewer.training.stop() first"
 
     def fetch_weights(self) -> None:
         """Have the weights of now, of the page that trains."""
@@ -257,8 +264,8 @@ class TrainingHost:
 
     def _request_change(self, **changes: Any) -> None:
         record = self.record
-        if record is None or record.state == "stopped" or record.mirrored:
-            raise PageError("this training has ended: viewer.train(…) begins another one")
+        if record is None or record.state == "stopped" or record.is_mirror:
+            raise PageError("this training has ended: viewer.train(…) starts another")
         new = msgspec.structs.replace(record, **changes)
         if new.id != record.id:
             new = msgspec.structs.replace(new, marks=())
@@ -280,8 +287,8 @@ class TrainingHost:
         if self._training_plan is not None:
             self._end_training()
             raise PageTimeout(
-                f"the page did not send its weights for {patience:g} s: those of the Viewer are "
-                "the last that it sent"
+                f"the page did not send its weights for {patience:g} s: the Viewer has the last "
+                "weights that it sent"
             )
 
     def publish(self, record: TrainingRecord | None) -> None:
@@ -356,8 +363,8 @@ class TrainingHost:
         if told.turn is not None and told.turn < self._sequence and new is not None:
             is_late, new = True, self._merge_page_changes(told.turn, new)
         if (
-            now is None or new is None or new.course != now.course
-            or now.state == "stopped" or now.mirrored or (is_late and new == now)
+            now is None or new is None or new.config != now.config
+            or now.state == "stopped" or now.is_mirror or (is_late and new == now)
         ):  # fmt: skip
             self._publish_trait()
             return
@@ -379,7 +386,7 @@ class TrainingHost:
         if self.training is not None:
             live_training.apply_record(self.training, new)
 
-    def _handle_step_report(self, message: Stepped, buffers: Sequence[bytes]) -> None:
+    def _handle_step_report(self, message: StepReport, buffers: Sequence[bytes]) -> None:
         """Losses that a page tells."""
         record, training = self.record, self.training
         if len(buffers) != 1 or len(buffers[0]) % 8:
@@ -389,24 +396,24 @@ class TrainingHost:
         if record.owner not in ("", message.page):
             self._handle_other_page(message.page, record)
             return
-        if message.elsewhere:  # it hasn't heard yet that it is the one
+        if message.is_remote:  # it hasn't heard yet that it is the one
             return
         rows = np.frombuffer(buffers[0], np.float32).reshape(-1, 2)
-        if not live_training.record_steps(training, message.first, rows, message.held_out):
+        if not live_training.record_steps(training, message.first_step, rows, message.held_out):
             return
-        if message.paused and 0 <= record.until <= training.step_count:
-            paused = msgspec.structs.replace(record, state="paused", until=-1)
+        if message.paused and 0 <= record.pause_at <= training.step_count:
+            paused = msgspec.structs.replace(record, state="paused", pause_at=-1)
             if record.state == "running":
                 self.record = paused
                 live_training.apply_record(training, paused)
-        if message.failed:
+        if message.failed_examples:
             self._failed_step = message, record.id
             training.set_trait("message", message.message)
         elif message.message and message.message != training.message:
             training.set_trait("message", message.message)
             warnings.warn(message.message, UserWarning, stacklevel=user_stacklevel())
 
-    def _handle_state_chunk(self, message: Saved, buffers: Sequence[bytes]) -> None:
+    def _handle_state_chunk(self, message: StateChunk, buffers: Sequence[bytes]) -> None:
         """A part of the weights and the optimizer's state of a step."""
         if len(buffers) != 1:
             return
@@ -415,25 +422,27 @@ class TrainingHost:
             return
         if record.owner not in ("", message.page):
             return
-        name = message.training, message.step, message.bytes
+        name = message.training, message.step, message.total_bytes
         if self._incoming_state[0] != name:
             self._incoming_state = name, {}
         parts = self._incoming_state[1]
-        parts[message.part] = buffers[0]
-        if len(parts) < protocol.chunk_count(message.bytes):
+        parts[message.chunk_index] = buffers[0]
+        if len(parts) < protocol.chunk_count(message.total_bytes):
             return
         data = memoryview(b"".join(parts[k] for k in sorted(parts)))
         try:
-            state = packed_dataset.unpack_state(trained.config.state, data, trained.latest_state)
+            state = packed_dataset.unpack_state(
+                trained.config.state_names, data, trained.latest_state
+            )
         except (NbglcnnError, ValueError) as error:
             protocol.warn_once(f"ignored the page's weights: {error}")
             return
         apply_state(self._network, trained, state)
         trained.step = message.step
         self._update_batch_counts(trained, message.step)
-        if message.last:
+        if message.is_last:
             self._end_training(self._report_failure(trained, record))
-        elif message.handing and record.state == "handing":
+        elif message.awaits_swap and record.state == "handing":
             self._swap_plan(trained, record)
 
     def _report_failure(self, trained: TrainingPlan, record: TrainingRecord) -> str:
@@ -458,7 +467,7 @@ class TrainingHost:
         self._network.contribute(self.feature.name, None)
         record = self.record
         if record is not None and (record.state != "stopped" or wrong):
-            self.publish(msgspec.structs.replace(record, state="stopped", wrong=wrong))
+            self.publish(msgspec.structs.replace(record, state="stopped", failed_layer=wrong))
         elif self.training is not None:
             self.training.set_trait("state", "stopped")
         self._host.update_pages()
@@ -470,21 +479,29 @@ class TrainingHost:
 
     # Another Plan
 
-    def _check_request(self, course: Course, record: TrainingRecord) -> None:
-        if unknown := set(record.frozen) - {*course.trained, *course.frozen}:
+    def _check_request(self, course: TrainingConfig, record: TrainingRecord) -> None:
+        if unknown := set(record.frozen) - {*course.trained_parameters, *course.frozen}:
             raise InputError(
-                f"frozen: {sorted(unknown)[0]} isn't trained; these are: "
-                f"{', '.join([*course.trained, *course.frozen])}"
+                f"frozen: {sorted(unknown)[0]} isn't trained; trained are "
+                f"{', '.join([*course.trained_parameters, *course.frozen])}"
             )
-        if not {*course.trained, *course.frozen} - set(record.frozen):
-            raise InputError("frozen: all parameters; leave at least one to be trained")
-        if record.batch > course.count:
-            raise InputError(f"batch_size={record.batch}; there are {course.count} examples")
+        if not {*course.trained_parameters, *course.frozen} - set(record.frozen):
+            raise InputError("frozen: all parameters; leave at least one to train")
+        if record.batch_size > course.example_count:
+            raise InputError(
+                f"batch_size={record.batch_size}; there are {course.example_count} examples"
+            )
 
-    def _keep_config(self, course: Course, record: TrainingRecord, error: Exception) -> None:
+    def _keep_config(
+        self, course: TrainingConfig, record: TrainingRecord, error: Exception
+    ) -> None:
         """What was wanted can't be: it goes on as it was."""
-        warnings.warn(f"the training goes on as before: {error}", UserWarning, user_stacklevel())
-        kept = {"batch": course.batch, "frozen": course.frozen, "state": self._state_after_swap}
+        warnings.warn(f"the training continues unchanged: {error}", UserWarning, user_stacklevel())
+        kept = {
+            "batch_size": course.batch_size,
+            "frozen": course.frozen,
+            "state": self._state_after_swap,
+        }
         self.publish(msgspec.structs.replace(record, **kept))
 
     def _swap_plan(
@@ -493,13 +510,13 @@ class TrainingHost:
         """Go on from the weights that the page has sent, with what is wanted now."""
         network, asked, course = self._network, old.arguments, old.config
         edits, bent = len(old.pending_weight_edits), old.editable_layers | self._edited_layers()
-        size = record.batch or course.batch
-        names = [n for n in (*course.trained, *course.frozen) if n not in record.frozen]
-        begin, end = min(course.begin, old.step), course.end
-        if size != course.batch:
+        size = record.batch_size or course.batch_size
+        names = [n for n in (*course.trained_parameters, *course.frozen) if n not in record.frozen]
+        begin, end = min(course.start_step, old.step), course.end_step
+        if size != course.batch_size:
             begin = old.step
             if end >= 0:  # the same number of examples
-                end = old.step + -(-(end - old.step) * course.batch // size)
+                end = old.step + -(-(end - old.step) * course.batch_size // size)
         try:
             run = compile_on_batches(
                 asked.batches.with_batch_size(size), network.model, asked.loss, asked.optimizer,
@@ -534,9 +551,9 @@ class TrainingHost:
         self._host.update_pages()
         self._warn_untrained_edits(made, made.editable_layers - old.editable_layers)
         changes = {
-            "course": made.config_hash, "round": record.round + 1, "at": old.step,
-            "past": content_hash(past), "state": self._state_after_swap,
-            "batch": record.batch or run.batch_size,
+            "config": made.config_hash, "swap_count": record.swap_count + 1, "start_step": old.step,
+            "history": content_hash(past), "state": self._state_after_swap,
+            "batch_size": record.batch_size or run.batch_size,
             "marks": (*record.marks, *marks)[-MAX_MARKS:],
         }  # fmt: skip
         if owner is not None:
@@ -548,7 +565,7 @@ class TrainingHost:
         trained = self._training_plan
         assert self.training is not None
         live_training.clear_history(self.training)
-        if trained is None or record.round == 0:
+        if trained is None or record.swap_count == 0:
             return False
         trained.pending_weight_edits.clear()
         begin = {n: trained.initial_state.get(n, a) for n, a in trained.latest_state.items()}
@@ -574,18 +591,18 @@ class TrainingHost:
         self._swap_plan(trained, record, owner=page)
         if lost > 0:
             message = (
-                f"the page that trained is gone: another one goes on from step {trained.step}, "
-                f"the {lost} steps behind it are lost"
+                "the page that trained was closed: another page continues from step "
+                f"{trained.step}; the {lost} steps after it are lost"
             )
             self.training.set_trait("message", message)
             warnings.warn(message, UserWarning, stacklevel=user_stacklevel())
 
     def _edited_layers(self) -> set[str]:
         """Layers with bends; what is put in a layer's place is of the examples that are shown."""
-        return {edit.layer for edit in self._network.edits if not edit.array}
+        return {edit.layer for edit in self._network.edits if not edit.array_hash}
 
     def _needs_new_plan(self, trained: TrainingPlan, record: TrainingRecord) -> bool:
-        """Whether the page needs another Course for what is wanted."""
+        """Whether the page needs another TrainingConfig for what is wanted."""
         return bool(
             trained.pending_weight_edits
             or needs_new_config(trained.config, record)
@@ -601,8 +618,8 @@ class TrainingHost:
         for layer in sorted(layers):
             if not trained.trains_with_edits(layer):
                 warnings.warn(
-                    f"bends of {layer} act on what is shown, and not on what is learned: in a "
-                    "training step it has other channels, or none that could be bent",
+                    f"bends of {layer} affect the display only, not the training: its channels "
+                    "differ in a training step",
                     UserWarning,
                     stacklevel=user_stacklevel(),
                 )
@@ -623,7 +640,7 @@ class TrainingHost:
 
     def _publish_remote_view(self, trained: TrainingPlan, record: TrainingRecord) -> None:
         """Pages where another one trains show the weights that this one has sent last."""
-        now = {"training": record.id, "round": record.round, "step": trained.step}
+        now = {"training": record.id, "round": record.swap_count, "step": trained.step}
         others = self._host.get(REMOTE_VIEW_TRAIT)
         if now == {name: others.get(name) for name in now}:
             return
@@ -641,33 +658,35 @@ class TrainingHost:
             self.publish(self.record)
 
 
-def needs_new_config(course: Course, record: TrainingRecord) -> bool:
-    """Whether something else is wanted than the Course has."""
-    size = record.batch or course.batch
-    return size != course.batch or set(record.frozen) != set(course.frozen)
+def needs_new_config(course: TrainingConfig, record: TrainingRecord) -> bool:
+    """Whether something else is wanted than the TrainingConfig has."""
+    size = record.batch_size or course.batch_size
+    return size != course.batch_size or set(record.frozen) != set(course.frozen)
 
 
-def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[Mark]:
+def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[EditMark]:
     """What is changed by hand behind a training's last step."""
     course = old.config
     found = []
-    if record.batch not in (0, course.batch):
-        found.append(f"batch size {record.batch}")
+    if record.batch_size not in (0, course.batch_size):
+        found.append(f"batch size {record.batch_size}")
     for names, what in (
         ([edit[0] for edit in old.pending_weight_edits], "changed by hand"),
         ([name for name in record.frozen if name not in course.frozen], "frozen"),
-        ([name for name in course.frozen if name not in record.frozen], "trained again"),
+        ([name for name in course.frozen if name not in record.frozen], "unfrozen"),
     ):
         if names:  # one tick for all that was done at once
             own = [*dict.fromkeys(names)]
             more = f" and {len(own) - 2} more" if len(own) > 3 else ""
             found.append(f"{', '.join(own[:2] if more else own)}{more} {what}")
-    return [Mark(old.step, text) for text in found]
+    return [EditMark(old.step, text) for text in found]
 
 
-def _edit_marks(before: Sequence[Edit], now: Sequence[Edit], step: int) -> list[Mark]:
+def _edit_marks(before: Sequence[Edit], now: Sequence[Edit], step: int) -> list[EditMark]:
     """How bends were changed."""
-    old, new = ({edit.name: edit for edit in edits if not edit.array} for edits in (before, now))
+    old, new = (
+        {edit.name: edit for edit in edits if not edit.array_hash} for edits in (before, now)
+    )
     found = []
     for name in dict.fromkeys([*old, *new]):
         was, edit = old.get(name), new.get(name)
@@ -683,5 +702,5 @@ def _edit_marks(before: Sequence[Edit], now: Sequence[Edit], step: int) -> list[
             how = " changed"
         known = edit or was
         assert known is not None
-        found.append(Mark(step, f"{known.layer}: {known.transform}{how}"))
+        found.append(EditMark(step, f"{known.layer}: {known.transform}{how}"))
     return found

@@ -34,13 +34,30 @@ class LossHistory:
 
 
 class LiveTraining(traitlets.HasTraits):
-    """A training that runs in a page: `viewer.training`.
+    """A training in the page, as `viewer.train` returns it.
 
-    Traits, to observe and to link: `state` ("running", "paused" or "stopped"), `step_count`,
-    `loss` of the last step. `lr` (the learning rate) and `noise` (the standard deviation of what is
-    added to the inputs) can be set while it runs, and so can `batch_size` and `frozen`, a tuple of
-    names of parameters that stay as they are: for these two the page is sent another Plan, and the
-    training goes on from its step. `message` says why it stopped by itself, or "".
+    Args:
+        lr: The learning rate at the start.
+        batch_size: The number of examples per step.
+        steer: Sends changes to the page.
+        stop: Ends the training.
+
+    Attributes:
+        state: Read-only trait. `"running"`, `"paused"` or `"stopped"`.
+        step_count: Read-only trait. The number of steps so far.
+        loss: Read-only trait. The loss of the last step; NaN before the first.
+        message: Read-only trait. Why the training stopped by itself, or the step from which it
+            continued; `""` otherwise.
+        lr: Trait. The learning rate.
+        noise: Trait. The standard deviation of noise that is added to the inputs.
+        batch_size: Trait. The number of examples per step. After a change the page gets another
+            Plan and continues from its step.
+        frozen: Trait. A tuple of the names of parameters that don't change. After a change the page
+            gets another Plan and continues from its step.
+
+    Example:
+        >>> training = viewer.train(images, epochs=5)
+        >>> training.lr = 1e-4
     """
 
     state = traitlets.Unicode("running", read_only=True)
@@ -66,23 +83,23 @@ class LiveTraining(traitlets.HasTraits):
 
     @property
     def losses(self) -> Array:
-        """One for each step, float32."""
+        """The loss of each step, shape (steps,), float32."""
         return np.array(self._history.losses, np.float32)
 
     @property
     def accuracies(self) -> Array:
-        """The share of right answers in each step's batch, where the targets are classes."""
+        """The accuracy in each step's batch, shape (steps,), float32; empty without classes."""
         found = np.array(self._history.accuracies, np.float32)
         return found[:0] if np.isnan(found).all() else found
 
     @property
     def held_out_losses(self) -> Array:
-        """(rows, 3), float32: steps done, the loss of all that is held out, the right answers."""
+        """The evaluations, shape (rows, 3), float32: steps done, held-out loss and accuracy."""
         return np.array(self._history.held_out, np.float32).reshape(-1, 3)
 
     @property
     def history(self) -> dict[str, Array]:
-        """All of it: "losses", "accuracies", "held_out_losses"."""
+        """A dict of all results: "losses", "accuracies" and "held_out_losses"."""
         return {
             "losses": self.losses,
             "accuracies": self.accuracies,
@@ -90,59 +107,67 @@ class LiveTraining(traitlets.HasTraits):
         }
 
     def pause(self) -> None:
-        """Pause after the step that is under way."""
+        """Pause after the current step."""
         self._request_change(state="paused")
 
     def resume(self) -> None:
-        """Go on after `pause`."""
-        self._request_change(state="running", until=-1)
+        """Continue after `pause`."""
+        self._request_change(state="running", pause_at=-1)
 
     def step(self, count: int = 1) -> None:
-        """Do so many steps, and pause."""
-        if not isinstance(count, int) or count < 1:
-            raise InputError(f"step({count!r}): a number of at least 1 is needed")
-        self._request_change(state="running", until=self.step_count + count)
+        """Do a number of steps, then pause.
 
-    def reset(self) -> None:
-        """Begin again, with the weights and the optimizer of the beginning, and pause."""
-        self._request_change(state="paused", until=-1, id=secrets.token_hex(8))
-
-    def stop(self, *, timeout: float | None = None) -> None:
-        """End it; the Viewer keeps the weights. Waits until the page has sent them.
+        Args:
+            count: The number of steps, at least 1. Default: 1.
 
         Raises:
-            PageTimeout: it has not, for `timeout` seconds (the Viewer's own unless given); the
-                weights are the last that it sent then.
+            InputError: If `count` is not an integer of at least 1.
+        """
+        if not isinstance(count, int) or count < 1:
+            raise InputError(f"step({count!r}): expected an integer ≥ 1")
+        self._request_change(state="running", pause_at=self.step_count + count)
+
+    def reset(self) -> None:
+        """Restart with the first weights and optimizer state, paused."""
+        self._request_change(state="paused", pause_at=-1, id=secrets.token_hex(8))
+
+    def stop(self, *, timeout: float | None = None) -> None:
+        """End the training and wait for the weights. The Viewer keeps them.
+
+        Args:
+            timeout: The time in seconds without a message from the page after which this fails.
+                Default: the Viewer's own.
+
+        Raises:
+            PageTimeout: If the page doesn't send the weights in time. The Viewer then keeps the
+                last weights that it sent.
         """
         self._stop(timeout)
 
     @property
     def done(self) -> StopAwaitable:
-        """To be awaited: it has stopped, by itself or by `stop`."""
+        """An awaitable that resolves when the training has stopped: `await training.done`."""
         return StopAwaitable(self)
 
     @traitlets.validate("lr", "noise")
     def _validate_rate(self, proposal: Any) -> float:
         value, name = proposal["value"], proposal["trait"].name
         if not np.isfinite(value) or value < 0:
-            raise InputError(
-                f"training.{name} = {value!r}; a finite number of at least 0 is needed"
-            )
+            raise InputError(f"training.{name} = {value!r}; expected a finite number ≥ 0")
         return float(value)
 
     @traitlets.validate("batch_size")
     def _validate_batch_size(self, proposal: Any) -> int:
         if proposal["value"] < 1:
-            raise InputError(f"training.batch_size = {proposal['value']}; at least 1 is needed")
+            raise InputError(f"training.batch_size = {proposal['value']}; expected an integer ≥ 1")
         return int(proposal["value"])
 
     @traitlets.observe("lr", "noise", "batch_size", "frozen")
     def _handle_change(self, change: Any) -> None:
         if self._is_syncing:
             return
-        name = "batch" if change["name"] == "batch_size" else change["name"]
         try:
-            self._request_change(**{name: change["new"]})
+            self._request_change(**{change["name"]: change["new"]})
         except BaseException:
             self._is_syncing = True
             self.set_trait(change["name"], change["old"])
@@ -173,7 +198,7 @@ def apply_record(training: LiveTraining, record: TrainingRecord) -> None:
     training._is_syncing = True
     try:
         training.lr, training.noise, training.frozen = record.lr, record.noise, record.frozen
-        training.batch_size = record.batch or training.batch_size
+        training.batch_size = record.batch_size or training.batch_size
     finally:
         training._is_syncing = False
     if record.state != "handing":  # what it was before, and will be again

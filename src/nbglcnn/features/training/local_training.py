@@ -45,42 +45,57 @@ def train(
 ) -> Training:
     """Train a network on local OpenGL, as `model.train()` and torch.optim would.
 
-    Args:
-        model: a torch.nn.Module, or an ONNX model as in `compile`. It isn't changed. BatchNorm uses
-            the statistics of its batch and Dropout drops; of a module in training mode the parts
-            that are in eval mode stay so.
-        data: a tuple (inputs, targets) of arrays or tensors whose first axis are the examples (of a
-            network with several inputs ((first, second), targets)), one array where the network
-            shall give back its input, a torch Dataset or a DataLoader. uint8 are pictures: they
-            become numbers from 0 to 1, channels first.
-        loss: "mse", "l1", "smooth_l1", "bce", "bce_with_logits" or "cross_entropy", as
-            torch.nn.functional has them with reduction "mean", or one of `nbglcnn.losses`, or of
-            torch.nn's modules for these; or the name of a scalar output of the model, which gets
-            all of `data` as its inputs then.
-        optimizer: `SGD`, `Adam` or `AdamW`; its lr may be a function of the step.
-        batch_size: by default 32. The last batch of an epoch may have fewer examples.
-        epochs, steps: how long; one of them. Steps go round the data again.
-        parameters: "all" that ask for a gradient, or a list of names, of modules or of patterns
-            ("decoder.*"); the others stay as they are, and no gradient is computed for them.
-        shuffle: whether each epoch has an order of its own, or the data's.
-        seed: of the order, of Dropout's masks and of random numbers that forward draws.
-        output: which of the network's outputs the loss compares with the targets.
-        optimizer_state: that of an earlier result, to go on where it ended; give the model its
-            weights, too.
-        max_bytes: the most that textures may take; by default four fifths of the memory that is
-            free, where the renderer is a software one.
-        progress: whether a bar shows how far it is.
+    BatchNorm uses the statistics of its batch, and Dropout is active. If the module is already in
+    training mode, its parts in eval mode stay so.
 
-    An interrupt (the stop button, Ctrl-C) ends it after a step and keeps what was learned. So does
-    a loss or parameter that becomes NaN or infinite: a warning names the first value that went
-    wrong, and the weights are those before that step.
+    An interrupt (the stop button, Ctrl-C) ends the training after the current step and keeps the
+    result so far. If the loss or a parameter becomes NaN or infinite, the training ends with the
+    weights before that step, and a warning names the first such value.
+
+    Args:
+        model: A `torch.nn.Module`, or an ONNX model as for `compile`. It is not changed.
+        data: `(inputs, targets)`, arrays or tensors with the examples along the first axis; for
+            several inputs `((first, second), targets)`; a single array if the targets are the
+            inputs; a torch Dataset or a DataLoader. Arrays of uint8 are pictures: they become
+            numbers from 0 to 1, channels first.
+        loss: `"mse"` (default), `"l1"`, `"smooth_l1"`, `"bce"`, `"bce_with_logits"` or
+            `"cross_entropy"`, as in torch.nn.functional with reduction "mean"; a loss of
+            `nbglcnn.losses`, or torch.nn's module for one of these; or the name of a scalar output
+            of the model, whose inputs are then all of `data`.
+        optimizer: `SGD`, `Adam` or `AdamW`. Its `lr` may be a function of the step. Default:
+            `SGD(0.1, momentum=0.9)`.
+        batch_size: The number of examples per step. Default: 32. The last batch of an epoch may
+            have fewer.
+        epochs: The number of epochs. Give either `epochs` or `steps`.
+        steps: The number of steps. The data is repeated as needed.
+        parameters: `"all"` (default; all that require a gradient), or a list of names, modules or
+            patterns such as `"decoder.*"`. No gradient is computed for the others.
+        shuffle: Whether each epoch has its own order; otherwise the order of the data. Default:
+            True.
+        seed: The seed of the order, of Dropout's masks and of random numbers in `forward`. Default:
+            0.
+        output: The output that the loss compares with the targets. Default: `"output"`.
+        optimizer_state: The `optimizer_state` of an earlier result, to continue; load its weights
+            into the model, too. Default: None.
+        max_bytes: The maximum memory of textures in bytes. Default: on a software renderer four
+            fifths of the free memory, otherwise no limit.
+        progress: Whether to show a progress bar. Default: True.
+
+    Returns:
+        The losses, weights, gradients and optimizer state; see `Training`.
 
     Raises:
-        UnsupportedOperator: naming the layer, where one on the way has no gradient.
-        UnsupportedModel: naming the layer, where something cannot be had in training mode.
-        InputError: data, loss or another argument doesn't fit.
-        KeyError: `parameters` names something that isn't there.
-        DeviceError: it needs more memory than there is; with a batch size that fits.
+        UnsupportedOperator: If an operator on the path has no gradient. The message names the
+            layer.
+        UnsupportedModel: If a layer is not supported in training mode. The message names the layer.
+        InputError: If the data, the loss or another argument doesn't fit.
+        KeyError: If `parameters` contains an unknown name.
+        DeviceError: If more memory is needed than is available. The message has a batch size that
+            fits.
+
+    Example:
+        >>> result = nbglcnn.train(model, images, "mse", nbglcnn.Adam(1e-2), epochs=2)
+        >>> model.load_state_dict(result.state_dict())
     """
     arguments = model, loss, optimizer, parameters, seed, output, optimizer_state
     batches = _open_data(data, batch_size, loss, optimizer, shuffle, seed)
@@ -156,9 +171,9 @@ def compile_on_batches(
         if name not in readable:
             shape = graph.shape(graph.parameters[name])
             raise DeviceError(
-                f"{name} of shape {shape} is too large to be trained: at most "
-                f"{4 * plan.header.target.max_texture_size**2:,} numbers can be read back. Leave "
-                "it out of `parameters`"
+                f"{name} of shape {shape} is too large to train: at most "
+                f"{4 * plan.header.target.max_texture_size**2:,} values can be read back. "
+                "Exclude it from `parameters`"
             )
     return TrainingRun(model, graph, request, seed, batches.batch_size, step, plan)
 
@@ -166,11 +181,15 @@ def compile_on_batches(
 def total_steps(data: BatchSource, epochs: int | None, steps: int | None) -> int:
     """The number of steps; InputError unless one of the two says it."""
     if (epochs is None) == (steps is None):
-        both = "both epochs and steps were given" if steps is not None else "how long is missing"
+        both = (
+            "both epochs and steps were given"
+            if steps is not None
+            else "neither epochs nor steps was given"
+        )
         raise InputError(f"{both}: give epochs=… or steps=…")
     for name, value in (("epochs", epochs), ("steps", steps)):
         if value is not None and (not isinstance(value, int) or value < 0):
-            raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
+            raise InputError(f"{name}={value!r}; expected a number ≥ 0")
     if steps is not None:
         return steps
     assert epochs is not None
@@ -214,9 +233,9 @@ def _prepare_step(
         validate_targets(loss, first.target, graph, output)
     elif data.min_batch < data.batch_size:
         raise InputError(
-            f"loss={loss!r} is computed by the model, over a whole batch of {data.batch_size}; the "
-            "last batch of an epoch has fewer examples. Give a batch_size that divides their "
-            "number, or leave some out"
+            f"loss={loss!r} is computed by the model, over a whole batch of {data.batch_size}; "
+            "the last batch of an epoch has fewer examples. Give a batch_size that divides the "
+            "number of examples, or remove some"
         )
     wanted = select_parameters(graph, mode, parameters)
     check_training(mode, first.inputs, {n for n, v in graph.parameters.items() if v in wanted})
@@ -243,6 +262,6 @@ def _find_output(graph: Graph, name: str) -> str:
     if name == "output" and len(outputs) == 1:  # which an ONNX file calls otherwise
         return outputs[0]
     raise InputError(
-        f"output={name!r}: the network's outputs are {', '.join(outputs)}; say which of them the "
-        "loss is of"
+        f"output={name!r}: the network's outputs are {', '.join(outputs)}; give the name of the "
+        "output that the loss uses"
     )

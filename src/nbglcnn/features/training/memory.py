@@ -33,8 +33,8 @@ def check_memory(
         return
     raise DeviceError(
         f"a training step of {plan.header.name} with batch_size={batch_size} needs "
-        f"{_format_bytes(plan.gpu_bytes)} of textures; {_format_bytes(most)} may be taken. "
-        + _advice(plan, batch_size, most, compiled)
+        f"{_format_bytes(plan.gpu_bytes)} of textures; at most {_format_bytes(most)} are "
+        "available. " + _advice(plan, batch_size, most, compiled)
     )
 
 
@@ -46,7 +46,7 @@ def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Pl
     always = sum(plan.header.textures[k].bytes for k in constant)
     fewer = "train fewer `parameters`, smaller inputs or a smaller network"
     if always > most:
-        return f"Of that {_format_bytes(always)} are needed for any batch: {fewer}"
+        return f"{_format_bytes(always)} of that are needed for any batch size: {fewer}"
     smaller = f"Give a smaller batch_size, or {fewer}"
     size, needed = batch_size, plan.gpu_bytes
     for _ in range(MAX_COMPILATIONS):

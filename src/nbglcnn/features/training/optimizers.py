@@ -40,8 +40,8 @@ class _OptimizerBase:
                 real = isinstance(number, int | float) and math.isfinite(number)
                 if not real or number < 0:
                     raise InputError(
-                        f"{type(self).__name__}: {one.name}={value!r}; finite numbers of at least "
-                        "0 are supported" + (", or for lr a function of the step"
+                        f"{type(self).__name__}: {one.name}={value!r}; expected a finite number "
+                        "≥ 0" + (", or for lr a function of the step"
                                              if one.name == "lr" else "")
                     )  # fmt: skip
         for name in ("clip_norm", "clip_value"):
@@ -49,7 +49,17 @@ class _OptimizerBase:
                 raise InputError(f"{type(self).__name__}: {name}=0 leaves no gradient; give None")
 
     def learning_rate_at(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
+        """Return the learning rate of a step.
+
+        Args:
+            step: The step, counted from 0.
+
+        Returns:
+            The learning rate.
+
+        Raises:
+            InputError: If `lr` is a function and doesn't return a finite number.
+        """
         found = self.lr(step) if callable(self.lr) else self.lr
         try:
             number = float(found)
@@ -57,16 +67,32 @@ class _OptimizerBase:
             number = math.nan
         if not math.isfinite(number):
             raise InputError(
-                f"{type(self).__name__}: lr({step}) gave {found!r}; a finite number is needed"
+                f"{type(self).__name__}: lr({step}) gave {found!r}; expected a finite number"
             )
         return number
 
     def step_scalars(self, step: int) -> dict[str, float]:
-        """The scalars that a step needs; steps are counted from 0."""
+        """Return the numbers that the update of a step reads.
+
+        Args:
+            step: The step, counted from 0.
+
+        Returns:
+            A dict by name: "lr", and further numbers of the optimizer.
+        """
         return {"lr": self.learning_rate_at(step)}
 
     def add_weight_decay(self, rules: GradientBuilder, weight: str, gradient: str) -> str:
-        """The gradient of the loss and half the weights' squares times weight_decay."""
+        """Add weight_decay · weight to a gradient.
+
+        Args:
+            rules: The builder of the graph.
+            weight: The name of the parameter's value.
+            gradient: The name of the gradient.
+
+        Returns:
+            The name of the resulting gradient.
+        """
         if not self.weight_decay:
             return gradient
         return rules.apply_glsl(
@@ -77,22 +103,40 @@ class _OptimizerBase:
         self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
-        """Add the nodes of an update: the new weight and the new state; all are values' names."""
+        """Add the nodes of one update to a graph.
+
+        Args:
+            rules: The builder of the graph.
+            weight: The name of the parameter's value.
+            gradient: The name of its gradient.
+            state: The names of the optimizer's tensors for this parameter.
+            given: The names of the numbers of `step_scalars`.
+
+        Returns:
+            The name of the new parameter, and the names of the new tensors of `state`.
+        """
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class SGD(_OptimizerBase):
-    """Stochastic gradient descent, as torch.optim.SGD.
+    """Stochastic gradient descent, with optional momentum.
 
     Args:
-        lr: the learning rate, or a function of the step, counted from 0.
-        momentum: of which the buffer is buffer · momentum + gradient.
-        nesterov: whether the step looks ahead by the momentum.
-        weight_decay: times the weights is added to their gradients.
-        clip_norm: the gradients are scaled down where the norm of all together is more, as by
-            torch.nn.utils.clip_grad_norm_.
-        clip_value: each element of a gradient is kept within ±clip_value before that.
+        lr: The learning rate, or a function of the step, counted from 0. Default: 1e-3.
+        momentum: The momentum factor: buffer = momentum · buffer + gradient. Default: 0.
+        nesterov: Whether to use Nesterov momentum. Default: False.
+        weight_decay: The L2 penalty: weight_decay · weight is added to the gradient. Default: 0.
+        clip_norm: The maximum norm of all gradients together, as in
+            `torch.nn.utils.clip_grad_norm_`. Default: None, no limit.
+        clip_value: The maximum absolute value of each element of a gradient, applied before
+            `clip_norm`. Default: None, no limit.
+
+    Raises:
+        InputError: If a number is negative or not finite, a limit is 0, or `nesterov` is set
+            without a momentum.
+
+    Source: `torch.optim.SGD`.
     """
 
     momentum: float = 0.0
@@ -105,14 +149,25 @@ class SGD(_OptimizerBase):
 
     @property
     def state(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The buffer, where there is a momentum."""
+        """The names of the tensors per parameter: "momentum_buffer", if there is a momentum."""
         return ("momentum_buffer",) if self.momentum else ()
 
     def update(
         self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
-        """W − lr · step."""
+        """Add the nodes of one update: weight − lr · step.
+
+        Args:
+            rules: The builder of the graph.
+            weight: The name of the parameter's value.
+            gradient: The name of its gradient.
+            state: The names of the optimizer's tensors for this parameter.
+            given: The names of the numbers of `step_scalars`.
+
+        Returns:
+            The name of the new parameter, and the names of the new tensors of `state`.
+        """
         step, new = self.add_weight_decay(rules, weight, gradient), {}
         if self.momentum:
             factor = float(self.momentum)
@@ -128,14 +183,24 @@ class SGD(_OptimizerBase):
 
 @dataclass(frozen=True)
 class Adam(_OptimizerBase):
-    """Adam (Kingma and Ba, 2015), as torch.optim.Adam.
+    """The Adam optimizer.
 
     Args:
-        lr: the learning rate, or a function of the step, counted from 0.
-        betas: of the moving means of gradients and of their squares.
-        eps: added to the root of the latter.
-        weight_decay: times the weights is added to their gradients.
-        clip_norm, clip_value: as in SGD.
+        lr: The learning rate, or a function of the step, counted from 0. Default: 1e-3.
+        betas: The decay factors of the moving means of the gradient and of its square. Default:
+            (0.9, 0.999).
+        eps: The number that is added to the denominator. Default: 1e-8.
+        weight_decay: The L2 penalty: weight_decay · weight is added to the gradient. Default: 0.
+        clip_norm: The maximum norm of all gradients together, as in
+            `torch.nn.utils.clip_grad_norm_`. Default: None, no limit.
+        clip_value: The maximum absolute value of each element of a gradient, applied before
+            `clip_norm`. Default: None, no limit.
+
+    Raises:
+        InputError: If a number is negative or not finite, a limit is 0, or `betas` are not two
+            numbers from 0 to below 1.
+
+    Source: Kingma and Ba 2015, https://arxiv.org/abs/1412.6980; `torch.optim.Adam`.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -147,11 +212,19 @@ class Adam(_OptimizerBase):
         super().__post_init__()
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise InputError(
-                f"{type(self).__name__}: betas={self.betas!r}; two numbers from 0 to below 1"
+                f"{type(self).__name__}: betas={self.betas!r}; expected two numbers ≥ 0 and < 1"
             )
 
     def step_scalars(self, step: int) -> dict[str, float]:
-        """Also the corrections of the moving means, which begin with 0."""
+        """Return the numbers that the update of a step reads.
+
+        Args:
+            step: The step, counted from 0.
+
+        Returns:
+            A dict: "lr", and the bias corrections of the moving means, "step_size" and
+            "root_correction".
+        """
         first, second = (1 - beta ** (step + 1) for beta in self.betas)
         rate = self.learning_rate_at(step)
         return {"lr": rate, "step_size": rate / first, "root_correction": second**-0.5}
@@ -160,7 +233,18 @@ class Adam(_OptimizerBase):
         self, rules: GradientBuilder, weight: str, gradient: str, state: Mapping[str, str],
         given: Mapping[str, str],
     ) -> tuple[str, dict[str, str]]:  # fmt: skip
-        """W − step_size · mean / (√squares · correction + eps)."""
+        """Add the nodes of one update: weight − step_size · mean / (√squares · correction + eps).
+
+        Args:
+            rules: The builder of the graph.
+            weight: The name of the parameter's value.
+            gradient: The name of its gradient.
+            state: The names of the optimizer's tensors for this parameter.
+            given: The names of the numbers of `step_scalars`.
+
+        Returns:
+            The name of the new parameter, and the names of the new tensors of `state`.
+        """
         gradient = self.add_weight_decay(rules, weight, gradient)
         first, second = map(float, self.betas)
         mean = rules.apply_glsl("return a + (b - a) * u_share;", state["exp_avg"], gradient,
@@ -180,15 +264,40 @@ class Adam(_OptimizerBase):
 
 @dataclass(frozen=True)
 class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as torch.optim.AdamW.
+    """Adam with decoupled weight decay.
 
-    The arguments are Adam's; `weight_decay` shrinks the weights themselves, by lr · weight_decay.
+    Args:
+        lr: The learning rate, or a function of the step, counted from 0. Default: 1e-3.
+        betas: The decay factors of the moving means of the gradient and of its square. Default:
+            (0.9, 0.999).
+        eps: The number that is added to the denominator. Default: 1e-8.
+        weight_decay: The weight decay: each step multiplies the weight by 1 − lr · weight_decay.
+            Default: 1e-2.
+        clip_norm: The maximum norm of all gradients together, as in
+            `torch.nn.utils.clip_grad_norm_`. Default: None, no limit.
+        clip_value: The maximum absolute value of each element of a gradient, applied before
+            `clip_norm`. Default: None, no limit.
+
+    Raises:
+        InputError: If a number is negative or not finite, a limit is 0, or `betas` are not two
+            numbers from 0 to below 1.
+
+    Source: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101; `torch.optim.AdamW`.
     """
 
     weight_decay: float = field(default=1e-2, kw_only=True)
 
     def add_weight_decay(self, rules: GradientBuilder, weight: str, gradient: str) -> str:
-        """The gradient itself."""
+        """Return the gradient unchanged: AdamW decays the weight itself.
+
+        Args:
+            rules: The builder of the graph.
+            weight: The name of the parameter's value.
+            gradient: The name of the gradient.
+
+        Returns:
+            The name of the gradient.
+        """
         return gradient
 
     def _apply_step(self, rules: GradientBuilder, weight: str, rate: str, step: str) -> str:

@@ -40,14 +40,16 @@ def pack_dataset(
     InputError for what is no share, or is more than a page can hold.
     """
     if not isinstance(held_out, int | float) or not 0 <= held_out < 1:
-        raise InputError(f"held_out={held_out!r}; the share of examples to hold out, 0 to below 1")
+        raise InputError(
+            f"held_out={held_out!r}; expected the fraction of examples to hold out, ≥ 0 and < 1"
+        )
     arrays = data.arrays()
     count = len(arrays[0])
     if (size := sum(array.nbytes for array in arrays)) > MAX_DATASET_BYTES:
         raise InputError(
-            f"data: {count:,} examples of {size / 1e6:,.0f} MB; a page is given at most "
-            f"{MAX_DATASET_BYTES / 1e6:,.0f} MB. Give fewer, or pictures as uint8; nbglcnn.train "
-            "takes all"
+            f"data: {count:,} examples of {size / 1e6:,.0f} MB; a page takes at most "
+            f"{MAX_DATASET_BYTES / 1e6:,.0f} MB. Give fewer examples, or pictures as uint8; "
+            "nbglcnn.train has no limit"
         )
     out = round(held_out * count)
     if held_out > 0:
@@ -78,7 +80,7 @@ def select_batch(data: PackedDataset, examples: Sequence[int], *, class_targets:
     InputError where one isn't there.
     """
     if not examples or max(examples) >= data.example_count:
-        raise InputError(f"a batch of the examples {examples}; there are {data.example_count}")
+        raise InputError(f"a batch has the examples {examples}; there are {data.example_count}")
     arrays: list[Array] = []
     for column in data.columns:
         rows = np.frombuffer(data.blobs[column.blob], column.dtype).reshape(-1, *column.shape)
@@ -131,5 +133,5 @@ def unpack_state(
         found[name] = flat[at : at + size].reshape(shape).copy()
         at += size
     if at != flat.size:
-        raise InputError(f"a state of {flat.size} numbers came; it has {at}")
+        raise InputError(f"received a state of {flat.size} values; expected {at}")
     return found

@@ -76,7 +76,7 @@ class RepeatedStep:
             name for name in found if name.startswith(GRADIENT_PREFIX) and name not in backward
         ]
         order = [*forward, LOSS, *(name for name in backward if name in found)]
-        for wrong, word in ((np.isnan, "NaN"), (np.isinf, "infinite numbers")):
+        for wrong, word in ((np.isnan, "NaN"), (np.isinf, "infinite values")):
             for name in order:
                 array = found[name][:1] if name == LOSS else found[name]
                 if wrong(array).any():
@@ -89,8 +89,8 @@ class RepeatedStep:
                     )
         return StepFailure(
             "",
-            "a parameter became NaN or infinite by the update alone; lower lr, or give the "
-            "optimizer a clip_norm",
+            "the update made a parameter NaN or infinite; lower lr, or give the optimizer a "
+            "clip_norm",
         )
 
 

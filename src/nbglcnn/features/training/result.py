@@ -14,7 +14,13 @@ from nbglcnn.load import Model
 
 
 class LazyArrays(Mapping[str, Array]):
-    """Arrays of the last step by name; those that weren't kept are computed when asked for."""
+    """A mapping of arrays by name. Arrays that were not stored are computed on demand.
+
+    Args:
+        names: The names of all arrays.
+        known: The stored arrays.
+        compute: Computes the array of a name.
+    """
 
     def __init__(self, names: list[str], known: dict[str, Array],
                  compute: Callable[[str], Array]) -> None:  # fmt: skip
@@ -39,20 +45,20 @@ class LazyArrays(Mapping[str, Array]):
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What `nbglcnn.train` gives.
+    """The result of `nbglcnn.train`.
 
     Attributes:
-        losses: one for each step, float32.
-        gradients: of the loss of the last step, by the names of inputs, layers and parameters;
-            arrays of their shapes. Those of parameters are at hand, others are computed once more
-            on the batch and the weights of that step.
-        activations: what the layers gave in the last step, in training mode, by name, and what each
-            Dropout let through, as "<layer>.mask" (1, or 0 where it dropped).
-        optimizer_state: arrays by name, for `train(…, optimizer_state=…)` to go on with: "step",
-            and for each parameter torch.optim's tensors ("exp_avg of encoder.0.weight").
-        stopped: why it stopped before its end; "" where it didn't.
-        memory: bytes of textures that it took.
-        renderer: the OpenGL device that it ran on.
+        losses: The loss of each step, shape (steps,), float32.
+        gradients: The gradients of the last step's loss, by the names of inputs, layers and
+            parameters, in their shapes. Gradients of parameters are stored; others are computed on
+            demand for the batch and weights of that step.
+        activations: The values of the last step in training mode, by name, and the mask of each
+            Dropout, "<layer>.mask" (1 for kept, 0 for dropped elements).
+        optimizer_state: Arrays by name, for `train(…, optimizer_state=…)`: "step", and for each
+            parameter torch.optim's tensors ("exp_avg of encoder.0.weight").
+        stopped: Why the training ended early; `""` otherwise.
+        memory: The memory of its textures in bytes.
+        renderer: The name of the OpenGL device.
     """
 
     losses: Array
@@ -66,9 +72,12 @@ class Training:
     _weights: Mapping[str, Array] = field(repr=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights and buffers: of a torch module tensors that it loads, else arrays by name.
+        """Return the trained parameters and buffers.
 
-        The model itself is as it was; `model.load_state_dict(result.state_dict())` changes it.
+        The model itself is not changed; load them by `model.load_state_dict(result.state_dict())`.
+
+        Returns:
+            A dict by name: tensors that the torch module loads, or arrays for an ONNX model.
         """
         return self._model.state_dict({n: np.array(one) for n, one in self._weights.items()})
 

@@ -81,7 +81,7 @@ def validate_targets(loss: Loss, target: Array | None, graph: Graph, output: str
             hint = "; class indices are integers"
         raise InputError(
             f"{loss.name}: targets of shape {target.shape} for an output of shape {shape}; "
-            f"{wanted} is needed{hint}"
+            f"expected {wanted}{hint}"
         )
     check_target(loss, target, shape)
     return np.asarray(target, np.float32)

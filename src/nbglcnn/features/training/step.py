@@ -86,8 +86,8 @@ def build_step(
     trained = {value: name for value, name in request.parameters.items() if value in found}
     if not trained:
         raise UnsupportedModel(
-            f"the loss depends on none of the parameters {', '.join(request.parameters.values())} "
-            "in a way that has a gradient"
+            "the loss has no gradient with respect to any of the parameters "
+            f"{', '.join(request.parameters.values())}"
         )
     network = _freeze_untrained(append_nodes(network, rules), ready, trained)
     step = _add_update(network, ready, request, trained, found, loss, inputs, further)
@@ -110,13 +110,15 @@ def _add_loss(
         shape = network.shape(value)
         if any(n != 1 for n in shape) or network.values[value].dtype.kind != "f":
             raise InputError(
-                f"loss={request.loss!r} has the shape {shape}; a loss is a single number, as "
-                "mean() gives it. Or give the name of one, as 'mse'"
+                f"loss={request.loss!r} has the shape {shape}; a loss must be a single number, "
+                "as mean() returns. Or give a loss by name, as 'mse'"
             )
         return rules.reshape(value, ()), {value: rules.add_constant(np.ones(shape, np.float32))}
     output = next(key.value for key in network.keys if key.name == request.output)
     if network.values[output].dtype.kind != "f":
-        raise InputError(f"{request.output} is of {network.values[output].dtype}; no loss has that")
+        raise InputError(
+            f"{request.output} is {network.values[output].dtype}, which no loss supports"
+        )
     shape = target_shape(request.loss, network.shape(output), index=request.class_targets)
     target = TARGET
     while target in rules.values or any(key.name == target for key in network.keys):
@@ -128,9 +130,9 @@ def _add_loss(
         examples = rules.shape(ready.inputs[EXAMPLE_WEIGHTS])[0]
         if network.shape(output)[0] != examples:
             raise InputError(
-                f"{request.output} of shape {network.shape(output)} has no axis of the "
-                f"{examples} examples, of which a batch may have fewer. Give a batch_size that "
-                "divides their number"
+                f"{request.output} of shape {network.shape(output)} has no axis of {examples} "
+                "examples, and the last batch may have fewer. Give a batch_size that divides the "
+                "number of examples"
             )
         own = ready.inputs[EXAMPLE_WEIGHTS]
         weights = rules.divide(own, rules.sum(own, [0]))

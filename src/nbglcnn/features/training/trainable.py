@@ -91,12 +91,12 @@ def select_parameters(
         found = []
         for pattern in patterns:
             if not isinstance(pattern, str):
-                raise InputError(f"parameters={wanted!r}: names and patterns are text")
+                raise InputError(f"parameters={wanted!r}: names and patterns must be strings")
             fits = [n for n in names if fnmatchcase(n, pattern) or n.startswith(f"{pattern}.")]
             if not fits:
                 known = "" if len(names) > 20 else f"; this model's are {', '.join(names)}"
                 near = suggest_names(pattern, _suggest_patterns(names, pattern))
-                raise KeyError(f"parameters: no parameter fits {pattern!r}{near}{known}")
+                raise KeyError(f"parameters: no parameter matches {pattern!r}{near}{known}")
             found += fits
     if not found:
         why = "all of them have requires_grad=False" if names else "the model has none"
@@ -104,9 +104,9 @@ def select_parameters(
     for name in found:
         if name in graph.constant_reads:
             raise UnsupportedModel(
-                f"{name} cannot be trained: its numbers decided what is computed (an `if`, a loop "
-                "or a size in forward, or a NumPy array that shares its memory). "
-                "Leave it out of `parameters`"
+                f"{name} cannot be trained: the computation depends on its values (an `if`, a "
+                "loop or a size in forward, or a NumPy array that shares its memory). Exclude it "
+                "from `parameters`"
             )
     own = {graph.parameters[name] for name in found}
     first: dict[str, str] = {}
@@ -259,8 +259,8 @@ def _dropout_mask(
     count = math.prod(own)
     if count > MAX_MASK_ELEMENTS:
         raise UnsupportedModel(
-            f"{name}: a Dropout of {count:,} elements; at most {MAX_MASK_ELEMENTS:,} can be told "
-            "apart. Train with a smaller batch"
+            f"{name}: a Dropout of {count:,} elements; at most {MAX_MASK_ELEMENTS:,} are "
+            "supported. Train with a smaller batch"
         )
     numbers = rules.add_constant(np.arange(count, dtype=np.float32).reshape(own))
     return rules.apply_glsl(MASK_SHADER, numbers, seed, layer=float(number), least=drop.p * 2.0**24)
@@ -280,7 +280,7 @@ def _check_partial_batch(graph: Graph, fewest: int) -> None:
         raise UnsupportedModel(
             f"{layer_name(node)}: it computes across the examples of a batch (as BatchNorm with "
             f"track_running_stats=False does), and the last batch of an epoch has {fewest} of "
-            f"{batch}. Give a batch_size that divides the number of examples, or leave some out"
+            f"{batch}. Give a batch_size that divides the number of examples, or remove some"
         )
 
 
@@ -310,16 +310,15 @@ class _BatchNormStatistics:
         if node.inputs[3] not in self.updated_values and rules.constant(node.inputs[3]) is None:
             raise UnsupportedModel(
                 f"{layer_name(node)}: forward itself puts this BatchNorm into training mode, so "
-                "that its running statistics cannot be kept. Leave that call out: in training all "
+                "its running statistics cannot be kept. Remove that call: during training all "
                 "modules are in training mode"
             )
         count = math.prod(shape) // max(1, shape[1])
         if count < 2 or (self._min_batch == 1 and count == shape[0]):
             where = "" if count < 2 else ", in the last batch of an epoch, which has 1 example"
             raise UnsupportedModel(
-                f"{layer_name(node)}: BatchNorm has a single number for each channel ({shape})"
-                f"{where}; of that there is no variance. Train with another batch_size, or call "
-                ".eval() on it"
+                f"{layer_name(node)}: BatchNorm has a single value per channel ({shape}){where}, "
+                "which has no variance. Train with another batch_size, or call .eval() on it"
             )
         if node.inputs[3] in self.updated_values and norm.momentum is None:
             raise UnsupportedModel(

@@ -14,10 +14,10 @@ from nbglcnn.contribution import Contribution
 from nbglcnn.errors import InputError, NbglcnnError
 from nbglcnn.features.training import packed_dataset
 from nbglcnn.features.training.data import BatchSource
-from nbglcnn.features.training.messages import Stepped
+from nbglcnn.features.training.messages import StepReport
 from nbglcnn.features.training.optimizers import Optimizer
 from nbglcnn.features.training.packed_dataset import PackedDataset
-from nbglcnn.features.training.records import Course
+from nbglcnn.features.training.records import TrainingConfig
 from nbglcnn.features.training.repeated_step import RepeatedStep, StepFailure
 from nbglcnn.features.training.run import TrainingRun
 from nbglcnn.features.training.training_graph import TrainingGraph, build_training_graph
@@ -65,15 +65,15 @@ class TrainingPlan:
     run: TrainingRun
     extension: TrainingExtension
     plan: Plan
-    config: Course
-    config_hash: str  # of the Course's blob
+    config: TrainingConfig
+    config_hash: str  # of the TrainingConfig's blob
     blobs: Mapping[str, memoryview]
     batch_counts: Mapping[
         str, int
     ]  # batches that BatchNorms have seen before, by their buffers' names
 
     def __post_init__(self) -> None:
-        self.step = self.config.begin  # that `latest_state` is behind
+        self.step = self.config.start_step  # that `latest_state` is behind
         # Layers for whose bends there is a place in the step, or cannot be one.
         self.editable_layers = set(self.run.options.edited_keys)
         # Numbers that were set by hand and aren't in the page yet, in their order.
@@ -84,7 +84,7 @@ class TrainingPlan:
         self.latest_state: Mapping[str, Array] = {
             name: values[name] for name in self.training_graph.state_names
         }
-        self.initial_state = self.latest_state  # of the beginning, whatever Course it was
+        self.initial_state = self.latest_state  # of the beginning, whatever TrainingConfig it was
         self.notify_pages: Callable[[], None] = lambda: None  # pages are to be told of what was set
 
     busy_message = "the network trains in a page"
@@ -110,7 +110,7 @@ class TrainingPlan:
 
     def trains_with_edits(self, layer: str) -> bool:
         """Whether bends of a layer act on what is learned."""
-        return any(value.edited_as == layer for value in self.plan.values)
+        return any(value.shares_edits_of == layer for value in self.plan.values)
 
     def pack_remote_view(self, past: bytes) -> bytes:
         """What pages show where another one trains: `live.past`, and the state as it is packed."""
@@ -121,7 +121,7 @@ class TrainingPlan:
         rows = [plan.blobs[one.hash] for one in plan.header.weights if one.texture in changing]
         return past + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
 
-    def find_failure(self, weights: Mapping[str, Array], failed: Stepped) -> StepFailure | None:
+    def find_failure(self, weights: Mapping[str, Array], failed: StepReport) -> StepFailure | None:
         """What went wrong first in a step that gave NaN; None where that cannot be seen here.
 
         Noise that was added to the inputs, and bends, aren't there when it is done again.
@@ -129,16 +129,16 @@ class TrainingPlan:
         run = self.run
         try:
             batch = packed_dataset.select_batch(
-                self.arguments.data, failed.failed, class_targets=run.options.class_targets
+                self.arguments.data, failed.failed_examples, class_targets=run.options.class_targets
             )
             names = run.step.inputs
-            own = {names[what]: n for what, n in failed.numbers.items() if what in names}
+            own = {names[what]: n for what, n in failed.step_scalars.items() if what in names}
             fed = run.step_inputs(batch, self.step)
             fed |= {key: np.array(number, np.float32) for key, number in own.items()}
             begun = {name: weights[name] for name in run.graph.parameters if name in weights}
             return RepeatedStep(run, begun, fed).find_nonfinite()
         except NbglcnnError as error:
-            warn_once(f"what went wrong first in a training isn't known: {error}")
+            warn_once(f"the first invalid value of the training is unknown: {error}")
             return None
 
     def state_values(self) -> list[Value]:
@@ -161,31 +161,32 @@ def make_training_plan(
 ) -> TrainingPlan:
     """A training of a network; `learning_rates` is a learning rate for each step, as bytes.
 
-    `start_step` and `end` are steps, the `frozen` ones parameters that were trained before;
+    `start_step` and `end_step` are steps, the `frozen` ones parameters that were trained before;
     `target` is the device, the network's current one by default.
     """
     added = TrainingExtension(run)
     plan = network.compile_with(added, target, "float32")
     joined, found = added.training_graph, asked.data
-    course = Course(
+    course = TrainingConfig(
         plan=plan.hash, loss=getattr(run.options.loss, "name", str(run.options.loss)),
-        optimizer=type(asked.optimizer).__name__, batch=run.batch_size, count=found.example_count,
-        held_out=found.held_out_count, begin=start_step, end=end, shuffle=asked.shuffle,
+        optimizer=type(asked.optimizer).__name__, batch_size=run.batch_size,
+        example_count=found.example_count, held_out_count=found.held_out_count,
+        start_step=start_step, end_step=end, shuffle=asked.shuffle,
         seed=asked.seed,
-        accuracy=run.options.class_targets,
-        rates=content_hash(learning_rates) if learning_rates else "",
+        has_accuracy=run.options.class_targets,
+        learning_rates=content_hash(learning_rates) if learning_rates else "",
         betas=tuple(getattr(asked.optimizer, "betas", ())), columns=found.columns,
         inputs=dict(joined.inputs), held_out_inputs=dict(joined.held_out_inputs),
         loss_key=joined.loss_key, held_out_key=joined.held_out_key,
-        prediction=joined.prediction_key,
-        ratios=joined.update_ratios_key, dead=joined.dead_units_key,
-        trained=joined.trained_parameters, flat=joined.relu_layers,
-        gradients=dict(joined.gradients), state=joined.state_names, frozen=tuple(frozen),
+        prediction_key=joined.prediction_key,
+        update_ratios_key=joined.update_ratios_key, dead_units_key=joined.dead_units_key,
+        trained_parameters=joined.trained_parameters, relu_layers=joined.relu_layers,
+        gradients=dict(joined.gradients), state_names=joined.state_names, frozen=tuple(frozen),
     )  # fmt: skip
     words = msgspec.json.encode(course)
     blobs = {**found.blobs, content_hash(words): memoryview(words)}
     if learning_rates:
-        blobs[course.rates] = memoryview(learning_rates)
+        blobs[course.learning_rates] = memoryview(learning_rates)
     return TrainingPlan(asked, run, added, plan, course, content_hash(words), blobs, seen)
 
 
@@ -230,7 +231,7 @@ def end_step(epochs: int | None, steps: int | None) -> int:
     """The step to stop at, -1 for none or for what is counted in epochs."""
     for name, value in (("epochs", epochs), ("steps", steps)):
         if value is not None and (not isinstance(value, int) or value < 0):
-            raise InputError(f"{name}={value!r}; a number of at least 0 is needed")
+            raise InputError(f"{name}={value!r}; expected a number ≥ 0")
     if epochs is not None and steps is not None:
         raise InputError("both epochs and steps were given: give epochs=… or steps=…")
     return -1 if steps is None else steps
@@ -242,8 +243,8 @@ def pack_learning_rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
         return b""
     if end < 0:
         raise InputError(
-            f"{type(optimizer).__name__}: lr is a function of the step, so that the page has to be "
-            "told how many there are: give epochs=… or steps=…"
+            f"{type(optimizer).__name__}: lr is a function of the step, so the page needs the "
+            "number of steps: give epochs=… or steps=…"
         )
     steps = range(begin, max(begin + 1, end))
     return np.array([optimizer.learning_rate_at(step) for step in steps], np.float32).tobytes()

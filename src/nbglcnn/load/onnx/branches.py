@@ -48,7 +48,7 @@ def _write(
     from onnx import NodeProto
 
     if len(found) > MAX_NODES:
-        raise UnsupportedModel(f"over {MAX_NODES:,} nodes once branches are written out")
+        raise UnsupportedModel(f"more than {MAX_NODES:,} nodes after branches are expanded")
     copy = NodeProto()
     copy.CopyFrom(node)
     del copy.input[:], copy.output[:]
@@ -60,7 +60,7 @@ def _write(
     given: dict[str, Any] = {a.name: a.g for a in node.attribute if a.type == a.GRAPH}
     if set(given) != {"then_branch", "else_branch"} or len(copy.input) != 1 or not copy.input[0]:
         raise ModelError(
-            f"If (node {quote_name(node.name)}): it has one condition and two branches"
+            f"If (node {quote_name(node.name)}): expected one condition and two branches"
         )
     if len(guards) >= MAX_IF_DEPTH:
         raise UnsupportedOperator(

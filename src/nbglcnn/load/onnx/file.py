@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"}
 MAX_FILE = 2**31 - 1  # protobuf's own limit
-COPY_HINT = "links are not followed, so copy the file itself and the model's into one folder"
+COPY_HINT = "links are not followed; copy the file and the model into one folder"
 EXTERNAL_DATA_KEYS = {"location", "offset", "length", "checksum"}  # of external data
 # What a file that is no ONNX begins with, in the order to try.
 FILE_SIGNATURES = (
@@ -42,16 +42,17 @@ FILE_SIGNATURES = (
 # The same, four bytes behind the beginning.
 OFFSET_SIGNATURES = (
     (b"TFL3", "a TensorFlow Lite model: convert it, for example with tf2onnx"),
-    (b"ORTM", "a model in ONNX Runtime's own format: give the .onnx file that it was made from"),
+    (b"ORTM", "a model in ONNX Runtime's own format: give the original .onnx file"),
 )
 SAFETENSORS_HINT = (
-    "a safetensors file, which holds weights alone. Build the module in PyTorch, load them with "
-    "safetensors.torch.load_model(module, path), and give the module"
+    "a safetensors file, which contains only weights. Build the module in PyTorch, load them "
+    "with safetensors.torch.load_model(module, path), and give the module"
 )
 TEXT_BYTES = frozenset(b"\t\n\r") | frozenset(range(0x20, 0x7F))
 CHECKPOINT_HINT = (
-    "PyTorch checkpoints can run any code when they are read, so nbglcnn never does. Build the "
-    "module, call module.load_state_dict(torch.load(path, weights_only=True)), and give the module"
+    "PyTorch checkpoints can run arbitrary code when read, so nbglcnn never reads them. Build "
+    "the module, call module.load_state_dict(torch.load(path, weights_only=True)), and give the "
+    "module"
 )
 
 
@@ -83,7 +84,7 @@ def read_model(source: Any) -> tuple[ModelProto, str, DataFolder | None]:
         path = os.fsdecode(path)
     name = Path(path).name
     if "\0" not in path and not os.path.lexists(path):
-        raise ModelError(f"there is no file {quote_name(os.fsdecode(source))}{_advice(source)}")
+        raise ModelError(f"file not found: {quote_name(os.fsdecode(source))}{_advice(source)}")
     if Path(path).suffix.lower() in PICKLES:
         raise ModelError(f"{name} is not an ONNX file. {CHECKPOINT_HINT}")
     real = os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
@@ -116,7 +117,7 @@ def _advice(source: Any) -> str:
     """What to do about a path where nothing is."""
     text = os.fsdecode(source)
     if text.startswith("~"):
-        return "; ~ stands for a folder in a shell alone: give os.path.expanduser(path)"
+        return "; only a shell expands ~: give os.path.expanduser(path)"
     return "" if os.path.isabs(text) else f" in {os.getcwd()}"
 
 
@@ -170,7 +171,7 @@ def _looks_like(data: bytes) -> str:
         return SAFETENSORS_HINT
     if all(byte in TEXT_BYTES for byte in data[:512]):
         return "text"
-    return "" if any(data[:512]) else "zeros; get the file again"
+    return "" if any(data[:512]) else "zeros; download the file again"
 
 
 def validate_model(model: ModelProto, name: str) -> ModelProto:
@@ -206,7 +207,7 @@ def tensor_array(tensor: TensorProto, name: str, folder: DataFolder | None) -> A
     if kind not in _TENSOR_STORAGE:
         names = {number: name for name, number in onnx.TensorProto.DataType.items()}
         found = names.get(kind, str(kind))
-        raise UnsupportedModel(f"{what}: type {found}; numbers of 8 to 64 bits are supported")
+        raise UnsupportedModel(f"{what}: type {found}; types of 8 to 64 bits are supported")
     field, stored = _TENSOR_STORAGE[kind]
     shape = validate_shape(what, tensor.dims, itemsize=np.dtype(stored).itemsize)
     count = int(np.prod(shape, dtype=object))
@@ -230,7 +231,7 @@ def tensor_array(tensor: TensorProto, name: str, folder: DataFolder | None) -> A
     else:
         numbers = getattr(tensor, field)
         if len(numbers) != count or given not in ([], [field]):
-            raise ModelError(f"{what}: shape {list(shape)} needs {count} numbers in {field}")
+            raise ModelError(f"{what}: shape {list(shape)} needs {count} values in {field}")
         array = np.array(numbers).astype(stored) if count else np.zeros(0, stored)
     if kind == onnx.TensorProto.BFLOAT16:
         array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
@@ -267,9 +268,9 @@ def _read_external(tensor: TensorProto, what: str, folder: DataFolder | None, ne
     location = entries.get("location", "")
     if folder is None:
         raise ModelError(
-            f"{what}: its numbers are in another file ({quote_name(location)}). Only a model given "
-            "by path may refer to files, in its own folder; or load them first, with "
-            "onnx.load(path)"
+            f"{what}: its values are in another file ({quote_name(location)}). Only a model "
+            "given by path may refer to files in its own folder; otherwise load the model with "
+            "onnx.load(path) first"
         )
     numbers = []
     for key, default in (("offset", 0), ("length", needed)):

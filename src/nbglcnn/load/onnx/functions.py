@@ -27,19 +27,19 @@ def inline_functions(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str
     for function in model.functions:
         identifier = (domain_of(function.domain), function.name, function.overload)
         if identifier in functions:
-            raise ModelError(f"two functions are called {quote_name(function.name)}")
+            raise ModelError(f"two functions are named {quote_name(function.name)}")
         functions[identifier] = function
     opsets = _opsets(model.opset_import)
     if not functions:
         if len(model.graph.node) > MAX_NODES:
             raise UnsupportedModel(
-                f"{len(model.graph.node):,} nodes; at most {MAX_NODES:,} are read"
+                f"{len(model.graph.node):,} nodes; at most {MAX_NODES:,} are supported"
             )
         return _check_edge_count([(node, opsets) for node in model.graph.node])
     total = sum(_size(node, functions, {}, ()) for node in model.graph.node)
     if total > MAX_NODES:
         raise UnsupportedModel(
-            f"{total:,} nodes once functions are expanded; at most {MAX_NODES:,} are read"
+            f"{total:,} nodes after functions are expanded; at most {MAX_NODES:,} are supported"
         )
     taken = {v.name for v in (*model.graph.input, *model.graph.initializer)}
     taken |= {name for node in model.graph.node for name in node.output}
@@ -51,7 +51,7 @@ def _check_edge_count(nodes: Nodes) -> Nodes:
     edges = sum(len(node.input) + len(node.output) for node, _ in nodes)
     if edges > MAX_EDGES:
         raise UnsupportedModel(
-            f"{edges:,} inputs and outputs of nodes; at most {MAX_EDGES:,} are read"
+            f"{edges:,} inputs and outputs of nodes; at most {MAX_EDGES:,} are supported"
         )
     return nodes
 

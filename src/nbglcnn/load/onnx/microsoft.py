@@ -33,10 +33,10 @@ def convert_node(node: Node, given: Attributes) -> list[Node]:
     least, most, allowed, rule = CONVERTIBLE[node.op]
     if not least <= len(node.inputs) <= most or len(node.outputs) != 1 or not node.outputs[0]:
         raise ModelError(
-            f"{describe_node(node)}: {len(node.inputs)} inputs; it has {least} to {most}"
+            f"{describe_node(node)}: {len(node.inputs)} inputs; expected {least} to {most}"
         )
     if not all(node.inputs[:least]):
-        raise ModelError(f"{describe_node(node)}: an input that it needs is left out")
+        raise ModelError(f"{describe_node(node)}: a required input is missing")
     for name, value in given.items():
         kinds = allowed.get(name)
         if kinds is None or not isinstance(value, kinds):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 OLDEST_OPSET = 6  # operator set
 MAX_NAME_LENGTH = 300  # characters of a value's name that are kept
 CLASSES = ("names", "classes", "labels")  # entries of the metadata that may hold class names
-GIVE_X = "Give an example input x, which fixes it"
+GIVE_X = "Give an example input x to fix it"
 MAX_RANDOM_ELEMENTS = (
     2**22
 )  # numbers of an input that are drawn when no example is given; else it is zeros
@@ -114,7 +114,7 @@ def _load(
         raise ModelError("the graph has no outputs")
     for name in draft.outputs:
         if not name or name not in produced:
-            raise ModelError(f"the output {quote_name(name)} is produced by nothing")
+            raise ModelError(f"the output {quote_name(name)} is not produced by any node")
     _parameters(draft)
     done = simplify(draft)
     for name, array in draft.noise.items():
@@ -173,7 +173,7 @@ def _add_constants(
         if not tensor.name:
             raise ModelError("an initializer has no name")
         if names[tensor.name] in draft.constants:
-            raise ModelError(f"two initializers are called {quote_name(tensor.name)}")
+            raise ModelError(f"two initializers are named {quote_name(tensor.name)}")
         if tensor.data_type == tensor.STRING and tensor.name not in _read_names(model.graph):
             continue  # class names, as some tools leave them
         draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
@@ -218,7 +218,9 @@ def _input_specs(
         if name in draft.constants:
             continue
         if not value.name or name in {s.name for s in specs}:
-            raise ModelError(f"two inputs, or none, are called {quote_name(value.name)}")
+            raise ModelError(
+                f"an input has no name, or the name of another input: {quote_name(value.name)}"
+            )
         if not value.type.HasField("tensor_type"):
             raise UnsupportedModel(f"the input {quote_name(value.name)} is not a tensor")
         tensor = value.type.tensor_type
@@ -278,7 +280,7 @@ def inputs_of_shapes(source: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Ar
         inputs = ", ".join(quote_name(spec.name) for spec in specs) or "none"
         count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
         raise InputError(
-            f"the model has {count} ({inputs}): give a shape for each, not {len(shapes)} of them"
+            f"the model has {count} ({inputs}): give a shape for each; {len(shapes)} were given"
         )
     own = [replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True)]
     return _example_inputs(own, written)
@@ -294,7 +296,7 @@ def _read_inputs(source: Any) -> tuple[list[InputSpec], list[str]]:
 def _add_nodes(
     draft: GraphDraft, model: ModelProto, names: _ShortNames, folder: DataFolder | None
 ) -> set[str]:
-    """Checked nodes into the Draft; gives the names of all values."""
+    """Checked nodes into the GraphDraft; gives the names of all values."""
     produced = {*draft.constants, *draft.inputs}
     newest = _newest_opset()
     names[""] = ""
@@ -313,8 +315,8 @@ def _add_nodes(
         )
         if not domain and not OLDEST_OPSET <= version <= newest:
             raise UnsupportedModel(
-                f"operator set {version}; {OLDEST_OPSET} to {newest} can be read"
-                + ("" if version < OLDEST_OPSET else " (by the onnx that is installed)")
+                f"operator set {version}; {OLDEST_OPSET} to {newest} are supported"
+                + ("" if version < OLDEST_OPSET else " (by the installed onnx)")
             )
         try:
             left = _python_node(draft, node, proto, version, folder)
@@ -456,7 +458,7 @@ def _attribute(node: Node, attribute: AttributeProto, folder: DataFolder | None)
             "graph"
         )
     raise UnsupportedOperator(
-        f"{describe_node(node)}: attribute {quote_name(attribute.name)} is of no known type"
+        f"{describe_node(node)}: attribute {quote_name(attribute.name)} has an unknown type"
     )
 
 
@@ -477,7 +479,8 @@ def _sort(draft: GraphDraft) -> None:
         for name in {*node.inputs, *(guard for guard, _ in draft.guards[at])} - known:
             if name not in producer:
                 raise ModelError(
-                    f"{describe_node(node)}: its input {quote_name(name)} is produced by nothing"
+                    f"{describe_node(node)}: its input {quote_name(name)} is not produced by any "
+                    "node"
                 )
             waiting.setdefault(name, []).append(at)
             missing[at] += 1

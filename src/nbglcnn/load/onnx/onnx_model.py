@@ -91,8 +91,8 @@ class OnnxModel:
     def initial_weights(self, seed: int) -> dict[str, Any]:
         """InputError: a file doesn't say how its weights were drawn."""
         raise InputError(
-            'weights="random": an ONNX model doesn\'t say how its weights are drawn; give the '
-            'torch.nn.Module that it was made from, or take weights="given"'
+            'weights="random": an ONNX model doesn\'t define how its weights are initialised; '
+            'give the torch.nn.Module that it was exported from, or use weights="given"'
         )
 
     def write_onnx(
@@ -117,15 +117,15 @@ def _check(model: Any) -> None:
     if hasattr(model, "read"):
         raise ModelError(
             f"{type(model).__name__} is not a model: give the file's path, or its bytes, as "
-            "file.read() gives them"
+            "file.read() returns them"
         )
     if isinstance(model, type):
         name = model.__name__
         raise ModelError(f"{name} is a class, not a model: give an instance of it, {name}(…)")
     if isinstance(model, Mapping):
         raise ModelError(
-            f"{type(model).__name__} is not a model: it holds weights. Build the module that they "
-            "are of, module.load_state_dict(weights), and give the module"
+            f"{type(model).__name__} is not a model: it contains weights. Build their module, "
+            "call module.load_state_dict(weights), and give the module"
         )
     raise ModelError(
         f"{type(model).__name__} is not a model: give a torch.nn.Module, an onnx.ModelProto or "

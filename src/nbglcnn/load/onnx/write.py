@@ -60,7 +60,7 @@ def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike
             parts[target].write_bytes(proto.SerializeToString())
             parts[target].replace(target)
     except ValueError as error:
-        raise ModelError(f"{target.name} could not be written: {error}") from error
+        raise ModelError(f"cannot write {target.name}: {error}") from error
     finally:
         parts[target].unlink(missing_ok=True)
     return target

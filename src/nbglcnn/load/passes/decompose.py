@@ -35,8 +35,7 @@ def _require_constant(node: Node, position: int, what: str, state: FoldState) ->
     data = state.constants.get(_optional_input(node, position))
     if data is None:
         raise UnsupportedOperator(
-            f"{describe_node(node)}: its {what} is computed while the network runs; it must be "
-            "constant"
+            f"{describe_node(node)}: its {what} depends on the input; it must be constant"
         )
     return data
 
@@ -57,7 +56,8 @@ def _check_constant_size(node: Node, *sizes: int) -> None:
     """Refuse to make up a constant of more than so many numbers: a small file could ask for it."""
     if prod(sizes) > MAX_GENERATED_ELEMENTS:
         raise UnsupportedModel(
-            f"{describe_node(node)}: {prod(sizes):,} places; at most {MAX_GENERATED_ELEMENTS:,}"
+            f"{describe_node(node)}: {prod(sizes):,} positions; at most "
+            f"{MAX_GENERATED_ELEMENTS:,} are supported"
         )
 
 
@@ -127,7 +127,9 @@ def _deform_conv(node: Node, state: FoldState) -> list[Node]:
     x, weight, offset = node.inputs[:3]
     bias, mask = _optional_input(node, 3), _optional_input(node, 4)
     if len(state.shape(x)) != 4 or len(state.shape(weight)) != 4:
-        raise UnsupportedOperator(f"{describe_node(node)}: only of maps with rows and columns")
+        raise UnsupportedOperator(
+            f"{describe_node(node)}: only maps with rows and columns are supported"
+        )
     (n, c, h, w), kernel = state.shape(x), state.shape(weight)[2:]
     _check_constant_size(node, *kernel, *state.shape(offset)[2:])
     groups, parts = int_attr(node, "offset_group", 1), int_attr(node, "group", 1)
@@ -135,7 +137,9 @@ def _deform_conv(node: Node, state: FoldState) -> list[Node]:
     height, width = state.shape(offset)[2:]
     wanted = (n, groups * taps * 2, height, width)
     if c % max(groups, 1) or state.shape(offset) != wanted or state.shape(weight)[1] * parts != c:
-        raise ModelError(f"{describe_node(node)}: its offsets are of {list(state.shape(offset))}")
+        raise ModelError(
+            f"{describe_node(node)}: its offsets have the shape {list(state.shape(offset))}"
+        )
     steps = NodeBuilder(node, state)
     pairs = steps.reshape(offset, (n * groups, taps, 2, height, width))
     last = steps("Transpose", pairs, perm=(0, 1, 3, 4, 2))

@@ -48,7 +48,7 @@ def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[
     terms = given.split(",")
     if len(terms) != len(node.inputs) or not all(map(_TERM.fullmatch, [*terms, wanted])):
         raise ModelError(
-            f"{describe_node(node)}: {text[:80]!r} is no equation for {len(node.inputs)} inputs"
+            f"{describe_node(node)}: {text[:80]!r} is not an equation for {len(node.inputs)} inputs"
         )
     operands: list[EinsumTerm] = []
     sizes: dict[str, int] = {}
@@ -57,7 +57,7 @@ def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[
         labels = _labels(term, len(shape))
         if len(labels) != len(shape):
             raise ModelError(
-                f"{describe_node(node)}: {term!r} does not name the sizes {list(shape)}"
+                f"{describe_node(node)}: {term!r} does not fit the shape {list(shape)}"
             )
         if len(set(labels)) < len(labels):
             raise UnsupportedOperator(
@@ -80,7 +80,8 @@ def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[
         output = (*hidden, *sorted(n for n in sizes if given.count(n) == 1 and n.isalpha()))
     if len(set(output)) < len(output) or not set(output) <= set(sizes):
         raise ModelError(
-            f"{describe_node(node)}: the output {wanted[:80]!r} names no dimensions once each"
+            f"{describe_node(node)}: the output {wanted[:80]!r} repeats a dimension, or has an "
+            "unknown one"
         )
     return operands, output, sizes
 

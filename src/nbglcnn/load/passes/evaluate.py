@@ -28,7 +28,7 @@ def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
     if node.python_fallback is not None:
         own = node.python_fallback.node
         if own is None:
-            raise ModelError(f"{describe_node(node)}: only its own framework can compute it")
+            raise ModelError(f"{describe_node(node)}: only its framework can compute it")
         node = replace(own, inputs=node.inputs, outputs=node.outputs)
     inputs = [values[i] if i else None for i in node.inputs]
     try:
@@ -289,7 +289,7 @@ def _constant(node: Node) -> Array:
             return np.array(value, np.int64)
     kinds = ", ".join(sorted(node.attributes)) or "nothing"
     raise UnsupportedOperator(
-        f"{describe_node(node)}: only dense tensors and numbers, not {kinds[:80]}"
+        f"{describe_node(node)}: expected dense tensors and numbers, not {kinds[:80]}"
     )
 
 

@@ -105,14 +105,14 @@ def _simplify(position: int, original: Node, state: FoldState) -> None:
     if draft.unsupported_nodes is not None and any(
         state.resolve(c) not in state.constants for c, _ in guards
     ):
-        raise DependsOnUnsupported("cannot be told: in a branch of an If that cannot run")
+        raise DependsOnUnsupported("unknown: inside an If branch that cannot run")
     if not all(_is_branch_taken(*guard, state) for guard in guards):
         return
     if lost := draft.unavailable_values.intersection(original.inputs):
         if original.op == "If" and original.inputs[0] not in lost:
             _is_branch_taken(original.inputs[0], True, state)
         raise DependsOnUnsupported(
-            f"cannot be told: its input {quote_name(min(lost))} comes from what cannot run"
+            f"unknown: its input {quote_name(min(lost))} comes from a node that cannot run"
         )
     if original.op == "If" and not original.domain:
         _select_branch(original, state)
@@ -121,7 +121,7 @@ def _simplify(position: int, original: Node, state: FoldState) -> None:
     for name in node.inputs:
         if name and not state.is_known(name):
             raise ModelError(
-                f"{describe_node(node)}: its input {quote_name(name)} is produced by nothing"
+                f"{describe_node(node)}: its input {quote_name(name)} is not produced by any node"
             )
     if node.python_fallback is not None:
         for name in filter(None, node.outputs):
@@ -157,10 +157,9 @@ def _is_branch_taken(condition: str, wanted: bool, state: FoldState) -> bool:
         constant = inputs[0] if inputs else "'name'"
         raise UnsupportedOperator(
             f"{describe_node(branching)}: control flow whose condition {quote_name(condition)} "
-            f"depends on the numbers of the {which} is not supported; a network must be one fixed "
-            "graph. Export the branch alone; or, where that input never changes, make it a "
-            "constant: model.graph.initializer.append(onnx.numpy_helper.from_array(array, "
-            f"{constant}))"
+            f"depends on the values of the {which} is not supported; a network must be one fixed "
+            "graph. Export only the branch; or, if that input never changes, make it a constant: "
+            f"model.graph.initializer.append(onnx.numpy_helper.from_array(array, {constant}))"
         )
     return bool(data.reshape(-1)[:1].any()) == wanted
 
@@ -185,7 +184,8 @@ def _select_branch(node: Node, state: FoldState) -> None:
     for out, name in zip(node.outputs, node.inputs[first : first + count], strict=True):
         if not state.is_known(state.resolve(name)):
             raise ModelError(
-                f"{describe_node(node)}: its branch's {quote_name(name)} is produced by nothing"
+                f"{describe_node(node)}: its branch's {quote_name(name)} is not produced by any "
+                "node"
             )
         if out:
             state.aliases[out] = state.resolve(name)
@@ -227,7 +227,7 @@ def _simplify_step(node: Node, position: int, state: FoldState) -> None:
 
 
 def _make_noise_input(node: Node, state: FoldState) -> bool:
-    """Whether what a node draws becomes an input; its numbers are in the Draft then."""
+    """Whether what a node draws becomes an input; its numbers are in the GraphDraft then."""
     draft, name = state.draft, node.outputs[0]
     if node.op not in NOISE or node.domain or name not in draft.noise_candidates:
         return False
@@ -282,8 +282,8 @@ def _foldable(node: Node, state: FoldState) -> bool:
     known = all(not i or i in state.constants for i in node.inputs)
     if node.domain == CUSTOM_DOMAIN and node.op in LINEAR_ALGEBRA_RULES and not known:
         raise UnsupportedOperator(
-            f"{describe_node(node)}: linear algebra of numbers that depend on the input; only that "
-            "of weights can be done, while the network is loaded"
+            f"{describe_node(node)}: linear algebra of values that depend on the input is not "
+            "supported; of weights alone it is computed at load time"
         )
     if node.op in RANDOM or not known:
         return False

@@ -35,20 +35,21 @@ def decompose_dft(node: Node, state: FoldState) -> list[Node]:
     inverse, onesided = (bool(int_attr(node, name, 0)) for name in ("inverse", "onesided"))
     if onesided and parts != (2 if inverse else 1):
         raise ModelError(
-            f"{describe_node(node)}: one-sided {'inverse ' * inverse}transforms are of "
-            f"{'complex' if inverse else 'real'} numbers"
+            f"{describe_node(node)}: one-sided {'inverse ' * inverse}transforms need "
+            f"{'complex' if inverse else 'real'} values"
         )
     given = shape[axis]
     length = _constant(node, 1, 2 * (given - 1) if inverse and onesided else given, state)
     if length < 1:
-        raise ModelError(f"{describe_node(node)}: a transform of {length} numbers")
+        raise ModelError(f"{describe_node(node)}: a transform of {length} values")
     read = min(given, length // 2 + 1 if inverse and onesided else length)
     written = length // 2 + 1 if onesided and not inverse else length
     columns = 1 if inverse and onesided else 2
     if read * parts * written * columns > MAX_GENERATED_ELEMENTS:
         raise UnsupportedModel(
-            f"{describe_node(node)}: a Fourier transform of {length:,} numbers takes a matrix of "
-            f"{read * parts * written * columns:,}; at most {MAX_GENERATED_ELEMENTS:,}"
+            f"{describe_node(node)}: a Fourier transform of {length:,} values needs a matrix of "
+            f"{read * parts * written * columns:,} elements; at most {MAX_GENERATED_ELEMENTS:,} "
+            "are supported"
         )
     steps = NodeBuilder(node, state)
     if read < given:

@@ -60,15 +60,15 @@ def infer(node: Node, state: FoldState) -> int:
             )
         if shape is None:
             raise UnknownOutput(
-                f"{describe_node(node)}: the shape of its output {quote_name(name)} cannot be told "
-                "before it runs (it depends on the input's numbers)"
+                f"{describe_node(node)}: the shape of its output {quote_name(name)} depends on "
+                "the input's values, so it is unknown before the network runs"
             )
         shape = validate_shape(f"{describe_node(node)}, output {quote_name(name)}", shape)
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         if node.op in WINDOWED and 0 in shape and all(state.shape(node.inputs[0])):
             raise ModelError(
                 f"{describe_node(node)}: an input of {list(state.shape(node.inputs[0]))} is too "
-                f"small for its window; nothing is left ({list(shape)})"
+                f"small for its window; the output would be empty ({list(shape)})"
             )
         total += size
         state.shapes[name] = shape
@@ -140,9 +140,7 @@ def _infer_by_onnx(node: Node, state: FoldState) -> InferredTypes:
     found: InferredTypes = {}
     for name, proto in result.items():
         if not proto.HasField("tensor_type"):
-            raise UnsupportedOperator(
-                f"{describe_node(node)}: gives something that is not a tensor"
-            )
+            raise UnsupportedOperator(f"{describe_node(node)}: its output is not a tensor")
         tensor = proto.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
         shape = None
@@ -187,7 +185,7 @@ def _check_split(node: Node, state: FoldState) -> None:
     if int_attr(node, "num_outputs", count) != count or (
         sizes is not None and sizes.shape != (count,)
     ):
-        raise ModelError(f"{describe_node(node)}: its sizes are not those of {count} outputs")
+        raise ModelError(f"{describe_node(node)}: its sizes don't match its {count} outputs")
 
 
 def _check_groups(node: Node, state: FoldState) -> None:
@@ -247,9 +245,9 @@ def check_arity(node: Node, schema: Any) -> None:
     ):
         if not least <= len(names) <= most:
             allowed = str(least) if least == most else f"{least} to {min(most, 2**15)}"
-            raise ModelError(f"{describe_node(node)}: {len(names)} {what}; it has {allowed}")
+            raise ModelError(f"{describe_node(node)}: {len(names)} {what}; expected {allowed}")
     if not all(node.inputs[: min(schema.min_input, len(schema.inputs))]):
-        raise ModelError(f"{describe_node(node)}: an input that it needs is left out")
+        raise ModelError(f"{describe_node(node)}: a required input is missing")
 
 
 def element_type(dtype: np.dtype[Any]) -> int:
@@ -269,8 +267,8 @@ def numpy_type(element: int) -> np.dtype[Any]:
         raise ModelError(f"unknown element type {element}") from None
     if dtype.kind not in "fiub":
         raise UnsupportedModel(
-            f"numbers of type {dtype} are not supported: everything is computed in float32, so "
-            "convert to that (in PyTorch with .float())"
+            f"values of type {dtype} are not supported: nbglcnn computes in float32. Convert "
+            "them (in PyTorch with .float())"
         )
     return dtype
 

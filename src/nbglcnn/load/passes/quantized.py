@@ -20,7 +20,7 @@ def quantize(node: Node, state: FoldState) -> list[Node]:
     dtype = numpy_type(asked) if asked and not zero else given
     if dtype.kind not in "iu" or dtype.itemsize > 2:
         raise UnsupportedOperator(
-            f"{describe_node(node)}: to {dtype}; integers of 8 and 16 bits are known"
+            f"{describe_node(node)}: to {dtype}; integers of 8 and 16 bits are supported"
         )
     value = steps("Round", steps("Div", node.inputs[0], scale))
     if zero:

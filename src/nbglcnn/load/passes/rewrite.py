@@ -68,7 +68,7 @@ def _split_to_sequence(node: Node, state: FoldState) -> list[Node]:
         keep = True
         if node.inputs[1] not in state.constants:
             raise UnsupportedOperator(
-                f"{describe_node(node)}: the sizes of its pieces depend on the input"
+                f"{describe_node(node)}: the sizes of its parts depend on the input"
             )
         split = state.constants[node.inputs[1]]
     axis = int_attr(node, "axis", 0)
@@ -78,11 +78,11 @@ def _split_to_sequence(node: Node, state: FoldState) -> list[Node]:
     size = shape[axis]
     if split.ndim == 0:
         if int(split) < 1:
-            raise ModelError(f"{describe_node(node)}: pieces of {int(split)}")
+            raise ModelError(f"{describe_node(node)}: parts of {int(split)}")
         starts = range(0, size, int(split))
         if len(starts) > MAX_NODES:  # each would be a node
             raise UnsupportedModel(
-                f"{describe_node(node)}: {len(starts):,} pieces; at most {MAX_NODES:,}"
+                f"{describe_node(node)}: {len(starts):,} parts; at most {MAX_NODES:,} are supported"
             )
         bounds = [(start, min(start + int(split), size)) for start in starts]
     else:
@@ -90,7 +90,8 @@ def _split_to_sequence(node: Node, state: FoldState) -> list[Node]:
         bounds = list(zip([0, *ends[:-1]], ends, strict=True))
         if split.min(initial=0) < 0 or not ends or ends[-1] != size:
             raise ModelError(
-                f"{describe_node(node)}: pieces {str(split.tolist())[:100]} of an axis of {size}"
+                f"{describe_node(node)}: parts {str(split.tolist())[:100]} of an axis of length "
+                f"{size}"
             )
     state.sequences[node.outputs[0]] = TensorSequence(node.inputs[0], bounds, axis, keep)
     return []
@@ -101,10 +102,10 @@ def _sequence_at(node: Node, state: FoldState) -> list[Node]:
     pieces, index = state.sequences.get(node.inputs[0]), state.constants.get(node.inputs[1])
     if pieces is None or index is None:
         raise UnsupportedOperator(
-            f"{describe_node(node)}: only pieces of a split tensor, by a fixed index"
+            f"{describe_node(node)}: only parts of a split tensor, at a fixed index, are supported"
         )
     if not -len(pieces.bounds) <= int(index) < len(pieces.bounds):
-        raise ModelError(f"{describe_node(node)}: piece {int(index)} of {len(pieces.bounds)}")
+        raise ModelError(f"{describe_node(node)}: part {int(index)} of {len(pieces.bounds)}")
     start, end = pieces.bounds[int(index)]
     out = node.outputs[0]
     axes = _add_constant(node, state, "axes", [pieces.axis])
@@ -131,7 +132,8 @@ def _dropout(node: Node, state: FoldState) -> list[Node]:
         training, ratio = state.constants.get(node.inputs[2]), state.constants.get(node.inputs[1])
         if training is None or (training.any() and (ratio is None or ratio.any())):
             raise UnsupportedOperator(
-                f"{describe_node(node)}: training_mode, which drops at random"
+                f"{describe_node(node)}: training_mode, which drops values at random, is not "
+                "supported"
             )
     if len(node.outputs) > 1 and node.outputs[1]:
         state.constants[node.outputs[1]] = np.ones(state.shape(node.inputs[0]), np.bool_)
@@ -267,7 +269,7 @@ def _flat_softmax(node: Node, state: FoldState) -> list[Node]:
 def _batch_norm(node: Node, state: FoldState) -> list[Node]:
     if any(node.outputs[1:]):
         raise UnsupportedOperator(
-            f"{describe_node(node)}: in training mode, as its further outputs say"
+            f"{describe_node(node)}: it is in training mode, since it has more than one output"
         )
     if int_attr(node, "spatial", 1) != 1:
         raise UnsupportedOperator(f"{describe_node(node)}: spatial=0")

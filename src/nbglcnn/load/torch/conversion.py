@@ -73,14 +73,14 @@ def _untranslated_error(error: TranslationError) -> UnsupportedOperator:
     where = describe_module(node) + line_of_node(node)
     if _draws_random(node):  # nor can Python compute it instead: other numbers each time
         return UnsupportedOperator(
-            f"{where}: {_operator(node)} draws random numbers; {DRAW_OUTSIDE_HINT}"
+            f"{where}: {_operator(node)} samples random numbers; {DRAW_OUTSIDE_HINT}"
         )
     target = str(node.meta["called"] if error.missing else node.target)
     refusal = UnsupportedOperator(
-        f"{where}: PyTorch's operator {target} has no ONNX form, so it cannot be drawn; "
-        "replace it by others with the same result"
+        f"{where}: PyTorch's operator {target} can't be exported to ONNX; replace it with "
+        "supported operators"
         if error.missing
-        else f"{where}: cannot be translated to ONNX: {first_line(error_chain(error)[-1])}"
+        else f"{where}: can't be exported to ONNX: {first_line(error_chain(error)[-1])}"
     )
     refusal.module = module_path(node)
     return refusal

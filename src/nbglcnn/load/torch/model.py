@@ -75,8 +75,8 @@ class TorchModel:
 
             if x is None:
                 raise InputError(
-                    f"{self.name} needs an example input: its shapes come from there. "
-                    "Give x, for example numpy.zeros((1, 3, 64, 64), 'float32')"
+                    f"{self.name} needs an example input to determine its shapes. Give x, for "
+                    "example numpy.zeros((1, 3, 64, 64), 'float32')"
                 )
             arguments, arrays, noise = self._inputs(x)
             with gc_paused():

@@ -33,7 +33,7 @@ from nbglcnn.load.torch.record.random_draws import Draw, Noise, copy_to_tensors,
 from nbglcnn.load.torch.record.recording import RecordedRun, record
 from nbglcnn.load.torch.translate.decompositions import recorded_decomposition
 
-AUTOCAST_NOTE = "what forward computes within torch.autocast is computed in float32"
+AUTOCAST_NOTE = "operations under torch.autocast run in float32"
 TOLERANCE = 0.01  # of the largest number: rounding, which some operators enlarge
 
 
@@ -95,8 +95,8 @@ class ModelRuns:
             if not self.notes:
                 raise
             raise InputError(
-                f"{error.args[0]}. Here {self.notes[0]}: where forward makes numbers of another "
-                "type for them, as by .double() or .half(), leave that out"
+                f"{error.args[0]}. Here {self.notes[0]}: if forward converts values to another "
+                "type, as by .double() or .half(), remove that"
             ) from error
 
     def convert_recording(
@@ -127,14 +127,13 @@ class ModelRuns:
         items = found.recorded_run.recorder.has_item_tensors
         if items and seen.is_repeatable and not _are_close(found.recorded_run, seen):
             raise UnsupportedModel(
-                f"{name} gives other numbers while it is recorded than when it runs. Does forward "
-                "ask for the type of x.item(), which is a tensor then, or use it as a key? Compute "
-                "with it alone"
+                f"{name} computes different values while being recorded. Does forward test the "
+                "type of x.item(), or use it as a dict key? Use it only in arithmetic"
             )
         if call_outputs(found.recorded_run.root) != call_outputs(seen.root):
             raise UnsupportedModel(
-                f"{name} called other modules in a second run on the same input; "
-                "does forward depend on something besides its input?"
+                f"{name} called other modules in a second run on the same input; does forward "
+                "depend on anything besides its input?"
             )
         return found, seen
 

@@ -96,7 +96,8 @@ def _build_graph(runs: ModelRuns, known: dict[str, Array] | None) -> Graph:
         warnings.warn(UNEQUAL_OUTPUTS_MESSAGE, UserWarning, stacklevel=user_stacklevel())
     if not seen.root.outputs:
         raise UnsupportedModel(
-            f"{type(model).__name__} gives no tensor, nor a tuple, list, dict or dataclass of them"
+            f"{type(model).__name__} returns neither a tensor nor a tuple, list, dict or "
+            "dataclass of tensors"
         )
     if seen.non_tensors and first:
         warnings.warn(
@@ -160,7 +161,7 @@ def _ignored_outputs_message(others: Sequence[tuple[str, Any]]) -> str:
     """What forward gives besides tensors, by the names that these would have."""
     some = ", ".join(f"output{suffix} ({type(value).__name__})" for suffix, value in others[:5])
     more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-    return f"forward also gives what is no tensor and is left out: {some}{more}"
+    return f"forward also returns values that are not tensors, which are ignored: {some}{more}"
 
 
 def _draft(
@@ -170,7 +171,7 @@ def _draft(
     recorded = converted.recorded_run
     twin, root, program, cut = recorded.twin, recorded.root, recorded.program, recorded.python_calls
     draft = GraphDraft(name=type(twin).__name__, source="torch")
-    names: dict[int, str] = {}  # in the Draft, by the identity of ONNX's values
+    names: dict[int, str] = {}  # in the GraphDraft, by the identity of ONNX's values
     taken: set[str] = set()
 
     def rename(value: OnnxTensor, new: str) -> str:
@@ -186,8 +187,8 @@ def _draft(
         stood.append(rename(value, wanted))
         if value.shape is None or value.dtype is None:
             raise UnsupportedModel(
-                f"{wanted} is computed in Python, and gives numbers of a type that NumPy has not; "
-                "convert them, as with .float()"
+                f"{wanted} runs in Python and returns a type that NumPy doesn't have; convert "
+                "the values, as with .float()"
             )
         draft.declared_types[stood[-1]] = value.shape, value.dtype
     placed = {name: node for node, name in program.names.items()}

@@ -81,7 +81,7 @@ def to_onnx(
                     made.replace(path.with_name(name))
     except (torch.onnx.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(
-            f"PyTorch's exporter writes no ONNX file of {type(module).__name__}: "
+            f"PyTorch's exporter can't export {type(module).__name__} to ONNX: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error
     return path

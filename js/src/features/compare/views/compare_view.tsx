@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { contentsText, drawKind } from "../../../network/display_kind.ts";
 import { longType, type Network } from "../../../network/network.ts";
 import { formatShort } from "../../../number_format.ts";
-import type { Comparison, Pair, Value } from "../../../plan/schema.ts";
+import type { Comparison, LayerPair, Value } from "../../../plan/schema.ts";
 import { ChannelGrid } from "../../../views/channel_grid.tsx";
 import { PAGE_SIZE } from "../../../views/channel_order.ts";
 import { Choice, Select } from "../../../views/choice.tsx";
@@ -97,7 +97,7 @@ function LayerComparison(props: { network: Network; comparison: Comparison }) {
 }
 
 /** "Conv2d · 32 channels of 14×14 · B: BatchNorm2d body.2". */
-function pairDescription(network: Network, pair: Pair, difference: Value): string {
+function pairDescription(network: Network, pair: LayerPair, difference: Value): string {
   const [a, b] = [pair.a, pair.b].map((key) => network.layers.find((one) => one.name === key));
   const type = a ? [longType(a)] : [];
   const other = pair.b.slice(2);
@@ -109,8 +109,8 @@ function pairDescription(network: Network, pair: Pair, difference: Value): strin
 function differenceText(change: LayerDifference | undefined): string {
   if (change === undefined) return "…";
   if (change.max === 0) return "A and B are equal here.";
-  const relative = `${relativeText(change.relative)} of A’s mean size`;
-  return `|B − A| is ${formatShort(change.mean)} in the mean, ${relative}, and ${formatShort(change.max)} at most.`;
+  const relative = `${relativeText(change.relative)} of mean |A|`;
+  return `Mean |B − A|: ${formatShort(change.mean)} (${relative}); maximum: ${formatShort(change.max)}.`;
 }
 
 /** All channels of the difference; the chosen one is shown above. */

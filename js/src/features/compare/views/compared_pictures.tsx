@@ -5,7 +5,7 @@ import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
 import { displayedValue, type Network } from "../../../network/network.ts";
 import { formatShort } from "../../../number_format.ts";
 import type { ColorMapName, ColorRange } from "../../../plan/runtime.ts";
-import type { Comparison, Pair, Value } from "../../../plan/schema.ts";
+import type { Comparison, LayerPair, Value } from "../../../plan/schema.ts";
 import {
   BarChart,
   NumberPicture,
@@ -34,7 +34,7 @@ type Limits = { low: number; high: number } | null;
 export function ComparedPictures(props: {
   network: Network;
   comparison: Comparison;
-  pair: Pair;
+  pair: LayerPair;
   channel: number;
   showing: CompareMode;
 }) {
@@ -299,7 +299,7 @@ export function WipeView({ a, b, side, titles, children }: OverlayProps & { side
           max={100}
           value={at}
           style={{ width: px(Math.min(160, side / 2)) }}
-          aria-label="How much of A is shown"
+          aria-label="Share of A"
           aria-valuetext={`${at} % A`}
           onInput={(event) => setAt(Number(event.currentTarget.value))}
         />

@@ -21,7 +21,7 @@ export function DifferenceBar({ layers }: { layers: readonly Layer[] }) {
       class="nbg-cost nbg-difference-bar"
       tabIndex={-1}
       data-relative={relative}
-      title={`${pair.name}: ${words} of A’s mean size. Click to compare.`}
+      title={`${pair.name}: ${words} of mean |A|. Click to compare.`}
       aria-label={`${pair.name}: ${words}`}
       onClick={() => {
         state.selected.value = { layer: pair.difference, channel: null };

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { contentsText } from "../../../network/display_kind.ts";
 import type { Network } from "../../../network/network.ts";
 import { formatExact, formatShort } from "../../../number_format.ts";
-import type { Comparison, Pair } from "../../../plan/schema.ts";
+import type { Comparison, LayerPair } from "../../../plan/schema.ts";
 import { useValues, useViews } from "../../../views/context.ts";
 import { type LayerDifference, layerDifference, listedPairs, relativeText } from "./layer_pairs.ts";
 
@@ -18,7 +18,7 @@ const MEASURES: readonly (readonly [Measure, string, string])[] = [
 export function useDifferences(
   network: Network,
   comparison: Comparison,
-): ReadonlyMap<Pair, LayerDifference> {
+): ReadonlyMap<LayerPair, LayerDifference> {
   const { state } = useViews();
   const table = useValues(network.values.get(comparison.table) ?? null);
   const example = Math.min(state.example.value, network.batch - 1);
@@ -30,8 +30,8 @@ export function useDifferences(
 
 export function DifferenceTable(props: {
   network: Network;
-  changes: ReadonlyMap<Pair, LayerDifference>;
-  shown: Pair;
+  changes: ReadonlyMap<LayerPair, LayerDifference>;
+  shown: LayerPair;
 }) {
   const { network, changes, shown } = props;
   const { state } = useViews();
@@ -39,7 +39,7 @@ export function DifferenceTable(props: {
   const box = useRef<HTMLDivElement>(null);
   const pairs = listedPairs(network);
   const measure = by ?? "relative";
-  const size = (pair: Pair, of: Measure): number => {
+  const size = (pair: LayerPair, of: Measure): number => {
     const number = changes.get(pair)?.[of] ?? 0;
     return Number.isNaN(number) ? Number.POSITIVE_INFINITY : number;
   };
@@ -57,7 +57,7 @@ export function DifferenceTable(props: {
       box.current.scrollTop = top - clientHeight / 2;
     }
   }, [name]);
-  const select = (pair: Pair): void => {
+  const select = (pair: LayerPair): void => {
     state.selected.value = { layer: pair.difference, channel: null };
   };
   return (
@@ -120,7 +120,7 @@ export function DifferenceTable(props: {
   );
 }
 
-function pairTitle(network: Network, pair: Pair): string {
+function pairTitle(network: Network, pair: LayerPair): string {
   const value = network.values.get(pair.difference);
   const other = pair.b.slice(2);
   const against = other === pair.name ? "" : `, with ${other} of B`;

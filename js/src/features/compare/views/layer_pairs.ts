@@ -3,7 +3,7 @@
 import type { Network } from "../../../network/network.ts";
 import { formatPercent, formatShort } from "../../../number_format.ts";
 import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
-import type { Pair } from "../../../plan/schema.ts";
+import type { LayerPair } from "../../../plan/schema.ts";
 import type { Selection } from "../../../state.ts";
 
 /** How much a layer of B differs from A in one example. */
@@ -15,15 +15,15 @@ export interface LayerDifference {
 }
 
 /** A pair for each difference: a layer's where there is one, an output's else, then a module's. */
-export function listedPairs(network: Network): readonly Pair[] {
+export function listedPairs(network: Network): readonly LayerPair[] {
   const kinds = ["input", "layer", "output", "module"];
-  const place = (pair: Pair) => kinds.indexOf(network.values.get(pair.a)?.kind ?? "");
+  const place = (pair: LayerPair) => kinds.indexOf(network.values.get(pair.a)?.kind ?? "");
   const pairs = [...new Set(network.pairs.values())].sort((a, b) => place(a) - place(b));
   return pairs.filter((pair, i) => pairs.findIndex(({ row }) => row === pair.row) === i);
 }
 
 /** The pair of the selected layer, of A, of B or the difference; else that of the output. */
-export function selectedPair(network: Network, selected: Selection | null): Pair | undefined {
+export function selectedPair(network: Network, selected: Selection | null): LayerPair | undefined {
   const chosen = network.pairs.get(selected?.layer ?? "");
   if (chosen !== undefined) return chosen;
   const output = network.pairs.get(network.outputs[0]?.key ?? "");
@@ -34,7 +34,7 @@ export function selectedPair(network: Network, selected: Selection | null): Pair
 /** A row of the comparison's table for one example, out of all its numbers. */
 export function layerDifference(
   table: Float32Array,
-  { row }: Pair,
+  { row }: LayerPair,
   batch: number,
   example: number,
 ): LayerDifference {

@@ -1,6 +1,11 @@
 // "Add a bend": every transform, drawn on one channel of the layer as it would make it.
 import { useState } from "preact/hooks";
-import { channelUnit, drawKind, pictureFrame } from "../../../network/display_kind.ts";
+import {
+  channelCountText,
+  channelUnit,
+  drawKind,
+  pictureFrame,
+} from "../../../network/display_kind.ts";
 import type { Network } from "../../../network/network.ts";
 import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -51,7 +56,10 @@ export function AddBend(props: {
     const channels = set.size === 0 ? null : toChannelList(set, count);
     setEdits(state, [...edits, makeBend(edits, value.key, transform, channels)]);
   };
-  const target = set.size === 0 || set.size === count ? `all ${count}` : `the ${set.size} picked`;
+  const target =
+    set.size === 0 || set.size === count
+      ? `all ${channelCountText(value)}`
+      : channelCountText(value, set.size);
   return (
     <section class="nbg-bend-add" aria-label="Add a bend">
       <header class="nbg-bend-heading">
@@ -59,18 +67,18 @@ export function AddBend(props: {
           Add a bend{" "}
           <span class="nbg-second">
             to {target}
-            {!flat && ` · every transform, drawn on ${channelUnit(value)} ${channel} of this layer`}
+            {!flat && ` · each transform applied to ${channelUnit(value)} ${channel} of this layer`}
           </span>
         </h3>
       </header>
       <div class="nbg-bend-tiles">
         {!flat && (
-          <figure class="nbg-bend-tile" title="as it is">
+          <figure class="nbg-bend-tile" title="unchanged">
             <TransformPreview
               value={value}
               channel={channel}
               frame={value}
-              label="as it is"
+              label="unchanged"
               range={range}
             />
             <figcaption>none</figcaption>
@@ -104,7 +112,7 @@ export function AddBend(props: {
           type="button"
           class="nbg-bend-tile"
           aria-expanded={own}
-          title="a transform of your own, in Python"
+          title="your own transform, in Python"
           onClick={() => setOwn(!own)}
         >
           <span class="nbg-bend-picture">
@@ -115,7 +123,7 @@ export function AddBend(props: {
       </div>
       {own && (
         <PythonLines
-          title="One of your own"
+          title="Your own transform"
           lines={[
             "from nbglcnn import transforms",
             `viewer.bend(${JSON.stringify(value.key)}, transforms.glsl("y = sin(x * p0)", p0=3.0))`,

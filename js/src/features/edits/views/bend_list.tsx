@@ -21,11 +21,11 @@ export function BendList({ value }: { value: Value }) {
     <section class="nbg-bend-stack" aria-label="Bends, top to bottom">
       <header class="nbg-bend-heading">
         <h3>Bends, top to bottom</h3>
-        <span class="nbg-second nbg-wide">a change shows on the next frame</span>
+        <span class="nbg-second nbg-wide">changes show at once</span>
       </header>
       {own.length === 0 && (
         <p class="nbg-second">
-          None yet. Pick channels, then a transform below; without any picked it bends all.
+          No bends. Select channels (none selected: all channels), then choose a transform below.
         </p>
       )}
       <ol class="nbg-bend-rows" ref={list} data-dragged={drag !== null || undefined}>
@@ -54,7 +54,7 @@ function OtherBends({ edits }: { edits: readonly Edit[] }) {
   const { state } = useViews();
   return (
     <p class="nbg-bend-others">
-      <span class="nbg-second">also bent:</span>
+      <span class="nbg-second">other bends:</span>
       {edits.map((edit) => (
         <button
           type="button"

@@ -74,7 +74,9 @@ function NotBendable({ network, value }: { network: Network; value: Value }) {
     <div class="nbg-bend nbg-bend-refused">
       <p class="nbg-note">
         {notBendableText(value)}{" "}
-        {offered.length > 0 ? "These can be:" : "No layer of this network can."}
+        {offered.length > 0
+          ? "Choose one of these layers:"
+          : "No layer of this network can be bent."}
       </p>
       <p class="nbg-bend-others">
         {offered.map(

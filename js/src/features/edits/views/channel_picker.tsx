@@ -26,7 +26,7 @@ import { SelectionGrid } from "./selection_grid.tsx";
 const STATISTICS: readonly (readonly [ChannelStatistic, string])[] = [
   ["mean", "8 largest by mean"],
   ["max", "8 largest by maximum"],
-  ["std", "8 largest by deviation"],
+  ["std", "8 largest by standard deviation"],
 ];
 
 interface ChannelPickerProps {
@@ -56,7 +56,7 @@ export function ChannelPicker(props: ChannelPickerProps) {
         <h3>
           {bend === null ? "Channels to bend" : `Channels of ${editTitle(bend)}`}{" "}
           <span class="nbg-mine" aria-live="polite" data-picked={selected.size}>
-            {formatInteger(selected.size)} picked
+            {formatInteger(selected.size)} selected
           </span>
         </h3>
         {bend === null ? (
@@ -101,7 +101,7 @@ const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics,
         {button("None", () => [])}
         {button("Invert", () => invertChannels(selected, count))}
         {button("Every 2nd", () => everyNthChannel(2, count))}
-        {button("Random", random, "a random half; again, another one")}
+        {button("Random", random, "a random half; click again for another one")}
         <select
           class="nbg-select"
           aria-label="By a statistic"
@@ -127,7 +127,7 @@ const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics,
             type="button"
             class="nbg-button"
             aria-expanded={grouped}
-            title="groups of channels whose maps are alike (k-means)"
+            title="groups of channels with similar maps (k-means)"
             onClick={() => setGrouped(!grouped)}
           >
             By cluster

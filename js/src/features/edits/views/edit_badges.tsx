@@ -70,7 +70,7 @@ export function EditStatus() {
       <button
         type="button"
         class="nbg-second nbg-underlined"
-        title="takes all bends away; can be undone"
+        title="removes all bends; can be undone"
         onClick={() => {
           root.focus({ preventScroll: true }); // the button goes, and undo is for who has the focus
           setEdits(state, []);

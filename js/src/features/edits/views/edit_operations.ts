@@ -39,7 +39,7 @@ export function parametersOf(edit: Edit): readonly Parameter[] {
   if (edit.transform !== GLSL) {
     return TRANSFORMS.find(({ name }) => name === edit.transform)?.parameters ?? [];
   }
-  return edit.names.map((name) => ({
+  return edit.parameter_names.map((name) => ({
     ...MIX_PARAMETER,
     name,
     low: -4,
@@ -64,7 +64,11 @@ export const transformText = (transform: string): string => transform.replaceAll
 
 /** What an edit is called in a row. */
 export const editTitle = (edit: Edit): string =>
-  edit.transform !== INJECT ? transformTitle(edit.transform) : edit.frozen ? "Frozen" : "Injected";
+  edit.transform !== INJECT
+    ? transformTitle(edit.transform)
+    : edit.is_frozen
+      ? "Frozen"
+      : "Injected";
 
 /** "10 of 32", "all 32". */
 export const channelCountText = (channels: readonly number[] | null, count: number): string =>
@@ -97,10 +101,10 @@ export function makeBend(
     mix: more.mix ?? 1,
     enabled: true,
     source: "",
-    names: [],
-    array: "",
-    frozen: false,
-    skips: false,
+    parameter_names: [],
+    array_hash: "",
+    is_frozen: false,
+    skips_upstream: false,
   };
 }
 
@@ -148,19 +152,19 @@ const isMute = ({ name, transform, channels, mix }: Edit): boolean =>
   transform === "ablate" && mix === 1 && channels !== null && /^mute(-\d+)?$/.test(name);
 
 /** Whether a value can be edited. */
-export const isBendable = ({ after }: { readonly after: number }): boolean =>
-  after !== NOT_EDITABLE;
+export const isBendable = ({ edit_pass }: { readonly edit_pass: number }): boolean =>
+  edit_pass !== NOT_EDITABLE;
 
 /** Why a value cannot be edited, as Python says it. */
 export function notBendableText(value: {
   readonly key: string;
   readonly dtype: string;
-  readonly read: { readonly count: number };
+  readonly readback: { readonly count: number };
 }): string {
-  const { key, dtype, read } = value;
+  const { key, dtype, readback } = value;
   if (dtype !== "float32") {
-    return `${key} holds ${dtype} numbers; only float32 values can be bent.`;
+    return `${key} has ${dtype} values; only float32 values can be bent.`;
   }
-  if (read.count === 0) return `${key} has no elements to bend.`;
-  return `${key} is a constant of the network or its state, which can’t be bent.`;
+  if (readback.count === 0) return `${key} has no elements to bend.`;
+  return `${key} is a constant or a state of the network, which can’t be bent.`;
 }

@@ -17,12 +17,12 @@ function pythonChannels(channels: readonly number[]): string {
   return step === 1 ? `range(${first}, ${last + 1})` : `range(${first}, ${last + 1}, ${step})`;
 }
 
-function pythonTransform({ transform, parameters, source, names }: Edit): string {
+function pythonTransform({ transform, parameters, source, parameter_names }: Edit): string {
   const numbers =
     transform === GLSL
       ? [
           pythonString(source),
-          ...names.map((name, i) => `${name}=${pythonNumber(parameters[i] ?? 0)}`),
+          ...parameter_names.map((name, i) => `${name}=${pythonNumber(parameters[i] ?? 0)}`),
         ]
       : parameters.map(pythonNumber);
   return `transforms.${transform}(${numbers.join(", ")})`;
@@ -32,14 +32,14 @@ function pythonTransform({ transform, parameters, source, names }: Edit): string
 export function editsAsPython(edits: readonly Edit[]): string[] {
   const made: Edit[] = [];
   const lines = edits.map((edit) => {
-    const { layer, name, transform, channels, mix, enabled, frozen } = edit;
-    const like = transform !== INJECT ? transform : frozen ? "freeze" : INJECT;
+    const { layer, name, transform, channels, mix, enabled, is_frozen } = edit;
+    const like = transform !== INJECT ? transform : is_frozen ? "freeze" : INJECT;
     const own = uniqueName(made, like);
     const set = channels === null ? [] : [`channels=${pythonChannels(channels)}`];
     made.push(edit);
-    if (frozen) return `viewer.freeze(${pythonString(layer)})`;
+    if (is_frozen) return `viewer.freeze(${pythonString(layer)})`;
     if (transform === INJECT) {
-      return `# viewer.inject(${pythonString(layer)}, array): the array is not in these lines`;
+      return `# viewer.inject(${pythonString(layer)}, array): these lines don't include the array`;
     }
     const parts = [
       pythonString(layer),

@@ -10,13 +10,13 @@ export function parseNumber(text: string, parameter: Parameter): number | string
   const { unit, integer, least, most, above } = parameter;
   const bare = text.replaceAll("−", "-").replace(",", ".").replace(unit, "").trim();
   const value = Number(bare);
-  if (bare === "" || Number.isNaN(value)) return "A number is needed.";
-  if (!Number.isFinite(value)) return "A finite number is needed.";
-  if (integer && !Number.isInteger(value)) return "A whole number is needed.";
+  if (bare === "" || Number.isNaN(value)) return "Enter a number.";
+  if (!Number.isFinite(value)) return "Enter a finite number.";
+  if (integer && !Number.isInteger(value)) return "Enter an integer.";
   if (least !== null && (value < least || (above && value === least))) {
-    return above ? `More than ${least} is needed.` : `At least ${least} is needed.`;
+    return above ? `Enter more than ${least}.` : `Enter at least ${least}.`;
   }
-  if (most !== null && value > most) return `At most ${most} is possible.`;
+  if (most !== null && value > most) return `Enter at most ${most}.`;
   return value;
 }
 

@@ -29,10 +29,10 @@ export async function canvasToPng(canvas: HTMLCanvasElement): Promise<Blob> {
   picture.width = canvas.width * times;
   picture.height = canvas.height * times;
   const context = picture.getContext("2d");
-  if (context === null) throw new Error("this browser gives no canvas for it");
+  if (context === null) throw new Error("this browser can’t create a canvas");
   context.imageSmoothingEnabled = false;
   context.drawImage(canvas, 0, 0, picture.width, picture.height);
   const blob = await new Promise<Blob | null>((done) => picture.toBlob(done, "image/png"));
-  if (blob === null) throw new Error("this browser could not write it as a PNG");
+  if (blob === null) throw new Error("this browser can’t write a PNG file");
   return blob;
 }

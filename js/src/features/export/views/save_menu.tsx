@@ -137,7 +137,7 @@ export function SaveMenu() {
           type="button"
           class="nbg-button"
           aria-expanded={open}
-          title="Keep what is seen: a picture, or a video of the output"
+          title="Save a picture of the view or a video of the output"
           onClick={() => {
             setTrouble("");
             setOpen(!open);
@@ -158,8 +158,8 @@ export function SaveMenu() {
           ))}
           {webmType() === undefined ? (
             <p class="nbg-second">
-              This browser records no WebM video. A picture of the view or of one map is what it can
-              save.
+              This browser can’t record WebM video. Save a picture of the view or of one map
+              instead.
             </p>
           ) : (
             <>
@@ -217,8 +217,8 @@ function StopRecordingButton({ recording, stop }: { recording: Recording; stop: 
     <button
       type="button"
       class="nbg-button nbg-recording"
-      aria-label="Stop recording and save it"
-      title="Stop recording and save it"
+      aria-label="Stop recording and save the video"
+      title="Stop recording and save the video"
       onClick={stop}
     >
       <span class="nbg-recording-dot" aria-hidden="true" />

@@ -91,11 +91,11 @@ export async function startRecording(
 ): Promise<Recording> {
   const { state, root } = views;
   const mimeType = webmType();
-  if (mimeType === undefined) throw new Error("this browser records no WebM");
+  if (mimeType === undefined) throw new Error("this browser can’t record WebM video");
   const drawn = document.createElement("canvas");
   const shown = document.createElement("canvas");
   const context = shown.getContext("2d");
-  if (context === null) throw new Error("this browser gives no canvas for it");
+  if (context === null) throw new Error("this browser can’t create a canvas");
   let job: DrawJob | null = null;
   let fresh = false;
   let drawing = false;
@@ -136,7 +136,8 @@ export async function startRecording(
   recorder.ondataavailable = ({ data }) => parts.push(data);
   const ended = new Promise<Blob>((done, fail) => {
     recorder.onstop = () => done(new Blob(parts, { type: "video/webm" }));
-    recorder.onerror = (event) => fail((event as ErrorEvent).error ?? new Error("it broke off"));
+    recorder.onerror = (event) =>
+      fail((event as ErrorEvent).error ?? new Error("the recording stopped"));
   });
   const seconds = signal(0);
   const began = performance.now();

@@ -27,7 +27,7 @@ export function AxisPicker(props: {
         {(["across", "up"] as const).map((word, end) => (
           <NumberField
             key={word}
-            label={`Number ${word}`}
+            label={`Unit ${word}`}
             field="nbg-select nbg-latent-unit"
             low={0}
             high={numbers - 1}

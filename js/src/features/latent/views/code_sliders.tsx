@@ -1,6 +1,6 @@
 // A slider for each number of the code; of very many those that are scrolled to.
 import { useMemo, useRef, useState } from "preact/hooks";
-import { formatExact, formatInteger, formatShort } from "../../../number_format.ts";
+import { formatExact, formatPlural, formatShort } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
 import { NARROW } from "../../../views/layout.ts";
 import type { LatentRecord } from "../../sources/records.ts";
@@ -39,7 +39,7 @@ export function CodeSliders(props: {
     <div
       class="nbg-latent-sliders nbg-latent-moves"
       role="group"
-      aria-label={`Numbers of the code, ${formatInteger(now.length)}`}
+      aria-label={`Code, ${formatPlural(now.length, "value")}`}
       onScroll={(event) => many && setTop(event.currentTarget.scrollTop)}
     >
       <div style={{ height: `${now.length * row}px`, paddingTop: `${from * row}px` }}>
@@ -56,7 +56,7 @@ export function CodeSliders(props: {
                 max={most}
                 step={(most - least) / SLIDER_STEPS}
                 value={value}
-                aria-label={`Number ${at}`}
+                aria-label={`Value ${at}`}
                 aria-valuetext={formatShort(value)}
                 title="Double click: 0"
                 onInput={(event) => set(at, Number(event.currentTarget.value))}

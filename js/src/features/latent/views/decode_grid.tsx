@@ -45,7 +45,7 @@ export function DecodeGrid(props: Props) {
   if (output === undefined || as === undefined) {
     return (
       <figcaption class="nbg-second">
-        What is decoded is no picture, so there is no grid of the plane.
+        The decoder output is not a picture, so there is no grid.
       </figcaption>
     );
   }
@@ -155,7 +155,7 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
           width={GRID_CELLS * wide}
           height={GRID_CELLS * high}
           role="img"
-          aria-label={`What ${GRID_CELLS} × ${GRID_CELLS} points of the plane become`}
+          aria-label={`Decoded pictures of ${GRID_CELLS} × ${GRID_CELLS} points of the plane`}
           data-done={count}
         />
         {cellStyle && <span class="nbg-latent-cell" style={cellStyle} />}

@@ -87,13 +87,13 @@ function returnToData({ source, pythonSources, plan }: ReturnType<typeof useView
     source.value = null;
     return;
   }
-  const { items, count, block, dtype } = now;
+  const { items, count, block_size, dtype } = now;
   const before = pythonSources
     .peek()
     .find((one): one is ImagesRecord => one.kind === "images" && one.data === items);
   const named = (part: "labels" | "classes") => (now[part] === "" ? "" : `${items}.${part}`);
   const [labels, classes] = [named("labels"), named("classes")];
-  const of = { data: items, count, block, dtype, labels, classes };
+  const of = { data: items, count, block_size, dtype, labels, classes };
   source.value = before
     ? { ...before, playing: false, owner: "" }
     : makeSource("images", input.key, of);

@@ -104,8 +104,7 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
         <h3>
           <strong>Latent</strong>{" "}
           <span class="nbg-second">
-            cut at {layers} · {formatPlural(now.length, "number")} · move the ring, the decoder
-            draws it
+            of {layers} · {formatPlural(now.length, "value")} · drag the ring to decode another code
           </span>
         </h3>
         <div class="nbg-latent-axes">
@@ -141,7 +140,7 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
             onItemClick={take}
           />
           <figcaption class="nbg-second">
-            {trouble !== "" && <span role="alert">The codes did not come: {trouble} </span>}
+            {trouble !== "" && <span role="alert">The codes could not be loaded: {trouble} </span>}
             {codes === null ? (
               <MissingCodes source={source} />
             ) : (
@@ -177,11 +176,10 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
 function MissingCodes({ source }: { source: LatentRecord }) {
   return source.data === "" ? (
     <>
-      No data: give some to see where its codes are,{" "}
-      <code>Latent("{source.input}", data=images)</code>
+      No data. Pass data to see its codes: <code>Latent("{source.input}", data=images)</code>
     </>
   ) : (
-    <>The codes are on their way from Python.</>
+    <>Loading codes…</>
   );
 }
 
@@ -197,7 +195,9 @@ function CodesCaption({ codes, axes, off }: { codes: LatentCodes; axes: AxisKind
     <>
       {some} {itemCount === 1 ? "picture" : "pictures"} · hover a name, click a point
       {axes === "pca" && ` · PC 1 has ${share(0)} of the variance, PC 2 ${share(1)}`}
-      {off > 1e-4 && axes !== "units" && ` · the code is ${formatShort(off)} off this plane`}
+      {off > 1e-4 &&
+        axes !== "units" &&
+        ` · distance of the code from this plane: ${formatShort(off)}`}
     </>
   );
 }

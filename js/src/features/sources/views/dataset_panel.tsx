@@ -89,7 +89,7 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
           class="nbg-button nbg-square"
           aria-label="Shuffled"
           aria-pressed={source.shuffled}
-          title="In an order that the seed gives"
+          title="In a random order, set by the seed"
           onClick={() => set({ shuffled: !source.shuffled })}
         >
           <ShuffleIcon />
@@ -140,7 +140,7 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
             class="nbg-button"
             onClick={() => (search.isRunning.peek() ? search.stop() : search.start())}
           >
-            {search.isRunning.value ? "Stop looking" : "Next wrong prediction"}
+            {search.isRunning.value ? "Stop searching" : "Next wrong prediction"}
           </button>
           <span class="nbg-second" role="status">
             {search.text.value}

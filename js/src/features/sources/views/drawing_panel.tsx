@@ -26,7 +26,7 @@ export function DrawingPanel({ input, source }: SourcePanelProps<DrawingRecord>)
       <div class="nbg-source-words">
         <strong>Draw here</strong>
         <p class="nbg-second">
-          With mouse, finger or pen. Each square of the canvas becomes one number of the input.
+          Use mouse, finger or pen. Each square of the canvas sets one value of the input.
         </p>
         <span class="nbg-source-tools">
           <NumberField

@@ -18,7 +18,7 @@ export function LiveLegend(props: LegendProps) {
     <button
       type="button"
       class="nbg-hold"
-      title={held ? "Let them follow" : "Hold the colours"}
+      title={held ? "Let the range follow the values" : "Hold the range"}
       aria-pressed={held}
       onClick={hold}
     >

@@ -32,8 +32,8 @@ export function NetworkInput({ input }: { input: Input }) {
   if (value === undefined || last === undefined) return null;
   const all = statistics?.layer;
   return (
-    <section class="nbg-network-input" aria-label="Enters the network">
-      <h3>Enters the network{isPaused && <span class="nbg-second nbg-paused"> · paused</span>}</h3>
+    <section class="nbg-network-input" aria-label="Network input">
+      <h3>Network input{isPaused && <span class="nbg-second nbg-paused"> · paused</span>}</h3>
       <div class="nbg-network-input-picture" data-layer={value.key}>
         {state.session.value !== null && (
           <ValuePicture value={value} width={SIDE} height={SIDE} minTile={20} />

@@ -39,7 +39,7 @@ function OriginalPicture({ picture, title }: { picture: ImageBitmap; title: stri
         ref={canvas}
         class="nbg-smooth"
         role="img"
-        aria-label={`${title === "" ? "The picture" : title} as it is`}
+        aria-label={`${title === "" ? "The picture" : title}, unmodified`}
         width={Math.round(across * devicePixelRatio)}
         height={Math.round(down * devicePixelRatio)}
         style={{ width: `${across}px`, height: `${down}px` }}
@@ -55,13 +55,13 @@ function OriginalPicture({ picture, title }: { picture: ImageBitmap; title: stri
 /** "as 1×28×28": what a picture is made of it. */
 const FIT_TEXT: Readonly<Record<Input["fit"], string>> = {
   "": "",
-  crop: "Its middle is cut out and made",
-  letterbox: "It is set between black bars and made",
+  crop: "It is centre-cropped to",
+  letterbox: "It is letterboxed to",
   stretch: "It is stretched to",
 };
 
 /** Where a file is dropped, or chosen. */
-export function FilePicker(props: { input: Input; what: "picture" | "film"; accept: string }) {
+export function FilePicker(props: { input: Input; what: "picture" | "video"; accept: string }) {
   const { input, what, accept } = props;
   const { state } = useViews();
   const file = useRef<HTMLInputElement>(null);
@@ -73,8 +73,8 @@ export function FilePicker(props: { input: Input; what: "picture" | "film"; acce
       <div class="nbg-source-words">
         <strong>Drop a {what}</strong>
         <p class="nbg-second">
-          or paste it. {FIT_TEXT[input.fit]} {formatShape(channelsAndSize(input))}, as the model
-          needs.
+          or paste it. {FIT_TEXT[input.fit]} {formatShape(channelsAndSize(input))}, the input size
+          of the model.
         </p>
         <input
           ref={file}

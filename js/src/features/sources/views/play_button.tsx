@@ -68,7 +68,7 @@ export function PlayPauseButton() {
     <button
       type="button"
       class="nbg-button nbg-square nbg-playing"
-      aria-label={on ? "Pause the source" : "Let the source go on"}
+      aria-label={on ? "Pause the source" : "Play the source"}
       title={on ? "Pause (Space)" : "Play (Space)"}
       onClick={() => togglePlaying(state)}
     >

@@ -25,7 +25,7 @@ export function SourceButton() {
       data-source={now?.kind ?? ""}
       aria-expanded={isDrawerOpen.value}
       aria-label={`Source: ${title}${quiet}`}
-      title={`${title}${quiet}: where the input comes from`}
+      title={`${title}${quiet}: source of the input`}
       onClick={() => {
         isDrawerOpen.value = !isDrawerOpen.value;
       }}

@@ -92,7 +92,7 @@ function OpenDrawer() {
     setDropping(false);
     const file = event.dataTransfer?.files[0];
     setTrouble("");
-    if (file === undefined) setTrouble("That is no file: nothing is loaded from an address.");
+    if (file === undefined) setTrouble("Drop a file. URLs are not loaded.");
     else if (input.fit === "") setTrouble(whyNoPictures(input));
     else {
       look(null);
@@ -109,7 +109,7 @@ function OpenDrawer() {
     <section
       ref={place}
       class={dropping ? "nbg-drawer nbg-dropping" : "nbg-drawer"}
-      aria-label="Where the input comes from"
+      aria-label="Source of the input"
       onKeyDown={(event) => {
         if (event.key !== "Escape" || event.defaultPrevented) return;
         event.stopPropagation(); // it leads back to nothing else
@@ -152,7 +152,7 @@ function OpenDrawer() {
           <button
             type="button"
             class="nbg-button"
-            title="The last picture stays as the input"
+            title="Keeps the last picture as the input"
             onClick={() => {
               look(null);
               current.value = null;
@@ -213,10 +213,10 @@ function SourceProblems(props: { input: Input; shown: SourceKindName | undefined
       {own && status.phase === "failed" && <FailureNote source={source} />}
       {own && status.phase === "elsewhere" && (
         <div class="nbg-source-note" role="status">
-          <strong>Another page has it</strong>
-          <p class="nbg-second">It was started there, and feeds this one by way of Python.</p>
+          <strong>Another page runs this source</strong>
+          <p class="nbg-second">It sends its pictures here through Python.</p>
           <button type="button" class="nbg-button" onClick={() => takeOverSource(state)}>
-            Start it here
+            Run it here
           </button>
         </div>
       )}

@@ -18,13 +18,13 @@ export function failureText(
   { failure }: SourceStatus,
 ): readonly [title: string, text: string] {
   const own = failure === null ? undefined : getSourceKind(source).failures?.[failure];
-  return own ?? ["This source cannot be shown", `The input stays as it is; ${CHOOSE_ANOTHER}.`];
+  return own ?? ["This source can’t be shown", `The input doesn’t change; ${CHOOSE_ANOTHER}.`];
 }
 
 /** Why an input takes no pictures; "" where it does. */
 export function whyNoPictures({ key, shape, fit }: Input): string {
   if (fit !== "") return "";
-  return `${key} takes ${shape.join("×")} numbers. A picture can become float32 of n × 1, 3 or 4 × height × width, or uint8.`;
+  return `${key} takes ${shape.join("×")} values. Pictures need an input of n × 1, 3 or 4 × height × width, float32 or uint8.`;
 }
 
 /** The line of Python that does the same; "" where only a page can. */

@@ -31,12 +31,12 @@ export function VideoPanel({ input, source }: SourcePanelProps<VideoRecord>) {
     <div class="nbg-film">
       {film !== null && preview !== null && source !== null && (
         <>
-          <MediaPreview element={preview} mirrored={source.mirrored} label="The film" />
+          <MediaPreview element={preview} mirrored={source.mirrored} label="The video" />
           <span class="nbg-source-tools">
             <button
               type="button"
               class="nbg-button nbg-square"
-              aria-label={source.playing ? "Pause the film" : "Play the film"}
+              aria-label={source.playing ? "Pause the video" : "Play the video"}
               onClick={() => togglePlaying(state)}
             >
               {source.playing ? <PauseIcon /> : <PlayIcon />}
@@ -47,7 +47,7 @@ export function VideoPanel({ input, source }: SourcePanelProps<VideoRecord>) {
               max={length}
               step={0.04}
               value={now}
-              aria-label="Where the film is"
+              aria-label="Position in the video"
               aria-valuetext={`${formatTime(now)} of ${formatTime(length)}`}
               onInput={(event) => {
                 film.currentTime = Number(event.currentTarget.value);
@@ -64,7 +64,7 @@ export function VideoPanel({ input, source }: SourcePanelProps<VideoRecord>) {
                   film.loop = event.currentTarget.checked;
                 }}
               />{" "}
-              Again from the start
+              Loop
             </label>
           </span>
         </>
@@ -74,10 +74,10 @@ export function VideoPanel({ input, source }: SourcePanelProps<VideoRecord>) {
         state.sourceStatus.value.phase === "waiting" &&
         source.data !== "" && (
           <p class="nbg-second" role="status">
-            The film comes from Python.
+            Loading the video from Python…
           </p>
         )}
-      <FilePicker input={input} what="film" accept="video/*" />
+      <FilePicker input={input} what="video" accept="video/*" />
     </div>
   );
 }

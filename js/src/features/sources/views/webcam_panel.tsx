@@ -37,9 +37,9 @@ export function WebcamPanel({ input, source }: SourcePanelProps<WebcamRecord>) {
           <>
             {phase !== "failed" && <strong>Webcam is off</strong>}
             <p class="nbg-second">
-              The browser asks before it starts. Pictures stay in this page, but for those that
-              Python reads.
-              {prefersReducedMotion() && " It begins paused, as you want little to move."}
+              The browser asks for permission. Pictures stay in this page unless Python reads them.{" "}
+              {prefersReducedMotion() &&
+                " The camera starts paused, because your system reduces motion."}
             </p>
             <button
               type="button"
@@ -47,7 +47,9 @@ export function WebcamPanel({ input, source }: SourcePanelProps<WebcamRecord>) {
               disabled={source !== null && phase === "asking"}
               onClick={() => startCamera(state, input)}
             >
-              {source !== null && phase === "asking" ? "The browser asks you" : "Start the camera"}
+              {source !== null && phase === "asking"
+                ? "Waiting for permission…"
+                : "Start the camera"}
             </button>
           </>
         )}
@@ -69,7 +71,7 @@ export function WebcamPanel({ input, source }: SourcePanelProps<WebcamRecord>) {
                   set({ faces: event.currentTarget.checked ? "environment" : "user" })
                 }
               />{" "}
-              The camera at the back
+              Rear camera
             </label>
           </span>
         )}

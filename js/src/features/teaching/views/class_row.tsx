@@ -5,7 +5,7 @@ import { formatPercent } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
 import { CloseIcon } from "../../../views/icons.tsx";
 import type { LessonStore } from "../lesson_store.ts";
-import { MOST_NAME, type TaughtClass, type TeachingRecord } from "../records.ts";
+import { type LessonClass, MOST_NAME, type TeachingRecord } from "../records.ts";
 import { ExampleThumbs } from "./example_thumbs.tsx";
 import { examplesText } from "./teaching_text.ts";
 
@@ -14,7 +14,7 @@ const COLLECT_INTERVAL_MS = 100;
 
 export function ClassRow(props: {
   teaching: LessonStore;
-  one: TaughtClass;
+  one: LessonClass;
   record: TeachingRecord;
   /** Of all classes. */
   names: readonly string[];
@@ -83,13 +83,13 @@ export function ClassRow(props: {
   );
 }
 
-function NameField(props: { teaching: LessonStore; one: TaughtClass; names: readonly string[] }) {
+function NameField(props: { teaching: LessonStore; one: LessonClass; names: readonly string[] }) {
   const { teaching, one, names } = props;
   const [draft, setDraft] = useState<string | null>(null);
   const id = useId();
   const text = draft?.trim() ?? one.name;
   const taken = text !== one.name && names.includes(text);
-  const wrong = text === "" ? "A name is needed." : taken ? "Another class has this name." : "";
+  const wrong = text === "" ? "Enter a name." : taken ? "Another class has this name." : "";
   const take = (): void => {
     if (draft !== null && wrong === "" && text !== one.name) teaching.renameClass(one.id, text);
     setDraft(null);
@@ -124,7 +124,7 @@ function NameField(props: { teaching: LessonStore; one: TaughtClass; names: read
 
 const HOLD_KEYS: readonly string[] = [" ", "Enter"];
 
-function CollectButton({ teaching, one }: { teaching: LessonStore; one: TaughtClass }) {
+function CollectButton({ teaching, one }: { teaching: LessonStore; one: LessonClass }) {
   const { state } = useViews();
   const [held, setHeld] = useState(false);
   useEffect(() => {
@@ -157,7 +157,7 @@ function CollectButton({ teaching, one }: { teaching: LessonStore; one: TaughtCl
       type="button"
       class={held ? "nbg-button nbg-collect nbg-collecting" : "nbg-button nbg-collect"}
       aria-pressed={held}
-      title="Each new picture that enters becomes an example, ten a second at most"
+      title="Each new input picture becomes an example, at most 10 per second"
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);

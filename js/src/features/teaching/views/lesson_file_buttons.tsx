@@ -24,7 +24,7 @@ export function LessonFileButtons({ teaching }: { teaching: LessonStore }) {
       teaching.error.value = "";
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      teaching.error.value = `The file can’t be taken: ${why}.`;
+      teaching.error.value = `The file could not be opened: ${why}.`;
     }
   };
   return (
@@ -45,7 +45,7 @@ export function LessonFileButtons({ teaching }: { teaching: LessonStore }) {
         type="file"
         accept=".safetensors"
         hidden
-        aria-label="A file that was saved here"
+        aria-label="Lesson file"
         onChange={(event) => {
           const [file] = event.currentTarget.files ?? [];
           void take(file);
@@ -53,7 +53,7 @@ export function LessonFileButtons({ teaching }: { teaching: LessonStore }) {
         }}
       />
       <span class="nbg-second">
-        Pictures, features and head in one safetensors file, in Python{" "}
+        Pictures, features and classifier in one safetensors file. In Python:{" "}
         <code>viewer.teaching.load(path)</code>.
       </span>
     </div>

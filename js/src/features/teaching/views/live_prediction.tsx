@@ -33,7 +33,7 @@ export function LivePrediction(props: {
       </div>
       {source === null && (
         <p class="nbg-second">
-          A fixed picture enters now.{" "}
+          The input is a fixed picture.{" "}
           <button
             type="button"
             class="nbg-button"
@@ -46,7 +46,7 @@ export function LivePrediction(props: {
         </p>
       )}
       {chances === null ? (
-        <p class="nbg-second">With a head, it stands here which class this is.</p>
+        <p class="nbg-second">The predicted class appears here after training.</p>
       ) : (
         <>
           <p class="nbg-teach-verdict">

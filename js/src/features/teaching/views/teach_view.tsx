@@ -2,7 +2,7 @@
 import { effect, untracked } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Network } from "../../../network/network.ts";
-import { formatInteger } from "../../../number_format.ts";
+import { formatPlural } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
 import { type LessonStore, lessonStoreOf } from "../lesson_store.ts";
 import { MOST_CLASSES } from "../records.ts";
@@ -29,12 +29,12 @@ export function TeachView({ network }: { network: Network }) {
       aria-label="Teaching"
     >
       <p class="nbg-teach-about nbg-second">
-        A small head learns to tell your classes apart by {featuresText(record)}; the network itself
-        stays as it is.{" "}
+        A small classifier (the head) learns to distinguish your classes by {featuresText(record)}.
+        The network itself doesn’t change.{" "}
         <strong>
           {state.sendLessonChange.value === null
             ? "Pictures never leave this page."
-            : "Pictures stay in this page and in your notebook’s kernel."}
+            : "Pictures stay in this page and in your notebook’s Python."}
         </strong>
       </p>
       <div class="nbg-teach-columns">
@@ -58,7 +58,7 @@ export function TeachView({ network }: { network: Network }) {
             </button>
             {teaching.deletedText.value !== "" && (
               <button type="button" class="nbg-button" onClick={() => teaching.undelete()}>
-                Undo: bring back {teaching.deletedText.value}
+                Undo: restore {teaching.deletedText.value}
               </button>
             )}
           </div>
@@ -100,15 +100,15 @@ function HeadTraining({ teaching }: { teaching: LessonStore }) {
       )}
       {stale > 0 && busy === null && (
         <p class="nbg-teach-stale">
-          The features of {formatInteger(stale)} examples are of other weights or bends than those
-          of now.{" "}
+          {formatPlural(stale, "example")} {stale === 1 ? "has" : "have"} features from earlier
+          weights or bends.{" "}
           <button
             type="button"
             class="nbg-button"
             disabled={!teaching.isTrainable}
             onClick={() => void teaching.trainHead()}
           >
-            Compute them again and train
+            Recompute and train
           </button>
         </p>
       )}

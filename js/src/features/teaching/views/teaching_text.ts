@@ -7,9 +7,9 @@ import type { TeachingRecord } from "../records.ts";
 export const examplesText = (count: number): string =>
   count === 1 ? "1 example" : `${formatInteger(count)} examples`;
 
-export function featuresText({ cut, count, averaged }: TeachingRecord): string {
-  const channels = `the means of ${cut}’s ${formatInteger(count)} channels over height and width`;
-  return averaged ? channels : `the ${formatInteger(count)} numbers of ${cut}`;
+export function featuresText({ layer, feature_count, averaged }: TeachingRecord): string {
+  const channels = `the means of ${layer}’s ${formatInteger(feature_count)} channels over height and width`;
+  return averaged ? channels : `the ${formatInteger(feature_count)} values of ${layer}`;
 }
 
 /** A name that no class has yet. */
@@ -21,25 +21,25 @@ export function unusedClassName(names: readonly string[]): string {
 
 /** What a training still needs; "" for nothing. */
 export function missingText({ classes, examples }: Lesson): string {
-  if (classes.length < 2) return "A head tells at least two classes apart: add another one.";
+  if (classes.length < 2) return "A classifier needs at least two classes. Add another class.";
   const empty = classes.filter(({ id }) => !examples.some(({ classId }) => classId === id));
   if (empty.length === 0) return "";
   const names = empty.map(({ name }) => `“${name}”`).join(", ");
-  return `Collect examples of ${names}: hold the button while they are seen.`;
+  return `Collect examples of ${names}: hold the button while they are visible.`;
 }
 
 export function headText(taught: Lesson, outdated: boolean): string {
   const { head } = taught;
   if (head === null) return "";
-  const { right, count, held_right, held_count } = head;
+  const { correct, count, held_out_correct, held_out_count } = head;
   const own =
     count === 0
-      ? "A head was given."
-      : `It has learned from ${examplesText(count)} and tells ${formatInteger(right)} of them right.`;
+      ? "The classifier was set from Python."
+      : `Trained on ${examplesText(count)}; training accuracy: ${formatInteger(correct)} of ${formatInteger(count)}.`;
   const held =
-    held_count === 0
+    held_out_count === 0
       ? ""
-      : ` A check on the last fifth of each class, by a head that hasn’t seen it: ${formatInteger(held_right)} of ${formatInteger(held_count)} right.`;
+      : ` Validation on the last 20 % of each class, not used for training: ${formatInteger(held_out_correct)} of ${formatInteger(held_out_count)} correct.`;
   const old = outdated ? " Classes or examples have changed since then." : "";
   return own + held + old;
 }
@@ -51,6 +51,6 @@ export function busyText({ task, done, total }: BusyStatus): string {
     case "computing":
       return `Computing features, ${formatInteger(done)} of ${formatInteger(total)}…`;
     case "coming":
-      return `Examples are on their way from Python, ${formatInteger(done)} of ${formatInteger(total)}…`;
+      return `Loading examples from Python, ${formatInteger(done)} of ${formatInteger(total)}…`;
   }
 }

@@ -5,7 +5,7 @@ import { formatInteger } from "../../../number_format.ts";
 import { Choice } from "../../../views/choice.tsx";
 import { useViews } from "../../../views/context.ts";
 import { RestartIcon } from "../../../views/icons.tsx";
-import type { Course } from "../records.ts";
+import type { TrainingConfig } from "../records.ts";
 import type { Checkpoint, TrainingActions, TrainingProgress } from "../state.ts";
 import { LayerSelect } from "./layer_select.tsx";
 import { rangeText } from "./layer_statistics.tsx";
@@ -37,7 +37,7 @@ const GAP = 20;
 
 export interface CheckpointListProps {
   network: Network;
-  config: Course;
+  config: TrainingConfig;
   progress: TrainingProgress;
   groups: readonly ParameterGroup[];
   selected: Checkpoint | null;
@@ -52,7 +52,7 @@ export function CheckpointList(props: CheckpointListProps) {
   const { state } = useViews();
   const { checkpoints, fixedExamples } = progress;
   const host = state.trainingHost.value;
-  const isMirrored = state.training.value?.mirrored === true;
+  const isMirrored = state.training.value?.is_mirror === true;
   const kind = fixedExamples === null ? null : predictionKind(config, fixedExamples);
   const [wanted, setWanted] = useState<string | null>(null);
   const [what, setWhat] = useState<TileContent>("change");
@@ -108,7 +108,7 @@ export function CheckpointList(props: CheckpointListProps) {
           <strong>Checkpoints</strong>{" "}
           <span class="nbg-second">
             {selected !== null && progress.phase === "running"
-              ? "pause to see it in all views"
+              ? "pause to show it in all views"
               : "click a row, or drag the dot"}
           </span>
         </span>
@@ -205,9 +205,10 @@ export function CheckpointList(props: CheckpointListProps) {
 }
 
 const FROZEN_LAYERS_DIFFER =
-  "Layers that were frozen then are trained now: it can be neither shown nor gone back to.";
+  "This checkpoint has a different set of trained layers. It can be neither shown nor restored.";
 
-const RECOMPILED_SINCE = "The network was compiled again since then: these weights can’t be shown.";
+const RECOMPILED_SINCE =
+  "The network was compiled again after this checkpoint. Its weights can’t be shown.";
 
 /** Before the first step none is known, unless something is held out. */
 const checkpointLossText = ({ loss }: Checkpoint): string =>
@@ -225,7 +226,7 @@ function examplesCaption(
   kind: PredictionKind | null,
   fixed: { count: number; isHeldOut: boolean },
 ): string {
-  const what = { pictures: "reconstructions", classes: "answers", numbers: "outputs" };
+  const what = { pictures: "reconstructions", classes: "predictions", numbers: "outputs" };
   const words = kind === null ? "" : what[kind];
   return `${words} for the same ${fixed.count} ${fixed.isHeldOut ? "held-out " : ""}examples`;
 }
@@ -325,7 +326,9 @@ function ShowCurrentButton({ isLooking, leave }: { isLooking: boolean; leave: ()
       type="button"
       class="nbg-button"
       disabled={!isLooking}
-      title={isLooking ? "All views show the weights of now again" : "These are the weights of now"}
+      title={
+        isLooking ? "Show the current weights in all views" : "All views show the current weights"
+      }
       onClick={leave}
     >
       <RestartIcon />
@@ -356,7 +359,7 @@ function RestoreButton(props: {
         type="button"
         class="nbg-button"
         disabled={why !== ""}
-        title={why || "Pauses, and goes on from there when you resume"}
+        title={why || "Restores this checkpoint and pauses; Resume continues from it"}
         onClick={() => {
           if (chosen === null) return;
           actions?.restoreCheckpoint(chosen.id, keep);
@@ -366,7 +369,7 @@ function RestoreButton(props: {
         <RestartIcon />
         Go back to this one
       </button>
-      <label class="nbg-labelled" title="The curve of now stays in grey, with its checkpoints">
+      <label class="nbg-labelled" title="Keeps the current curve in grey, with its checkpoints">
         <input
           type="checkbox"
           checked={keep}

@@ -32,7 +32,7 @@ export function TrainingControls(props: { record: TrainingRecord; progress: Trai
           type="button"
           class="nbg-button nbg-primary"
           disabled={stuck}
-          onClick={() => change({ state: goes ? "paused" : "running", until: -1 })}
+          onClick={() => change({ state: goes ? "paused" : "running", pause_at: -1 })}
         >
           {goes ? <PauseIcon /> : <PlayIcon />}
           {goes ? "Pause" : step === 0 ? "Run" : "Resume"}
@@ -42,8 +42,8 @@ export function TrainingControls(props: { record: TrainingRecord; progress: Trai
           class="nbg-button"
           // The page that trains knows how far it is; another one doesn't.
           disabled={stuck || phase === "elsewhere"}
-          title="One step, and pause"
-          onClick={() => change({ state: "running", until: step + 1 })}
+          title="Run one step, then pause"
+          onClick={() => change({ state: "running", pause_at: step + 1 })}
         >
           <StepIcon />
           Step
@@ -52,10 +52,10 @@ export function TrainingControls(props: { record: TrainingRecord; progress: Trai
           type="button"
           class="nbg-button nbg-square"
           aria-label="Reset"
-          title="Reset: begin again with the first weights, and pause"
+          title="Reset to the initial weights and pause"
           // Python begins another one where it has ended.
           disabled={(ended && state.trainingHost.value?.canRecompile) || record.state === "handing"}
-          onClick={() => change({ id: randomId(), state: "paused", until: -1, marks: [] })}
+          onClick={() => change({ id: randomId(), state: "paused", pause_at: -1, marks: [] })}
         >
           <RestartIcon />
         </button>
@@ -64,7 +64,7 @@ export function TrainingControls(props: { record: TrainingRecord; progress: Trai
         label="Learning rate"
         value={record.lr}
         slide={LOG_SLIDER}
-        fixed={over || (config?.rates ? "a function of the step" : "")}
+        fixed={over || (config?.learning_rates ? "a function of the step" : "")}
         set={(lr) => change({ lr })}
       />
       <SliderField

@@ -1,11 +1,11 @@
 // One layer while it learns: its parameters and their gradients, how far a step moves them, which channels are dead.
 import { useMemo } from "preact/hooks";
 import type { Network } from "../../../network/network.ts";
-import { formatInteger, formatPercent, formatShort } from "../../../number_format.ts";
+import { formatInteger, formatPercent, formatPlural, formatShort } from "../../../number_format.ts";
 import type { Histogram as Found } from "../../../plan/runtime.ts";
 import { useViews } from "../../../views/context.ts";
 import { Histogram } from "../../../views/histogram.tsx";
-import type { Course } from "../records.ts";
+import type { TrainingConfig } from "../records.ts";
 import type { TrainingProgress } from "../state.ts";
 import { LayerSelect } from "./layer_select.tsx";
 import { TileCanvas } from "./tile_canvas.tsx";
@@ -20,7 +20,7 @@ const BINS = 41;
 
 export function LayerStatistics(props: {
   network: Network;
-  course: Course;
+  course: TrainingConfig;
   progress: TrainingProgress;
   groups: readonly ParameterGroup[];
   group: ParameterGroup;
@@ -45,7 +45,7 @@ export function LayerStatistics(props: {
     <section
       class="nbg-learning"
       data-layer={group.name}
-      aria-label={`${group.name} while it learns`}
+      aria-label={`${group.name} during training`}
     >
       <header>
         <span>
@@ -56,7 +56,7 @@ export function LayerStatistics(props: {
           </span>
         </span>
         <LayerSelect
-          label="Layer that is watched"
+          label="Watched layer"
           items={groups.map(({ name }) => [name, name] as const)}
           now={group.name}
           choose={choose}
@@ -65,10 +65,10 @@ export function LayerStatistics(props: {
       {found.size === 0 && (
         <p class="nbg-second">
           {isHere
-            ? "Its numbers are on their way."
+            ? "Loading…"
             : progress.phase === "stopped"
-              ? "They were shown while it trained; the Layer tab has the weights."
-              : "They are shown in the page that trains."}
+              ? "Statistics are shown only during training. The Layer tab has the weights."
+              : "The page that trains shows the statistics."}
         </p>
       )}
       <div class="nbg-learning-columns">
@@ -161,14 +161,14 @@ function ParameterFigure(props: {
       <TileCanvas
         {...{ values, tiling, fit, gap, most }}
         name={of}
-        label={`${of}, ${formatInteger(values.length)} numbers, ${rangeText(most)}`}
+        label={`${of}, ${formatPlural(values.length, "value")}, ${rangeText(most)}`}
       />
       {spread !== null && (
         <Histogram
           histogram={spread}
           width={Math.min(width, 240)}
           height={HISTOGRAM_HEIGHT}
-          label={`How the numbers of ${of} are spread`}
+          label={`Histogram of ${of}`}
         />
       )}
     </figure>
@@ -197,7 +197,7 @@ function histogramOf(values: Float32Array): Found | null {
 
 /** How far a step moves a layer's parameters, as a share of their size. */
 function UpdateRatios(props: {
-  course: Course;
+  course: TrainingConfig;
   progress: TrainingProgress;
   parameters: readonly string[];
 }) {
@@ -205,7 +205,7 @@ function UpdateRatios(props: {
   const { updateRatios } = progress;
   if (updateRatios === null) return null;
   const found = parameters.flatMap((name) => {
-    const ratio = updateRatios[course.trained.indexOf(name)];
+    const ratio = updateRatios[course.trained_parameters.indexOf(name)];
     return ratio === undefined ? [] : [`${lastPart(name)} ${formatShort(ratio)}`];
   });
   if (found.length === 0) return null;
@@ -219,7 +219,7 @@ function UpdateRatios(props: {
 
 /** Channels that are 0 for a whole batch, of the layer itself or of the activation that follows it. */
 function DeadUnits(props: {
-  course: Course;
+  course: TrainingConfig;
   progress: TrainingProgress;
   network: Network;
   layer: string;
@@ -228,10 +228,10 @@ function DeadUnits(props: {
   const { deadUnits } = progress;
   const stage = network.stages.find(({ layers }) => layers.some(({ name }) => name === layer));
   const names = [layer, ...(stage?.layers.map(({ name }) => name) ?? [])];
-  const at = course.flat.findIndex((name) => names.includes(name));
+  const at = course.relu_layers.findIndex((name) => names.includes(name));
   const share = at < 0 ? undefined : deadUnits?.[at];
   if (share === undefined) return null;
-  const name = course.flat[at] ?? "";
+  const name = course.relu_layers[at] ?? "";
   const channels = network.values.get(name)?.nchw[1] ?? 0;
   const count =
     channels > 1 ? `${Math.round(share * channels)} of ${channels}` : formatPercent(share);

@@ -95,10 +95,10 @@ export function LossCharts(props: LossChartsProps) {
         {...common}
         label={
           losses.length === 0
-            ? `no step has been done yet${held}`
+            ? `no steps yet${held}`
             : `loss ${lossText(lossNow ?? Number.NaN)} after ${formatInteger(losses.length)} steps${held}`
         }
-        height={config.accuracy ? 218 : 300}
+        height={config.has_accuracy ? 218 : 300}
         scale={curves.scale}
         formatTick={tickText}
         lines={loss}
@@ -123,18 +123,18 @@ export function LossCharts(props: LossChartsProps) {
           <CheckpointSlider {...{ place, width, own, chosen: selected, choose: select, last }} />
         )}
       </StepChart>
-      {config.accuracy && (
+      {config.has_accuracy && (
         <>
           <figcaption>
-            <strong>Right answers</strong>{" "}
-            <span class="nbg-second">share of the batch, 0 to 100 %</span>
+            <strong>Accuracy</strong>{" "}
+            <span class="nbg-second">correct in the batch, 0 to 100 %</span>
           </figcaption>
           <StepChart
             {...common}
             label={
               shareNow === undefined
-                ? "no step has been done yet"
-                : `${formatPercent(shareNow, 1)} right after ${formatInteger(losses.length)} steps${
+                ? "no steps yet"
+                : `${formatPercent(shareNow, 1)} correct after ${formatInteger(losses.length)} steps${
                     heldNow?.[2] == null ? "" : `, held out ${formatPercent(heldNow[2], 1)}`
                   }`
             }

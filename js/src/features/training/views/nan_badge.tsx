@@ -4,7 +4,7 @@ import { useViews } from "../../../views/context.ts";
 
 export function NanBadge({ layer, layers }: { layer: string; layers?: readonly Layer[] }) {
   const { network, state } = useViews();
-  const wrong = state.training.value?.wrong ?? "";
+  const wrong = state.training.value?.failed_layer ?? "";
   if (wrong === "") return null;
   const stage =
     state.tab.value === "network"
@@ -12,7 +12,7 @@ export function NanBadge({ layer, layers }: { layer: string; layers?: readonly L
       : undefined;
   const all = layers ?? stage?.layers;
   if (wrong !== layer && !all?.some(({ name }) => name === wrong)) return null;
-  const words = `training stopped: ${wrong} was the first with NaN or infinite numbers`;
+  const words = `training stopped: ${wrong} was the first with NaN or infinite values`;
   return (
     <span class="nbg-nan-badge" role="img" aria-label={words} title={words} data-wrong={layer}>
       !

@@ -6,7 +6,7 @@ import type { Value } from "../../../plan/schema.ts";
 import type { ColorLimits, ImageRangeChoice } from "../../../state/colors.ts";
 import { reduceOnCpu, summarizeChannels } from "../../../statistics/summary.ts";
 import { imageLimits } from "../../../views/image_limits.ts";
-import type { Course } from "../records.ts";
+import type { TrainingConfig } from "../records.ts";
 import type { Examples } from "../state.ts";
 
 /** A picture's size, if an array of this shape is one. */
@@ -29,11 +29,11 @@ export const elementCount = (shape: readonly number[]): number =>
 export type PredictionKind = "pictures" | "classes" | "numbers";
 
 export function predictionKind(
-  course: Course,
+  course: TrainingConfig,
   { outputShape, targets, count }: Examples,
 ): PredictionKind {
-  if (course.accuracy && outputShape.length === 1 && targets.length === count) return "classes";
-  return !course.accuracy && pictureShape(outputShape) !== null ? "pictures" : "numbers";
+  if (course.has_accuracy && outputShape.length === 1 && targets.length === count) return "classes";
+  return !course.has_accuracy && pictureShape(outputShape) !== null ? "pictures" : "numbers";
 }
 
 export interface TopClass {
@@ -55,7 +55,7 @@ export function topClass(scores: Float32Array, shares: boolean): TopClass {
 /** Black and white of pictures: as of all that is shown of the network's value. */
 export function pictureLimits(
   values: Float32Array,
-  value: Pick<Value, "limits">,
+  value: Pick<Value, "value_range">,
   choice: ImageRangeChoice | undefined,
 ): ColorLimits {
   const nchw = [1, 1, 1, values.length] as const;

@@ -19,7 +19,7 @@ import {
 } from "./prediction_pixels.ts";
 
 /** Of a network that isn't there yet. */
-const NO_LIMITS = { limits: [null, null] } as const;
+const NO_LIMITS = { value_range: [null, null] } as const;
 /** Of an output that is neither a picture nor classes so many numbers are shown. */
 const MAX_NUMBERS = 4;
 

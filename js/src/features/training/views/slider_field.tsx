@@ -30,8 +30,8 @@ export const NOISE_SLIDER: SliderScale = {
 function parseNumber(text: string): number | string {
   const bare = text.replaceAll("−", "-").replace(",", ".").trim();
   const value = bare === "" ? Number.NaN : Number(bare);
-  if (!Number.isFinite(value)) return "A number is needed.";
-  return value < 0 ? "At least 0 is needed." : value;
+  if (!Number.isFinite(value)) return "Enter a number.";
+  return value < 0 ? "Enter at least 0." : value;
 }
 
 export function SliderField(props: {

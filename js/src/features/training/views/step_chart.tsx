@@ -5,7 +5,7 @@ import uPlot from "uplot";
 import { formatFixed, formatInteger, formatShort } from "../../../number_format.ts";
 import { pointerIn, pointerPosition, useViews } from "../../../views/context.ts";
 import { px } from "../../../views/layout.ts";
-import type { Mark } from "../records.ts";
+import type { EditMark } from "../records.ts";
 import { type AxisScale, axisPosition, axisTicks, type CurvePoints } from "./curve_math.ts";
 
 /** CSS pixels around the curves: for labels of the axes, and of the curves' ends. */
@@ -48,7 +48,7 @@ export interface StepChartProps {
   /** Curves of another time, in grey. */
   branches: readonly CurvePoints[];
   curveLabels: readonly CurveLabel[];
-  marks: readonly Mark[];
+  marks: readonly EditMark[];
   /** The words for a step, where something is known of it. */
   describeStep: (step: number) => string;
   /** The number at a step, where its mark stands. */

@@ -21,7 +21,7 @@ export function TrainView({ network }: { network: Network }) {
   const [local, setLocal] = useState<string | null>(null);
   const { chosen, choose: select, leave: clearSelection } = useSelectedCheckpoint();
   const { config, step, examples, stepMs } = progress;
-  const groups = parameterGroups(config?.trained ?? []);
+  const groups = parameterGroups(config?.trained_parameters ?? []);
   const selected = state.selected.value?.layer;
   const group =
     groups.find(({ name }) => name === selected) ??
@@ -33,13 +33,13 @@ export function TrainView({ network }: { network: Network }) {
   const said = [
     statusText(progress, record, state.trainingHost.value?.canRecompile === false),
     looking
-      ? `All views show step ${formatInteger(chosen.step)}; a second click, or Esc, leads back.`
+      ? `All views show step ${formatInteger(chosen.step)}. Click again or press Esc to return.`
       : "",
   ]
     .filter((text) => text !== "")
     .join(" ");
-  const wrong = record?.wrong ?? "";
-  const isMirrored = record?.mirrored === true;
+  const wrong = record?.failed_layer ?? "";
+  const isMirrored = record?.is_mirror === true;
   return (
     <div
       class={wide ? "nbg-train" : "nbg-train nbg-train-narrow"}
@@ -53,7 +53,7 @@ export function TrainView({ network }: { network: Network }) {
         clearSelection();
       }}
     >
-      {record !== null && !record.mirrored && progress.phase !== "refused" && (
+      {record !== null && !record.is_mirror && progress.phase !== "refused" && (
         <TrainingControls record={record} progress={progress} />
       )}
       <div class="nbg-train-now">
@@ -61,7 +61,7 @@ export function TrainView({ network }: { network: Network }) {
           <span class="nbg-second" data-now>
             step {formatInteger(step)}
             {examples > 0 || !isMirrored ? ` · ${formatInteger(examples)} examples seen` : ""}
-            {stepMs > 0 && ` · ${formatDuration(stepMs)} a step`}
+            {stepMs > 0 && ` · ${formatDuration(stepMs)} per step`}
           </span>
         )}
         <p role="status" class={progress.phase === "failed" ? "nbg-err-text" : ""}>
@@ -121,7 +121,7 @@ function useSelectedCheckpoint() {
       state.trainingActions.peek()?.showCheckpoint(null);
   };
   const choose = (id: number): void => {
-    const isStill = phase === "paused" || state.training.peek()?.mirrored === true;
+    const isStill = phase === "paused" || state.training.peek()?.is_mirror === true;
     const shows = isStill && checkpoints.some((one) => one.id === id && one.fits);
     if (chosen?.id === id && (shownCheckpoint === id || !shows)) {
       leave();

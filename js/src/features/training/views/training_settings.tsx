@@ -2,12 +2,12 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import { DownIcon } from "../../../views/icons.tsx";
-import type { Course, TrainingRecord } from "../records.ts";
+import type { TrainingConfig, TrainingRecord } from "../records.ts";
 import { batchSize, layersText, lossName, trainableGroups } from "./training_text.ts";
 
 interface TrainingSettingsProps {
   record: TrainingRecord;
-  course: Course;
+  course: TrainingConfig;
   ended: boolean;
   change: (part: Partial<TrainingRecord>) => void;
 }
@@ -38,7 +38,7 @@ export function TrainingSettings(props: TrainingSettingsProps) {
     <div
       class="nbg-train-settings"
       role="group"
-      aria-label="What is trained"
+      aria-label="Training settings"
       ref={place}
       onKeyDown={(event) => {
         if (event.key !== "Escape" || !open) return;
@@ -74,7 +74,7 @@ function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) 
     ? "The training has ended."
     : host?.canRecompile
       ? ""
-      : "Only Python can prepare another batch size or other layers; this page runs without it.";
+      : "Changing the batch size or the trained layers requires Python.";
   const off = why !== "";
   const groups = trainableGroups(course);
   const learns = (parameters: readonly string[]): boolean =>
@@ -87,12 +87,12 @@ function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) 
     <>
       {off && <p class="nbg-second">{why}</p>}
       <label class="nbg-labelled">
-        <span>Examples in a batch</span>
+        <span>Batch size</span>
         <input
           type="number"
           class="nbg-slider-number"
           min={1}
-          max={course.count}
+          max={course.example_count}
           step={1}
           value={draft ?? batch}
           disabled={off}
@@ -100,15 +100,15 @@ function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) 
           onChange={(event) => {
             const wanted = Math.round(Number(event.currentTarget.value));
             setDraft(null);
-            if (wanted >= 1 && wanted <= course.count && wanted !== batch)
-              change({ batch: wanted });
+            if (wanted >= 1 && wanted <= course.example_count && wanted !== batch)
+              change({ batch_size: wanted });
           }}
           onBlur={() => setDraft(null)}
         />
-        <span class="nbg-second">of {course.count}</span>
+        <span class="nbg-second">of {course.example_count}</span>
       </label>
       <fieldset disabled={off}>
-        <legend>Layers that learn</legend>
+        <legend>Trained layers</legend>
         {groups.map(({ name, parameters }) => {
           const on = learns(parameters);
           return (

@@ -1,6 +1,6 @@
 // What a training is called: its loss, its layers, and how it goes, in words.
 
-import type { Course, TrainingRecord } from "../records.ts";
+import type { TrainingConfig, TrainingRecord } from "../records.ts";
 import type { TrainingProgress } from "../state.ts";
 
 const LOSSES: Readonly<Record<string, string>> = {
@@ -12,7 +12,7 @@ const LOSSES: Readonly<Record<string, string>> = {
   cross_entropy: "Cross entropy",
 };
 
-export const lossName = ({ loss }: Course): string => LOSSES[loss] ?? loss;
+export const lossName = ({ loss }: TrainingConfig): string => LOSSES[loss] ?? loss;
 
 /** Parameters that belong together: "encoder.0" has "encoder.0.weight" and "encoder.0.bias". */
 export interface ParameterGroup {
@@ -31,10 +31,10 @@ export function parameterGroups(parameters: readonly string[]): ParameterGroup[]
 }
 
 /** All that can be trained: what is, and what is frozen. */
-export const trainableGroups = (course: Course): ParameterGroup[] =>
+export const trainableGroups = (course: TrainingConfig): ParameterGroup[] =>
   parameterGroups([
-    ...course.trained,
-    ...course.frozen.filter((one) => !course.trained.includes(one)),
+    ...course.trained_parameters,
+    ...course.frozen.filter((one) => !course.trained_parameters.includes(one)),
   ]);
 
 /** "all layers", "2 of 3 layers". */
@@ -49,12 +49,12 @@ export function layersText(groups: readonly ParameterGroup[], frozen: readonly s
 }
 
 /** Examples of a step, as they are or will be. */
-export const batchSize = (course: Course, { batch }: TrainingRecord): number =>
-  batch || course.batch;
+export const batchSize = (course: TrainingConfig, { batch_size }: TrainingRecord): number =>
+  batch_size || course.batch_size;
 
-/** Python is asked for another batch size or other frozen layers than the Course has. */
-export const isAwaitingChange = (course: Course, record: TrainingRecord): boolean =>
-  batchSize(course, record) !== course.batch ||
+/** Python is asked for another batch size or other frozen layers than the config has. */
+export const isAwaitingChange = (course: TrainingConfig, record: TrainingRecord): boolean =>
+  batchSize(course, record) !== course.batch_size ||
   [...record.frozen].sort().join() !== [...course.frozen].sort().join();
 
 /** How it goes, where that isn't plain to see; "" else. `alone`: in a page without Python. */
@@ -66,32 +66,31 @@ export function statusText(
   const { phase, message, config } = progress;
   const why = message === "" ? "" : sentence(message);
   const stopped = alone
-    ? "Stopped; Reset begins again."
-    : "Stopped; viewer.train(…) begins another one.";
-  const mirrored = record?.mirrored === true;
+    ? "Stopped. Reset starts again."
+    : "Stopped. viewer.train(…) starts a new training.";
+  const mirrored = record?.is_mirror === true;
   switch (phase) {
     case "mirrored":
-      return joinTexts("Mirrors a PyTorch loop, which runs in Python.", why);
+      return joinTexts("Mirrors a PyTorch training loop in Python.", why);
     case "waiting":
       return joinTexts(
         config !== null && record !== null && isAwaitingChange(config, record)
-          ? "Python prepares the network for that; the training goes on after it."
+          ? "Python is compiling the network; training resumes afterwards."
           : "Waiting for the data and the network.",
         why,
       );
     case "hidden":
-      return joinTexts("Paused until the page is seen.", why);
+      return joinTexts("Paused: the page is hidden.", why);
     case "elsewhere":
       return joinTexts(
-        "Another page trains this network; its curve and its weights come here as it saves them.",
+        "Another page trains this network. The curve and weights here update when it saves.",
         why,
       );
     case "stopped":
-      if (mirrored)
-        return joinTexts("The mirror is closed: these are the weights that came last.", why);
+      if (mirrored) return joinTexts("The mirror is closed. These are the last weights.", why);
       return joinTexts(stopped, why);
     case "failed":
-      return joinTexts("The training has failed.", why);
+      return joinTexts("The training failed.", why);
     default:
       return record?.state === "stopped" ? joinTexts(stopped, why) : why;
   }

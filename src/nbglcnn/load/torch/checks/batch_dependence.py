@@ -121,7 +121,7 @@ class _DependenceCheck:
 def _dependences_by_key(
     graph: Graph, seen: HookedRun, other: HookedRun
 ) -> dict[str, BatchDependence]:
-    """What a _Look has found in another run, under the Graph's keys."""
+    """What a _DependenceCheck has found in another run, under the Graph's keys."""
     found: Mapping[str, Any] = values_by_key(graph, None, other.arrays, other.root)
     if _calls(seen.root) != _calls(other.root):  # a module may be called once for each example
         outputs = {key.name for key in graph.keys if key.kind == "output"}

@@ -144,11 +144,11 @@ def _refusal(path: str, what: str) -> UnsupportedModel:
     todo = (
         "remove it (handle.remove())"
         if BACKWARD_HOOK in what
-        else "take it out; parameters are frozen by requires_grad_(False)"
+        else "remove it; to freeze parameters use requires_grad_(False)"
     )
     return UnsupportedModel(
-        f"{quote_name(path or 'the model itself')} {what}: it changes gradients, which isn't kept "
-        f"when the model is exported. Compute this gradient with PyTorch, or {todo}"
+        f"{quote_name(path or 'the model itself')} {what}: it changes gradients, and the export "
+        f"does not keep that. Compute this gradient with PyTorch, or {todo}"
     )
 
 

@@ -51,17 +51,18 @@ def _refuse_difference(recorded: RecordedRun, second: RecordedRun) -> None:
     if (node := _changed_constant(recorded.recorder, second.recorder)) is not None:
         raise _input_read_error(
             next(iter(node.users), node),
-            "it reads the numbers of a tensor that depends on the input, as torch.FloatTensor([t]) "
-            "does of one in a list; write torch.stack([t, …]), or compute with the tensor itself",
+            "it reads the values of a tensor that depends on the input, as "
+            "torch.FloatTensor([t]) does; write torch.stack([t, …]), or compute with the tensor "
+            "itself",
         )
     if not recorded.recorder.reads_text:
         return
     if (other := _first_changed_call(recorded.program, second.program)) is not None:
         raise _input_read_error(
             other,
-            "it depends on a text of the input's numbers, as str(x.mean()), or on an assert whose "
-            "error forward catches, so it has no fixed graph; compute with the tensor itself, as "
-            "x.mean().round(decimals=3), and choose with torch.where",
+            "it depends on a string of the input's values, as str(x.mean()), or on an assert "
+            "whose error forward catches, so it has no fixed graph; compute with the tensor "
+            "itself, as x.mean().round(decimals=3), and choose with torch.where",
         )
 
 

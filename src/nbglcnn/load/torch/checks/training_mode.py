@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 TOLERANCE = 1e-3  # of the largest value
-SUPPORTED_MODULES = "nn.Dropout and its kin, BatchNorm, StochasticDepth and DropPath"
+SUPPORTED_MODULES = "nn.Dropout and its variants, BatchNorm, StochasticDepth and DropPath"
 
 
 def torch_training_mode(model: TorchModel) -> TrainingMode:
@@ -81,12 +81,12 @@ def _refuse_unsupported(path: str, module: nn.Module) -> None:
     """UnsupportedModel for a module that is otherwise in training in a way that isn't known."""
     kind, why = type(module).__name__, ""
     if isinstance(module, nn.RReLU) and module.lower != module.upper:
-        why = "draws its slopes at random in training; put nn.LeakyReLU in its place"
+        why = "samples random slopes in training; use nn.LeakyReLU instead"
     elif isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0:
-        why = f"has a dropout of {module.dropout:g} inside, which isn't supported; set it to 0"
+        why = f"contains a dropout of {module.dropout:g}, which isn't supported; set it to 0"
     elif isinstance(module, nn.modules.instancenorm._InstanceNorm) and module.track_running_stats:
         why = (
-            "keeps running statistics, which is only supported in eval mode; make it with "
+            "keeps running statistics, which is only supported in eval mode; create it with "
             "track_running_stats=False, or call .eval() on it"
         )
     elif kind in ("_SpectralNorm", "SpectralNorm") or any(
@@ -94,7 +94,7 @@ def _refuse_unsupported(path: str, module: nn.Module) -> None:
     ):
         path = path.partition(".parametrizations")[0]
         why = (
-            "is under spectral_norm, which alters its own vectors at each call in training; remove "
+            "uses spectral_norm, which changes its own vectors at each call in training; remove "
             "it (torch.nn.utils.parametrize.remove_parametrizations), or call .eval() on it"
         )
     if why:
@@ -139,10 +139,9 @@ def check_training_mode(
 
 def _mismatch_message(path: str, kind: str) -> str:
     return (
-        f"{path} ({kind}) computes something else in training mode, by its own code: it asks "
-        "self.training, or calls a function like F.dropout. Known are the modules "
-        f"{SUPPORTED_MODULES}: put nn.Dropout in the place of F.dropout, or call .eval() on that "
-        "module to train without it"
+        f"{path} ({kind}) has its own code for training mode: it reads self.training, or calls a "
+        f"function like F.dropout. Supported modules are {SUPPORTED_MODULES}: use nn.Dropout "
+        "instead of F.dropout, or call .eval() on that module to train without it"
     )
 
 

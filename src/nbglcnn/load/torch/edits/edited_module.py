@@ -180,8 +180,8 @@ class BentModule(torch.nn.Module):
             found, _ = recorded.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
         if any(node.python_fallback for node in graph.nodes) or not _are_close(found, outputs):
             raise InputError(
-                f"{between[0]} cannot be replayed in PyTorch: what was recorded of "
-                f"{type(self.model).__name__} gives other numbers than the module itself"
+                f"{between[0]} cannot be replayed in PyTorch: the recording of "
+                f"{type(self.model).__name__} computes different values than the module itself"
             )
         draws = tuple(draw for draw, _ in drawn)
         return PreparedCall(bends, inputs, noise, draws, recorded, keys, template)
@@ -241,19 +241,19 @@ def _fit_to_batch(
     """
     found, own = [], dict(arrays)
     for edit in edits:
-        array = own.get(edit.array)
+        array = own.get(edit.array_hash)
         if edit.transform == INJECT and array is not None:
             n, c, h, w = records[edit.layer].nchw
             wanted = (n, c if edit.channels is None else len(edit.channels), h, w)
             if array.shape != wanted:
                 if array.shape[1:] != wanted[1:] or not (array == array[:1]).all():
                     raise InputError(
-                        f"{edit.layer}: the injected array is {array.shape}; for this input "
-                        f"{wanted} is needed"
+                        f"{edit.layer}: the injected array is {array.shape}; for this input, "
+                        f"expected {wanted}"
                     )
-                name = f"{edit.array} of {n}"
+                name = f"{edit.array_hash} of {n}"
                 own[name] = np.ascontiguousarray(np.broadcast_to(array[:1], wanted))
-                edit = msgspec.structs.replace(edit, array=name)
+                edit = msgspec.structs.replace(edit, array_hash=name)
         found.append(edit)
     return found, own
 
@@ -269,8 +269,8 @@ def _node_names(graph: Graph, recorded: RecordedModule, between: Sequence[str]) 
         made = None if node is None else node.meta.get("val")
         if made is None or tuple(made.shape) != graph.shape(values[key]):
             raise InputError(
-                f"{key} cannot be replayed in PyTorch: it is a step within one of its operators. "
-                "Bend a layer before or behind it"
+                f"{key} cannot be replayed in PyTorch: it is a step inside one of its operators. "
+                "Bend a layer before or after it"
             )
         found[name] = key
     return found

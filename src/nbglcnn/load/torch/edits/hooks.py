@@ -104,6 +104,6 @@ def check_called(bends: EditReplay, done: Container[str], model: torch.nn.Module
     for key in bends.edits:
         if key not in done:
             raise InputError(
-                f"{type(model).__name__} has not given {key!r}, which is bent: give the model that "
-                "the bends were made for"
+                f"{type(model).__name__} did not compute {key!r}, which is bent: give the model "
+                "that the bends were made for"
             )

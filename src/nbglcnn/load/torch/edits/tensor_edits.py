@@ -40,7 +40,7 @@ def bend_tensor(bends: EditReplay, key: str, tensor: torch.Tensor) -> torch.Tens
     shown, edits = bends.nchw[key], bends.edits[key]
     if tensor.numel() != np.prod(shown, dtype=np.int64):
         raise InputError(
-            f"{key} is bent as {shown} (examples, channels, rows, columns), and here it has the "
+            f"{key} is bent as {shown} (examples, channels, rows, columns), but here it has the "
             f"shape {tuple(tensor.shape)}: give an input of the same size"
         )
     kept = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
@@ -85,8 +85,8 @@ def _gradient_barrier() -> Any:
         @staticmethod
         def backward(ctx: Any, *_: Any) -> Any:
             raise InputError(
-                f"no gradient passes the bend {ctx.words}: it is computed in numpy. Gradients pass "
-                f"{', '.join(FORMULAS)}"
+                f"the bend {ctx.words} has no gradient: it is computed in NumPy. Bends with "
+                f"gradients are {', '.join(FORMULAS)}"
             )
 
     return WithoutGradient.apply

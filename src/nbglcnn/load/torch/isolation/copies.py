@@ -16,8 +16,8 @@ def unwrap_model(model: torch.nn.Module) -> torch.nn.Module:
     while True:
         if isinstance(model, torch.jit.ScriptModule):
             raise UnsupportedModel(
-                f"{type(model).__name__} is TorchScript, which hides its layers; "
-                "give the torch.nn.Module that it was made from"
+                f"{type(model).__name__} is TorchScript, which hides its layers; give the "
+                "original torch.nn.Module"
             )
         inner = getattr(model, "_orig_mod", None)
         if inner is None and isinstance(model, torch.nn.DataParallel):
@@ -52,8 +52,8 @@ def detached_copy(
         twin = copy.deepcopy(model, memo)
     except Exception as error:
         raise UnsupportedModel(
-            f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}); "
-            "does it hold a file, a generator or a result that needs a gradient?"
+            f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}); does it "
+            "contain a file, a generator or a result that requires a gradient?"
         ) from error
     register_copy(twin, model)
     twin.eval()

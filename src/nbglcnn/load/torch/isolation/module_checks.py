@@ -13,21 +13,21 @@ def check_module(model: torch.nn.Module) -> None:
     """Refuse a module that is not on the CPU, not initialised, or training where it matters."""
     if not str(type(model).__call__.__module__).startswith("torch."):
         raise UnsupportedModel(
-            f"{type(model).__name__} has a __call__ of its own, past which its forward is hooked; "
-            "move what it does into forward"
+            f"{type(model).__name__} overrides __call__, which nbglcnn can't record. Move its "
+            "code into forward"
         )
     for path, module in model.named_modules():
         made = type(module)
         if isinstance(module, torch.jit.ScriptModule):
             raise UnsupportedModel(
                 f"{quote_name(path)} ({made.__name__}) is TorchScript, which hides its layers; "
-                "put the torch.nn.Module that it was made from in its place"
+                "use the original torch.nn.Module instead"
             )
         if _is_quantized(module):
             raise UnsupportedModel(
                 f"{quote_name(path or 'the model itself')} ({made.__module__}.{made.__name__}) "
-                "computes in 8 bits; only models of float weights are supported: give the model as "
-                "it was before quantize_dynamic or convert"
+                "computes in 8 bits; only models with float weights are supported: give the "
+                "model from before quantize_dynamic or convert"
             )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
@@ -37,8 +37,9 @@ def check_module(model: torch.nn.Module) -> None:
             )
         if tensor.device.type == "meta":
             raise UnsupportedModel(
-                f"{quote_name(name)} is on meta and has no numbers: its weights were never loaded. "
-                'Call model.to_empty(device="cpu") and model.load_state_dict(weights) first'
+                f"{quote_name(name)} is on the meta device and has no values: its weights were "
+                'never loaded. Call model.to_empty(device="cpu") and '
+                "model.load_state_dict(weights) first"
             )
         if tensor.device.type != "cpu":
             raise UnsupportedModel(
@@ -63,21 +64,24 @@ def check_eval_mode(model: torch.nn.Module) -> None:
         norm = torch.nn.modules.batchnorm._NormBase
         why = []
         if any(isinstance(m, norm) for _, m in strayed):
-            why.append("BatchNorm would normalise by this batch and change its running statistics")
+            why.append(
+                "BatchNorm would normalise with this batch's statistics and change its running "
+                "statistics"
+            )
         if any("Drop" in type(m).__name__ for _, m in strayed):
             why.append("Dropout would drop values at random")
         batch = ""
         if any(isinstance(m, norm) for _, m in strayed):
             batch = (
-                ". Pix2Pix and CycleGAN are meant to run in training mode, and give grey or black "
-                "pictures in eval mode: give their norms track_running_stats=False and no running "
-                "statistics (norm.running_mean = norm.running_var = None), so that they normalise "
-                "by the batch in eval mode too"
+                ". Pix2Pix and CycleGAN run in training mode by design, and produce grey or "
+                "black pictures in eval mode: give their norms track_running_stats=False and no "
+                "running statistics (norm.running_mean = norm.running_var = None), so that eval "
+                "mode normalises by the batch too"
             )
-        what = "; ".join(why) or "they compute something else while training"
+        what = "; ".join(why) or "they compute something different during training"
         raise UnsupportedModel(
-            f"in training mode: {some}{more}. {what[0].upper()}{what[1:]}. "
-            f"Call model.eval() first (and model.train() afterwards, to go on training){batch}"
+            f"in training mode: {some}{more}. {what[0].upper()}{what[1:]}. Call model.eval() "
+            f"first (and model.train() afterwards, to continue training){batch}"
         )
 
 

@@ -34,14 +34,14 @@ PLAIN_TENSOR_TYPES = (
     torch.nn.Buffer,
 )  # classes of what a recording has not made
 READ_IN_FORWARD_HINT = (
-    "read it from the module in forward, as self.conv.weight, and compute the view there, so that "
-    "it follows new weights"
+    "read it from the module in forward, as self.conv.weight, and compute the view there, so "
+    "that it uses new weights"
 )
 
 
 # Operators whose course depends on numbers, and what to write in their place.
 CONTROL_FLOW_OPERATORS = {
-    "while_loop": "repeat a fixed number of times in a Python `for`, or draw the part before it",
+    "while_loop": "use a Python `for` of a fixed length, or load only the part before it",
     "cond": "compute both branches and choose with torch.where",
 }
 
@@ -83,7 +83,7 @@ class _MemorySpan:
         if not inside or tensor.dtype is not old.dtype or not old.is_contiguous():
             raise UnsupportedModel(
                 f"forward uses a tensor of shape {list(shape)} that shares memory with "
-                f"{quote_name(self.name)} in a way that a copy of the model cannot follow; "
+                f"{quote_name(self.name)} in a way that a copy of the model cannot reproduce; "
                 f"{READ_IN_FORWARD_HINT}"
             )
         return now.detach().as_strided(shape, steps, offset)

@@ -23,7 +23,7 @@ def input_names(model: torch.nn.Module, count: int) -> list[str]:
             return names
         if parameter.kind is parameter.KEYWORD_ONLY and missing:
             raise UnsupportedModel(
-                f"{name}.forward needs the keyword {parameter.name!r}; inputs are given by "
+                f"{name}.forward needs the keyword {parameter.name!r}; nbglcnn passes inputs by "
                 "position, so wrap the model in a module whose forward passes it"
             )
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):

@@ -37,19 +37,19 @@ def active_dropout_message(place: str, name: str, model: torch.nn.Module) -> str
     drawn = "slopes" if name == "rrelu" else "a mask"
     if found := list(_unregistered_dropouts(model)):
         return (
-            f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not "
-            f"switch it off: it does not reach {'; '.join(found[:3])}"
+            f"{place}: {name} samples {drawn} in each call, and model.eval() does not turn it "
+            f"off: it does not reach {'; '.join(found[:3])}"
         )
     if name == ATTENTION:
         write = f"F.{function}(…, dropout_p=p if self.training else 0.0)"
     else:
         write = (
-            f"F.{function}(…, training=self.training), or make nn.{module} in __init__: a module "
-            "that forward makes is in training mode"
+            f"F.{function}(…, training=self.training), or create nn.{module} in __init__: a "
+            "module created in forward is in training mode"
         )
     return (
-        f"{place}: {name} draws {drawn} at random in each call, and model.eval() does not switch "
-        f"it off. Write {write}. If the random numbers are meant, {DRAW_OUTSIDE_HINT}"
+        f"{place}: {name} samples {drawn} in each call, and model.eval() does not turn it off. "
+        f"Write {write}. If you need the random numbers, {DRAW_OUTSIDE_HINT}"
     )
 
 
@@ -91,8 +91,8 @@ def _unregistered_dropouts(model: torch.nn.Module) -> Iterator[str]:
         for name, cell in zip(code.co_freevars, forward.__closure__ or (), strict=True):
             if name != "__class__" and drops(value := cell.cell_contents):
                 yield (
-                    f"{name} ({type(value).__name__}), a variable around forward. "
-                    f"Make it an attribute of the module in __init__, or call {name}.eval()"
+                    f"{name} ({type(value).__name__}), a variable of an enclosing function. Make "
+                    f"it an attribute of the module in __init__, or call {name}.eval()"
                 )
 
 
@@ -132,8 +132,8 @@ def refuse_new_layers(program: Any) -> None:
             continue
         if node.meta.get("parameter"):
             raise UnsupportedModel(
-                f"{describe_module(node)}{line_of_node(node)}: a layer that forward makes has new "
-                "random weights at each call; make it in __init__"
+                f"{describe_module(node)}{line_of_node(node)}: a layer created in forward has "
+                "new random weights at each call; create it in __init__"
             )
 
 

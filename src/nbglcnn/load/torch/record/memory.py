@@ -231,8 +231,8 @@ class TensorMemory:
         shape, strides, offset = _geometry(tensor)
         if tensor.dtype is not base.dtype:
             raise UnsupportedModel(
-                f"forward reads numbers of type {base.dtype} as {tensor.dtype} "
-                "(a view by another type); convert them with .to()"
+                f"forward reads values of type {base.dtype} as {tensor.dtype} (a view with "
+                "another type); convert them with .to()"
             )
         if (shape, strides, offset) == (base.shape, base.strides, base.offset):
             return base.node
@@ -355,7 +355,7 @@ def _view_indices(
     if first < begin or last > end:
         raise UnsupportedModel(
             f"forward uses a tensor of shape {list(shape)} that shares memory with one of shape "
-            f"{list(base.shape)} in a way that cannot be followed; clone it"
+            f"{list(base.shape)} in a way that nbglcnn can't reproduce; clone it"
         )
     order = np.full(end - begin, -1, np.int64)
     own = np.lib.stride_tricks.as_strided(order, base.shape, tuple(8 * s for s in base.strides))

@@ -157,9 +157,10 @@ def run_hooked(
         except ControlFlowError as error:
             inner, name = record.stack[-1], str(error)
             raise UnsupportedOperator(
-                f"{inner.name or 'the model itself'} ({inner.module_type}){line_of_error([error])}"
-                f": torch.{name}: how it runs depends on the input's numbers, so it has no fixed "
-                f"graph; {CONTROL_FLOW_OPERATORS[name]}"
+                f"{inner.name or 'the model itself'} "
+                f"({inner.module_type}){line_of_error([error])}: torch.{name}: its control flow "
+                "depends on the input's values, so it has no fixed graph; "
+                f"{CONTROL_FLOW_OPERATORS[name]}"
             ) from error
         except Exception as error:
             what = f"{type(model).__name__} fails on this input ({_describe_inputs(own)})"
@@ -194,9 +195,9 @@ def _dtype_hint(tensors: Sequence[torch.Tensor], message: str) -> str:
     """What to do where PyTorch says that a layer takes floats, or integers, else nothing."""
     floats = [tensor.is_floating_point() for tensor in tensors]
     if not all(floats) and re.search("Long|Bool|long|bool", message) and "loat" in message:
-        return "; where floats are needed: x.float(), of an array x.astype('float32')"
+        return "; for float inputs: x.float(), or x.astype('float32') for an array"
     if any(floats) and re.search("scalar types: Long", message):
-        return "; where whole numbers are needed: x.long(), of an array x.astype('int64')"
+        return "; for integer inputs: x.long(), or x.astype('int64') for an array"
     return ""
 
 
@@ -204,7 +205,7 @@ def _batch_hint(arguments: Arguments | None) -> str:
     """What to do about a list that was meant as a batch; "" without any list."""
     given = () if arguments is None else (*arguments.by_position, *arguments.by_name.values())
     if any(isinstance(one, list) for one in given):
-        return "; a list among several inputs arrives as a list: for a batch torch.stack(items)"
+        return "; a list among several inputs stays a list; for a batch use torch.stack(items)"
     return ""
 
 
@@ -222,12 +223,13 @@ def _as_array(tensor: torch.Tensor, record: HookRecord) -> Array:
         if kind == "nested" and (encoder := next(encoders, None)) is not None:
             raise UnsupportedModel(
                 f"{encoder.name or 'the model itself'} (TransformerEncoder) computes with nested "
-                "tensors where it has a src_key_padding_mask; only dense ones can be drawn: make "
-                "it with enable_nested_tensor=False, or set use_nested_tensor = False on it"
+                "tensors if it has a src_key_padding_mask; only dense tensors are supported: "
+                "create it with enable_nested_tensor=False, or set use_nested_tensor = False on "
+                "it"
             )
         raise UnsupportedModel(
-            f"{where.name or 'the model itself'} ({where.module_type}) gives a {kind} tensor; "
-            f"only dense real ones can be drawn: convert it in forward, with {dense}"
+            f"{where.name or 'the model itself'} ({where.module_type}) returns a {kind} tensor; "
+            f"only dense real tensors are supported: convert it in forward, with {dense}"
         )
     return dense_array(tensor)
 
@@ -396,8 +398,8 @@ def _functorch_error(path: str, place: str) -> UnsupportedModel:
 def _too_large_error(call: ModuleCall, tensor: torch.Tensor) -> ValueTooLarge:
     return ValueTooLarge(
         f"{call.name or 'the model itself'} ({call.module_type}): its output of shape "
-        f"{list(tensor.shape)} needs {tensor.numel() * 4:,} bytes; one value may have "
-        f"{MAX_ELEMENTS * 4:,}. Use a smaller input or batch"
+        f"{list(tensor.shape)} needs {tensor.numel() * 4:,} bytes; at most {MAX_ELEMENTS * 4:,} "
+        "are supported per value. Use a smaller input or batch"
     )
 
 

@@ -57,8 +57,8 @@ class PythonCalls:
         output = map_tensors(output, lambda one: isinstance(one, torch.Tensor), stand)
         if written:
             raise UnsupportedModel(
-                "Python computes it, and it writes into a tensor that it is given but does not "
-                "return; give it a copy of that tensor, x.clone()"
+                "it runs in Python and writes into an argument that it does not return; pass a "
+                "copy of that tensor, x.clone()"
             )
         if len(self.inputs) == count:
             self.calls.pop()

@@ -157,8 +157,8 @@ def replay_draws(
 
 def _changed_draws_error() -> UnsupportedModel:
     return UnsupportedModel(
-        "forward draws other random numbers each time it is called (more of them, or of other "
-        f"shapes): {DRAW_OUTSIDE_HINT}"
+        "the number or shapes of forward's random numbers change between calls: "
+        f"{DRAW_OUTSIDE_HINT}"
     )
 
 
@@ -322,7 +322,7 @@ class _DropoutTracker(TorchFunctionMode):
         place = f"{self._where()}{line_of_call()}"
         if not name:
             raise UnsupportedModel(
-                f"{place}: code that PyTorch cannot look into, as TorchScript, draws random "
+                f"{place}: code that PyTorch cannot inspect, as TorchScript, samples random "
                 f"numbers; {DRAW_OUTSIDE_HINT}"
             )
         # What else draws is refused where it runs.

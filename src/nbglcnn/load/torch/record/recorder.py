@@ -52,15 +52,14 @@ class InputReadError(Exception):
 
 
 _CONTROL_FLOW_MESSAGE = (
-    "what it computes depends on the input's numbers (an `if`, a loop or a size that is read from "
-    "a tensor), so it has no fixed graph. Make that choice outside the model, or with torch.where; "
-    "in the place of int(t) and t.item() compute with the tensor itself"
+    "its computation depends on the input's values (an `if`, a loop or a size read from a "
+    "tensor), so it has no fixed graph. Make that choice outside the model, or with torch.where; "
+    "instead of int(t) and t.item() compute with the tensor itself"
 )
 _READ_MESSAGES = {
     "float": (
-        "it reads a number that depends on the input's numbers, as float(t) does. "
-        "Compute with the tensor itself: x * x.mean(), and torch.sqrt(t) in the place "
-        "of math.sqrt(t)"
+        "it reads a number that depends on the input's values, as float(t) does. Compute with "
+        "the tensor itself: x * x.mean(), and torch.sqrt(t) instead of math.sqrt(t)"
     ),
     ".numpy()": (
         "it calls .numpy() on a tensor, in forward or in a hook; "
@@ -673,8 +672,8 @@ def _functionalize(
         plain = function  # it is refused by its name
     if plain is None:
         raise UnsupportedOperator(
-            f"PyTorch's operator {function} writes in place, and there is no operator that returns "
-            "the result instead; write it into a new tensor"
+            f"PyTorch's operator {function} writes in place, and PyTorch has no out-of-place "
+            "version; write the result into a new tensor"
         )
     mine = [one.name for one in schema.arguments if not _is_out(one)]
     names = [one.name for one in plain._schema.arguments]  # dropout's is `input`, dropout_'s `self`

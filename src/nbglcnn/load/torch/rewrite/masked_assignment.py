@@ -167,9 +167,10 @@ def refuse_dynamic_sizes(program: Any) -> None:
             map(_depends_on_input, _size_sources(node))
         ):
             refusal = UnsupportedOperator(
-                f"{describe_module(node)}{line_of_node(node)}: the size of what {_name(node)} "
-                "gives depends on the input's numbers, so it has no fixed graph. Write torch.where "
-                "with both results, or a sum over all elements with a mask: (x * mask).sum()"
+                f"{describe_module(node)}{line_of_node(node)}: the size of {_name(node)}'s "
+                "result depends on the input's values, so it has no fixed graph. Write "
+                "torch.where with both results, or a sum over all elements with a mask: (x * "
+                "mask).sum()"
             )
             refusal.module = module_path(node)
             raise refusal

@@ -28,7 +28,7 @@ def apply_divisor_override(program: Any) -> None:
             raise _refusal(
                 node,
                 f"{describe_module(node)}: average pooling with both ceil_mode and "
-                "divisor_override",
+                "divisor_override is not supported",
             )
         size = arguments["kernel_size"]
         area = size[0] ** pools[node.target] if len(size) == 1 else 1
@@ -205,9 +205,9 @@ def promote_types(program: Any) -> None:
         except RuntimeError as error:
             raise _refusal(
                 node,
-                f"{describe_module(node)}{line_of_node(node)}: {node.meta['called']} with numbers "
-                "of several types cannot be translated to ONNX; convert them to one type first, as "
-                "with .float()",
+                f"{describe_module(node)}{line_of_node(node)}: {node.meta['called']} with values "
+                "of different types can't be exported to ONNX; convert them to one type first, "
+                "as with .float()",
             ) from error
         if isinstance(before, torch.Tensor) and after.dtype != before.dtype:
             with graph.inserting_after(node):

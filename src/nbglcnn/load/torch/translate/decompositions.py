@@ -55,8 +55,8 @@ def find_decomposition(function: Any) -> Callable[..., Any] | None:
 
 def _refuse_margin_loss(*_: Any) -> Any:
     raise UnsupportedOperator(
-        "PyTorch takes multilabel_margin_loss apart into other numbers than its own; compute the "
-        "loss outside the network"
+        "PyTorch's decomposition of multilabel_margin_loss computes different values than the "
+        "loss itself; compute it outside the network"
     )
 
 

@@ -68,7 +68,7 @@ def functional_names(
 ) -> list[FunctionalName]:
     """A word for each of ONNX's nodes, which come with the recorded ones that they are of.
 
-    `names` are the Draft's, by the identity of ONNX's values.
+    `names` are the GraphDraft's, by the identity of ONNX's values.
     """
     found: list[FunctionalName] = []
     told: dict[Any, str] = {}  # by the recorded node

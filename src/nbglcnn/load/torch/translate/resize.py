@@ -131,8 +131,8 @@ def _linear_or_cubic(mode: str, **attributes: Any) -> Callable[..., Any]:
         ):
             # PyTorch then takes half pixels by the factor of aligned corners; ONNX cannot say so.
             raise UnsupportedOperator(
-                "interpolate with both antialias=True and align_corners=True has no ONNX form; "
-                "with align_corners=False it has"
+                "interpolate with both antialias=True and align_corners=True can't be exported "
+                "to ONNX; use align_corners=False"
             )
         coordinates = "align_corners" if align_corners else "half_pixel"
         given = {"mode": mode, "coordinate_transformation_mode": coordinates, **attributes}

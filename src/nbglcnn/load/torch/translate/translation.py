@@ -272,8 +272,8 @@ def _attribute(node: fx.Node, step: Any, attribute: Any) -> Attribute:
     if kind is ir.AttributeType.TENSOR:
         return np.asarray(value.numpy())
     raise UnsupportedOperator(
-        f"{step.op_type} (in module {quote_name(module_path(node))}): control flow that depends on "
-        "the input's numbers cannot be drawn as a fixed network"
+        f"{step.op_type} (in module {quote_name(module_path(node))}): control flow that depends "
+        "on the input's values has no fixed graph"
     )
 
 

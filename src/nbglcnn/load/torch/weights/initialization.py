@@ -13,7 +13,7 @@ from nbglcnn.errors import InputError
 from nbglcnn.load.bounds import quote_name
 from nbglcnn.load.torch.isolation.copies import detached_copy
 
-GIVEN_HINT = 'make the module anew, with weights of its own, and take weights="given"'
+GIVEN_HINT = 'create the module again, with its own weights, and use weights="given"'
 
 
 def initial_weights(model: nn.Module, seed: int) -> dict[str, Any]:
@@ -41,7 +41,9 @@ def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
     own = [key for key, _ in module.named_parameters(recurse=False)]
     hooks = {type(hook).__name__ for hook in module._forward_pre_hooks.values()}
     if parametrize.is_parametrized(module) or hooks & {"WeightNorm", "SpectralNorm"}:
-        raise InputError(f'weights="random": {name} computes its weights from others; {GIVEN_HINT}')
+        raise InputError(
+            f'weights="random": {name} computes its weights from other weights; {GIVEN_HINT}'
+        )
     if isinstance(module, parametrize.ParametrizationList):
         return None  # of a module that was refused before
     found: Callable[[], Any] | None = getattr(module, "reset_parameters", None)
@@ -49,7 +51,7 @@ def _reset(path: str, module: nn.Module) -> Callable[[], Any] | None:
         found = getattr(module, "_reset_parameters", None)
     if found is None and own:
         raise InputError(
-            f'weights="random": {name} has {", ".join(own)} and no reset_parameters() that draws '
-            f"them; write one, or {GIVEN_HINT}"
+            f'weights="random": {name} has {", ".join(own)} but no reset_parameters() to '
+            f"initialise them; write one, or {GIVEN_HINT}"
         )
     return found

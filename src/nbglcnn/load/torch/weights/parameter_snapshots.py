@@ -116,15 +116,15 @@ class ModelTensors:
             tensor = own[self._prefix + self._names[name]]
             if tensor.device.type == "meta":
                 raise InputError(
-                    f"mirror: {self._prefix + name} is on meta and has no numbers; move the model "
-                    "to where it is trained first"
+                    f"mirror: {self._prefix + name} is on the meta device and has no values; "
+                    "move the model to its training device first"
                 )
             # A parameter of the Graph may be reshaped, as one number is.
             if tuple(tensor.shape) != tuple(shape):
                 raise InputError(
                     f"mirror: {self._prefix + name} has the shape {tuple(tensor.shape)}; in the "
-                    f"Viewer's {network} it has {tuple(shape)}. Make the Viewer from the model "
-                    "that is trained"
+                    f"Viewer's {network} it has {tuple(shape)}. Create the Viewer from the model "
+                    "that you train"
                 )
 
     def snapshot(self, step: int) -> TensorSnapshot:
@@ -133,8 +133,8 @@ class ModelTensors:
         missing = [name for name, bare in self._names.items() if self._prefix + bare not in own]
         if missing:
             raise InputError(
-                f"mirror: the model has lost its {missing[0]}; make another Viewer of it as it is "
-                "now, and mirror(viewer, model) again"
+                f"mirror: the model no longer has {missing[0]}; create another Viewer of the "
+                "current model, and call mirror(viewer, model) again"
             )
         found = {name: own[self._prefix + bare] for name, bare in self._names.items()}
         for name, tensor in own.items():
@@ -154,7 +154,7 @@ def _named_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _prefix(own: Mapping[str, object], names: Sequence[str], kind: str, network: str) -> str:
     """What stands before all names of a Graph in a module; InputError where that isn't there."""
     if not names:
-        raise InputError(f"mirror: {network} has no parameters that a loop could train")
+        raise InputError(f"mirror: {network} has no trainable parameters")
     first = names[0]
     before = [name.removesuffix(first) for name in own if f".{name}".endswith(f".{first}")]
     found = [one for one in before if all(one + name in own for name in names)]
@@ -165,14 +165,14 @@ def _prefix(own: Mapping[str, object], names: Sequence[str], kind: str, network:
     if found:
         raise InputError(
             f"mirror: {kind} has the Viewer's {network} {len(found)} times, as "
-            f"{' and '.join(one.removesuffix('.') for one in found)}; give the one that is meant, "
-            f"as mirror(viewer, model.{found[0].removesuffix('.')})"
+            f"{' and '.join(one.removesuffix('.') for one in found)}; give the intended one, as "
+            f"mirror(viewer, model.{found[0].removesuffix('.')})"
         )
     best = max(before, key=lambda one: sum(one + name in own for name in names), default="")
     missing = [name for name in names if best + name not in own]
     some = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
     raise InputError(
-        f"mirror: {kind} has no {some}, which the Viewer's {network} has. Give the module that the "
-        "Viewer was made from, or another one with the same names; it may be wrapped by "
-        "torch.compile or DataParallel, or be a part of the one given"
+        f"mirror: {kind} has no {some}, which the Viewer's {network} has. Give the module that "
+        "the Viewer was created from, or one with the same names; torch.compile and DataParallel "
+        "wrappers and parent modules are supported"
     )

@@ -63,8 +63,8 @@ def convert_state_dict(model: torch.nn.Module, state_dict: Mapping[str, Any]) ->
         return state_dict  # names that are missing: there are better words for it
     if repr(before) != repr(_extra_states(twin)):
         raise InputError(
-            f"load_state_dict: {type(model).__name__} has a set_extra_state, which changes more "
-            "than weights; load the state into the model and make another Viewer of it"
+            f"load_state_dict: {type(model).__name__} has set_extra_state, which changes more "
+            "than weights; load the state into the model and create another Viewer"
         )
     return {n: v for n, v in twin.state_dict().items() if isinstance(v, torch.Tensor)}
 

@@ -58,7 +58,7 @@ function ManipulationList({ network, value }: { network: Network; value: Value }
         <AddManipulation value={value} />
       </header>
       {own.length === 0 && (
-        <p class="nbg-second">None: the picture enters the network as it comes.</p>
+        <p class="nbg-second">No manipulations. The network receives the unmodified picture.</p>
       )}
       <div class="nbg-manipulate-list">
         <ol ref={list} data-dragged={drag !== null || undefined}>
