@@ -91,8 +91,7 @@ def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
                 0 < count <= 2**28
             ):
                 raise DatasetUnavailable(
-                    f"{path} has the shape {found} in its header, not {shape}. Download the file "
-                    "again."
+                    f"{path} has the shape {found}, not {shape}. Download the file again."
                 )
             data = file.read(count + 1)
     except (OSError, EOFError) as error:

@@ -271,17 +271,17 @@ def test_a_parameter_is_taken_at_its_bounds_and_not_beyond(
         bent(-1e6 if not parameter.integer else -(10**6))
     elif parameter.above:
         bent(parameter.least + step)
-        with pytest.raises(InputError, match=f"more than {parameter.least}"):
+        with pytest.raises(InputError, match=f"a number > {parameter.least}"):
             bent(parameter.least)
     else:
         bent(parameter.least)
-        with pytest.raises(InputError, match=f"at least {parameter.least}"):
+        with pytest.raises(InputError, match=f"a number ≥ {parameter.least}"):
             bent(parameter.least - step)
     if parameter.most is None:
         bent(10**6)
     else:
         bent(parameter.most)
-        with pytest.raises(InputError, match=f"at most {parameter.most}"):
+        with pytest.raises(InputError, match=f"a number ≤ {parameter.most}"):
             bent(parameter.most + step)
     if parameter.integer:
         with pytest.raises(InputError, match="an integer"):
@@ -319,7 +319,7 @@ def test_a_text_of_ones_own_has_at_most_eight_parameters_of_at_most_31_letters()
     with pytest.raises(InputError, match="at most 8 parameters, not 9"):
         transforms.glsl("y = x * p0;", **names, more=1.0)
     transforms.glsl("y = x;", **{"a" * 31: 1.0})
-    with pytest.raises(InputError, match="no name"):
+    with pytest.raises(InputError, match="not a valid parameter name"):
         transforms.glsl("y = x;", **{"a" * 32: 1.0})
 
 

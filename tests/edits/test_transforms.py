@@ -319,11 +319,11 @@ def test_brightness_of_pillow_is_multiply() -> None:
 
 def test_numbers_that_cannot_be_are_refused() -> None:
     for make, words in (
-        (lambda: transforms.pixelate(0), "at least 1"),
-        (lambda: transforms.pixelate(257), "at most 256"),
-        (lambda: transforms.pixelate(2.5), "whole number"),
-        (lambda: transforms.salt_and_pepper(1.2), "at most 1"),
-        (lambda: transforms.occlude(size=0), "at least 1"),
+        (lambda: transforms.pixelate(0), "a number ≥ 1"),
+        (lambda: transforms.pixelate(257), "a number ≤ 256"),
+        (lambda: transforms.pixelate(2.5), "an integer"),
+        (lambda: transforms.salt_and_pepper(1.2), "a number ≤ 1"),
+        (lambda: transforms.occlude(size=0), "a number ≥ 1"),
         (lambda: transforms.contrast(np.nan), "finite"),
     ):
         with pytest.raises(nbglcnn.InputError, match=words):

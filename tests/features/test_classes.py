@@ -97,7 +97,7 @@ def test_names_fit_an_output_or_the_error_says_what_there_is() -> None:
     for names, some, words in (
         (NAMES, False, r"3 names, but output has 1,000: give one name for each value.*dict"),
         (("cat",), False, "1 name, but output has 1,000"),
-        (("",) * 1000 + ("x",), True, "a name for index 1,000, but output has 1,000:.*counted from 0"),
+        (("",) * 1000 + ("x",), True, "index 1,000, but output has 1,000:.*counted from 0"),
     ):
         with pytest.raises(InputError, match=words):
             fit_to_outputs(names, {"output": 1000}, allow_partial=some)

@@ -297,7 +297,7 @@ def test_what_cannot_be_compared_says_why(checkpoints: Viewer) -> None:
         nbglcnn.compare(small, small, np.zeros((1, 1, 5, 5)), np.zeros((1, 1, 6, 5)))
     with pytest.raises(InputError, match="needs an example input"):
         nbglcnn.compare(small, small)
-    with pytest.raises(ModelError, match="a comparison is no model"):
+    with pytest.raises(ModelError, match="a comparison is not a model"):
         nbglcnn.compare(checkpoints, small, pictures(3))
     for titles in ("AB", ("A",), 3):
         with pytest.raises(InputError, match=r"titles=.*; expected two strings, as"):

@@ -386,7 +386,7 @@ def test_the_code_that_is_advised_for_a_data_set_gives_an_input(make: Any, item:
     if isinstance(x := item, tuple):
         with pytest.raises(InputError, match="give only the image") as error:
             nbglcnn.load.load(model, x)
-        _, (again,) = nbglcnn.load.load(model, eval(str(error.value).split("alone: ")[1]))
+        _, (again,) = nbglcnn.load.load(model, eval(str(error.value).split(": ")[-1]))
         np.testing.assert_array_equal(again, array)
 
 

@@ -218,7 +218,7 @@ def written_in_place(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     [
         (written_in_place, "computes across the batch"),
         (lambda m, x: torch.arange(len(x)) * 1.0, "or depends on its size"),
-        (lambda m, x: (x * 2, torch.zeros(1, 3)), "no axis of examples"),
+        (lambda m, x: (x * 2, torch.zeros(1, 3)), "no batch axis"),
     ],
     ids=["an example is written", "counts them", "a constant beside them"],
 )

@@ -71,8 +71,8 @@ def test_an_output_that_is_an_input_keeps_its_name(outputs: list[str]) -> None:
         ((1, 8, 6, 3), r"channels first: x\.transpose\(0, 3, 1, 2\), .*x\.permute\(0, 3, 1, 2\)$"),
         ((8, 6, 3), r"channels first: x\.transpose\(2, 0, 1\)\[None\], "),
         ((3, 8, 6), r"add the batch axis with x\[None\]$"),
-        ((1, 8, 6, 4), r"it is \(any, 3, any, any\)$"),
-        ((3, 8, 6, 1), r"it is \(any, 3, any, any\)$"),
+        ((1, 8, 6, 4), r"expected \(any, 3, any, any\)$"),
+        ((3, 8, 6, 1), r"expected \(any, 3, any, any\)$"),
     ],
 )
 def test_an_input_with_its_channels_last_is_told_how_to_turn_it(

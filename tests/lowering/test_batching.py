@@ -279,7 +279,7 @@ def test_the_layer_that_computes_across_examples_is_named(batch: int) -> None:
         with torch.no_grad():
             right = model[0](torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(found, right, atol=1e-5)
-        with pytest.raises(InputError, match="'2' follows from it"):
+        with pytest.raises(InputError, match="'2' depends on it"):
             session.run(x, read=["2"])
     with Session(nbglcnn.compile(model, x)) as session, torch.no_grad():
         right = model(torch.from_numpy(x)).numpy()

@@ -280,7 +280,7 @@ def damaged_plan(change: Any) -> bytes:
             "reach 0 has 1 axes",
             lambda h: h["field_maps"][0].update(windows=h["field_maps"][0]["windows"][:1]),
         ),
-        ("places along axes", lambda h: h["layers"][0].update(position_axes=[4])),
+        ("positions along axes", lambda h: h["layers"][0].update(position_axes=[4])),
         (
             "reads by field map 9 of 0 to 0",
             lambda h: h["layers"][0].update(dependencies=[[0, 1, 9]]),

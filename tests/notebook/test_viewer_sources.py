@@ -230,7 +230,8 @@ def test_a_page_may_not_make_a_set_another(viewer: Viewer, page: ScriptedPage) -
     told = viewer.get_state()["_source"]
     for one in ({"index": 40}, {"count": 41}, {"block_size": 1}, {"dtype": "float32"},
                 {"data": "x"}, {"labels": ""}, {"classes": "other"}, {"rate": 0.0},
-                {"owner": "p"}, {"rate": -1}, {"rate": 5000}, {"seed": -1}, {"title": "x" * 1001}, {"code": []}):  # fmt: skip
+                {"owner": "p"}, {"rate": -1}, {"rate": 5000}, {"seed": -1},
+                {"title": "x" * 1001}, {"code": []}):  # fmt: skip
         page.set_source(**one)
         assert viewer.get_state()["_source"] == told
 

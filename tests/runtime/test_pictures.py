@@ -269,8 +269,11 @@ def test_vectors_scalars_and_parameters_have_pictures() -> None:
         ({"channels": [9]}, "channels: encoder.0 has 0 to 8, not [9]"),
         ({"channels": []}, "channels: encoder.0 has 0 to 8, not none"),
         ({"example": 2}, "example 2: encoder.0 has 2 examples, counted from 0"),
-        ({"colormap": "viridus"}, "colormap='viridus' (near: viridis, cividis); there are signed"),
-        ({"theme": "blue"}, "theme='blue'; there are light, dark"),
+        (
+            {"colormap": "viridus"},
+            "colormap='viridus' (near: viridis, cividis); expected one of signed",
+        ),
+        ({"theme": "blue"}, "theme='blue'; expected one of light, dark"),
         ({"color_range": (1, 0)}, "color_range is (1, 0)"),
         ({"scale": 0}, "scale is 0; expected an integer ≥ 1"),
         ({"scale": 3000}, "at most 16384"),
@@ -375,7 +378,7 @@ def test_a_picture_has_at_most_so_many_pixels_a_side() -> None:
     assert pictures.draw_picture(value, array, columns=1, scale=4).size == (16_384, 9)
     with pytest.raises(InputError, match="20480 pixels per side"):
         pictures.draw_picture(value, array, columns=1, scale=5)
-    with pytest.raises(InputError, match=r"32769.*give fewer channels"):
+    with pytest.raises(InputError, match=r"32769.*Give fewer channels"):
         pictures.draw_picture(value, array, columns=2, scale=4)
     half = make_value(1, 2, 1, 8192)
     with pytest.raises(InputError, match="16385"):

@@ -81,7 +81,7 @@ def test_a_profile_is_printed_as_a_table_that_names_its_clock(plan: Plan) -> Non
         if device.SOFTWARE_RENDERERS.search(found.renderer)
         else "the GPU's own timer"
     )
-    assert f"a run on {found.renderer}, by {clock}" in lines[-1]
+    assert f"per run on {found.renderer}, by {clock}" in lines[-1]
     assert lines[-1] in found._repr_html_()
 
 

@@ -856,7 +856,7 @@ def test_windows_that_leave_pixels_out_are_onnx_runtimes_or_refused(
         randn(2, 2, 3, size),
     )
     if left > (2 if op == "Conv" else 1):
-        words = f"kernel of {kernel} and a stride of {stride} over {size} pixels leaves {left} of"
+        words = f"kernel of {kernel} and a stride of {stride} over {size} pixels omits {left} of"
         with pytest.raises(UnsupportedOperator, match=words):
             nbglcnn.compile(model)
         return

@@ -331,7 +331,7 @@ def test_what_does_not_fit_is_said(settings: dict[str, Any], x: Any, words: str)
         ({"mean": float("nan")}, "finite number"),
         ({"range": (1, 1)}, r"range is \(1, 1\)"),
         ({"size": 256, "resize": 224}, "smaller than size"),
-        ({"size": (10, 20), "resize": (20, 20)}, "other proportions"),
+        ({"size": (10, 20), "resize": (20, 20)}, "different aspect ratios"),
         ({"resize": 256, "fit": "letterbox"}, "shows the whole"),
     ],
 )

@@ -195,8 +195,8 @@ def test_what_is_done_otherwise_is_a_warning(given: Any, words: str) -> None:
     [
         (Compose([RandomResizedCrop(), ToTensor()]), "Crop is a random training transform"),
         (Compose([GaussianBlur()]), "GaussianBlur is not supported: give a nbglcnn.Preprocess"),
-        (Compose([Normalize(0.5, 0.5), Resize(8)]), "Resize behind Normalize"),
-        (Compose([CenterCrop(8), Resize(4)]), "Resize behind CenterCrop"),
+        (Compose([Normalize(0.5, 0.5), Resize(8)]), "Resize after Normalize"),
+        (Compose([CenterCrop(8), Resize(4)]), "Resize after CenterCrop"),
         (Compose([Resize(8, max_size=16)]), r"Resize\(max_size=…\)"),
         (Compose([Resize(16), CenterCrop(32)]), "smaller than size"),
         (nn.Conv2d(3, 3, 1), "Conv2d is not supported"),

@@ -281,7 +281,7 @@ def test_a_setting_of_a_training_is_taken_from_its_least_on(name: str, least: fl
     found.step(1)
     assert asked[-1] == {"state": "running", "pause_at": 1}
     for count in (0, -1, 1.5):
-        with pytest.raises(InputError, match="at least 1"):
+        with pytest.raises(InputError, match="an integer ≥ 1"):
             found.step(cast(int, count))
 
 

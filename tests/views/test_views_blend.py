@@ -19,7 +19,7 @@ COLOUR_TOLERANCE = 2  # of 255: what rounding leaves of a blend
 
 
 class Net(nn.Module):
-    """A strided convolution: maps of other proportions than the picture's."""
+    """A strided convolution: maps of different aspect ratios than the picture's."""
 
     def __init__(self) -> None:
         super().__init__()

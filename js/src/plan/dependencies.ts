@@ -62,7 +62,7 @@ function checkDependencies({ layers, field_maps }: PlanHeader): string | undefin
       const own = prod(reach?.input_sizes ?? []);
       const known = found.get(source) ?? own;
       if (known !== own) {
-        return `${name} reads several sizes of ${source}: ${known} and ${own} places`;
+        return `${name} reads several sizes of ${source}: ${known} and ${own} positions`;
       }
       found.set(source, own);
     }

@@ -19,7 +19,7 @@ class InputPlaceholder:
 
 @dataclass(frozen=True)
 class Arguments:
-    """A call of forward: by position and by name, with an InputPlaceholder in the place of each input.
+    """A call of forward, by position and by name, with an InputPlaceholder for each input.
 
     `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0]. `parameters` are
     those of forward's arguments by position, and `constants` the constants by path, as Python
