@@ -234,7 +234,7 @@ def test_a_wrong_input_is_refused_and_the_page_goes_on(
             await page.read('encoder.9').catch(said)];
         }"""
     )
-    assert refused[0] == "input input takes 792 numbers (2×1×22×18), not 3 numbers"
+    assert refused[0] == "input input takes 792 values (2×1×22×18), not 3 values"
     assert refused[1] == "there is no input picture; there are input"
     assert "encoder.9" in refused[2]
     with pytest.raises(Exception, match=r"no layer encoder\.9"):

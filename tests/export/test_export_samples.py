@@ -106,7 +106,7 @@ def test_bends_of_a_page_are_in_its_samples_and_others_are_not_compared(
     viewer.close()
     line = status_line(page)
     expect(line).to_contain_text(f"{ALL_MATCH}")
-    expect(line).to_contain_text("bends replayed")
+    expect(line).to_contain_text("with bends applied")
     page.evaluate("async () => (await window.nbglcnn).edit([])")
     expect(line).to_contain_text("the current values are not compared: other bends")
 

@@ -123,7 +123,7 @@ def test_what_a_viewer_has_taught_goes_along(
     open_offline: Callable[[Path], Page], tmp_path: Path
 ) -> None:
     viewer = Viewer(load_autoencoder(), torch.zeros(1, 1, 28, 28))
-    with pytest.raises(InputError, match="nothing is taught here"):
+    with pytest.raises(InputError, match="this Viewer has no lesson"):
         viewer.to_html(tmp_path / "page.html", teach=True)
     teaching = viewer.teach(examples={n: bar_pictures(n, 5) for n in ("cup", "hand")})
     teaching.train()
@@ -176,7 +176,7 @@ def test_what_a_page_cannot_teach_is_said(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     with pytest.raises(InputError, match="a page supports only one of them"):
         nbglcnn.export_html(model, x, path, teach=["a", "b"], train={"data": x})
-    with pytest.raises(InputError, match="there is no 'class'"):
+    with pytest.raises(InputError, match="unknown class 'class'"):
         nbglcnn.export_html(model, x, path, teach={"class": ["a", "b"]})
     with pytest.raises(InputError, match="a network that takes pictures"):
         nbglcnn.export_html(nn.Linear(4, 2), torch.zeros(1, 4), path, teach=["a", "b"])

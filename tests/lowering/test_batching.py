@@ -322,7 +322,7 @@ def test_what_computes_across_examples_is_not_recorded_in_pieces(tmp_path: Path)
 def test_a_source_of_single_examples_is_not_given_to_what_computes_across_them() -> None:
     model = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False)).eval()
     viewer = nbglcnn.Viewer(model, randn(2, 3, 6, 6))
-    with pytest.raises(InputError, match="'0' computes across the batch of a batch"):
+    with pytest.raises(InputError, match="'0' computes across the examples of a batch"):
         viewer.source = nbglcnn.Images([np.zeros((6, 6, 3), np.uint8)] * 2)
     viewer.close()
 

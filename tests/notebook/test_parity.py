@@ -207,7 +207,7 @@ def test_the_time_of_the_check_is_said(page: ScriptedPage) -> None:
     wait_until(page, is_all_matching)
     at = page.viewer.status["parity_at"]
     time.strptime(at, "%H:%M:%S")
-    assert f"in samples of each, made at {at}" in page.viewer.report()
+    assert f"on samples of each, made at {at}" in page.viewer.report()
 
 
 def test_a_live_picture_is_not_compared_where_python_computes_layers_of_an_earlier_one() -> None:

@@ -259,7 +259,7 @@ def test_refusals_name_what_is_wrong(viewer: Viewer) -> None:
         viewer.bend("encoder.0", transforms.ablate(), channels=[9])
     with pytest.raises(InputError, match="mix is nan"):
         viewer.bend("encoder.0", transforms.ablate(), mix=float("nan"))
-    with pytest.raises(InputError, match="is no transform"):
+    with pytest.raises(InputError, match="is not a transform"):
         viewer.bend("encoder.0", "ablate")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"blur needs its arguments; .* blur\("):
         viewer.bend("encoder.0", transforms.blur)  # type: ignore[arg-type]
@@ -376,7 +376,7 @@ def test_a_comparison_is_bent_by_its_own_keys() -> None:
     both.set_weight("B.decoder.0.bias", 0, 9.0)
     assert both.state_dict()["decoder.0.bias"][0] == 9
     model.load_state_dict(both.state_dict())
-    with pytest.raises(InputError, match="a comparison is no model"):
+    with pytest.raises(InputError, match="a comparison is not a model"):
         both.to_onnx("never.onnx")
     both.close()
 

@@ -392,7 +392,7 @@ def test_whole_numbers_stay_whole() -> None:
     graph = Network(Offset(), X[0, 0, :1, :3], observe="all", precision="float32").graph
     assert make_weight_edit(graph, "offset", 1, 7.0).new == 7
     for values in (2.5, [1, 2, 0.5]):
-        with pytest.raises(InputError, match=r"offset has the shape .3,. and holds int.* numbers"):
+        with pytest.raises(InputError, match=r"offset has the shape .3,. and int.* values"):
             make_weight_edit(graph, "offset", slice(None), values)
 
 

@@ -322,7 +322,7 @@ def compare_with_identity(model: nn.Module, x: np.ndarray) -> Viewer:
             (
                 lambda s=s: Viewer(NestedOutputs(), pictures(3), timeout=s),
                 InputError,
-                "timeout=.*above 0",
+                "timeout=.*> 0",
             )
             for s in ("10s", None, True, 0, -1, float("nan"))
         ],

@@ -609,7 +609,7 @@ def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
     own = RANDOM.normal(size=viewer.activations["encoder.4"].shape).astype(np.float32)
     viewer.inject("encoder.4", own, channels=None)
     bends = viewer.bends.to_dict()
-    with pytest.warns(UserWarning, match=r"compiled again for the first of 4, and its weights"):
+    with pytest.warns(UserWarning, match=r"recompiled for the first of 4, with its weights"):
         viewer.source = Noise(2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -675,7 +675,9 @@ def test_a_network_that_cannot_run_with_one_example_says_so_and_stays() -> None:
 
     viewer = Viewer(Fixed(), torch.rand(3, 1, 4, 4))
     plan = viewer.network.plan
-    with pytest.raises(InputError, match="a source gives one example, and this network cannot run"):
+    with pytest.raises(
+        InputError, match="a source gives one example at a time, which this network cannot run"
+    ):
         viewer.source = Noise()
     assert viewer.source is None and viewer.network.plan is plan and viewer.output.shape == (3, 16)
     page = FakeComm(viewer).open_page()

@@ -207,6 +207,6 @@ def test_functions_are_named_by_what_the_code_says() -> None:
 
 
 def test_places_in_shares_that_are_too_large_are_refused_with_numbers() -> None:
-    words = r"AdaptiveMaxPool: shares of \(301, 205\) pixels: its loops would run 62,"
+    words = r"AdaptiveMaxPool: windows of \(301, 205\) pixels: its loops would run 62,"
     with pytest.raises(UnsupportedOperator, match=words):
         nbglcnn.compile(MaxWithIndices((1, 1)), torch.rand(1, 1, 301, 205))

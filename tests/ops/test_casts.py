@@ -85,7 +85,7 @@ def test_a_model_that_rounds_to_float16_is_verified_with_its_tolerance() -> None
     with Session(nbglcnn.compile(model, x)) as session:
         report = nbglcnn.verify(session, model, x)
         assert report.ok, report
-        assert "from float16 within 0.02" in report.summary
+        assert "from float16 values within 0.02" in report.summary
         found = session.run(x)
         np.testing.assert_array_equal(found["h"], round_to_float16(found["c"]))
         np.testing.assert_array_equal(found["y"], round_to_float16(found["y"]))

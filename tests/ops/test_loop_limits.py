@@ -145,8 +145,8 @@ def test_a_long_sum_of_a_computed_matrix_is_added_up_in_several_passes() -> None
             r"\(5, 5\) times the channels of a group has 15,050 elements; at most 15,000",
         ),
         (nn.MaxPool2d((300, 301), 1), (1, 1, 301, 301), "has 90,300 elements; at most 60,000"),
-        (nn.AvgPool2d((20_000, 2), 1), (1, 1, 20_001, 3), "would go round 80,001 times"),
-        (nn.Conv2d(3, 6, 75, groups=3), (1, 3, 77, 77), "would go round 68,104 times"),
+        (nn.AvgPool2d((20_000, 2), 1), (1, 1, 20_001, 3), "80,001 iterations"),
+        (nn.Conv2d(3, 6, 75, groups=3), (1, 3, 77, 77), "68,104 iterations"),
     ],
 )  # fmt: skip
 def test_what_is_too_much_for_one_fragment_is_refused_with_numbers(
@@ -249,7 +249,7 @@ def test_what_lies_outside_stays_so_where_rows_are_mixed_before_columns() -> Non
 
 
 def test_mixtures_of_too_many_places_are_refused_with_numbers() -> None:
-    with pytest.raises(UnsupportedOperator, match="mixes 16,000 places of an axis into one"):
+    with pytest.raises(UnsupportedOperator, match="combines 16,000 elements of an axis into one"):
         nbglcnn.compile(Downsampled("bilinear", (1, 1)), torch.rand(1, 1, 8000, 2))
-    with pytest.raises(UnsupportedOperator, match=r"mixes 7,000 places .* at most 4,999"):
+    with pytest.raises(UnsupportedOperator, match=r"combines 7,000 elements .* at most 4,999"):
         nbglcnn.compile(Downsampled("bilinear", (2, 2)), torch.rand(1, 1, 7000, 2))

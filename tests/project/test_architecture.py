@@ -357,6 +357,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
         "engine",
         "features.feature",
         "messages",
+        "number_format",
         "plan",
         "snapshot_text",
         "state",
@@ -495,7 +496,7 @@ PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "snapshot_text": set(),
     "state": {"engine", "messages", "plan", "status"},
     "statistics": {"plan"},
-    "status": {"plan"},
+    "status": {"number_format", "plan"},
     "view_sync": {"unknown_field", "messages", "state"},
     "views": {
         "engine",

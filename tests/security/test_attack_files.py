@@ -230,7 +230,7 @@ def test_constants_too_big_to_compute_are_refused() -> None:
 def test_a_resize_to_millions_of_places_is_refused_at_once() -> None:
     sizes = {"sizes": np.int64([1, 1, 1, 4_000_000])}
     nodes = [node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")]
-    assert_refused(model_of(nodes, {"x": (1, 1, 1, 8)}, ["y"], constants=sizes), "4,000,000 places")
+    assert_refused(model_of(nodes, {"x": (1, 1, 1, 8)}, ["y"], constants=sizes), "length 4,000,000")
 
 
 def test_a_long_range_is_refused() -> None:
@@ -243,7 +243,7 @@ def test_a_long_range_is_refused() -> None:
 def test_a_sequence_of_millions_of_pieces_is_refused() -> None:
     nodes = [node("SplitToSequence", ["x"], ["s"]), node("SequenceAt", ["s", "first"], ["y"])]
     model = model_of(nodes, {"x": (2**26,)}, ["y"], constants={"first": np.int64(0)})
-    assert_refused(model, "67,108,864 pieces", UnsupportedModel)
+    assert_refused(model, "67,108,864 parts", UnsupportedModel)
 
 
 def test_many_classes_from_one_number_are_refused() -> None:

@@ -155,7 +155,7 @@ def test_a_record_with_a_field_of_another_kind_is_refused() -> None:
         (lambda: Images(np.zeros((2, 4, 4), "u1")).at("a"), r"at\('a'\); there are 2 items"),
         (lambda: Images(np.zeros((2, 4, 4), "u1"), rate=0), "rate=0; expected more than 0"),
         (lambda: Images([Image.new("L", (3, 3)), np.zeros((1, 3, 3), "f4")]),
-         "item 1 has floats, item 0 a picture"),
+         "item 1 has floats, item 0 is a picture"),
         (lambda: Video("https://example.org/a.mp4"), "is a URL, which nbglcnn does not download"),
         (lambda: Video("no.mp4"), "no.mp4 does not exist"),
         (lambda: Video(b"\x89PNG\r\n\x1a\n" + bytes(20)),

@@ -597,7 +597,7 @@ def test_numbers_that_leave_16_bits_are_named_beside_a_button_for_float32(
       capabilities.value = { ...capabilities.value, precision: "float16" };
     }""")
     expect(status.get_by_role("button", name="Use float32")).to_have_count(0)
-    expect(status).to_contain_text("first at decoder.0")
+    expect(status).to_contain_text("first in decoder.0")
 
 
 def test_the_status_line_says_when_the_comparison_was_made_and_what_differs(

@@ -176,9 +176,13 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
         pytest.approx([now + by * unit], rel=1e-6) for by in (1, 2, 1.9)
     ]
     assert {edit["step"] for edit in edits} == {edits[0]["step"]}, "undone together"
-    # What is no number is not sent, and says why; Esc leaves it.
+    # What is not a number is not sent, and says why; Esc leaves it.
     field, alert = page.locator(".nbg-typed"), page.get_by_role("alert")
-    for text, why in (("0,5", "Write 0.5"), ("abc", "is no number"), ("1e39", "3.4e38")):
+    for text, why in (
+        ("0,5", "Use a decimal point: 0.5"),
+        ("abc", "is not a number"),
+        ("1e39", "3.4e38"),
+    ):
         page.keyboard.press("Enter")
         page.keyboard.type(text)
         page.keyboard.press("Enter")

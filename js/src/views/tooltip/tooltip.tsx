@@ -39,7 +39,7 @@ export function hoverText(
   const shown = drawKind(hover.value).name;
   const word = shown === "bars" ? "channel" : channelUnit(hover.value);
   if (numbers.length === 1 && channels > 1) place.push(`${word} ${one}`);
-  if (shown === "attention") place.push(`token ${hover.y} attends to ${hover.x}`);
+  if (shown === "attention") place.push(`token ${hover.y} attends to token ${hover.x}`);
   const name = names?.(hover.value.key)[one ?? -1];
   if (numbers.length === 1 && name) place.unshift(name);
   if (size > 1) place.push(height > 1 ? `y ${hover.y}, x ${hover.x}` : `x ${hover.x}`);
