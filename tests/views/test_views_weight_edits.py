@@ -205,7 +205,7 @@ def test_numbers_are_stepped_typed_and_pasted_from_the_keyboard(show: Show) -> N
     expected[0, 1, 1:, 1:] = [[1, 2], [-3, 0.4]]
     np.testing.assert_array_equal(apply_edits(weight, requested_edits(page)), expected)
     page.evaluate(paste, "[[1, 2, 3]]")
-    expect(alert).to_contain_text("1×3 numbers don’t fit from row 1, column 1 of 3×3")
+    expect(alert).to_contain_text("1×3 values don’t fit from row 1, column 1 of 3×3")
     page.evaluate(paste, "1, 2\n3")
     expect(alert).to_contain_text("differ in length")
     assert requested_edits(page) == []
