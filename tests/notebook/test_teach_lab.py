@@ -226,7 +226,7 @@ def test_pictures_are_chosen_as_files(notebook: Notebook, tmp_path: Path) -> Non
     files[-1].write_text("no picture")
     class_row(page, "cup").locator("input[type=file]").set_input_files(files)
     notebook.wait_until("teaching.counts['cup'] == 5")
-    expect(teach_tab(page).get_by_role("alert")).to_contain_text("none.png is no picture")
+    expect(teach_tab(page).get_by_role("alert")).to_contain_text("none.png is not a picture")
     found = notebook.read_array("teaching.examples['cup'][2:, ..., 0]") / 255
     for one, file in zip(found, files, strict=False):
         right = fit_with_pillow(Image.open(file).convert("RGB"), (1, 1, 28, 28), mirrored=False)

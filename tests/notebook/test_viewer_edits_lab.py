@@ -305,7 +305,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     expect(said).to_have_text(REPLAYED)
     told = "viewer.status['parity']"
     notebook.wait_until(
-        f"'10 of 10 layers match PyTorch' in {told} and 'bends replayed' in {told}", told
+        f"'10 of 10 layers match PyTorch' in {told} and 'with bends applied' in {told}", told
     )
     notebook.run("viewer.bend('encoder.0', transforms.glsl('y = x * x;'), name='square')\nNone")
     expect(line).to_contain_text("Not compared: bends are active")

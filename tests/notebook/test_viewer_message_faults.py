@@ -100,7 +100,7 @@ def test_a_socket_that_closes_between_two_parts_of_the_weights(notebook: Noteboo
     notebook.run("model, x = heavy(1)")
     set_message_faults(notebook, {"blobchunk": {2: "close"}})
     notebook.run("viewer = Viewer(nn.Sequential(model), x)\nvalue = viewer.output")
-    assert take_injected_faults(notebook) == ["part close"]
+    assert take_injected_faults(notebook) == ["blobchunk close"]
     assert notebook.run("print(right(value, model, x), viewer.activations.source)").text.startswith(
         "True page"
     )

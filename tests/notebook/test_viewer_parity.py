@@ -68,10 +68,10 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
     show_viewer(notebook, 90)
     found = parity_status(notebook)
     assert found.startswith("10 of 10 layers match PyTorch")
-    assert "llvmpipe" in found and found.endswith("in samples of each")
+    assert "llvmpipe" in found and found.endswith("on samples of each")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
-    expect(line).to_contain_text("in samples of each")
+    expect(line).to_contain_text("on samples of each")
     report = notebook.run("print(viewer.report())").text
     assert "parity check" in report and "10 of 10 layers match PyTorch" in report
     # Of another input only what verify() finds of every value.
@@ -79,7 +79,7 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     expect(line).not_to_contain_text("in samples")
     notebook.run("viewer.input = pictures(92)")
-    expect(line).to_contain_text("in samples of each")
+    expect(line).to_contain_text("on samples of each")
 
 
 def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: Notebook) -> None:
@@ -95,7 +95,7 @@ def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: No
         notebook.run("values = viewer.activations.to_dict()")
         for key, true in hook_values(autoencoder(93), pictures(93)).items():
             assert_equal(notebook.read_array(f"values[{key!r}]"), true)
-        assert "plain kernels" in notebook.run("print(viewer.report())").text
+        assert "slow mode" in notebook.run("print(viewer.report())").text
     finally:
         notebook.page.evaluate("() => { window.miscompiled = []; }")
 
@@ -106,7 +106,7 @@ def test_what_no_kernel_mends_is_said_and_the_fast_ones_stay(notebook: Notebook)
         show_viewer(notebook, 94)
         found = parity_status(notebook)
         assert "the first that is not: encoder.0" in found
-        assert "plain kernels" not in found
+        assert "slow mode" not in found
         line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
         expect(line).to_contain_text("first difference at encoder.0")
         report = notebook.run("print(viewer.report())").text

@@ -159,7 +159,7 @@ def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
     expect(line).to_contain_text(re.compile(r"(\d+) of \1 layers match PyTorch"))
     expect(line).not_to_contain_text("in samples")
     notebook.run("viewer.input = viewer.input")
-    expect(line).to_contain_text("in samples of each")
+    expect(line).to_contain_text("on samples of each")
 
 
 def test_the_time_told_of_a_run_is_its_own_without_building_shaders(notebook: Notebook) -> None:
@@ -305,7 +305,7 @@ def test_all_activations_come_in_one_round_trip(notebook: Notebook) -> None:
     )
     count = len(hook_values(autoencoder(SEED), pictures(SEED)))
     text = notebook.run("print(types.count('read'), types[:2], types[-2:], list(some))").text
-    assert text == f"{1 + count + 1} ['read', 'done'] ['read', 'done'] ['encoder.0', 'output']\n"
+    assert text == f"{1 + count + 1} ['read', 'readdone'] ['read', 'readdone'] ['encoder.0', 'output']\n"
     everything, single = notebook.read_array("everything"), notebook.read_array("one_by_one")
     assert len(everything) == count
     for key, value in everything.items():

@@ -283,8 +283,8 @@ def test_a_damaged_file_is_refused_in_the_same_words(runtime: Runtime) -> None:
     for broken, words in (
         (b"", "not a Plan file of this version"),
         (b"X" + data[1:], "not a Plan file of this version"),
-        (data[: len(data) // 2], "checksum [0-9a-f]{8}, not [0-9a-f]{8}; copy it again"),
-        (bytes(flipped), "checksum [0-9a-f]{8}, not [0-9a-f]{8}; copy it again"),
+        (data[: len(data) // 2], "checksum is [0-9a-f]{8}, not [0-9a-f]{8}; copy it again"),
+        (bytes(flipped), "checksum is [0-9a-f]{8}, not [0-9a-f]{8}; copy it again"),
         (
             update_checksum(data[:8] + b"\xff" * 8 + data[16:]),
             "header of 4294967295 bytes in a file of",

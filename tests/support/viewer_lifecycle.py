@@ -23,7 +23,7 @@ from onnx_models import model_of, node
 # A kernel's first cell. No torch, which takes seconds to import.
 IMPORTS = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-from steps import *
+from viewer_lifecycle import *
 """
 TIMEOUT_S = 30.0  # of a read; one that ends because of a closed comm takes a fraction of it
 _seeds = itertools.count(1000 * os.getpid(), 2)  # blobs that no page has from before
