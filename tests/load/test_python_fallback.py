@@ -352,7 +352,10 @@ def test_a_notebooks_page_goes_on_with_what_python_sends(
     lab: LabServer, browser: Callable[[str], Browser]
 ) -> None:
     with new_notebook(lab, browser("llvmpipe")) as notebook:
-        notebook.run(IMPORTS + "from python_fallback_models import make_case\nmodel, x, _ = make_case('LSTM')")
+        notebook.run(
+            IMPORTS
+            + "from python_fallback_models import make_network\nmodel, x, _ = make_network('LSTM')"
+        )
         notebook.run("viewer = Viewer(model, x)\nviewer")
         line = notebook.page.locator(".nbg-status")
         expect(line).to_contain_text("3 layers computed in Python")

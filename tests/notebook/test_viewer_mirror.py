@@ -130,7 +130,9 @@ def test_the_page_draws_while_the_loops_own_cell_is_busy(notebook: Notebook, mos
     assert isinstance(within, int) and within > 5
     assert_equals_model(notebook)
     assert read_json(notebook, "viewer.network.weight_source is not None") is False
-    notebook.run("_m.MAX_INLINE_BYTES = 2**17")
+    notebook.run(
+        "from nbglcnn.features.mirror import frame_sender\nframe_sender.MAX_INLINE_BYTES = 2**17"
+    )
 
 
 def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook) -> None:

@@ -305,7 +305,10 @@ def test_all_activations_come_in_one_round_trip(notebook: Notebook) -> None:
     )
     count = len(hook_values(autoencoder(SEED), pictures(SEED)))
     text = notebook.run("print(types.count('read'), types[:2], types[-2:], list(some))").text
-    assert text == f"{1 + count + 1} ['read', 'readdone'] ['read', 'readdone'] ['encoder.0', 'output']\n"
+    assert (
+        text
+        == f"{1 + count + 1} ['read', 'readdone'] ['read', 'readdone'] ['encoder.0', 'output']\n"
+    )
     everything, single = notebook.read_array("everything"), notebook.read_array("one_by_one")
     assert len(everything) == count
     for key, value in everything.items():

@@ -540,7 +540,12 @@ def test_a_text_of_ones_own_runs_and_one_that_does_not_compile_changes_nothing(
     session = open_and_run(gl, plan)
     before = gl.read(session, "conv")
     own = make_edit(
-        "conv", "glsl", 0.5, source="y = x * p0 + float(channel)", parameter_names=("p0",), name="own"
+        "conv",
+        "glsl",
+        0.5,
+        source="y = x * p0 + float(channel)",
+        parameter_names=("p0",),
+        name="own",
     )
     gl.set_edits(session, [own])
     expected = before * 0.5 + np.arange(6, dtype=np.float32)[:, None, None]

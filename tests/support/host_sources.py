@@ -239,7 +239,7 @@ def feed_camera(host: Host) -> None:
     pause_source(host)
     with save_shown_picture(host, preview_selector("camera")) as path:
         run_cell(host, f"assert_picture_input(fed, {SEED}, {path!r}, mirrored=True)")
-    click(host, "[aria-label='Let the source go on']")
+    click(host, "[aria-label='Play the source']")
     wait_for_kernel(host, "fed.source.playing")
     if (lights := host.evaluate(TRACK_STATES)) != ["live"]:
         raise AssertionError(f"the camera's tracks are {lights}")
