@@ -244,7 +244,7 @@ def test_bends_make_features_stale_and_the_page_computes_them_again(notebook: No
     page = notebook.page
     make_picture_viewer(notebook, 3)
     before = notebook.read_array("teaching.features['hand']")
-    stale = teach_tab(page).get_by_text("of other weights or bends")
+    stale = teach_tab(page).get_by_text("from earlier weights or bends")
     notebook.run("bend = viewer.bend('encoder.6', nbglcnn.transforms.multiply(2.5))")
     expect(stale).to_contain_text("6 examples")
     notebook.run("bend.remove()")

@@ -250,7 +250,7 @@ import time
 from nbglcnn.notebook import blocking
 print("it waits")
 until = time.monotonic() + 20
-blocking.wait(lambda: answered() or time.monotonic() > until)
+blocking.wait_until(lambda: answered() or time.monotonic() > until)
 print("it has waited", until > time.monotonic())
 """
 
@@ -302,7 +302,7 @@ NO_FLOATS = (
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [(NO_WEBGL2, "no WebGL 2"), (NO_FLOATS, "32-bit floats")],
+    [(NO_WEBGL2, "no WebGL 2"), (NO_FLOATS, "neither float32 nor float16")],
     ids=["no WebGL 2", "no floats"],
 )
 def test_a_page_that_cannot_run_it_says_so_and_python_computes(

@@ -71,7 +71,7 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
     assert "llvmpipe" in found and found.endswith("on samples of each")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
-    expect(line).to_contain_text("on samples of each")
+    expect(line).to_contain_text("in samples of each")
     report = notebook.run("print(viewer.report())").text
     assert "parity check" in report and "10 of 10 layers match PyTorch" in report
     # Of another input only what verify() finds of every value.
@@ -79,7 +79,7 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     expect(line).not_to_contain_text("in samples")
     notebook.run("viewer.input = pictures(92)")
-    expect(line).to_contain_text("on samples of each")
+    expect(line).to_contain_text("in samples of each")
 
 
 def test_a_driver_that_miscompiles_the_fast_kernels_gets_plain_ones(notebook: Notebook) -> None:

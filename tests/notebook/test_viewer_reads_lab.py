@@ -159,7 +159,7 @@ def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
     expect(line).to_contain_text(re.compile(r"(\d+) of \1 layers match PyTorch"))
     expect(line).not_to_contain_text("in samples")
     notebook.run("viewer.input = viewer.input")
-    expect(line).to_contain_text("on samples of each")
+    expect(line).to_contain_text("in samples of each")
 
 
 def test_the_time_told_of_a_run_is_its_own_without_building_shaders(notebook: Notebook) -> None:
@@ -294,7 +294,7 @@ def test_all_activations_come_in_one_round_trip(notebook: Notebook) -> None:
     notebook.run(
         "raw, types = viewer._connection._send_raw, []\n"
         "def count(content, buffers):\n"
-        "    if content['type'] not in ('probe', 'verified'):\n"  # the parity check's, at any time
+        "    if content['type'] not in ('probe', 'verifyresult'):\n"  # the parity check's, at any time
         "        types.append(content['type'])\n"
         "    raw(content, buffers)\n"
         "viewer._connection._send_raw = count\n"

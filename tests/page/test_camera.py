@@ -202,7 +202,7 @@ def test_out_of_sight_nothing_is_fed(show: Show) -> None:
 @pytest.mark.parametrize(
     ("trouble", "says"),
     [
-        ("NotFoundError", "There is no camera"),
+        ("NotFoundError", "No camera found"),
         ("NotAllowedError", "The browser denied access to the camera"),
         ("NotReadableError", "Another program uses the camera"),
     ],

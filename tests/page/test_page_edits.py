@@ -557,7 +557,7 @@ def test_a_text_of_ones_own_runs_and_one_that_does_not_compile_changes_nothing(
     for broken, words in (
         (make_edit("fc.weight", "invert"), "cannot be edited"),
         (make_edit("conv", "invert", channels=(6,)), "has 6 channels, not number 6"),
-        (make_edit("conv", "no such"), "unknown transform"),
+        (make_edit("conv", "no such"), "no transform"),
         (make_edit("conv", "multiply"), "takes 1 parameters, not 0"),
         (make_edit("conv", "saturation", 1), "takes values of 3 or 4 channels, not 6"),
         (make_edit("conv", "inject", array_hash="nowhere"), "no array nowhere"),

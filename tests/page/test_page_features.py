@@ -168,7 +168,7 @@ def test_a_page_without_edits_offers_no_bends(page_without: Callable[..., Page])
     page = page_without("train", "edits")
     assert not page.evaluate("async () => 'edit' in await window.nbglcnn")
     page.click("[data-tab=layer]")
-    sections = page.locator("[aria-label='What of the layer'] button")
+    sections = page.locator("[aria-label='Section of the layer'] button")
     assert sections.all_inner_texts() == ["Maps", "Filters", "Explain"]
     refused = page.evaluate(
         "async () => { const page = await window.nbglcnn;"
