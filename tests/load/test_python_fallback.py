@@ -368,7 +368,7 @@ def test_a_notebooks_page_goes_on_with_what_python_sends(
                 assert_equal(values[key], true, name=key)
         assert notebook.run("print(viewer.activations.source)").text.startswith("page (WebGL2")
         other, *_ = make_network("LSTM", seed=1)
-        notebook.run("viewer.load_state_dict(made('LSTM', seed=1)[0].state_dict())")
+        notebook.run("viewer.load_state_dict(make_network('LSTM', seed=1)[0].state_dict())")
         for key in (*own, "after", "output"):
             found = notebook.read_array(f"viewer.activations[{key!r}]")
             assert_equal(found, record_calls(other, -x)[key], name=key)

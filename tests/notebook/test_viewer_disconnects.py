@@ -120,8 +120,8 @@ class Baseline:
 
 @pytest.fixture
 def baseline(notebook: Notebook) -> Baseline:
-    notebook.run("keeper = keep()")
-    assert_complete(parse_outcomes(notebook.run("tell(live())").text)[0])
+    notebook.run("keeper = keep_viewer()")
+    assert_complete(parse_outcomes(notebook.run("print_outcomes(run_lifecycle())").text)[0])
     life = viewer_histories(notebook)[-1]
     wait_counts_settled(notebook)
     return Baseline(notebook, life["said"], notebook.page.evaluate(COUNT_HELD))
@@ -150,7 +150,9 @@ def test_a_comm_closed_after_any_message(baseline: Baseline, pytestconfig: pytes
     assert count >= 15
     notebook.run("END = 0")  # the message that never comes: whole lives
     # Run again each time: what ended before has left nothing behind.
-    cell = notebook.start("tell(live(end=END, by='page'), live(end=END, by='kernel'))\nEND += 1")
+    cell = notebook.start(
+        "print_outcomes(run_lifecycle(end=END, by='page'), run_lifecycle(end=END, by='kernel'))\nEND += 1"
+    )
     for told in parse_outcomes(notebook.wait(cell).text):
         assert_complete(told)
     broken = 0
@@ -187,7 +189,7 @@ def test_a_kernel_that_dies_with_viewers_at_every_step(baseline: Baseline) -> No
     set_connection_ends(notebook, ends, "dead")
     notebook.run(f"COUNT = {len(ends)}")
     # No other cell: the next one would run when all reads have ended.
-    cell = notebook.start("tasks = live_side_by_side(COUNT)\nprint(os.getpid())")
+    cell = notebook.start("tasks = run_side_by_side(COUNT)\nprint(os.getpid())")
     pid = int(notebook.wait(cell).text)
     notebook.page.wait_for_function(ARE_ALL_ENDED, arg=len(ends))
     os.kill(pid, signal.SIGKILL)
@@ -212,7 +214,7 @@ def test_a_kernel_that_goes_after_a_message(
         # JupyterLab tells its widgets of a restart at once, of a death when the server has seen it.
         set_connection_ends(notebook, [end] if how == "restarts" else [], "restart")
         notebook.run(f"END = {end if how == 'dies' else None}")
-        cell = notebook.start("tell(live(end=END, by='death'))")
+        cell = notebook.start("print_outcomes(run_lifecycle(end=END, by='death'))")
         if how == "dies":
             notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
         else:
@@ -233,7 +235,7 @@ def test_a_kernel_that_goes_after_a_message(
 
 
 def test_a_kernel_that_is_shut_down_is_said(notebook: Notebook) -> None:
-    notebook.run("keeper = keep()")
+    notebook.run("keeper = keep_viewer()")
     notebook.page.evaluate("() => window.lab.panel().sessionContext.shutdown()")
     disconnected_views(notebook, 1)
     start = "() => window.lab.panel().sessionContext.changeKernel({ name: 'python3' })"

@@ -294,7 +294,7 @@ def test_all_activations_come_in_one_round_trip(notebook: Notebook) -> None:
     notebook.run(
         "raw, types = viewer._connection._send_raw, []\n"
         "def count(content, buffers):\n"
-        "    if content['type'] not in ('probe', 'verifyresult'):\n"  # the parity check's, at any time
+        "    if content['type'] not in ('probe', 'verifyresult'):\n"  # of the parity check
         "        types.append(content['type'])\n"
         "    raw(content, buffers)\n"
         "viewer._connection._send_raw = count\n"
