@@ -151,7 +151,8 @@ def test_a_comm_closed_after_any_message(baseline: Baseline, pytestconfig: pytes
     notebook.run("END = 0")  # the message that never comes: whole lives
     # Run again each time: what ended before has left nothing behind.
     cell = notebook.start(
-        "print_outcomes(run_lifecycle(end=END, by='page'), run_lifecycle(end=END, by='kernel'))\nEND += 1"
+        "print_outcomes(run_lifecycle(end=END, by='page'), run_lifecycle(end=END, by='kernel'))\n"
+        "END += 1"
     )
     for told in parse_outcomes(notebook.wait(cell).text):
         assert_complete(told)
