@@ -323,7 +323,7 @@ def gl_page(
             if not re.search(allow, str(error)):
                 errors.append(str(error))
 
-        if "own_page" in request.fixturenames:
+        if "fresh_page" in request.fixturenames:
             page = new_page(backend)
         else:
             idle = (views and idle_pages["views"]) or idle_pages[backend]
