@@ -15,7 +15,8 @@ import nbglcnn
 plt.figure(); plt.plot([0, 1]); plt.show()  # the inline backend and its hook are there from now on
 model, x = autoencoder(20), pictures(20, 1)
 images = np.random.default_rng(0).integers(0, 256, (30, 22, 18), dtype=np.uint8)
-viewer, beside = Viewer(model, x, height=600), []  # methods of messages handled beside the cells
+viewer = Viewer(model, x, height=600)
+beside = []  # methods of messages handled beside the cells since the last one that was not
 
 def follow(comm):
     handle = comm.handle_msg
@@ -23,6 +24,8 @@ def follow(comm):
         handle(message)
         if threading.current_thread() is not threading.main_thread():
             beside.append(message["content"]["data"]["method"])
+        else:
+            beside.clear()
     comm.handle_msg = note
 
 def open_until(enough):
@@ -47,6 +50,8 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
         notebook.run(IMPORTS + SETUP_CELL)
         notebook.run("viewer")
         notebook.page.locator(".nbglcnn[data-phase=ready]").first.wait_for()
+        # The parity check's verdict is sent by the cells' thread, at a time of its own.
+        notebook.wait_until("viewer.status['parity']")
         yield notebook
 
 

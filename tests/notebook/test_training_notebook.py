@@ -206,7 +206,7 @@ def test_the_classifiers_tab_counts_right_answers_and_dead_units(
     training_notebook: TrainingNotebook,
 ) -> None:
     viewer = training_notebook.training_tab(2)
-    expect(viewer.get_by_text("Accuracy").first).to_be_visible()
+    expect(viewer.get_by_text("Accuracy", exact=True)).to_be_visible()
     expect(viewer.locator(".nbg-checkpoint-target .nbg-answer").first).to_be_visible()
     viewer.get_by_role("combobox", name="Watched layer").select_option("2")
     viewer.get_by_role("button", name="Step", exact=True).click()
