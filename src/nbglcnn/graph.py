@@ -81,7 +81,7 @@ class Node:
 
     `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file),
     `module_type` that module's class name, `call` the key of the call it ran in (`block:1`; "" for
-    the model's own). `torch_name` names PyTorch's operator that it was translated from
+    the model's own). `torch_operator` names PyTorch's operator that it was translated from
     (`max.dim`; "" without one). `domain` is "" for the standard operators. `section` is the part of
     the Plan that runs it. Of a node with `python_fallback` the framework computes the outputs, for
     the present input.
@@ -109,7 +109,7 @@ class Key:
     (a call of a module that has children) or "contributed" (added by a feature). `module_type` is
     the class name of the module, "" for a functional operator; `description` is the module's own
     extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the call of a module that returned the
-    value, as in Node; None where none did. Edits of the key `shares_edits_of` act here too.
+    value, as in Node; None where none did. Edits of the key `edited_as` act here too.
     """
 
     name: str

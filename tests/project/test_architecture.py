@@ -15,7 +15,7 @@ PACKAGE = ROOT / "src" / "nbglcnn"
 
 # Each component (a folder, a file beside them, or a feature's folder) and the components it may
 # use, from the bottom to the top; errors may be used by all.
-EDITS_COMPONENT, FEATURE_COMPONENT = "features.edits", "features.feature"
+EDITS, FEATURE = "features.edits", "features.feature"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "class_names": set(),
@@ -32,24 +32,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": {"codegen", "graph", "plan"},
     "lowering": {"codegen", "graph", "ops", "plan"},
     "losses": {"graph", "ops"},
-    "transforms": {EDITS_COMPONENT},
+    "transforms": {EDITS},
     # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
-    "load": {"class_names", EDITS_COMPONENT, "graph", "inputs", "plan"},
-    "reference": {EDITS_COMPONENT, "graph", "load", "report"},
+    "load": {"class_names", EDITS, "graph", "inputs", "plan"},
+    "reference": {EDITS, "graph", "load", "report"},
     "python_fallback": {"graph", "load", "lowering", "reference"},
     # A Session takes edits, as a Viewer does.
-    "runtime": {"codegen", EDITS_COMPONENT, "graph", "inputs", "pictures", "plan", "tables"},
+    "runtime": {"codegen", EDITS, "graph", "inputs", "pictures", "plan", "tables"},
     "gradients": {"graph", "load", "lowering", "ops", "runtime"},
     "api": {
-        *(
-            "engine_disagreements",
-            EDITS_COMPONENT,
-            "graph",
-            "load",
-            "lowering",
-            "plan",
-            "python_fallback",
-        ),
+        *("engine_disagreements", EDITS, "graph", "load", "lowering", "plan", "python_fallback"),
         *("reference", "report", "runtime"),
     },
     "backend": {"graph", "inputs", "load", "lowering", "ops", "plan", "runtime"},
@@ -58,52 +50,34 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": {"plan"},
     "notebook": set(),
     # What a Viewer computes without a page.
-    "local_backend": {EDITS_COMPONENT, "graph", "load", "plan", "reference", "report", "runtime"},
-    FEATURE_COMPONENT: {"graph", "notebook", "plan", "protocol"},
-    EDITS_COMPONENT: {
-        FEATURE_COMPONENT,
+    "local_backend": {EDITS, "graph", "load", "plan", "reference", "report", "runtime"},
+    FEATURE: {"graph", "notebook", "plan", "protocol"},
+    EDITS: {
+        FEATURE,
         *("channels", "codegen", "graph", "inputs", "load", "lowering", "plan"),
         *("protocol", "python_fallback", "transforms"),
     },
     "features.sources": {
-        FEATURE_COMPONENT,
-        *("class_names", EDITS_COMPONENT, "features.latent", "graph", "inputs", "plan", "protocol"),
+        FEATURE,
+        *("class_names", EDITS, "features.latent", "graph", "inputs", "plan", "protocol"),
     },
     "features.latent": {
-        FEATURE_COMPONENT,
-        *(
-            EDITS_COMPONENT,
-            "features.sources",
-            "graph",
-            "inputs",
-            "lowering",
-            "plan",
-            "protocol",
-            "runtime",
-        ),
+        FEATURE,
+        *(EDITS, "features.sources", "graph", "inputs", "lowering", "plan", "protocol", "runtime"),
     },
     "features.training": {
-        FEATURE_COMPONENT,
-        *(
-            "contribution",
-            EDITS_COMPONENT,
-            "gradients",
-            "graph",
-            "inputs",
-            "load",
-            "losses",
-            "lowering",
-        ),
+        FEATURE,
+        *("contribution", EDITS, "gradients", "graph", "inputs", "load", "losses", "lowering"),
         *("notebook", "ops", "plan", "protocol", "runtime"),
     },
     "features.mirror": {
-        FEATURE_COMPONENT,
+        FEATURE,
         *("codegen", "features.training", "graph", "load", "notebook", "plan", "protocol"),
     },
     "features.teaching": {
-        FEATURE_COMPONENT,
+        FEATURE,
         *(
-            EDITS_COMPONENT,
+            EDITS,
             "features.sources",
             "features.training",
             "graph",
@@ -115,29 +89,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # These two make Viewers, or write pages of them.
     "features.compare": {
-        FEATURE_COMPONENT,
-        *(
-            EDITS_COMPONENT,
-            "graph",
-            "inputs",
-            "load",
-            "plan",
-            "protocol",
-            "python_fallback",
-            "report",
-        ),
+        FEATURE,
+        *(EDITS, "graph", "inputs", "load", "plan", "protocol", "python_fallback", "report"),
         "widget",
     },
     "features.export": {
-        FEATURE_COMPONENT,
-        *(
-            EDITS_COMPONENT,
-            "features.sources",
-            "features.teaching",
-            "features.training",
-            "graph",
-            "load",
-        ),
+        FEATURE,
+        *(EDITS, "features.sources", "features.teaching", "features.training", "graph", "load"),
         *("plan", "protocol", "report", "widget"),
     },
     # Of features only edits, as the runtime does, but for the Viewer, which has the list of all.
@@ -145,7 +103,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *(
             "class_names",
             "engine_disagreements",
-            EDITS_COMPONENT,
+            EDITS,
             "graph",
             "inputs",
             "load",
@@ -161,14 +119,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     "__init__": {
-        *(
-            "api",
-            "backend",
-            EDITS_COMPONENT,
-            "features.compare",
-            "features.export",
-            "features.mirror",
-        ),
+        *("api", "backend", EDITS, "features.compare", "features.export", "features.mirror"),
         *("features.sources", "features.training", "gradients", "inputs", "plan", "recording"),
         *("runtime", "widget"),
     },
@@ -180,7 +131,7 @@ ONLY_IN = {
     "onnxscript": {"load"},
     "onnx": {"load", "reference", "backend"},
     "moderngl": {"runtime"},
-    "anywidget": {"widget", EDITS_COMPONENT, "features.sources"},
+    "anywidget": {"widget", EDITS, "features.sources"},
     "markdown_it": {"features.export"},
     "zarr": {"recording"},
     "distributed": {"recording"},
@@ -188,7 +139,7 @@ ONLY_IN = {
 # Files that may use more components than theirs.
 EXTRA_IMPORTS = {
     "widget/viewer.py": {
-        FEATURE_COMPONENT,
+        FEATURE,
         *("features.export", "features.latent", "features.mirror", "features.sources"),
         *("features.teaching", "features.training", "transforms"),
     },

@@ -1,6 +1,7 @@
 // Vectors as signed bars, and the largest values of a long one as a list.
 
 import { classText } from "../network/class_names.ts";
+import { drawKind } from "../network/display_kind.ts";
 import { formatShort } from "../number_format.ts";
 import type { Value } from "../plan/schema.ts";
 import {
@@ -330,5 +331,47 @@ export function NumberPicture({ value }: { value: Value }) {
   const values = useExampleValues(value);
   return (
     <span class="nbg-number">{values === null ? "…" : formatShort(values[0] ?? Number.NaN)}</span>
+  );
+}
+
+/** How many named classes stand beside each other. */
+const MAX_CLASSES = 8;
+
+/** Of classes those that are largest in one of two vectors. */
+export const largestOfBoth = (a: Float32Array, b: Float32Array): number[] =>
+  argsortDescending(Array.from(a, (one, k) => Math.max(one, b[k] ?? one))).slice(0, MAX_CLASSES);
+
+/** A vector beside others with the same limits: named classes as a list, else bars; a scalar as a number. */
+export function ComparedVector(props: {
+  value: Value;
+  /** The value that this one is derived from, which has its kind and its classes. */
+  like?: Value;
+  /** CSS pixels of the picture. */
+  width: number;
+  height: number;
+  limits: { low: number; high: number } | null;
+  elements: readonly number[];
+}) {
+  const { value, like = value, width, height, limits, elements } = props;
+  const { classNames } = useViews();
+  const count = value.nchw[1];
+  if (drawKind(like).name === "number") return <NumberPicture value={value} />;
+  if (classNames.value(like.key).length > 0) {
+    return (
+      <TopValues value={value} maxRows={count} channels={elements} limits={limits} width={width} />
+    );
+  }
+  const limit = limits && Math.max(-limits.low, limits.high);
+  return (
+    <BarChart
+      value={value}
+      width={width}
+      height={height}
+      maxBars={elements.length}
+      channels={elements}
+      {...(limit && { limit })}
+      upright
+      label={`${value.key}, ${elements.length} of ${count} values`}
+    />
   );
 }

@@ -27,24 +27,24 @@ def _no_op(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class Feature:
-    """What one feature offers: a host has it as `offers`. What is left out, it doesn't do.
+    """What one feature offers; its host has it as `feature`.
 
     Args:
         name: of the feature, in Python and in pages.
         traits: that the Viewer gets, by name.
-        shared: the names of those that pages may set, all at once; `traits_changed` follows them.
+        page_writable: the names of those that pages may set, all at once; `traits_changed` follows them.
         messages: what is done with each kind of a page's messages, given one and its buffers.
         blob: a blob that pages ask for, by its name; None where it isn't of this feature.
-        follow: is called behind each message of a page.
+        after_message: is called after each message of a page.
         edits_changed, weights_changed: are called when the reader's edits, or the weights, have
             changed.
         weights_replaced: is called when other weights were loaded, before pages are shown them.
         plan_changed: is called before pages are shown anything: the Plan may be another one.
-        first_example: is called when the network was compiled again for the first example of a
+        batch_reduced: is called when the network was compiled again for the first example of a
             batch of so many.
         views: the views of this feature by name, each with why it isn't there yet, "" where it is.
-        claim: why no other feature may change the weights now; "" where they may.
-        take_weights: fetches the current weights from the page or the loop that changes them.
+        lock_reason: why no other feature may change the weights now; "" where they may.
+        fetch_weights: fetches the current weights from the page or the loop that changes them.
         close: frees what it holds.
     """
 
@@ -94,7 +94,7 @@ class ViewerHost:
         self._traits_being_set: list[str] = []  # traits that Python sets at this moment
 
     def add_feature(self, feature: Any) -> None:
-        """Take the host of a feature, which has what it offers as `offers`."""
+        """Take the host of a feature, which has its Feature as `feature`."""
         self.feature_hosts.append(feature)
 
     def find_host(self, name: str) -> Any:

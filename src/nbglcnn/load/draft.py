@@ -34,7 +34,7 @@ class GraphDraft:
     `opsets` are the nodes' operator sets (empty: all OPSET), `guards` what must hold for a node
     to be there: conditions and what they must be (empty: nothing, for all). `parameters` names the
     values that `with_parameters` may replace, `buffers` those of these that are not trained.
-    `keep` are values that must not vanish though no node reads them, `preserved_aliases` names that
+    `keep_alive` are values that must not vanish though no node reads them, `preserved_aliases` names that
     are kept apart from the value that they are other names of: who reads it by them is told from
     who reads it. `shapes` are trusted over inference, `declared_types` only without it.
     `constant_reads` are the names of parameters whose numbers decided which nodes there are.

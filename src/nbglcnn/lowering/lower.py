@@ -437,7 +437,7 @@ def can_repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> b
 
 
 def repack(plan: p.Plan, graph: Graph, changed: Set[str] | None = None) -> p.Plan:
-    """The same Plan with the weights of `graph`, which it `fits`.
+    """The same Plan with the weights of `graph`, which it fits (`can_repack`).
 
     Only textures made of the `changed` values are packed anew, all if None.
     """

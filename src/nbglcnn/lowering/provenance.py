@@ -118,7 +118,7 @@ class OperandTrace:
     """What a layer's operator reads for its explanation: each value, and the shape it reads it in.
 
     `index_maps` leads from the layer's elements to those of what it gives, which has the shape
-    `raw_shape`. `is_single`: nothing else computes; `moves`: nothing computes at all.
+    `raw_shape`. `is_single`: nothing else computes; `is_movement`: nothing computes at all.
     """
 
     operands: tuple[tuple[Provenance, Shape], ...]

@@ -1,6 +1,6 @@
 """Waiting for a page inside a running cell; the only file that knows ipykernel's private names.
 
-While a cell runs, the page's messages lie in the kernel's queue. A `Pump` takes those meant for a
+While a cell runs, the page's messages lie in the kernel's queue. A `MessagePump` takes those meant for a
 Viewer out of it, and what a reloaded page asks to show its widgets again, and puts every other one
 back in order: cells that were queued meanwhile run afterwards, other widgets' callbacks too. It
 reads the stream of the calling thread's own (sub)shell, so it also works in widget callbacks. Tried

@@ -364,7 +364,7 @@ def _patch_constants(
 
 
 def _group_loop_mode(x: Layout, groups: int) -> int:
-    """How conv_patch.glsl goes over the channel groups of `input_nchw` that a pixel needs.
+    """How conv_patch.glsl goes over the channel groups of `x` that a pixel needs.
 
     One row of tiles has them all where the map's width is a power of two. Other sizes are laid out
     in one row or more, each as it splits best: one program for all of them is compiled sooner.

@@ -38,7 +38,7 @@ MAX_INDEX_LENGTH = 6  # of one row: LOOKUP's axes
 class SliceSelection:
     """Rows of indices into axes of the data; each row chooses a slice of `slice_size` elements.
 
-    The rows follow each other for each of the `outer` parts of the data, `outer_stride` elements
+    The rows follow each other for each of the outer parts of the data, `outer_stride` elements
     each; `has_own_rows`: each part has rows of its own.
     """
 

@@ -57,7 +57,7 @@ def draw_picture(
     scale: int = 1,
     theme: Theme = "light",
 ) -> Image.Image:
-    """What a value looks like; the arguments are those of `Session.draw_picture`."""
+    """What a value looks like; the arguments are those of `Session.picture`."""
     maps = example_maps(value, array, example)
     drawn = draw_kind(value)
     _check_arguments(value, example, colormap, color_range, columns, scale, theme)

@@ -432,7 +432,7 @@ def verify(
     """Every layer that can be read beside the framework's own, and that framework's name.
 
     What is edited, and a latent's code, is replayed there; InputError for an edit that cannot be.
-    `source_input` are inputs that a page's source gives, which the values are of.
+    `source_inputs` are inputs that a page's source gives, which the values are of.
     """
     edits, injected = network.active_edits, network.edit_arrays
     check_replayable(edits, injected)

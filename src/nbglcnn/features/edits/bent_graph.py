@@ -42,7 +42,7 @@ def insert_at_keys(
 ) -> Graph:
     """The Graph with nodes behind each of some keys, where a forward hook would act.
 
-    `section_nodes` makes them of the key, of the value that they read and of the name of what they
+    `nodes_of` makes them of the key, of the value that they read and of the name of what they
     give, which `word` is part of: other keys of the value, and who reads it behind the key, have
     that.
     """

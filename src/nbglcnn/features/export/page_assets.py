@@ -37,7 +37,7 @@ WEIGHT_CHOICES = ("given", "random")
 
 @dataclass(frozen=True)
 class PageTraining:
-    """A page's training: `to_record` is how it begins, `blobs` are by their names.
+    """A page's training: `record` is its initial state, `blobs` are by name.
 
     `network` has the weights that it begins with. `weight_names` are the parameters that the page
     reads for its reader, `other_weights` names the blob of the others, "" where there are none.

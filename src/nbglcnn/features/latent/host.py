@@ -58,7 +58,7 @@ class LatentHost:
         )
 
     def open(self, latent: Latent) -> tuple[Latent, CodeBlobs]:
-        """As `opened` in this file; codes of the weights before are computed again."""
+        """As `open_latent`; codes of earlier weights are recomputed."""
         known = latent.without_codes() if self.is_outdated(latent) else latent
         found, blobs = open_latent(self._network, known, self._last_opened)
         self._last_opened = replace(found, owner=""), blobs

@@ -26,7 +26,7 @@ MAX_INLINE_BYTES = 2**17
 
 @dataclass(frozen=True)
 class LossUpdate:
-    """Losses that pages don't have: from step `first_step` on, as `Mirrored` says it."""
+    """Losses that pages don't have: from step `first_step` on, as in `MirrorFrame`."""
 
     first_step: int
     rows: Float32

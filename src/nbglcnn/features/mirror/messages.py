@@ -17,7 +17,7 @@ class MirrorFrame(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     `textures` are the weight textures that have changed. The message's only buffer has first, in
     its first part, the losses of `loss_rows` steps from step `first_step` on, two float32 each as
     in StepReport; then one of `chunk_count` parts of the textures' contents, one after the other.
-    `held_out_count` are rows as in StepReport.
+    `held_out` are rows as in StepReport.
     """
 
     training: Name
@@ -44,7 +44,7 @@ def split_frame(
     rows: Float32,
     held_out: Sequence[tuple[int, float | None, float | None]],
 ) -> Callable[[int, int], Iterator[tuple[MirrorFrame, memoryview]]]:
-    """The weights of a loop in Python in messages, for `Connection.advance`."""
+    """The weights of a loop in Python in messages, for `Connection.send_update`."""
 
     def messages(base: int, revision: int) -> Iterator[tuple[MirrorFrame, memoryview]]:
         data = contents.view(np.uint8).data

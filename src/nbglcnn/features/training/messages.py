@@ -12,7 +12,7 @@ class StepReport(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
     """Steps that a page has done of a training, from step `first_step` on.
 
     The message's only buffer has two float32 for each: the loss, and the share of right answers
-    (NaN where there are no classes). `held_out_count` are rows of steps done, loss and that share,
+    (NaN where there are no classes). `held_out` are rows of steps done, loss and that share,
     of what is held out; None is NaN or infinite, for which JSON has no word. `message` says why it
     has stopped by itself, or goes on from an earlier step. `failed_examples` are the examples of a
     batch that gave NaN or infinite numbers, which stopped it, and `step_scalars` the scalars of

@@ -58,7 +58,7 @@ class StepOptions:
     output: str
     class_targets: bool  # whether targets are indices of classes
     min_batch: int  # examples of the smallest batch
-    edited_keys: tuple[str, ...] = ()  # keys whose edits act on what is learned: see `points`
+    edited_keys: tuple[str, ...] = ()  # keys whose edits act on what is learned: see `add_edit_points`
 
 
 def build_step(

@@ -238,7 +238,7 @@ def end_step(epochs: int | None, steps: int | None) -> int:
 
 
 def pack_learning_rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
-    """The learning rate of each step from `start_step` on, where it is a function of the step."""
+    """The learning rate of each step from `begin` on, where it is a function of the step."""
     if not callable(optimizer.lr):
         return b""
     if end < 0:

@@ -7,17 +7,16 @@ import { formatShort } from "../../../number_format.ts";
 import type { ColorMapName, ColorRange } from "../../../plan/runtime.ts";
 import type { Comparison, LayerPair, Value } from "../../../plan/schema.ts";
 import {
-  BarChart,
-  NumberPicture,
+  ComparedVector,
+  largestOfBoth,
   shownElements,
-  TopValues,
   useExampleValues,
 } from "../../../views/bar_chart.tsx";
 import { colorMapLimits } from "../../../views/colorbar.tsx";
 import { cssGradient } from "../../../views/colors.ts";
 import { useStatistics, useViews } from "../../../views/context.ts";
 import { ImageRange } from "../../../views/image_range.tsx";
-import { argsortDescending, fitScale, px } from "../../../views/layout.ts";
+import { fitScale, px } from "../../../views/layout.ts";
 import { Maps, useSharedLimits } from "../../../views/maps.tsx";
 import { fixedRange, sharedLimits } from "./layer_pairs.ts";
 
@@ -26,8 +25,6 @@ const MAX_SIDE = 376;
 const GAP = 16;
 /** CSS pixels of a vector's bars. */
 const BARS_HEIGHT = 150;
-/** How many classes stand beside each other with their names. */
-const MAX_CLASSES = 8;
 
 type Limits = { low: number; high: number } | null;
 
@@ -146,10 +143,6 @@ function displayedValueOf(network: Network, key: string): Value | null {
   return value === undefined ? null : displayedValue(network, value);
 }
 
-/** Of classes those that are largest in A or in B. */
-const largestOfBoth = (a: Float32Array, b: Float32Array): number[] =>
-  argsortDescending(Array.from(a, (one, k) => Math.max(one, b[k] ?? one))).slice(0, MAX_CLASSES);
-
 const isFlat = (value: Value): boolean => drawKind(value).drawMode === undefined;
 
 function ValueView(props: {
@@ -162,34 +155,18 @@ function ValueView(props: {
   elements: readonly number[];
 }) {
   const { value, channel, side, limits, range, map, elements } = props;
-  const { pixelRatio, classNames } = useViews();
+  const { pixelRatio } = useViews();
   const channels = value.nchw[1];
   const { height, width } = pictureFrame(value);
   const display = drawKind(value);
-  if (display.name === "number") return <NumberPicture value={value} />;
-  if (display.name === "bars" && classNames.value(value.key).length > 0) {
+  if (display.drawMode === undefined) {
     return (
-      <TopValues
-        value={value}
-        maxRows={channels}
-        channels={elements}
-        limits={limits}
-        width={side}
-      />
-    );
-  }
-  if (display.name === "bars") {
-    const limit = limits && Math.max(-limits.low, limits.high);
-    return (
-      <BarChart
+      <ComparedVector
         value={value}
         width={side}
         height={BARS_HEIGHT}
-        maxBars={elements.length}
-        channels={elements}
-        {...(limit && { limit })}
-        upright
-        label={`${value.key}, ${elements.length} of ${channels} values`}
+        limits={limits}
+        elements={elements}
       />
     );
   }

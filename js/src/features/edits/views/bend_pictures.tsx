@@ -8,16 +8,15 @@ import { formatShort } from "../../../number_format.ts";
 import type { ColorRange, Statistics } from "../../../plan/runtime.ts";
 import type { Value } from "../../../plan/schema.ts";
 import {
-  BarChart,
-  NumberPicture,
+  ComparedVector,
+  largestOfBoth,
   shownElements,
-  TopValues,
   useExampleValues,
 } from "../../../views/bar_chart.tsx";
 import { Choice } from "../../../views/choice.tsx";
 import { useStatistics, useViews } from "../../../views/context.ts";
 import { ImageRange } from "../../../views/image_range.tsx";
-import { argsortDescending, boxMosaic, fitScale, px } from "../../../views/layout.ts";
+import { boxMosaic, fitScale, px } from "../../../views/layout.ts";
 import { Maps, useSharedLimits } from "../../../views/maps.tsx";
 import { HoldView, RangePair, WipeView } from "../../compare/views/compared_pictures.tsx";
 import { fixedRange, sharedLimits } from "../../compare/views/layer_pairs.ts";
@@ -35,9 +34,8 @@ const SUBJECTS = [
 ] as const;
 const GAP = 12;
 const MAX_SIDE = 320;
-/** CSS pixels of a vector's bars, and how many named values stand beside each other. */
+/** CSS pixels of a vector's bars. */
 const BARS_HEIGHT = 140;
-const MAX_CLASSES = 8;
 /** So many curves stand one below the other. */
 const MAX_CURVES = 6;
 const TITLES = ["without bends", "with bends"] as const;
@@ -121,10 +119,7 @@ function BendComparison(props: {
   const side = Math.min(MAX_SIDE, Math.floor((width - 1 - (columns - 1) * GAP) / columns));
   const elements =
     classNames.value(b.key).length > 0 && valuesA && valuesB
-      ? argsortDescending(Array.from(valuesA, (one, k) => Math.max(one, valuesB[k] ?? one))).slice(
-          0,
-          MAX_CLASSES,
-        )
+      ? largestOfBoth(valuesA, valuesB)
       : shownElements(changed, b.nchw[1], Math.floor(side / 3));
   const isClasses = drawKind(b).name === "classes"; // which have no range
   const range = isClasses ? { mode: "fixed" as const } : fixedRange(limits);
@@ -234,29 +229,19 @@ function BentValueView(props: {
   signed?: boolean;
 }) {
   const { value, like, channel, side, limits, range, elements, signed = false } = props;
-  const { pixelRatio: ratioOf, classNames } = useViews();
-  const ratio = ratioOf.value;
+  const ratio = useViews().pixelRatio.value;
   const count = value.nchw[1];
   const display = drawKind(like);
   const label = value.key;
-  if (display.name === "number") return <NumberPicture value={value} />;
-  if (display.name === "bars" && classNames.value(like.key).length > 0) {
+  if (display.drawMode === undefined) {
     return (
-      <TopValues value={value} maxRows={count} channels={elements} limits={limits} width={side} />
-    );
-  }
-  if (display.name === "bars") {
-    const limit = limits && Math.max(-limits.low, limits.high);
-    return (
-      <BarChart
+      <ComparedVector
         value={value}
+        like={like}
         width={side}
         height={BARS_HEIGHT}
-        maxBars={elements.length}
-        channels={elements}
-        {...(limit && { limit })}
-        upright
-        label={`${label}, ${elements.length} of ${count} values`}
+        limits={limits}
+        elements={elements}
       />
     );
   }

@@ -95,9 +95,8 @@ class HookedRun:
 
     `is_repeatable` says, where the model was called a second time, that it gave the same outputs;
     `second_run` are that call's tensors and tree, None where there was none or it failed.
-    `non_tensors` is what it gave besides tensors and None, each with what picks it; `given` and
-    `hidden_draws` are as the Record has them. `has_drawn` says that random numbers were drawn, and
-    that nobody knows which.
+    `non_tensors` is what it gave besides tensors and None, each with what picks it;
+    `has_drawn` says that unknown random numbers were drawn.
     """
 
     arrays: list[Array]

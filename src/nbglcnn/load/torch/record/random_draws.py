@@ -166,8 +166,8 @@ def _changed_draws_error() -> UnsupportedModel:
 class Noise:
     """The random numbers of one model, as further inputs behind its own.
 
-    `user_arrays` are those that the user gave, by name or in order. `seeded` are found by
-    `set_draws`, and stand for what is not given; until then nobody has looked. `names` are the
+    `user_arrays` are those that the user gave, by name or in order. `set_draws` finds
+    `default_arrays`, which stand for what is not given; `is_detected` says that it has. `names` are the
     inputs' names.
     """
 
