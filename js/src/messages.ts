@@ -139,7 +139,7 @@ export interface RejectPage {
  * `textures` are the weight textures that have changed. The message's only buffer has first, in
  * its first part, the losses of `loss_rows` steps from step `first_step` on, two float32 each as
  * in StepReport; then one of `chunk_count` parts of the textures' contents, one after the other.
- * `held_out_count` are rows as in StepReport.
+ * `held_out` are rows as in StepReport.
  */
 export interface MirrorFrame {
   readonly type: "mirrorframe";
@@ -340,7 +340,7 @@ export interface SetWeight {
  * Steps that a page has done of a training, from step `first_step` on.
  *
  * The message's only buffer has two float32 for each: the loss, and the share of right answers
- * (NaN where there are no classes). `held_out_count` are rows of steps done, loss and that share,
+ * (NaN where there are no classes). `held_out` are rows of steps done, loss and that share,
  * of what is held out; None is NaN or infinite, for which JSON has no word. `message` says why it
  * has stopped by itself, or goes on from an earlier step. `failed_examples` are the examples of a
  * batch that gave NaN or infinite numbers, which stopped it, and `step_scalars` the scalars of

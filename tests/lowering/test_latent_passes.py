@@ -246,9 +246,9 @@ def test_the_page_runs_the_decoder_alone(gl: GlPage, plan: Plan) -> None:
     assert run["passes"] == whole - skipped_layers(plan, "encoder.6")[1] + 1
     assert_close(gl.read(session, "output"), decode(make_net()))
     np.testing.assert_array_equal(gl.read(session, "encoder").reshape(-1), CODE.reshape(-1))
-    with pytest.raises(Error, match=r"encoder\.3 has no value now: a latent skips its layer"):
+    with pytest.raises(Error, match=r"encoder\.3 has no value: an active latent skips its layer"):
         gl.read(session, "encoder.3")
-    with pytest.raises(Error, match="has no value now"):
+    with pytest.raises(Error, match="has no value: an active latent"):
         gl.statistics(session, "encoder.3")
     gl.set_edits(session, [])
     gl.run(session)
@@ -292,7 +292,7 @@ def test_page_and_session_spare_the_same_in_every_cut(gl: GlPage) -> None:
         assert gl.run(session)["passes"] == whole - count + 1
         for other in list(plan.values)[::5]:
             if other.key in keys:
-                with pytest.raises(Error, match="has no value now"):
+                with pytest.raises(Error, match="has no value: an active latent"):
                     gl.read(session, other.key)
 
 

@@ -265,19 +265,19 @@ def damaged_plan(change: Any) -> bytes:
     ("problem", "change"),
     [
         (
-            "reach 0 reads along axis 2 of 0 to 1",
+            "field map 0 reads along axis 2 of 0 to 1",
             lambda h: h["field_maps"][0]["windows"][1].update(axis=2),
         ),
         (
-            "reach 0 has a window of 3×0",
+            "field map 0 has a window of 3×0",
             lambda h: h["field_maps"][0]["windows"][1].update(kernel=0),
         ),
         (
-            "reach 0 reads outside",
+            "field map 0 reads outside",
             lambda h: h["field_maps"][0]["windows"][0].update(table=[[5]] * 3),
         ),
         (
-            "reach 0 has 1 axes",
+            "field map 0 has 1 axes",
             lambda h: h["field_maps"][0].update(windows=h["field_maps"][0]["windows"][:1]),
         ),
         ("positions along axes", lambda h: h["layers"][0].update(position_axes=[4])),

@@ -201,7 +201,7 @@ def test_a_page_decodes_what_python_sets_and_what_its_pad_says(
     [output, code] = read_in_frame(host, "output", LAYER)
     np.testing.assert_array_equal(code.reshape(-1), viewer.source.code)
     np.testing.assert_allclose(output, decode(code, value.shape), **TOLERANCE)
-    with pytest.raises(nbglcnn.DeviceError, match=r"encoder\.3 has no value now: a latent"):
+    with pytest.raises(nbglcnn.DeviceError, match=r"encoder\.3 has no value: an active latent"):
         read_in_frame(host, "encoder.3")
     viewer.close()
 

@@ -176,7 +176,7 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
     notebook.run("await training.done")
     message = str(read_json(notebook, "training.message"))
     assert message.startswith("training stopped at step 3: 5 has NaN (")
-    assert message.endswith("The weights are those before it")
+    assert message.endswith("The weights are those of the step before")
     assert read_json(notebook, "[training.step_count, training.state]") == [3, "stopped"]
     # What is held out is evaluated with weights whose loss is no number, too.
     assert read_json(notebook, "np.isnan(training.held_out_losses[-1, 1]).item()")

@@ -293,7 +293,7 @@ def test_sliders_move_one_number_each_and_a_double_click_makes_it_zero(
 ) -> None:
     views = open_workbench(show)
     page, found = views.page, trained_fashion()
-    slider = page.get_by_role("slider", name="Value 13", exact=True)
+    slider = page.get_by_role("slider", name="Unit 13", exact=True)
     before = current_code(page)
     slider.focus()
     page.keyboard.press("ArrowRight")

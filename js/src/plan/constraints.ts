@@ -170,7 +170,7 @@ const PAIRS: RecordSet<LayerPair> = {
 
 const FIELD_MAPS: RecordSet<FieldMap> = {
   select: (h) => h.field_maps,
-  label: (_h, k) => `reach ${k}`,
+  label: (_h, k) => `field map ${k}`,
 };
 
 const LAYERS: RecordSet<Layer> = {

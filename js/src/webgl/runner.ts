@@ -356,7 +356,7 @@ export class Runner {
     if (value !== undefined) return value;
     const keys = values.map((one) => one.key);
     if (keys.includes(key))
-      throw new PlanError(`${key} has no value now: a latent skips its layer`);
+      throw new PlanError(`${key} has no value: an active latent skips its layer`);
     throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${formatList(keys)}`);
   }
 

@@ -269,7 +269,7 @@ TOKENS: RecordSet[TokenGrid] = RecordSet(lambda h: h.tokens, lambda h, k: f"toke
 PAIRS: RecordSet[LayerPair] = RecordSet(
     lambda h: h.comparison.pairs, lambda h, k: f"a comparison of {quote(h.comparison.pairs[k].a)}"
 )
-FIELD_MAPS: RecordSet[FieldMap] = RecordSet(lambda h: h.field_maps, lambda h, k: f"reach {k}")
+FIELD_MAPS: RecordSet[FieldMap] = RecordSet(lambda h: h.field_maps, lambda h, k: f"field map {k}")
 LAYERS: RecordSet[Layer] = RecordSet(
     lambda h: h.layers, lambda h, k: f"layer {quote(h.layers[k].name)}"
 )

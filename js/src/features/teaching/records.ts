@@ -74,7 +74,7 @@ export interface FeatureVersion {
  * A head for classes by their ids, in the order of its outputs.
  *
  * Its `id` names a blob of float32: the weight (classes, features), then the bias. Of
- * `feature_count` examples that it learned from it tells `correct`. Of the last fifth of each
+ * `count` examples that it learned from it tells `correct`. Of the last fifth of each
  * class, `held_out_count`, a head that learned from the others tells `held_out_correct`; 0 of 0
  * where a class has too few.
  */

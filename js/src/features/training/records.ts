@@ -86,7 +86,7 @@ export interface TrainingConfig {
 /**
  * One array of a data set: of an input of the model by its key, or "target".
  *
- * `blob` and `held_out_count` are the names of blobs: rows one after the other, in the type
+ * `blob` and `held_out` are the names of blobs: rows one after the other, in the type
  * `dtype`; times `scale` they are the numbers that the network gets.
  */
 export interface Column {

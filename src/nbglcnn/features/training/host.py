@@ -453,7 +453,7 @@ class TrainingHost:
         wrong = trained.find_failure(self._network.weights(), failed[0])
         if wrong is not None:
             words = f"training stopped at step {trained.step}: {wrong.message}"
-            self.training.set_trait("message", f"{words}. The weights are those before it")
+            self.training.set_trait("message", f"{words}. The weights are those of the step before")
         warnings.warn(self.training.message, UserWarning, stacklevel=user_stacklevel())
         return "" if wrong is None else wrong.layer
 

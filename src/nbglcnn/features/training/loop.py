@@ -145,4 +145,4 @@ class TrainingLoop:
         """What is said of a step that gave what is no number."""
         again = RepeatedStep(self._run, self._weights(self._state(session)), self._step_inputs)
         what = again.find_nonfinite().message
-        return f"training stopped at step {step}: {what}. The weights are those before it"
+        return f"training stopped at step {step}: {what}. The weights are those of the step before"

@@ -56,7 +56,7 @@ export function CodeSliders(props: {
                 max={most}
                 step={(most - least) / SLIDER_STEPS}
                 value={value}
-                aria-label={`Value ${at}`}
+                aria-label={`Unit ${at}`}
                 aria-valuetext={formatShort(value)}
                 title="Double click: 0"
                 onInput={(event) => set(at, Number(event.currentTarget.value))}
