@@ -1,4 +1,4 @@
-"""Browsers that the tests drive: Chromium on two software renderers, pages that must stay clean."""
+"""Browsers that the tests drive: Chromium on two software renderers; console errors fail a test."""
 
 import asyncio
 import gc
@@ -40,18 +40,16 @@ from webgl_page import GlPage
 BACKENDS = tuple(RENDERERS)
 Arrays = tuple[np.ndarray, ...]
 STATIC = Path(nbglcnn.__file__).with_name("static")
-# Mesa's processor renderer compiles without LLVM's optimizer, here and in the browsers: shaders run
-# a few times on small maps, and take longer to build.
+# Mesa's CPU renderer skips LLVM's optimizer, here and in the browsers: shaders run only a few times
+# on small maps, so compilation dominates.
 os.environ.setdefault("GALLIVM_PERF", "nopt")
-expect.set_options(timeout=20_000)  # by default 5 s, too few for a machine that does much else
-VIEWPORT: ViewportSize = {"width": 1280, "height": 720}  # Playwright's own
-external_requests: list[
-    list[str]
-] = []  # what pages asked outside this machine, of the open browsers
+expect.set_options(timeout=20_000)  # default 5 s: too short for a busy machine
+VIEWPORT: ViewportSize = {"width": 1280, "height": 720}  # Playwright's default
+external_requests: list[list[str]] = []  # requests to other machines, by pages of the open browsers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`make sweep` has more of the same: on the other renderer, at every step."""
+    """Add `--sweep`: `make sweep` runs more cases, on the other renderer, at every step."""
     parser.addoption(
         "--sweep",
         choices=BACKENDS,
@@ -69,13 +67,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests' tiers, and leaves out what only `make sweep` takes.
+    """Mark the tests' tiers, and deselect tests that only `make sweep` runs.
 
-    The tests in JupyterLab come first: workers begin with a third of the tests each, in their
-    order. So one of them has all of these, its server and its warm kernels, which mostly wait, and
-    the others compute meanwhile.
+    The tests in JupyterLab come first. Each worker starts with a contiguous third of the tests, so
+    one worker gets all of the JupyterLab tests, with one server and its warm kernels. These tests
+    mostly wait, and the other workers compute meanwhile.
     """
-    in_lab: set[Path] = set()  # files whose first test in JupyterLab was met
+    in_lab: set[Path] = set()  # files whose first test in JupyterLab was found
     for item in items:
         if _is_thorough(item, in_lab):
             item.add_marker(pytest.mark.thorough)
@@ -86,17 +84,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: "lab" not in getattr(item, "fixturenames", ()))
 
 
-# Folders whose pages show a user's views or files; in the others a page computes the same numbers
-# as local OpenGL.
+# Folders whose pages show a user's views or files. In the other folders a page computes the same
+# numbers as local OpenGL.
 USER_FACING_FOLDERS = ("cli", "docs", "export", "project", "views")
 
 
 def _is_thorough(item: pytest.Item, in_lab: set[Path]) -> bool:
-    """Whether `make test` leaves a test to `make test-all`.
+    """Whether a test runs in `make test-all` only, not in `make test`.
 
-    Of the tests of a notebook or a feature in JupyterLab (test_…_notebook.py, test_…_lab.py) the
-    first is in `make test`. Of tests with a page those on one renderer are, where the page is what
-    a user sees.
+    `make test` runs the first test of each file on a notebook or a feature in JupyterLab
+    (test_…_notebook.py, test_…_lab.py). Of the tests with a page it runs those on one renderer, in
+    the folders whose pages a user sees.
     """
     fixtures = getattr(item, "fixturenames", ())
     if "lab" in fixtures:
@@ -111,7 +109,7 @@ def _is_thorough(item: pytest.Item, in_lab: set[Path]) -> bool:
 
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
-    """The browser of this machine, or the one that Playwright installed."""
+    """The system's Chromium, or the one that Playwright installed."""
     if found := find_chromium():
         return found
     pytest.fail("No Chromium: `apt-get install chromium`, or `playwright install chromium`.")
@@ -121,8 +119,8 @@ def chromium_path() -> str:
 def browser_args() -> Callable[[str], list[str]]:
     """Chromium's arguments for a renderer: browser_args("swiftshader") or ("llvmpipe").
 
-    Beside llvmpipe pages are put together on the processor, for what isn't WebGL took llvmpipe
-    three times as long as what is; beside SwiftShader as with a graphics card.
+    With llvmpipe the page is composited on the CPU, because GPU compositing took llvmpipe three
+    times as long as WebGL itself. With SwiftShader it is composited as with a graphics card.
     """
     more = {"llvmpipe": ["--disable-gpu-compositing"], "swiftshader": []}
     return lambda backend: [*chromium_arguments(backend), *more[backend]]
@@ -130,7 +128,7 @@ def browser_args() -> Callable[[str], list[str]]:
 
 @pytest.fixture(params=BACKENDS, scope="module")
 def sweep_backend(request: pytest.FixtureRequest) -> str:
-    """llvmpipe, and in `make sweep` SwiftShader: for what takes long and others prove of both."""
+    """llvmpipe, in `make sweep` SwiftShader: for slow tests of what others cover on both."""
     if request.param == "swiftshader" and request.config.getoption("--sweep") is None:
         pytest.skip("make sweep")
     return str(request.param)
@@ -138,35 +136,35 @@ def sweep_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def sweep_widths(request: pytest.FixtureRequest) -> Callable[..., tuple[int, ...]]:
-    """swept_widths(620, 1120): these, and in `make sweep` all that views are measured at."""
+    """sweep_widths(620, 1120): these widths; in `make sweep` all measured widths."""
     return lambda *some: WIDTHS if request.config.getoption("--sweep") else some
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
-    """Each of the renderers in turn."""
+    """Run the test on each renderer."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def freeze_imported_objects() -> None:
-    """The garbage collector need not look again at PyTorch and what else was imported before."""
+    """Exclude PyTorch and other imported objects from garbage collection."""
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def playwright(chromium_path: str) -> Iterator[Playwright]:
-    """One for all tests of a process; the browser is looked for before, for that opens one too."""
+    """One Playwright per process. `chromium_path` comes first: it opens a Playwright too."""
     with sync_playwright() as started:
         external_requests[:] = [watch_browser_requests(started.chromium)]
         yield started
         assert not external_requests[0], f"a page asked other machines: {external_requests[0]}"
 
 
-# While Playwright is open its event loop counts as running in this thread, and asyncio.run() fails.
+# While Playwright is open, its event loop counts as running in this thread, so asyncio.run() fails.
 @pytest.fixture(autouse=True)
 def without_running_loop(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test without a page may run an event loop of its own."""
+    """Let a test without a page run its own event loop."""
     if "playwright" in request.fixturenames:
         yield
         return
@@ -178,7 +176,7 @@ def without_running_loop(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def forbid_external_requests() -> Iterator[None]:
-    """Any request of any page outside this machine fails the test."""
+    """Fail the test if any page requests anything outside this machine."""
     yield
     found = external_requests[0] if external_requests else []
     outside = found.copy()
@@ -188,7 +186,7 @@ def forbid_external_requests() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browsers(playwright: Playwright) -> Iterator[dict[str, Browser]]:
-    """The browsers that were started, by renderer."""
+    """The started browsers, by renderer."""
     started: dict[str, Browser] = {}
     yield started
     for one in started.values():
@@ -202,7 +200,7 @@ def browser(
     chromium_path: str,
     browser_args: Callable[[str], list[str]],
 ) -> Iterator[Callable[[str], Browser]]:
-    """browser("llvmpipe"): a headless Chromium on that renderer, empty when a module begins."""
+    """browser("llvmpipe"): a headless Chromium on that renderer, without pages at first."""
 
     def get(backend: str) -> Browser:
         if backend not in browsers or not browsers[backend].is_connected():
@@ -219,7 +217,7 @@ def browser(
 
 @pytest.fixture
 def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]:
-    """new_page("swiftshader", **options of the context): a page in a context of its own."""
+    """new_page("swiftshader", **context options): a page in a new browser context."""
     opened: list[Page] = []
 
     def open_page(backend: str, **options: object) -> Page:
@@ -233,9 +231,9 @@ def new_page(browser: Callable[[str], Browser]) -> Iterator[Callable[..., Page]]
 
 @pytest.fixture
 def exported_page(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
-    """exported_page(path, "llvmpipe"): one of a file, with the network off; errors fail the test.
+    """exported_page(path, "llvmpipe"): a file's page, with the network off; errors fail the test.
 
-    `script` runs before the page's own; further options are those of the context.
+    `script` runs before the page's own scripts; other options are those of the browser context.
     """
     errors: list[str] = []
 
@@ -256,7 +254,7 @@ def exported_page(new_page: Callable[..., Page]) -> Iterator[Callable[..., Page]
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
-    """A running JupyterLab, whose kernels are forks where there is Linux."""
+    """A running JupyterLab, whose kernels are forked from a warm process on Linux."""
     warm = hasattr(os, "pidfd_open")
     with running_lab(tmp_path_factory.mktemp("lab"), warm=warm) as lab:
         yield lab
@@ -264,7 +262,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 @pytest.fixture(scope="session")
 def static_site() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """The address of a local server, and the files it serves besides "/" and the bundles."""
+    """The address of a local server, and its extra files besides "/" and the bundles."""
     files = {"/": EMPTY_PAGE}
 
     def find(path: str) -> bytes | None:
@@ -279,16 +277,16 @@ def static_site() -> Iterator[tuple[str, dict[str, bytes]]]:
 
 @pytest.fixture(scope="module")
 def idle_pages(browser: Callable[[str], Browser]) -> dict[str, list[Page]]:
-    """Empty pages that a module's tests left, by renderer: a new page takes as long as its test.
+    """Empty pages left by a module's tests, by renderer: opening a page takes as long as a test.
 
-    Those of "views" have the views' script, a graphics device and the last network's shaders.
+    Pages of the kind "views" have the views' script, a GL context and the last network's shaders.
     """
     return {kind: [] for kind in (*BACKENDS, "views")}
 
 
 @pytest.fixture
 def fresh_page() -> None:
-    """`gl_page`, and what is made of it, gives the test that uses this a page nobody had before."""
+    """Give this test's `gl_page`, and fixtures built on it, an unused page."""
 
 
 @pytest.fixture
@@ -299,12 +297,12 @@ def gl_page(
     idle_pages: dict[str, list[Page]],
     static_site: tuple[str, dict[str, bytes]],
 ) -> Iterator[Callable[..., Page]]:
-    """gl_page("llvmpipe"): an empty page beside the bundles (/static/runtime.js, widget.js).
+    """gl_page("llvmpipe"): an empty page, served with the bundles (/static/runtime.js, widget.js).
 
-    Any error in the console fails the test at its end, but for those that match `allow`. The
-    document is new, or with `views` perhaps one whose views were put back; the page may be one that
-    the test before had: a test that changes what outlives a document (the clock, the media, an init
-    script) uses the fixture `fresh_page`.
+    Any console error that doesn't match `allow` fails the test at its end. The document is new;
+    with `views` it may be one whose views were reset. The page may be one that the previous test
+    used: a test that changes state that outlives a document (the clock, the media, an init script)
+    uses the fixture `fresh_page`.
     """
     errors: list[str] = []
     taken: list[tuple[str, Page, bool, Callable[[ConsoleMessage], None], Callable[[Error], None]]]
@@ -314,7 +312,7 @@ def gl_page(
         backend: str, *, allow: str = "(?!)", path: str = "/", views: bool = False
     ) -> Page:
         def on_console(message: ConsoleMessage) -> None:
-            # Chromium reports a wrong WebGL call as a mere warning.
+            # Chromium reports an invalid WebGL call only as a warning.
             wrong = message.type == "error" or re.search("INVALID_|GL_OUT_OF", message.text)
             if wrong and not re.search(allow, message.text):
                 errors.append(message.text)
@@ -343,7 +341,7 @@ def gl_page(
             kept = views and page.url == static_site[0] + "/" and not reset_page(page)
             if not kept:
                 page.goto(static_site[0] + "/")
-        except Error:  # it was closed, or hangs
+        except Error:  # the page was closed or hangs
             page.context.close()
             continue
         page.remove_listener("console", on_console)
@@ -356,7 +354,7 @@ def gl_page(
 def gl(
     gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str
 ) -> GlPage:
-    """The GL layer in a page, on each of the renderers."""
+    """The GL layer in a page, on each renderer."""
     return GlPage(gl_page(backend), static_site[1])
 
 
@@ -364,9 +362,9 @@ def gl(
 def run_in_pages(
     browser: Callable[[str], Browser], static_site: tuple[str, dict[str, bytes]]
 ) -> Callable[[Plan, Arrays], dict[str, dict[str, np.ndarray]]]:
-    """in_pages(plan, arrays): a Plan's values in a page of each renderer, one for a module's tests.
+    """run_in_pages(plan, arrays): a Plan's values from one page per renderer, shared by a module.
 
-    The first Plan stays open there, so that what all Sessions draw and read with is built once.
+    The first Plan stays open in the page, so that resources shared by all Sessions are built once.
     """
     opened: dict[str, tuple[GlPage, list[str]]] = {}
 
@@ -396,9 +394,9 @@ def run_in_pages(
 def show(
     gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]]
 ) -> Callable[..., ViewsPage]:
-    """show(plan, input, …): the views of a network, 1200 px wide, where shaders are built fastest.
+    """show(plan, input, …): the views of a network, 1200 px wide, on the faster-compiling renderer.
 
-    Pictures on both renderers are in test_page_draw.py.
+    test_page_draw.py tests pictures on both renderers.
     """
 
     def open_views(plan: Plan, *inputs: np.ndarray, width: int = 1200) -> ViewsPage:
@@ -413,10 +411,10 @@ def show(
 def iframes(
     gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]]
 ) -> Callable[[int], list[Frame]]:
-    """frames(2): so many iframes of one page, each a document of its own."""
+    """frames(2): that number of iframes in one page, each with its own document."""
 
     def make(count: int) -> list[Frame]:
-        page = gl_page("llvmpipe")  # which builds shaders fastest
+        page = gl_page("llvmpipe")  # compiles shaders fastest
         page.evaluate(
             """count => {
               for (let k = 0; k < count; k++) {

@@ -33,9 +33,9 @@ class Contribution:
     Args:
         extend: adds nodes, sections, inputs, carries, and keys of kind "contributed" to a Graph;
             the network's own inputs, outputs and layers stay as they are.
-        carried_weights: the weights that the added carries change; None without such carries. The Plan of
-            pages alone has this contribution then, with the weights that they began with, and
-            Python computes by the Plan without it.
+        carried_weights: the weights that the added carries change; None without such carries. The
+            Plan of pages alone has this contribution then, with the weights that they began with,
+            and Python computes by the Plan without it.
     """
 
     extend: Callable[[Graph], Graph]

@@ -1,4 +1,4 @@
-"""The Graph: what a model computes, as nodes over named values with shapes; it knows no GPU."""
+"""The Graph: a model's computation, as nodes over named, shaped values; independent of the GPU."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from nbglcnn.errors import InputError
 Array = npt.NDArray[Any]
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array
 
-# How a value depends on the batch: it has a first axis of examples, each computed by itself
-# ("apart"), or they are by themselves along other axes, or it computes across them.
+# How a value depends on the batch: "apart": examples along the first axis, each computed
+# independently; "elsewhere": independent examples along other axes; "across": computed across
+# examples.
 BatchDependence = Literal["apart", "elsewhere", "across"]
-FORWARD_SECTION = "forward"  # the section of a node that says nothing else
-FLOAT16 = 10  # ONNX's number of that element type
-PADDING_IDX = "padding_idx"  # of a Gather: its row that has no gradient; no attribute of ONNX's
+FORWARD_SECTION = "forward"  # the default section of a node
+FLOAT16 = 10  # onnx.TensorProto.FLOAT16
+PADDING_IDX = "padding_idx"  # Gather attribute: row without gradient; not part of ONNX
 
 
 def batch_size(inputs: Iterable[tuple[int, ...]]) -> int:
-    """How many examples a network gets at once: the first axis of its first input that has two."""
+    """The batch size of a network: the first axis of its first input with at least two axes."""
     return next((shape[0] for shape in inputs if len(shape) > 1), 1)
 
 
 def attribute_values(value: Attribute) -> Sequence[object]:
-    """An attribute's values: all of a tuple, else the one."""
+    """An attribute's values as a sequence: a tuple itself, or a tuple of the single value."""
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -40,9 +41,9 @@ def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A named tensor. `data` is set for constants (parameters and what was folded from them).
+    """A named tensor. `data` is set for constants: parameters, and values folded from constants.
 
-    `depends_on_parameters`: new weights change the numbers of this constant.
+    `depends_on_parameters`: the constant changes when new weights are loaded.
     """
 
     name: str
@@ -53,21 +54,21 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is known when the Plan is made."""
+        """Whether the value is known at compile time."""
         return self.data is not None
 
 
 def fixed(values: Mapping[str, Value], value: str) -> Array | None:
-    """A constant's data when no new weights can change its numbers, else None."""
+    """A constant's data if it doesn't depend on parameters, else None."""
     return None if not value or values[value].depends_on_parameters else values[value].data
 
 
 @dataclass(frozen=True, slots=True)
 class PythonFallback:
-    """What the model's own framework computes in the place of passes, and why.
+    """A computation that the model's own framework runs in place of passes, and the reason.
 
-    `operator` is its name for people: a module's class, or the ONNX operator that is `node`, which
-    onnx.reference can compute from its inputs.
+    `operator` is its display name: a module's class, or an ONNX operator. In that case `node` is
+    its node, which onnx.reference can compute from its inputs.
     """
 
     operator: str
@@ -79,12 +80,12 @@ class PythonFallback:
 class Node:
     """One ONNX operator call. Omitted optional inputs are the empty string.
 
-    `module` is the path of the innermost PyTorch module it came from ("" for an ONNX file),
-    `module_type` that module's class name, `call` the key of the call it ran in (`block:1`; "" for
-    the model's own). `torch_operator` names PyTorch's operator that it was translated from
-    (`max.dim`; "" without one). `domain` is "" for the standard operators. `section` is the part of
-    the Plan that runs it. Of a node with `python_fallback` the framework computes the outputs, for
-    the present input.
+    `module` is the path of the innermost PyTorch module that the node came from ("" for an ONNX
+    file), `module_type` that module's class name, `call` the key of the module call it ran in
+    (`block:1`; "" for the model's own). `torch_operator` is the PyTorch operator that it was
+    translated from (`max.dim`; "" if none). `domain` is "" for the standard operators. `section` is
+    the part of the Plan that runs it. If `python_fallback` is set, the framework computes the
+    outputs for the current input.
     """
 
     name: str
@@ -108,8 +109,8 @@ class Key:
     `kind` is "input", "output", "layer" (a leaf module's call or a functional operator), "module"
     (a call of a module that has children) or "contributed" (added by a feature). `module_type` is
     the class name of the module, "" for a functional operator; `description` is the module's own
-    extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the call of a module that returned the
-    value, as in Node; None where none did. Edits of the key `edited_as` act here too.
+    extra_repr ("32, 64, kernel_size=(4, 4)"). `call` is the module call that returned the value, as
+    in Node; None if no call did. Edits of the key `edited_as` also apply here.
     """
 
     name: str
@@ -164,10 +165,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """State that lives over runs: at a commit the value `target` becomes what `source` is; names.
+    """State that persists across runs: a commit copies the value `source` to the value `target`.
 
-    No node gives the target. It begins as the constant `initial`; where `parameters` has that
-    under a name, the state can be read by it.
+    No node computes `target`. Its initial value is the constant `initial`; if `parameters` has a
+    name for that constant, the state can be read under the name.
     """
 
     source: str
@@ -177,15 +178,15 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A network: run-time nodes in topological order, values by name, and the keys users see.
+    """A network: run-time nodes in topological order, values by name, and the user-visible keys.
 
     `keys` are ordered: inputs, calls in call order with functional operators between them, outputs.
     `folded_nodes` are the nodes that were computed at load time from constants, in order;
     `with_parameters` runs them again. `parameters` maps a state_dict name to its value's name (two
-    names for tied weights), `buffers` are those of these names that are not trained. `calls` has
-    the call that each call of a module was made in ("" for the model's own), in call order.
-    `noise` are inputs in the place of random numbers that the model draws, behind its own, each
-    with the constant that it is where none is given.
+    names for tied weights); `buffers` are the names among them that are not trained. `calls` maps
+    each module call to its parent call ("" for the model's own), in call order. `noise` maps inputs
+    that replace the model's random numbers to their default constants; these inputs come after the
+    model's own.
     """
 
     name: str
@@ -197,42 +198,43 @@ class Graph:
     parameters: Mapping[str, str]
     buffers: frozenset[str] = frozenset()
     folded_nodes: tuple[Node, ...] = ()
-    source: str = "onnx"  # "torch" or "onnx": who is the reference that names and numbers come from
-    notes: tuple[str, ...] = ()  # what was changed on the way in, in plain words
-    comparison: Comparison | None = None  # of two networks in one
+    source: str = "onnx"  # "torch" or "onnx": the framework that names and values come from
+    notes: tuple[str, ...] = ()  # changes made while loading, for the user
+    comparison: Comparison | None = None  # set if the Graph joins two networks
     constant_reads: frozenset[str] = (
         frozenset()
-    )  # parameters whose numbers decided what is computed
+    )  # parameters whose values determined the graph's structure
     carries: tuple[Carry, ...] = ()
-    classes: tuple[str, ...] = ()  # what the model itself calls the values of its output
+    classes: tuple[str, ...] = ()  # the model's own class names of its outputs
     calls: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
-    # How pictures become inputs, by their values' names, where it isn't as usual: see plan.Input.
+    # How pictures become inputs, by the input's value name, if it isn't the default: see
+    # plan.Input.
     picture_fits: Mapping[str, tuple[str, float]] = field(default_factory=lambda: _read_only({}))
     noise: Mapping[str, str] = field(default_factory=lambda: _read_only({}))
-    # Keys of the values of modules with several names, by each name that has no key.
+    # For modules with several names: the keys of their values, by each name that has no key.
     shared_modules: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _read_only({}))
-    arguments: Any = None  # load's Arguments, where inputs are nested or constants stand between
-    preprocess: tuple[str, ...] = ()  # keys of what is done to the first input before the model
-    # How values depend on the batch, by key, as far as the framework was run at two batch sizes.
+    arguments: Any = None  # load's Arguments, if inputs are nested or mixed with constants
+    preprocess: tuple[str, ...] = ()  # keys of the steps before the model's first input
+    # How values depend on the batch, by key; known if the framework was run at two batch sizes.
     batch_dependences: Mapping[str, BatchDependence] = field(default_factory=lambda: _read_only({}))
-    on_demand: frozenset[str] = frozenset()  # sections that run when they are asked for
+    on_demand: frozenset[str] = frozenset()  # sections that run only on demand
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""
         return self.values[value].shape
 
     def constant(self, value: str) -> Array | None:
-        """A value's data when it is known at compile time, else None."""
+        """A value's data if it is known at compile time, else None."""
         return self.values[value].data if value else None
 
     def static_data(self, value: str) -> Array | None:
-        """A constant's data when no new weights can change its numbers, else None."""
+        """A constant's data if it doesn't depend on parameters, else None."""
         return fixed(self.values, value)
 
     def float16_keys(self) -> frozenset[str]:
-        """Keys of what follows from numbers that the model itself rounds to float16.
+        """Keys whose values depend on numbers that the model itself rounds to float16.
 
-        There the last digit of a float32 may decide between two float16, which are 5e-4 apart.
+        The last bit of a float32 can decide between two float16 values there, which differ by 5e-4.
         """
         found: set[str] = set()
         for node in self.nodes:
@@ -242,13 +244,13 @@ class Graph:
         return frozenset(key.name for key in self.keys if key.value in found)
 
     def python_nodes(self) -> dict[str, Node]:
-        """The values that the framework computes, each with the node that gives it."""
+        """The values that the framework computes, each with its node."""
         return {
             out: node for node in self.nodes if node.python_fallback for out in node.outputs if out
         }
 
     def python_consumer(self, name: str) -> str:
-        """The first value that the framework computes from that of a key; "" for none."""
+        """The first layer the framework computes that depends on a key's value; "" if none."""
         reached = {self.key(name).value}
         for node in self.nodes:
             if not reached.isdisjoint(node.inputs):
@@ -258,7 +260,7 @@ class Graph:
         return ""
 
     def key(self, name: str) -> Key:
-        """The key called `name`; KeyError when there is none."""
+        """The key with this name; KeyError if it doesn't exist."""
         for key in self.keys:
             if key.name == name:
                 return key
@@ -266,11 +268,11 @@ class Graph:
 
 
 def is_inside_call(graph: Graph, node: Node, key: Key) -> bool:
-    """Whether a node ran within the call of a module that returned a key's value.
+    """Whether a node ran inside the module call that returned a key's value.
 
-    Of the nodes that read the value those within had it before the call returned: a hook on the
-    module changes it for the others alone. All nodes of a model ran within the call that returned
-    its outputs, none within an input or an operator between modules.
+    Nodes inside the call read the value before the call returned, so a hook on the module affects
+    only the nodes outside. All nodes of a model ran inside the call that returned its outputs; no
+    node ran inside an input, or inside an operator between modules.
     """
     call: str | None = node.call
     while call is not None and call != key.call:
@@ -279,9 +281,10 @@ def is_inside_call(graph: Graph, node: Node, key: Key) -> bool:
 
 
 def return_order(graph: Graph) -> dict[str | None, tuple[float, ...]]:
-    """When each call returned, to sort keys of one value by: an inner call before the outer one.
+    """Sort keys for calls by the time they returned: an inner call comes before the outer one.
 
-    What no call returned, an input or an operator's value, was there before; it has None.
+    The key None is for values that no call returned (an input or an operator's value); it sorts
+    first.
     """
     places: dict[str, tuple[int, ...]] = {}
     found: dict[str | None, tuple[float, ...]] = {None: (), "": (math.inf,)}
@@ -293,7 +296,7 @@ def return_order(graph: Graph) -> dict[str | None, tuple[float, ...]]:
 
 
 def check_observe(observe: Any) -> None:
-    """InputError unless it is "all", "outputs" or a collection of names."""
+    """Raise InputError unless `observe` is "all", "outputs" or a collection of names."""
     if isinstance(observe, str):
         fits = observe in ("all", "outputs")
     else:
@@ -302,13 +305,11 @@ def check_observe(observe: Any) -> None:
         raise InputError(f'observe={observe!r}: expected "all", "outputs" or a list of layer names')
 
 
-PYTHON_OP = (
-    "Python"  # what `op` is of a node with `python_fallback`: no file can have one of that name
-)
+PYTHON_OP = "Python"  # `op` of a node with `python_fallback`; no operator in a file has this name
 
 
 def assign_to_python(graph: Graph, reasons: Mapping[str, str]) -> Graph:
-    """The Graph with some nodes, by name, left to Python, each for its reason."""
+    """Return Graph with these nodes assigned to Python; `reasons` maps node names to reasons."""
 
     def left(node: Node) -> Node:
         if node.name not in reasons:
@@ -320,6 +321,6 @@ def assign_to_python(graph: Graph, reasons: Mapping[str, str]) -> Graph:
 
 
 def changed_values(old: Graph, new: Graph) -> set[str]:
-    """The names of values with other numbers: see `load.with_parameters`."""
+    """The names of values whose data changed: see `load.with_parameters`."""
     before = old.values
     return {name for name, value in new.values.items() if before.get(name) is not value}

@@ -1,4 +1,4 @@
-"""Functions of two or three tensors: every way of broadcasting, and the ends of their range."""
+"""Elementwise operators of two or three inputs: every broadcast, and extreme values."""
 
 import numpy as np
 from torch import nn
@@ -9,7 +9,7 @@ RNG = np.random.default_rng(7)
 
 
 class MixedBlocksSum(nn.Module):
-    """An addition whose operands lie in different blocks: one comes out of a transposed convolution."""
+    """An addition of operands in different block layouts: one is a transposed convolution's output."""
 
     def __init__(self):
         super().__init__()
@@ -21,7 +21,7 @@ class MixedBlocksSum(nn.Module):
 
 
 class ChannelGate(nn.Module):
-    """A channel's gate, as in squeeze and excitation."""
+    """A channel gate, as in squeeze and excitation."""
 
     def forward(self, x, y):
         return x * y.view(y.shape[0], y.shape[1], 1, 1)

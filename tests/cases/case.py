@@ -1,4 +1,4 @@
-"""A case: one small model with inputs, run on local OpenGL and in the page, every layer compared."""
+"""A case: one small model with inputs, run on local OpenGL and in the page; all layers compared."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Case:
-    """`build` makes (model, inputs); `rtol` is looser only where a comment beside it says why."""
+    """`build` returns (model, inputs). A comment explains each `rtol` above the default."""
 
     name: str
     build: Callable[[], tuple[Any, tuple[np.ndarray, ...]]]
@@ -23,7 +23,7 @@ class Case:
 def module(
     name: str, make: Callable[[], nn.Module], *shapes: tuple[int, ...], rtol=1e-5, scale=1.0
 ) -> Case:
-    """A torch module with normal inputs of these shapes; BatchNorm gets statistics that aren't trivial."""
+    """A torch module with normally distributed inputs; BatchNorm gets non-trivial statistics."""
 
     def build():
         torch.manual_seed(sum(map(ord, name)))
@@ -54,7 +54,7 @@ def node(
 ) -> Case:
     """One ONNX node. An input is an array, a shape to fill at random, or None (omitted).
 
-    The inputs numbered in `constants` become initializers; the others are fed at run time.
+    The inputs at the positions in `constants` become initializers; the others are fed at run time.
     """
 
     def build():

@@ -1,4 +1,4 @@
-"""Concat and Split: whole channel groups and not, every axis, many inputs, any rank."""
+"""Concat and Split: sizes that fill channel groups or don't, every axis, many inputs, any rank."""
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ class Cat(nn.Module):
 
 
 class SigmoidConcat(nn.Module):
-    """An activation that is not 0 at 0 behind a Concat, and a sum that would see stray lanes."""
+    """An activation with f(0) ≠ 0 after a Concat, and a sum that would include stray lanes."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class SigmoidConcat(nn.Module):
 
 
 class UNetJoint(nn.Module):
-    """A U-Net's joint: Concat, Relu, transposed convolution."""
+    """A U-Net's decoder joint: Concat, Relu, transposed convolution."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class CatPair(nn.Module):
 
 
 class Branches(nn.Module):
-    """Sources of several layouts: a map, quadrants of a transposed convolution, a constant."""
+    """Sources in several layouts: a map, a transposed convolution's quadrants, a constant."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ NONFINITE_MAPS[1, 5, 0, 0, 0] = np.inf
 
 
 class ComputedKernel(nn.Module):
-    """Two kernels blended by what an image says: weights that are known only while it runs."""
+    """Blends two kernels by statistics of the input: the weights are known only at run time."""
 
     def __init__(self, kind, *shape, **options):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Einsum, which is decomposed into sums, products and transpositions."""
+"""Einsum, decomposed into sums, products and transpositions."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from cases.case import Case, module, node
 
 
 class Attention(nn.Module):
-    """Two heads, as papers write them."""
+    """Attention with two heads, written with einsum as in papers."""
 
     def __init__(self) -> None:
         super().__init__()

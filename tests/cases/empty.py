@@ -1,4 +1,4 @@
-"""Tensors without elements: what makes them, and what is made of them."""
+"""Tensors without elements: operators that produce them and operators that consume them."""
 
 import numpy as np
 

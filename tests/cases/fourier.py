@@ -1,4 +1,4 @@
-"""Fourier transforms: ONNX's DFT, and what PyTorch's exporter makes of torch.fft."""
+"""Fourier transforms: ONNX's DFT, and the nodes that PyTorch's exporter writes for torch.fft."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from cases.case import module, node
 
 
 class FunctionModule(nn.Module):
-    """A function as a module."""
+    """Wrap a function as a module."""
 
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class FunctionModule(nn.Module):
 
 
 class FrequencyFilter(nn.Module):
-    """A filter for each channel in the frequencies of its maps, as FFTformer and GFNet have it."""
+    """A filter per channel in the frequency domain of its maps, as in FFTformer and GFNet."""
 
     def __init__(self, channels: int, height: int, width: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def as_real(x):
 
 
 def fourier_unit(x):
-    """As LaMa's FourierUnit: real and imaginary parts as channels, and back."""
+    """LaMa's FourierUnit: real and imaginary parts as channels, and the inverse transform."""
     seen = torch.fft.rfftn(x, dim=(-2, -1), norm="ortho")
     maps = torch.cat((seen.real, seen.imag), 1).relu()
     a, b = maps.chunk(2, 1)

@@ -1,4 +1,4 @@
-"""What is assigned under a boolean mask: a choice of each element."""
+"""Assignment under a boolean mask, loaded as an elementwise choice."""
 
 import torch
 from torch import nn
@@ -21,7 +21,7 @@ class MultiplyMasked(nn.Module):
 
 
 class MaskedTwice(nn.Module):
-    """Two masks that are equal, and a chain of functions between."""
+    """Two equal masks, computed twice, with a chain of functions between read and assignment."""
 
     def forward(self, x):
         y = x + 1
@@ -30,7 +30,7 @@ class MaskedTwice(nn.Module):
 
 
 class MaskedChannels(nn.Module):
-    """A mask over channels behind a whole axis, with a number that is computed."""
+    """A mask over channels after a full slice of the batch axis; the assigned number is computed."""
 
     def forward(self, x):
         y = x.clone()
@@ -39,7 +39,7 @@ class MaskedChannels(nn.Module):
 
 
 class MaskedVectors(nn.Module):
-    """A mask over places; what is selected is multiplied by a vector."""
+    """A mask over positions; the selected elements are multiplied by a vector."""
 
     def forward(self, x):
         y = x.permute(0, 2, 3, 1).clone()

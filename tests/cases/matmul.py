@@ -1,4 +1,4 @@
-"""Gemm and MatMul with every operand constant or computed, of every rank."""
+"""Gemm and MatMul of every rank, with each operand constant or computed."""
 
 import numpy as np
 from torch import nn
@@ -9,7 +9,7 @@ RNG = np.random.default_rng(13)
 
 
 class Classifier(nn.Module):
-    """Flattened maps into fully connected layers, as classifiers end."""
+    """Flattened maps into fully connected layers, as at the end of a classifier."""
 
     def __init__(self, channels, size, act=nn.ReLU):
         super().__init__()
@@ -25,7 +25,7 @@ class Classifier(nn.Module):
 
 
 class Attention(nn.Module):
-    """One head's scores and mix, with the products that a transformer needs."""
+    """One attention head: its scores and weighted sum, with the products that a transformer needs."""
 
     def __init__(self):
         super().__init__()
@@ -38,7 +38,7 @@ class Attention(nn.Module):
 
 
 class ComputedOperands(nn.Module):
-    """A product whose operands are both computed, one in the layout of a transposed convolution."""
+    """A product of two computed operands, one in a transposed convolution's layout."""
 
     def __init__(self):
         super().__init__()

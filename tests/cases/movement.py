@@ -1,4 +1,4 @@
-"""Operators that move elements: transposes of every rank, slices, broadcasts, shuffles, choices by indices."""
+"""Operators that move elements: transposes of every rank, slices, broadcasts, shuffles, gathers."""
 
 from itertools import permutations
 
@@ -12,7 +12,7 @@ MIN_INT64, MAX_INT64 = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class FunctionModule(nn.Module):
-    """A function of one tensor as a module."""
+    """Wrap a function of one tensor as a module."""
 
     def __init__(self, function):
         super().__init__()
@@ -23,7 +23,7 @@ class FunctionModule(nn.Module):
 
 
 def function_case(name, body, *shapes):
-    """A case of one torch function."""
+    """Return a case of one torch function."""
     return module(name, lambda: FunctionModule(body), *shapes)
 
 
@@ -32,7 +32,7 @@ def int_vector(*values):
 
 
 def slice_case(name, shape, starts, ends, axes=None, steps=None):
-    """A case of Slice."""
+    """Return a case of Slice."""
     inputs = [
         shape,
         int_vector(*starts),
@@ -54,7 +54,7 @@ SPECIAL = np.array([[[[np.nan, 1, -0.0], [np.inf, -np.inf, 2]]]], np.float32)
 
 
 class SqueezeNothing(nn.Module):
-    """Of dimensions that aren't 1 nothing is squeezed."""
+    """Squeeze dimensions that aren't 1: a no-op."""
 
     def forward(self, x):
         return x.squeeze(1) * 2, torch.squeeze(x, (0, 2, 3)) + 1

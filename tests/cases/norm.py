@@ -1,4 +1,4 @@
-"""Normalizations over every axis they know, with means that are large against the spread."""
+"""Normalizations over every axis they support, with means that are large relative to the spread."""
 
 import numpy as np
 from torch import nn

@@ -1,4 +1,4 @@
-"""Margins of every kind on any axes."""
+"""Padding in every mode on any axes."""
 
 import numpy as np
 from torch import nn
@@ -9,7 +9,7 @@ from cases.movement import SPECIAL, function_case, int_vector
 
 
 def pad_case(name, shape, pads, value=None, axes=None, **attributes):
-    """A case of Pad."""
+    """Return a case of Pad."""
     inputs = [
         shape,
         int_vector(*pads),
@@ -23,7 +23,7 @@ def pad_case(name, shape, pads, value=None, axes=None, **attributes):
 
 
 def center_crop_pad_case(name, shape, wanted, **attributes):
-    """A case of CenterCropPad."""
+    """Return a case of CenterCropPad."""
     return node(
         f"CenterCropPad {name}",
         "CenterCropPad",

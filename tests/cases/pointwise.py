@@ -1,4 +1,4 @@
-"""Functions of one value, also at the ends of their range and for NaN and Inf."""
+"""Unary elementwise functions, also at extreme values and for NaN and Inf."""
 
 import numpy as np
 from torch import nn

@@ -1,4 +1,4 @@
-"""Pools with every window PyTorch and ONNX can give them, at odd sizes."""
+"""Pools with every window that PyTorch and ONNX support, at odd sizes."""
 
 import numpy as np
 import onnx
@@ -17,18 +17,18 @@ SPECIAL[0, 0] = [
 
 
 def special_values_case(name, make):
-    """A pool of NaN, Inf and -Inf, by PyTorch's rules: NaN wins, and a window of -Inf stays -Inf."""
+    """A pool of NaN, Inf and -Inf by PyTorch's rules: NaN wins; a window of -Inf yields -Inf."""
     return Case(name, lambda: (make().eval(), (SPECIAL,)))
 
 
 def ties_case(name, make):
-    """A pool of small whole numbers, many of which are equal: indices are those of the first."""
+    """A pool of small integers with many ties: the index is that of the first maximum."""
     values = np.random.default_rng(3).integers(-1, 2, (1, 5, 9, 8)).astype(np.float32)
     return Case(name, lambda: (make().eval(), (values,)))
 
 
 def max_unpool_case(shape, kernel, strides, pads):
-    """A MaxPool whose indices a MaxUnpool of the same window uses, for what came out of a layer between."""
+    """A MaxPool, a layer, and a MaxUnpool of the same window that uses the MaxPool's indices."""
 
     def build():
         window = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2}
@@ -48,7 +48,7 @@ def max_unpool_case(shape, kernel, strides, pads):
 
 
 class UnpoolAutoencoder(nn.Module):
-    """An autoencoder that puts what its pool kept back to where it was, as SegNet does."""
+    """An autoencoder that unpools each maximum to the position it was pooled from, as SegNet does."""
 
     def __init__(self, dims, kernel):
         super().__init__()

@@ -32,7 +32,7 @@ def near_one(rng, shape):
 
 
 class PooledOutputs(nn.Module):
-    """Means and maxima as people write them, one behind a transposed convolution."""
+    """Means and maxima in common spellings, one after a transposed convolution."""
 
     def __init__(self):
         super().__init__()
@@ -51,14 +51,14 @@ class PooledOutputs(nn.Module):
 
 
 class Variance(nn.Module):
-    """Deviation over the map as torch decomposes it."""
+    """Variance and deviation, as torch decomposes them."""
 
     def forward(self, x):
         return torch.var(x, dim=(2, 3)), torch.std(x, dim=1, unbiased=False)
 
 
 class AlongAxis(nn.Module):
-    """A function of torch along one axis."""
+    """A torch function along one axis."""
 
     def __init__(self, function, axis):
         super().__init__()
@@ -69,7 +69,7 @@ class AlongAxis(nn.Module):
 
 
 def torch_case(name, function, axis):
-    # ONNX Runtime's maxima drop NaN; PyTorch's keep it, and so do ours.
+    # ONNX Runtime's maxima drop NaN; PyTorch's and ours keep it.
     return Case(name, lambda: (AlongAxis(function, axis).eval(), (SPECIAL,)))
 
 

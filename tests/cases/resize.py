@@ -39,7 +39,8 @@ COORDINATES = [
     "half_pixel_symmetric",
 ]
 
-# ONNX Runtime rounds the resized length before it aligns the corners, ONNX's own rule doesn't: whole factors.
+# ONNX Runtime rounds the resized length before it aligns the corners; ONNX's own rule does not.
+# Integer factors avoid the difference.
 FACTORS = {"align_corners": [1, 1, 2, 3]}
 
 CASES = [

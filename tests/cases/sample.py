@@ -13,12 +13,12 @@ X = (2, 5, 6, 4)
 
 
 def wide_coordinates(r, s):
-    """Coordinates within and far beyond -1 to 1; values of the map are as good."""
+    """Coordinates within and far outside -1 to 1; also usable as values of the map."""
     return r.uniform(-2.7, 2.7, s)
 
 
 class Warp(nn.Module):
-    """A spatial transformer: the grid of a matrix, and the map read there."""
+    """A spatial transformer: the affine grid of a matrix, and the map sampled there."""
 
     def forward(self, x, theta):
         grid = F.affine_grid(theta, list(x.shape), align_corners=False)
@@ -40,7 +40,7 @@ SAMPLES = itertools.product(
 
 
 def boxes(count):
-    """Boxes within, across and beyond a map of 9×7, empty ones and one upside down, in its pixels."""
+    """Boxes inside, across and outside a map of 9×7, some empty, one inverted, in pixels."""
     known = [
         [1, 2, 5, 8], [-3, -3, 2, 2], [3, 3, 3, 3], [5, 6, 2, 1], [20, 20, 30, 30], [0, 0, 7, 9],
         [-50, -40, 70, 80], [0.3, 0.2, 0.4, 0.9], [2, 2, 9, 11], [-300, -200, 500, 400],

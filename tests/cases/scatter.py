@@ -1,4 +1,4 @@
-"""Writing updates to places that indices name."""
+"""Scatter operators: updates written to indexed positions."""
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ class SliceAssign(nn.Module):
 
 
 class MaxUnpool(nn.Module):
-    """Exported as a ScatterND by places that a MaxPool of stride 1 helps to count."""
+    """Exported as a ScatterND whose indices are computed with a MaxPool of stride 1."""
 
     def forward(self, x):
         y, places = nn.functional.max_pool2d(x, 2, return_indices=True)

@@ -19,14 +19,14 @@ TIES = RNG.integers(0, 3, (2, 5, 3, 7)).astype(np.float32)
 
 
 class FlattenedSoftmax(nn.Module):
-    """Softmax of what lies in a folded nchw."""
+    """Softmax of flattened maps."""
 
     def forward(self, x):
         return (x.flatten(2).softmax(-1), x.flatten(1).log_softmax(1), x.flatten(2).softmax(1))
 
 
 class ScaledDotAttention(nn.Module):
-    """torch.nn.functional's attention of any number of axes: Hiera has windows before heads."""
+    """torch.nn.functional's attention with any number of axes: Hiera has windows before heads."""
 
     def __init__(self, *, causal=False, mask=None, grouped=False):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The largest elements: ties in their order, NaN as the largest."""
+"""Top-k and sorting: ties keep their order, NaN is the largest."""
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ class SmallestThree(nn.Module):
 
 
 class StableSort(nn.Module):
-    """Halves have ties: the first of equal numbers comes first."""
+    """Values rounded to integers have ties: the first of equal numbers comes first."""
 
     def forward(self, x):
         halves = (x * 2).round()

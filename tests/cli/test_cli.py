@@ -1,4 +1,4 @@
-"""The command line, as somebody types it."""
+"""The command line, as a user types it."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ from nbglcnn.plan.schema import Precision
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Twice relu(x), of any height, as a file."""
+    """A file with the model 2 · relu(x), of any batch size and height."""
     image = ["n", 2, "h", 3]
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Mul", ["a", "two"], ["y"])],
@@ -88,7 +88,7 @@ def test_check_prints_a_table(model: Path) -> None:
 
 
 def test_shapes_are_of_inputs_of_any_type_and_of_single_numbers(tmp_path: Path) -> None:
-    """Token numbers picked from a table, and a rate that is one number."""
+    """Token numbers that index a table, and a rate that is a scalar."""
     kinds = {"tokens": (TensorProto.INT64, ["n"]), "rate": (TensorProto.FLOAT, [])}
     graph = helper.make_graph(
         [

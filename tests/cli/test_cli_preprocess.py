@@ -1,4 +1,4 @@
-"""`--preprocess` of the command line: pictures of any size, and what it refuses."""
+"""`--preprocess` of the command line: pictures of any size, and the inputs that it refuses."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ SETTINGS = ("--preprocess", "mean=0.5,0.25,0.75", "std=0.5", "channels=BGR")
 
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model, and pictures of two sizes."""
+    """A folder with a model and pictures of two sizes."""
     made = tmp_path_factory.mktemp("work")
     (made / "net.py").write_text(NETWORK_SOURCE)
     random = np.random.default_rng(0)
@@ -82,6 +82,6 @@ def test_what_means_nothing_is_refused(
     given = [str(model_folder / "net.onnx"), str(model_folder / "a.png"), "--preprocess", *settings]
     try:
         assert main(["verify", *given]) != 0
-    except SystemExit as left:  # argparse
+    except SystemExit as left:  # raised by argparse
         assert left.code
     assert words in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`run`, `verify`, `summary` and `bench` beside PyTorch and ONNX Runtime, and what they refuse."""
+"""`run`, `verify`, `summary` and `bench` against PyTorch and ONNX Runtime, and their errors."""
 
 import io
 import json
@@ -24,7 +24,7 @@ from onnx_models import model_of, node, randn
 
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models and pictures, as in somebody's folder."""
+    """A folder with models and pictures, as a user has it."""
     made = tmp_path_factory.mktemp("work")
     (made / "net.py").write_text(NETWORK_SOURCE)
     random = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def picture_batch(folder: Path, *names: str) -> np.ndarray:
 
 
 def run_onnx_runtime(file: Path, x: np.ndarray) -> dict[str, np.ndarray]:
-    """Each image by itself, as the file wants them."""
+    """Run each image by itself, since the file's batch size is 1."""
     model = onnx.load(file)
     for name in ("maps", "rest"):
         model.graph.output.append(onnx.ValueInfoProto(name=name))
@@ -93,7 +93,7 @@ def test_run_gives_what_a_python_files_module_gives(
     run = run_command("run", model_folder / f"net.py:{name}", model_folder / "a.png", "--layer",
                       "0", "--layer", "output", "--out", out)  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert "building" not in run.stdout  # what their file prints is no result
+    assert "building" not in run.stdout  # the model file's own prints are no result
     x = torch.from_numpy(picture_batch(model_folder, "a.png"))
     with torch.inference_mode(), np.load(out) as found:
         assert_equal(found["0"], model.eval()[0](x).numpy())
@@ -160,8 +160,8 @@ def test_a_sheet_has_the_maps_of_each_picture(model_folder: Path, tmp_path: Path
     blue = (one[..., 2] - one[..., 0] > 60).sum(axis=0)
     half = one.shape[1] // 2
     orange = (one[..., 0] - one[..., 2] > 60).sum(axis=0)
-    assert blue[:half].any() and blue[half:].any()  # values above zero: blue
-    assert orange[:half].any() and not orange[half:].any()  # and of a ReLU none below
+    assert blue[:half].any() and blue[half:].any()  # positive values are blue
+    assert orange[:half].any() and not orange[half:].any()  # a ReLU has no negative ones
 
 
 def test_a_sheet_shows_all_pictures_beside_a_value_without_an_axis_of_examples() -> None:
@@ -249,7 +249,7 @@ def test_pictures_of_another_size_are_resized_when_that_is_asked_for(
 def test_a_picture_is_as_the_camera_was_held(model_folder: Path, tmp_path: Path) -> None:
     picture = Image.open(model_folder / "a.png").rotate(90, expand=True)
     exif = picture.getexif()
-    exif[0x0112] = 6  # to be turned by 90° to the right
+    exif[0x0112] = 6  # EXIF: rotate by 90° clockwise
     picture.save(tmp_path / "turned.png", exif=exif)
     found = [
         json.loads(run_command("run", model_folder / "fixed.onnx", file, "--json").stdout)["layers"]
@@ -272,7 +272,7 @@ def test_verify_compares_with_onnx_runtime_and_with_pytorch(model_folder: Path) 
         "--json",
     )
     found = json.loads(run.stdout)
-    assert found["ok"] and len(found["reports"]) == 2  # the file takes one at a time
+    assert found["ok"] and len(found["reports"]) == 2  # the file's batch size is 1
     assert [row["layer"] for row in found["reports"][1]["layers"]] == ["maps", "rest", "y"]
     first, second = (report["layers"] for report in found["reports"])
     assert all(0 <= row["relative"] < 1e-5 for row in first)
@@ -283,7 +283,7 @@ def test_verify_compares_with_onnx_runtime_and_with_pytorch(model_folder: Path) 
 
 
 def test_verify_finds_a_layer_that_is_wrong(tmp_path: Path) -> None:
-    """Numbers that half precision cannot hold."""
+    """Half precision cannot represent these numbers."""
     nodes = [node("Mul", ["x", "much"], ["a"]), node("Relu", ["a"], ["y"])]
     much = {"much": np.float32(1e6)}
     onnx.save(model_of(nodes, {"x": (1, 3, 4, 4)}, ["y"], constants=much), tmp_path / "m.onnx")
@@ -291,7 +291,7 @@ def test_verify_finds_a_layer_that_is_wrong(tmp_path: Path) -> None:
     assert run.returncode == 1
     [report] = json.loads(run.stdout)["reports"]
     assert report["first_diverging"] == "a"
-    assert report["layers"][0]["relative"] is None  # infinities in other places
+    assert report["layers"][0]["relative"] is None  # infinities at other positions
 
 
 def test_without_onnx_runtime_a_sentence_says_so(model_folder: Path, tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ def test_a_file_that_is_neither_picture_nor_archive_is_a_wrong_command(model_fol
 def test_medians_are_milliseconds_of_the_runs_behind_the_first_three(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each call takes as many seconds as its list says, by a clock of its own."""
+    """Each call takes the seconds in its list, by a mocked clock."""
     now = [5.0]
     monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
     calls: list[str] = []
@@ -416,7 +416,7 @@ def test_medians_are_milliseconds_of_the_runs_behind_the_first_three(
     found = bench.measure_medians(works, 3)
     assert found == {"a": pytest.approx(4), "b": pytest.approx(250)}
     assert calls == ["a", "b"] * 6, "in turns"
-    # A round that begins within half a minute is the last one that may go beyond it.
+    # A round that starts within the time limit (half a minute) may exceed it; no round follows.
     calls.clear()
     slow = {"c": taking("c", 0, 0, 0, bench.TIME_LIMIT_S, 1, 1)}
     assert bench.measure_medians(slow, 3) == {"c": pytest.approx((bench.TIME_LIMIT_S + 1) * 500)}

@@ -1,4 +1,4 @@
-"""`html` and `serve`: the exported page as a file, and for this machine alone."""
+"""`html` and `serve`: the exported page as a file, and on localhost only."""
 
 import http.client
 import os
@@ -23,7 +23,7 @@ from onnx_models import model_of, node, randn
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Maps of a picture."""
+    """A model file whose convolution maps are a layer."""
     file = tmp_path_factory.mktemp("models") / "maps.onnx"
     nodes = [node("Conv", ["x", "w"], ["maps"], kernel_shape=[3, 3]), node("Relu", ["maps"], ["y"])]
     onnx.save(model_of(nodes, {"x": (1, 3, 8, 9)}, ["y"], constants={"w": randn(4, 3, 3, 3)}), file)
@@ -31,13 +31,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def accept_interrupts() -> None:
-    """In a new process: a shell that runs the tests in the background has them ignore Ctrl-C."""
+    """Restore Ctrl-C in the child: a shell that runs tests in the background has them ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
 def served_page(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process that serves it, and the address that it has printed."""
+    """A process that serves the model's page, and the address that it has printed."""
     command = [*COMMAND, "serve", str(model), "--no-browser"]
     process = subprocess.Popen(
         command,
@@ -55,7 +55,7 @@ def served_page(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def request_page(port: int, path: str, host: str | None = None, method: str = "GET") -> tuple:
-    """Status, headers and content."""
+    """Return status, headers and content."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.putrequest(method, path, skip_host=True)
     for one in [f"127.0.0.1:{port}"] if host is None else host.split("|") if host else []:
@@ -92,7 +92,7 @@ def test_the_page_is_under_its_address_alone_and_ctrl_c_ends_it(
 
 @pytest.fixture
 def server() -> Iterator[PageServer]:
-    """The server in this process."""
+    """The server, run in a thread of this process."""
     with PageServer(b"<!doctype html>the page") as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()

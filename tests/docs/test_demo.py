@@ -1,4 +1,4 @@
-"""`make run_demo` says that the tour is ready only when it is served, and has run without error."""
+"""`make demo` reports that the tour is ready once it is served and has run without error."""
 
 import os
 import re
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def run_demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """demo(cell, …): the demo's script beside a tour of these cells, JupyterLab's files apart."""
+    """demo(cell, …): the demo's script with a tour of these cells and separate Jupyter folders."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*cells: str, **environment: str) -> subprocess.Popen[str]:

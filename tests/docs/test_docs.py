@@ -1,4 +1,4 @@
-"""The documentation is true: code runs, messages exist, tables are those of the records."""
+"""The documentation is true: code runs, messages exist, tables match the records."""
 
 import ast
 import builtins
@@ -40,7 +40,7 @@ def run_blocks(page: Path, folder: Path) -> None:
         text=True,
     )
     assert run.returncode == 0, run.stderr
-    # A machine that is slow shows a training's progress bar.
+    # A slow machine shows a training's progress bar.
     words = [line for line in re.split(r"[\r\n]+", run.stderr) if line.strip() and "%|" not in line]
     assert words == [], "a newcomer's script should end without a word on stderr"
 
@@ -51,7 +51,7 @@ def pages_with_python(pages: list[Path]) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def run_page_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """ran(page): the folder in which its code has run, once for all tests."""
+    """run_page_once(page): the folder in which the page's code has run, once for all tests."""
 
     @cache
     def folder(page: Path) -> Path:
@@ -146,7 +146,7 @@ def test_source_quoted_in_contributing_is_the_source() -> None:
 
 
 def string_constants(file: Path) -> Iterator[str]:
-    """A source file's string constants, with … for what an f-string puts in."""
+    """Yield a source file's string constants, with … for the values in an f-string."""
     source = file.read_text(encoding="utf-8")
     if file.suffix != ".py":
         joined = re.sub(r'"\s*\+\s*(["`])', "", source).replace('" +\n', "")

@@ -18,7 +18,7 @@ from nbglcnn.datasets import fashion_mnist
 from nbglcnn.features.compare.comparison import Comparison
 from nbglcnn.plan import schema
 
-# What users import, by its public name.
+# The objects that users import, by public name.
 IMPORTED: dict[str, Any] = {
     **{f"nbglcnn.{name}": getattr(nbglcnn, name) for name in nbglcnn.__all__},
     **{f"nbglcnn.channels.{name}": getattr(channels, name) for name in channels.__all__},
@@ -27,7 +27,7 @@ IMPORTED: dict[str, Any] = {
     "nbglcnn.datasets.fashion_mnist": fashion_mnist,
 }
 
-# The classes of what public calls return.
+# The classes of the objects that public calls return.
 RETURNED = (
     "features.compare.comparison.Comparison",
     "features.compare.host.Difference",
@@ -49,7 +49,7 @@ RETURNED = (
     "runtime.profiling.Profile",
     "widget.activations.Activations",
 )
-CALLED_BY_OPERATOR = ("__call__",)  # methods with a leading underscore that are documented
+CALLED_BY_OPERATOR = ("__call__",)  # underscore methods that need a docstring
 IMPLICIT = ("self", "cls")
 
 
@@ -60,7 +60,7 @@ def sections(text: str) -> dict[str, str]:
 
 
 def entries(body: str) -> set[str]:
-    """The names in a section."""
+    """The names that a section documents."""
     return {one.lstrip("*") for one in re.findall(r"^    (\*{0,2}\w+): \S", body, re.M)}
 
 
@@ -71,7 +71,7 @@ def parameters(function: Callable[..., Any]) -> set[str]:
 
 
 def fields(cls: type) -> set[str]:
-    """The public fields of a record."""
+    """The public fields of a record class."""
     if issubclass(cls, msgspec.Struct):
         return set(cls.__struct_fields__)
     return {name for name in vars(cls).get("__dataclass_fields__", ()) if name[0] != "_"}
@@ -87,7 +87,7 @@ def returned_objects() -> Iterator[tuple[str, Any]]:
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:
-    """The methods and properties of a class that nbglcnn defines."""
+    """Yield the methods and properties of a class that nbglcnn defines."""
     for owner in cls.__mro__:
         if not owner.__module__.startswith("nbglcnn"):
             continue
@@ -123,7 +123,7 @@ def traits(cls: type) -> set[str]:
 
 
 def is_record(cls: type) -> bool:
-    """Whether only nbglcnn makes instances: its fields are attributes, not arguments."""
+    """Whether only nbglcnn creates instances: the docstring lists Attributes, not Args."""
     return bool(fields(cls)) and cls not in IMPORTED.values()
 
 
@@ -134,7 +134,7 @@ def returns_something(function: Callable[..., Any]) -> bool:
 
 
 def gaps(one: Any) -> list[str]:
-    """The parts that the docstring of a public object lacks."""
+    """The parts that a public object's docstring lacks."""
     text = inspect.getdoc(one) or ""
     if not text:
         return ["has no docstring"]
@@ -147,7 +147,7 @@ def gaps(one: Any) -> list[str]:
         return found
     if inspect.isclass(one):
         if issubclass(one, BaseException) or one is Comparison:
-            return found  # raised; made by `compare`
+            return found  # errors are raised; `compare` makes Comparisons
         title = "Attributes" if is_record(one) else "Args"
         needed = fields(one) if title == "Attributes" else parameters(one)
         attributes = entries(parts.get("Attributes", ""))

@@ -1,4 +1,4 @@
-"""Bends outside of the graphics device: hooks, `apply_bends` and `verify` give the bent network."""
+"""Edits replayed outside OpenGL: hooks, `apply_bends` and `verify` compute the edited network."""
 
 import threading
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def test_a_session_hooks_and_both_replays_agree_in_random_networks(seed: int) ->
 
         def look(path: str, output: Any) -> None:
             number = sum(key.startswith(f"{path}|") for key in seen)
-            seen[f"{path}|{number}"] = np.empty(0)  # the call
+            seen[f"{path}|{number}"] = np.empty(0)  # one more call of it
             name = f"{path}:{number}" if number else path
             for suffix, one in tensor_leaves(output, lambda one: isinstance(one, torch.Tensor)):
                 seen[name + suffix] = one.numpy().copy()
@@ -68,7 +68,8 @@ def test_a_session_hooks_and_both_replays_agree_in_random_networks(seed: int) ->
         for one, key in zip(output, plan.header.outputs, strict=True):
             assert_equal(one.numpy(), true[key], name=f"{key} of apply_bends")
         if not any(v.key in bends and v.key not in seen and v.kind == "layer" for v in plan.values):
-            # The user's own hooks come before ours: each sees its value before its own edits.
+            # The user's own hooks run before ours: each sees its layer's value before the layer's
+            # edits.
             before = {key: session.read(key, unbent=True) for key in seen if "|" not in key}
             assert_all_equal({key: seen[key] for key in before}, before, where="a hook in it")
 
@@ -101,7 +102,7 @@ def bent_session() -> Iterator[SimpleNamespace]:
 
 
 def assert_bends_applied(bent: SimpleNamespace, replayed: nn.Module) -> None:
-    """The output is that of the bent Session."""
+    """Check that the replayed model's outputs are those of the Session with bends."""
     found = bent.session.run(IMAGE.numpy(), SHIFT.numpy())
     with torch.no_grad():
         first, second = replayed(IMAGE, SHIFT)
@@ -213,7 +214,7 @@ def test_a_thread_that_calls_the_model_itself_gets_it_unbent(bent_session: Simpl
     other = threading.Thread(target=lambda: results.append(replayed(IMAGE, SHIFT)[1]))
     with torch.no_grad():
         other.start()
-        assert inside.wait(30)  # its hooks are there now
+        assert inside.wait(30)  # now its hooks are registered
         plain = bent_session.net(IMAGE, SHIFT)[1]
         go.set()
         other.join()
@@ -325,7 +326,7 @@ def test_verify_says_that_bends_were_replayed_and_finds_one_that_was_not_made(
     count = len(bent_session.session.plan.layers)
     assert report.summary.startswith(f"{count} of {count} layers match PyTorch")
     assert report.summary.endswith(", with bends applied")
-    bent_session.session.set_edits((), {})  # which the device forgets, but nobody else
+    bent_session.session.set_edits((), {})  # cleared on the device only; the record stays
     report = nbglcnn.verify(bent_session.session, bent_session.net, (IMAGE, SHIFT))
     assert report.first_diverging == "relu"
 
@@ -338,7 +339,7 @@ def test_a_threshold_at_a_value_itself_is_no_fault_but_a_missed_one_is() -> None
         true = compute_reference(net, *load(net, IMAGE))["0"]
         apart = np.argwhere(value != true)
         level = max(value[tuple(apart[0])], true[tuple(apart[0])])
-        level = np.nextafter(level, np.float32(-np.inf))  # one of the two is above it
+        level = np.nextafter(level, np.float32(-np.inf))  # so only one of the two exceeds it
         session.bend("0", transforms.threshold(float(level)))
         report = nbglcnn.verify(session, net, IMAGE)
         assert report.ok, report
@@ -362,7 +363,7 @@ def onnx_net() -> onnx.ModelProto:
 
 
 def run_operator(op: str, *arrays: np.ndarray, **attributes: Any) -> np.ndarray:
-    """One operator by onnx.reference."""
+    """Run one operator with onnx.reference."""
     names = [f"i{k}" for k in range(len(arrays))]
     shapes = {name: array.shape for name, array in zip(names, arrays, strict=True)}
     model = model_of([node(op, names, ["o"], **attributes)], shapes, ["o"])

@@ -1,4 +1,4 @@
-"""Sets of channels: by rule, by what the maps are like, and as lists that bends keep."""
+"""Channel sets: by rule, by similarity of maps, and as lists that bends store."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What Python and the page each compute by code of their own, on the same cases."""
+"""Results that Python and the page compute in separate code, on the same cases."""
 
 import json
 import math
@@ -34,7 +34,7 @@ CASES = 200
 
 
 class Skip(nn.Module):
-    """Two levels, with what leaves the first one added behind the second."""
+    """Two levels: the first level's output is added to the second's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def plan_headers() -> list[Header]:
 
 
 def random_edits(header: Header, random: Random) -> list[Edit]:
-    """Edits of random values: on or off, of some channels, and arrays that spare other passes."""
+    """Random edits, on or off, of some channels; an injected array makes passes skippable."""
     keys = [value.key for value in header.values if value.edit_pass != -2]
     found = []
     for number in range(random.randrange(1, 5)):
@@ -86,7 +86,7 @@ def random_cases() -> tuple[list[Header], list[tuple[int, list[Edit]]]]:
 
 @pytest.fixture(scope="module")
 def page_results(random_cases: tuple[list[Header], list[tuple[int, list[Edit]]]]) -> dict[str, Any]:
-    """What TypeScript makes of them."""
+    """The results of the TypeScript code for the random cases."""
     headers, schedules = random_cases
     given = {
         "plans": headers,
@@ -127,7 +127,7 @@ def test_a_section_follows_from_the_same_others(random_cases, page_results) -> N
 
 
 def test_a_parameter_takes_the_same_numbers(page_results) -> None:
-    """The page takes what is typed, with a decimal comma and units; Python takes numbers."""
+    """The page parses typed text, with decimal comma and units; Python takes numbers."""
 
     def is_taken(text: str, parameter: Any) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The edits of one network: steps that are undone, limits of their numbers, arrays in use."""
+"""The edits of one network: undo steps, limits on their number, arrays in use."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """clock(s): so many seconds later."""
+    """advance_clock(s): advance the mocked clock by s seconds."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
@@ -38,19 +38,19 @@ def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def make_store(plan: Plan, applied: list[EditSnapshot] | None = None) -> EditStore:
-    """A store without a device; `applied` gets what it applies."""
+    """A store without a device; `applied` collects the applied snapshots."""
     apply: Callable[[EditSnapshot], Any] = (applied if applied is not None else []).append
     return EditStore(lambda: plan, apply, lambda _: np.zeros((2, 3, 4, 5), np.float32))
 
 
 def edit(name: str, **fields: Any) -> Edit:
-    """A bend of the first layer."""
+    """Return a bend of the first layer."""
     usual = {"layer": "0", "name": name, "transform": "multiply", "parameters": (2.0,)}
     return Edit(**usual | fields)
 
 
 def store_after_steps(store: EditStore, steps: int) -> EditStore:
-    """Behind so many steps: after step k the only edit is called k."""
+    """Make this number of changes: after change k the only edit is named k."""
     for k in range(1, steps + 1):
         store.set_edits([edit(str(k))])
     return store
@@ -192,7 +192,7 @@ def test_an_array_stays_as_long_as_a_step_needs_it(plan: Plan) -> None:
     store = make_store(plan)
     one = np.ones((2, 3, 4, 5), np.float32)
     first = store.add_injection("0", one).array_hash
-    second = store.add_injection("0", one * 2).array_hash  # the last one counts
+    second = store.add_injection("0", one * 2).array_hash  # the last one wins
     assert [one.array_hash for one in store.edits] == [second]
     assert store.used_arrays().keys() == {first, second}
     same = store.add_injection("1", np.ones((2, 4, 4, 5), np.float32)).array_hash
@@ -292,7 +292,7 @@ def test_a_parameter_is_taken_at_its_bounds_and_not_beyond(
 
 
 def move_to_input(one: Edit, plan: Plan) -> Edit:
-    """The same of the network's input."""
+    """Return the same edit, on the network's input."""
     return msgspec.structs.replace(one, layer=plan.header.inputs[0].key)
 
 

@@ -1,4 +1,4 @@
-"""Each transform on local OpenGL against an implementation of somebody else's."""
+"""Each transform on local OpenGL against an independent implementation."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,9 +20,10 @@ from nbglcnn.features.edits.transforms import TRANSFORM_KINDS, ellipse_offsets
 from nbglcnn.transforms import Transform
 
 SHAPES = [(1, 1, 1, 1), (2, 3, 7, 6), (1, 5, 1, 9), (3, 9, 13, 5), (2, 5, 11), (1, 4, 1)]
-Map = np.ndarray  # of two dimensions
+Map = np.ndarray  # 2-D
 
-# OpenCV's getStructuringElement(MORPH_ELLIPSE) of 2 radius + 1 pixels a side: how many of a row.
+# OpenCV's getStructuringElement(MORPH_ELLIPSE) with sides of 2 radius + 1: the pixels set in each
+# row.
 ELLIPSE_ROWS = {
     0: [1],
     1: [1, 3, 1],
@@ -62,7 +63,7 @@ def gaussian_blur(sigma: float) -> Callable[[Map], Map]:
 
 
 def affine_sample(x: Map, matrix: np.ndarray, offset: np.ndarray) -> Map:
-    """Bilinear reads of matrix · place + offset, (row, column), with zeros outside of the map."""
+    """Bilinear samples at matrix · position + offset, (row, column), with zeros outside the map."""
     return ndimage.affine_transform(
         x.astype(np.float64), matrix, offset, order=1, mode="grid-constant", cval=0
     )
@@ -88,7 +89,7 @@ def sobel_magnitude(x: Map) -> Map:
 
 
 def block_means(size: int) -> Callable[[Map], Map]:
-    """Each pixel its block's mean, by labels: `scipy.ndimage.mean`."""
+    """Replace each pixel by its block's mean: labelled `scipy.ndimage.mean`."""
 
     def made(x: Map) -> Map:
         row, column = np.indices(x.shape) // size
@@ -99,7 +100,7 @@ def block_means(size: int) -> Callable[[Map], Map]:
 
 
 def pasted_patch(x: float, y: float, size: int, value: float) -> Callable[[Map], Map]:
-    """A patch that Pillow pastes, with its left top as the docstring says."""
+    """A patch pasted by Pillow, its top left corner as in the docstring."""
 
     def made(map: Map) -> Map:
         height, width = map.shape
@@ -145,7 +146,7 @@ REFERENCES: list[tuple[Transform, Callable[[Map], Map]]] = [
 ]
 
 
-TESTED_APART = {"noise", "saturation", "salt_and_pepper"}  # they have tests of their own
+TESTED_APART = {"noise", "saturation", "salt_and_pepper"}  # covered by separate tests
 
 
 def random_maps(shape: Sequence[int]) -> np.ndarray:
@@ -153,7 +154,7 @@ def random_maps(shape: Sequence[int]) -> np.ndarray:
 
 
 def map_each(x: np.ndarray, true: Callable[[Map], Map]) -> np.ndarray:
-    """Each map by itself; of a signal (examples, channels, length) the map has one row."""
+    """Apply `true` to each map; a signal (examples, channels, length) is a map of one row."""
     shown = x.reshape((*x.shape[:2], *((1,) * (4 - x.ndim)), *x.shape[2:]))
     found = [[true(one) for one in example] for example in shown]
     return np.array(found, np.float32).reshape(x.shape)
@@ -239,7 +240,7 @@ def test_noise_is_normal_of_its_own_for_each_element_and_seed(session: Session) 
 def apply_on_opengl(
     shape: Sequence[int], transform: Transform, x: np.ndarray, channels: list[int] | None = None
 ) -> np.ndarray:
-    """What local OpenGL makes of it; and numpy the same."""
+    """Run the transform on local OpenGL, and check that numpy's result is the same."""
     module = nn.Conv1d if x.ndim == 3 else nn.Conv2d
     net = nn.Sequential(nn.Identity(), module(x.shape[1], 2, 1)).eval()
     with Session(nbglcnn.compile(net, torch.zeros(tuple(shape)))) as session:
@@ -253,7 +254,7 @@ def apply_on_opengl(
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 def test_saturation_is_pillows(mode: str) -> None:
-    """Of all channels and of one; Pillow rounds grey and the result to 1/255."""
+    """On all channels and on one; Pillow rounds the grey and the result to 1/255."""
     image = np.random.default_rng(1).integers(60, 190, (7, 6, len(mode)), np.uint8)
     x = np.float32(image.transpose(2, 0, 1)[None] / 255)
     x = np.concatenate([x, x[:, :, ::-1]])

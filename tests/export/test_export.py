@@ -1,4 +1,4 @@
-"""Exported pages: the whole Viewer in one file, opened from a disk with the network off."""
+"""Exported pages: the whole Viewer in one file, opened from disk with the network off."""
 
 import base64
 import hashlib
@@ -46,7 +46,7 @@ SHOWN_LAYER = """() => document.querySelector('.nbg-layer')?.dataset.layer
 
 
 def page_values(page: Page | FirefoxPage) -> dict[str, np.ndarray]:
-    """Every value of an exported page."""
+    """Read every value of an exported page."""
     found = {}
     for key in page.evaluate(READ_KEYS):
         found[key] = np.frombuffer(base64.b64decode(page.evaluate(READ_VALUE, key)), np.float32)
@@ -54,7 +54,7 @@ def page_values(page: Page | FirefoxPage) -> dict[str, np.ndarray]:
 
 
 def torch_layers(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
-    """What PyTorch computes of it, of modules that are called once; no inputs."""
+    """PyTorch's values of modules that are called once; inputs are not included."""
     calls: Counter[str] = Counter()
     handles = [
         module.register_forward_hook(lambda *_, name=name: calls.update([name]))
@@ -71,7 +71,7 @@ def torch_layers(model: nn.Module, x: np.ndarray) -> dict[str, np.ndarray]:
 def assert_values(
     page: Page | FirefoxPage, expected: dict[str, np.ndarray], rtol: float = 1e-4
 ) -> None:
-    """All values of a page that have a partner equal it."""
+    """Check that all values of a page with an expected counterpart equal it."""
     found = page_values(page)
     assert found.keys() >= expected.keys()
     for key, array in expected.items():
@@ -81,7 +81,7 @@ def assert_values(
 
 @pytest.fixture
 def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
-    """`exported_page` in a window of this size."""
+    """`exported_page` with a viewport of 1200×900."""
     return partial(exported_page, viewport={"width": 1200, "height": 900})
 
 
@@ -130,7 +130,7 @@ def test_a_model_that_draws_has_its_numbers_in_the_page_and_keeps_them(
     viewer.input = (x, noise)
     page = open_offline(viewer.to_html(tmp_path / "sampled.html"))
     assert_values(page, viewer.activations.to_dict())
-    viewer.input = x * 2  # as the page is given the only input that is not noise
+    viewer.input = x * 2  # since the page takes only the input that isn't noise
     text = base64.b64encode((x * 2).tobytes()).decode()
     assert_equal(
         np.float32(page.evaluate(RUN_INPUT, text)), viewer.output.reshape(-1)[:5], rtol=1e-4
@@ -143,7 +143,7 @@ def test_a_model_that_draws_has_its_numbers_in_the_page_and_keeps_them(
 def test_scripts_run_pictures_of_any_size(
     open_offline: Callable[..., Page], lesson_page: Path
 ) -> None:
-    """They are every example's, as Pillow resamples them, and stay with the page."""
+    """Picture becomes every example, resampled as Pillow does, and the input stays in the page."""
     page = open_offline(lesson_page)
     page.evaluate(READ_KEYS)
     run_pictures(page)
@@ -167,7 +167,7 @@ def test_inputs_that_scripts_have_replaced_leave_the_page(
 
 
 def run_pictures(page: Page | FirefoxPage) -> None:
-    """Of several kinds in the lesson's page."""
+    """Run pictures of several types in the lesson's page."""
     page.evaluate(f"() => {{ {PICTURE_SCRIPT} }}")
     picture = make_random_picture(61, 47)
     x = resize_with_pillow(picture, (2, 1, 22, 18), "crop").astype(np.float32) / 255
@@ -210,7 +210,7 @@ def test_bends_and_injected_arrays_go_along_and_can_be_changed(
     assert page.evaluate(edit, records.to_dict(viewer.edits)) == "taken"
     now = viewer.activations.to_dict()
     assert_values(page, now)
-    # What can't be is said, and all stays as it was.
+    # Invalid edits return a message and change nothing.
     assert "encoder.9" in page.evaluate(edit, [{**bent[1], "layer": "encoder.9"}])
     wrong = {**bent[2], "name": "wrong", "source": "y = nothing(x);"}
     assert "nothing" in page.evaluate(edit, [*bent, wrong])
@@ -243,7 +243,7 @@ def test_a_wrong_input_is_refused_and_the_page_goes_on(
 
 
 def export_network(name: str, path: Path) -> dict[str, np.ndarray]:
-    """Writes a network's page; what PyTorch computes of it."""
+    """Write a network's page; return PyTorch's values."""
     if name == "comparison":
         a, b, x = autoencoder(3), autoencoder(3), pictures(3)
         with torch.no_grad():
@@ -267,7 +267,7 @@ def export_network(name: str, path: Path) -> dict[str, np.ndarray]:
 
 
 NETWORKS = ["fashion", "unet", "comparison", pytest.param("resnet18", marks=pytest.mark.sweep)]
-DEEP_TOLERANCE = {"resnet18": 1e-3}  # rounding grows on its way through random weights
+DEEP_TOLERANCE = {"resnet18": 1e-3}  # rounding errors grow through random weights
 
 
 @ONE_RENDERER
@@ -318,7 +318,7 @@ def test_half_precision_halves_the_weights(tmp_path: Path) -> None:
         for p in ("float32", "float16")
     )
     weights = sum(blob.nbytes for blob in nbglcnn.compile(model, x).blobs.values())
-    assert single - half == pytest.approx(weights / 2 * 4 / 3, rel=0.15)  # both deflated
+    assert single - half == pytest.approx(weights / 2 * 4 / 3, rel=0.15)  # both compressed
 
 
 def test_a_page_in_half_precision_is_right_to_three_digits(
@@ -355,7 +355,7 @@ def test_a_page_is_bent_by_clicks_as_in_the_notebook(
     before = hook_values(model, x)
 
     def holds(factors: dict[int, float]) -> None:
-        """What encoder.1 gives is times these by their channels, and all behind it follows."""
+        """Check that encoder.1 is multiplied per channel by `factors`, and later layers follow."""
         bent = before["encoder.1"].copy()
         for channel, factor in factors.items():
             bent[:, channel] *= factor
@@ -387,7 +387,7 @@ def test_a_page_is_bent_by_clicks_as_in_the_notebook(
     holds(mixed)
     page.locator("[data-pick='4']").click(modifiers=["Alt"])
     holds({**mixed, 4: 0})
-    for expected in (mixed, {1: -2.5, 6: -2.5}):  # the mute, and all of the drag
+    for expected in (mixed, {1: -2.5, 6: -2.5}):  # undo the mute, then the whole drag
         page.get_by_role("button", name="Undo", exact=True).click()
         holds(expected)
     status = page.locator(".nbg-status")
@@ -417,7 +417,7 @@ def test_a_lesson_turns_the_viewer(open_offline: Callable[..., Page], lesson_pag
     expect(page.locator(".nbg-filters").first).to_be_visible()
     page.get_by_role("link", name="1", exact=True).click()
     expect(page.get_by_role("heading", name="The picture")).to_be_visible()
-    # An address with a step opens there.
+    # A URL with a step opens at that step.
     page.goto(f"{lesson_page.as_uri()}#3")
     page.reload()
     page.evaluate(READ_KEYS)
@@ -495,7 +495,7 @@ def test_names_and_texts_with_markup_are_text(
     assert page.evaluate("window.pwned") is None
     assert page.title() == evil
     expect(page.locator("h1")).to_have_text(evil)
-    assert page.locator("script").count() == 2  # the JSON, and the page's own
+    assert page.locator("script").count() == 2  # the JSON and the page's script
     assert page.locator("main img").count() == 0
 
 
@@ -594,7 +594,7 @@ def test_a_lost_context_comes_back_in_a_page(
 
 
 def reachable_files(*entries: Path) -> set[str]:
-    """The files of js/src that these need, themselves too."""
+    """The files of js/src that these import, directly or not, including themselves."""
     found: set[Path] = set()
     pending = list(entries)
     while pending:
@@ -612,7 +612,7 @@ def test_a_page_has_the_notebooks_engine_and_views_and_no_other() -> None:
     page = reachable_files(SOURCES / "page.ts")
     assert {"engine/engine.ts", "views/app.tsx", "webgl/session.ts"} <= page & notebook
     own = {file for file in page - notebook if not file.startswith(("page.ts", "page/"))}
-    assert own == {"named_arrays.ts"}  # which runtime.js has too
+    assert own == {"named_arrays.ts"}  # which is in runtime.js too
     assert not {file for file in page if file.startswith("comm/")}, "Python's client is not in it"
 
 

@@ -1,4 +1,4 @@
-"""Exported pages check themselves: samples that the page carries beside its reader's device."""
+"""The parity check of exported pages: stored samples against the values of the reader's device."""
 
 from collections.abc import Callable
 from functools import partial
@@ -80,7 +80,7 @@ def test_a_device_that_goes_wrong_later_is_noticed_without_python(
     line = status_line(page)
     expect(line).to_contain_text(ALL_MATCH)
     page.evaluate("() => { window.skips = true; }")
-    page.evaluate(RUN_INPUT, pictures(3).ravel().tolist())  # its own example once more
+    page.evaluate(RUN_INPUT, pictures(3).ravel().tolist())  # run its own example again
     expect(line).to_contain_text("first difference at")
     expect(line).not_to_contain_text(ALL_MATCH)
 

@@ -1,4 +1,4 @@
-"""Exported pages that teach: opened from a disk with the network off, in Chromium and Firefox."""
+"""Exported pages with teaching: opened from disk, network off, in Chromium and Firefox."""
 
 import sys
 from collections.abc import Callable
@@ -49,7 +49,7 @@ PROBABILITIES = """async () => {
 
 @pytest.fixture
 def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
-    """`exported_page` in a window of this size."""
+    """`exported_page` with a viewport of 1300×1000."""
     return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
@@ -58,7 +58,7 @@ def wait_for_condition(page: Page | FirefoxPage, words: str) -> None:
 
 
 def teach_by_camera(page: Page | FirefoxPage) -> None:
-    """The camera teaches two classes, and they are told apart."""
+    """Teach two classes by the camera, and check that they are distinguished."""
     page.evaluate(FAKE_CAMERA)
     page.evaluate("async () => { await window.nbglcnn; }")
     page.evaluate(CLICK, ".nbg-chosen-source")
@@ -106,7 +106,7 @@ def test_the_camera_teaches_two_classes_in_a_page(
     saved = safetensors.torch.load_file(file)
     logits = saved["weight"] @ torch.tensor(now["value"]) + saved["bias"]
     np.testing.assert_allclose(now["chances"], torch.softmax(logits, 0), atol=1e-5)
-    # Its optimum is PyTorch's, and its features are those of its pictures.
+    # The fitted head is PyTorch's optimum, and its features match its pictures.
     viewer = Viewer(load_autoencoder(), torch.zeros(1, 1, 28, 28))
     teaching = viewer.teach().load(file)
     assert (teaching.state, teaching.stale, teaching.accuracy) == ("ready", 0, 1.0)
@@ -147,7 +147,7 @@ def test_what_a_viewer_has_taught_goes_along(
     expect(page.locator("canvas[data-example=here]")).to_have_count(10)
     page.locator("input[accept='.safetensors']").set_input_files(path)
     expect(page.get_by_role("alert")).to_contain_text("not an nbglcnn lesson file")
-    # A page that teaches nothing has no tab for it.
+    # A page without teaching has no tab for it.
     other = open_offline(plain)
     other.evaluate("async () => { await window.nbglcnn; }")
     expect(other.get_by_role("tab", name="Teach")).to_have_count(0)
@@ -183,7 +183,7 @@ def test_what_a_page_cannot_teach_is_said(tmp_path: Path) -> None:
     step: dict[str, Any] = {"text": "", "view": {"name": "teach"}}
     with pytest.raises(InputError, match="step 1: the view 'teach' needs"):
         nbglcnn.export_html(model, x, path, steps=[step])
-    # Of a batch it has the first.
+    # From a batch it takes the first example.
     nbglcnn.export_html(model, x, path, teach={"classes": ["a", "b"]}, steps=[step])
     assert not list(tmp_path.glob(".*.part"))
 
@@ -216,7 +216,7 @@ def test_the_tab_breaks_no_serious_rule_of_accessibility_and_can_be_read(
     page = open_offline(viewer.to_html(tmp_path / "page.html", teach=True))
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     expect(page.locator("[data-verdict]")).to_be_visible()
-    page.get_by_role("button", name="Add class").click()  # one that has nothing yet
+    page.get_by_role("button", name="Add class").click()  # a class without examples
     page.get_by_label("Name of the class cup").fill("")
     page.evaluate(AXE_SCRIPT.read_text("utf-8"))
     for width in (1200, 420):

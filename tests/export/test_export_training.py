@@ -1,4 +1,4 @@
-"""Exported pages that train: opened from a disk with the network off, beside PyTorch."""
+"""Exported pages that train: opened from disk with the network off, compared with PyTorch."""
 
 import base64
 import copy
@@ -29,7 +29,7 @@ from training_checks import train_in_torch
 from webgl_page import NO_FLOAT32
 
 SEED = 7
-# What an array is in a page: base64 of its bytes.
+# Encodes an array in the page as base64 of its bytes.
 BASE64 = """(data) => {
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
@@ -51,7 +51,7 @@ LOSE_CONTEXT = """async () => {
 
 
 def network() -> nn.Module:
-    """Ten kinds of pictures of 14 by 14."""
+    """A classifier of ten classes for pictures of 14 by 14."""
     torch.manual_seed(3)
     return nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
@@ -60,7 +60,7 @@ def network() -> nn.Module:
 
 
 def examples() -> tuple[np.ndarray, np.ndarray]:
-    """Sixty pictures, of each class a line at another height."""
+    """Sixty pictures; each class has a line at a different height."""
     x = np.random.default_rng(3).integers(0, 256, (60, 1, 14, 14), np.uint8)
     y = np.arange(60) % 10
     x[np.arange(60), 0, y, 3:9] = 255
@@ -77,7 +77,7 @@ TRAIN_OPTIONS: dict[str, Any] = {
 
 
 def reinitialized(model: nn.Module) -> nn.Module:
-    """A copy whose modules have drawn their weights anew."""
+    """A copy with reinitialized weights."""
     copied = copy.deepcopy(model)
     torch.manual_seed(SEED)
     for module in copied.modules():
@@ -88,7 +88,7 @@ def reinitialized(model: nn.Module) -> nn.Module:
 
 @pytest.fixture(scope="module")
 def exported_pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """Pages of the same network and data, by the weights that they begin with."""
+    """Pages of the same network and data, by their initial weights."""
     folder = tmp_path_factory.mktemp("trains")
     found = {}
     for weights in ("given", "random"):
@@ -100,12 +100,12 @@ def exported_pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Pat
 
 @pytest.fixture
 def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
-    """`exported_page` in a window of this size."""
+    """`exported_page` with a viewport of 1300×1000."""
     return partial(exported_page, viewport={"width": 1300, "height": 1000})
 
 
 def evaluate_json(page: Page, words: str) -> Any:
-    """What an expression gives of the page's promise `webgl_page`, or why it can't be."""
+    """The result of an expression on the page's promise `webgl_page`, or its error message."""
     return page.evaluate(
         f"""async () => {{
           const page = await window.nbglcnn;
@@ -115,20 +115,20 @@ def evaluate_json(page: Page, words: str) -> Any:
 
 
 def evaluate_array(page: Page, words: str) -> np.ndarray:
-    """The same, of an array of float32."""
+    """The result of an expression, as an array of float32."""
     text = evaluate_json(page, f"(async () => ({BASE64})(await {words}))()")
     return np.frombuffer(base64.b64decode(text), np.float32)
 
 
 def download_weights(page: Page, path: Path) -> dict[str, torch.Tensor]:
-    """The file of weights that a page gives, as PyTorch loads it."""
+    """Save the weights file that a page provides, and load it with PyTorch."""
     text = evaluate_json(page, f"(async () => ({BASE64})(await page.weights()))()")
     path.write_bytes(base64.b64decode(text))
     return safetensors.torch.load_file(path)
 
 
 def wait_for_steps(page: Page, enough: Callable[[int], bool]) -> None:
-    """Wait for a number of steps."""
+    """Wait until the number of steps satisfies `enough`."""
     end = time.monotonic() + 20
     while not enough(evaluate_json(page, "page.losses.length")):
         assert time.monotonic() < end
@@ -136,7 +136,7 @@ def wait_for_steps(page: Page, enough: Callable[[int], bool]) -> None:
 
 
 def open_training_tab(page: Page) -> None:
-    """Turn it to the Train tab, whose first state is there."""
+    """Open the Train tab, and wait for its first state."""
     evaluate_json(page, "page.show({ name: 'train' })")
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
 
@@ -176,7 +176,7 @@ def test_twelve_steps_are_pytorchs_and_the_weights_load_there(
     with torch.no_grad():
         expected = model(torch.from_numpy(FLOATS[10:12])).numpy()
     assert np.abs(output.reshape(2, 10) - expected).max() <= 1e-5 * np.abs(expected).max()
-    evaluate_json(page, "page.step(1)")  # and the input that was run changes nothing of that
+    evaluate_json(page, "page.step(1)")  # the input that was run has no effect on training
     assert evaluate_json(page, "page.losses.length") == 13
 
 
@@ -207,7 +207,7 @@ def test_what_the_reader_bends_is_learned_from(
     ticks = page.locator(".nbg-chart-mark")
     expect(ticks).to_have_count(0)
     assert evaluate_json(page, f"page.edit({json.dumps(to_dict([edit]))})") is None
-    expect(ticks).to_have_count(2)  # on each of two curves
+    expect(ticks).to_have_count(2)  # one on each of the two curves
     evaluate_json(page, "page.step(5)")
     np.testing.assert_allclose(evaluate_array(page, "page.losses"), right.losses, rtol=2e-4)
 
@@ -246,7 +246,7 @@ def test_it_runs_pauses_steps_and_begins_again(
     tab.get_by_role("button", name="Step").click()
     wait_for_steps(page, lambda n: n == count + 1)
     expect(tab.get_by_role("button", name="Resume")).to_be_enabled()
-    # Without a rate nothing is learned.
+    # With a learning rate of 0 nothing is learned.
     rate = tab.get_by_role("textbox", name="Learning rate")
     rate.fill("0")
     rate.press("Enter")
@@ -258,7 +258,7 @@ def test_it_runs_pauses_steps_and_begins_again(
     expect(page.locator(".nbg-train[data-phase=paused]")).to_be_visible()
     assert_equal(evaluate_array(page, "page.read('5.weight')"), before, rtol=0)
     assert evaluate_json(page, "page.losses.length") == 0
-    # What needs Python isn't offered, and what is said of it is right.
+    # Controls that need Python are disabled, and their text says so.
     tab.locator(".nbg-train-settings > button").click()
     settings = tab.locator(".nbg-train-popover")
     expect(settings).to_contain_text("requires Python")
@@ -301,7 +301,7 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     page = open_offline(exported_pages["given"], script=KEEP_GL_CONTEXT)
     open_training_tab(page)
     evaluate_json(page, "page.step(3)")
-    # Also while it pauses.
+    # The context is restored while training is paused, too.
     learned, output = (
         evaluate_array(page, f"page.read('{key}')") for key in ("5.weight", "output")
     )
@@ -318,11 +318,11 @@ def test_a_hidden_page_pauses_and_a_lost_context_goes_on_from_the_last_state(
     expect(page.locator(".nbg-train[data-phase=hidden]")).to_be_visible()
     count = evaluate_json(page, "page.losses.length")
     page.wait_for_timeout(300)
-    assert evaluate_json(page, "page.losses.length") <= count + 1  # those of the step under way
+    assert evaluate_json(page, "page.losses.length") <= count + 1  # plus the step in flight
     page.evaluate(SET_PAGE_HIDDEN, False)
     expect(page.locator(".nbg-train[data-phase=running]")).to_be_visible()
     page.evaluate(LOSE_CONTEXT)
-    # The first loss was at step 3 too; none is lost where the last step has just been kept.
+    # The first context loss was at step 3 too; no step is lost if the last one was just saved.
     again = re.compile(r"continues from step (?:(?!3\b)\d+|3; the (?:step|\d+ steps) after)")
     expect(page.locator(".nbg-train-now")).to_contain_text(again)
     count = evaluate_json(page, "page.losses.length")
@@ -398,7 +398,7 @@ def test_what_was_out_of_sight_while_it_trained_shows_the_last_step(
     retry_until_passes(page, lambda: _assert_same(page.evaluate(CURRENT_PICTURES), last))
     assert len(last) > 1 and page.evaluate(CURRENT_PICTURES) != first
     expect(page.locator(".nbg-checkpoint-now .nbg-answer")).not_to_have_count(0)
-    # Its gradients too, and how far the last step went.
+    # The gradients are restored too, as are the update ratios of the last step.
     captions = page.locator(".nbg-learning figcaption").all_inner_texts()
     gradient = [text for text in captions if text.startswith("gradient")]
     assert gradient and not any("all 0" in text for text in gradient)
@@ -444,7 +444,7 @@ def test_a_page_without_training_has_nothing_of_it(
 
 
 class PartlyTrained(nn.Module):
-    """Has parameters that no forward reads, and some that are folded where they don't change."""
+    """Has parameters that forward never reads, and frozen ones that are folded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -496,7 +496,7 @@ def test_a_viewer_writes_the_training_that_it_was_given(
 
 
 class Bare(nn.Module):
-    """Has a parameter that nothing draws."""
+    """Has a parameter outside of any module."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Class names: what is taken as names, what is refused and why, and where they come from."""
+"""Class names: accepted and refused values, the reasons, and the sources of names."""
 
 import enum
 import json
@@ -27,7 +27,7 @@ NAMES = ("cat", "dog", "bird")
 
 
 class Weights(enum.Enum):
-    """As torchvision's: a member's meta has the names."""
+    """Like torchvision's weights enums: a member's meta has the names."""
 
     DEFAULT = "v1"
 
@@ -78,7 +78,7 @@ def test_what_is_no_list_of_names_is_named_with_what_would_be(given: Any, words:
 def test_a_name_is_one_short_line_of_plain_text() -> None:
     assert clean_name("a\n\t b\r\nc") == "a b c"
     assert clean_name("\u202eevil\u2066 \x00\x1b[31mred\ud800") == "evil [31mred"
-    assert clean_name("<b>bold</b>") == "<b>bold</b>"  # text is text wherever it is shown
+    assert clean_name("<b>bold</b>") == "<b>bold</b>"  # text is displayed as text
     assert clean_name("x" * 10**6) == "x" * (MAX_NAME_LENGTH - 1) + "…"
     assert clean_name("Löwe, 狮子 🦁") == "Löwe, 狮子 🦁"
     assert to_class_names(["a\nb"]) == ("a b",)
@@ -174,7 +174,7 @@ def test_an_onnx_file_names_its_classes_itself() -> None:
     first = classifier(labels='["x", "y", "z"]', names="what it likes", classes=json.dumps(NAMES))
     assert Viewer(first).classes == NAMES
     assert Viewer(classifier()).classes == ()
-    # A detector's four numbers of a box stand before its classes.
+    # A detector's four box coordinates precede its classes, so the names don't apply.
     assert Viewer(classifier(7, names=json.dumps(NAMES))).classes == ()
 
 
@@ -215,13 +215,13 @@ def test_pages_get_the_names_and_no_trait_of_a_saved_notebook_has_them(viewer: V
     viewer.classes = NAMES
     assert "classes" not in viewer.get_state() and "bird" not in repr(viewer.get_state())
     revision = viewer._connection.revision
-    viewer.set_state({"classes": ["x", "y", "z"]})  # no page may change them
+    viewer.set_state({"classes": ["x", "y", "z"]})  # read-only for pages
     assert viewer.classes == NAMES and viewer._connection.revision == revision
 
 
 def test_wrong_names_are_said_before_anything_is_compiled() -> None:
     with pytest.raises(InputError, match="classes is a string"):
-        Viewer(nn.Linear(4, 3), classes="cat")  # without x, which would be the next error
+        Viewer(nn.Linear(4, 3), classes="cat")  # without x, whose absence is the next error
     with pytest.raises(InputError, match="4 names, but y has 3"):
         Viewer(classifier(), classes=list("abcd"))
 

@@ -18,7 +18,7 @@ LayerValues = dict[str, np.ndarray]
 
 
 def assert_compares(comparison: Viewer, a: LayerValues, b: LayerValues) -> None:
-    """All that is compared is what PyTorch has in both, and the table says how much it differs."""
+    """Check that all compared values are PyTorch's of both models, and the table's differences."""
     found = comparison.to_dict()
     changes = {row.layer: row for row in comparison.changes().rows}
     assert set(changes) == set(found) == {name for name, _ in comparison.matched}
@@ -131,12 +131,12 @@ def test_two_inputs_of_one_model_share_its_weights() -> None:
         comparison.load_state_dict(model.state_dict())
     comparison.close()
     comparison = nbglcnn.compare(model, model, pictures(3), pictures(3))
-    assert len(comparison.input) == 2  # equal now, but asked for
+    assert len(comparison.input) == 2  # equal, but x_b was given explicitly
     comparison.close()
-    # Two Viewers stand for their inputs; the same weights are found out.
+    # A Viewer can replace an input; equal weights are detected.
     other = Viewer(model, pictures(6))
     comparison = nbglcnn.compare(alone, other)
-    other.input = pictures(7)  # too late
+    other.input = pictures(7)  # after compare: no effect
     assert_compares(comparison, hook_values(model, pictures(3)), hook_values(model, pictures(6)))
     shared = sum(w.recipe.packer == "conv" for w in comparison.network.plan.header.weights)
     assert shared == convolutions[0]
@@ -152,7 +152,7 @@ def test_a_viewer_before_and_after_is_two_runs() -> None:
     comparison.close()
     before = viewer.input
     viewer.load_state_dict(autoencoder(7).state_dict())
-    comparison = nbglcnn.compare(autoencoder(3), viewer)  # takes the Viewer's input
+    comparison = nbglcnn.compare(autoencoder(3), viewer)  # uses the Viewer's input
     assert_equal(comparison.input, before)
     assert_compares(comparison, *(hook_values(autoencoder(seed), pictures(3)) for seed in (3, 7)))
     comparison.close()
@@ -183,8 +183,8 @@ def test_two_architectures_are_matched_by_name_then_by_order_and_shape() -> None
     b.eval()
     comparison = nbglcnn.compare(a, b, x)
     pairs = dict(comparison.matched)
-    assert pairs.pop("body.2") == "body.2"  # a Conv2d and a BatchNorm2d of one name and shape
-    assert pairs.pop("body.3") == "body.4"  # a Tanh and an Upsample of one shape, between others
+    assert pairs.pop("body.2") == "body.2"  # same name and shape: a Conv2d and a BatchNorm2d
+    assert pairs.pop("body.3") == "body.4"  # same shape, between others: a Tanh and an Upsample
     same = {"first", "body.0", "body.1", "body", "last", "output"}
     assert pairs == {name: name for name in same}
     assert comparison.unmatched == ((), ("body.3", "last.0"))
@@ -210,7 +210,7 @@ def test_observe_keeps_only_what_is_named() -> None:
     options = {"observe": ["encoder.4"], "precision": "float16", "height": 300}
     comparison = nbglcnn.compare(autoencoder(3), autoencoder(7), pictures(3), **options)
     assert [name for name, _ in comparison.matched] == ["encoder.4"]
-    assert comparison.unmatched == ((), ())  # what isn't asked for has a partner all the same
+    assert comparison.unmatched == ((), ())  # layers left out by `layers` have partners too
     assert set(comparison.activations) == {
         "A.encoder.4", "B.encoder.4", "difference.encoder.4", "differences",
         "A.output", "B.output",
@@ -231,7 +231,7 @@ def test_observe_keeps_only_what_is_named() -> None:
 
 
 class SpecialValues(nn.Module):
-    """Values without the batch's axis, whole numbers, NaN."""
+    """A value without a batch axis, integers, NaN."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A Viewer has its features in one list: without one of them the rest works."""
+"""A Viewer has its features in one list, and works if one of them is missing."""
 
 from collections.abc import Callable
 
@@ -75,11 +75,11 @@ FEATURE_ACTIONS: dict[str, Callable[[Viewer], None]] = {
     "mirror": mirror,
     "teaching": teach,
 }
-# What a feature uses of others, by their names.
+# The features that a feature uses, by name.
 FEATURE_DEPENDENCIES = {"latent": {"sources"}, "mirror": {"training"}, "teaching": {"sources"}}
 
 
-FEATURE_HOSTS = {host.__module__.split(".")[-2]: host for host in FEATURES}  # by their folders
+FEATURE_HOSTS = {host.__module__.split(".")[-2]: host for host in FEATURES}  # by folder name
 
 
 def test_the_list_has_every_feature_that_is_tested_here() -> None:

@@ -1,4 +1,4 @@
-"""Latents in Python: codes and their principal directions, what is decoded, what is refused."""
+"""Latents in Python: codes, their principal directions, decoding, and rejected input."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_codes_are_those_of_pytorch_and_a_code_begins_where_the_input_is(
     np.testing.assert_allclose(found.codes, fashion_case.codes, rtol=1e-4, atol=2e-5)
     np.testing.assert_allclose(found.code, fashion_case.codes[0], rtol=1e-4, atol=2e-5)
     assert found.items.tolist() == list(range(32))
-    # Bytes and tensors are the same pictures; a map of its own is as good as a channel.
+    # Bytes and tensors give the same pictures; a map without a channel axis is accepted too.
     pixels = (fashion_case.images[:3, 0] * 255).round().astype(np.uint8)
     for data in (
         pixels,
@@ -91,7 +91,7 @@ def test_principal_directions_are_eigenvectors_of_the_covariance(
 def test_few_codes_have_as_many_directions_as_they_have(shape: tuple[int, int]) -> None:
     codes = RANDOM.standard_normal(shape).astype(np.float32)
     if shape == (4, 3):
-        codes[:] = codes[0]  # all the same
+        codes[:] = codes[0]  # all equal
     known = sources.analyze_codes(codes, np.arange(shape[0]), shape[0])
     lengths = np.linalg.norm(known.directions, axis=1)
     count = 0 if shape == (4, 3) else min(2, shape[0] - 1, shape[1])
@@ -206,7 +206,7 @@ def test_bends_and_the_framework_alone_have_the_code_too(
 
 
 class UnsuitableLayers(nn.Module):
-    """Layers that no latent can be: too large, leading nowhere, of whole numbers."""
+    """Layers that cannot be a latent: too large, without followers, with integer values."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is taught, without a network: how much of it there can be, and what pages may change."""
+"""Lessons without a network: limits on their size, and the changes that pages may make."""
 
 from typing import Any
 
@@ -26,13 +26,13 @@ NETWORK = FeatureVersion("w")
 
 
 def example_data(number: int = 0, features: Any = (1, 2)) -> bytes:
-    """An example's, as a page sends it."""
+    """The data of an example, as a page sends it."""
     picture = np.arange(6, dtype=np.uint8) + number % 200
     return np.array(features, np.float32).tobytes() + picture.tobytes()
 
 
 def make_lesson(*counts: int) -> Lesson:
-    """One with so many examples of each class."""
+    """A lesson with these numbers of examples per class."""
     found = Lesson(SHAPE, COUNT)
     for k, count in enumerate(counts):
         found.add_class(f"class {k}", f"c{k}")
@@ -217,7 +217,7 @@ def test_examples_of_bytes_and_of_floats_are_the_same(dtype: Any) -> None:
     model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, 2)).eval()
     viewer = Viewer(model, torch.rand(1, 3, 6, 5))
     pictures = np.random.default_rng(3).integers(0, 256, (4, 6, 5, 3), np.uint8)
-    pictures[:, :, :, 1] //= 8  # channels of other ranges
+    pictures[:, :, :, 1] //= 8  # channels differ in range
     given = pictures if dtype == np.uint8 else (pictures / 255).astype(dtype).transpose(0, 3, 1, 2)
     teaching = viewer.teach(examples={"a": given})
     np.testing.assert_array_equal(teaching.examples["a"], pictures)

@@ -1,4 +1,4 @@
-"""Teaching without a page: the head's one optimum, and what Python gives and takes."""
+"""Teaching without a page: the head's unique optimum, and data that Python exchanges."""
 
 import json
 import os
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "notebooks"))
 from fashion_autoencoder import load_autoencoder  # noqa: E402
 from fashion_classifier import load_classifier  # noqa: E402
 
-# The page's own solver, on the numbers of a file.
+# The page's own solver, run in Node on the numbers in a file.
 FIT_IN_NODE = """
 import { readFileSync } from 'node:fs';
 import { fitHead, heldOutMask, probabilities } from './src/features/teaching/head.ts';
@@ -71,7 +71,7 @@ def random_features(
     labels[:classes] = np.arange(classes)
     middles = random.normal(size=(classes, features)) * apart
     found = random.normal(size=(count, features)) + middles[labels]
-    # As behind a ReLU: of very different sizes, some of them always 0.
+    # As after a ReLU: features of very different scales, some of them always 0.
     found = np.maximum(found * 10 ** random.uniform(-3, 2, features), 0)
     found[:, ::7] = 0
     return found.astype(np.float32), labels
@@ -95,7 +95,7 @@ def test_the_page_and_pytorch_find_the_same_head(
     weight, bias = fit(features, labels, classes)
     found = fit_in_node(tmp_path, features, labels, classes)
     own = np.reshape(found["weight"], weight.shape)
-    # Each weight beside what its feature makes of it.
+    # Scale each weight by its feature's largest value before the comparison.
     scale = np.abs(features).max(0) + 1e-12
     unit = np.abs(weight * scale).max()
     np.testing.assert_allclose(own * scale, weight * scale, atol=2e-6 * unit)
@@ -200,14 +200,14 @@ def test_what_was_taught_is_given_back(viewer: Viewer, tmp_path: Path) -> None:
     file = safetensors.torch.load_file(path)
     assert file["pictures"].shape == (12, 28, 28, 1) and file["features"].shape == (12, 16)
     torch.testing.assert_close(file["weight"], head[-1].weight.detach())
-    # To another Viewer, as a file: its features need not be computed again.
+    # A file loads into another Viewer, and its features need not be recomputed.
     other = Viewer(load_autoencoder(), torch.zeros(1, 1, 28, 28))
     read = other.teach().load(path)
     assert (read.state, read.stale, read.classes) == ("ready", 0, ("cup", "hand"))
     assert read.accuracy == 1.0
     torch.testing.assert_close(read.head()[-1].weight, head[-1].weight)
     np.testing.assert_array_equal(read.features["cup"], teaching.features["cup"])
-    # And as what it gave.
+    # The results of head() and to_dict() are accepted as `head` too.
     for given in (head, teaching.to_dict(), (head[-1].weight, head[-1].bias)):
         again = other.teach(teaching.classes, examples=teaching.examples, head=given)
         assert again.state == "ready" and again.counts == {"cup": 6, "hand": 6}

@@ -1,6 +1,6 @@
-"""A contribution to a network's Plan: the live gradient of a chosen unit with respect to the input.
+"""A contribution to a network's Plan: the live gradient of a chosen unit in the input.
 
-It is defined here, of public parts alone: what a feature does that explains a unit.
+The contribution is defined here and uses only public API, as a feature that explains a unit would.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ GRADIENT = "attribution.input"
 
 
 class UnitGradient:
-    """Adds the gradient of a layer's unit; the page chooses the unit by its seed."""
+    """Add the gradient of a layer's unit; the page selects the unit by its seed."""
 
     def __init__(self, layer: str, unit: tuple[int, ...]) -> None:
         self._layer, self._unit = layer, unit
@@ -77,7 +77,7 @@ def test_a_page_shows_the_gradient_of_the_unit_that_it_chooses(gl: GlPage, name:
     network.contribute("attribution", Contribution(UnitGradient(layer, (0, 0, 0, 0))))
     plan = network.plan
     assert plan.header.outputs == outputs
-    [given] = plan.inputs  # the seed is none of the network's own
+    [given] = plan.inputs  # the seed isn't a network input
     [value] = network.value_records([layer])
     session = gl.open(plan)
     gl.write(session, given.key, x.numpy())
@@ -111,7 +111,7 @@ def test_a_viewer_takes_a_contribution_and_gives_it_back_with_all_else_as_it_was
     np.testing.assert_array_equal(viewer.output, output)
     assert [one.layer for one in viewer.bends] == [layer]
     assert viewer.selected == {"layer": layer, "channel": 1}
-    # With other weights, some or all, the gradient is that of theirs.
+    # After all or some weights change, the gradient follows the new weights.
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
@@ -137,7 +137,7 @@ def test_a_viewer_takes_a_contribution_and_gives_it_back_with_all_else_as_it_was
 
 
 def test_the_gradient_follows_the_weights_that_a_training_changes() -> None:
-    """Two contributions to one Plan: the gradient's section reads what the other's steps change."""
+    """Two contributions to one Plan: the gradient's section reads weights that training changes."""
     torch.manual_seed(2)
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 2, 3))
     x, unit = torch.rand(2, 1, 9, 8), (1, 0, 2, 3)

@@ -1,4 +1,4 @@
-"""The operator that gives a filter's gradient by itself: in strips, in pages, in many parts."""
+"""Operator that computes a filter's gradient: in strips, in pages of textures, in many parts."""
 
 from collections.abc import Callable
 from types import MappingProxyType
@@ -29,7 +29,7 @@ FILTER_CASES = {
 
 
 def filter_gradient_graph(name: str) -> tuple[Graph, tuple[np.ndarray, ...], np.ndarray]:
-    """A Graph of the operator alone, its inputs, and torch's result in float64."""
+    """Return a Graph of the operator alone, its inputs, and torch's result in float64."""
     shape, filters, stride, padding, dilation, group = FILTER_CASES[name]
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(shape, generator=generator)
@@ -95,6 +95,6 @@ def test_parts_are_neither_too_long_nor_without_work(images, places, fragments) 
     assert batch % together == 0 and 1 <= rows <= places[1] and 1 <= columns <= places[2]
     assert terms <= 2 * MAX_SUM_TERMS
     if parts > 1 and terms < MAX_SUM_TERMS // 2:
-        # Split for the sake of fragments alone.
+        # Split only to get enough fragments.
         assert parts * fragments <= 4 * MIN_FRAGMENTS
         assert images * places[0] * places[1] * places[2] >= MIN_POSITIONS // 2 * parts

@@ -1,4 +1,4 @@
-"""Code in a model that changes gradients: refused with its line, or PyTorch's numbers."""
+"""Model code that changes gradients: refused with its line, or equal to PyTorch's numbers."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class GradientReversal(torch.autograd.Function):
 
 
 class Stopping(torch.autograd.Function):
-    """One whose result has no gradient at all."""
+    """An autograd function whose result has no gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class Stopping(torch.autograd.Function):
 
 
 class OverrideNet(nn.Module):
-    """A linear layer, then `between`, which stands for what a model's own code does there."""
+    """A linear layer, then `between`, a stand-in for a model's own code."""
 
     def __init__(self, between: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ def test_a_gradient_behind_such_code_is_pytorchs(between: Any) -> None:
 
 
 class HarmlessOverrides(nn.Module):
-    """What ends no gradient that anything depends on."""
+    """Overrides (no_grad, detach, …) that end no gradient which the output depends on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def test_gradients_of_an_embedding_that_counts_its_rows_are_refused(kind: str) -
     with pytest.raises(UnsupportedModel, match=r"calls embedding\w*\(scale_grad_by_freq=True\)"):
         nbglcnn.gradient(model, X, wrt="table")
     (found,) = nbglcnn.gradient(model, X).values()
-    assert found.any()  # of the input, which the table's gradient is no part of
+    assert found.any()  # the input's gradient, to which the table's doesn't contribute
 
 
 def test_an_embedding_module_that_counts_its_rows_is_refused_by_name() -> None:
@@ -212,7 +212,7 @@ def test_code_that_ends_no_gradient_is_not_refused() -> None:
 
 
 def assert_refused(model: nn.Module, wrt: str, *, trained: bool = True) -> None:
-    """Refused by name, in a gradient and in training."""
+    """Check that `gradient` and `train` refuse the model and name the hook."""
     message = "has a backward hook.*: it changes gradients"
     with pytest.raises(UnsupportedModel, match=message):
         nbglcnn.gradient(model, X, wrt=wrt)

@@ -1,4 +1,4 @@
-"""Gradients of inputs, layers and parameters, beside torch.autograd."""
+"""Gradients of inputs, layers and parameters, compared with torch.autograd."""
 
 import re
 
@@ -145,17 +145,17 @@ def test_what_has_no_gradient_is_named_before_anything_runs() -> None:
         UnsupportedOperator, match=r"^one hot: Hardmax has no gradient: it is piecewise constant"
     ):
         differentiate(rules, loaded, seeds, ["x"])
-    assert not rules.nodes  # nothing is half done, and nothing was lowered
+    assert not rules.nodes  # no node was added, nothing was lowered
     for wrt in ("x", "w", "y"):
         with pytest.raises(UnsupportedOperator, match=r"^one hot: Hardmax has no gradient"):
             nbglcnn.gradient(model, x, of="sum", wrt=wrt)
-    # Of what lies before and behind it there are.
+    # Gradients before and after it exist.
     np.testing.assert_array_equal(nbglcnn.gradient(model, x, "y", wrt="w")["w"], x.sum(0))
     np.testing.assert_array_equal(nbglcnn.gradient(model, x, wrt="z")["z"], np.ones((2, 3)))
 
 
 def test_layers_on_each_others_way_have_each_its_whole_gradient() -> None:
-    """What is summed is among them; a value that two layers use has the sum of both."""
+    """`wrt` includes the output itself; a value with two consumers gets the sum of gradients."""
     model, x = UsedTwice().eval(), torch.randn(1, 3, 5, 6)
     given = x.clone().requires_grad_()
     first = model.conv(given)

@@ -1,4 +1,4 @@
-"""Gradients of convolutions and matrix products in all their forms, beside torch.autograd."""
+"""Gradients of convolutions and matrix products in all forms, compared with torch.autograd."""
 
 import numpy as np
 import pytest
@@ -15,14 +15,14 @@ from nbglcnn.ops import OPERATOR_RECORDS
 
 
 def requires_rule(op: str) -> pytest.MarkDecorator:
-    """Of a test through an operator that may have no rule yet."""
+    """Skip a test if the operator has no gradient rule yet."""
     return pytest.mark.skipif(
         isinstance(OPERATOR_RECORDS[op].gradient, str), reason=f"{op} has no gradient"
     )
 
 
 class WeightedModules(nn.Module):
-    """Modules of an input each in one Plan: the sum of their outputs, each times a number."""
+    """Modules with separate inputs in one Plan: the sum of their outputs, each weighted."""
 
     def __init__(self, parts: list[nn.Module], inputs: list[Tensor]) -> None:
         super().__init__()
@@ -70,13 +70,13 @@ CONVOLUTIONS = {
         (conv(4, 5, 4, 2, 1), (1, 4, 2, 2)),
         (conv(4, 5, 7, 3, 3), (3, 4, 2, 1)),
         (conv(8, 6, 5), (7, 8, 5, 5)),
-        (conv(16, 1, 3, padding=1), (3, 16, 5, 6)),  # of one channel, and the three behind
+        (conv(16, 1, 3, padding=1), (3, 16, 5, 6)),  # one channel, like the next three
         (conv(5, 1, (3, 4), padding=(1, 2)), (2, 5, 9, 10)),
         (conv(3, 1, 3, padding=2, dilation=2), (3, 3, 9, 10)),
         (conv(1, 2, (1, 7), stride=(2, 3), padding=(0, 6)), (3, 1, 9, 10)),
-        (conv(3, 5, (4, 5), padding=(0, 1)), (3, 3, 9, 8)),  # these two with the kernel turned
+        (conv(3, 5, (4, 5), padding=(0, 1)), (3, 3, 9, 8)),  # this and the next: flipped kernel
         (conv(5, 2, (1, 7), padding=(0, 6)), (3, 5, 9, 8)),
-        (conv(2, 9, 6, padding=(7, 2)), (2, 2, 6, 7)),  # but this one, which is padded too much
+        (conv(2, 9, 6, padding=(7, 2)), (2, 2, 6, 7)),  # not this one: too much padding
         (conv(3, 5, 9, padding=4, dilation=2, stride=2), (2, 3, 9, 11)),
     ],
     "of same padding": [
@@ -170,7 +170,7 @@ def test_maps_whose_sums_go_in_strips_of_rows_and_columns() -> None:
 
 
 class PaddedConv(nn.Module):
-    """An ONNX node of the window's attributes, as torch has it: padding of its own, cut edges."""
+    """An ONNX convolution's window attributes in torch: asymmetric padding, cropped edges."""
 
     def __init__(self, op, weight, *, pads, group=1, strides=(1, 1), dilations=(1, 1), output=None):
         super().__init__()
@@ -186,7 +186,7 @@ class PaddedConv(nn.Module):
         y = torch.conv_transpose2d(
             x, self.weight, None, self.strides, 0, 0, self.group, self.dilations
         )
-        # A negative padding adds zeros that nothing stamps: ONNX's output_padding.
+        # Negative padding appends zeros that no kernel window covers: ONNX's output_padding.
         return pad(y, (-left, -right, -top, -bottom))
 
 
@@ -245,7 +245,7 @@ def test_windows_that_only_onnx_has(name) -> None:
 
 
 class MatrixProduct(nn.Module):
-    """The product with a matrix of its own, on the right or on the left."""
+    """The product with a parameter matrix, on the right or on the left."""
 
     def __init__(self, *shape: int, left: bool = False) -> None:
         super().__init__()
@@ -333,7 +333,7 @@ def test_gemm_with_factors_and_either_matrix_turned(turned) -> None:
 
 
 class TiedAutoencoder(nn.Module):
-    """An autoencoder whose decoder has the encoder's filters."""
+    """An autoencoder whose decoder shares the encoder's filters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -349,7 +349,7 @@ def test_tied_filters_have_the_sum_of_both_uses() -> None:
 
 
 class ScaledFilter(nn.Module):
-    """A filter that is computed of another: each output channel times a number of its own."""
+    """A filter computed from another: each output channel is scaled by a parameter."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Gradients of operators that move elements, beside torch.autograd."""
+"""Gradients of operators that move elements, compared with torch.autograd."""
 
 from collections.abc import Callable
 
@@ -76,7 +76,7 @@ def test_elements_that_move(name: str) -> None:
 
 
 class EmbeddingLookup(nn.Module):
-    """Rows of a table that are chosen while the network runs."""
+    """Rows of a table, selected at run time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ def test_multihead_attention() -> None:
 def onnx_model(
     nodes: list[onnx.NodeProto], shape: tuple[int, ...], **arrays: np.ndarray
 ) -> onnx.ModelProto:
-    """A file of one input x and one output y."""
+    """A model file with one input x and one output y."""
     graph = onnx.helper.make_graph(
         nodes, "moves",
         [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],

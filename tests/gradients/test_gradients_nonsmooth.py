@@ -1,4 +1,4 @@
-"""Gradients where a function has a corner, a bound or a tie: PyTorch's convention at each."""
+"""Gradients where a function has a kink, a bound or a tie: PyTorch's convention at each."""
 
 import math
 import warnings
@@ -55,14 +55,14 @@ FUNCTIONS: dict[str, tuple[Function, Tensor]] = {
     "selu": (F.selu, X),
     "softplus": (lambda x: F.softplus(x, 2, 3), X),
     "logit": (lambda x: torch.logit(x, 0.25), PROBABILITIES),
-    # Beside NaN.
+    # At NaN.
     "relu of NaN": (F.relu, NONFINITE),
     "elu of NaN": (F.elu, NONFINITE),
     "celu of NaN": (F.celu, NONFINITE),
     "selu of NaN": (F.selu, NONFINITE),
     "hardswish of NaN": (F.hardswish, NONFINITE),
     "softshrink of NaN": (F.softshrink, NONFINITE),
-    # Where a logarithm or a quotient has no number.
+    # Where a logarithm or a quotient is undefined.
     "binary_cross_entropy": (
         lambda x: F.binary_cross_entropy(x, TARGETS, reduction="none"), SATURATED
     ),
@@ -116,7 +116,7 @@ FUNCTIONS: dict[str, tuple[Function, Tensor]] = {
     "sort": (lambda x: x.sort(1)[0][:, -2:], TIES),
     "infinite norm": (lambda x: torch.linalg.vector_norm(x, math.inf), TIES),
     "logsumexp": (lambda x: x.logsumexp(1), TIES),
-    # Roots and lengths of nothing.
+    # Roots and norms at zero.
     "abs": (torch.abs, X),
     "sign": (torch.sign, X),
     "sqrt": (torch.sqrt, SIZES),

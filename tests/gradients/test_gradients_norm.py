@@ -1,4 +1,4 @@
-"""Gradients of normalizations and pools, beside torch.autograd."""
+"""Gradients of normalizations and pools, compared with torch.autograd."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from gradient_checks import assert_gradients
 
 
 def with_random_statistics(module: nn.Module) -> nn.Module:
-    """With parameters and statistics that aren't trivial."""
+    """Give the module non-trivial parameters and statistics."""
     generator = torch.Generator().manual_seed(3)
     for name, one in [*module.named_parameters(), *module.named_buffers()]:
         if one.is_floating_point():
@@ -74,7 +74,7 @@ def node_model(
 def assert_gradients_equal(
     model: onnx.ModelProto, arrays: dict[str, np.ndarray], right: Callable[..., Tensor]
 ) -> None:
-    """The gradients of all inputs but the factors are those of a function of torch."""
+    """Check the gradients of all inputs but `factors` against those of a torch function."""
     names = [name for name in arrays if name != "factors"]
     given = [torch.tensor(arrays[name], dtype=torch.float64, requires_grad=True) for name in names]
     (right(*given) * torch.tensor(arrays["factors"])).sum().backward()
@@ -168,7 +168,7 @@ def test_of_equal_elements_the_first_has_the_gradient() -> None:
     few = torch.randint(0, 2, (2, 5, 7, 8)).float()
     for pool in (nn.MaxPool2d(2), nn.MaxPool2d(2, ceil_mode=True)):
         assert_gradients(pool, few)
-    # What is computed beyond the pool's map, where nobody reads, has no part in it.
+    # Values computed outside the pool's map, which nothing reads, do not contribute.
     assert_gradients(nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(5, 6, 3, padding=1)), few)
     assert_gradients(nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(5, 6, 1, bias=False)), few + 1)
 

@@ -1,4 +1,4 @@
-"""Of each operator with a rule some nodes, their gradients beside those of torch functions."""
+"""A few nodes of each operator with a rule: their gradients against those of torch functions."""
 
 import numpy as np
 import pytest
@@ -38,12 +38,12 @@ INPUT_SHAPE = (2, 5, 7, 6)
 
 @pytest.fixture(autouse=True)
 def reset_rng() -> None:
-    """Whichever tests run."""
+    """Make random numbers independent of the tests that run before."""
     RNG.bit_generator.state = RNG_STATE
 
 
 def even_window_lrn(x: Tensor) -> Tensor:
-    """ONNX has the longer half of an even window behind, PyTorch before."""
+    """For an even window ONNX puts the longer half after the element, PyTorch before it."""
     around = F.pad(x * x, (0, 0, 0, 0, 1, 2)).unfold(1, 4, 1).sum(-1)
     return x / (1.5 + 0.5 / 4 * around) ** 0.75
 
@@ -92,7 +92,7 @@ NORMS = [
 
 TIED_VALUES = RNG.integers(0, 3, INPUT_SHAPE).astype(
     np.float32
-)  # the first of equal ones has the gradient
+)  # the first of equal ones gets the gradient
 POOLS = [
     GradientCase("MaxPool", lambda x: F.max_pool2d(x, (3, 2), 2, 1), random_arrays(INPUT_SHAPE),
                  {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
@@ -122,7 +122,7 @@ POOLS = [
 
 
 def depth_to_space(x: Tensor) -> Tensor:
-    """Blocks come first among the channels; pixel_shuffle has them last."""
+    """ONNX puts the block axes before the channels; pixel_shuffle puts them after."""
     return x.reshape(2, 2, 2, 3, 3, 5).permute(0, 3, 4, 1, 5, 2).reshape(2, 3, 6, 10)
 
 

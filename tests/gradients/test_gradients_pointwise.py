@@ -1,4 +1,4 @@
-"""Gradients of functions element by element, of reductions and of their kin, beside PyTorch's."""
+"""Gradients of elementwise functions, reductions and related operators, compared with PyTorch's."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ RNG_STATE = RNG.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def reset_rng() -> None:
-    """Whichever tests run."""
+    """Make random numbers independent of the tests that run before."""
     RNG.bit_generator.state = RNG_STATE
 
 
@@ -50,7 +50,7 @@ def test_flat_functions_pass_nothing() -> None:
 
 
 class BoundedActivations(nn.Module):
-    """Modules that pass nothing at their bounds; a convolution applies one as it stores."""
+    """Activations with zero gradient at their bounds; a convolution applies one as it stores."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def test_functions_that_convolutions_apply_as_they_store() -> None:
 
 
 class Modulo(nn.Module):
-    """What the exporter may write in several nodes."""
+    """A remainder, which the exporter may write as several nodes."""
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.remainder(x, y)
@@ -102,7 +102,7 @@ def test_reductions_over_any_axes(op: str) -> None:
 
 ZEROS = float_vector(2, 3, 0.5, 0, 3, -2, 0, 3, 0, 0, 0, 0).reshape(
     4, 3
-)  # none, one, two, three a row
+)  # no, one, two, three zeros in a row
 TIED_VALUES = RNG.integers(0, 3, (4, 3)).astype(np.float32)
 
 
@@ -128,7 +128,7 @@ def test_reductions_with_zeros_and_of_equal_elements() -> None:
 
 @pytest.mark.parametrize(("scale", "tolerance"), [(1, 1e-5), (10, 1e-4)])
 def test_softmax_along_any_axis(scale: float, tolerance: float) -> None:
-    # Where one share is nearly 1 all gradients are small, as digits cancel, in PyTorch too.
+    # Where one softmax value is nearly 1, all gradients are small by cancellation, in PyTorch too.
     assert_operator_gradients(softmax_cases(scale), tolerance)
 
 
@@ -137,7 +137,7 @@ def test_the_largest_elements_pass_to_their_places() -> None:
 
 
 class HalfPrecision(nn.Module):
-    """Numbers of half precision, as which PyTorch passes the gradient, too."""
+    """Numbers rounded to half precision; PyTorch also passes the gradient in half precision."""
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return x.half().to(x.dtype) * y
@@ -149,7 +149,7 @@ def test_a_loss_of_digits_passes_the_gradient() -> None:
 
 
 class StepFunctions(nn.Module):
-    """Types of numbers, truths and places beside what has a slope."""
+    """Integers, booleans and indices combined with differentiable values."""
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         kept = (x > 0.3) & ~(y >= x) | torch.isnan(y)

@@ -1,4 +1,4 @@
-"""Networks nobody thought of: all gradients of random graphs, beside torch.autograd in float64."""
+"""Gradients of random graphs, compared with torch.autograd in float64."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,5 +18,5 @@ steps = st.lists(
 @settings(FEW_EXAMPLES, max_examples=16)
 def test_random_graphs(wanted: list[tuple[str, int, int]], seed: int) -> None:
     graph = RandomGraph(wanted, seed)
-    # A bias before a softmax or a norm has none, but for the roundings of terms of about 1.
+    # A bias before a softmax or a norm has gradient 0, except for rounding of terms of about 1.
     assert_gradients(graph, *graph.inputs, floor=3e-6)

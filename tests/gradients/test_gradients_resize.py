@@ -1,4 +1,4 @@
-"""Gradients of maps that are enlarged and shrunk, beside torch.autograd."""
+"""Gradients of enlarged and reduced maps, compared with torch.autograd."""
 
 from collections.abc import Callable
 from functools import partial

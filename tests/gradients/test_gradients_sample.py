@@ -1,4 +1,4 @@
-"""Gradients of operators that read maps where grids and boxes say, and of those that put back."""
+"""Gradients of operators that sample maps at grids and boxes, and of the reverse operators."""
 
 import numpy as np
 import onnx
@@ -28,7 +28,7 @@ PADDINGS = ("zeros", "border", "reflection")
 
 @pytest.fixture(autouse=True)
 def reset_rng() -> None:
-    """Whichever tests run."""
+    """Make random numbers independent of the tests that run before."""
     RNG.bit_generator.state = RNG_STATE
 
 
@@ -48,7 +48,7 @@ def test_volumes_sampled_within_and_far_beyond(mode: str) -> None:
 
 
 def cubic_volume_sample(x: Tensor, grid: Tensor) -> Tensor:
-    """Volumes sampled by a matrix of shares along each axis, zeros outside; torch has no such."""
+    """Volumes sampled cubically along each axis, zeros outside; torch has no equivalent."""
     shares = []
     for axis, size in enumerate(x.shape[:1:-1]):
         d = (((grid[..., axis, None] + 1) * size - 1) / 2 - torch.arange(size)).abs()

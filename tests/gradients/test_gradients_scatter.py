@@ -1,4 +1,4 @@
-"""Gradients of updates that are written to places, some of them to one place, beside PyTorch's."""
+"""Gradients of scattered updates, some to the same position, compared with PyTorch's."""
 
 import numpy as np
 import pytest
@@ -20,12 +20,12 @@ RNG_STATE = RNG.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def reset_rng() -> None:
-    """Whichever tests run."""
+    """Make random numbers independent of the tests that run before."""
     RNG.bit_generator.state = RNG_STATE
 
 
 def tied_values(*shape: int) -> np.ndarray:
-    """Whole numbers, so that some are equal and some are 0."""
+    """Integers with ties and zeros."""
     return RNG.integers(-2, 3, shape).astype(np.float32)
 
 
@@ -44,7 +44,7 @@ def test_updates_that_are_equal_or_zero(reduction: str) -> None:
 
 
 def test_of_updates_that_one_place_had_each_has_its_gradient() -> None:
-    """The last stays in the data; as PyTorch has it, all of them pass the gradient of the place."""
+    """The last update wins; as in PyTorch, all of them receive the position's gradient."""
     places = np.array([[3, 0, 3], [1, 1, 1]])
 
     def right(x: Tensor, updates: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Gradients of every operator with a rule, of batches of 2, 3 and 5 and maps of 9 to 56 pixels.
+"""Gradients of every operator with a rule, for batches of 2, 3 and 5 and maps of 9 to 56 pixels.
 
-A scatter of thousands of rows takes several passes, a map's lines don't fill blocks, images don't
-fill a texture's layers: what small cases never meet.
+Sizes that small cases don't reach: a scatter of thousands of rows takes several passes, a map's
+rows don't fill blocks, images don't fill a texture's layers.
 """
 
 import math
@@ -42,12 +42,12 @@ SIZES = [*FEW_SIZES, *(pytest.param(size, marks=pytest.mark.sweep) for size in M
 
 @pytest.fixture(autouse=True)
 def reset_rng() -> None:
-    """Whichever tests run."""
+    """Make random numbers independent of the tests that run before."""
     RNG.bit_generator.state = RNG_STATE
 
 
 def unary_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
-    """Of one number, each over the range of its small case."""
+    """Unary operators, each over the range of its small case."""
     for row in (*pointwise.ACTIVATIONS, *pointwise.FUNCTIONS, *pointwise.ZERO_GRADIENT):
         x, *others = row.inputs
         numbers = uniform(float(x.min()), float(x.max()), n, 3, h, w)
@@ -55,7 +55,7 @@ def unary_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
 
 
 def variadic_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
-    """Of several tensors, which are broadcast."""
+    """Operators of several tensors, which are broadcast."""
     shape = (n, 3, h, w)
     for op, right in pointwise.BINARY.items():
         low = 0.3 if op in ("Div", "Pow") else -2
@@ -164,7 +164,7 @@ def pool_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
         random_arrays(x),
         layers.DILATED_WINDOW,
     )
-    equal = RNG.integers(0, 3, x).astype(np.float32)  # the first of equal ones has the gradient
+    equal = RNG.integers(0, 3, x).astype(np.float32)  # the first of equal ones gets the gradient
     nine = {"kernel_shape": (9, 9)}
     yield GradientCase("MaxPool", with_arguments(F.max_pool2d, 9, 1), [equal], nine)
     yield GradientCase("GlobalMaxPool", with_arguments(F.adaptive_max_pool2d, 1), [equal])
@@ -178,7 +178,7 @@ def pool_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
 
 
 def random_indices(*lengths: int, rows: tuple[int, ...]) -> np.ndarray:
-    """Rows of indices, some of them negative and some twice."""
+    """Random indices, some negative, with one row repeated."""
     places = np.stack([RNG.integers(-length, length, rows) for length in lengths], -1)
     places.reshape(-1, len(lengths))[-1] = places.reshape(-1, len(lengths))[0]
     return places
@@ -189,7 +189,7 @@ def gather_rows(places: np.ndarray) -> Callable[[Tensor], Tensor]:
 
 
 def indexing_cases(n: int, h: int, w: int) -> Iterator[GradientCase]:
-    """Places along an axis, rows of indices of every length, single elements."""
+    """Gathers along an axis, by rows of indices of every length, and of single elements."""
     x = (n, 3, h, w)
     for axis, length in enumerate(x):
         at = RNG.integers(-length, length, (4, 7))
@@ -311,7 +311,7 @@ def test_each_operator_with_a_rule_is_among_the_families() -> None:
 
 
 class AdaptivePools(nn.Module):
-    """Adaptive pools, which ONNX doesn't have, squared: each element has a gradient of its own."""
+    """Adaptive pools, which ONNX lacks, squared: each element has a different gradient."""
 
     def __init__(self, places: tuple[int, int]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Dropouts that model.eval() leaves on, and networks that are meant to run in training mode."""
+"""Dropouts that model.eval() leaves active, and networks meant to run in training mode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ class FunctionThenConv(nn.Module):
 
 
 class Deciding(FunctionThenConv):
-    """Cannot be traced, so that a Viewer has Python compute it."""
+    """Cannot be traced, so a Viewer computes it in Python."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x) if x.sum() > 1e9 else self.function(self, x)
@@ -47,7 +47,7 @@ def scripted_dropout(x: torch.Tensor) -> torch.Tensor:
 
 SCRIPTED_DROPOUT = torch.jit.script(scripted_dropout)
 
-# A function, what the message calls it, and what it says to write.
+# A function, its name in the message, and the call that the message suggests.
 ACTIVE_DROPOUTS: dict[str, tuple[Function, str, str]] = {
     "dropout": (lambda m, x: F.dropout(x, 0.5), "dropout", "F.dropout"),
     "in place": (lambda m, x: F.dropout(x * 1, 0.5, inplace=True), "dropout", "F.dropout"),
@@ -154,7 +154,7 @@ def test_a_dropout_that_eval_does_not_reach_is_named_with_its_place(kind: str) -
     assert str(error.value).endswith(words)
 
 
-# What forward does with a dropout's result before it returns the block's own.
+# Code in forward that discards a dropout's result and returns another value of the block.
 UNUSED_DROPOUTS: dict[str, Function] = {
     "dropout": lambda m, x: (F.dropout(x), x)[1],
     "rrelu": lambda m, x: (F.rrelu(x, training=True), x)[1],

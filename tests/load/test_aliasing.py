@@ -1,4 +1,4 @@
-"""Who reads a value behind a module that passes it on is told from who reads it before."""
+"""Modules that return their input: readers of the output are distinguished from the input's."""
 
 import random
 from collections.abc import Callable
@@ -24,7 +24,7 @@ SHAPE = (1, 3, 2, 3)
 
 
 def assert_hooks_act_alike(model: nn.Module, *keys: str) -> Graph:
-    """For each key the outputs are those that a hook on its module makes; gives the Graph."""
+    """Check that hooks on each key's module change the same outputs in the Graph; return it."""
     model.eval()
     x = torch.rand(SHAPE) - 0.5
     graph, arrays = load(model, x)
@@ -49,7 +49,7 @@ def operators(graph: Graph) -> list[str]:
 
 
 class SkipAround(nn.Module):
-    """What passes on is read by one of two."""
+    """One of two readers reads the passed-on output."""
 
     def __init__(self, passes: nn.Module) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class CopiesInput(nn.Module):
 
 
 class PassthroughWithHead(nn.Module):
-    """Gives back what it gets, and what it computes of it."""
+    """Returns its input, and a value computed from it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def test_a_value_that_is_returned_is_so_before_or_behind(before: bool) -> None:
 
 
 class UnusedTap(nn.Module):
-    """A module that looks on: nobody reads what it gives."""
+    """A module whose output is unused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class UnusedTap(nn.Module):
 
 
 class SameTensorTwice(nn.Module):
-    """One tensor under two names of an output, each read by somebody."""
+    """One tensor as two outputs, each with a reader."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class AliasedOutputs(nn.Module):
 
 
 class NestedAliases(nn.Module):
-    """A module reads a value that another one, around it, returns; and is called twice."""
+    """An inner module reads a value that its enclosing module returns; that one is called twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class NestedAliases(nn.Module):
 
 
 class StoredTensor(nn.Module):
-    """A module gives back what another one has kept, whatever it gets."""
+    """A module returns a tensor stored by another module, whatever its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class ReturnsStored(nn.Module):
 
 
 class ReturnsInputTwice(nn.Module):
-    """Gives twice what it gets, after it was read."""
+    """Returns its input twice, after reading it."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x, x
@@ -255,7 +255,7 @@ class WritesSlice(nn.Module):
 
 
 class KeepsTensor(nn.Module):
-    """Keeps what it gives, as a skip connection does; other code reads it."""
+    """Stores its output, as a skip connection does; other code reads it."""
 
     def forward(self, x: Tensor) -> Tensor:
         self.kept = x * 2
@@ -273,7 +273,7 @@ class WritesBuffer(nn.Module):
 
 
 class ReadsBeforeAndAfter(nn.Module):
-    """Reads what a module has written into, or kept, and what it gives."""
+    """Reads a tensor that a module writes in place or stores, and the module's output."""
 
     def __init__(self, act: nn.Module) -> None:
         super().__init__()
@@ -446,7 +446,7 @@ def test_a_difference_is_that_of_changed_outputs() -> None:
 
 
 class CallsForeignModule(nn.Module):
-    """Calls a module that lies elsewhere, and one of its own twice."""
+    """Calls a module outside its own tree, and an inner one twice."""
 
     def __init__(self, elsewhere: nn.Module) -> None:
         super().__init__()
@@ -517,13 +517,13 @@ def test_keys_of_one_value_are_in_order_of_the_hooks_on_their_modules() -> None:
 
 
 def test_nothing_is_inside_a_value_of_a_file() -> None:
-    """A file has no calls: who reads a value reads it from the operator that gives it."""
+    """An ONNX file has no module calls: each reader reads a value from its operator."""
     graph, _ = load(small_model())
     assert not any(is_inside_call(graph, node, key) for node in graph.nodes for key in graph.keys)
 
 
 class PythonFallbackNet(nn.Module):
-    """Has a layer that Python computes, behind and before modules that compute nothing."""
+    """Has a layer computed in Python, between modules that compute nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -547,7 +547,7 @@ def test_what_python_computes_reads_behind_a_module_and_is_read_before_one() -> 
 
 
 class RandomProgram(nn.Module):
-    """Random modules and operators over tensors of one shape; gives one of these or two."""
+    """Random modules and operators on tensors of one shape; returns one or two tensors."""
 
     def __init__(self, random: random.Random, depth: int = 2) -> None:
         super().__init__()

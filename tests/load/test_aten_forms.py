@@ -1,4 +1,4 @@
-"""The forms that usual operators have in ONNX, against PyTorch; what they leave to onnxscript."""
+"""Our ONNX forms of common operators, against PyTorch, and the forms left to onnxscript."""
 
 from collections.abc import Callable
 
@@ -71,7 +71,7 @@ OWN_TRANSLATIONS: dict[str, Case] = {
     "chunks": lambda x: x.chunk(2, 3) + x.chunk(4, 1),
     "names": lambda x: F.dropout(x.clone().contiguous(), 0.5, False) * 2,
 }
-# Their arguments have no form of ours.
+# We have no form for these arguments.
 ONNXSCRIPT_TRANSLATIONS: dict[str, Case] = {
     "one example": lambda x: F.conv2d(x[0], torch.ones(2, 6, 3, 3)),
     "pools of one example": lambda x: (F.max_pool2d(x[0], 2), F.avg_pool2d(x[0], 2)),
@@ -98,7 +98,7 @@ def assert_equals_torch(case: Case) -> None:
 
 @pytest.mark.parametrize("name", OWN_TRANSLATIONS)
 def test_a_form_gives_pytorchs_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    used = {"flip", "slice", "select", "ones"}  # of other operators
+    used = {"flip", "slice", "select", "ones"}  # from other operators
     translated = translate._OnnxscriptTranslator.translate_node
 
     def some(self: object, node: torch.fx.Node, values: object) -> object:

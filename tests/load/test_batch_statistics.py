@@ -1,4 +1,4 @@
-"""Batch norms that normalize by their batch in eval mode, as PyTorch does where code says so."""
+"""Batch norms that use batch statistics in eval mode, as PyTorch does if the code requests it."""
 
 import copy
 
@@ -22,7 +22,7 @@ class MadeInForward(nn.Module):
 
 
 class RunningStatistics(nn.Module):
-    """Running statistics that are far from the batch's."""
+    """Has running statistics far from the batch's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class SetToTraining(nn.Module):
 
 
 class InstanceNorms(RunningStatistics):
-    """By running statistics, then by each picture's own."""
+    """Normalizes by running statistics, then by each picture's own."""
 
     def forward(self, x: Tensor) -> Tensor:
         statistics = self.mean, self.variance, self.weight, self.bias

@@ -1,4 +1,4 @@
-"""What Python reads of tensors while a model is traced: of constants, as they are at that time."""
+"""Tensor reads in Python during tracing: constants are read at their value at that time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Choice = Callable[["ConditionalNet", Tensor], object]
 
 
 class ConditionalNet(nn.Module):
-    """Multiplies by what is chosen; it has buffers, two of the same numbers, and an attribute."""
+    """Multiplies by selected choices; has buffers, two with equal numbers, and an attribute."""
 
     def __init__(self, *choices: Choice) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class ConditionalNet(nn.Module):
 
 
 class ForwardOnly(nn.Module):
-    """Nothing but forward."""
+    """Has only a forward."""
 
     def forward(self, x: Tensor) -> Tensor:
         w = torch.linspace(0, 1, 5)

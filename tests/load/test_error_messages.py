@@ -1,4 +1,4 @@
-"""What cannot be used is an error of our own that names it and says what to do."""
+"""Unusable models and inputs raise an nbglcnn error that names the cause and the remedy."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def closed_session() -> tuple[Session, nn.Module]:
 def test_a_closed_session_says_so(closed_session: tuple[Session, nn.Module], use: str) -> None:
     with pytest.raises(errors.SessionClosed, match=r"Session of 'Sequential' was closed.*another"):
         SESSION_USES[use](*closed_session)
-    closed_session[0].close()  # a second time does nothing
+    closed_session[0].close()  # close() is idempotent
 
 
 @pytest.mark.parametrize("observe", [None, "relu", 3, b"all", [None], [3], [["0"]], ("0", 1)])
@@ -66,7 +66,7 @@ def test_an_observe_of_another_kind_is_one_of_compare_too() -> None:
         nbglcnn.compare(small_cnn(), small_cnn(), X, observe=None)  # type: ignore[arg-type]
 
 
-@pytest.mark.filterwarnings("ignore")  # torch.jit and torch.ao say that they will go
+@pytest.mark.filterwarnings("ignore")  # torch.jit and torch.ao announce their removal
 @pytest.mark.parametrize("how", ["script", "trace"])
 def test_a_torchscript_module_inside_a_model_is_named(how: str) -> None:
     given = (small_cnn(),) if how == "script" else (small_cnn(), torch.from_numpy(X))
@@ -105,7 +105,7 @@ ODD_NAMES = [
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names_are_names(name: str) -> None:
-    """PyTorch's exporter writes them into Python text: with quotes and line breaks as they are."""
+    """PyTorch's exporter writes names into Python source, with quotes and line breaks unescaped."""
     torch.manual_seed(0)
     inner = nn.Sequential(OrderedDict({name: nn.Conv2d(1, 2, 3), name + "-": nn.Conv2d(2, 2, 1)}))
     model = nn.Sequential(OrderedDict(inner=inner, z=nn.ReLU())).eval()
@@ -139,7 +139,7 @@ def test_parameters_whose_names_become_alike_stay_apart() -> None:
 
 
 class FunctionModule(nn.Module):
-    """A function of the tensor, as a module."""
+    """Wraps a function of the tensor as a module."""
 
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ def test_a_module_that_gives_another_kind_of_tensor_is_named(kind: str) -> None:
 
 
 class Deciding(nn.Module):
-    """A module that cannot be exported: what it does depends on numbers."""
+    """A module that cannot be exported: its control flow depends on values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.sum() > 0 else x
@@ -218,7 +218,7 @@ def test_check_reports_beside_a_module_that_gives_a_sparse_tensor() -> None:
 
 
 def make_unsupported(kind: str) -> nn.Module:
-    """A model that cannot be compiled for a reason that lies in itself."""
+    """A model that cannot be compiled, for a reason in the model itself."""
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(32, 3))
     match kind:
         case "training":
@@ -235,7 +235,7 @@ def make_unsupported(kind: str) -> nn.Module:
             return nn.Sequential(nn.LazyConv2d(2, 3), *model[1:]).eval()
 
 
-# What check says: which of the modules can run, and what to do about the whole.
+# check's result: which modules can run, and the advice for the whole model.
 UNSUPPORTED = {
     "training": ([True] * 4, "Call model.eval() first"),
     "script": ([], "give the original torch.nn.Module"),
@@ -264,7 +264,7 @@ def test_check_reports_what_is_a_property_of_the_model(kind: str) -> None:
 
 
 class NonTensorOutputs(nn.Module):
-    """A model that gives text and numbers beside its maps."""
+    """A model that returns text and numbers besides its maps."""
 
     def __init__(self) -> None:
         super().__init__()

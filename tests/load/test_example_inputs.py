@@ -1,4 +1,4 @@
-"""What may be given as `x`: the same kinds, to the same arrays, wherever there is an `x`."""
+"""Values accepted as `x`: the same types give the same arrays in every function that takes `x`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from nbglcnn.graph import Array, Graph
 from nbglcnn.inputs.arguments import InputSpec, to_input_arrays
 
 RANDOM = np.random.default_rng(11)
-BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures, as PIL has them
+BYTES = RANDOM.integers(0, 256, (2, 5, 7, 3), np.uint8)  # two pictures in PIL's layout
 COLOUR = (BYTES.transpose(0, 3, 1, 2) / np.float32(255)).astype(np.float32)
 GREY = np.round(RANDOM.random((2, 1, 3, 4)), 2).astype(np.float32)
 PICTURES = [Image.fromarray(one) for one in BYTES]
@@ -29,7 +29,7 @@ SINGLE, PAIR = COLOUR[:1], (COLOUR, GREY)
 
 
 class TwoPictures(nn.Module):
-    """Two inputs, of which the second is small."""
+    """A model with two inputs, the second of them small."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class TwoPictures(nn.Module):
 
 @dataclass(frozen=True)
 class NetworkRunners:
-    """A model with all that runs it, made for one input."""
+    """A model with its Plan, Session and Viewer, compiled for one input."""
 
     model: nn.Module
     plan: Plan
@@ -50,7 +50,7 @@ class NetworkRunners:
 
     @property
     def session_inputs(self) -> tuple[Array, ...]:
-        """The arrays that the session has."""
+        """The session's current inputs."""
         return tuple(self.session.read(record.key) for record in self.plan.header.inputs)
 
 
@@ -62,7 +62,7 @@ def make_network(model: nn.Module, x: Any) -> NetworkRunners:
 
 @pytest.fixture(scope="module")
 def networks() -> Iterator[dict[str, NetworkRunners]]:
-    """One with an input of one picture, one with two inputs of two."""
+    """A network with one input of one picture, and one with two inputs of two."""
     made = {
         "one": make_network(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), np.zeros_like(SINGLE)),
         "two": make_network(TwoPictures(), tuple(np.zeros_like(each) for each in PAIR)),
@@ -78,13 +78,13 @@ def tensor(array: Array) -> torch.Tensor:
 
 
 def noncontiguous(array: Array) -> Array:
-    """The same numbers in a file's byte order, with negative strides, not to be written."""
+    """The same numbers in big-endian order, with negative strides, read-only."""
     turned = array[:, ::-1].astype(">f4")[:, ::-1]
     turned.setflags(write=False)
     return turned
 
 
-# name: (the network, x, the arrays that it means)
+# name: (the network, x, the expected arrays)
 INPUT_KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
     "array": ("one", SINGLE, (SINGLE,)),
     "float64 array": ("one", SINGLE.astype(np.float64), (SINGLE,)),
@@ -115,7 +115,7 @@ INPUT_KINDS: dict[str, tuple[str, Any, tuple[Array, ...]]] = {
 
 
 def through_compile(net: NetworkRunners, x: Any, _: pytest.MonkeyPatch) -> tuple[Array, ...]:
-    """Where the kinds come from: load, which compile, check and Viewer(…) share."""
+    """The arrays from `load`, which compile, check and Viewer(…) share."""
     return nbglcnn.load.load(net.model, x)[1]
 
 
@@ -204,7 +204,7 @@ def test_a_session_takes_inputs_one_by_one_too(networks: dict[str, NetworkRunner
         lambda: session.run(low=GREY, image=tensor(COLOUR)),
         lambda: session.run(PICTURES, low=GREY),
         lambda: session.run({"image": COLOUR}, low=GREY),
-        lambda: session.run(COLOUR),  # `low` as before
+        lambda: session.run(COLOUR),  # `low` keeps its value
         lambda: session.run(),
     ):
         np.testing.assert_array_equal(run()["output"], expected)
@@ -268,7 +268,7 @@ def test_a_picture_of_16_bits_is_opaque_grey_in_as_many_channels_as_are_wanted()
 
 
 def masked_array(array: Array) -> np.ma.MaskedArray[Any, Any]:
-    """With two masked numbers."""
+    """Mask two of the numbers."""
     hidden = np.zeros(array.shape, bool)
     hidden.reshape(-1)[[3, 7]] = True
     return np.ma.masked_array(np.where(hidden, 1e6, array).astype(array.dtype), hidden)
@@ -347,7 +347,7 @@ def test_what_is_no_input_is_an_input_error_that_says_what_is(
 
 
 class EndlessItems:
-    """A data set that is no class of PyTorch's, and never ends for an iterator."""
+    """A dataset that isn't a PyTorch class, and never ends when iterated."""
 
     def __init__(self, item: Any) -> None:
         self.item = item
@@ -397,12 +397,12 @@ def test_a_masked_array_is_named_once() -> None:
 
 
 def byte_swapped(array: Any) -> Array:
-    """In the byte order that this machine doesn't have."""
+    """Convert to the byte order that is not this machine's."""
     found = np.asarray(array)
     return found.astype(found.dtype.newbyteorder("S"))
 
 
-# Where arrays that are no `x` enter: what is done with one, and what comes of it.
+# Functions that take arrays other than `x`: each passes one in and returns the result.
 def through_inject(array: Any) -> Array:
     viewer = Viewer(nn.Sequential(nn.ReLU()).eval(), np.zeros((1, 3, 4, 5), np.float32))
     viewer.inject("0", array)

@@ -1,4 +1,4 @@
-"""What forward is given: nested dicts, tuples and lists, None, bools and numbers."""
+"""Arguments of forward: nested dicts, tuples and lists, None, bools and numbers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ class Pair(NamedTuple):
 
 
 class ConditionedUNet(nn.Module):
-    """Takes what a diffusion model's UNet takes."""
+    """Takes the arguments of a diffusion model's UNet."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a forward decides by numbers: of weights it holds for these, of the input it is refused."""
+"""Control flow that depends on numbers: evaluated once for weights, refused for the input."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +17,7 @@ Forward = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
 
 class FunctionModule(nn.Module):
-    """Calls a function, and has k as a buffer."""
+    """Calls a function of the module and x, and has a buffer k."""
 
     def __init__(self, function: Forward, k: object = 1.0) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class FunctionModule(nn.Module):
 
 
 def assert_equals_torch(model: nn.Module, x: torch.Tensor = X) -> None:
-    """The output is PyTorch's."""
+    """Check that the output is PyTorch's."""
     with torch.no_grad():
         wanted = model.eval()(x).numpy()
     with Session(compile(model, x)) as session:

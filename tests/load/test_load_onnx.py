@@ -1,4 +1,4 @@
-"""Loading ONNX models: old and new operator sets, dynamic shapes, functions, any types."""
+"""Loading ONNX models: old and new operator sets, dynamic shapes, functions, all types."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -138,7 +138,7 @@ def test_weights_in_constant_nodes_and_initializers_among_the_inputs() -> None:
         model_of(nodes, inputs, ["y"], constants=constants), randn(2, 4)
     )
     assert list(graph.inputs) == ["x"]
-    assert list(graph.parameters) == ["k"]  # neither the bound of Clip nor a computed constant
+    assert list(graph.parameters) == ["k"]  # not Clip's bound, not a computed constant
 
 
 def test_with_parameters_and_reference_of_an_onnx_model() -> None:

@@ -1,4 +1,4 @@
-"""Loading torch modules: keys and values are those of hooks, the user's model stays as it was."""
+"""Loading torch modules: keys and values match hooks, and the user's model is left unchanged."""
 
 import copy
 import io
@@ -39,7 +39,7 @@ def named_tensors(value: Any, suffix: str = "") -> list[tuple[str, torch.Tensor]
 
 
 def hook_values(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
-    """What forward hooks see, in call order, containers first: written apart from the loader."""
+    """Values seen by forward hooks, in call order, containers first; independent of the loader."""
     order: list[str] = []
     seen: dict[str, list[tuple[str, Array]]] = {}
     counts: dict[str, int] = {}
@@ -70,14 +70,14 @@ def hook_values(model: nn.Module, inputs: Sequence[Array]) -> dict[str, Array]:
 
 
 def compute_values(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
-    """Every key of the Graph computed from its own nodes."""
+    """Compute every key of the Graph from its nodes."""
     known = dict(zip(graph.inputs, inputs, strict=True))
     computed = run_graph(graph, known, [key.value for key in graph.keys])
     return {key.name: computed[key.value] for key in graph.keys}
 
 
 def load_and_compare(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]]:
-    """Load, and compare keys, order, shapes and numbers with the hooks'."""
+    """Load, and compare keys, order, shapes and numbers with those of hooks."""
     graph, arrays = load(model, x)
     truth, found, given = (
         hook_values(model, arrays),
@@ -105,7 +105,7 @@ def randn(*shape: int) -> Array:
 
 
 def randomize_weights(model: nn.Module) -> nn.Module:
-    """The model with all numbers random, so that no two parameters are equal."""
+    """Randomize all numbers of the model, so that no two parameters are equal."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -345,7 +345,7 @@ def test_a_submodule_of_the_root_may_have_any_name(name: str) -> None:
 
 
 class ShadowsMethod(nn.Module):
-    """Has a tensor under the name of a method that each module has."""
+    """Has a tensor attribute with the name of a method that each module has."""
 
     def __init__(self, name: str, *, mask: bool) -> None:
         super().__init__()
@@ -378,7 +378,7 @@ def test_a_fresh_batch_norm_keeps_four_tensors_and_is_not_folded() -> None:
 
 
 class DerivedWeights(nn.Module):
-    """Weights computed from parameters: what is folded must be computed again for new ones."""
+    """Weights computed from parameters: folded values must be recomputed for new ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -414,7 +414,7 @@ def test_with_parameters_computes_what_was_folded_again() -> None:
 
 
 class AltersOutput(nn.Module):
-    """Alters a module's value after a hook has seen it, and adds what no hook sees."""
+    """Changes a module's output after its hook has run, and adds values that no hook sees."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -604,7 +604,7 @@ def test_control_flow_that_depends_on_numbers_is_explained() -> None:
 
 
 class WhileLoop(nn.Module):
-    """Repeats a step until nothing changes any more, as kornia's Canny does."""
+    """Repeats a step until nothing changes, as kornia's Canny does."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         def changes(x: torch.Tensor) -> torch.Tensor:
@@ -658,7 +658,7 @@ def test_an_input_that_the_model_cannot_take_is_an_input_error() -> None:
 
 
 class CountsCalls(nn.Module):
-    """Counts its calls, of all copies."""
+    """Counts the calls of all copies."""
 
     calls = 0
 
@@ -675,7 +675,7 @@ def test_a_value_that_no_texture_holds_is_refused_by_the_first_run() -> None:
     words = r"^2 \(Upsample\): its output of shape \[1, 17, 4096, 4096\] needs 1,140,850,688 bytes"
     with pytest.raises(UnsupportedModel, match=words):
         load(model, np.zeros((1, 17, 32, 32), np.float32))
-    assert CountsCalls.calls == 1  # neither again nor by the exporter
+    assert CountsCalls.calls == 1  # not called again, nor by the exporter
 
 
 class BernoulliNoise(nn.Module):
@@ -811,7 +811,7 @@ class MinMaxScaled(nn.Module):
 
 
 class Clamped(nn.Module):
-    """Whole numbers and fractions as ends of one clamp, which the exporter can't translate."""
+    """Integer and float bounds in one clamp, which the exporter cannot translate."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.clamp(0, 0.5) + x.clamp(min=-0.25, max=1) + torch.clamp(x, 0, 1)
@@ -876,14 +876,14 @@ def test_average_pools_that_cannot_be_put_right_are_refused() -> None:
 
 @dataclass
 class Result:
-    """What a model may return."""
+    """A structured return value of a model."""
 
     mean: torch.Tensor
     count: int
 
 
 class OddOutputs(nn.Module):
-    """Changes its input in place, ignores another, and gives one back as it came."""
+    """Changes one input in place, ignores another, and returns the third unchanged."""
 
     def forward(
         self, x: torch.Tensor, unused: torch.Tensor, same: torch.Tensor
@@ -915,7 +915,7 @@ class Silent(nn.Module):
 
 
 class FunctionModule(nn.Module):
-    """One function of its input."""
+    """Wraps a function of its input."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What follows from weights and buffers alone: folded, read, and computed anew with new weights."""
+"""Values that depend only on weights and buffers: folded, read, and recomputed for new weights."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from nbglcnn.runtime.session import Session
 
 
 def assert_follows_weights(model: nn.Module, x: torch.Tensor) -> Graph:
-    """All layers are right, and right again with other weights."""
+    """Check that all layers are correct, also after the weights are replaced."""
     graph, arrays = load(model.eval(), x)
     torch.manual_seed(1)
     state = {
@@ -37,7 +37,7 @@ def assert_follows_weights(model: nn.Module, x: torch.Tensor) -> Graph:
 
 
 class IndexedParameter(nn.Module):
-    """400 kB that follow from a parameter of 2 kB."""
+    """400 kB that depend on a parameter of 2 kB."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class IndexedParameter(nn.Module):
 
 
 class RelativePositions(nn.Module):
-    """A bias for each pair of places, made by layers out of a table of relative positions."""
+    """A bias per pair of positions, computed by layers from a table of relative positions."""
 
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class RelativePositions(nn.Module):
 
 
 class PositionsWithDropout(RelativePositions):
-    """A layer between that only hands on what was made of weights, as timm's RelPosMlp has it."""
+    """A pass-through layer among the layers that compute the bias, as in timm's RelPosMlp."""
 
     def __init__(self) -> None:
         super().__init__(6, 4)
@@ -74,7 +74,7 @@ def test_a_layer_may_hand_on_what_follows_from_weights_alone() -> None:
 
 
 class ConvolvedBuffer(nn.Module):
-    """A convolution of a buffer, too much work to be folded."""
+    """A convolution of a buffer, too expensive to be folded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def test_what_would_take_long_to_fold_is_computed_by_the_gpu() -> None:
     torch.manual_seed(0)
     graph = assert_follows_weights(ConvolvedBuffer(), torch.rand(1, 4, 180, 180))
     assert "Conv" in [node.op for node in graph.nodes]
-    # 130 MB of hidden numbers for 320 kB of weights
+    # 130 MB of intermediate values for 320 kB of weights
     assert_follows_weights(RelativePositions(180, 512), torch.rand(1, 8, 180, 180))
 
 
@@ -129,7 +129,7 @@ def test_linear_algebra_of_weights_is_folded_and_that_of_inputs_refused() -> Non
 
 
 class ReadsBuffers(nn.Module):
-    """An `if`, a loop and a size that are read from buffers."""
+    """Reads an `if` condition, a loop count and a size from buffers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def test_new_weights_may_not_alter_a_buffer_that_decided() -> None:
 
 
 class ReadsParameter(nn.Module):
-    """A power that is read of a parameter, as `k.item()`."""
+    """Reads an exponent from a parameter, as `k.item()`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ def test_a_number_that_python_reads_of_a_parameter_is_that_of_the_parameter() ->
 
 
 class WritesWeights(nn.Module):
-    """Writes one convolution's weights from two others' in each call, as SPAN's do."""
+    """Writes one convolution's weights from those of two others in each call, as SPAN does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def test_weights_that_forward_writes_follow_those_that_it_computes_them_from() -
 
 
 class SumsIntoBuffer(nn.Module):
-    """What is read of a buffer after the input was added to it does depend on the input."""
+    """A read of a buffer after the input was added to it depends on the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ def test_a_buffer_that_the_input_was_added_to_is_not_read() -> None:
 
 
 def invalid_state_dicts(model: nn.Module) -> dict[str, tuple[object, str]]:
-    """What is given for a state_dict, and what the error has to name."""
+    """Invalid arguments for a state_dict, and the text that each error must contain."""
     state = model.state_dict()
     parallel = {f"module.{name}": value for name, value in state.items()}
     lightning = {f"net.{name}": value for name, value in state.items()}
@@ -347,7 +347,7 @@ def test_weights_of_another_kind_name_the_remedy(kind, change, remedy) -> None:
 
 
 class IndexBuffer(nn.Module):
-    """An index in a buffer, and what is done with it."""
+    """An index in a buffer, and the function that uses it."""
 
     def __init__(self, use: Callable[..., torch.Tensor], index: list[int]) -> None:
         super().__init__()
@@ -371,7 +371,7 @@ INDEX_USES: dict[str, Callable[..., torch.Tensor]] = {
 
 
 def output_with_new_weights(model: nn.Module, new: nn.Module, x: torch.Tensor, observe="all"):
-    """The output of a Plan for `model` once it has the weights of `new`."""
+    """The output of a Plan for `model` after it gets the weights of `new`."""
     graph, arrays = load(model.eval(), x)
     plan = lower(graph, observe=observe)
     with Session(plan) as session:

@@ -1,4 +1,4 @@
-"""What is said of files that are no models, paths where nothing is, and axes in another order."""
+"""Errors for files that are not models, for missing paths, and for transposed axes."""
 
 import io
 import json
@@ -78,7 +78,7 @@ def test_a_link_to_external_data_is_refused_with_what_to_do(tmp_path: Path) -> N
 
 
 def cached_model(path: Path, below: str = "", dropout: bool = False) -> tuple[Path, np.ndarray]:
-    """A model in a cache as Hugging Face's: links in a snapshot to files in `blobs`; its weight."""
+    """Model in a cache like Hugging Face's (snapshot links to files in `blobs`), and its weight."""
     weight = randn(5)
     nodes = [node("Add", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]
     if dropout:
@@ -165,7 +165,7 @@ def test_other_links_in_a_cache_stay_refused(tmp_path: Path, place: str) -> None
         data.symlink_to(blobs / "fifo")
     elif place == "up":
         data.symlink_to("/etc/passwd")
-    else:  # the model's own file lies beside the link
+    else:  # the model's own file is next to the link
         path.unlink()
         (blobs / "e5f6").rename(path)
         data.symlink_to(blobs / "0a1b")

@@ -1,4 +1,4 @@
-"""The Model that model_of makes: of whatever is given, and taken in the place of that."""
+"""The Model that model_of makes: from every accepted value, and usable in its place."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""ONNX files as other tools write them: branches, quantized pairs, operators of com.microsoft."""
+"""ONNX files from other tools: branches, quantized pairs, operators of com.microsoft."""
 
 import numpy as np
 import onnx
@@ -51,7 +51,7 @@ def graph_of(nodes, output, **constants) -> onnx.GraphProto:
 
 
 def branching_model(condition: list[onnx.NodeProto]) -> onnx.ModelProto:
-    """As exporters write squeeze: an If on a size, whose other branch would not even fit."""
+    """Squeeze as exporters write it: an If on a size, whose other branch has an invalid shape."""
     taken = graph_of([helper.make_node("Mul", ["x", "two"], ["z"])], "z", two=np.float32(2))
     wrong = graph_of([helper.make_node("Squeeze", ["x", "axes"], ["z"])], "z", axes=np.int64([3]))
     inner = helper.make_node("If", ["condition"], ["z"], then_branch=wrong, else_branch=taken)
@@ -90,7 +90,7 @@ def test_an_if_that_depends_on_the_inputs_numbers_is_refused() -> None:
 
 
 def quantized_model(*, per_channel: bool, zero) -> onnx.ModelProto:
-    """Rounded input, rounded weights, a convolution, its result rounded."""
+    """Quantized input, quantized weights, a convolution, its result quantized."""
     random = np.random.default_rng(1)
     scales = np.float32([0.02, 0.03, 0.05, 0.01]) if per_channel else np.float32(0.03)
     constants = {
@@ -116,7 +116,7 @@ def quantized_model(*, per_channel: bool, zero) -> onnx.ModelProto:
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_quantized_pairs_round_as_onnx_runtime_does(zero, per_channel: bool) -> None:
     proto = quantized_model(per_channel=per_channel, zero=zero)
-    # Optimized, it would compute the convolution in integers and round otherwise.
+    # With optimizations, it would compute the convolution in integers and round differently.
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -1,4 +1,4 @@
-"""Operators that belong to no module are called what stands in the model's code."""
+"""Operators that belong to no module are named by the model's source code."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.attn = Attention()
-        self.relu = nn.ReLU()  # of the name of a function that is called beside it
+        self.relu = nn.ReLU()  # named like a function that is also called
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.relu(self.relu(x) + self.attn(x))
@@ -83,7 +83,7 @@ def test_a_key_has_the_value_that_its_words_name() -> None:
     assert row.output_shape == tuple((q @ k.transpose(-2, -1)).shape)
     assert row.inputs == ("attn: unbind[0]", "attn: transpose")
     assert plan.layers["relu"].module == "ReLU"
-    assert plan.layers["relu:1"].module == ""  # the function, in the model itself
+    assert plan.layers["relu:1"].module == ""  # the function, called in the model
 
 
 def test_layers_and_check_spell_an_operator_as_its_module() -> None:
@@ -119,7 +119,7 @@ def test_a_file_s_names_stay_and_its_numbers_are_said_in_words() -> None:
     )
     layers = compile(model).layers
     assert [layer.name for layer in layers] == ["45", "val_19", "Abs 7", "onnx::Abs_7", "y1"]
-    # Two of one name would be one place in the graph.
+    # Two equal labels would be one node of the graph.
     assert [layer.label for layer in layers] == ["ReLU 45", "Neg 19", "", "", ""]
 
 

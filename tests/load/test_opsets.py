@@ -1,4 +1,4 @@
-"""Every operator set from 7 to the newest: the same networks in each one's words, drawn."""
+"""Every operator set from 7 to the newest: the same networks in each set's operators, run."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,12 +17,12 @@ from nbglcnn.reference import compute_reference
 from nbglcnn.runtime.session import Session
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
-# What ONNX Runtime knows of; for what is newer, onnx's own slow one.
+# The newest set that ONNX Runtime supports; for newer ones, onnx's slow reference evaluator.
 MAX_RUNTIME_OPSET = 24
 
 
 class NodeWriter:
-    """Writes nodes as a given operator set has them; each call gives its output's name."""
+    """Writes nodes in the form of an operator set; each call returns its output's name."""
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
@@ -36,13 +36,13 @@ class NodeWriter:
         return name
 
     def constant(self, data: Any, dtype: Any = np.float32) -> str:
-        """An initializer."""
+        """Add an initializer."""
         name = f"k{len(self.constants)}"
         self.constants[name] = np.asarray(data, dtype)
         return name
 
     def weight(self, *shape: int) -> str:
-        """A weight in a Constant node, as Paddle's exporter writes them."""
+        """A weight in a Constant node, as Paddle's exporter writes it."""
         data = self.rng.standard_normal(shape) / np.sqrt(max(1, np.prod(shape[1:])))
         tensor = numpy_helper.from_array(data.astype(np.float32))
         return self("Constant", to=f"weight{len(self.nodes)}", value=tensor)
@@ -50,7 +50,7 @@ class NodeWriter:
     def attributes_or_inputs(
         self, op: str, since: int, value: str, to: str = "", /, **ints: Any
     ) -> str:
-        """An operator whose attributes became inputs."""
+        """Write an operator whose attributes became inputs in set `since`."""
         if self.opset < since:
             return self(op, value, to=to, **ints)
         return self(op, value, *(self.constant(v, np.int64) for v in ints.values()), to=to)
@@ -115,7 +115,7 @@ class NodeWriter:
 
 
 def classifier(opset: int) -> Any:
-    """Paddle's way: weights in Constant nodes, hard-swish decomposed, shapes computed, any size."""
+    """Paddle's style: weights in Constant nodes, decomposed hard-swish, computed shapes."""
     w = NodeWriter(opset)
     x = w("Conv", "x", w.weight(9, 3, 3, 3), w.weight(9), pads=[1] * 4, strides=[2, 2])
     statistics = [w.constant(w.rng.uniform(0.5, 1.5, 9)) for _ in range(4)]
@@ -135,7 +135,7 @@ def classifier(opset: int) -> Any:
 
 
 def decoder(opset: int) -> Any:
-    """Two inputs, pictures and numbers; kernels stored twice; three outputs, one of integers."""
+    """Two inputs, pictures and numbers; a kernel stored twice; three outputs, one of integers."""
     w = NodeWriter(opset)
     kernel = w.rng.standard_normal((6, 6, 3, 3)) / 8
     x = w("Conv", "x", w.constant(kernel), pads=[1] * 4)
@@ -160,9 +160,9 @@ def decoder(opset: int) -> Any:
 
 
 def shapes(opset: int) -> Any:
-    """Ranks 0 to 6, a tensor without elements, booleans, Inf and NaN on their way.
+    """Ranks 0 to 6, a tensor without elements, booleans, intermediate Inf and NaN.
 
-    No Relu or ReduceMin here: ONNX Runtime's lose a NaN, numpy's, PyTorch's and ours keep it.
+    Relu and ReduceMin are left out: ONNX Runtime's drop a NaN; numpy's, PyTorch's and ours keep it.
     """
     w = NodeWriter(opset)
     wide = w.attributes_or_inputs("Unsqueeze", 13, "x", axes=[1, 4])
@@ -185,7 +185,7 @@ def shapes(opset: int) -> Any:
 
 
 def functions(opset: int) -> Any:
-    """Operators that ONNX itself defines by others, those that the set has."""
+    """Operators that ONNX defines as functions of others, as far as the set has them."""
     w = NodeWriter(opset)
     x = "x"
     scale, bias = (w.constant(w.rng.uniform(0.5, 1, 4)) for _ in range(2))
@@ -225,7 +225,7 @@ NETWORKS: dict[str, tuple[Callable[[int], Any], tuple[tuple[int, ...], ...]]] = 
 def reference_outputs(
     model: onnx.ModelProto, arrays: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The outputs, by another engine from the file as it is."""
+    """Compute the outputs with another engine from the unchanged file."""
     names = [output.name for output in model.graph.output]
     if model.opset_import[0].version > MAX_RUNTIME_OPSET:
         return dict(zip(names, ReferenceEvaluator(model).run(None, arrays), strict=True))
@@ -236,16 +236,16 @@ def reference_outputs(
 
 
 def operator_definitions(model: onnx.ModelProto) -> list[tuple[str, int]]:
-    """The model's operators, each with the operator set that defines it as the model means it."""
+    """The model's operators, each with the set that introduced the version which the model uses."""
     opset = model.opset_import[0].version
     schemas = [onnx.defs.get_schema(node.op_type, opset) for node in model.graph.node]
     return [(schema.name, schema.since_version) for schema in schemas]
 
 
 def networks_by_opset() -> Iterator[Any]:
-    """Each network and set; where no definition has changed since the set before, in `make sweep`.
+    """Each network and set; a set that changes no used definition is left to `make sweep`.
 
-    The newest set is always there.
+    The newest set is always included.
     """
     for name, (make, _) in NETWORKS.items():
         before = None

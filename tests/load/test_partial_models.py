@@ -1,4 +1,4 @@
-"""ONNX models of which a part cannot run: what is left out, and which node is named."""
+"""ONNX models with a part that cannot run: the skipped part, and the node named in the message."""
 
 import numpy as np
 import onnx
@@ -90,7 +90,7 @@ REFUSED_NODES = {
 }
 
 
-IN_PYTHON = ("Unique", "ConcatFromSequence")  # ONNX Runtime computes them, and the rest runs
+IN_PYTHON = ("Unique", "ConcatFromSequence")  # run by ONNX Runtime; the rest runs here
 OK_ROW = (True, "")
 UNKNOWN_ROW = (False, "unknown: its input 'odd' comes from a node that cannot run")
 
@@ -137,7 +137,7 @@ def test_the_backend_says_beforehand_that_recurrent_layers_cannot_run() -> None:
             with pytest.raises(UnsupportedOperator) as caught:
                 backend.run_node(given, [x, w, r], outputs_info=info)
             assert "depends on the input's values" not in str(caught.value)
-    # What reads only shapes is no obstacle.
+    # Operators that read only shapes are no obstacle.
     shape = [node("Shape", ["x"], ["s"]), node("Expand", ["one", "s"], ["y"])]
     constant = model_of(shape, {"x": ("n", 3)}, ["y"], constants={"one": np.ones(1, "f4")})
     assert backend.is_compatible(constant)

@@ -1,4 +1,4 @@
-"""Loading changes nothing of the process: other threads, children, and what comes after it."""
+"""Loading has no effect on the process: on other threads, children and later code."""
 
 import gc
 import os
@@ -29,7 +29,7 @@ from recorded_runs import is_recorded
 
 
 def test_threads_load_side_by_side() -> None:
-    load(small_cnn(), EXAMPLE)  # the first one imports, and sympy brings a warnings filter
+    load(small_cnn(), EXAMPLE)  # the first load imports sympy, which adds a filter
     before = warnings.filters, list(warnings.filters), sys.stdout, sys.stderr
     with ThreadPoolExecutor(4) as pool:
         loads = [pool.submit(load, small_cnn(), EXAMPLE) for _ in range(4)]
@@ -78,7 +78,7 @@ def test_only_translations_that_are_used_are_read_and_all_where_that_fails(
 
 
 class WaitsForThread(nn.Module):
-    """While it is recorded it lets another thread do its work."""
+    """While it is being recorded, it lets another thread do its work."""
 
     def __init__(self, others: threading.Event, done: threading.Event) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ def test_what_another_thread_prints_warns_logs_and_draws_while_one_loads_arrives
 
 
 def test_the_exporter_says_nothing_where_it_works_and_where_it_fails() -> None:
-    # In a process of its own: the exporter warns and logs of some things once.
+    # In a separate process: the exporter emits some warnings and logs only once.
     program = """
         import numpy, torch
         from nbglcnn.load import load
@@ -145,7 +145,7 @@ def test_the_exporter_says_nothing_where_it_works_and_where_it_fails() -> None:
 
 
 def torch_modes() -> tuple[object, ...]:
-    """What a broken export could leave in PyTorch."""
+    """The state that a failed export could leave in PyTorch."""
     from torch import _C
     from torch._ops import _len_torch_dispatch_stack_pre_dispatch
 
@@ -162,7 +162,7 @@ def torch_modes() -> tuple[object, ...]:
 
 
 def test_a_failed_export_leaves_nothing_behind() -> None:
-    load(small_cnn(), EXAMPLE)  # the first one imports, and sympy brings a warnings filter
+    load(small_cnn(), EXAMPLE)  # the first load imports sympy, which adds a filter
     before = torch_modes(), list(warnings.filters), torch.get_rng_state().tolist()
     with pytest.raises(NbglcnnError, match="depends on the input's values"):
         load(InputDependent().eval(), EXAMPLE)
@@ -195,7 +195,7 @@ def test_what_was_begun_and_not_ended_when_an_interrupt_came_is_ended_and_nothin
 
 
 def load_interrupted(model: nn.Module, after: int) -> int:
-    """Load with an interrupt at this call of a function; how many calls there were till then."""
+    """Interrupt loading at this function call; return the number of calls so far."""
     count = 0
 
     def interrupt(frame: object, event: str, _: object) -> None:

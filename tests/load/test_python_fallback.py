@@ -1,4 +1,4 @@
-"""Layers that cannot run: Python computes them, the rest runs, and everybody says so."""
+"""Layers that cannot run: Python computes them, the rest runs, and every surface reports it."""
 
 import io
 import resource
@@ -32,7 +32,7 @@ from views_page import ViewsPage
 
 
 def assert_all_values(viewer: Viewer, model: nn.Module, x: np.ndarray, least: int) -> None:
-    """Every key that hooks see, with PyTorch's numbers."""
+    """Check all keys that hooks see against PyTorch's numbers."""
     expected = record_calls(model, x)
     values = viewer.activations.to_dict()
     common = [key for key in values if key in expected]
@@ -48,7 +48,7 @@ def test_every_layer_is_pytorchs_before_in_and_behind_python(name: str) -> None:
     assert tuple(layer.name for layer in viewer.layers if layer.python) == own
     assert viewer.network.plan.header.batch == len(x)
     assert_all_values(viewer, model, x, len(own) if name != "ViT" else 5)
-    viewer.input = x[::-1] * 2  # what Python computes follows the input
+    viewer.input = x[::-1] * 2  # Python's values follow the input
     assert_all_values(viewer, model, x[::-1] * 2, 2)
     other, *_ = make_network(name, seed=1)
     viewer.load_state_dict(other.state_dict())  # and the weights
@@ -60,7 +60,7 @@ def test_every_layer_is_pytorchs_before_in_and_behind_python(name: str) -> None:
 
 
 class SumsInPlace(nn.Module):
-    """Writes what PyTorch's operators don't compute into its input."""
+    """Writes the result of code outside PyTorch's operators into its input."""
 
     def __init__(self, *, returned: bool) -> None:
         super().__init__()
@@ -108,14 +108,14 @@ def test_compile_strict_viewers_and_sessions_refuse_as_before() -> None:
 
 
 class Deciding(nn.Module):
-    """What it does depends on numbers."""
+    """Its control flow depends on values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.sum() > 0 else x
 
 
 class Itself(nn.Module):
-    """A model whose own forward cannot be exported, so that no module of it can be cut."""
+    """A model whose own forward cannot be exported, so that no module of it can be replaced."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(np.cumsum(x.numpy(), -1))
@@ -139,7 +139,7 @@ def test_verify_calls_nothing_matched_that_is_pythons_own() -> None:
     assert str(report).count("in Python\n") == 3
     assert "LSTM (in Python)" in repr(viewer.layers)
     assert viewer.status["in_python"] == list(own)
-    # A value that isn't what Python computed is no match either.
+    # A value that differs from Python's result doesn't match either.
     viewer.network.python_values = tuple(array + 1 for array in viewer.network.python_values)
     viewer.network.revision += 1
     assert viewer.verify().first_diverging == "lstm[0]"
@@ -227,7 +227,7 @@ def test_any_place_behind_depends_on_every_place_before() -> None:
     assert (reader, source) == (0, 1)
     assert header.field_maps[reach].input_sizes == (7, 5)
     assert [along.axis for along in header.field_maps[reach].windows] == [-1, -1]
-    assert not {step.layer for step in header.passes} & {1, 2, 4}  # nothing to time
+    assert not {step.layer for step in header.passes} & {1, 2, 4}  # no pass to time
 
 
 ONNX: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -272,7 +272,8 @@ def test_nodes_of_an_onnx_file_are_computed_by_onnx_runtime(name: str) -> None:
 
 
 def test_what_a_file_asks_onnx_runtime_for_is_limited() -> None:
-    # 10^10 numbers of three; and one in another file, which the loader of plain nodes would refuse.
+    # A shape of 10^10 elements from three numbers; then a tensor in another file, which the loader
+    # of plain nodes would refuse.
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]>\n'
         "g (float[1,3] x) => (float[a,b] y) {\n  k = Constant<value=float{1e10}>()\n"
@@ -324,7 +325,7 @@ def test_views_mark_what_python_computes(show: Callable[..., ViewsPage]) -> None
         expect(marks.first).to_have_attribute(
             "aria-label", "computed in Python: NumpyCumsum, for this input"
         )
-        # Only they: what is behind runs here, in a stage of its own.
+        # Only these layers are marked: the next layer runs here, in a separate stage.
         expect(page.locator(f'{stage}[data-layer="3"] .nbg-python')).to_have_count(0)
     shown.open_layer("2")
     expect(page.locator(".nbg-python-note")).to_contain_text("it calls .numpy() on a tensor")
@@ -339,11 +340,12 @@ def test_views_mark_what_python_computes(show: Callable[..., ViewsPage]) -> None
         "title", "computed in Python, not in the page"
     )
 
-    # And what is of another input than the page's, where the page changes what goes in.
+    # Values computed for another input than the page's are marked too, if the page changes the
+    # input.
     shown.set(tab="network", networkLayout="graph")
     page.evaluate("() => { views.state.changedValues.value = new Set(['3']); }")
     marks = page.locator(".nbg-node .nbg-python")
-    # The second follows from what was changed, the first is before it.
+    # The second mark is for a value after the change; the first value is before it.
     expect(marks).to_have_text(["Python", "last input from Python"])
     expect(page.locator(".nbg-status")).to_contain_text("1 of them for the last input from Python")
 

@@ -1,4 +1,4 @@
-"""Models that draw random numbers in forward: each call is an input called noise."""
+"""Models that draw random numbers in forward: each draw is an input called noise."""
 
 import copy
 from typing import Any
@@ -28,7 +28,7 @@ LATENT = 3
 
 
 class VAE(nn.Module):
-    """Small and convolutional; what it draws it may also be given."""
+    """Small and convolutional; the numbers that it draws can also be given."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Rsample(VAE):
 
 
 class FixedNoiseVAE(VAE):
-    """The same network, with the numbers in the place of what is drawn: the reference."""
+    """The reference: the same network with fixed numbers in place of the random draws."""
 
     eps: Tensor
 
@@ -82,7 +82,7 @@ def seeded_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def expected(model: VAE, x: np.ndarray, eps: np.ndarray) -> dict[str, np.ndarray]:
-    """What hooks see when these numbers stand in the place of what is drawn."""
+    """Values that hooks see when these numbers replace the random draws."""
     fixed = FixedNoiseVAE()
     fixed.load_state_dict(model.state_dict())
     fixed.eps = torch.from_numpy(eps.copy())
@@ -161,7 +161,7 @@ def test_an_input_of_a_viewer_keeps_the_noise_unless_it_has_some() -> None:
 
 
 class DrawsManyWays(nn.Module):
-    """Takes an input called noise, and draws in every way."""
+    """Takes an input called noise, and draws random numbers in every way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def test_noise_may_be_given_with_the_example_by_place_or_by_name() -> None:
     for given in ((x, own), {"noise": own, "x": x}, {"x": torch.from_numpy(x), "noise": own}):
         graph, arrays = load(model, given)
         np.testing.assert_array_equal(arrays[1], own)
-        # What a Plan begins with is seeded all the same.
+        # A Plan's initial noise is seeded even then.
         [constant] = graph.noise.values()
         np.testing.assert_array_equal(graph.values[constant].data, seeded_arrays((2, LATENT))[0])
     for wrong, words in [
@@ -238,8 +238,8 @@ def test_noise_can_be_bent_and_the_bends_are_replayed_on_what_pytorch_draws() ->
     viewer.bend("noise", transforms.multiply(2))
     viewer.bend("mu", transforms.add(1))
     report = viewer.verify()
-    assert report.ok and max(row.max_abs for row in report.rows) < 1e-4  # of PyTorch's own bends
-    for operator in (None, "exp"):  # hooks see all, or the traced graph runs in place of forward
+    assert report.ok and max(row.max_abs for row in report.rows) < 1e-4  # vs PyTorch with bends
+    for operator in (None, "exp"):  # with hooks alone, or with the traced graph run for forward
         if operator:
             viewer.bend(operator, transforms.multiply(0.5))
             assert viewer.verify().ok
@@ -256,7 +256,7 @@ def test_noise_can_be_bent_and_the_bends_are_replayed_on_what_pytorch_draws() ->
 
 
 class UnexportableDraw(nn.Module):
-    """A layer that no exporter follows, and that draws."""
+    """A layer that no exporter can trace, and that draws random numbers."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.from_numpy(np.cumsum((x + torch.randn_like(x)).numpy(), axis=1))
@@ -331,7 +331,7 @@ def test_noise_goes_behind_a_picture_that_is_preprocessed() -> None:
 
 
 def function(body: str) -> nn.Module:
-    """A module of one line of forward."""
+    """Make a module with a one-line forward."""
     made: dict[str, Any] = {"torch": torch, "nn": nn}
     exec(f"class Drawing(nn.Module):\n    def forward(self, x):\n        return {body}", made)
     return made["Drawing"]().eval()
@@ -392,7 +392,7 @@ def test_what_an_onnx_file_draws_is_an_input_under_its_own_name() -> None:
 @pytest.mark.parametrize(
     "node",
     [
-        "RandomNormal<shape = [4000, 4000]>()",  # of more numbers than a small file may ask for
+        "RandomNormal<shape = [4000, 4000]>()",  # more numbers than a small file may request
         "RandomNormal<dtype = 11, shape = [2, 3]>()",
         "Bernoulli(x)",
     ],

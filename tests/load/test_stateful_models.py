@@ -1,4 +1,4 @@
-"""Models whose forward changes its own state, its precision or its gradients."""
+"""Models whose forward changes their state, precision or gradients."""
 
 import copy
 import random
@@ -20,7 +20,7 @@ UNEQUAL = "^the outputs of two equal calls of forward differ$"
 
 
 class CountsCalls(nn.Module):
-    """Multiplies by how often it was called."""
+    """Multiplies by the number of its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class DecaysWeight(nn.Module):
 
 
 class CountsAndAsks(nn.Module):
-    """What is traced twice: the first time its buffer has no number."""
+    """A model that is traced twice: in the first trace its buffer has no value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def test_random_outputs_are_told_and_the_generator_stays(make: type[nn.Module]) 
 
 
 class SeedsGenerator(nn.Module):
-    """Random, but the same numbers in each call."""
+    """Random, but with the same numbers in each call."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         torch.manual_seed(5)
@@ -137,7 +137,7 @@ class SeedsGenerator(nn.Module):
 
 
 class ForksGenerator(nn.Module):
-    """Seeds twice, and puts the generator back, as code that makes its own constants does."""
+    """Seeds twice and restores the generator, like code that makes constants."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]):
@@ -148,7 +148,7 @@ class ForksGenerator(nn.Module):
 
 
 class StableOutputs(nn.Module):
-    """Draws, counts and remembers, and gives what it gave before: with NaN and integers."""
+    """Draws, counts and stores values, but returns the same result: with NaN and integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ def test_models_whose_calls_are_equal_get_no_warning() -> None:
 
 
 class HalfCast(nn.Module):
-    """A part in bfloat16; `deep` is a module's output there, the rest functions."""
+    """Runs a part in bfloat16; `deep` is a module's output there, the rest are functions."""
 
     def __init__(self, deep: bool) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def test_bfloat16_that_forward_asks_for_is_refused_with_advice() -> None:
 
 
 class RequiresGrad(nn.Module):
-    """Its output requires grad, whoever calls it."""
+    """Its output requires grad, even under no_grad."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,7 +234,7 @@ class RequiresGrad(nn.Module):
 
 
 class GradientStep(nn.Module):
-    """A step down the gradient of a sum of squares."""
+    """A gradient descent step on a sum of squares."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():

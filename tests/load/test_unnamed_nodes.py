@@ -1,4 +1,4 @@
-"""Nodes without names, or with one name for several, are told apart when passes are fused."""
+"""Nodes with no name or a duplicate name are distinguished when passes are fused."""
 
 import numpy as np
 import onnx

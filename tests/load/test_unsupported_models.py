@@ -1,4 +1,4 @@
-"""Code in forward that PyTorch runs: taken, or refused with its line and what to write."""
+"""Code in forward that PyTorch runs: supported, or refused with its line and the code to write."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Whole architectures: every layer equals PyTorch, observed in full and fused."""
+"""Whole architectures: every layer equals PyTorch's, with all layers observed or fused."""
 
 import io
 import warnings
@@ -33,7 +33,7 @@ def test_every_layer_of_an_architecture_equals_pytorch(name: str) -> None:
     assert missing == set()
 
 
-# Between them they draw with most of the shaders; test_ops.py has each of them in pages.
+# Together they use most of the shaders; test_ops.py runs each shader in pages.
 PAGE_NETWORKS = ("unet", "mobilenet_v3", "style transfer", "diffusion block", "spatial transformer")
 
 
@@ -47,7 +47,7 @@ def test_pages_give_the_same(name: str, run_in_pages: Callable[..., dict[str, An
 
 
 class CeilPools(nn.Module):
-    """Pools whose last window may lie in the padding alone, and layers that would feel it."""
+    """Pools whose last window may lie in the padding only, and layers that depend on it."""
 
     def __init__(self, count: bool) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def test_pools_in_ceil_mode_have_the_sizes_that_pytorch_computes(
 
 @pytest.mark.parametrize("count", [True, False], ids=["padding counts", "padding left out"])
 def test_a_file_that_declares_a_wrong_width_is_run_with_the_right_one(count: bool) -> None:
-    """PyTorch's older exporter and onnx's own inference count a window that there isn't."""
+    """PyTorch's older exporter and onnx's inference count one window too many."""
     x = torch.randn(1, 2, 58, 56)
     model = CeilPools(count).add_head(x)
     file = io.BytesIO()
@@ -103,7 +103,7 @@ def test_a_file_that_declares_a_wrong_width_is_run_with_the_right_one(count: boo
 
 
 def called_modules(model: nn.Module, inputs: tuple[Tensor, ...]) -> set[str]:
-    """The paths of all submodules that a run calls, by the name that comes first."""
+    """The paths of all submodules that a run calls; a shared module has its first name."""
     paths: set[str] = set()
     for path, module in model.named_modules():
         if path:

@@ -1,4 +1,4 @@
-"""Batches in pieces: a Session gives what the model makes of all examples at once, or refuses."""
+"""Batches in pieces: a Session returns the model's result for all examples at once, or refuses."""
 
 import functools
 from collections.abc import Callable
@@ -17,11 +17,11 @@ import zoo
 from nbglcnn import InputError, Session
 from onnx_models import model_of, node, randn
 
-SHAPE = (4, 6, 6)  # of an example
+SHAPE = (4, 6, 6)  # of one example
 
 
 class FunctionModule(nn.Module):
-    """A function as a module."""
+    """Wrap a function as a module."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class FunctionModule(nn.Module):
 
 
 class TokenAttention(nn.Module):
-    """Attention over tokens that are channels; `first` says which axis it takes for the batch."""
+    """Attention with channels as tokens; `batch_first` sets which axis it takes for the batch."""
 
     def __init__(self, batch_first: bool, turned: bool) -> None:
         super().__init__()
@@ -52,18 +52,18 @@ def windows(x: Tensor) -> Tensor:
 
 
 def unfold_windows(x: Tensor) -> Tensor:
-    """The maps of `windows`."""
+    """The inverse of `windows`."""
     return x.reshape(-1, 2, 2, 4, 3, 3).permute(0, 3, 1, 4, 2, 5).reshape(-1, *SHAPE)
 
 
 def sampling_grid(x: Tensor) -> Tensor:
-    """A sampling grid of each example, which is not an input."""
+    """A sampling grid per example, which is not an input."""
     matrix = torch.eye(2, 3).expand(len(x), -1, -1)
     return F.affine_grid(matrix, list(x.shape), align_corners=False)
 
 
 def per_example_conv(x: Tensor, outputs: int) -> Tensor:
-    """Each example convolved with filters of its own, as StyleGAN's."""
+    """Convolve each example with its own filters, as in StyleGAN."""
     n = len(x)
     filters = x[:, :, :3, :3].repeat(1, outputs, 1, 1).reshape(-1, 4, 3, 3)
     return F.conv2d(x.reshape(1, -1, 6, 6), filters, groups=n).reshape(n, outputs, 4, 4)
@@ -192,7 +192,7 @@ COUPLED_EXAMPLES: dict[str, Any] = {
         0, torch.zeros(len(x), dtype=torch.long), x
     ),
     "mean of pairs of channels": lambda x: x.reshape(len(x) * 2, 2, 6, 6).mean((1, 2, 3)),
-    # A Plan for one example shows nothing of what follows.
+    # A Plan for one example does not show the dependence in these.
     "numbered": lambda x: x * torch.arange(1, len(x) + 1).view(-1, 1, 1, 1),
     "numbered by a mask of zeros": lambda x: x * torch.arange(len(x)).view(-1, 1, 1, 1),
     "windows that are numbered": lambda x: unfold_windows(
@@ -209,7 +209,7 @@ COUPLED_EXAMPLES: dict[str, Any] = {
         x.transpose(0, 1)[None], torch.ones(4, 4, 3, 1, 1), padding=(1, 0, 0)
     )[0].transpose(0, 1),
     "spectrum of all axes": lambda x: torch.fft.fftn(x).real,
-    # Neither does a Plan for several of these.
+    # A Plan for several examples does not show it in these.
     "by the number of examples": lambda x: x / x.shape[0],
 }  # fmt: skip
 BATCH_SIZE_DEPENDENT: dict[str, Any] = {
@@ -233,12 +233,12 @@ def as_module(given: Any) -> nn.Module:
 
 
 def expected(model: nn.Module, x: Tensor, batch: int) -> np.ndarray | None:
-    """What the model makes of all examples, None where that isn't what it makes of pieces."""
+    """The model's result for the whole batch; None if results of pieces differ from it."""
     with torch.no_grad():
         pieces = [model(x[k : k + batch]) for k in range(0, len(x), batch)]
         try:
             all_of_it = model(x)
-        except RuntimeError:  # of a batch that it takes for something else
+        except RuntimeError:  # it takes the batch for another axis
             return None
     if len(all_of_it.shape) == 0 or all_of_it.shape[0] != len(x) or len(pieces[0]) != batch:
         return None
@@ -275,7 +275,7 @@ def test_the_layer_that_computes_across_examples_is_named(batch: int) -> None:
         words = f"7 examples would run in batches of {batch}, but '1' computes across the batch"
         with pytest.raises(InputError, match=words):
             session.run(x)
-        found = session.run(x, read=["0"])["0"]  # what lies before it is each example's own
+        found = session.run(x, read=["0"])["0"]  # values before it are per example
         with torch.no_grad():
             right = model[0](torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(found, right, atol=1e-5)
@@ -351,7 +351,7 @@ def test_flat_indices_of_a_pool_count_the_whole_batch() -> None:
         session.run(randn(3, 2, 4, 4))
 
 
-# One whose windows overlap the border is unpooled by places of the whole batch.
+# If its windows overlap the border, SegNet unpools by indices into the whole batch.
 @pytest.mark.parametrize("name", [name for name in zoo.ZOO if name != "segnet"])
 def test_no_ordinary_network_computes_across_examples(name: str) -> None:
     model, inputs = zoo.build(name)

@@ -1,4 +1,4 @@
-"""What each value is, for its picture: signals, attention weights and their tokens, classes."""
+"""The display kind of each value: signals, attention weights and their tokens, classes."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def test_what_a_1d_convolution_reads_and_writes_is_a_signal() -> None:
 def test_tokens_are_no_signal_though_their_shape_is_one() -> None:
     plan = compile_network(nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU()), 1, 16, 8)
     assert set(display_kinds(plan).values()) == {"maps"}
-    # Nor is what mixes all places of a signal.
+    # Nor is a value that mixes all positions of a signal.
     found = display_kinds(
         compile_network(nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), nn.Linear(8, 8)), 1, 4, 8)
     )
@@ -83,12 +83,12 @@ def test_softmax_rows_that_weigh_values_are_attention(
 def test_other_softmaxes_are_no_attention() -> None:
     for model, shape in (
         (nn.Sequential(nn.Linear(8, 5), nn.Softmax(-1)), (2, 8)),
-        (nn.Sequential(nn.Softmax(-1), nn.Linear(8, 5)), (2, 6, 8)),  # by weights, not by values
+        (nn.Sequential(nn.Softmax(-1), nn.Linear(8, 5)), (2, 6, 8)),  # times weights, not values
         (
             FunctionNet(lambda x: x @ (x.transpose(-1, -2) @ x).softmax(-1)),
             (2, 6, 8),
-        ),  # on the right
-        (FunctionNet(lambda x: (x @ x.transpose(-1, -2)).softmax(-2) @ x), (2, 6, 8)),  # of columns
+        ),  # softmax on the right
+        (FunctionNet(lambda x: (x @ x.transpose(-1, -2)).softmax(-2) @ x), (2, 6, 8)),  # by columns
     ):
         assert "attention" not in display_kinds(compile_network(model, *shape)).values()
 
@@ -102,7 +102,7 @@ def attention_tokens(plan: Plan) -> set[tuple[TokenGrid | None, TokenGrid | None
 
 def test_tokens_of_a_vision_transformer_stand_for_patches_in_every_block() -> None:
     plan = compile_network(ViT(), 1, 3, 32, 48)
-    patches = TokenGrid("x", 4, 6, (-1, *range(24)))  # the first is the class's
+    patches = TokenGrid("x", 4, 6, (-1, *range(24)))  # -1: the class token
     assert attention_tokens(plan) == {(patches, patches)}
 
 

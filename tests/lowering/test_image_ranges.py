@@ -1,4 +1,4 @@
-"""Black and white of pictures: what the network says, what is clipped, what a reader chooses."""
+"""Range from black to white of pictures: from the network, from clipping, chosen by a reader."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ X = np.random.default_rng(0).random((2, 3, 16, 20)).astype(np.float32)
 
 
 class ConvWithEnding(nn.Module):
-    """A convolution, and what stands behind it."""
+    """A convolution, and the function after it."""
 
     def __init__(self, end: Callable[[Tensor], Tensor], channels: int = 3) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def test_an_outputs_range_is_its_last_layers_or_0_to_1(
 
 
 class DenselyConnected(nn.Module):
-    """Joins each value with all before it, 40 times: ways through it are many."""
+    """Concatenates each value with all previous ones 40 times: exponentially many paths."""
 
     def forward(self, x: Tensor) -> Tensor:
         values = [torch.tanh(x)]
@@ -121,7 +121,7 @@ def test_preprocess_says_what_black_and_white_are(
 ) -> None:
     assert plan_value(ConvWithEnding(lambda y: y), preprocess=preprocess).value_range == limits
     assert plan_value(ConvWithEnding(torch.sigmoid), preprocess=preprocess).value_range == (0, 1)
-    # The picture itself stands in front.
+    # The input picture itself comes before `preprocess`.
     assert plan_value(ConvWithEnding(lambda y: y), "x", preprocess=preprocess).value_range == (0, 1)
 
 
@@ -275,7 +275,7 @@ def classifier(end: nn.Module) -> tuple[Plan, np.ndarray]:
 
 
 def longest_bar(picture: Any) -> int:
-    """Pixels of the longest coloured bar of a picture of a vector."""
+    """The pixels of the longest coloured bar in the picture of a vector."""
     pixels = np.asarray(picture).astype(int)
     return int((np.ptp(pixels, axis=-1) > 40).sum(1).max())
 
@@ -290,5 +290,5 @@ def test_bars_behind_a_softmax_go_from_0_to_1_in_python() -> None:
             picture = session.picture(key)
             room = picture.width - 13
             assert longest_bar(picture) == pytest.approx(most * room, abs=4)
-        # Of scores the longest bar is as long as there is room to its side.
+        # The longest bar of scores is as long as the room on its side.
         assert longest_bar(session.picture("2")) == pytest.approx(room / 2, abs=4)

@@ -1,4 +1,4 @@
-"""What a latent spares: its encoder's passes, in a Session and in the page; nothing needed."""
+"""Passes that a latent skips: its encoder's, in a Session and in the page, but no needed one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 class AutoencoderNet(nn.Module):
-    """An autoencoder with a vector as its code, a loss's outputs, and a way around the code."""
+    """An autoencoder with a vector as code, outputs for a loss, and a path around the code."""
 
     def __init__(self, around: bool = False, told: bool = False) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def decode(model: AutoencoderNet, code: np.ndarray = CODE) -> np.ndarray:
 
 
 def skipped_layers(plan: Plan, layer: str) -> tuple[set[str], int]:
-    """The layers that have no value, and how many passes don't run."""
+    """The layers without a value, and the number of skipped passes."""
     found = find_skipped_passes(plan.header, [latent_edit(layer)])
     return {plan.values[number].key for number in found.values}, len(found.passes)
 
@@ -87,12 +87,12 @@ def session(plan: Plan) -> Iterator[Session]:
 def test_all_passes_of_the_encoder_and_no_other_are_spared(plan: Plan) -> None:
     layers = {one.name for one in plan.layers}
     keys, count = skipped_layers(plan, "encoder.6")
-    # The module's own key stands behind its last layer: it is the code too.
+    # The module's key has the value after its last layer, which is the code too.
     assert keys & layers == {one for one in layers if one.startswith("encoder.")} - {"encoder.6"}
     decoder = [k for k, one in enumerate(plan.layers) if one.name.startswith("decoder")]
     of_decoder = sum(step.layer in decoder for step in plan.header.passes)
     assert count == len(plan.header.passes) - of_decoder > 4
-    # Of the module the last layer itself is spared, too: a hook of the module comes behind it.
+    # For a latent of the module the last layer is skipped too: a hook of the module runs after it.
     assert skipped_layers(plan, "encoder")[0] == keys | {"encoder.6"}
 
 
@@ -128,7 +128,7 @@ def test_bends_stand_behind_the_code_and_those_of_spared_layers_wait(session: Se
     session.set_edits(edits, {"code": CODE})
     found = session.run(X)
     np.testing.assert_allclose(found["output"], decode(make_net(), CODE + 6), **TOLERANCE)
-    # Before its own bends the layer is the code.
+    # The layer's value before its bends is the code.
     np.testing.assert_array_equal(session.read("encoder.6", unbent=True), CODE.reshape(1, 7))
 
 
@@ -145,7 +145,7 @@ def test_what_the_decoder_needs_besides_the_code_runs() -> None:
 
 
 def test_outputs_that_do_not_follow_from_the_code_are_spared() -> None:
-    """As those of a VAE's loss: a latent in front of one of them keeps no encoder running."""
+    """As in a VAE's loss: a latent before one of these outputs doesn't keep the encoder running."""
     model = make_net(told=True)
     with Session(nbglcnn.compile(model, X)) as session:
         session.set_edits([latent_edit("decoder.0")], {"code": np.ones((1, 72, 1, 1), np.float32)})
@@ -155,7 +155,7 @@ def test_outputs_that_do_not_follow_from_the_code_are_spared() -> None:
 
 
 def test_every_cut_of_a_network_gives_what_injecting_there_gives() -> None:
-    """Also where layers share textures, and where values are views of others."""
+    """Also with layers that share textures, and with values that are views of others."""
     from zoo import UNet
 
     torch.manual_seed(1)
@@ -193,7 +193,7 @@ def test_a_state_is_carried_on_whatever_is_spared() -> None:
     sources = {carry.source for carry in plan.header.carries}
     written = {plan.header.passes[k].output for k in found.passes}
     assert sources and not sources & written
-    assert INPUTS  # the case that the other tests run
+    assert INPUTS  # the other tests cover this case
 
 
 def test_only_a_whole_injected_value_can_spare_anything(plan: Plan, session: Session) -> None:
@@ -221,7 +221,7 @@ def test_only_a_whole_injected_value_can_spare_anything(plan: Plan, session: Ses
     session.run(X)
     session.inject("encoder.6", CODE.reshape(1, 7))
     found = session.run(X)
-    assert "encoder.3" in found  # inject alone spares nothing, so that all can be read
+    assert "encoder.3" in found  # inject alone skips nothing; all values stay readable
     session.bend("encoder.6", transforms.add(1))
 
 
@@ -242,7 +242,7 @@ def test_the_page_runs_the_decoder_alone(gl: GlPage, plan: Plan) -> None:
     whole = len(plan.header.passes)
     gl.set_edits(session, [latent_edit("encoder.6")], {"code": CODE})
     run = gl.run(session)
-    # One pass puts the code there.
+    # One pass writes the code.
     assert run["passes"] == whole - skipped_layers(plan, "encoder.6")[1] + 1
     assert_close(gl.read(session, "output"), decode(make_net()))
     np.testing.assert_array_equal(gl.read(session, "encoder").reshape(-1), CODE.reshape(-1))

@@ -1,4 +1,4 @@
-"""One policy chooses every block: another one changes the textures, and no number."""
+"""A policy chooses every block size: another policy changes the textures, but no number."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from nbglcnn.codegen.builder import Builder
 
 
 class EveryBlockOperator(nn.Module):
-    """Every operator that asks for a block: each lays a texture out anew."""
+    """Every operator that requests a block and so writes a texture in a new layout."""
 
     def __init__(self):
         super().__init__()
@@ -72,5 +72,5 @@ def test_operators_lie_in_the_blocks_of_one_policy(monkeypatch, policy):
     if policy is None:
         assert blocks >= {(1, 2, 2), (1, 1, 4), (1, 4, 1), (2, 1, 1)}
     else:
-        own = {(1, 1, 1), (1, 1, 4)}  # a product's columns; what is read element by element
+        own = {(1, 1, 1), (1, 1, 4)}  # a product's columns; elementwise reads
         assert blocks <= {policy(None, None), *own}

@@ -1,4 +1,4 @@
-"""Receptive and projective fields, as the page works them out, against PyTorch's gradients."""
+"""Receptive and projective fields, as the page computes them, against PyTorch's gradients."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from receptive_field_models import (
 )
 
 FIELDS_SCRIPT = Path(__file__).parents[2] / "js" / "test" / "receptive_fields.ts"
-# Weights of interpolation that ought to be 0 are off by as much.
+# Interpolation weights that should be 0 have errors of this size.
 ZERO_GRADIENT = 1e-11
 
 
 def ask_page(questions: list[dict[str, Any]]) -> list[list[dict[str, set[int]]]]:
-    """For each question of each Plan: the places that the page finds, by key."""
+    """Return, for each query of each Plan, the positions that the page computes, by key."""
     node = shutil.which("node", path=node_path())
     assert node is not None
     run = subprocess.run(
@@ -44,7 +44,7 @@ def ask_page(questions: list[dict[str, Any]]) -> list[list[dict[str, set[int]]]]
 
 
 class FieldCase:
-    """A network, its Plan, and which of the Plan's keys PyTorch's modules have."""
+    """A network, its Plan, and the Plan keys that PyTorch modules have."""
 
     def __init__(self, model: nn.Module, x: torch.Tensor, seed: int) -> None:
         self.model, self.seed = with_positive_weights(model, seed), seed
@@ -54,7 +54,7 @@ class FieldCase:
         self.values: dict[str, torch.Tensor] = {"x": self.example}
 
         def keep(name: str, value: torch.Tensor) -> torch.Tensor:
-            # Another tensor: what reads behind an Identity is not what reads before it.
+            # A different tensor: readers after an Identity are not readers before it.
             self.values[name] = value.view_as(value)
             return self.values[name]
 
@@ -66,7 +66,7 @@ class FieldCase:
         self.values["output"] = self.model(self.example)
         for hook in hooks:
             hook.remove()
-        # The layer whose value a module's or the output's is.
+        # The layer that computes a module's or the output's value.
         [given] = self.plan.inputs
         rows = [*self.plan.layers, given]
         self.layers = {
@@ -81,7 +81,7 @@ class FieldCase:
         keys = [key for key in self.values if key not in ("x", "output")]
         chosen = ["output", *chance.permutation(keys)[:2].tolist()]
         self.questions = [self.question(key, "receptive", chance) for key in chosen]
-        # PyTorch has one tensor for a module's input and for its output where both are the same.
+        # If a module's input and output are the same value, PyTorch has one tensor for both.
         alone = [key for key in chosen[1:] if self.layers[key][0] == key]
         self.questions += [self.question(key, "projective", chance) for key in ["x", *alone]]
 
@@ -93,7 +93,7 @@ class FieldCase:
         return {**common, "module": key}
 
     def places(self, key: str, values: torch.Tensor) -> set[int]:
-        """The places of a value where anything isn't zero."""
+        """The positions of a value with any nonzero channel."""
         axes = self.layers[key][1]
         others = tuple(k for k in range(values.ndim) if k not in axes)
         found = values.detach().abs().amax(others) if others else values.detach().abs()
@@ -106,7 +106,7 @@ class FieldCase:
         )
 
     def receptive(self, question: dict[str, Any]) -> dict[str, set[int]]:
-        """Where the gradients of a place's channels are not zero, in every value before it."""
+        """The positions with nonzero gradients of a position's channels, in every earlier value."""
         value = self.values[question["module"]]
         weights = 0.5 + torch.rand(value[self.element_index(question)].shape, dtype=torch.float64)
         total = (value[self.element_index(question)] * weights).sum()
@@ -120,7 +120,7 @@ class FieldCase:
         }
 
     def projective(self, question: dict[str, Any]) -> set[int]:
-        """Where the output changes with a place's channels."""
+        """The positions of the output that change with a position's channels."""
         place, key = self.element_index(question), question["module"]
         by = 0.05 + 0.1 * torch.rand(self.values[key][place].shape, dtype=torch.float64)
 
@@ -131,7 +131,7 @@ class FieldCase:
 
         x = self.example.detach().clone()
         with torch.no_grad():
-            before = self.model(x)  # to the last bit: where nothing is read, nothing differs
+            before = self.model(x)  # bit for bit: unread positions change nothing
             if key == "x":
                 x[place] += by
                 return self.places("output", self.model(x) - before)
@@ -173,7 +173,7 @@ def test_fields_are_where_gradients_are_not_zero_in_random_networks(
 
 
 class StepBetweenConvs(nn.Module):
-    """A step between convolutions, whose sum has no module of its own."""
+    """A step between convolutions, summed without a module."""
 
     def __init__(self, step: nn.Module) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ def test_fields_go_through(name: str) -> None:
 
 
 class ReflectGridNet(nn.Module):
-    """Reflected padding, gridding by dilation, and a line beside a column."""
+    """Reflected padding, gridding by dilation, and a row next to a column."""
 
     def __init__(self) -> None:
         super().__init__()

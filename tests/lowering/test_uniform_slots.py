@@ -1,4 +1,4 @@
-"""Uniform slots have names: declared once, found by GLSL and filled by Python at the same place."""
+"""Uniform slots are named: declared once, used by GLSL and filled by Python at the same offset."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_slots_that_clash_or_have_no_room_are_refused(declared):
 
 
 def pack_slots(**numbers):
-    """A pass's words with the numbers of DECLARED, some of them given here."""
+    """A pass's uniform words with the declared defaults, some of them overridden."""
     usual = {"count": 1, "stride": (2, 3), "pads": (4, 5), "axes": [(6, 7, 8), (9, 10, 11)]}
     floats = {"alpha": 0.5, "scale": (1.5, 2.5), "beta": 3.5}
     words = np.zeros(128, np.int32)
@@ -72,7 +72,7 @@ def test_an_array_may_have_fewer_elements_and_a_slot_has_its_numbers_or_none():
 
 
 def step_slots(numbers, part_slots="float gain"):
-    """The words of a pass whose kernel and function both have slots."""
+    """The uniform words of a pass whose kernel and function both have slots."""
     builder = Builder(load(nn.ReLU(), torch.ones(1))[0], nbglcnn.plan.schema.Target())
     kernel = FragmentShader(
         "tried", "vec4 pixel(ivec4 at) { return gained(u_bias); }", uniform_slots="vec4 bias"
@@ -102,7 +102,7 @@ def test_a_kernel_and_its_function_do_not_share_a_name():
 
 
 def test_numbers_of_kernel_and_fused_function_are_told_apart():
-    """A convolution that reads through LeakyReLU, and one that ends in ELU: three numbers."""
+    """A convolution that reads through LeakyReLU, and one that ends in ELU, among others."""
     torch.manual_seed(1)
     model = nn.Sequential(
         nn.Conv2d(2, 4, 3, padding=1), nn.LeakyReLU(0.3),

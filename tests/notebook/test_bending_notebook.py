@@ -1,4 +1,4 @@
-"""The bending notebook runs as a class runs it; with its bends PyTorch draws the same pictures."""
+"""The bending notebook runs as in class; with its bends PyTorch produces the same pictures."""
 
 import base64
 import io
@@ -41,7 +41,7 @@ Change = Callable[[np.ndarray], np.ndarray]
 
 
 def bend(transform: str, *numbers: float, channels: Any = slice(None)) -> Change:
-    """What a transform does to maps, by its formula in numpy."""
+    """Apply a transform to maps by its numpy formula."""
     formula = TRANSFORM_KINDS[transform].formula
     assert formula is not None
 
@@ -54,7 +54,7 @@ def bend(transform: str, *numbers: float, channels: Any = slice(None)) -> Change
 
 
 def draw_with_hooks(model: nn.Module, x: np.ndarray, *changes: tuple[str, Change]) -> np.ndarray:
-    """What PyTorch draws with forward hooks that change what some layers give, in this order."""
+    """PyTorch's output with forward hooks that change some layers' values, in this order."""
     hooks = [
         model.get_submodule(layer).register_forward_hook(
             lambda _module, _given, made, change=change: torch.from_numpy(change(made.numpy()))
@@ -69,7 +69,7 @@ def draw_with_hooks(model: nn.Module, x: np.ndarray, *changes: tuple[str, Change
 
 
 def sheets_in_torch() -> dict[str, list[np.ndarray]]:
-    """The rows of the notebook's sheets, those that formulas in numpy can tell."""
+    """The rows of the notebook's sheets that numpy formulas can compute."""
     model, generator = load_autoencoder(), load()
     x, z = load_images()[0][:8], latents(5)
     whole, drawn = draw_with_hooks(model, x), draw_with_hooks(generator, z)
@@ -129,7 +129,7 @@ def sheets_in_torch() -> dict[str, list[np.ndarray]]:
 
 
 def check_sheets(outputs: list[dict[str, Any]]) -> None:
-    """Every sheet among a notebook's outputs is what PyTorch draws."""
+    """Check that every sheet among a notebook's outputs is PyTorch's."""
     pngs = [o["data"]["image/png"] for o in outputs if is_sheet(o)]
     assert len(pngs) == len(SHEET_NAMES)
     sheets = dict(zip(SHEET_NAMES, map(read_sheet, pngs), strict=True))
@@ -137,9 +137,10 @@ def check_sheets(outputs: list[dict[str, Any]]) -> None:
         wanted = (np.stack(rows)[:, :, 0].clip(0, 1) * 255).astype(np.uint8)
         assert sheets[name].shape == wanted.shape, name
         off = np.abs(sheets[name].astype(int) - wanted)
-        # A number that rounds to another grey, or, of the stencils, a pixel just at the threshold.
+        # The tolerance allows a value that rounds to another grey, and, in the stencils, a pixel
+        # just at the threshold.
         assert np.mean(off > 1) < 1e-3, f"{name}: {np.sum(off > 1)} pixels differ"
-    for name in ("groups", "knit"):  # they begin with the whole pictures, and then differ
+    for name in ("groups", "knit"):  # they start with the whole pictures; the rest differs
         sheet = sheets[name]
         assert np.abs(sheet[0].astype(int) - sheets["first"][0]).max() <= 1, name
         for row in sheet[1:]:
@@ -160,7 +161,7 @@ def read_sheet(png: str) -> np.ndarray:
 
 
 def check_printed_text(outputs: list[dict[str, Any]]) -> None:
-    """PyTorch and the Viewer agree, by what the notebook prints."""
+    """Check the printed difference between PyTorch and the Viewer."""
     printed = "".join("".join(o.get("text", "")) for o in outputs if o.get("name") == "stdout")
     found = re.search(r"between PyTorch and the page: (\S+)", printed)
     assert found is not None, printed
@@ -171,13 +172,13 @@ def test_the_committed_notebook_carries_no_outputs() -> None:
     assert_no_outputs(BENDING, 15)
 
 
-@pytest.mark.sweep  # test_no_browser.py and the tour prove the way
+@pytest.mark.sweep  # test_no_browser.py and the tour cover this
 def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
     notebook = execute_notebook(tmp_path, BENDING, lab.environment)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     warned = ["".join(o["text"]) for o in outputs if o.get("name") == "stderr"]
-    assert len(warned) == 2  # one for each Viewer
+    assert len(warned) == 2  # one per Viewer
     assert all("no page has shown this Viewer" in text for text in warned)
     check_sheets(outputs)
     check_printed_text(outputs)
@@ -187,7 +188,7 @@ def test_without_a_browser_it_draws_what_pytorch_draws(tmp_path: Path, lab: LabS
 
 
 class BendingNotebook:
-    """The notebook in JupyterLab, all its cells run."""
+    """The notebook in JupyterLab after all cells have run."""
 
     def __init__(self, notebook: Notebook, errors: list[str]) -> None:
         self.notebook = notebook
@@ -201,7 +202,7 @@ class BendingNotebook:
         return [output for cell in cells for output in cell]
 
     def find_widget(self, name: str) -> Locator:
-        """A widget of ipywidgets by its class, scrolled into view."""
+        """Find a widget of ipywidgets by its class, and scroll it into view."""
         self.notebook.page.evaluate(
             """async (name) => {
               const { content } = window.lab.panel();
@@ -216,7 +217,7 @@ class BendingNotebook:
         return found
 
     def error_at_angle(self, degrees: float) -> float:
-        """How far the first Viewer is from PyTorch with its bend at this angle."""
+        """The error of the first Viewer against PyTorch with its bend at this angle."""
         x = load_images()[0][:8]
         change = bend("rotate", degrees, channels=SAMPLE_INDICES)
         wanted = draw_with_hooks(load_autoencoder(), x, ("decoder.5", change))
@@ -286,12 +287,12 @@ def test_the_clock_swings_it(bending_notebook: BendingNotebook) -> None:
 
 
 def test_both_viewers_say_that_they_are_bent(bending_notebook: BendingNotebook) -> None:
-    for number in (0, 3):  # between them are the slider and the clock
+    for number in (0, 3):  # the slider and the clock are between them
         viewer = viewer_cell(bending_notebook.notebook, number).locator(".nbglcnn")
         bending_notebook.notebook.wait_settled()
         expect(viewer).to_contain_text("bent")
 
 
 def test_the_console_stays_clean(bending_notebook: BendingNotebook) -> None:
-    """Last of this module: what it says is of all the tests before."""
+    """Runs last in this module: it checks the console of all earlier tests."""
     assert bending_notebook.errors == []

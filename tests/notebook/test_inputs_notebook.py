@@ -1,4 +1,4 @@
-"""The notebook on inputs runs as a class runs it, and what it finds PyTorch finds too."""
+"""The notebook on inputs runs as in class, and its results are PyTorch's."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
 
 
 def printed_text(notebook: Notebook) -> str:
-    """All that its cells print; an error of one fails."""
+    """The printed text of all cells; an error in a cell fails the test."""
     outputs = notebook.page.evaluate(
         """() => [...window.lab.panel().content.model.cells].flatMap((cell) =>
           cell.type === "code" ? cell.outputs.toJSON() : [])"""
@@ -52,7 +52,7 @@ def test_what_it_says_is_what_pytorch_says(notebook: Notebook) -> None:
     assert re.findall(r"^\d+: .*taken for.*$", text, re.MULTILINE) == wrong
     assert "label: sandal; the network says sandal" in text
     assert "['preprocess.channels', 'features.0', 'features.1']" in text
-    # The share of neighbours of one's own class, by the codes of PyTorch's encoder.
+    # The share of nearest neighbours of the same class, by the codes of PyTorch's encoder.
     whole = torch.from_numpy(pixels[:, None].astype(np.float32) / 255)
     with torch.no_grad():
         codes = load_autoencoder().encoder(whole).flatten(1)
@@ -62,13 +62,13 @@ def test_what_it_says_is_what_pytorch_says(notebook: Notebook) -> None:
         share = np.mean(nearest[labels == number] == number)
         told = re.search(rf"^{re.escape(name)} +(\d+)%$", text, re.MULTILINE)
         assert told is not None
-        assert abs(int(told[1]) / 100 - share) < 0.016  # two codes may be as near as two others
+        assert abs(int(told[1]) / 100 - share) < 0.016  # distances between codes can tie
 
 
 def test_a_class_finds_its_viewers_at_work(notebook: Notebook) -> None:
-    garments = viewer_cell(notebook, 0)  # its source was a drawing, so its drawer is open
+    garments = viewer_cell(notebook, 0)  # its source was a drawing, so the drawer is open
     expect(garments.locator(".nbg-drawer")).to_contain_text("label ankle boot (9)")
     expect(garments.get_by_role("button", name="Next wrong prediction")).to_be_enabled()
-    space = viewer_cell(notebook, 3)  # its drawer is open, with the latent workbench
+    space = viewer_cell(notebook, 3)  # the drawer is open, with the latent workbench
     expect(space.get_by_text("Decoded on a grid over the same plane")).to_be_visible()
     expect(space.locator(".nbg-latent-decoded")).to_contain_text("before encoder.6 are skipped")

@@ -1,4 +1,4 @@
-"""Figures of matplotlib in real JupyterLab, in cells that run while a page talks to its Viewer."""
+"""matplotlib figures in real JupyterLab, in cells that run while a page talks to its Viewer."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +8,8 @@ from playwright.sync_api import Browser, Locator
 from jupyter_lab import LabServer, Notebook, Outputs, new_notebook
 from viewer_models import IMPORTS
 
-# By default JupyterLab sends comm messages over a subshell: a thread beside that of the cells.
+# By default JupyterLab sends comm messages over a subshell: a thread separate from that of the
+# cells.
 SETUP_CELL = """
 import matplotlib.pyplot as plt
 import nbglcnn
@@ -50,14 +51,14 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
         notebook.run(IMPORTS + SETUP_CELL)
         notebook.run("viewer")
         notebook.page.locator(".nbglcnn[data-phase=ready]").first.wait_for()
-        # The parity check's verdict is sent by the cells' thread, at a time of its own.
+        # The cells' thread sends the parity check's verdict at an unpredictable time.
         notebook.wait_until("viewer.status['parity']")
         yield notebook
 
 
 @pytest.fixture(autouse=True)
 def clear_cells(notebook: Notebook) -> Iterator[None]:
-    """The first two cells stay."""
+    """Keep the first two cells."""
     yield
     notebook.clear(2)
 
@@ -73,7 +74,7 @@ def count_figures(outputs: Outputs) -> int:
 
 
 def count_cell_figures(notebook: Notebook, cell: str, act: Callable[[int], None]) -> int:
-    """How many figures a cell has in the end; `act` does something in the page, again and again."""
+    """The number of figures of a cell at its end; `act` repeatedly does something in the page."""
     notebook.page.mouse.move(0, 0)
     index = notebook.start(cell)
     ended = """index => Promise.race([
@@ -88,9 +89,9 @@ def count_cell_figures(notebook: Notebook, cell: str, act: Callable[[int], None]
 
 
 def trigger_page_reply(notebook: Notebook, view: Locator) -> None:
-    """Have Python's last word to the page be one that it said beside the cells.
+    """Make Python's last message to the page one that is sent outside a cell.
 
-    ipykernel 7.4 sends a page's messages to the thread that spoke to this page last.
+    ipykernel 7.4 delivers a page's messages to the thread that last sent to the page.
     """
     view.scroll_into_view_if_needed()
     for turn in range(200):
@@ -154,7 +155,7 @@ def test_figures_stay_in_their_cell_when_a_reader_changes_traits(
 
 
 def test_figures_stay_in_a_cell_that_awaits(notebook: Notebook, view: Locator) -> None:
-    # ipykernel handles messages in the cell's own thread then.
+    # In this mode ipykernel handles messages in the cell's own thread.
     cell = (
         "handled, take = [], viewer.comm.handle_msg\n"
         "viewer.comm.handle_msg = lambda message: (take(message), handled.append(1))\n"

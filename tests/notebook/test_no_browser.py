@@ -1,4 +1,4 @@
-"""Notebooks that run and are converted without a browser, by papermill and nbconvert themselves."""
+"""Notebooks that papermill and nbconvert run and convert without a browser."""
 
 import base64
 import io
@@ -32,7 +32,7 @@ SEED = 5
 
 @pytest.fixture
 def notebook(tmp_path: Path) -> Path:
-    """A notebook whose second cell has papermill's parameters."""
+    """A notebook whose second cell is tagged as papermill's parameters."""
     book = nbformat.v4.new_notebook()
     book.cells = [nbformat.v4.new_code_cell(source) for source in SOURCES]
     book.cells[1].metadata["tags"] = ["parameters"]
@@ -43,7 +43,7 @@ def notebook(tmp_path: Path) -> Path:
 
 
 def run_module(folder: Path, *command: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run a module of this Python in a folder; a hang is an error as well."""
+    """Run a Python module in a folder; a hang fails too."""
     ended = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,
@@ -56,7 +56,7 @@ def run_module(folder: Path, *command: str, environment: Mapping[str, str] | Non
 
 
 def assert_values(folder: Path, seed: int) -> None:
-    """What the notebook read is what PyTorch's hooks see."""
+    """Check that the notebook's values are those that PyTorch's hooks see."""
     expected = hook_values(autoencoder(seed), pictures(seed))
     with np.load(folder / "values.npz") as values:
         assert set(values) == {"output", "encoder.0", "decoder.1"}
@@ -84,7 +84,7 @@ def test_papermill_runs_a_viewer_with_its_parameters(notebook: Path) -> None:
     assert [o for o in outputs if "image/png" in o.get("data", {})]
 
 
-# A kernel that imports PyTorch itself is papermill's above; these are forks, which start at once.
+# papermill's kernel above imports PyTorch itself; these kernels are forks, which start at once.
 def test_nbconvert_runs_a_viewer_into_a_page_that_shows_the_snapshot(
     notebook: Path, lab: LabServer
 ) -> None:

@@ -1,4 +1,4 @@
-"""The hosts that `make hosts` tries: Notebook 7 here too, and what is special to marimo."""
+"""The hosts that `make hosts` tests: Notebook 7 here too, and the specifics of marimo."""
 
 import multiprocessing
 import queue
@@ -44,7 +44,7 @@ def test_a_flow_that_fails_is_told_in_the_table() -> None:
     row.cells[2] = hosts.format_error(AssertionError("first | line\nsecond"))
     assert not row.is_passed
     assert "AssertionError: first ¦ line second" in hosts.markdown([row])[-1]
-    row.cells = row.cells[:2]  # the others were not even tried
+    row.cells = row.cells[:2]  # the other cells were not run
     assert not row.is_passed
 
 
@@ -67,7 +67,7 @@ def test_hosts_that_were_not_tried_keep_their_rows(
 
 
 class RecordingInbox:
-    """An inbox that keeps what it gets."""
+    """An inbox that records its messages."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[Any, list[bytes]]] = []
@@ -77,14 +77,14 @@ class RecordingInbox:
 
 
 def custom_message(model: str, content: Any, *buffers: bytes) -> SimpleNamespace:
-    """A widget's custom message as marimo queues it."""
+    """A widget's custom message in the form that marimo queues."""
     message = SimpleNamespace(content=content)
     return SimpleNamespace(model_id=model, message=message, buffers=list(buffers))
 
 
 @pytest.fixture(params=["a process", "a thread"])
 def marimo_queue(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The queue of widgets' messages, where marimo keeps it, while a cell runs."""
+    """The queue of widgets' messages, as marimo stores it, while a cell runs."""
     own = (
         multiprocessing.get_context("spawn").Queue()
         if request.param == "a process"
@@ -134,7 +134,7 @@ def test_in_marimo_duplicated_messages_are_ignored(marimo_queue: Any) -> None:
     assert not marimo.is_duplicate("twins", {"type": "d"})
     assert marimo.is_duplicate("twins", {"type": "a"})
     assert not marimo.is_duplicate("twins", {"type": "a"})
-    assert marimo.is_duplicate("twins", {"type": "c"})  # the twin of b never came
+    assert marimo.is_duplicate("twins", {"type": "c"})  # b's duplicate never came
     assert not marimo.is_duplicate("twins", {"type": "b"})
     assert "twins" not in marimo._delivered
 
@@ -160,7 +160,7 @@ def test_a_page_that_marimo_exports_shows_the_snapshot(
         page.goto(address)
         images = page.locator("marimo-anywidget figure img")
         images.first.wait_for()
-        # One of a Viewer by itself, and one of a wrapped Viewer.
+        # One image of a plain Viewer, and one of a wrapped Viewer.
         assert images.count() == 2
         for k in range(2):
             size = images.nth(k).evaluate(

@@ -1,4 +1,4 @@
-"""The parity check repeated: samples that a page sends again, with a script in the page's place."""
+"""The repeated parity check: a page sends samples again; a script plays the page."""
 
 import asyncio
 import time
@@ -32,11 +32,11 @@ def shared_viewer() -> Iterator[Viewer]:
 
 @pytest.fixture
 def viewer(shared_viewer: Viewer) -> Viewer:
-    """Without a page that knows it; loading one takes longer than most tests."""
+    """A Viewer unknown to any page, shared because loading takes longer than most tests."""
     shared_viewer._connection.pages.clear()
-    shared_viewer._parity._verdicts.clear()  # its pages have the same names
+    shared_viewer._parity._verdicts.clear()  # its pages have equal names
     shared_viewer._parity._event_loop = (
-        None  # Playwright's in a process that has one, and runs in its calls alone
+        None  # Playwright's loop, if any, runs only during its calls
     )
     return shared_viewer
 
@@ -49,7 +49,7 @@ def page(viewer: Viewer) -> ScriptedPage:
 
 
 def wait_until(page: ScriptedPage, done: Callable[[str], bool]) -> str:
-    """What the check says once it says so; a page that says something lets it go on."""
+    """Return the check's verdict once `done` accepts it; page messages let the check continue."""
     end = time.monotonic() + 60
     while not done(found := page.viewer.status["parity"]):
         assert time.monotonic() < end, found
@@ -63,7 +63,7 @@ def is_all_matching(words: str) -> bool:
 
 
 def corrupt_value(page: ScriptedPage, key: str) -> None:
-    """From now on this page computes another value, by so little that kernels aren't swapped."""
+    """Change a value of this page slightly, so that the kernels aren't swapped."""
     values = page.compute_values()
     by = 2e-4 * np.abs(values[key]).max()
     page.compute_values = lambda: {**values, key: values[key] + by}  # type: ignore[method-assign]
@@ -82,7 +82,7 @@ def test_samples_that_come_again_make_another_verdict(page: ScriptedPage) -> Non
     assert "the first that is not: decoder.0" in found
     told = page.messages_of("verifyresult")
     assert len(told) == 2 and [name for name, _, ok in told[1]["layers"] if not ok] == ["decoder.0"]
-    assert len(page.messages_of("probe")) == 1  # which is for all times
+    assert len(page.messages_of("probe")) == 1  # one probe serves all later samples
 
 
 def test_the_verdict_of_one_page_is_not_anothers(viewer: Viewer) -> None:
@@ -139,11 +139,11 @@ def test_examples_that_differ_in_the_reference_too_are_right() -> None:
     assert mark_example_mismatches(report, [("a", 0, 1)], expected).ok
     assert mark_example_mismatches(
         report, [("b", 0, 5), ("c", 0, 1)], expected
-    ).ok  # not in this network
+    ).ok  # not layers of this network
     found = mark_example_mismatches(report, [("a", 0, 1), ("b", 0, 1)], expected)
     assert found.first_diverging == "b" and found.note.startswith("example 1 of b")
     signs = {"b": np.array([[0.0], [-0.0]], np.float32)}
-    assert mark_example_mismatches(report, [("b", 0, 1)], signs).ok  # by a bit
+    assert mark_example_mismatches(report, [("b", 0, 1)], signs).ok  # differs in the sign bit
 
 
 def test_verify_names_equal_examples_that_differ(

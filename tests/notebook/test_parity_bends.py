@@ -1,4 +1,4 @@
-"""The parity check while something is bent, with local OpenGL in the place of a page."""
+"""The parity check with edits, with local OpenGL in place of a page."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ from recorded_runs import is_recorded
 
 
 class FakePage:
-    """A page that shows what a Session computes, and a ParityCheck that looks at it."""
+    """A page that shows a Session's values, and the ParityCheck that checks it."""
 
     def __init__(self, middle: nn.Module | None = None) -> None:
         torch.manual_seed(0)
@@ -70,7 +70,7 @@ class FakePage:
         return self.session.bends.store.edits
 
     def advance_check(self) -> str:
-        """What the check says after a step of its own."""
+        """Advance the check by a step, and return its verdict text."""
         store = self.session.bends.store
         self.check.update(self.plan, self.graph, self.arrays, self.edits, store.arrays)
         found = self.check.verdict(self.connection.active_page, self.plan, self.edits)
@@ -99,7 +99,7 @@ class FakePage:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             if done(found := self.advance_check()):
-                self.advance_check()  # it may have been judged behind the step that tells the page
+                self.advance_check()  # the verdict may have come after the step that sends it
                 return found
             time.sleep(0.02)
         raise AssertionError(f"the parity check says {self.advance_check()!r}")
@@ -125,7 +125,7 @@ def test_samples_are_compared_with_the_model_whose_bends_are_replayed(page: Fake
     assert told["edits"] == ""
 
     page.session.bend("0", transforms.rotate(30), channels=[0, 2])
-    assert page.advance_check() == ""  # the verdict was of the network without it
+    assert page.advance_check() == ""  # that verdict was without the bend
     page.wait_until(lambda _: page.is_probed())
     page.answer_probe()
     found = page.wait_until(bool)
@@ -135,7 +135,7 @@ def test_samples_are_compared_with_the_model_whose_bends_are_replayed(page: Fake
     assert "rotate" in told["edits"]
     page.sent.clear()
 
-    page.session.bends.clear()  # of that it is known
+    page.session.bends.clear()  # a verdict for this exists
     assert page.advance_check().startswith("3 of 3 layers match PyTorch")
     [told] = [one for one in page.sent if one["type"] == "verifyresult"]
     assert told["edits"] == ""
@@ -149,7 +149,7 @@ def test_a_page_that_has_not_bent_is_found_out(page: FakePage) -> None:
     page.answer_probe(words)
     assert "the first that is not: 0" in page.wait_until(bool)
     verdict = page.check.verdict(page.connection.active_page, page.plan, page.edits)
-    assert verdict is not None and not verdict.is_wrong  # plain kernels would not mend it
+    assert verdict is not None and not verdict.is_wrong  # plain kernels wouldn't fix it
 
 
 def test_nothing_is_begun_while_a_slider_moves(page: FakePage) -> None:
@@ -190,17 +190,17 @@ def test_samples_of_other_edits_are_judged_as_such_and_asked_for_again(page: Fak
     page.wait_until(lambda _: page.is_probed())
     words = msgspec.json.encode(to_dict(page.edits)).decode()
     old = page.edits
-    page.session.bends[0].number = 2.0  # after the page has said what it has
+    page.session.bends[0].number = 2.0  # after the page's report of its edits
     page.session.set_edits(old, {})
     page.answer_probe(words)
-    page.wait_until(lambda _: page.is_probed())  # of those of now
+    page.wait_until(lambda _: page.is_probed())  # for the current edits
     page.session.bends.store.reapply()
     page.answer_probe()
     assert page.wait_until(bool).startswith("3 of 3 layers match")
 
 
 def test_after_a_bend_that_comes_and_goes_it_is_told_again(page: FakePage) -> None:
-    """A page forgets what was found with every change."""
+    """A page discards the verdict on every change."""
 
     def told() -> list[str]:
         return [one["edits"] for one in page.sent if one["type"] == "verifyresult"]
@@ -261,7 +261,7 @@ def test_verify_replays_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(viewer.network, "edits", tuple(edits))
         monkeypatch.setattr(Reader, "read", lambda *_, **__: ReadResult(list(unbent), 0))
         report = viewer.verify()
-        assert report.first_diverging == "0"  # the values are not bent
+        assert report.first_diverging == "0"  # the page's values have no bends
         assert report.summary.count(", with bends applied") == 1
     finally:
         viewer.close()
@@ -297,5 +297,5 @@ def test_the_check_does_not_agree_with_its_own_graph(middle: type[nn.Module], wo
     assert found is not None and found.report is not None and not found.report.ok
     assert found.is_wrong == (
         middle is ExportsDifferently
-    )  # fast kernels aren't to blame for a state
+    )  # the state is wrong, not the fast kernels
     page.session.close()

@@ -1,4 +1,4 @@
-"""The playground runs as a class runs it: two networks learn in one page, and runs are compared."""
+"""The playground runs as in class: two networks learn in one page, and runs are compared."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from notebooks import (
 from screenshots import copy_notebooks
 
 PLAYGROUND = "playground.ipynb"
-TIMEOUT_S = 500  # for all of its cells, on a busy machine
+TIMEOUT_S = 500  # for all cells, on a busy machine
 ALL_DECODERS = [
     (way, kernel, stride) for way in WAYS for kernel in (2, 3, 4, 5) for stride in (2, 4)
 ]
@@ -40,15 +40,15 @@ def test_every_choice_gives_a_picture_back(way: str, kernel: int, stride: int) -
 
 @pytest.mark.parametrize("kernel", [2, 3, 4, 5])
 def test_a_fractional_stride_reads_where_the_shader_reads(kernel: int) -> None:
-    """Each number anew: the kernel's taps are half a pixel apart, and each reads the nearest."""
+    """Recompute each number: the taps are half a pixel apart and read the nearest pixel."""
     torch.manual_seed(0)
     enlarge = nn.Sequential(*enlarging("fractional stride", 1, 1, kernel, 2))
     x = torch.rand(1, 1, 5, 6)
     with torch.no_grad():
         found = enlarge(x)[0, 0].numpy()
     weight, bias = (p.detach().numpy() for p in enlarge[-1].parameters())
-    small = np.pad(x[0, 0].numpy(), 3)  # what lies outside is 0
-    taps = (np.arange(kernel) - (kernel - 1) / 2) / 2  # of 4: −0.75, −0.25, 0.25, 0.75
+    small = np.pad(x[0, 0].numpy(), 3)  # zeros outside
+    taps = (np.arange(kernel) - (kernel - 1) / 2) / 2  # for 4: −0.75, −0.25, 0.25, 0.75
     for y, row in enumerate(found):
         for column, number in enumerate(row):
             rows = np.floor((y + 0.5) / 2 + taps).astype(int) + 3
@@ -73,7 +73,7 @@ def test_the_number_for_checkerboards_counts_what_repeats_and_nothing_else() -> 
     assert checkerboard((x % 4 == 3)[None, None].astype(float)) == pytest.approx(1)
     assert checkerboard(slow) == pytest.approx(0, abs=1e-12)
     assert checkerboard(np.full((2, 1, 28, 28), 0.5)) == 0
-    # Half the contrast is the board's: variances are 1/4 and 1/2 before the factor.
+    # Half the contrast is the checkerboard's: the variances before the factor are 1/4 and 1/2.
     assert checkerboard(board + slow / np.sqrt(2)) == pytest.approx(0.5)
     assert checkerboard(np.concatenate([board, slow])) == pytest.approx(0.5)
 
@@ -88,7 +88,7 @@ def test_the_committed_notebook_carries_no_outputs() -> None:
 
 
 def check_printed_text(text: str) -> None:
-    """What is printed with a page and without one."""
+    """Check the text printed with and without a page."""
     numbers = re.findall(r"^\d: (\w+).*: loss (\S+), checkerboard (\S+)%, then (\S+)%", text, re.M)
     (left, *transposed), (right, *resized) = numbers
     assert (left, right) == ("transposed", "resize")
@@ -100,7 +100,7 @@ def check_printed_text(text: str) -> None:
     assert "zeros, then a convolution = a transposed one: True" in text
 
 
-@pytest.mark.sweep  # test_no_browser.py and the tour prove the way
+@pytest.mark.sweep  # test_no_browser.py and the tour cover this
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
     notebook = execute_notebook(tmp_path, PLAYGROUND, lab.environment)
@@ -111,14 +111,14 @@ def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) ->
 
 class PlaygroundNotebook(ExecutedNotebook):
     def playground(self) -> Locator:
-        """The playground, in view."""
+        """The playground, scrolled into view."""
         self.notebook.page.evaluate("() => window.lab.panel().content.scrollToItem(1, 'start')")
         box = self.notebook.page.locator(".jp-Cell[data-windowed-list-index='1']")
         expect(box.locator(".nbglcnn")).to_have_count(2)
         return box
 
     def run_losses(self, number: int) -> np.ndarray:
-        """Those of a run."""
+        """The losses of a run."""
         return np.asarray(self.notebook.read_array(f"playground.runs[{number - 1}].losses"))
 
 
@@ -215,5 +215,5 @@ def test_a_slider_is_moved_by_keyboard_and_the_network_trained_anew(
 
 
 def test_the_console_stays_clean(playground_notebook: PlaygroundNotebook) -> None:
-    """Last of this module: what it says is of all the tests before."""
+    """Runs last in this module: it checks the console of all earlier tests."""
     assert playground_notebook.errors == []

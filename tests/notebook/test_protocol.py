@@ -1,4 +1,4 @@
-"""The messages between kernel and page: types, checks on what comes in, parts, lost ones."""
+"""The messages between kernel and page: types, validation, chunks, lost messages."""
 
 import itertools
 import json
@@ -74,7 +74,7 @@ THREE_PART_SIZE = 2 * CHUNK + 600_000
 
 
 class FakeConnection:
-    """What a Connection sends, in place of the comm; `active_page` answers as a real page would."""
+    """Records a Connection's messages in place of the comm; `active_page` replies as pages do."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[dict[str, Any], list[memoryview]]] = []
@@ -134,7 +134,7 @@ def test_a_thousand_wrong_messages_of_each_type_are_ignored(
                 message[field] = chance.choice(INVALID_VALUES)
         buffers = [memoryview(bytes(chance.choice((0, 3, 8, 100))))] * chance.randint(0, 2)
         connection.connection.receive(message, buffers)
-    # It still works: a right reply is taken.
+    # The connection still works: a valid reply is accepted.
     connection.send_reply(request.id, 0, b"\1" * 8)
     assert bytes(request.assemblers[0].data) == b"\1" * 8
 
@@ -179,7 +179,7 @@ def test_a_part_of_a_wrong_size_is_ignored(wrong: tuple[int, int, int, int]) -> 
 
 
 def test_a_page_gets_the_state_and_only_what_it_lacks(connection: FakeConnection) -> None:
-    assert connection.sent == []  # nobody is there
+    assert connection.sent == []  # no page is connected
     connection.send_hello(cached_blobs=["plan"])
     assert connection.sent_types() == ["manifest", *["blobchunk"] * 3]
     assert {content["blob"] for content, _ in connection.sent[1:]} == {"w"}
@@ -242,7 +242,7 @@ def test_another_tab_takes_over_from_one_that_died(
     later = time.monotonic() + 5
     monkeypatch.setattr("nbglcnn.widget.connection._now", lambda: later)
     connection.send_hello("q")
-    assert connection.sent_types()[-1] == "read"  # asked again
+    assert connection.sent_types()[-1] == "read"  # requested again
     for part in (0, 1):
         connection.send_reply(request.id, part, b"\2" * (CHUNK + 4), page="q")
     assert connection.connection.is_answered(request, 10)
@@ -291,7 +291,7 @@ def test_a_hello_that_comes_after_what_followed_it_loses_nothing(
     assert page is not None
     before = page.last_run, page.run_rate, page.health
     assert None not in before
-    connection.send_hello()  # by another of the host's ways to the kernel, and late
+    connection.send_hello()  # late, and over another of the host's channels to the kernel
     page = connection.connection.active_page
     assert page is not None and (page.last_run, page.run_rate, page.health) == before
 
@@ -302,11 +302,11 @@ def test_a_run_that_is_measured_again_is_not_tested_again(connection: FakeConnec
     assert page is not None
     [ran] = [e for e in EXAMPLES if e["type"] == "runreport"]
     connection.connection.receive(ran, [])
-    page.probed_state = 1, ""  # as the parity check does when it asks for samples
+    page.probed_state = 1, ""  # as the parity check does when it requests samples
     connection.connection.receive({**ran, "is_remeasured": True, "ms": 0.5}, [])
     assert page.last_run is not None and page.last_run.ms == 0.5
     assert page.probed_state == (1, "")
-    connection.connection.receive(ran, [])  # of a context that was restored: its samples are gone
+    connection.connection.receive(ran, [])  # after a context restore: earlier samples are void
     assert page.probed_state == (-1, "")
 
 
@@ -324,7 +324,7 @@ def test_a_device_too_small_for_any_plan_is_refused_in_words(connection: FakeCon
     assert page is not None and "needs a texture of 9000" in page.problem == refusal["text"]
     assert (
         connection.connection.usable_pages == [] and not page.is_rejected
-    )  # Python computes in its place
+    )  # Python computes instead
 
 
 def test_a_context_that_stays_lost_is_said_as_such(
@@ -379,7 +379,7 @@ def test_parts_of_two_revisions_never_mix(connection: FakeConnection) -> None:
     connection.send_hello()
     request = connection.connection.request_values(["a"], [CHUNK + 4])
     connection.send_reply(request.id, 0, b"\1" * (CHUNK + 4), revision=1)
-    # The page has made its answer anew, of a later input, and something of the first one is late.
+    # The page has recomputed its reply for a later input, and a chunk of the first reply is late.
     connection.send_reply(request.id, 1, b"\2" * (CHUNK + 4), revision=2)
     connection.send_reply(request.id, 1, b"\1" * (CHUNK + 4), revision=1)
     assert request.missing_chunks == ((0, 0),)

@@ -1,4 +1,4 @@
-"""The snapshot of a saved notebook: its colours are those of the page, of the same values."""
+"""The snapshot in a saved notebook has the page's colours for the same values."""
 
 import io
 
@@ -14,11 +14,11 @@ from nbglcnn import Viewer
 from nbglcnn.pictures.bars import NEGATIVE, POSITIVE, draw_bars
 from nbglcnn.widget.snapshot import GAP, PICTURE_SIDE, TOP, draw_snapshot, snapshot_values
 
-COLOR_TOLERANCE = 14  # of 255: the picture has a palette of 128 colours
+COLOR_TOLERANCE = 14  # of 255: the picture has a 128-colour palette
 
 
 class PositiveNegative(nn.Module):
-    """A value with a positive and a negative map."""
+    """Has a value with a positive and a negative map."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([x, -0.5 * x], 1) * 1.0
@@ -29,7 +29,7 @@ BATCH = np.concatenate([RAMP, -RAMP])
 
 
 def map_pixels(png: bytes, plan: nbglcnn.Plan, key: str, count: int, side: int) -> list[np.ndarray]:
-    """The pixels of a value's square maps, each from the middle of what it is drawn as."""
+    """The pixels of a value's square maps, each from the middle of its drawn square."""
     sheet = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float)
     left = GAP + [value.key for value in snapshot_values(plan)].index(key) * (PICTURE_SIDE + GAP)
     across = int(np.ceil(np.sqrt(count)))
@@ -54,7 +54,7 @@ def test_positive_and_negative_maps_have_the_pages_colours(example: int) -> None
 
 def test_the_range_is_that_of_all_channels_also_of_those_left_out() -> None:
     x = np.zeros((1, 20, 3, 3), np.float32)
-    x[0, :4], x[0, 19] = 1, 4  # 16 maps are shown
+    x[0, :4], x[0, 19] = 1, 4  # only 16 maps are shown
     plan = nbglcnn.compile(nn.ReLU(), x)
     png = draw_snapshot(plan, {value.key: x for value in plan.values}, 0, "test")
     drawn, *_ = map_pixels(png, plan, "output", 16, 3)
@@ -76,7 +76,7 @@ def test_the_picture_shows_the_example_that_is_chosen_now() -> None:
 
 def test_every_head_of_an_attention_has_its_map() -> None:
     weights = np.zeros((1, 4, 8, 8), np.float32)
-    weights[0, np.arange(4), np.arange(4), 0] = 1  # head k looks from token k at the first
+    weights[0, np.arange(4), np.arange(4), 0] = 1  # head k attends from token k to the first token
     plan = nbglcnn.compile(nn.Sequential(nn.ReLU(), nn.Softmax(-1)), weights)
     [value] = [value for value in plan.values if value.key == "1"]
     values = {one.key: weights for one in plan.values}
@@ -90,7 +90,7 @@ def test_every_head_of_an_attention_has_its_map() -> None:
 
 
 def color_position(picture: Image.Image, which: tuple[int, int, int]) -> np.ndarray:
-    """Where a picture has a colour."""
+    """The positions with this colour in a picture."""
     return (np.asarray(picture) == which).all(-1)
 
 

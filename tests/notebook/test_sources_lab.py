@@ -1,4 +1,4 @@
-"""Sources in real JupyterLab: what Python sets the page feeds, and Python has what it feeds."""
+"""Sources in real JupyterLab: the page feeds sources that Python set; Python reads the input."""
 
 from collections.abc import Callable, Iterator
 
@@ -35,7 +35,7 @@ def shared_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterat
 
 @pytest.fixture
 def notebook(shared_notebook: Notebook) -> Notebook:
-    """The notebook without a Viewer, whichever test was there before."""
+    """The notebook without a Viewer, regardless of earlier tests."""
     shared_notebook.run("if 'viewer' in globals(): viewer.close()")
     shared_notebook.clear(1)
     return shared_notebook
@@ -54,7 +54,8 @@ def torch_output(x: np.ndarray) -> np.ndarray:
 def test_a_data_set_of_python_is_fed_by_the_page_and_a_choice_there_comes_back(
     notebook: Notebook,
 ) -> None:
-    # Read in the cell that sets it: the value is of it, also of a block that has not come yet.
+    # The cell that sets the input reads it: the value follows the new input, even if its block
+    # hasn't arrived yet.
     notebook.run(
         "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\nfirst = viewer.output\n"
         "viewer.input = nbglcnn.Images(images, index=7, title='Random')\n"
@@ -74,7 +75,7 @@ def test_a_data_set_of_python_is_fed_by_the_page_and_a_choice_there_comes_back(
     np.testing.assert_array_equal(notebook.read_array("viewer.input"), dataset_item(2902))
     assert_equal(notebook.read_array("viewer.output"), torch_output(dataset_item(2902)))
     assert notebook.run("print(news)").text == "[2902]\n", "no echo"
-    # What stays is Python's own input, too: local values, exported pages.
+    # The remaining input is also Python's own: local values, exported pages.
     notebook.wait_until("viewer.network.input_arrays[0].tobytes() == viewer.input.tobytes()")
     page.get_by_role("button", name="Turn off").click()
     notebook.wait_until("viewer.source is None")
@@ -109,7 +110,7 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
     paused = retry_until_passes(page, last)
     assert_equal(notebook.read_array("viewer.output"), torch_output(paused))
     notebook.wait_until("viewer.network.input_arrays[0].tobytes() == viewer.input.tobytes()")
-    # Setting the input ends it, and the light goes out.
+    # Setting the input turns the source off, and the camera light goes out.
     notebook.run("viewer.input = x")
     page.wait_for_function(
         "() => given.tracks.length > 0 && given.tracks.every((one) => one.readyState === 'ended')"
@@ -119,7 +120,7 @@ def test_a_camera_starts_by_a_click_and_python_reads_what_went_in(notebook: Note
 
 
 def test_all_values_of_a_read_are_of_one_frame_of_the_camera(notebook: Notebook) -> None:
-    # A run of several slices: frames of the camera come while values are read one after the other.
+    # A run takes several slices: camera frames arrive while values are read one after another.
     notebook.run(
         "from torch import nn\ntorch.manual_seed(0)\n"
         "deep = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), *(one for _ in range(5)"
@@ -180,16 +181,16 @@ def test_a_drawing_is_pythons_input_and_stays_when_it_is_turned_off(notebook: No
 
 
 def test_a_source_that_the_page_turns_off_leaves_its_last_picture(notebook: Notebook) -> None:
-    """Also one that Python has not taken over: of a camera that goes on.
+    """Also with a picture that Python has not fetched yet, from a camera that goes on.
 
-    And what Python sets stays, though the page tells of a data set that plays without a break.
+    A value set in Python stays too, even if the page reports a dataset that plays continuously.
     """
     page = notebook.page
     notebook.run(
         "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
         "viewer.source = nbglcnn.Images(images, playing=True, rate=1000)"
     )
-    page.locator(".nbglcnn").scroll_into_view_if_needed()  # unseen, it rests
+    page.locator(".nbglcnn").scroll_into_view_if_needed()  # paused while out of view
     notebook.wait_until("viewer.source.index > 20")
     notebook.run("viewer.input = nbglcnn.Webcam()")
     page.get_by_role("button", name="Start the camera").click()
@@ -217,7 +218,7 @@ def test_the_tab_that_started_a_camera_feeds_the_others(
             expect(tab.page.get_by_role("button", name="Start the camera")).to_have_count(1)
         notebook.page.get_by_role("button", name="Start the camera").click()
         expect(page.locator(".nbg-chosen-source")).to_contain_text("in another page")
-        # Live pictures come by way of Python, some of them a second.
+        # Live pictures arrive through Python, a few per second.
         input_of = "canvas[data-maps=input][data-drawn]"
         seen = set()
         for _ in range(40):
@@ -236,7 +237,7 @@ def test_the_tab_that_started_a_camera_feeds_the_others(
             assert first == second
 
         retry_until_passes(page, same)
-        # The other one takes it over, and the first one lets go of its own.
+        # The other page takes over the camera, and the first page releases its own.
         page.get_by_role("button", name="Run it here").click()
         notebook.page.wait_for_function(
             "() => given.tracks.every((track) => track.readyState === 'ended')"

@@ -1,4 +1,4 @@
-"""A head that is taught in the page of a real JupyterLab, by a camera."""
+"""Teaching a head in the page of a real JupyterLab, by a camera."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def example_count(page: Page, name: str) -> int:
 
 
 def collect_examples(page: Page, name: str, until: int) -> None:
-    """Hold the class's button until it has so many examples."""
+    """Hold the class's button until it has this many examples."""
     button = class_row(page, name).get_by_role("button", name=f"collect {name}")
     button.scroll_into_view_if_needed()
     box = button.bounding_box()
@@ -91,7 +91,7 @@ def test_the_camera_teaches_two_classes_and_tells_them_apart(notebook: Notebook)
     collect_examples(page, "cup", 8)
     show_to_camera(page, "hand")
     collect_examples(page, "hand", 8)
-    # Released, it is trained by itself.
+    # On release, it is trained automatically.
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
     show_to_camera(page, "cup")
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "cup")
@@ -102,7 +102,7 @@ def test_the_camera_teaches_two_classes_and_tells_them_apart(notebook: Notebook)
         n: example_count(page, n) for n in ("cup", "hand")
     }
     assert read_json(notebook, "[teaching.accuracy, teaching.held_out_accuracy]") == [1.0, 1.0]
-    # The page's numbers are those of the module, of what the page has.
+    # The page's numbers are the module's, computed from the page's input.
     pause_source(page)
     shown = [
         float(class_row(page, name).locator("[data-probability]").get_attribute("data-probability"))
@@ -116,12 +116,12 @@ def test_the_camera_teaches_two_classes_and_tells_them_apart(notebook: Notebook)
     assert np.argmax(shown) == 1
     own = read_json(notebook, "list(teaching.probabilities.values())")
     np.testing.assert_allclose(own, shown, atol=1e-5)
-    # Its optimum is PyTorch's, of the very features that the page has sent.
+    # The optimum is PyTorch's for the same features that the page sent.
     before = notebook.read_array("teaching.head()[-1].weight.detach().numpy()")
     notebook.run("teaching.train()")
     after = notebook.read_array("teaching.head()[-1].weight.detach().numpy()")
     np.testing.assert_allclose(before, after, atol=1e-5 * np.abs(after).max())
-    # And these are what PyTorch makes of the pictures, which have eight bits.
+    # These are PyTorch's features for the pictures, which have eight bits.
     notebook.run(
         "shown = torch.from_numpy(teaching.examples['cup']).permute(0, 3, 1, 2) / 255\n"
         "with torch.no_grad(): code = model.encoder(shown).flatten(1).numpy()\n"
@@ -132,7 +132,7 @@ def test_the_camera_teaches_two_classes_and_tells_them_apart(notebook: Notebook)
 
 
 def make_picture_viewer(notebook: Notebook, count: int = 6) -> None:
-    """A Viewer with a head, of pictures that Python gives."""
+    """A Viewer with a head, taught with pictures from Python."""
     notebook.run(
         "if 'viewer' in globals(): viewer.close()\n"
         "viewer = Viewer(model, x, timeout=60)\ndisplay(viewer)\n"
@@ -157,7 +157,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     name.press("Enter")
     notebook.wait_until("teaching.classes == ('cup', 'palm')")
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "palm")
-    # The newest stands first; it goes, and comes back.
+    # The newest example comes first; it is deleted and restored.
     class_row(page, "cup").get_by_role("button", name="Delete example 6 of cup").click()
     notebook.wait_until("teaching.counts['cup'] == 5 and teaching.state == 'outdated'")
     expect(teach_tab(page)).to_contain_text("have changed since then")
@@ -168,12 +168,12 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     assert read_json(notebook, f"bool({same.format(6)})")
     teach_tab(page).get_by_role("button", name="Train").click()
     notebook.wait_until("teaching.state == 'ready'")
-    # By keys: the thumbnails are one stop, arrows lead along, Delete deletes.
+    # By keyboard: the thumbnails are one Tab stop, arrow keys move, Delete deletes.
     class_row(page, "cup").locator(".nbg-taught-thumb").first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Delete")
     notebook.wait_until("teaching.counts['cup'] == 5")
-    # A class by the page, with what enters now: a still picture is one example.
+    # Add a class in the page, with the current input: a still picture is one example.
     teach_tab(page).get_by_role("button", name="Add class").click()
     notebook.wait_until("teaching.classes == ('cup', 'palm', 'class 3')")
     button = class_row(page, "class 3").get_by_role("button", name="Hold to collect")
@@ -190,7 +190,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
     teach_tab(page).get_by_role("button", name="Remove class class 3").click()
     notebook.wait_until("teaching.classes == ('cup', 'palm') and not teaching.head_classes")
     expect(teach_tab(page).locator("[data-verdict]")).to_have_count(0)
-    # Python goes on, and the page follows.
+    # Python continues, and the page follows.
     notebook.run(
         "teaching.rename('palm', 'hand')\nteaching.remove('cup', 0)\n"
         "teaching.add('cup', bar_pictures('cup', 2, seed=3))\nteaching.train()"
@@ -200,7 +200,7 @@ def test_what_python_gives_is_in_the_page_and_what_the_page_changes_in_python(
 
 
 def test_a_teaching_that_another_one_replaced_holds_nothing_up(notebook: Notebook) -> None:
-    """The page asks for it, and by the time the cell ends Python has it no more."""
+    """The page requests its examples after Python has replaced the teaching."""
     make_picture_viewer(notebook, 1)  # the tab is open
     given = "{name: bar_pictures(name, %d) for name in ('cup', 'hand')}"
     notebook.run(
@@ -255,12 +255,12 @@ def test_bends_make_features_stale_and_the_page_computes_them_again(notebook: No
     expect(stale).to_have_count(0)
     after = notebook.read_array("teaching.features['hand']")
     np.testing.assert_allclose(after, 2.5 * before, rtol=1e-4, atol=1e-4)
-    # A weight: the page hears of it, and Python computes again.
+    # A weight edit: the page is notified, and Python computes the features again.
     notebook.run("viewer.set_weight('encoder.6.bias', 0, 5.0)")
     expect(stale).to_contain_text("6 examples")
     notebook.run("teaching.train()\nright = teaching.head()[-1].weight.detach().numpy()")
     expect(stale).to_have_count(0)
-    # And the page has these features, too: its own training gives the same.
+    # The page has these features, too: its own training gives the same result.
     wait_frames(page, 60)
     notebook.run("teaching._lesson.head = None\nteaching.rename('cup', 'cup')")
     teach_tab(page).get_by_role("button", name="Train").click()
@@ -287,7 +287,7 @@ def test_a_reloaded_page_gets_everything_back(notebook: Notebook, tmp_path: Path
     expect(teach_tab(page).locator("canvas[data-example=here]")).to_have_count(12)
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
     assert read_json(notebook, "teaching.state") == "ready"
-    # What the page wrote is what Python has, and both take it.
+    # The file that the page wrote equals Python's data, and both can load it.
     notebook.run(
         f"path = {str(file)!r}\nbefore = teaching.features['cup']\n"
         "right = teaching.head()[-1].weight.detach().numpy()\n"
@@ -303,6 +303,6 @@ def test_a_reloaded_page_gets_everything_back(notebook: Notebook, tmp_path: Path
     teach_tab(page).locator("input[accept='.safetensors']").set_input_files(file)
     notebook.wait_until("teaching.counts == {'cup': 6, 'hand': 6} and teaching.state == 'ready'")
     expect(teach_tab(page).locator("[data-verdict]")).to_have_attribute("data-verdict", "hand")
-    # It ends, and with it the tab.
+    # Teaching stops, and the tab is removed.
     notebook.run("teaching.stop()")
     expect(page.get_by_role("tab", name="Teach")).to_have_count(0)

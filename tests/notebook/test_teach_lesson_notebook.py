@@ -1,4 +1,4 @@
-"""The lesson on teaching runs as a class runs it: a head behind EfficientNet learns shoes."""
+"""The lesson on teaching runs as in class: a head after EfficientNet learns shoes."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from screenshots import copy_notebooks, viewer_cell
 from shoes import KINDS, LARGEST, PICTURES, SIZE, SMALLEST, scenes, shoes
 
 TEACH = "teach.ipynb"
-TIMEOUT_S = 500  # for all of its cells, on a busy machine
+TIMEOUT_S = 500  # for all cells, on a busy machine
 
 
 def test_a_scene_has_its_shoe_where_and_before_what_it_says() -> None:
@@ -37,7 +37,7 @@ def test_a_scene_has_its_shoe_where_and_before_what_it_says() -> None:
     for side, bright in (("left", slice(None, SIZE // 4)), ("right", slice(-SIZE // 4, None))):
         made = scenes(pictures, 3, side=side)
         assert (made[:, :, bright].max((1, 2)) > 40).all()
-    for one in free:  # all of it is in the picture, and nothing else is
+    for one in free:  # the whole shoe is in the picture, alone
         rows, columns = np.nonzero(one)
         assert SMALLEST // 4 < np.ptp(columns) < LARGEST and np.ptp(rows) < LARGEST
     walls = scenes(pictures, 3, wall=120)
@@ -55,7 +55,7 @@ def parse_numbers(pattern: str, text: str) -> tuple[float, ...]:
 
 
 def check_printed_text(text: str) -> None:
-    """What is printed with a page and without one: numbers that the text speaks of."""
+    """Check the text printed with and without a page: the numbers that the lesson mentions."""
     assert parse_numbers(r"^(\d+)% right of what it learned from", text) == (100,)
     assert parse_numbers(r"behind the page's features: (\S+) apart", text) <= (1e-5,)
     assert parse_numbers(r"from the picture on: (\S+) apart", text) <= (1e-3,)
@@ -82,7 +82,7 @@ def check_printed_text(text: str) -> None:
     assert "Teaching(ready, sandal: 6, sneaker: 6, ankle boot: 6, cut='pool') 0 stale" in text
 
 
-@pytest.mark.sweep  # test_no_browser.py and the tour prove the way
+@pytest.mark.sweep  # test_no_browser.py and the tour cover this
 def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) -> None:
     copy_notebooks(tmp_path)
     notebook = execute_notebook(tmp_path, TEACH, lab.environment)
@@ -96,13 +96,13 @@ def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) ->
 
 class TeachNotebook(ExecutedNotebook):
     def teach_tab(self) -> Locator:
-        """The Teach tab, seen."""
+        """The Teach tab, scrolled into view."""
         viewer = viewer_cell(self.notebook).locator(".nbglcnn")
         expect(viewer.get_by_role("tab", name="Teach")).to_have_attribute("aria-selected", "true")
         return viewer.locator(".nbg-teach")
 
     def feed_shoe(self, number: int) -> None:
-        """One of the other shoes goes in, and the bars follow."""
+        """Feed one of the other shoes, and wait until the bars follow."""
         self.notebook.run(f"viewer.source = viewer.source.at({number})")
         self.teach_tab()
         same = f"np.array_equal(np.rint(255 * viewer.input[0, 0]), tests[{number}])"
@@ -110,7 +110,7 @@ class TeachNotebook(ExecutedNotebook):
         wait_frames(self.notebook.page, 60)
 
     def bar_probabilities(self) -> list[float]:
-        """The bars' probabilities."""
+        """The probabilities of the bars."""
         bars = self.teach_tab().locator("[data-probability]")
         expect(bars).to_have_count(len(KINDS))
         return [float(bar.get_attribute("data-probability") or "nan") for bar in bars.all()]
@@ -184,7 +184,7 @@ def test_a_held_button_gives_the_shoe_that_enters_to_its_class(
         "teaching.counts['sneaker'] == 7 and teaching.state == 'ready'"
     )
     kept = teach_notebook.notebook.read_array("teaching.examples['sneaker'][-1]")
-    shoe = scenes(shoes("sneaker"), 1)[-60:][2]  # the third of the sneakers that are shown
+    shoe = scenes(shoes("sneaker"), 1)[-60:][2]  # the third of the displayed sneakers
     np.testing.assert_array_equal(kept, np.repeat(shoe[..., None], 3, 2))
 
 
@@ -202,5 +202,5 @@ def test_the_file_is_taken_by_another_viewer(teach_notebook: TeachNotebook) -> N
 
 
 def test_the_console_stays_clean(teach_notebook: TeachNotebook) -> None:
-    """Last of this module: what it says is of all the tests before."""
+    """Runs last in this module: it checks the console of all earlier tests."""
     assert teach_notebook.errors == []

@@ -1,4 +1,4 @@
-"""The tour runs as a newcomer runs it, with and without a browser, and its pictures are true."""
+"""The tour runs as a newcomer runs it, with and without a browser, and its pictures are correct."""
 
 import base64
 import io
@@ -30,7 +30,7 @@ STATE = "application/vnd.jupyter.widget-state+json"
 STAGES = {"encoder.2": 32, "encoder.5": 64, "decoder.2": 64, "decoder.5": 32}  # layer: channels
 CODE = "encoder.6"
 
-# Elements whose text is wider than they are, and texts that stick out of the Viewer.
+# Elements with text wider than they are, and texts that extend beyond the Viewer.
 CLIPPED_TEXT = """root => {
   const { left, right } = root.getBoundingClientRect();
   const found = [];
@@ -67,7 +67,7 @@ def test_without_a_browser_the_tour_runs_and_keeps_snapshots(
     file = tmp_path / "ran.ipynb"
     outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
     warned = [o["text"] for o in outputs if o.get("name") == "stderr"]
-    assert len(warned) == 2  # one for each Viewer that is read
+    assert len(warned) == 2  # one per Viewer that is read
     assert all("no page has shown this Viewer" in "".join(text) for text in warned)
 
     views = [o["data"] for o in outputs if VIEW in o.get("data", {})]
@@ -82,11 +82,11 @@ def test_without_a_browser_the_tour_runs_and_keeps_snapshots(
     ours = [model["state"] for model in stored if "_code" in model["state"]]
     assert len(ours) == len(views)
     for state in ours:
-        assert len(json.dumps(state)) < 8_000  # the loader is half of it
+        assert len(json.dumps(state)) < 8_000  # half of it is the loader
 
 
 class Tour:
-    """The tour in JupyterLab, all its cells run, and its first Viewer."""
+    """The tour in JupyterLab after all cells have run, and its first Viewer."""
 
     def __init__(self, notebook: Notebook, errors: list[str]) -> None:
         self.notebook = notebook
@@ -95,7 +95,7 @@ class Tour:
         run_all_cells(notebook)
 
     def first_viewer(self) -> Locator:
-        """The first Viewer in the Network tab, with the first example, drawn."""
+        """The first Viewer in the Network tab, with the first example drawn."""
         viewer = viewer_cell(self.notebook).locator(".nbglcnn")
         viewer.get_by_role("tab", name="Network").click()
         viewer.get_by_label("Example", exact=True).select_option("0")
@@ -119,7 +119,7 @@ class Tour:
         return found
 
     def read_kernel_array(self, expression: str) -> Any:
-        """What an expression gives in the kernel, as an array."""
+        """The value of an expression in the kernel, as an array."""
         return self.notebook.read_array(expression)
 
 
@@ -169,7 +169,7 @@ def test_in_jupyterlab_every_cell_runs_on_the_pages_webgl(tour: Tour) -> None:
 def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
     viewer = tour.first_viewer()
     mosaics = tour.mosaics(viewer)
-    for key, channels in STAGES.items():  # where not all fit, the caption says so
+    for key, channels in STAGES.items():  # the caption reports maps that don't fit
         count = len(mosaics[key])
         assert channels / 2 < count <= channels
         caption = viewer.locator(f".nbg-stage[data-layer='{key}']").inner_text()
@@ -179,7 +179,7 @@ def test_the_strip_has_a_distinct_picture_of_every_channel(tour: Tour) -> None:
     assert bars.count() == 16
     for key in STAGES:
         assert count_colours(np.concatenate([t.reshape(-1, 3) for t in mosaics[key]])) > 16, key
-        # A ReLU leaves some maps empty; they are equal everywhere and say nothing.
+        # A ReLU leaves some maps empty; equal everywhere, they prove nothing.
         lively = [tile for tile in mosaics[key] if count_colours(tile) > 1]
         assert len(lively) > len(mosaics[key]) / 2, key
         mosaics[key] = lively
@@ -221,7 +221,7 @@ def test_the_layer_tab_shows_the_maps_and_the_pointer_their_values(tour: Tour) -
     viewer = viewer_cell(tour.notebook).locator(".nbglcnn")
     tip = viewer.locator(".nbg-tip")
     for channel in (3, 23, 28):
-        # The lower part, where this boot is: most of the rest is zero.
+        # The lower part, with the boot: most of the rest is zero.
         frame = viewer.get_by_role("button", name=f"channel {channel},")
         box = frame.bounding_box()
         assert box is not None
@@ -250,6 +250,6 @@ def test_the_dark_theme_is_dark(tour: Tour) -> None:
 
 
 def test_the_console_stays_clean(tour: Tour) -> None:
-    """Last of this module: what it says is of all the tests before."""
+    """Runs last in this module: it checks the console of all earlier tests."""
     tour.first_viewer()
     assert tour.errors == []

@@ -1,4 +1,4 @@
-"""The notebook on training runs as a class runs it, and what is learned is what PyTorch learns."""
+"""The notebook on training runs as in class, and it learns the same as PyTorch."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -27,11 +27,11 @@ from screenshots import copy_notebooks, viewer_cell
 from training_checks import TorchTraining, train_in_torch
 
 TRAINING = "training.ipynb"
-TIMEOUT_S = 400  # for all of its cells, on a busy machine
+TIMEOUT_S = 400  # for all cells, on a busy machine
 
 
 def classifier() -> nn.Module:
-    """As the notebook makes it."""
+    """The notebook's classifier."""
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv2d(1, 8, 4, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 4, 2, 1), nn.ReLU(), nn.Flatten(),
@@ -47,7 +47,7 @@ def training_data() -> tuple[torch.Tensor, torch.Tensor]:
 
 @cache
 def train_by_hand() -> TorchTraining:
-    """The classifier's fifty steps in PyTorch."""
+    """Run the classifier's fifty steps in PyTorch."""
     x, labels = training_data()
     return train_in_torch(
         classifier(), x[:800], labels[:800], F.cross_entropy,
@@ -71,7 +71,7 @@ def parse_number(pattern: str, text: str) -> float:
 
 
 def check_printed_text(text: str) -> None:
-    """What is printed with a page and without one is what PyTorch says."""
+    """Check that the text printed with and without a page has PyTorch's numbers."""
     x, labels = training_data()
     # Adam's first step is as large as the learning rate for nearly all weights, and never larger.
     assert parse_number(r"encoder\.0\.weight +moved by at most ([\d.]+)", text) == 0.003
@@ -113,14 +113,14 @@ def test_without_a_browser_it_learns_the_same(tmp_path: Path, lab: LabServer) ->
 
 class TrainingNotebook(ExecutedNotebook):
     def training_tab(self, number: int) -> Locator:
-        """The Train tab of a Viewer, seen."""
+        """The Train tab of a Viewer, scrolled into view."""
         viewer = viewer_cell(self.notebook, number).locator(".nbglcnn")
         expect(viewer.get_by_role("tab", name="Train")).to_have_attribute("aria-selected", "true")
         expect(viewer.locator(".nbg-train")).to_be_visible()
         return viewer
 
     def reconstruction_error(self) -> float:
-        """How far the first Viewer's output is from its input."""
+        """The mean squared error of the first Viewer's output against its input."""
         return float(self.notebook.read_array("np.mean((viewer.output - viewer.input) ** 2)"))
 
 
@@ -141,7 +141,7 @@ def test_in_jupyterlab_the_page_learns_what_pytorch_learns(
     check_printed_text(text)
     source = training_notebook.notebook.read_array("np.array(viewer.activations.source)")
     assert str(source).startswith("page (WebGL2")
-    # Of the frozen encoder's own only what BatchNorm counts has changed.
+    # In the frozen encoder only BatchNorm's running statistics have changed.
     changed = {line for line in text.splitlines() if re.fullmatch(r"encoder\.\d\.\w+", line)}
     running = ("running_mean", "running_var", "num_batches_tracked")
     assert changed == {f"encoder.{k}.{name}" for k in (1, 4) for name in running}
@@ -228,5 +228,5 @@ def test_the_tab_shows_a_training_that_exploded(training_notebook: TrainingNoteb
 
 
 def test_the_console_stays_clean(training_notebook: TrainingNotebook) -> None:
-    """Last of this module: what it says is of all the tests before."""
+    """Runs last in this module: it checks the console of all earlier tests."""
     assert training_notebook.errors == []

@@ -1,4 +1,4 @@
-"""How the front-end comes to pages: once, compressed, checked, and asked for again."""
+"""Delivery of the front-end to pages: once, compressed, checked, and requested again on loss."""
 
 import gzip
 import time
@@ -18,7 +18,7 @@ from viewer_models import IMPORTS, autoencoder, pictures
 SEED = 71
 ASSET_NAMES = frontend.blob_names()
 MAKE_VIEWER = "viewer = Viewer(autoencoder(50), pictures(50))"
-# In the kernel: which blobs are sent, by what they are.
+# In the kernel: counts the sent blobs by their content.
 COUNT_SENT = """
 from nbglcnn.widget import frontend
 from nbglcnn.widget.connection import Connection
@@ -32,7 +32,7 @@ SOON_MS = 2_000
 
 
 class FaultyFrames(HostFrames):
-    """Frames whose line to Python loses and damages parts: `fates` by blob, one for each time."""
+    """Frames that lose or damage blobs on their way: `fates` per blob, one per transfer."""
 
     def __init__(self, *given: Any, fates: dict[str, list[str]]) -> None:
         self.fates = fates
@@ -72,7 +72,7 @@ def viewer() -> Iterator[Viewer]:
 def open_faulty_frame(
     iframes: Callable[[int], list[Frame]], static_site: tuple[str, dict[str, bytes]], viewer: Viewer
 ) -> Callable[..., FaultyFrames]:
-    """line({blob: ["lose", …]}): the Viewer in a frame, on a line that does that."""
+    """line({blob: ["lose", …]}): the Viewer in a frame, on a connection with these faults."""
     return lambda fates: FaultyFrames(viewer, iframes(1), static_site[0], "DataView", fates=fates)
 
 
@@ -162,7 +162,7 @@ def test_code_of_two_versions_lives_in_one_page(
     names = {what: frontend.blob_name(piece) for what, piece in later.items()}
     pieces = {names[what]: memoryview(piece) for what, piece in later.items()}
     monkeypatch.setattr(frontend, "frontend_blobs", lambda: pieces)
-    other = Viewer(autoencoder(SEED), pictures(SEED))  # of a kernel with another build
+    other = Viewer(autoencoder(SEED), pictures(SEED))  # from a kernel with another build
     other.set_trait("_code", names)
     again = FaultyFrames(other, host.frames, host.address, "DataView", fates={})
     again.wait_until(
@@ -189,7 +189,7 @@ def test_a_loaders_words_keep_python_waiting_for_its_hello(viewer: Viewer) -> No
         < connection.code_load_deadline - time.monotonic()
         <= CODE_LOAD_TIMEOUT_S
     )
-    # Asked again meanwhile, and for what came damaged.
+    # Requested again meanwhile, and for damaged data.
     told.clear()
     connection.receive(
         {"type": "requestblob", "page": "", "blob": ASSET_NAMES["gzip"], "chunks": []}, []
@@ -200,7 +200,8 @@ def test_a_loaders_words_keep_python_waiting_for_its_hello(viewer: Viewer) -> No
     )
     assert [one["index"] for one in told] == [0]
     told.clear()
-    # Pages of an earlier kernel have names, and nobody else's blobs are for a loader.
+    # Pages of an earlier kernel send a page ID, and a loader may request only the front-end's
+    # blobs.
     connection.code_load_deadline = 0.0
     connection.receive(
         {"type": "requestblob", "page": "p", "blob": ASSET_NAMES["gzip"], "chunks": []}, []
@@ -237,7 +238,7 @@ def test_two_viewers_of_a_cell_and_a_later_one_send_the_code_once(notebook: Note
 
 
 def open_all_views(page: Page) -> None:
-    """Views of the last Viewer, each at once."""
+    """Open each view of the last Viewer, and check that each appears at once."""
     view = page.locator(".nbglcnn").last
     view.scroll_into_view_if_needed()
     started = time.monotonic()
@@ -279,7 +280,7 @@ def test_a_kernel_that_dies_while_it_sends_code_is_said_and_the_next_one_brings_
     )
     notebook.start(MAKE_VIEWER + "\nviewer")
     notebook.page.wait_for_selector("text=Python is not connected. Run the cell again.")
-    notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+    notebook.page.locator(".jp-Dialog button").last.click()  # JupyterLab's own message
     notebook.wait_restarted()
     notebook.run(IMPORTS)
     notebook.run(MAKE_VIEWER + "\nviewer")

@@ -1,10 +1,10 @@
-"""The line between kernel and page is cut after every message of a Viewer's life, in JupyterLab.
+"""The kernel-page connection is cut after every message of a Viewer's life, in JupyterLab.
 
 A life: a network of two layers is loaded (hello, state, parts), run (ran), shown, read (read,
-reply, done), given another input, read again and closed. After each of its messages, of either
-side, the page or the kernel closes the comm. After each of them nothing more comes through, and
-then the kernel is killed: one death for Viewers that stand at every step. `make test` also kills
-a kernel at a few steps of a life of its own, `make sweep` at all of them.
+reply, done), given another input, read again and closed. After each of its messages, in either
+direction, the page or the kernel closes the comm. For each message, one Viewer stops there (nothing
+more is delivered), and then the kernel is killed once for all these Viewers. `make test` also kills
+a kernel at a few steps of a separate life, `make sweep` at all of them.
 """
 
 import json
@@ -30,11 +30,11 @@ from viewer_lifecycle import IMPORTS
 
 StepOutcomes = Sequence[Sequence[Any]]
 CLOSED_ERROR = "PageError: this Viewer was closed; create another one"
-# From the question on, also where a busy machine is late to close; the time-out is 30 s.
+# Measured from the request, also if a busy machine closes late; the time-out is 30 s.
 SOON_S = 6.0
-# Said where a page speaks to a kernel before it is told that there is none any more.
+# Logged if a page sends to a kernel before it learns that the kernel is dead.
 UNREACHABLE_TEXT = "nbglcnn: could not reach Python"
-# What the bundle holds in the page.
+# Counts the objects that the bundle holds in the page.
 COUNT_HELD = (
     f"() => ({{ ...({COUNT_ALIVE})(), timers: window.pending(), listeners: window.heard() }})"
 )
@@ -45,19 +45,19 @@ IS_COMPLETE = "said.filter((kind) => kind === 'done').length === 2"  # both read
 IS_ENDED = (
     f"() => [...window.wire.lives.values()].some(({{ said, over }}) => over || {IS_COMPLETE})"
 )
-# Whether a life has met its end; one that has not goes on without.
+# Whether a life was cut; if none was, later lives run uncut.
 IS_OVER = """() => {
   const over = [...window.wire.lives.values()].some((life) => life.over);
   if (!over) window.wire.lives.clear();
   return over;
 }"""
-# How many Viewers a cell has displayed.
+# The number of Viewers that a cell has displayed.
 DISPLAYED_OUTPUTS = """(index) => window.lab.panel().content.model.cells.get(index).outputs.toJSON()
   .filter((output) => output.output_type === "display_data").length"""
-# Each of so many lives is where it ends, or its two reads took fewer messages than that.
+# Whether each of `count` lives was cut, or completed its two reads in fewer messages.
 ARE_ALL_ENDED = f"""(count) => window.wire.lives.size === count && [...window.wire.lives.values()]
   .every(({{ said, end }}) => end === null || said.length >= end || {IS_COMPLETE})"""
-# Texts of a cell's outputs that take place in the page.
+# The texts of a cell's outputs that take up space in the page.
 VISIBLE_VIEWS = """(index) => [...window.lab.panel().content.widgets[index].node
     .querySelectorAll(".jp-OutputArea-child")]
   .filter((child) => child.getBoundingClientRect().height > 0)
@@ -75,7 +75,7 @@ def shared_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterat
 
 @pytest.fixture
 def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
-    """The notebook of this file, with a Viewer that stays; no mistake is left in its console."""
+    """This file's notebook, with a persistent Viewer; no error may remain in its console."""
     said = len(shared_notebook.console)
     stacks: list[str] = []
 
@@ -88,7 +88,7 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
     shared_notebook.run(IMPORTS)
     yield shared_notebook
     shared_notebook.page.remove_listener("pageerror", note)
-    # The bundle comes from a blob; JupyterLab and anywidget have mistakes of their own here.
+    # The bundle comes from a blob; JupyterLab and anywidget log errors of their own here.
     lines = [
         line
         for line in (*shared_notebook.console[said:], *stacks)
@@ -99,16 +99,16 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
 
 @dataclass
 class Baseline:
-    """A notebook with a Viewer that stays, what one life says, and what the page holds then."""
+    """Notebook with a persistent Viewer, the messages of one life, and the page's object counts."""
 
     notebook: Notebook
     messages: list[str]
     held_objects: dict[str, int]
 
     def wait_released(self, dead: int = 0) -> None:
-        """Wait until the page holds no more than before.
+        """Wait until the page holds no more objects than before.
 
-        JupyterLab keeps models whose kernel is `dead`, and each waits for its end: one listener.
+        JupyterLab keeps the models of a `dead` kernel, and each has one listener for its end.
         """
         held = self.held_objects | {"listeners": self.held_objects["listeners"] + dead}
         try:
@@ -136,7 +136,7 @@ def assert_complete(told: StepOutcomes) -> None:
 
 
 def assert_ended(told: StepOutcomes) -> None:
-    """Right numbers up to the end, then all that asks a Viewer says that there is none, at once."""
+    """Check that values are right up to the end, and that later reads and changes fail at once."""
     asking = ("read", "change")
     outcomes = [outcome for name, outcome, _ in told if name.startswith(asking)]
     assert outcomes == sorted(outcomes, reverse=True), told  # "right" before "PageError"
@@ -148,8 +148,8 @@ def assert_ended(told: StepOutcomes) -> None:
 def test_a_comm_closed_after_any_message(baseline: Baseline, pytestconfig: pytest.Config) -> None:
     notebook, count = baseline.notebook, len(baseline.messages)
     assert count >= 15
-    notebook.run("END = 0")  # the message that never comes: whole lives
-    # Run again each time: what ended before has left nothing behind.
+    notebook.run("END = 0")  # never reached: whole lives
+    # The same cell runs each time: an earlier life leaves nothing behind.
     cell = notebook.start(
         "print_outcomes(run_lifecycle(end=END, by='page'), run_lifecycle(end=END, by='kernel'))\n"
         "END += 1"
@@ -164,8 +164,8 @@ def test_a_comm_closed_after_any_message(baseline: Baseline, pytestconfig: pytes
             assert_ended(told)
             broken += any(outcome == CLOSED_ERROR for _, outcome, _ in told)
         baseline.wait_released()
-        # The views went with their Viewers; one that was not there yet is "Loading widget..." or
-        # "Error displaying widget", JupyterLab's words. No box is blank.
+        # The views were removed with their Viewers; a view that was not loaded yet shows
+        # JupyterLab's "Loading widget..." or "Error displaying widget". No box is blank.
         seen = notebook.page.evaluate(VISIBLE_VIEWS, cell)
         assert all(text.startswith(("[[", "Loading", "Error")) for text in seen), (end, seen)
     assert broken > len(ends)
@@ -175,7 +175,7 @@ def test_a_comm_closed_after_any_message(baseline: Baseline, pytestconfig: pytes
 
 
 def disconnected_views(notebook: Notebook, count: int) -> Locator:
-    """So many views, each of which says that Python is gone."""
+    """Check that this many views say that Python is disconnected."""
     views = notebook.page.locator(".nbglcnn[data-phase=restarted]")
     expect(views).to_have_count(count)
     for k in range(count):
@@ -189,13 +189,13 @@ def test_a_kernel_that_dies_with_viewers_at_every_step(baseline: Baseline) -> No
     ends = [*range(len(baseline.messages)), None]
     set_connection_ends(notebook, ends, "dead")
     notebook.run(f"COUNT = {len(ends)}")
-    # No other cell: the next one would run when all reads have ended.
+    # Run no other cell: it would run only after all reads have ended.
     cell = notebook.start("tasks = run_side_by_side(COUNT)\nprint(os.getpid())")
     pid = int(notebook.wait(cell).text)
     notebook.page.wait_for_function(ARE_ALL_ENDED, arg=len(ends))
     os.kill(pid, signal.SIGKILL)
     disconnected_views(notebook, len(ends) + 1)
-    notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+    notebook.page.locator(".jp-Dialog button").last.click()  # JupyterLab's own message
     notebook.wait_restarted()
     notebook.run(IMPORTS + "COUNT = 2")
     notebook.rerun(cell)
@@ -212,19 +212,20 @@ def test_a_kernel_that_goes_after_a_message(
     ends = range(1, count + 1) if pytestconfig.getoption("--sweep") else chosen
     deaths = 0
     for end in ends:
-        # JupyterLab tells its widgets of a restart at once, of a death when the server has seen it.
+        # JupyterLab reports a restart to its widgets at once, and a death when the server notices
+        # it.
         set_connection_ends(notebook, [end] if how == "restarts" else [], "restart")
         notebook.run(f"END = {end if how == 'dies' else None}")
         cell = notebook.start("print_outcomes(run_lifecycle(end=END, by='death'))")
         if how == "dies":
-            notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
+            notebook.page.locator(".jp-Dialog button").last.click()  # JupyterLab's own message
         else:
             notebook.page.wait_for_function(IS_ENDED)
             if not notebook.page.evaluate(IS_OVER):
-                notebook.wait(cell)  # there were fewer messages
+                notebook.wait(cell)  # the life had fewer messages
                 continue
         deaths += 1
-        # JupyterLab drops what it has not handled by then, so that the Viewer may have no view.
+        # JupyterLab drops messages that it has not handled by then, so the Viewer may have no view.
         displayed = notebook.page.evaluate(DISPLAYED_OUTPUTS, cell)
         assert displayed == 1 or "reply" not in viewer_histories(notebook)[0]["said"]
         disconnected_views(notebook, 1 + displayed)

@@ -1,4 +1,4 @@
-"""A Viewer's edits without a page: values, the way back, what pages may say, weights."""
+"""A Viewer's edits without a page: values, undo, messages that pages may send, weights."""
 
 import gc
 import json
@@ -42,14 +42,14 @@ def viewer() -> Iterator[Viewer]:
 def hooked_change(
     layer: str, change: Callable[[torch.Tensor], torch.Tensor], model: nn.Module | None = None
 ) -> dict[str, np.ndarray]:
-    """What PyTorch's hooks see when a hook on one layer changes its value."""
+    """The values that PyTorch's hooks see when a hook on one layer changes its value."""
     model = model or autoencoder(SEED)
     model.get_submodule(layer).register_forward_hook(lambda _, __, y: change(y))
     return hook_values(model, pictures(SEED))
 
 
 def published_edits(viewer: Viewer) -> list[tuple[str, float]]:
-    """The names and mixes of what pages are told."""
+    """The names and mixes of the edits that are sent to pages."""
     return [(one["name"], one["mix"]) for one in viewer.get_state()["_edits"]["edits"]]
 
 
@@ -67,7 +67,7 @@ def test_a_bend_changes_all_behind_it_and_unbent_is_before_it(viewer: Viewer) ->
         assert_equal(value, after[key], name=key)
     assert_equal(viewer.output, after["output"])
     assert_equal(viewer.unbent["encoder.2"], before["encoder.2"])
-    # Of the layers behind it they are before their own edits, which is behind this one.
+    # For later layers, `unbent` is before their own edits but after this one.
     assert_equal(viewer.unbent["decoder.0"], after["decoder.0"])
     assert "values before their own edits" in repr(viewer.unbent)
     bend.factor = 4
@@ -116,7 +116,7 @@ def test_injected_and_frozen_values_stay_while_the_input_changes(viewer: Viewer)
     assert_equal(
         viewer.unbent["encoder.4"], hook_values(autoencoder(SEED), pictures(3))["encoder.4"]
     )
-    # What a page is offered: the arrays of now and of the steps that can be undone, once each.
+    # A page is offered the arrays of the current edits and of undoable steps, once each.
     page = FakeComm(viewer).open_page()
     assert len(page.state["injected"]) == 2
     sent = {bytes(page.blobs[name]) for name in page.state["injected"]}
@@ -141,7 +141,7 @@ def test_steps_go_back_and_forth_and_arrays_go_with_their_last_step(viewer: View
     page = FakeComm(viewer).open_page()
     assert page.state["injected"]
     viewer.bend("encoder.0", transforms.flip_h())
-    assert not page.state["injected"]  # nothing leads back to it
+    assert not page.state["injected"]  # no undo step refers to it
     assert not any("inject" in str(one) for one in viewer.get_state()["_history"]["past"])
 
 
@@ -176,8 +176,8 @@ def test_a_pages_slider_is_told_to_nobody_a_second_time(viewer: Viewer) -> None:
         words["edits"][0]["parameters"] = [degrees]
         viewer.set_state({"_edits": words})
     assert bend.degrees == 59
-    assert {one["method"] for one in sent} <= {"echo_update"}  # ipywidgets' own, to other pages
-    # Nobody has a step of his own for each.
+    assert {one["method"] for one in sent} <= {"echo_update"}  # ipywidgets' echoes to other pages
+    # The individual changes are no undo steps.
     assert len(viewer.get_state()["_history"]["past"]) == 1
 
 
@@ -333,7 +333,7 @@ def test_another_plan_keeps_the_edits_that_fit_it(viewer: Viewer) -> None:
     assert published_edits(viewer) == [("kept", 1.0)]
     assert viewer.undo() and published_edits(viewer) == [
         ("kept", 1.0)
-    ]  # a step that is left is fit too
+    ]  # the remaining step is valid too
     assert_equal(
         viewer.output,
         hooked_change("encoder.0", lambda y: 2 * y)["output"],
@@ -350,7 +350,7 @@ def test_a_comparison_is_bent_by_its_own_keys() -> None:
     found = both["decoder.0"]
     assert_equal(found.b, changed)
     assert_equal(found.difference, changed - hook_values(model, x)["decoder.0"])
-    # What is put in the place of values, kept, taken back and taken along, as of one Viewer.
+    # Replaced values: kept, undone and carried over, as in a single Viewer.
     kept, plain = both.bends.to_dict(), hook_values(model, x)
     other = np.random.default_rng(2).normal(size=plain["encoder.4"].shape).astype(np.float32)
     both.inject("A.encoder.4", other)
@@ -459,9 +459,9 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
     for k in range(30):
         set_weight(10, k / 8, step="a")
         if k == 15:
-            time.sleep(1.1 * COALESCE_S)  # held still
+            time.sleep(1.1 * COALESCE_S)  # a pause in the drag
     set_weight(18, 1, 2, 3, step="b")
-    set_weight(21, 4, step="b")  # the same drag elsewhere
+    set_weight(21, 4, step="b")  # the same drag, at another element
     assert (
         viewer.get_state()["_edits"]["weights"] == 3
         and len(viewer.get_state()["_history"]["past"]) == 2
@@ -471,7 +471,7 @@ def test_a_page_drags_a_weight_in_one_step_and_takes_it_back(viewer: Viewer) -> 
     for wrong in (80, 10**6):
         set_weight(wrong, 1, 2, step="c")
     assert viewer.get_state()["_edits"]["weights"] == 3
-    # The page's own undo is a change of the traits.
+    # The page's undo is a change of the traits.
     history = json.loads(json.dumps(viewer.get_state()["_history"]))
     at = history["past"].pop()
     viewer.set_state(
@@ -564,7 +564,7 @@ def test_one_number_of_a_large_network_is_one_small_message() -> None:
         tracemalloc.stop()
         [(content, size)] = [one for one in sent if one[0]["type"] == "patches"]
         assert len(sent) == 1 and len(content["rectangles"]) == 1 and size == 16
-    # The weight itself is copied once, and nothing else of the network.
+    # Only the weight is copied, once; nothing else of the network is.
     assert (
         max(peaks) < 1.5 * 4 * shape.numel() < 0.4 * 4 * sum(map(torch.numel, model.parameters()))
     )
@@ -593,7 +593,7 @@ def test_a_modules_own_names_types_and_ties_come_back() -> None:
     for name, value in model.state_dict().items():
         assert state[name].dtype == value.dtype and state[name].shape == value.shape, name
     assert state["first.weight"][1, 0, 2, 2] == 3 == state["again.weight"][1, 0, 2, 2]
-    assert model.first.weight[1, 0, 2, 2] != 3  # the user's own stays
+    assert model.first.weight[1, 0, 2, 2] != 3  # the user's model is unchanged
     assert state["norm.num_batches_tracked"].dtype == torch.int64
     model.load_state_dict(state)
     assert_equal(viewer.output, model(torch.from_numpy(viewer.input)).detach().numpy())
@@ -625,7 +625,7 @@ def test_an_onnx_file_is_written_of_a_pytorch_model(large: bool, tmp_path: Any) 
     model.load_state_dict(viewer.state_dict())
     assert np.array_equal(model[0].weight.detach().numpy(), weight)
     assert_equal(value, model(torch.from_numpy(x)).detach().numpy())
-    # The file is the model without what is done to pictures before it.
+    # The file contains the model without the preprocessing of pictures.
     assert_equal(Viewer(path, x).output, value)
     viewer.close()
 
@@ -638,7 +638,7 @@ def test_what_pytorchs_exporter_refuses_is_said(tmp_path: Any) -> None:
 
 
 def store_model(kind: int, external: bool, folder: Any) -> Any:
-    """A network with weights of one type, in the file or beside it; its path."""
+    """Write a network with weights of one type, in the file or next to it; return its path."""
     nodes = [
         node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT),
         node("Conv", ["x", "wide", "b"], ["c"], kernel_shape=[3, 3], pads=[1] * 4),
@@ -681,7 +681,7 @@ def test_an_onnx_file_is_written_with_the_weights_of_now(
     assert {type(value) for value in state.values()} == {np.ndarray}
     assert state["b"][1] == -2.5 and ("w" not in state or state["w"][2, 1, 0, 2] == 1.25)
     expected = viewer.output
-    viewer.bend("c", transforms.ablate())  # no weight
+    viewer.bend("c", transforms.ablate())  # has no weight
     written = viewer.to_onnx(tmp_path / "again.onnx")
     onnx.checker.check_model(str(written))
     assert (tmp_path / "again.onnx.data").exists() == external
@@ -696,13 +696,13 @@ def test_an_onnx_file_is_written_with_the_weights_of_now(
         assert differs.tolist() == [[2, 1, 0, 2]]
     else:
         assert not differs.size
-    if kind != TensorProto.BFLOAT16:  # which ONNX Runtime casts on a CPU only sometimes
+    if kind != TensorProto.BFLOAT16:  # ONNX Runtime supports this cast on some CPUs only
         session = onnxruntime.InferenceSession(str(written), providers=["CPUExecutionProvider"])
         [value] = session.run(None, {"x": viewer.input})
         assert_equal(value, expected, rtol=1e-5)
     again = Viewer(written, viewer.input)
     assert_equal(again.output, expected)
-    # Over itself: what it reads is what it writes.
+    # Overwrite the file that is being read.
     viewer.to_onnx(path)
     assert_equal(Viewer(path, viewer.input).output, expected)
     viewer.close()

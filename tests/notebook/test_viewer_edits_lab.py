@@ -1,4 +1,4 @@
-"""A Viewer's edits in real JupyterLab: what Python does the page has, and the other way."""
+"""A Viewer's edits in real JupyterLab: Python's changes reach the page, and vice versa."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from polling import retry_until_passes
 from viewer_models import IMPORTS, autoencoder, pictures
 
 SEED = 33
-# The page's own model of `viewer`, as its views have it.
+# Runs `work` with the page's model of `viewer`, the one that its views use.
 WITH_MODEL = """async ([id, work, given]) => {
   const mime = "application/vnd.jupyter.widget-view+json";
   const renderer = window.lab.panel().content.rendermime.createRenderer(mime);
@@ -28,7 +28,8 @@ SET_TRAITS = """(model, given) => {
   model.save_changes();
 }"""
 GET_TRAITS = "(model, names) => names.map((name) => model.get(name))"
-# From now on: in which frame the page's slider was heard, and in which the bent map was another.
+# Records, from now on, the frames in which the page's slider moved and those in which the bent map
+# changed.
 RECORD_STATES = """() => {
   const root = [...document.querySelectorAll(".nbglcnn")].at(-1);
   const bent = root.querySelector(".nbg-bend-mine canvas");
@@ -77,7 +78,7 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
 
 @pytest.fixture
 def local_viewer() -> Iterator[Viewer]:
-    """The same Viewer on local OpenGL, which test_viewer_edits.py holds to PyTorch."""
+    """The same Viewer on local OpenGL, which test_viewer_edits.py checks against PyTorch."""
     made = Viewer(autoencoder(SEED), pictures(SEED))
     yield made
     made.close()
@@ -89,7 +90,7 @@ def run_with_model(notebook: Notebook, work: str, given: Any) -> Any:
 
 
 def compare_with_local(notebook: Notebook, local: Viewer, where: str) -> None:
-    """The page's values are those that the same edits make on local OpenGL, bent and before."""
+    """Check that the page's values equal local OpenGL's with the same edits, bent and unbent."""
     notebook.run("assert viewer.activations.source.startswith('page')")
     for mapping in ("activations", "unbent"):
         found = notebook.read_array(f"viewer.{mapping}.to_dict()")
@@ -100,7 +101,7 @@ def compare_with_local(notebook: Notebook, local: Viewer, where: str) -> None:
 
 
 def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: Viewer) -> None:
-    # A read behind a change, in the cell that makes and shows the Viewer: it has the change.
+    # A read after a change, in the cell that creates and shows the Viewer, includes the change.
     array = np.random.default_rng(1).normal(size=local_viewer.unbent["encoder.4"].shape)
     np.save(notebook.lab.root / "array.npy", array)
     notebook.run(
@@ -109,7 +110,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
         "bend = viewer.bend('encoder.2', transforms.multiply(2), channels=[1, 3], name='louder')\n"
         "seen = {'0': viewer.activations['encoder.2']}\n"
         "for k in range(1, 8):\n"
-        "    for other in range(8):\n"  # the page is at work on one when the next comes
+        "    for other in range(8):\n"  # the next one comes while the page works
         "        bend.factor = 50 + other\n"
         "        time.sleep(0.003)\n"
         "    bend.factor = k - 3\n"
@@ -124,7 +125,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
         assert_equal(seen[str(k)], expected, name=str(k))
     bend = local_viewer.bend("encoder.2", transforms.multiply(4), channels=[1, 3], name="louder")
     compare_with_local(notebook, local_viewer, "after changes of Python")
-    # Arrays travel with what uses them; undo brings them back without another look.
+    # Arrays are sent with the edits that use them; undo restores them without another transfer.
     notebook.run("viewer.inject('encoder.4', array)\nviewer.bends.clear()\nviewer.undo()")
     local_viewer.inject("encoder.4", array)
     compare_with_local(notebook, local_viewer, "with an injected array")
@@ -134,7 +135,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     local_viewer.redo()
     compare_with_local(notebook, local_viewer, "after a redo")
 
-    # The page bends: Python's objects and observers follow, and the next read has it.
+    # The page bends: Python's objects and observers follow, and the next read includes it.
     now, history = run_with_model(notebook, GET_TRAITS, ["_edits", "_history"])
     assert [one["name"] for one in now["edits"]] == ["louder", "inject"]
     louder = {**now["edits"][0], "parameters": [0.5]}
@@ -153,7 +154,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     bend.factor = 0.5
     local_viewer.bend("decoder.2", transforms.rotate(30), mix=0.25, name="tilt")
     compare_with_local(notebook, local_viewer, "after a change of the page")
-    # What it gets wrong is told back, and nothing has changed.
+    # Invalid edits from the page are reported back, and nothing changes.
     for wrong in ({**tilt, "layer": "encoder.9"}, {**tilt, "transform": "glsl", "source": "y=x"}):
         run_with_model(notebook, SET_TRAITS, {"_edits": {"edits": [wrong], "weights": 0}})
         notebook.run("None")
@@ -165,7 +166,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
             assert names == ["louder", "inject", "tilt"]
 
         retry_until_passes(notebook.page, as_it_was)
-    # A weight, dragged in the page: one step, taken back by the page.
+    # A weight dragged in the page is one step, and the page can undo it.
     page = notebook.run("print(viewer._connection.active_page.id)").text.strip()
     words = {"type": "setweight", "page": page, "name": "encoder.0.weight", "index": 40}
     run_with_model(
@@ -184,7 +185,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     local_viewer.undo()
     compare_with_local(notebook, local_viewer, "after the page took the weight back")
 
-    # Where Python has no compiler the page says what is wrong, and goes on with what it had.
+    # If Python has no GLSL compiler, the page reports the error and keeps the previous edits.
     notebook.run(
         "viewer.network.local.check_glsl_edits = lambda *_: None\n"
         "viewer.bend('encoder.0', transforms.glsl('y = nothing(x);'), name='bad')\n"
@@ -195,7 +196,7 @@ def test_python_and_the_page_edit_one_network(notebook: Notebook, local_viewer: 
     notebook.run("viewer.bends['bad'].remove()")
     compare_with_local(notebook, local_viewer, "without a text that doesn't compile")
 
-    # A lost context, another page, a reload: it is all there again.
+    # After a lost context, in another page and after a reload, all edits are restored.
     notebook.page.evaluate(
         """async () => {
           const context = window.probe.contexts.findLast((gl) => !gl.isContextLost());
@@ -242,7 +243,7 @@ def test_a_linked_slider_bends_while_it_is_dragged(
     for k in range(190):
         page.mouse.move(x + k, y)
         page.wait_for_timeout(16)
-        # Further where the kernel stood still and has seen too few.
+        # Drag further if the kernel stalled and has seen too few values.
         if k > 90 and int(notebook.evaluate_silently("print(len(seen))")) >= 10:
             break
     page.mouse.up()
@@ -251,7 +252,7 @@ def test_a_linked_slider_bends_while_it_is_dragged(
     assert is_in_order(notebook)
     local_viewer.bend("encoder.1", transforms.rotate(float(degrees)))
     compare_with_local(notebook, local_viewer, "after the drag")
-    # One way back of all of it, and the slider goes along.
+    # One undo reverts the whole drag, and the slider follows.
     assert notebook.run("print(len(viewer._history['past']), viewer.undo())").text == "2 True\n"
     notebook.run("assert bend.degrees == 0\nstore.ONE_STEP = 1.0")
     notebook.wait_until("slider.value == 0")
@@ -277,13 +278,13 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     page.mouse.move(box["x"] + box["width"] * 0.5, middle)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.2, middle)
-    page.wait_for_timeout(700)  # what the first change of a drag needs is there
+    page.wait_for_timeout(700)  # resources for a drag's first change exist
     page.evaluate(RECORD_STATES)
     for k in range(1, 13):
         page.mouse.move(box["x"] + box["width"] * (0.2 + 0.05 * k), middle)
         page.wait_for_timeout(150)
     page.mouse.up()
-    # What statistics of the shown maps are computed in is freed behind them; nothing else is made.
+    # Textures for the statistics of displayed maps are freed afterwards; nothing else is created.
     page.wait_for_function("() => probe.textures === dragged.textures", timeout=20_000)
     compiled, steps = page.evaluate("() => dragged.end()")
     assert compiled == 0, "no program is new"
@@ -291,7 +292,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     middle = len(steps) // 2
     waits = sorted(step["seen"] - step["asked"] for step in steps)
     runs = sorted(step["ms"] for step in steps)
-    # Two frames, and those for which a run keeps the processor that draws here.
+    # Two frames, plus those in which a run occupies the CPU that draws here.
     assert waits[middle] <= 2 + runs[middle] // 16, steps
     notebook.wait_until("bend.degrees > 100")
     notebook.wait_until("len(viewer._history['past']) == 2", "viewer._history['past']")  # one drag
@@ -299,7 +300,7 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
         "encoder.1", transforms.rotate(float(notebook.evaluate_silently("print(bend.degrees)")))
     )
     compare_with_local(notebook, local_viewer, "after the page's slider")
-    # The parity check compares with the model whose bends are replayed; not where that can't be.
+    # The parity check compares with the model whose bends are replayed, if they can be replayed.
     line = page.locator(".nbglcnn").last.locator(".nbg-status")
     said = line.locator(".nbg-ok")
     expect(said).to_have_text(REPLAYED)
@@ -315,11 +316,11 @@ def test_the_pages_slider_makes_nothing_and_is_seen_within_two_frames(
     expect(said).to_have_text(REPLAYED)
     notebook.run("viewer.bend('encoder.0', transforms.invert(), name='off', enabled=False)\nNone")
     expect(page.locator(".nbg-bend-others")).to_contain_text("invert")
-    expect(said).to_have_text(REPLAYED)  # of what acts nothing has changed
+    expect(said).to_have_text(REPLAYED)  # the active edits are unchanged
     notebook.run("ipywidgets.Widget.close_all()")
 
 
 def is_in_order(notebook: Notebook) -> bool:
-    """Whether no state that was gone came back: an echo would."""
+    """Whether no earlier state came back, as an echo would cause."""
     seen = json.loads(notebook.run("import json\nprint(json.dumps(seen))").text)
     return seen == sorted(seen)

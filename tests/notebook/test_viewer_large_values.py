@@ -1,4 +1,4 @@
-"""Many and large values in real JupyterLab, through its server's default limits."""
+"""Many values and large ones in real JupyterLab, within its server's default limits."""
 
 from collections.abc import Callable
 
@@ -54,6 +54,6 @@ def test_megabytes_of_activations_arrive_whole(
         notebook.run(MAKE_LARGE)
         assert notebook.run("print(value.nbytes)").text == "60000000\n"
         assert float(notebook.run("pairs = [(value, true)]\n" + PRINT_ERROR).text) < 1e-5
-        # Servers drop what is larger, and the socket with it.
+        # Servers drop larger frames and close the socket.
         assert len(frames) > 20 and max(frames) < 10 * 2**20
         assert not [line for line in notebook.console if "Connection lost" in line]

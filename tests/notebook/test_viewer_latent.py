@@ -1,4 +1,4 @@
-"""A Viewer whose source is a latent: without a page, with scripted ones, in a browser, exported."""
+"""Viewer whose source is a latent: without a page, with scripted pages, in a browser, exported."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_values_without_a_page_are_those_of_the_code(
     x = viewer.input
     plain = hook_values(make_model(), x)
     viewer.input = Latent(LAYER, data=DATA)
-    # It begins where the input is, and decodes that.
+    # The latent starts at the input's code, and decodes it.
     np.testing.assert_allclose(viewer.output, plain["output"], **TOLERANCE)
     with torch.inference_mode():
         codes = make_model().encoder(torch.from_numpy(DATA)).flatten(1).numpy()
@@ -179,7 +179,7 @@ def test_a_page_cannot_say_a_code_that_does_not_fit(viewer: Viewer, page: Script
 
 
 def read_in_frame(host: HostFrames, *keys: str) -> list[np.ndarray]:
-    """Values that the page in the first frame reads."""
+    """Return the values of these keys, read by the page in the first frame."""
     values = {value.key: value for value in host.viewer.network.plan.values}
     request = host.connection.request_values(keys, [4 * values[key].readback.count for key in keys])
     host.wait_until(lambda: host.connection.is_answered(request, TIMEOUT_S))
@@ -222,14 +222,14 @@ def test_codes_follow_new_weights_here_and_in_the_page(viewer: Viewer, page: Scr
         assert told["data"] != before["data"] and told["items"] == before["items"]
         sent = bytes(page.request_blob(told["data"]) or b"")
         assert np.ascontiguousarray(viewer.source.codes, "<f4").tobytes() in sent
-        # An earlier record brings none of the old codes back.
+        # Setting an earlier record does not bring back the old codes.
         viewer.source = saved
         np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
         now = viewer.get_state()["_source"]["source"]
         viewer.source = None
     finally:
         viewer.load_state_dict(make_model().state_dict())
-    # Neither does a page that goes back to it.
+    # Nor does a page that returns to it.
     page.set_source(**now)
     expected = hook_values(make_model(), DATA)[LAYER].reshape(12, -1)
     np.testing.assert_allclose(viewer.source.codes, expected, **TOLERANCE)
@@ -274,7 +274,7 @@ def test_a_page_goes_back_to_the_data_of_a_latent(viewer: Viewer, page: Scripted
 
 
 class Vae(torch.nn.Module):
-    """Returns the picture with the mean and the deviation that its code was drawn from."""
+    """Returns the picture, and the mean and deviation from which its code is drawn."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -310,12 +310,12 @@ def test_outputs_of_the_skipped_part_are_none_and_their_values_say_why() -> None
     viewer.close()
 
 
-# Exported
+# Exported pages
 
 
 @pytest.fixture
 def open_offline(exported_page: Callable[..., Page]) -> Callable[..., Page]:
-    """`exported_page` in a window of this size."""
+    """`exported_page` with a viewport of 1200×1700."""
     return partial(exported_page, viewport={"width": 1200, "height": 1700})
 
 

@@ -1,6 +1,6 @@
-"""Memory over many runs of a cell in real JupyterLab: a line through runs 8 to 32 is level.
+"""Memory over many runs of a cell in real JupyterLab: the trend over runs 8 to 32 is flat.
 
-`make soak` has hundreds of runs.
+`make soak` tests hundreds of runs.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ viewer = Viewer(model, x)
 viewer.output
 display(viewer)
 """
-# What a run may add, besides what a run of any cell adds that shows a widget: the page keeps the
+# The most that a run may add to what a run of any cell with a widget adds: the page keeps the
 # loader's module, 14 to 19 kB. The front-end's code would be 1,100 kB, a Viewer's elements 150 kB
 # and more than a hundred nodes.
 LIMITS = {"bytes": 40_000, "nodes": 5}
@@ -39,7 +39,7 @@ LIMITS = {"bytes": 40_000, "nodes": 5}
 def deterministic_browser(
     playwright: Playwright, chromium_path: str, browser_args: Callable[[str], list[str]]
 ) -> Iterator[Browser]:
-    """A browser whose heap has nothing but what pages keep."""
+    """A browser with a V8 configuration whose heap holds only objects that pages keep alive."""
     arguments = [*browser_args("llvmpipe"), PLAIN_V8]
     with playwright.chromium.launch(executable_path=chromium_path, args=arguments) as browser:
         yield browser
@@ -68,7 +68,7 @@ def test_thirty_runs_of_a_cell_leave_nothing_behind(
     at = range(WARMUP_RUNS, RUNS + 1, COUNT_EVERY)
     for name in rows[0]:
         values = [row[name] for row in rows]
-        # What is on its way counts too: a leak lifts the least counts.
+        # Objects in flight count too, so compare the minima: a leak raises them.
         assert min(values[-3:]) <= min(values[:3]), f"{name} grows: {values}"
         assert values[-1] > 0 or name == "blobs"
     assert max(awaited) < 20, f"JupyterLab keeps messages to the kernel: {awaited}"

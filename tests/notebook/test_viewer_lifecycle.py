@@ -1,4 +1,4 @@
-"""The Viewer over time, in real JupyterLab: reloads, re-runs, faults, and what is saved."""
+"""The Viewer's lifecycle in real JupyterLab: reloads, re-runs, faults, and the saved notebook."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from nbglcnn.widget.frontend import LOADER_FILE, WIDGET_FILE
 from viewer_models import IMPORTS, autoencoder, hook_values, pictures
 
 FLOAT16_RTOL = RTOL["float16"]
-# A page that is loaded on a busy machine takes longer than the usual 10 s.
+# Loading a page on a busy machine takes longer than the default 10 s.
 MAKE_VIEWER = "viewer = Viewer(autoencoder(50), pictures(50), timeout=60)"
 Browsers = Callable[[str], Browser]
 
@@ -27,7 +27,7 @@ def expected(seed: int = 50) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def notebook(lab: LabServer, browser: Browsers) -> Iterator[Notebook]:
-    """One notebook for all tests whose page is as it should be."""
+    """One notebook for all tests whose page needs no special setup."""
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(IMPORTS)
         yield notebook
@@ -35,7 +35,7 @@ def notebook(lab: LabServer, browser: Browsers) -> Iterator[Notebook]:
 
 @pytest.fixture(autouse=True)
 def assert_nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test of the shared notebook closes its viewers."""
+    """Close the viewers of the shared notebook after each test, and check that nothing is left."""
     yield
     if "notebook" in request.fixturenames:
         shared = request.getfixturevalue("notebook")
@@ -58,7 +58,7 @@ def test_twenty_viewers_share_one_context_and_closing_them_frees_all(notebook: N
     assert wait_counts_settled(notebook)["textures"] >= 20
     notebook.run("for v in viewers: v.close()")
     alive = wait_counts_settled(notebook)
-    assert alive in ({}, dict.fromkeys(alive, 0))  # with nobody left the device goes as well
+    assert alive in ({}, dict.fromkeys(alive, 0))  # without users the GL context is freed too
     error = notebook.run("viewers[0].output", fails=True).error
     assert error == "PageError: this Viewer was closed; create another one"
 
@@ -69,7 +69,7 @@ def test_all_viewers_of_a_page_share_one_copy_of_the_front_end(notebook: Noteboo
     modules: list[int] = []
     session = notebook.page.context.new_cdp_session(notebook.page)
     session.on("Debugger.scriptParsed", lambda script: modules.append(script["length"]))
-    session.send("Debugger.enable")  # tells all that are there, and a page keeps every module
+    session.send("Debugger.enable")  # reports all loaded scripts; a page keeps each module
     session.detach()
     assert modules.count(len(WIDGET_FILE.read_text("utf-8"))) == 1
     assert modules.count(len(LOADER_FILE.read_text("utf-8"))) >= 2
@@ -84,7 +84,7 @@ def test_a_cell_that_runs_again_takes_its_old_viewers_place(notebook: Notebook) 
     after = wait_counts_settled(notebook)
     assert after == before
     assert after["textures"] > 0
-    # The replaced one comes back when somebody asks, and goes again.
+    # A read brings the replaced Viewer back, and it is freed again.
     assert_equal(notebook.read_array("first.output"), expected()["output"])
     assert wait_counts_settled(notebook) == before
 
@@ -264,7 +264,7 @@ def test_a_page_hears_of_the_widgets_that_there_are_while_a_cell_waits(notebook:
     told = notebook.page.evaluate(
         "() => window.lab.kernel().requestCommInfo({target_name: 'jupyter.widget'})"
     )
-    path.touch()  # the answer came while the cell waited: it can end now
+    path.touch()  # the reply came while the cell waited, so it can end
     identity = notebook.run("print(viewer.model_id)").text.strip()
     assert told["content"]["comms"][identity] == {"target_name": "jupyter.widget"}
     assert notebook.wait(cell).text.splitlines()[-1] == "it has waited True"
@@ -364,7 +364,7 @@ def test_a_viewer_in_float16_equals_pytorch_to_three_digits(
 
 
 def limit_texture_size(texels: int) -> str:
-    """A page whose device has textures of at most so many texels a side."""
+    """A script that limits the device's textures to this many texels per side."""
     return (
         "const { getParameter } = WebGL2RenderingContext.prototype;\n"
         "WebGL2RenderingContext.prototype.getParameter = function (name) {\n"

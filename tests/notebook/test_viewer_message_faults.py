@@ -1,4 +1,4 @@
-"""What goes wrong between a page and its kernel, in real JupyterLab; the numbers stay right."""
+"""Faults between a page and its kernel, in real JupyterLab; the numbers stay correct."""
 
 import re
 import time
@@ -22,7 +22,7 @@ from polling import wait_frames
 from viewer_models import IMPORTS, autoencoder, hook_values, pictures
 
 MAKE_VIEWER = "viewer = Viewer(autoencoder(70), pictures(70))"
-# Weights of 11 MB and values of 12 MB: several parts each.
+# Weights of 11 MB and values of 12 MB: several chunks each.
 MAKE_HEAVY = """
 def heavy(seed):
     torch.manual_seed(seed)  # a page keeps weights for a while: other ones are sent
@@ -43,13 +43,13 @@ Browsers = Callable[[str], Browser]
 
 
 def last_drawn_view(notebook: Notebook) -> Locator:
-    """The last view, once it is drawn: what is out of sight is not."""
+    """The last view, once it is drawn; views out of sight are not drawn."""
     view = notebook.page.locator(".nbglcnn").last
     view.wait_for()
     drawn = notebook.page.locator(".nbglcnn[data-phase=ready] canvas[data-drawn]").last
     until = time.monotonic() + TIMEOUT_S
     while True:
-        view.scroll_into_view_if_needed()  # what loads above moves it
+        view.scroll_into_view_if_needed()  # content loading above moves it
         try:
             drawn.wait_for(timeout=1000)
             return view
@@ -72,7 +72,7 @@ def shared_notebook(lab: LabServer, browser: Browsers) -> Iterator[Notebook]:
 
 @pytest.fixture
 def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
-    """The notebook of this file; when its viewers are closed nothing is left of them."""
+    """The notebook of this file; after its viewers are closed nothing of them may be left."""
     yield shared_notebook
     set_message_faults(shared_notebook, {})
     shared_notebook.run(
@@ -87,7 +87,7 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
     except TimeoutError:
         pytest.fail(f"left on the device: {shared_notebook.page.evaluate(COUNT_ALIVE)}")
     shared_notebook.clear()
-    # JupyterLab's own of questions to a kernel that was started once more.
+    # JupyterLab's own errors for requests to a restarted kernel.
     uncaught = [
         line
         for line in shared_notebook.console
@@ -156,7 +156,7 @@ def test_each_kind_of_frame_is_lost_once(notebook: Notebook) -> None:
     notebook.run("viewer = Viewer(autoencoder(74), pictures(74))\nviewer")
     last_drawn_view(notebook)
     assert {fate.split()[0] for fate in take_injected_faults(notebook)} == set(kinds)
-    # A question is asked again once, so that it can lose one of these.
+    # A request is repeated once, so each of these messages can get lost once.
     for kinds in (("manifest", "read"), ("reply", "readdone")):
         set_message_faults(notebook, {kind: {1: "drop"} for kind in kinds})
         outputs = notebook.run("viewer.input = pictures(71)\nvalues = viewer.activations.to_dict()")
@@ -217,7 +217,7 @@ def test_a_view_that_is_scrolled_away_and_back(notebook: Notebook) -> None:
     old = canvas.evaluate("canvas => canvas.toDataURL()")
     notebook.run("viewer.input = pictures(71)\nvalue = viewer.output")
     assert_equal(notebook.read_array("value"), expected(input_seed=71)["output"])
-    assert canvas.get_attribute("data-drawn") == before  # nobody sees it
+    assert canvas.get_attribute("data-drawn") == before  # out of sight
     view.scroll_into_view_if_needed()
     expect(canvas).not_to_have_attribute("data-drawn", before or "")
     assert canvas.evaluate("canvas => canvas.toDataURL()") != old
@@ -263,7 +263,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: B
         second = last_drawn_view(other).locator("canvas[data-drawn]").first
         assert canvas_data_url(second) == canvas_data_url(first)
         before = canvas_data_url(first)
-        # The first answer counts, and only one.
+        # The first reply counts, and no other.
         other.run("viewer.input = pictures(71)\nvalues = viewer.activations.to_dict()")
         values = other.read_array("values")
         for name, value in expected(input_seed=71).items():
@@ -275,7 +275,7 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: B
             canvas.scroll_into_view_if_needed()
         wait_canvas_change(notebook, first, before)
         assert canvas_data_url(second) == canvas_data_url(first)
-        # A bend is seen in both, and either takes it away.
+        # Both pages show a bend, and either can remove it.
         before = canvas_data_url(first)
         other.run(
             "viewer.bend('input', transforms.multiply(-1))\nbent = viewer.activations['input']"
@@ -293,14 +293,14 @@ def test_two_tabs_on_one_notebook(notebook: Notebook, lab: LabServer, browser: B
         ).to_have_count(0)
         notebook.wait_until("len(viewer.bends) == 0")
         assert_equal(notebook.read_array("viewer.activations['input']"), pictures(71))
-        # What one of them closes is closed for the other and for Python.
+        # A Viewer that one page closes is closed for the other page and for Python.
         comm = notebook.run("print(short.comm.comm_id)").text.strip()
         notebook.page.evaluate("comm => window.lab.kernel()._comms.get(comm).close()", comm)
         error = other.run("short.output", fails=True).error
         assert error == "PageError: this Viewer was closed; create another one"
         said = other.page.locator(".nbg-message", has_text="This Viewer was closed")
         expect(said).to_have_count(1)
-    # The one that is left goes on by itself.
+    # The remaining page continues.
     notebook.run("start = time.monotonic()\nvalue = viewer.run(pictures(72))")
     assert notebook.run("print(time.monotonic() - start < 5)").text == "True\n"
     assert_equal(notebook.read_array("value"), expected(input_seed=72)["output"])
@@ -311,7 +311,7 @@ def canvas_data_url(canvas: Locator) -> str:
 
 
 def wait_canvas_change(notebook: Notebook, canvas: Locator, before: str) -> None:
-    """Waits until another picture is there; one that is out of sight is not drawn."""
+    """Wait until the canvas shows another picture; a canvas out of sight is not drawn."""
     canvas.scroll_into_view_if_needed()
     notebook.page.wait_for_function(
         "([canvas, old]) => canvas.toDataURL() !== old", arg=[canvas.element_handle(), before]
@@ -329,21 +329,21 @@ def test_a_kernel_that_dies_is_said(notebook: Notebook) -> None:
     notebook.start("import os; os._exit(1)")
     expect(view).to_contain_text("Python restarted or stopped. The page still works without it.")
     expect(view.locator(".nbg-status")).to_contain_text("Not connected")
-    notebook.page.locator(".jp-Dialog button").last.click()  # what JupyterLab says of it
-    # What was bent stays so, and is taken away without Python.
+    notebook.page.locator(".jp-Dialog button").last.click()  # JupyterLab's own message
+    # Bends stay in place, and can be removed without Python.
     before = canvas_data_url(canvas)
     view.get_by_role("button", name="Remove all").click()
     wait_canvas_change(notebook, canvas, before)
     assert canvas_data_url(canvas) == unbent
-    # Its pictures stay, and the pointer still finds their values.
+    # The pictures stay, and the pointer still shows their values.
     canvas.scroll_into_view_if_needed()
     canvas.hover()
     tip = notebook.page.locator(".nbg-tip")
-    expect(tip.locator("strong")).to_have_text(re.compile(r"\d"))  # a value is read when asked for
+    expect(tip.locator("strong")).to_have_text(re.compile(r"\d"))  # values are read on demand
     y, x = map(int, re.findall(r"[yx] (\d+)", tip.inner_text()))
     shown = float(tip.locator("strong").inner_text().replace("\u2212", "-"))
     assert shown == pytest.approx(pictures(70)[0, 0, y, x], 1e-5)
     notebook.wait_restarted()
     notebook.run(IMPORTS + MAKE_HEAVY)
-    notebook.rerun(cell)  # with the old view its textures go
+    notebook.rerun(cell)  # its textures are freed with the old view
     assert_equal(notebook.read_array("value"), expected()["output"])

@@ -1,7 +1,8 @@
-"""The front-end in a host that gives the least: anywidget's model, and an iframe for each output.
+"""The front-end in a minimal host: anywidget's model, and an iframe for each output.
 
-No notebook application is in the page. What the page's model sends is taken out of a list, what
-Python sends is handed over, buffers in each form that hosts use; VS Code and Colab are no more.
+The page has no notebook application. The model's outgoing messages are taken from a list, and
+Python's messages are passed in, with buffers in each form that hosts use. VS Code and Colab provide
+no more than this.
 """
 
 import base64
@@ -81,7 +82,7 @@ STATIC_PAGE = "() => { Object.defineProperty(window, '__MARIMO_STATIC__', { valu
 
 
 def store_snapshot(viewer: Viewer) -> None:
-    """Have the Viewer's state hold its snapshot, as in marimo."""
+    """Store the snapshot in the Viewer's state, as in marimo."""
     png = base64.b64encode(viewer.network.snapshot(0)).decode()
     viewer.set_trait("_snapshot_url", f"data:image/png;base64,{png}")
 

@@ -1,4 +1,4 @@
-"""A PyTorch loop that a Viewer mirrors, in a real JupyterLab: the page's values are the model's."""
+"""A Viewer that mirrors a PyTorch loop, in a real JupyterLab: the page's values are the model's."""
 
 import re
 import time
@@ -86,7 +86,7 @@ def test_the_pages_last_values_are_those_of_the_model(notebook: Notebook) -> Non
         "losses = steps(model, 200, mirror, done=lambda: mirror.frames > 2)\n"
         "mode = model.training"
     )
-    # In a busy cell the page drew some of the states, and the last one comes behind it.
+    # While the cell was busy the page drew some of the states; the last one follows after it.
     notebook.wait_until("not mirror.is_behind")
     frames = read_json(notebook, "mirror.frames")
     losses = np.array(read_json(notebook, "losses"))
@@ -144,7 +144,7 @@ def test_a_loop_in_a_thread_is_followed_while_values_are_read(notebook: Notebook
         "loop.start()"
     )
     for _ in range(4):
-        # Of one moment, whatever the loop does meanwhile.
+        # The values are of a single state, while the loop continues.
         assert read_json(notebook, "viewer.verify().ok") is True
     assert read_json(notebook, "loop.is_alive()") is True
     notebook.run("enough.set()\nwhile loop.is_alive(): await asyncio.sleep(0.05)")
@@ -159,7 +159,7 @@ def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
     notebook: Notebook,
 ) -> None:
     show_viewer(notebook)
-    # Nothing hears the page in this cell: it is over before the first state is drawn.
+    # No page message is handled in this cell: it ends before the first state is drawn.
     notebook.run(
         "from nbglcnn.features.mirror import mirror as _m\n"
         "_m.POLL_INTERVAL_S = _m.IDLE_POLL_INTERVAL_S = 1e9\n"
@@ -167,7 +167,7 @@ def test_what_was_in_flight_as_the_cell_ended_is_followed_by_the_last_state(
         "_m.POLL_INTERVAL_S, _m.IDLE_POLL_INTERVAL_S = 0.02, 0.25\nbehind = mirror.frames"
     )
     assert read_json(notebook, "behind") == 1
-    # It is sent once; again where the page waited longer than 3 s for the cell to end.
+    # The state is sent once, and again if the page waited longer than 3 s for the cell to end.
     notebook.wait_until("mirror.frames > 1 and not mirror.is_behind", "mirror.frames")
     assert read_json(notebook, "mirror.frames") in (2, 3)
     assert_equals_model(notebook)
@@ -227,7 +227,7 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     assert shown() == first
     notebook.run("steps(model, 5, mirror, wait=0.05)")
     notebook.wait_until("not mirror.is_behind")
-    # Python reads the weights of now, and the views go on showing the earlier ones.
+    # Python reads the current weights, while the views still show earlier ones.
     assert_equals_model(notebook)
     assert shown() == first
     expect(rows.first).to_have_attribute("aria-selected", "true")
@@ -238,15 +238,15 @@ def test_earlier_weights_are_looked_at_while_the_loop_goes_on(notebook: Notebook
     rows.first.click()
     expect(status).to_contain_text("All views show step 0")
     notebook.run("mirror.close()")
-    rows.nth(2).click()  # also behind the end
+    rows.nth(2).click()  # also after the mirror's end
     expect(status).to_contain_text("All views show step")
     expect(status).not_to_contain_text("step 0")
-    for _ in range(10):  # it is drawn anew in a while
+    for _ in range(10):  # it redraws after a while
         last = shown()
         if last not in (first, now):
             break
     assert last not in (first, now)
-    # What is compared with PyTorch are the weights of now, whatever is looked at.
+    # PyTorch is compared at the current weights, whichever state the views show.
     made = read_json(notebook, "viewer.status['parity_at']")
     notebook.page.wait_for_timeout(2500)
     assert read_json(notebook, "viewer.status['parity_at']") == made, "no check of earlier weights"

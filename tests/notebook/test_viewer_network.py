@@ -1,4 +1,4 @@
-"""A Viewer's network without pages: what is kept of it, by what, and when it is made again."""
+"""A Viewer's network without pages: its cached parts, their owners, and when they are rebuilt."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -175,7 +175,7 @@ def test_features_are_computed_with_the_edits_of_now(network: Network) -> None:
     network.set_edits([Edit(layer="0", name="a", transform="multiply", parameters=(3.0,))], {})
     np.testing.assert_allclose(features.compute(pictures), 3 * plain, rtol=1e-5)
     assert not features.is_current(now) and features.is_current(features.current_version())
-    # A bend of another layer needs another Plan; one that is off is none.
+    # A bend of another layer needs another Plan; a disabled bend doesn't.
     network.set_edits([Edit(layer="input", name="b", transform="invert")], {})
     x = torch.from_numpy(1 - pictures.astype(np.float32) / 255)
     with torch.no_grad():
@@ -187,7 +187,7 @@ def test_features_are_computed_with_the_edits_of_now(network: Network) -> None:
 
 
 class PatchRecorder:
-    """A WeightLog of a network, and what it shows."""
+    """A WeightLog of a network, and the patches that it reports."""
 
     def __init__(self, network: Network) -> None:
         self.patches: list[list[Patch]] = []
@@ -322,7 +322,7 @@ def test_names_of_edits_differ_where_they_act_otherwise() -> None:
 
 
 def test_an_edit_of_an_example_is_of_the_batch(network: Network) -> None:
-    """What is injected has the examples of the batch, and each keeps its own."""
+    """An injected array has the batch's examples, and each example gets its own part."""
     viewer = Viewer(make_model(), X)
     own = np.random.default_rng(2).random((2, 3, 4, 5)).astype(np.float32)
     viewer.inject("0", own)
@@ -376,7 +376,7 @@ def test_a_selection_is_of_a_channel_that_is_there(network: Network) -> None:
 
 
 class Offset(nn.Module):
-    """A layer with whole numbers as weights."""
+    """A layer with an integer buffer."""
 
     offset: torch.Tensor
 

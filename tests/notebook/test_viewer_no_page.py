@@ -1,4 +1,4 @@
-"""The Viewer without a page: in scripts, and in notebooks that run without a browser."""
+"""The Viewer without a page: in scripts, and in notebooks executed without a browser."""
 
 import asyncio
 import io
@@ -39,7 +39,7 @@ def test_a_script_computes_at_once_and_without_a_warning(
 ) -> None:
     monkeypatch.setattr(
         reader, "HELLO_TIMEOUT_S", 60.0
-    )  # nobody mistakes a slow machine for this wait
+    )  # so long that slowness isn't mistaken for it
     start = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -211,7 +211,7 @@ def test_the_snapshot_is_small_and_not_empty(viewer: Viewer) -> None:
 
 
 class CountsRuns(nn.Module):
-    """Counts how often any copy of it runs; one of its values is no module's."""
+    """Counts the runs of all copies; one of its values belongs to no module."""
 
     runs = 0
 
@@ -251,7 +251,7 @@ def test_the_snapshot_of_an_onnx_file_compiles_no_shader(tmp_path: Path) -> None
     viewer.network._snapshot = None
     ours = viewer._repr_mimebundle_()[0]["image/png"]
     a, b = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), int) for png in (picture, ours))
-    assert np.abs(a - b)[:130].mean() < 1  # the same maps, by another engine than the line below
+    assert np.abs(a - b)[:130].mean() < 1  # same maps; the line below names another engine
     viewer.close()
 
 
@@ -454,7 +454,7 @@ def test_nested_outputs_come_as_the_model_returns_them() -> None:
 
 
 class InputNamedAsModule(nn.Module):
-    """Its second input is called as its module."""
+    """Its second input has the name of a module."""
 
     def __init__(self) -> None:
         super().__init__()

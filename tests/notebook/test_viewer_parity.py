@@ -1,4 +1,4 @@
-"""The parity check in real JupyterLab: all values are looked at, and wrong ones mended."""
+"""The parity check in real JupyterLab: all values are checked, and wrong ones are repaired."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
 
 
 def parity_status(notebook: Notebook) -> str:
-    """What `viewer.status` says of the parity check once there is something to say."""
+    """The parity text of `viewer.status`, once there is one."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         found = notebook.evaluate_silently("print(viewer.status['parity'])").strip()
@@ -59,7 +59,7 @@ def parity_status(notebook: Notebook) -> str:
 
 
 def show_viewer(notebook: Notebook, seed: int) -> None:
-    notebook.run("ipywidgets.Widget.close_all()")  # with them go the shaders that they share
+    notebook.run("ipywidgets.Widget.close_all()")  # their shared shaders are freed too
     notebook.clear()
     notebook.run(f"viewer = Viewer(autoencoder({seed}), pictures({seed}))\nviewer")
 
@@ -74,7 +74,7 @@ def test_each_layer_is_looked_at_without_being_asked(notebook: Notebook) -> None
     expect(line).to_contain_text("in samples of each")
     report = notebook.run("print(viewer.report())").text
     assert "parity check" in report and "10 of 10 layers match PyTorch" in report
-    # Of another input only what verify() finds of every value.
+    # For another input only verify() checks every value.
     notebook.run("viewer.input = pictures(91); viewer.verify()")
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
     expect(line).not_to_contain_text("in samples")
@@ -131,7 +131,7 @@ def test_a_device_that_goes_wrong_after_the_first_check_is_noticed(notebook: Not
         expect(line).not_to_contain_text("10 of 10 layers")
     finally:
         notebook.page.evaluate("() => { window.skips = false; }")
-    # Behind the tenth run it is looked at once more.
+    # After the tenth run, it is checked again.
     notebook.run("for seed in range(100, 112): viewer.run(pictures(seed))")
     expect(line).to_contain_text("10 of 10 layers match PyTorch")
 
@@ -214,7 +214,7 @@ def test_samples_are_the_elements_that_lie_there(shape: tuple[int, ...]) -> None
         sent = [texels[4 * (y * width + x) :][: 4 * w] for x, y, w in bands]
         expected = np.concatenate(sent)
         assert_equal(found, expected[: len(found)])
-        assert found[0] == 0 and found[-1] == value.readback.count - 1  # both ends are looked at
+        assert found[0] == 0 and found[-1] == value.readback.count - 1  # both ends are sampled
     asked = plan_spans(plan)
     assert list(asked) == plan.computed
     count = sum(4 * w for bands in asked.values() for _, _, w in bands)

@@ -1,4 +1,4 @@
-"""What needs another Plan in the middle of a training in the page of a real JupyterLab."""
+"""Requests that need another Plan, during a training in the page of a real JupyterLab."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def test_a_frozen_layer_stays_and_learns_again(notebook: Notebook) -> None:
     after = notebook.read_array("viewer.state_dict()['0.weight'].numpy()")
     assert np.array_equal(before, after)
     model, losses = train_in_torch([(4, 16, ()), (4, 16, frozen)])
-    # Batches are counted from the beginning on: 4 steps of 3 in an epoch lead to the second.
+    # Batches are counted from the start: with 3 steps per epoch, 4 steps reach the second epoch.
     assert read_json(notebook, "training.step_count") == 8
     assert isinstance(losses[7], float) and model is not None
     notebook.run("training.frozen = ()")
@@ -90,7 +90,7 @@ def test_a_reload_goes_on_from_what_the_page_has_sent(notebook: Notebook) -> Non
     notebook.page.reload()
     notebook.wait_restarted()
     notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] == 0"))
-    # It may have said once more that it sees a training that another page runs.
+    # The page may have reported once more that it sees a training run by another page.
     notebook.run(
         "from nbglcnn.features.training.messages import StepReport\nimport msgspec\n"
         "record = viewer._training['training']\n"
@@ -124,7 +124,7 @@ def test_a_bend_in_mid_training_acts_on_what_is_learned(notebook: Notebook) -> N
                      [11, "2: multiply changed"]]  # fmt: skip
     assert (
         read_json(notebook, "viewer._training['training']['swap_count']") == 1
-    )  # one other Plan, for the place
+    )  # one swap of the Plan, for the layer
 
     factors = [1.0] * 4 + [0.25] * 4 + [1.0] * 3 + [-1.0] * 2
     assert_trained_equally(notebook, *train_bent_in_torch([0.05] * len(factors), factors))
@@ -155,20 +155,20 @@ def test_another_tab_shows_the_curve_and_the_weights_of_the_one_that_trains(
         own = mine.locator(maps.removeprefix(".nbglcnn "))
 
         def alike() -> None:
-            mine.scroll_into_view_if_needed()  # the one that trains draws what is seen of it
+            mine.scroll_into_view_if_needed()  # the training page draws only what is in view
             theirs, ours = ({*found.evaluate_all(drawn)} for found in (page.locator(maps), own))
             assert len(theirs) > 1
             assert {one[:80] for one in theirs - ours} == set()
 
         retry_until_passes(page, alike)  # two pages draw on the same cores
-        page.wait_for_timeout(5000)  # while it pauses nobody takes it for gone
+        page.wait_for_timeout(5000)  # a paused page isn't taken for disconnected
         assert read_json(
             notebook, "[training.state, viewer._training['training']['swap_count']]"
         ) == [
             "paused",
             0,
         ]
-        # It goes on while the other one trains, and says when it has ended.
+        # This training goes on while the other one trains, and reports its end.
         run_steps(notebook, "4", 28)
         notebook.run(WAIT_WHILE.format("viewer.network.carried_weights.step < 28"))
         viewer.get_by_role("tab", name="Train").click()

@@ -1,4 +1,4 @@
-"""A kernel's first Viewer: what it needs is there before, and the cell says what is being done."""
+"""A kernel's first Viewer: its imports are done in advance, and the cell reports its progress."""
 
 import time
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ class Net(torch.nn.Module):
 
 
 class KernelClient:
-    """A kernel whose cells have an identity, as JupyterLab's have."""
+    """A kernel client whose cells have an ID, as JupyterLab's do."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     def run(self, code: str) -> list[tuple[str, Any]]:
-        """All messages of a cell by their type."""
+        """All messages of a cell, with their types."""
         client = self.client
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
         message = client.session.msg("execute_request", content, metadata={"cellId": "a cell"})
@@ -42,7 +42,7 @@ class KernelClient:
             told.append((got["msg_type"], got["content"]))
 
     def run_printed(self, code: str) -> str:
-        """What a cell printed."""
+        """The text that a cell printed."""
         return "".join(c["text"] for kind, c in self.run(code) if kind == "stream")
 
 

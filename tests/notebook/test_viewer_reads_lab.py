@@ -1,4 +1,4 @@
-"""The Viewer in real JupyterLab: numbers that the page computed, asked for in every way."""
+"""The Viewer in real JupyterLab: values computed by the page, read in every way."""
 
 import ast
 import io
@@ -22,7 +22,7 @@ SEED = 20
 
 @pytest.fixture(scope="module")
 def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Notebook]:
-    """One notebook, which each test leaves as it was: `model`, `x` and `viewer` are there."""
+    """A shared notebook with `model`, `x` and `viewer`; each test leaves it unchanged."""
     with new_notebook(lab, browser("llvmpipe")) as notebook:
         notebook.run(
             IMPORTS + f"model, x = autoencoder({SEED}), pictures({SEED})\nviewer = Viewer(model, x)"
@@ -33,14 +33,14 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
 
 @pytest.fixture(autouse=True)
 def clear_cells(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Of the shared notebook the first two cells stay."""
+    """Keep the first two cells of the shared notebook."""
     yield
     if "notebook" in request.fixturenames:
         request.getfixturevalue("notebook").clear(2)
 
 
 def is_read_from_page(value: np.ndarray, pixels: list[np.ndarray]) -> bool:
-    """Whether exactly these numbers came out of one readPixels."""
+    """Whether exactly these numbers came from one readPixels."""
     flat = value.reshape(-1)
     return any(np.array_equal(read[: flat.size], flat, equal_nan=True) for read in pixels)
 
@@ -52,7 +52,7 @@ def test_every_layer_is_what_pytorch_hooks_see_and_was_read_from_the_pages_gl(
     with new_notebook(lab, browser(backend)) as notebook:
         notebook.run(IMPORTS)
         notebook.page.evaluate("() => { window.probe.keep = true; }")
-        # In the very cell that creates the viewer, before it is displayed.
+        # Read in the cell that creates the viewer, before it is displayed.
         cell = f"model, x = autoencoder({seed}), pictures({seed})\nviewer = Viewer(model, x)\n"
         cell += "values = viewer.activations.to_dict()\nprint(viewer.activations.source)\nviewer"
         outputs = notebook.run(cell)
@@ -154,7 +154,7 @@ def test_each_output_belongs_to_the_input_set_before_it(notebook: Notebook) -> N
 def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
     said = notebook.run("report = viewer.verify(pictures(71))\nprint(report.ok, report.summary)")
     assert re.match(r"True .* match PyTorch \d.* on page \(WebGL2: .*llvmpipe", said.text)
-    # The page says it too, until another input or other weights are shown.
+    # The page shows it too, until another input or other weights are used.
     line = notebook.page.locator(".nbg-status").first
     expect(line).to_contain_text(re.compile(r"(\d+) of \1 layers match PyTorch"))
     expect(line).not_to_contain_text("in samples")
@@ -163,13 +163,13 @@ def test_the_page_is_verified_against_pytorch(notebook: Notebook) -> None:
 
 
 def test_the_time_told_of_a_run_is_its_own_without_building_shaders(notebook: Notebook) -> None:
-    # A window that no other network here has: its shader is built at the first run.
+    # A kernel size that no other network here has, so its shader is compiled at the first run.
     notebook.run("first = Viewer(nn.Conv2d(1, 6, (5, 2), 3), x)\nfirst")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
     time = line.locator("[data-clock]")
-    expect(time).to_have_attribute("data-clock", "wall")  # the run that builds is timed by a fence
+    expect(time).to_have_attribute("data-clock", "wall")  # a run that compiles is timed by a fence
     expect(line).not_to_contain_text("preparing")
-    for _ in range(20):  # it is measured until two times agree
+    for _ in range(20):  # it repeats until two times agree
         shown = re.search(r"([\d.]+) ms per run", line.inner_text())
         told = float(notebook.run("print(first.status['ms'])").text)
         if shown is not None and abs(float(shown[1]) - told) < 0.06:
@@ -186,7 +186,7 @@ def test_a_run_in_a_page_that_nobody_sees_is_timed_when_somebody_looks(notebook:
     notebook.run("unseen = Viewer(nn.Conv2d(1, 6, (6, 2), 3), x)\nunseen")
     line = notebook.page.locator(".nbglcnn").last.locator(".nbg-status")
     expect(line).to_contain_text("match PyTorch")
-    notebook.page.wait_for_timeout(2000)  # four times as long as a page rests before it measures
+    notebook.page.wait_for_timeout(2000)  # four times the page's idle time before a measurement
     expect(line).to_contain_text("preparing")
     notebook.page.evaluate("() => { delete document.hidden; }")
     expect(line).not_to_contain_text("preparing")
@@ -241,7 +241,7 @@ def test_one_changed_number_goes_to_the_page_as_a_rectangle(notebook: Notebook) 
         "    if content['type'] == 'patches': send = lost\n"
         "    else: lost(content, buffers)"
     )
-    # A message gets lost: the page asks for all when the next one comes, of what it has not got.
+    # A message gets lost: on the next one the page requests all changes that it lacks.
     notebook.run("state['encoder.0.weight'][0, 0, 0, 0] = 7.0\nedited.load_state_dict(state)")
     values = notebook.read_array("change(1.5)")
     with torch.no_grad():
@@ -273,7 +273,7 @@ def test_run_gives_the_output_of_that_very_input_from_the_page(notebook: Noteboo
 
 
 def test_run_never_gives_the_output_of_another_input(notebook: Notebook) -> None:
-    # Another thread's assignment, at the worst moment: between run's input and its question.
+    # Another thread assigns at the worst moment: between run's input and its read request.
     error = notebook.run(
         "ask = viewer._connection.request_values\n"
         "def late(*given, **more):\n"
@@ -327,7 +327,7 @@ def test_two_viewers_don_t_mix(notebook: Notebook) -> None:
 
 
 def interrupt_cell(notebook: Notebook, cell: str) -> tuple[str, str]:
-    """The error of a cell that is interrupted, and which of three cells queued behind it ran."""
+    """The error of an interrupted cell, and which of three queued cells ran after it."""
     blocked = notebook.start(f"order = []\n{cell}")
     queued = [notebook.start(f"order.append({k})") for k in range(3)]
     notebook.page.wait_for_timeout(1500)
@@ -429,7 +429,7 @@ def test_large_values_come_in_parts_and_a_lost_part_is_asked_for_again(notebook:
         "    raw(content, buffers)\n"
         "large._connection._send_raw = count"
     )
-    # 12 MB are six parts; the second never gets through.
+    # 12 MB are six chunks; the second is always lost.
     notebook.page.evaluate("() => { window.probe.sent = 0; window.probe.drop = 2; }")
     equal = notebook.run(
         "value = large.output\nwith torch.no_grad(): true = wide(torch.from_numpy(big)).numpy()\n"
@@ -438,7 +438,7 @@ def test_large_values_come_in_parts_and_a_lost_part_is_asked_for_again(notebook:
     sent = notebook.page.evaluate("() => { window.probe.drop = 0; return window.probe.sent; }")
     assert equal.text == "(1, 12, 500, 500) True\n"
     first, again = ast.literal_eval(notebook.run("print(reads)").text)
-    # On a busy machine Python may ask before all other parts are there, or even any.
+    # On a busy machine Python may request again before all other chunks have arrived, or any.
     assert first == [] and (again == [] or [0, 1] in again)
     assert sent == 6 + (len(again) or 6)
     notebook.run("large.close()")
@@ -507,7 +507,7 @@ def test_traits_go_both_ways(notebook: Notebook) -> None:
 
 def test_status_says_what_the_page_does(notebook: Notebook) -> None:
     notebook.run("viewer.output")
-    # Told when the run has ended.
+    # The time is reported after the run has ended.
     notebook.wait_until("viewer.status['ms'] is not None", report="viewer.report()")
     text = notebook.run("print(viewer.status['page'], viewer.status['ms'] >= 0)").text
     assert text == "connected True\n"
@@ -558,8 +558,8 @@ def test_a_snapshot_is_the_view_as_it_is_on_screen(notebook: Notebook) -> None:
         here, around = element.bounding_box(), view.bounding_box()
         assert here is not None and around is not None
         y, x = round(here["y"] - around["y"]), round(here["x"] - around["x"])
-        # Letters may stand a part of a pixel beside each other, and what lies between two pixels
-        # is drawn on either.
+        # Letters may be shifted by a fraction of a pixel, and an edge between two pixels is drawn
+        # on either.
         wrong = [
             picture_difference(taken[y + k : y + k + shot.height, x : x + shot.width], shot)
             for k in (0, -1, 1)

@@ -1,4 +1,4 @@
-"""Models that take single numbers, of no axes at all: Viewer and compare keep them such."""
+"""Models with scalar inputs (0-D): Viewer and compare keep them 0-D."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""A Viewer's sources with scripted pages: who sets them, what is fed, read and exported."""
+"""A Viewer's sources with scripted pages: setting, feeding, reading and exporting them."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ MP4 = b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41" + bytes(100)
 
 
 def live_frame() -> np.ndarray:
-    """What one picture of a live source becomes."""
+    """One preprocessed picture of a live source."""
     return RANDOM.random((1, 1, 22, 18), np.float32)
 
 
@@ -61,9 +61,7 @@ def one_example_viewer() -> Viewer:
 @pytest.fixture
 def viewer() -> Iterator[Viewer]:
     viewer = one_example_viewer()
-    viewer._parity._event_loop = (
-        None  # Playwright's in a process that has one: it runs in calls alone
-    )
+    viewer._parity._event_loop = None  # Playwright's loop, if any, runs only during its calls
     yield viewer
     viewer.close()
 
@@ -81,7 +79,7 @@ def as_input(item: np.ndarray) -> np.ndarray:
     return found
 
 
-# Python sets them, pages follow
+# Python sets sources, pages follow
 
 
 def test_a_source_is_told_before_the_state_that_is_of_it(
@@ -99,7 +97,7 @@ def test_a_source_is_told_before_the_state_that_is_of_it(
     assert page.comm.sent_types[:2] == ["_source", "manifest"]
     told = msgspec.convert(viewer.get_state()["_source"]["source"], Source)
     assert (told.kind, told.count, told.index, told.dtype) == ("images", 40, 3, "uint8")
-    # Its State has the input already, which the page gives, too.
+    # The state already has the input, which the page also reports.
     np.testing.assert_array_equal(page.current_inputs()[0], as_input(DATASET_IMAGES[3]))
 
 
@@ -144,7 +142,7 @@ def test_the_record_follows_the_page_and_can_be_observed(
     assert viewer.source == Webcam(playing=False, owner="p")
     page.set_source(kind="picture", owner="p", title="cat.png")
     assert viewer.source == Picture("cat.png", owner="p")
-    viewer.source = viewer.source  # as it is
+    viewer.source = viewer.source  # unchanged
     page.set_source(kind="video", owner="p", title="film.mp4", playing=True)
     assert repr(viewer.source) == "Video('film.mp4', chosen in a page)"
     viewer.source = replace(viewer.source, playing=False)
@@ -179,7 +177,7 @@ INVALID_SOURCES: list[Any] = [
     *({"source": {"kind": "noise", "input": "input", **one}} for one in (
         {"seed": -1}, {"seed": 2**40}, {"seed": 0.5}, {"mean": float("nan")}, {"std": -1},
         {"std": float("inf")}, {"owner": "p"}, {"input": ""}, {"input": "output"},
-        {"data": ""}, {"title": ""}, {"faces": "user"}, {"playing": False},  # of other kinds
+        {"data": ""}, {"title": ""}, {"faces": "user"}, {"playing": False},  # of other source types
     )),
     {"source": {"kind": "webcam", "input": "input", "faces": "up"}},
     *({"source": {"kind": "latent", "input": "input", "code": code}} for code in (
@@ -274,7 +272,7 @@ def test_blocks_come_when_they_are_asked_for(viewer: Viewer, page: ScriptedPage)
     assert json.loads(page.request_blob(told["classes"]) or b"") == list("abcd")
     for name in (f"{told['data']}.1", told["data"], "other.0"):
         assert page.request_blob(name) is None
-    assert viewer._connection.resent_blobs == 0  # nothing was missed
+    assert viewer._connection.resent_blobs == 0  # nothing was lost
     film = Video(MP4 * 40_000, title="large.mp4")
     viewer.source = film
     assert page.request_blob(viewer.get_state()["_source"]["source"]["data"]) == MP4 * 40_000
@@ -288,13 +286,13 @@ def test_floats_travel_without_rounding(viewer: Viewer, page: ScriptedPage) -> N
     np.testing.assert_array_equal(viewer.input, own[4:5])
 
 
-# What is fed
+# Fed input
 
 
 def test_the_input_is_exactly_what_went_in_last(viewer: Viewer, page: ScriptedPage) -> None:
     last = viewer.input
     viewer.source = Webcam()
-    np.testing.assert_array_equal(viewer.input, last)  # nobody has started it
+    np.testing.assert_array_equal(viewer.input, last)  # no page has started it
     page.set_source(owner="p")
     for _ in range(3):
         shown = live_frame()
@@ -319,14 +317,14 @@ def test_what_stays_is_adopted_and_shown_by_others(viewer: Viewer) -> None:
     assert p.state["revision"] == revision + 1
     [read] = p.messages_of("read")
     assert (read["page"], read["before_edits"], list(read["keys"])) == ("p", True, ["input"])
-    p.report_feed(still=True)  # the same again: nothing is new
+    p.report_feed(still=True)  # a repetition: nothing new
     assert p.state["revision"] == revision + 1 and len(p.messages_of("read")) == 2
     q.feed_input(live_frame())  # which is not its owner
     np.testing.assert_array_equal(viewer.network.input_arrays[0], shown)
 
 
 def count_calls(work: Callable[[], object]) -> int:
-    """How many functions are called, of Python and of C."""
+    """Count the calls of Python and C functions."""
     count = 0
 
     def follow(_: object, event: str, __: object) -> None:
@@ -350,7 +348,7 @@ def test_a_live_source_in_one_page_costs_python_next_to_nothing(
     calls = [count_calls(lambda: page.feed_input(shown, still=False)) for _ in range(300)]
     assert not page.messages_of("read") and page.state["revision"] == revision
     assert viewer.network.input_arrays[0] is before
-    assert max(calls) < 500  # a fraction of a millisecond, at most ten times a second
+    assert max(calls) < 500  # a fraction of a ms, at most ten times a second
     page.feed_input(live_frame())
     assert len(page.messages_of("read")) == 1
 
@@ -375,7 +373,7 @@ def test_other_pages_follow_a_live_one_a_few_times_a_second(
     p.feed_input(later, still=False)
     np.testing.assert_array_equal(q.current_inputs()[0], later)
     last = live_frame()
-    p.feed_input(last)  # the last one always
+    p.feed_input(last)  # the last one is always sent
     np.testing.assert_array_equal(q.current_inputs()[0], last)
 
 
@@ -404,7 +402,7 @@ def test_a_last_picture_whose_answer_is_lost_is_asked_for_again(
     page.feed_input(shown)  # no other picture follows
     page.ignores_reads = False
     page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
-    assert len(page.messages_of("read")) == 1  # it may be on its way
+    assert len(page.messages_of("read")) == 1  # it may be in flight
     monkeypatch.setattr(input_feed, "RESEND_TIMEOUT_S", -1.0)
     page.send("contexthealth", lost=False, losses=0, bytes=0, views=1)
     assert len(page.messages_of("read")) == 2
@@ -465,7 +463,7 @@ def test_where_the_owner_was_closed_another_page_answers(
     assert [read["page"] for read in q.messages_of("read")][-2:] == ["p", ""]
     asked = len(q.messages_of("read"))
     _ = viewer.output
-    # The one that is gone is waited for no more.
+    # The disconnected page isn't waited for any more.
     assert [read["page"] for read in q.messages_of("read")][asked:] == [""]
     p.ignores_reads = False
     p.feed_input(live_frame())
@@ -503,7 +501,7 @@ def test_a_live_picture_is_compared_with_the_very_picture_that_the_samples_are_o
     page.feed_input(live_frame(), still=False)
     page.report_run()
     assert len(page.messages_of("probe")) == 1
-    page.feed_input(live_frame(), still=False)  # Python has neither of the two
+    page.feed_input(live_frame(), still=False)  # Python has neither picture
     page.answer_probe()
     until(True)
     shown, page.source_inputs["input"] = (
@@ -511,7 +509,7 @@ def test_a_live_picture_is_compared_with_the_very_picture_that_the_samples_are_o
         page.source_inputs["input"] * np.float32(1.0002),
     )
     page.compute_values = lambda: shown  # type: ignore[method-assign]
-    page.answer_probe()  # of numbers that this picture doesn't give
+    page.answer_probe()  # numbers that this picture doesn't produce
     until(False)
     assert "the first that is not: encoder.0" in viewer.status["parity"]
     assert len(page.messages_of("probe")) == 1
@@ -540,7 +538,7 @@ def test_setting_the_input_turns_the_source_off(viewer: Viewer, page: ScriptedPa
 def test_a_page_edits_while_another_source_is_set(
     viewer: Viewer, page: ScriptedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To turn a source on Python reads the last picture, and hears of other things meanwhile."""
+    """Setting a source first reads the last picture; other page messages are handled meanwhile."""
     page.set_source(kind="webcam", owner="p", playing=True)
     page.feed_input(live_frame(), still=False)
     edit = Edit(layer="encoder.0", name="in between", transform="invert")
@@ -563,7 +561,7 @@ def test_none_keeps_what_went_in_last(viewer: Viewer, page: ScriptedPage) -> Non
     page.source_inputs.clear()
     np.testing.assert_array_equal(viewer.input, shown)
     np.testing.assert_array_equal(page.current_inputs()[0], shown)
-    # Also where another source that gives nothing yet takes over, and where the page ends it.
+    # Also if a source without a picture yet takes over, and if the page ends the source.
     page.set_source(kind="webcam", owner="p", playing=True)
     shown = live_frame()
     page.feed_input(shown, still=False)
@@ -634,13 +632,13 @@ def test_a_batch_becomes_its_first_example_with_weights_and_edits() -> None:
     np.testing.assert_array_equal(viewer.input, x)
     for key, value in viewer.activations.to_dict().items():
         assert_equal(value, expected(x)[key], name=key)
-    assert viewer.undo()  # the injected array
+    assert viewer.undo()  # undo the injection
     assert_equal(viewer.output, expected(x, injected=False)["output"])
     assert viewer.redo() and viewer.undo() and viewer.undo() and viewer.undo()
     other.pop("none", None)
     plain = autoencoder(SEED)
     plain.load_state_dict(other)
-    assert_equal(viewer.output, hook_values(plain, x)["output"])  # set_weight was taken back
+    assert_equal(viewer.output, hook_values(plain, x)["output"])  # undoes set_weight too
     with pytest.raises(
         InputError, match=r"shape \(4, 1, 22, 18\) was given; expected \(1, 1, 22, 18\)"
     ):
@@ -800,7 +798,7 @@ def test_pages_are_told_the_folder_of_a_data_set_and_exported_ones_no_path(
     exported = read_export(viewer.to_html(tmp_path / "a.html"))[0]
     assert exported["source"]["folder"] == "" and exported["source"]["title"] == "pics"
     assert str(tmp_path) not in (tmp_path / "a.html").read_text("utf-8")
-    # By the folder alone these could not be made again.
+    # A record with only the folder could not recreate these.
     for other in (
         Images(folder, [1, 0]),
         Images(folder, classes=["c", "d"]),
@@ -823,7 +821,7 @@ def test_an_exported_page_begins_with_the_live_picture_of_now(
     page.set_source(kind="picture", owner="p", title="cat.png")
     page.feed_input(live_frame())
     exported, blobs = read_export(viewer.to_html(tmp_path / "a.html"))
-    assert exported["source"] is None  # the page alone has the picture; its numbers are the input
+    assert exported["source"] is None  # only the page has the picture; its numbers are the input
     np.testing.assert_array_equal(
         np.frombuffer(blobs[1], np.float32), page.source_inputs["input"].ravel()
     )

@@ -1,4 +1,4 @@
-"""A network that trains in the page of a real JupyterLab, beside PyTorch."""
+"""A network that trains in the page of a real JupyterLab, compared with PyTorch."""
 
 from collections.abc import Callable, Iterator
 
@@ -159,7 +159,7 @@ def test_checkpoints_are_looked_at_and_gone_back_to(notebook: Notebook) -> None:
     tab.get_by_role("button", name="Go back to this one").click()
     notebook.run(wait.format("training.step_count > 0"))
     notebook.run("training.step(5)\n" + wait.format("training.step_count < 5"))
-    # The momentum of then is there again too, and the batches come in the same order.
+    # The earlier momentum is restored too, and the batches come in the same order.
     again = np.array(read_json(notebook, "training.losses.tolist()"))
     np.testing.assert_allclose(again, losses[:5], rtol=1e-6)
     expect(tab.get_by_text("branch 1").first).to_be_visible()
@@ -178,7 +178,7 @@ def test_a_step_that_gives_nan_names_the_first_layer_that_went_wrong(notebook: N
     assert message.startswith("training stopped at step 3: 5 has NaN (")
     assert message.endswith("The weights are those of the step before")
     assert read_json(notebook, "[training.step_count, training.state]") == [3, "stopped"]
-    # What is held out is evaluated with weights whose loss is no number, too.
+    # The held-out loss is also evaluated with weights that give NaN.
     assert read_json(notebook, "np.isnan(training.held_out_losses[-1, 1]).item()")
     assert read_json(notebook, "viewer._training['training']['failed_layer']") == "5"
     assert read_json(

@@ -1,4 +1,4 @@
-"""A page and Python change the same training at the same time: messages in an explicit order."""
+"""A page and Python change the same training concurrently: messages in an explicit order."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ def shared_viewer() -> Iterator[Viewer]:
 
 @pytest.fixture
 def viewer(shared_viewer: Viewer) -> Viewer:
-    """Its page has heard of a training that runs."""
+    """A Viewer whose page has learned of a running training."""
     stop_training(shared_viewer)
     shared_viewer.bends.clear()
     shared_viewer.train((X, Y), "cross_entropy", batch_size=4, held_out=0)
@@ -42,7 +42,7 @@ def stop_training(viewer: Viewer) -> None:
 
 
 class FakeTrainingPage:
-    """What a page knows of the training, and changes in it, before Python's next words reach it."""
+    """A page's view of the training, and its changes before Python's next message arrives."""
 
     def __init__(self, viewer: Viewer) -> None:
         self.viewer = viewer
@@ -54,7 +54,7 @@ class FakeTrainingPage:
         self.viewer.set_state({"_training": {"training": self.record, "turn": self.sequence}})
 
     def send_state(self, step: int) -> None:
-        """Sends the state behind so many steps, which Python hands over from."""
+        """Send the state after this number of steps, from which Python continues."""
         trained = self.viewer.network.carried_weights
         assert trained is not None
         state = [trained.latest_state[name].ravel() for name in trained.config.state_names]
@@ -68,14 +68,14 @@ class FakeTrainingPage:
 
 
 def set_numbers(viewer: Viewer, **numbers: float) -> None:
-    """What a cell does."""
+    """Set numbers of the training, as a cell does."""
     assert viewer.training is not None
     for name, number in numbers.items():
         setattr(viewer.training, name, number)
 
 
 def published_training(viewer: Viewer) -> tuple[Any, ...]:
-    """What pages have last been sent: state, learning rate, noise."""
+    """The last values sent to pages: state, learning rate, noise."""
     record = viewer.get_state()["_training"]["training"]
     return record["state"], record["lr"], record["noise"]
 
@@ -89,7 +89,7 @@ def test_a_pause_holds_that_python_gets_behind_its_own_words(viewer: Viewer) -> 
     page.change(lr=0.5)
     page.change(lr=0.125)
     assert published_training(viewer) == ("paused", 0.125, 0.25)
-    # A page that has Python's noise, and not yet the pause, has not undone the pause.
+    # A page that has Python's noise but not yet its pause doesn't undo the pause.
     page.sequence += 1
     page.change(state="running", noise=0.25, lr=0.0625)
     assert published_training(viewer) == ("paused", 0.0625, 0.25)
@@ -118,7 +118,7 @@ def test_a_pause_during_a_plan_swap_holds_after_it(viewer: Viewer) -> None:
     page.change(lr=0.125)
     assert published_training(viewer) == ("handing", 0.125, 0.25)
     assert viewer.training.state == "paused"
-    # Another page has not heard of the pause.
+    # Another page has not received the pause.
     page.sequence -= 1
     page.change(lr=0.0625)
     assert published_training(viewer) == ("handing", 0.0625, 0.25)
@@ -149,7 +149,7 @@ def test_another_batch_size_keeps_the_number_of_remaining_examples(viewer: Viewe
     page.change(batch_size=8)
     assert published_training(viewer)[0] == "handing"
     page.send_state(step=2)
-    # 3 steps of 4 examples are one and a half of 8.
+    # 3 steps of 4 examples equal one and a half steps of 8.
     assert viewer.network.carried_weights is not None
     course = viewer.network.carried_weights.config
     assert (course.batch_size, course.start_step, course.end_step) == (8, 2, 4)

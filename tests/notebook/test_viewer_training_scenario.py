@@ -1,4 +1,4 @@
-"""A training with all that happens to it, one thing after the other, in a real JupyterLab."""
+"""One training through all events in sequence, in a real JupyterLab."""
 
 from collections.abc import Callable, Iterator
 
@@ -37,20 +37,20 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     notebook.run("training.lr = 0.02")
     run_steps(notebook, "4", 8)
 
-    notebook.run("await asyncio.sleep(1)")  # the page sends what it pauses with
+    notebook.run("await asyncio.sleep(1)")  # the page sends the weights of the pause
     notebook.save()
     notebook.page.reload()
     notebook.wait_restarted()
     notebook.run(WAIT_WHILE.format("viewer._training['training']['swap_count'] < 2"))
     run_steps(notebook, "2", 10)
 
-    # A cell that waits for the end is interrupted: the training goes on all the same.
+    # Interrupting a cell that waits for the end does not stop the training.
     cell = notebook.start("training.step(6)\nprint('waits')\nawait training.done")
     expect(notebook.page.get_by_text("waits", exact=True).last).to_be_visible()
     notebook.interrupt()
     assert "Interrupt" in notebook.wait(cell).error
     notebook.run(WAIT_WHILE.format("training.step_count < 16 or training.state != 'paused'"))
-    # So is one that keeps the kernel from hearing anything.
+    # Nor does interrupting a cell that blocks all messages to the kernel.
     cell = notebook.start("training.step(2)\nimport time\nprint('sleeps')\ntime.sleep(600)")
     expect(notebook.page.get_by_text("sleeps", exact=True).last).to_be_visible()
     notebook.interrupt()
@@ -76,7 +76,7 @@ def test_it_bends_reloads_is_interrupted_loses_its_context_and_gives_its_weights
     )
     assert marks == [[4, "2: multiply"], [18, "2: multiply removed"]]
 
-    # What it has learned is a state_dict of PyTorch's, and gives the page's outputs there.
+    # The learned weights are a PyTorch state_dict, and give the page's outputs in PyTorch.
     page = notebook.read_array("viewer.run(x[:1].astype('f') / 255)")
     there = notebook.read_array(
         "(model.load_state_dict(viewer.state_dict()), "
@@ -97,7 +97,7 @@ def test_the_cell_runs_again_in_mid_training_and_another_viewer_trains_beside(
     again = notebook.start(cell + "made.append((viewer, training))\nviewer")
     notebook.wait(again)
     notebook.run(WAIT_WHILE.format("len(made) < 1 or training.step_count < 2"))
-    notebook.rerun(again)  # the same cell: its first Viewer is shown nowhere now
+    notebook.rerun(again)  # the same cell: its first Viewer is no longer shown
     notebook.run(cell.replace("viewer", "other").replace("training =", "beside =") + "other")
     notebook.run("await training.done\nawait beside.done")
     model, losses = train_in_torch([(30, 16, ())])
@@ -105,14 +105,14 @@ def test_the_cell_runs_again_in_mid_training_and_another_viewer_trains_beside(
     np.testing.assert_allclose(
         np.array(read_json(notebook, "beside.losses.tolist()")), losses, rtol=2e-4
     )
-    # The first one learns on where nobody sees it: somebody has it still.
+    # The first one trains on unseen: a variable still refers to it.
     notebook.run("await made[0][1].done")
     np.testing.assert_allclose(
         np.array(read_json(notebook, "made[0][1].losses.tolist()")), losses, rtol=2e-4
     )
     first = notebook.read_array("made[0][0].state_dict()['5.weight'].numpy()")
     assert_equal(first, notebook.read_array("viewer.state_dict()['5.weight'].numpy()"), rtol=0)
-    # Then its textures are given back.
+    # Then its textures are freed.
     notebook.wait_until(
         "made[0][0]._connection.active_page.health.bytes == 0", "made[0][0]._connection.active_page"
     )

@@ -1,4 +1,4 @@
-"""The Viewer's traits in real JupyterLab: what the page does in Python, and the other way."""
+"""Viewer's traits in real JupyterLab: the page changes them in Python, and Python in the page."""
 
 from collections.abc import Callable, Iterator
 
@@ -28,7 +28,7 @@ def notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterator[Note
 
 @pytest.fixture(autouse=True)
 def clear_cells(notebook: Notebook) -> Iterator[None]:
-    """The next test's cells are the first again."""
+    """Remove the cells after each test."""
     yield
     notebook.clear()
 
@@ -41,7 +41,7 @@ def layer_view(notebook: Notebook) -> Iterator[Locator]:
     )
     view = notebook.page.locator(".nbglcnn").last
     view.get_by_role("tab", name="Layer").click()
-    view.scroll_into_view_if_needed()  # what is out of sight is not drawn
+    view.scroll_into_view_if_needed()  # out of sight: not drawn
     view.locator("[data-layer='encoder.0'] .nbg-grid canvas[data-drawn]").first.wait_for()
     yield view
     notebook.run("ipywidgets.Widget.close_all()")
@@ -71,7 +71,7 @@ def test_colours_and_their_range_go_both_ways(notebook: Notebook, layer_view: Lo
         assert notebook.run(f"viewer.{wrong}", fails=True).error.startswith("TraitError")
     for wrong in ("hover = None", "status = {}"):
         assert "read-only" in notebook.run(f"viewer.{wrong}", fails=True).error
-    # What a page may not change, or gets wrong, is not taken from it.
+    # Read-only traits and invalid values from a page are rejected.
     notebook.run(
         "viewer.set_state({'runs_per_second': 9, 'running': True, 'colormap': 'jet',\n"
         "                  'color_range': 7, 'hover': {'layer': 'encoder.0'}})"
@@ -91,7 +91,7 @@ def test_a_fixed_range_stays_when_the_input_changes(
     def shown(cell: str) -> tuple[str, str]:
         before = picture.get_attribute("data-drawn") or "0"
         notebook.run(cell + "\nviewer.output\nNone")
-        picture.scroll_into_view_if_needed()  # what is out of sight is not drawn
+        picture.scroll_into_view_if_needed()  # out of sight: not drawn
         notebook.page.wait_for_function(
             "([canvas, before]) => canvas.dataset.drawn !== before",
             arg=[picture.element_handle(), before],
@@ -99,7 +99,7 @@ def test_a_fixed_range_stays_when_the_input_changes(
         notebook.wait_settled()
         return legend.inner_text(), picture.evaluate("canvas => canvas.toDataURL()")
 
-    # Its own range, then the same kept: the same picture.
+    # Its own range, then the same range fixed: the picture is the same.
     layer = shown("viewer.input = x.copy() + 0.125")
     notebook.run("viewer.color_range = 'fixed'")
     wait_frames(notebook.page, 20)
@@ -126,7 +126,7 @@ def test_the_element_under_the_pointer_is_known(notebook: Notebook, layer_view: 
         )
 
     def told(y: int, x: int, spot: str) -> bool:
-        """Whether Python heard of it, in a cell after: running one scrolls the pictures away."""
+        """Whether Python was notified, in a later cell: running it scrolls the pictures away."""
         nonlocal box
         for patience_ms in (800, 3000, 8000):  # a busy machine reads the value late
             point(y, x)
@@ -168,8 +168,8 @@ def test_runs_a_second_are_counted_and_end_at_zero(notebook: Notebook, layer_vie
         "viewer.input = x\nNone"
     )
     assert not took.warnings
-    # Known while the cell was still busy: in some reading both at once, since a busy machine may
-    # leave the page idle between two runs for long enough that `running` is False for a moment.
+    # Observed while the cell was still busy. Some reading has both at once, since on a busy machine
+    # the page may be idle between two runs for long enough that `running` is False for a moment.
     assert notebook.run("print(known())").text == "True\n"
     notebook.wait_until("not viewer.running and viewer.runs_per_second == 0")
     text = notebook.run(
@@ -201,7 +201,7 @@ def test_linked_viewers_follow_each_other_in_tabs_and_boxes(notebook: Notebook) 
     one, two = (notebook.page.locator(".jp-OutputArea .nbglcnn").nth(k) for k in (-2, -1))
     for view in (one, two):
         view.get_by_role("tab", name="Layer").click()
-    # The page changes the first, and the second's page follows.
+    # The page changes the first Viewer, and the second Viewer's page follows.
     one.get_by_label("Next example").click()
     one.locator("[data-layer='encoder.0'], .nbg-layer").first.wait_for()
     notebook.run("a.selected = {'layer': 'decoder.1', 'channel': 3}")
@@ -243,7 +243,7 @@ def test_python_turns_the_page_and_hears_of_its_turns(
         "{'layer': 'encoder.0', 'channel': 3} {'name': 'maps', 'layer': 'encoder.0', "
         "'channels': [3, 1], 'pixel': None}\n"
     )
-    notebook.run("viewer.show('encoder.1', channels=[3, 1])")  # the same channels of another layer
+    notebook.run("viewer.show('encoder.1', channels=[3, 1])")  # the same channels, another layer
     expect(layer_view.locator(".nbg-layer")).to_have_attribute("data-layer", "encoder.1")
     expect(large.first).to_have_attribute("aria-label", "channel 3 of encoder.1")
     notebook.run("viewer.show(0, 2, pixel=(4, 5))")
@@ -291,7 +291,7 @@ def test_steps_of_explain_reach_python_and_stay_where_they_lead(notebook: Notebo
     view.locator("[data-origin]").filter(has_text="act").first.click()
     expect(question).to_contain_text("Why is act, channel 1, pixel y 2, x 3 =")
     notebook.wait_until("viewer.view['layer'] == 'act' and viewer.view['pixel'] == [2, 3]")
-    # A layer of another size is not asked for the same pixel.
+    # For a layer of another size the same pixel is not requested.
     view.locator(".nbg-rail-item[title^='fc,']").click()
     expect(question).to_contain_text("Why is fc, value")
     notebook.wait_until("viewer.view['layer'] == 'fc' and viewer.view['pixel'] in (None, [0, 0])")
@@ -313,7 +313,8 @@ def test_present_takes_the_window_from_a_cell_that_is_narrower(
     assert before["box"][2] < window[0] - 50 and not before["above"]
     notebook.run("viewer.present()\nNone")
     expect(layer_view).to_have_attribute("data-presenting", "")
-    # By a popover or as the full screen: the key that ran the cell may count as the reader's.
+    # The view fills the window by a popover or as full screen: the key press that ran the cell may
+    # count as user activation.
     page.wait_for_function("(root) => root.clientWidth > 0", arg=layer_view.element_handle())
     now = layer_view.evaluate(seen)
     assert now["box"] == [0, 0, *page.evaluate("() => [innerWidth, innerHeight]")]
@@ -321,7 +322,7 @@ def test_present_takes_the_window_from_a_cell_that_is_narrower(
     zoom = max(1.15, min(width / 1113, height / 626))
     assert now["above"] and now["zoom"] == pytest.approx(zoom, abs=0.01)
     assert notebook.run("print(viewer.presenting)").text == "True\n"
-    # A tab is where it seems to be, and the notebook gets no key of it.
+    # A tab is at its visible position, and its key presses do not reach the notebook.
     layer_view.get_by_role("tab", name="Network").click()
     notebook.wait_until("viewer.view['name'] == 'network'")
     cells = page.locator(".jp-Cell").count()

@@ -1,4 +1,4 @@
-"""Adaptive pools and areas, whose windows may overlap: values, places, layers, edits, files."""
+"""Adaptive pools and areas, with overlapping windows: values, indices, layers, edits, files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_of_equal_largest_elements_the_first_has_the_gradient(places: object) ->
 
 
 class MaxWithIndices(nn.Module):
-    """The largest elements and where they are."""
+    """Returns the largest elements and their indices."""
 
     def __init__(self, places: int | tuple[int, int]) -> None:
         super().__init__()

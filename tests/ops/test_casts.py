@@ -1,4 +1,4 @@
-"""Types of numbers: float16 is rounded as numpy does it, integers wrap around as PyTorch's do."""
+"""Number types: float16 rounds as in numpy, integers wrap around as in PyTorch."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +19,7 @@ FLOAT16_BITS = 10
 
 
 def float16_boundaries() -> np.ndarray:
-    """Every float16, what lies between each two of them, and the float32 around all of these."""
+    """Every float16, the midpoints between neighbours, and the float32 neighbours of these."""
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     middles = (halves[1:] + halves[:-1]) / 2
     edges = np.concatenate(
@@ -66,7 +66,7 @@ def test_constants_are_rounded_as_values_are() -> None:
 
 
 def mixed_precision_model() -> onnx.ModelProto:
-    """A convolution whose result is rounded to float16, and what follows in either type."""
+    """A convolution whose result is rounded to float16, then operators in both types."""
     nodes = [
         node("Cast", ["w"], ["wide"], to=FLOAT),
         node("Conv", ["x", "wide"], ["c"], pads=[1, 1, 1, 1]),
@@ -91,8 +91,8 @@ def test_a_model_that_rounds_to_float16_is_verified_with_its_tolerance() -> None
         np.testing.assert_array_equal(found["y"], round_to_float16(found["y"]))
         true = compute_reference(model, graph, arrays)
         off = np.abs(found["y"] - true["y"]).max() / np.abs(true["y"]).max()
-        assert off < 1e-3  # a digit of float16 where float32's last one decides; not more
-        # The convolution itself is held to float32's.
+        assert off < 1e-3  # at most one float16 step, where float32's last digit decides
+        # The convolution itself must meet float32's tolerance.
         wrong = {**true, "c": true["c"] * 1.001, "y": true["y"] * 1.05}
         judged = compare_values(session.plan, wrong, true, "", float16_keys=graph.float16_keys())
         assert [row.layer for row in judged.rows if not row.ok] == ["c", "y"]
@@ -131,7 +131,7 @@ def test_whole_numbers_are_wrapped_into_small_integers_as_pytorch_does(dtype: to
 
 
 class IntegerFunction(nn.Module):
-    """A function of integers, as floats."""
+    """Wraps a function of integers; its inputs and outputs are floats."""
 
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ def test_integers_wrap_around_in_pages(
 
 def test_verify_runs_pytorch_with_the_type_that_was_given() -> None:
     model, x = IntegerFunction(lambda x: x @ x.T).eval(), torch.tensor([[70000, 70000]]).int()
-    with Session(nbglcnn.compile(model, x)) as session:  # products of sums are computed as floats
+    with Session(nbglcnn.compile(model, x)) as session:  # integer products are summed in float
         report = nbglcnn.verify(session, model, x)
     assert not report.ok
     assert report.first_diverging == "x @ x.T"

@@ -1,7 +1,7 @@
-"""ONNX's own test suite: all but large networks on local OpenGL, the core ring in Chromium too.
+"""ONNX's own test suite: all but large networks on local OpenGL, the core subset in Chromium too.
 
-There it is llvmpipe; one case of each operator also runs on SwiftShader, where shaders take four
-times as long to build. `make conformance` takes every case to both.
+Chromium runs llvmpipe. One case of each operator also runs on SwiftShader, where shaders take four
+times as long to compile. `make conformance` runs every case on both.
 """
 
 import json
@@ -21,13 +21,13 @@ from plan_page import PlanPage, open_plan_pages
 from shader_proof import find_disproof
 
 CASES = list(suite_cases(expanded=False))
-# The networks of "real" are in test_real_models.py, where every tensor of theirs is compared.
+# The networks of "real" are in test_real_models.py, which compares each of their tensors.
 GROUPS = sorted({(case.subset, case.operator) for case in CASES if case.operator != "real"})
 RECORDED_RESULTS = json.loads(RECORD.read_text("utf-8"))
 
 
 def assert_matches_record(found: Outcome) -> None:
-    """The outcome is the one that the repository's record of a whole run has."""
+    """Check that the outcome matches the repository's record of a whole run."""
     for backend, status in found.status.items():
         if found.name in RECORDED_RESULTS["not passed"]:
             assert status == "refused", f"{found.name} on {backend}: {found.reason[backend]}"

@@ -1,6 +1,7 @@
-"""Everything of torch.nn and torch.nn.functional on extreme inputs, beside PyTorch.
+"""All of torch.nn and torch.nn.functional on extreme inputs, compared with PyTorch.
 
-`make test` takes every ninth on local OpenGL, `make sweep` all, in a page of each renderer too.
+`make test` runs every ninth case on local OpenGL; `make sweep` runs all, also in a page per
+renderer.
 """
 
 import copy
@@ -41,7 +42,7 @@ RunPlan = Callable[[tuple[np.ndarray, ...]], dict[str, np.ndarray]]
 def find_differences(
     plan: Plan, items: Sequence[ModuleCase], model: ModuleBatch, run: RunPlan, where: str
 ) -> list[str]:
-    """What is neither equal to PyTorch's float32 nor as near to its float64."""
+    """The items that neither equal PyTorch's float32 nor are as close to its float64."""
     double, found = copy.deepcopy(model).double(), []
     for kind in INPUT_KINDS:
         arrays = tuple(inputs(kind, model.inputs).values())

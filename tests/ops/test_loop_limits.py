@@ -1,4 +1,4 @@
-"""Sums and searches of more rounds than llvmpipe's loops go (65,535 a fragment, without a word)."""
+"""Sums and searches that exceed llvmpipe's silent loop limit (65,535 iterations per fragment)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import nbglcnn
 from gradient_checks import assert_gradients
 from nbglcnn import Session, UnsupportedOperator
 
-MANY_ITERATIONS = 6000  # indices: llvmpipe's loops of 16 elements end after 4,096
+MANY_ITERATIONS = 6000  # indices: llvmpipe's loops over 16 elements end at 4,096
 
 
 def assert_verified(model: object, x: object) -> None:
@@ -26,7 +26,7 @@ def assert_verified(model: object, x: object) -> None:
 
 
 def node_model(op: str, inputs: Sequence[np.ndarray], **attributes: object) -> onnx.ModelProto:
-    """A model of one operator, all of whose inputs come while it runs."""
+    """A model of one operator, whose inputs are all fed at run time."""
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for name, a in zip("abc", inputs, strict=False)
@@ -47,14 +47,14 @@ def test_many_updates_are_all_written(reduction: str) -> None:
     if reduction != "none":
         places[MANY_ITERATIONS // 2 :] = places[
             : MANY_ITERATIONS // 2
-        ]  # in two passes, and both count
+        ]  # two updates per position, in separate passes: both count
     arrays = (data, places[:, None], updates)
     assert_verified(node_model("ScatterND", arrays, reduction=reduction), arrays)
 
 
 @pytest.mark.parametrize("named", [1, 2, 3])
 def test_many_updates_of_places_named_by_several_indices_are_all_written(named: int) -> None:
-    """The loop over a row's indices goes round once more to end, for each row."""
+    """For each row, the loop over its indices takes one more iteration to end."""
     random = np.random.default_rng(11)
     shape = (14, 13, 3, 2)
     data, updates = (
@@ -92,7 +92,7 @@ def test_max_unpool_of_a_large_map_is_that_of_pytorch() -> None:
     class Unpool(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            # Windows that overlap: each element looks through all indices.
+            # With overlapping windows, each element searches all indices.
             self.pool = nn.MaxPool2d(3, 2, padding=1, return_indices=True)
             self.unpool = nn.MaxUnpool2d(3, 2, padding=1)
 
@@ -104,7 +104,7 @@ def test_max_unpool_of_a_large_map_is_that_of_pytorch() -> None:
 
 
 class WideLinear(nn.Module):
-    """A row of 600,000 numbers: three passes; bias, skip and activation once each."""
+    """Rows of 600,000 numbers take three passes; bias, skip and activation are applied once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def test_a_mean_of_many_elements_is_that_of_pytorch() -> None:
 def roi_align_model(
     size: int, **attributes: object
 ) -> tuple[onnx.ModelProto, tuple[np.ndarray, ...]]:
-    """One box, the whole map, in one bin."""
+    """One box that covers the whole map, in one bin."""
     x = np.random.default_rng(8).random((1, 3, size, size), np.float32)
     arrays = x, np.float32([[0, 0, size, size]]), np.int64([0])
     return node_model("RoiAlign", arrays, output_height=1, output_width=1, **attributes), arrays
@@ -196,7 +196,7 @@ def test_the_largest_of_a_large_box_is_refused() -> None:
 
 
 class Downsampled(nn.Module):
-    """Each pixel is a mixture of hundreds of rows and columns."""
+    """Each output pixel mixes hundreds of rows and columns."""
 
     def __init__(self, mode: str, size: tuple[int, int]) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ def test_shrinking_by_a_large_factor_is_that_of_pytorch(
 
 
 def test_what_lies_outside_stays_so_where_rows_are_mixed_before_columns() -> None:
-    """Three rows and columns of a region whose first row lies outside."""
+    """Three rows and columns of a region whose first row lies outside the map."""
     size, scales = 400, (3 / 440 + 1e-6, 3 / 400 + 1e-6)
     constants = {
         "roi": np.float32([0, 0, -0.1, 0, 1, 1, 1, 1]),

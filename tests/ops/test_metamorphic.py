@@ -1,4 +1,4 @@
-"""What must hold without any reference: two networks that are the same, one texel that changes."""
+"""Properties that need no reference: equivalent networks, and the effect of one changed texel."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -22,12 +22,12 @@ from webgl_page import GlPage
 Arrays = dict[str, np.ndarray]
 Weights = dict[str, np.ndarray]
 
-# Sums in another order: a few roundings of float32, relative to the largest value.
+# Tolerance for another order of summation: a few float32 roundings, relative to the largest value.
 REORDER_RTOL = 2e-6
 
 
 class PlanRunner:
-    """Runs Plans in one place, each with all its inputs in turn."""
+    """Run Plans on local OpenGL or in a page, each with all its inputs in turn."""
 
     def __init__(self, page: GlPage | None) -> None:
         self.page = page
@@ -56,7 +56,7 @@ def runner(
     browser: Callable[[str], Browser],
     static_site: tuple[str, dict[str, bytes]],
 ) -> Iterator[PlanRunner]:
-    """Local OpenGL, then Chromium; on SwiftShader in `make sweep`: test_ops.py has its numbers."""
+    """Local OpenGL, then Chromium; SwiftShader only in `make sweep`, as test_ops.py covers it."""
     if request.param == "opengl":
         yield PlanRunner(None)
         return
@@ -69,7 +69,7 @@ def runner(
 
 
 SHAPE = (2, 5, 13, 11)
-MAP_COUNT = 10  # of the first convolution
+MAP_COUNT = 10  # the first convolution's
 
 
 def weights(seed: int) -> Weights:
@@ -80,13 +80,13 @@ def weights(seed: int) -> Weights:
         "w3": (6, 3, 2, 2),
     }  # fmt: skip
     made = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
-    for kernel in ("w1", "w2", "w3"):  # so that maps stay near 1
+    for kernel in ("w1", "w2", "w3"):  # keeps maps near 1
         made[kernel] /= np.sqrt(made[kernel][0].size, dtype=np.float32)
     return made | {"v": np.abs(made["v"]) + np.float32(0.5)}
 
 
 def nodes() -> list[Any]:
-    """An encoder and a decoder; `a`, `n`, `r`, `p` have the maps of the first convolution."""
+    """An encoder and a decoder; `a`, `n`, `r`, `p` have the first convolution's map size."""
     return [
         node("Conv", ["x", "w1", "b1"], ["a"], pads=[1] * 4, strides=[2, 1]),
         node("BatchNormalization", ["a", "s", "o", "m", "v"], ["n"]),
@@ -173,8 +173,8 @@ def test_a_batch_gives_what_its_images_give_alone(runner: PlanRunner, count: int
     assert_all_equal(together, singles, rtol=REORDER_RTOL)
 
 
-# Steps of positive weights, so that what sees a change changes; each as ONNX, and as the map of
-# what its output can see, by PyTorch on maps of 0 and 1.
+# Steps with positive weights, so that every change is visible downstream. Each has an ONNX form,
+# and a PyTorch form on maps of 0 and 1 that marks the outputs which depend on an input.
 MarkedMap = torch.Tensor
 
 

@@ -1,4 +1,4 @@
-"""Numbers at the ends of float32: large means, large angles, sigmoids that fall to 0."""
+"""Numbers at the limits of float32: large means, large angles, sigmoids that underflow to 0."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from webgl_page import GlPage
 
 
 class ParallelModules(nn.Module):
-    """Each of the modules on an input of its own."""
+    """Runs each module on a separate input."""
 
     def __init__(self, *modules: nn.Module) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class ParallelModules(nn.Module):
 
 
 class ManualNorm(nn.Module):
-    """What people write in place of a norm."""
+    """A normalization written out by hand."""
 
     def forward(self, x: Tensor) -> Tensor:
         mean = x.mean((2, 3), keepdim=True)
@@ -125,7 +125,7 @@ class TrigFunctions(nn.Module):
 
 
 def angles() -> np.ndarray:
-    """Of every size, among them the float nearest to a multiple of a quarter turn."""
+    """Angles of every magnitude, also the float nearest to a multiple of a quarter turn."""
     rng = np.random.default_rng(5)
     sizes = [np.exp(rng.uniform(np.log(1e-3), np.log(3.4e38), 3000)), rng.uniform(0, 1e5, 3000)]
     turns = np.arange(1, 400) * np.pi / 2
@@ -142,7 +142,7 @@ def check_sines(run: Callable[[Plan, tuple[np.ndarray]], dict[str, np.ndarray]])
     np.testing.assert_allclose(sine, np.sin(exact), rtol=0, atol=2e-7)
     np.testing.assert_allclose(cosine, np.cos(exact), rtol=0, atol=2e-7)
     assert max(np.abs(sine).max(), np.abs(cosine).max()) <= 1
-    # Nearer to a pole, or to 0, fewer digits of the angle's rest are left.
+    # Near a pole or near 0, fewer digits of the reduced angle remain.
     plain = (np.abs(np.sin(exact)) > 1e-5) & (np.abs(np.cos(exact)) > 1e-5)
     np.testing.assert_allclose(tangent[plain], np.tan(exact[plain]), rtol=3e-6)
 
@@ -198,7 +198,7 @@ class Angles(nn.Module):
 
 
 def test_angles_of_a_spectrum_are_pytorchs_but_for_whole_turns() -> None:
-    """Where a number is real but for rounding, and negative, its angle is π or −π."""
+    """Where rounding makes a real negative number complex, its angle is π or −π."""
     torch.manual_seed(0)
     x = torch.randn(2, 3, 16, 12)
     with nbglcnn.Session(nbglcnn.compile(Angles(), x)) as session:

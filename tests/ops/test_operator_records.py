@@ -1,4 +1,4 @@
-"""Operators' records: nothing left out, formulas as kernels compute, no other list in the page."""
+"""Operators' records: complete, with the kernels' formulas, and no other list in the page."""
 
 import dataclasses
 import re
@@ -135,7 +135,7 @@ def test_one_number_beside_a_tensor_makes_a_function(name: str, first: bool) -> 
     assert layer.explanation == "pointwise"
     expected = evaluate_formula(layer.formula, SAMPLE_VALUES)
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
-    # Of several numbers it is one of two operands.
+    # A constant with several numbers becomes one of two operands.
     constants = {"k": np.ones(8, np.float32)}
     model = model_of(
         [node(name, inputs, ["y"])], {"x": SAMPLE_VALUES.shape}, ["y"], constants=constants
@@ -150,7 +150,7 @@ def test_a_margin_of_a_map_says_where_it_begins() -> None:
     layer, _ = compile_layer("Pad", SAMPLE_VALUES, {"pads": pads}, mode="reflect")
     assert layer.explanation == "padding"
     assert (layer.window.pads_begin, layer.window.pads_end) == ((1, 2), (3, 0))
-    # Of channels, or where something is cut off, it isn't explained.
+    # Padded channels and cropped axes get no explanation.
     for position, more in ((1, 1), (2, -1)):
         changed = pads.copy()
         changed[position] = more
@@ -173,7 +173,7 @@ def test_every_composite_of_one_number_is_tested() -> None:
 
 
 def test_a_module_of_several_operators_has_the_formula_that_pytorch_computes() -> None:
-    # Each beside the others, on the same numbers.
+    # All modules together, on the same numbers.
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -221,7 +221,7 @@ def test_shapes_and_axes_are_settings_among_operands() -> None:
     assert [layer.explanation for layer in layers] == ["resampling", "mean pool"]
 
 
-# What stands on cards and buttons, and happens to be an operator's name as well.
+# Labels of cards and buttons that are operator names, too.
 SHARED_LABELS = {"Mean", "Sum", "Threshold"}
 STRING_LITERAL = re.compile(r'"([^"\n]*)"|\'([^\'\n]*)\'|`([^`\n]*)`')
 TABLE_KEY = re.compile(r"^\s*([A-Z]\w*):\s*[\[({\"'`]")
@@ -245,7 +245,7 @@ def operator_names() -> set[str]:
 
 
 def operator_mentions(text: str, names: set[str]) -> list[str]:
-    """Lines of TypeScript that name operators or modules, or compare layers by them."""
+    """Lines of TypeScript that name operators or modules, or compare layers by name."""
     found = []
     for line in text.splitlines():
         code = re.sub(r"(^|\s)//.*|^\s*\*.*|/\*.*?\*/", "", line)

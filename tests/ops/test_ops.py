@@ -1,9 +1,9 @@
 """Every operator case on local OpenGL and in Chromium, every layer compared.
 
-In Chromium every sixteenth case runs on SwiftShader, every eighth of unusual numbers, the others on
-llvmpipe, which builds shaders four times as fast; test_conformance.py has a case of each operator
-of ONNX's suite on both. One of usual numbers is left out there when the cases before it have run
-all its programs; `make sweep` has each case on both.
+In Chromium every sixteenth case runs on SwiftShader, every eighth of those with unusual numbers,
+and the others on llvmpipe, which compiles shaders four times as fast; test_conformance.py has a
+case of each operator of ONNX's suite on both. A case with usual numbers is skipped there if earlier
+cases have run all its programs; `make sweep` runs each case on both.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ drawn_values: dict[str, set[object]] = defaultdict(
 def page_by_renderer(
     browser: Callable[[str], Browser], static_site: tuple[str, dict[str, bytes]]
 ) -> Iterator[Callable[[str], GlPage]]:
-    """One page a renderer for all cases; what a console says of one is found at the end of all."""
+    """One page per renderer for all cases; console errors are checked at the end."""
     opened: dict[str, GlPage] = {}
     errors: list[list[str]] = []
 
@@ -45,7 +45,7 @@ def page_by_renderer(
             errors.append(console_errors(page))
             page.goto(static_site[0])
             opened[backend] = GlPage(page, static_site[1])
-            # Open to the end, so that what all Sessions draw and read with is built once.
+            # Stays open to the end, so that resources shared by all Sessions are built once.
             opened[backend].open(lower(load(nn.ReLU(), np.zeros((1, 1, 2, 2), "f"))[0]))
         return opened[backend]
 
@@ -63,8 +63,8 @@ def test_every_layer_equals_the_reference(
     model, inputs = case.build()
     graph, arrays = load(model, inputs)
     expected = compute_reference(model, graph, arrays)
-    # A page's time goes into building programs, and one that was built computes what it did before;
-    # infinities, NaN and large numbers are where renderers differ.
+    # A page spends its time compiling programs, and a compiled program computes as before;
+    # renderers differ in infinities, NaN and large numbers.
     usual = all(np.abs(array).max(initial=0) < 100 for array in arrays)
     one = "llvmpipe" if number % (16 if usual else 8) else "swiftshader"
     renderers = BACKENDS if both else (one,)
@@ -74,7 +74,7 @@ def test_every_layer_equals_the_reference(
         assert plan.values, "nothing was observed"
         assert first_problem(plan.header) is None
         where: list[str] = ["OpenGL"]
-        # Where nothing was fused the page has run it all.
+        # If nothing was fused, the page has already run all programs.
         if not programs.issuperset(plan.header.programs):
             where += renderers
             programs.update(plan.header.programs)

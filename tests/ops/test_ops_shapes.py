@@ -1,4 +1,4 @@
-"""Shapes nobody thought of: broadcasts, reductions and products of reshaped tensors."""
+"""Random shapes: broadcasts, reductions and products of reshaped tensors."""
 
 import math
 
@@ -27,7 +27,7 @@ def is_small(shape):
 
 
 def run_node(op, operands, *, constants=None, **attributes):
-    """Run one ONNX node; operands are (array, shape in which it is fed), reshaped on the way."""
+    """Run one ONNX node. Operands are (array, shape in which it is fed), reshaped in the graph."""
     nodes, fed, arrays, initializers = [], [], [], []
     names = []
     for k, (array, outer) in enumerate(operands):
@@ -50,7 +50,7 @@ def run_node(op, operands, *, constants=None, **attributes):
 
 @st.composite
 def reshaped_arrays(draw, shape):
-    """An array of a shape, and another shape of as many elements in which it is fed."""
+    """An array of a shape, and another shape with equally many elements in which it is fed."""
     rng = np.random.default_rng(draw(st.integers(0, 9)))
     array = rng.standard_normal(shape).astype(np.float32)
     parts = draw(st.permutations(list(shape)))
@@ -61,7 +61,7 @@ def reshaped_arrays(draw, shape):
 
 @st.composite
 def broadcast_arrays(draw):
-    """Two arrays that broadcast together: each lacks or repeats some axes."""
+    """Two arrays that broadcast together: each omits some axes or has size 1 there."""
     shape = draw(shapes())
     operands = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Shapes nobody thought of: random small networks and windows, every layer against PyTorch."""
+"""Random small networks and windows, every layer against PyTorch."""
 
 import torch
 from hypothesis import assume, given
@@ -59,7 +59,7 @@ def test_transposed_convolutions(window, size, sizes, extra):
     x = torch.randn(n, each_in * groups, h, w)
     try:
         assume(min(conv(x).shape[2:]) > 0)
-    except RuntimeError:  # PyTorch refuses some sizes below 1, and gives others
+    except RuntimeError:  # PyTorch rejects some sizes below 1 and returns others
         assume(False)
     assert_layers_equal(nn.Sequential(conv, nn.Tanh()), x)
 

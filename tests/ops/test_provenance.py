@@ -1,4 +1,4 @@
-"""Where the layer table says that numbers come from: followed there, they are what PyTorch has."""
+"""The layer table's sources of numbers: followed to their source, they equal PyTorch's values."""
 
 import itertools
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ POOL_FUNCTIONS = {"max pool": np.max, "mean pool": np.mean, "sum pool": np.sum}
 
 
 def follow_moves(moves: tuple[IndexMap, ...], index: Array) -> Array:
-    """The elements of the source that all moves lead to from these."""
+    """The source elements to which all moves lead from these indices."""
     for move in moves:
         places = np.unravel_index(index, move.sizes)
         index = np.full_like(index, move.offset)
@@ -32,7 +32,7 @@ def follow_moves(moves: tuple[IndexMap, ...], index: Array) -> Array:
 
 
 def read_operand(operand: Operand, numbers: Mapping[str, Array]) -> Array:
-    """A tensor as an operator reads it."""
+    """A tensor in the form that an operator reads."""
     if operand.kind == "number":
         return np.array(operand.number)
     index = follow_moves(operand.index_maps, np.arange(np.prod(operand.shape, dtype=int)))
@@ -40,7 +40,7 @@ def read_operand(operand: Operand, numbers: Mapping[str, Array]) -> Array:
 
 
 def compute_layer(layer: Layer, numbers: Mapping[str, Array]) -> Array:
-    """A layer's value by what the table says of it."""
+    """Compute a layer's value from its entry in the table."""
     operands = [read_operand(one, numbers) for one in layer.operands if one.kind != "setting"]
     match layer.explanation:
         case "moved":
@@ -65,7 +65,7 @@ def compute_layer(layer: Layer, numbers: Mapping[str, Array]) -> Array:
 
 
 def check_provenance(model: nn.Module, x: torch.Tensor, least: Mapping[str, int]) -> Plan:
-    """The Plan, each layer of these kinds compared; at least so many of them are there."""
+    """Compare each layer of these kinds, require a minimum number of each, and return the Plan."""
     torch.manual_seed(3)
     plan = nbglcnn.compile(model.eval(), x)
     with nbglcnn.Session(plan) as session:

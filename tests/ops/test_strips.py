@@ -1,7 +1,7 @@
-"""Values longer than a texture's side: cut into strips, in every kernel, and shown in the page.
+"""Values longer than a texture's side: split into strips, in every kernel, and shown in the page.
 
-Devices whose longest side is 8 or 16 texels put small tensors into strips; `make sweep` has every
-operator's cases on them, here is a spread.
+Devices with a maximum side of 8 or 16 texels split small tensors into strips. `make sweep` runs
+every operator's cases on them; this file has a selection.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,8 @@ from strips import compile_in_strips
 from views_page import ViewsPage
 from webgl_page import GlPage
 
-# One of each kernel that finds texels in a way of its own; those of `PAGE_CASES` in Chromium too.
+# One case for each kernel that computes texel positions differently; `PAGE_CASES` run in Chromium
+# too.
 DEFAULT_CASES = (
     "Sub rows",
     "cat odd channels, batch 2",
@@ -49,7 +50,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def open_shared_page(
     browser: Callable[[str], object], static_site: tuple[str, dict[str, bytes]]
 ) -> Iterator[Callable[[], GlPage]]:
-    """One page for all cases, opened for the first."""
+    """One page for all cases, opened for the first one."""
     opened: list[GlPage] = []
     errors: list[list[str]] = []
 
@@ -90,7 +91,7 @@ def test_every_layer_in_strips_equals_the_reference(
 
 
 def audio_network() -> nn.Module:
-    """A small network for sound."""
+    """A small audio network."""
     torch.manual_seed(3)
     return nn.Sequential(
         nn.Conv1d(1, 8, 9, padding=4), nn.BatchNorm1d(8), nn.ReLU(), nn.MaxPool1d(4),
@@ -100,7 +101,7 @@ def audio_network() -> nn.Module:
 
 
 class TallMap(nn.Module):
-    """A map of more rows than a texture of 4096 texels has, as attention over patches makes it."""
+    """A map with more rows than a texture of 4096 texels holds, as in attention over patches."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (x - x.mean((2, 3), keepdim=True)).relu()

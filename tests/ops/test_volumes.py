@@ -1,4 +1,4 @@
-"""Windows over volumes at sizes nobody thought of, every layer against PyTorch."""
+"""Windows over volumes at random sizes, every layer against PyTorch."""
 
 import torch
 from hypothesis import assume, given
@@ -26,7 +26,7 @@ def random_windows(draw: st.DrawFn) -> Window:
 
 
 def per_axis(size: tuple[int, ...], window: Window) -> zip:
-    """Length, kernel, stride, dilation and padding of every axis."""
+    """Zip each axis's length, kernel, stride, dilation and padding."""
     names = ("kernel_size", "stride", "dilation", "padding")
     return zip(size, *(window[name] for name in names), strict=True)
 
@@ -69,7 +69,7 @@ def test_pools(window, size, count, ceil, mean):
     n, *spatial = size
     if mean:
         window["dilation"] = (1, 1, 1)
-        # PyTorch wants the map itself to be as large as the window, whatever the padding.
+        # PyTorch requires the unpadded map to be at least as large as the window.
         assume(all(d >= k for d, k in zip(spatial, window["kernel_size"], strict=True)))
     assume(is_valid_window(spatial, window))
     torch.manual_seed(sum(spatial))

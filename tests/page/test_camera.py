@@ -1,4 +1,4 @@
-"""A camera as the input: what goes in, when the browser is asked, when the light goes out."""
+"""A camera as the input: the fed frames, the browser's permission prompt, the camera light."""
 
 import time
 
@@ -65,7 +65,7 @@ def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(sh
     entering = page.locator(".nbg-network-input canvas")
     heading = page.locator(".nbg-network-input h3")
     expect(heading).to_have_text("Network input")
-    # Chromium's own camera moves all the while.
+    # Chromium's fake camera moves continuously.
     for _ in range(3):
         before = entering.evaluate("(canvas) => canvas.toDataURL()")
         page.wait_for_function(
@@ -85,7 +85,7 @@ def test_what_enters_the_network_follows_the_camera_or_says_that_it_is_paused(sh
 def test_frames_are_dropped_and_never_queued_and_python_hears_ten_a_second(show: Show) -> None:
     sourced = open_camera_page(show)
     page = sourced.page
-    # A run takes as long as six frames.
+    # Make a run take as long as six frames.
     page.evaluate(
         """() => {
           const feed = views.state.feeder.value.feed;

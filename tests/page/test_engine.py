@@ -1,4 +1,4 @@
-"""The page's engine without Python's client: Plan bytes in, pictures and values out."""
+"""The page's engine without Python's client: Plan bytes as input, pictures and values as output."""
 
 import base64
 import copy
@@ -29,7 +29,7 @@ OBSERVED_KEYS = "() => page.engine.signals.plan.value.values.map(({ key }) => ke
 def assert_layers_equal(
     engine: EnginePage, model: nn.Sequential, images: np.ndarray = IMAGES
 ) -> None:
-    """Every observed layer has PyTorch's values."""
+    """Check that every observed layer has PyTorch's values."""
     for name, value in torch_layers(model, images).items():
         if name in engine.page.evaluate(OBSERVED_KEYS):
             assert_equal(engine.read(name).reshape(value.shape), value, name=name)
@@ -75,7 +75,7 @@ def test_plan_bytes_go_in_and_pictures_and_values_come_out(
 def test_pictures_go_in_in_the_place_of_the_contents_input(
     engine: EnginePage, model: nn.Sequential
 ) -> None:
-    """Also into the next Plan; a film without a picture yet leaves the input as it is."""
+    """Also on the next Plan; a video without a frame yet leaves the input unchanged."""
     engine.page.evaluate(PICTURE_SCRIPT)
     engine.page.evaluate(
         "() => page.engine.overrideInput("
@@ -111,7 +111,7 @@ def test_another_plan_keeps_the_programs_the_weights_and_the_pictures(
     assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
     assert_layers_equal(engine, model)
     engine.show(nbglcnn.compile(model, IMAGES, observe=["0", "1", "2"]), -IMAGES)
-    assert_layers_equal(engine, model, -IMAGES)  # the weights are there still
+    assert_layers_equal(engine, model, -IMAGES)  # the weights are still loaded
     assert engine.page.evaluate("() => page.engine.runCount") == 3, "runs of both Plans"
 
 
@@ -123,7 +123,7 @@ def test_another_precision_keeps_the_pictures_until_its_own_are_there(
     assert engine.take_counters()["compiled"] > 10
     engine.show(nbglcnn.compile(model, IMAGES, precision="float16"), IMAGES)
     again = engine.take_counters()
-    # Weights are written anew, into textures of another format; shaders do not name it.
+    # The weights are uploaded again, into textures of another format; shaders don't depend on it.
     assert (again["compiled"], again["sessions"]) == (0, 1)
     assert engine.page.evaluate("() => page.gaps.slice(2)") == [False]
     for name, value in torch_layers(model, IMAGES).items():
@@ -192,7 +192,7 @@ def test_another_input_in_the_place_of_a_fed_one_runs_nothing(
     engine.page.evaluate(feed, [key, encode(-IMAGES)])
     assert_layers_equal(engine, model, -IMAGES)
     frames = engine.page.evaluate("() => page.engine.runCount")
-    engine.show(plan, 2 * IMAGES)  # as Python does that takes over what was fed
+    engine.show(plan, 2 * IMAGES)  # as Python does when it adopts the fed input
     assert engine.page.evaluate("() => page.engine.runCount") == frames
     assert_layers_equal(engine, model, -IMAGES)
     engine.page.evaluate(feed, [key, None])
@@ -214,9 +214,7 @@ def test_weights_that_change_in_one_network_stay_in_another(
     changed = copy.deepcopy(model)
     with torch.no_grad():
         changed[0].weight.mul_(-2)
-    new = engine.add_content(nbglcnn.compile(changed, IMAGES))[
-        "weights"
-    ]  # for the Plan that is there
+    new = engine.add_content(nbglcnn.compile(changed, IMAGES))["weights"]  # for the current Plan
     engine.page.evaluate("a => page.engine.show(a)", content | {"weights": new})
     assert_layers_equal(engine, changed)
     other = engine.add_content(plan, -IMAGES)
@@ -281,7 +279,7 @@ def test_a_patch_uploads_its_rectangle_and_survives_all_that_weights_do(
     change((3, 5, 2, 2), -4.0)
     assert engine.take_counters()["patched"] == 16
 
-    # A lost context, and a network that is let go and shown again.
+    # A lost context, and a network that is released and shown again.
     engine.page.evaluate("() => { page.lost = page.lose(); page.lost.loseContext(); }")
     engine.page.wait_for_function("() => page.told.includes('lost')")
     engine.page.evaluate("() => page.lost.restoreContext()")
@@ -291,7 +289,7 @@ def test_a_patch_uploads_its_rectangle_and_survives_all_that_weights_do(
     engine.page.evaluate("() => page.engine.show(page.all)")
     assert_layers_equal(engine, changed)
 
-    # Other inputs keep it; the weights that were there before it bring them back.
+    # Other inputs keep the patch; the earlier weights undo it.
     other = IMAGES[:, :, ::-1].copy()
     content["inputs"] = engine.add_content(plan, other)["inputs"]
     engine.patch(content, [])

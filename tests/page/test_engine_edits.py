@@ -1,4 +1,4 @@
-"""Edits in the page's engine: they outlive Plans, contexts and sessions; the last one counts."""
+"""Edits in the page's engine: they survive Plans, contexts and sessions; the last edits win."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def test_edits_go_over_to_another_plan_but_for_those_it_has_no_place_for(
 ) -> None:
     set_edits(
         engine, multiply_edit(2), multiply_edit(3, name="last", channels=(3,))
-    )  # before there is a network
+    )  # before a network is loaded
     engine.show(plan, X)
     expected = torch_output(4) * 2
     expected[:, 3] *= 3

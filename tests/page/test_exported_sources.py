@@ -1,4 +1,4 @@
-"""Sources in an exported page, which has no Python: a data set, a film, the camera."""
+"""Sources in an exported page, without Python: a dataset, a video, the camera."""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ SHAPE = (1, 1, 22, 18)
 
 @pytest.fixture
 def open_exported(new_page: Callable[..., Page], tmp_path: Path) -> Iterator[Callable[..., Page]]:
-    """exported(source): the page of a Viewer with that source, as a file, with the network off."""
+    """exported(source): a Viewer's page with that source, as a file, with the network off."""
     errors: list[str] = []
 
     def open_page(source: object) -> Page:
@@ -64,14 +64,14 @@ def torch_output(x: np.ndarray) -> np.ndarray:
 
 
 def wait_for_input(page: Page, x: np.ndarray) -> None:
-    """Wait until this is the input."""
+    """Wait until the input equals this."""
     retry_until_passes(
         page, lambda: np.testing.assert_array_equal(read_value(page, "input"), x.ravel())
     )
 
 
 def current_frame(page: Page, *, mirrored: bool) -> np.ndarray:
-    """The input, once it is the picture of now."""
+    """Return the input, once it equals the current picture."""
 
     def last() -> np.ndarray:
         found = read_value(page, "input").reshape(SHAPE)
@@ -95,7 +95,8 @@ def test_a_data_set_goes_along_and_is_chosen_from(open_exported: Callable[..., P
     wait_for_input(page, dataset_tensor(9))
     assert_equal(read_value(page, "output"), torch_output(dataset_tensor(9)))
     expect(page.locator(".nbg-data")).to_contain_text("label 0")
-    # Off, the last item stays; and what a script of the page runs turns it off, too.
+    # When the source is off, its last item stays; an input run by a script of the page turns the
+    # source off, too.
     page.get_by_role("button", name="Turn off").click()
     expect(page.locator(".nbg-chosen-source")).to_contain_text("Array")
     wait_for_input(page, dataset_tensor(9))

@@ -1,4 +1,4 @@
-"""Ranges of colours: they follow live values slowly, are held, or are the values' own at once."""
+"""Colour ranges: they follow live values slowly, are fixed, or follow the values at once."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from webgl_page import ONE_RENDERER, GlPage
 LAYOUT = LAYOUTS["2x2 pixels"]
 JOB = {"key": "x", "image": 0, "channels": [0, 1, 2, 3, 4], "columns": 5}
 
-# The clock is the test's: it goes on where that says so.
+# The test drives the clock: time advances only in explicit calls.
 FAKE_CLOCK = """() => {
   globalThis.clock = { now: performance.now() };
   performance.now = () => clock.now;
@@ -20,7 +20,7 @@ FAKE_CLOCK = """() => {
 
 
 class LiveSession:
-    """A session whose pictures are drawn at times of the test's choice."""
+    """A session whose pictures are drawn at times that the test sets."""
 
     def __init__(self, gl: GlPage) -> None:
         self.gl = gl
@@ -31,7 +31,7 @@ class LiveSession:
     def show_range(
         self, low: float, high: float, pace: str, ms: float = 0, mode: str = "layer"
     ) -> Any:
-        """The ends of all channels' colours and of channel 1's, `ms` after the picture before."""
+        """The colour limits of all channels and of channel 1, `ms` after the previous picture."""
         array = np.zeros(LAYOUT.nchw, np.float32)
         array[0, 1, 0, :2] = low, high
         array[0, 4, 0, :2] = low / 2, high * 2
@@ -60,16 +60,14 @@ def approx_limits(layer: tuple[float, float], channel: tuple[float, float]) -> A
 
 def test_a_step_of_live_values_moves_the_colours_by_their_time_constant(gl: GlPage) -> None:
     live = LiveSession(gl)
-    assert live.show_range(-1, 2, "slow") == approx_limits(
-        (-1, 4), (-1, 2)
-    )  # nothing was shown before
+    assert live.show_range(-1, 2, "slow") == approx_limits((-1, 4), (-1, 2))  # no earlier picture
     left = 1.0
     for ms in (80, 83, 250, 500):
         left *= np.exp(-ms / 500)
         high = 10 - 8 * left
         layer = (-3 + 2 * left, 2 * high)
         assert live.show_range(-3, 10, "slow", ms) == approx_limits(layer, (layer[0], high))
-    # A picture drawn again of the same run moves nothing.
+    # Redrawing the same run doesn't move the range.
     live.redraw("slow", 400)
     assert live.color_limits() == approx_limits(layer, (layer[0], high))
 
@@ -90,7 +88,7 @@ def test_a_still_input_shows_its_own_range_at_once(gl: GlPage) -> None:
     live.show_range(-1, 2, "exact")
     assert live.show_range(-5, 6, "exact", 10) == approx_limits((-5, 12), (-5, 6))
     live.show_range(-50, 60, "slow", 10)
-    live.redraw("exact")  # the last picture of what was live
+    live.redraw("exact")  # the last live picture
     assert live.color_limits() == approx_limits((-50, 120), (-50, 60))
     live.show_range(-1, 2, "held")
     live.redraw("exact")

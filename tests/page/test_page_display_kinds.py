@@ -1,4 +1,4 @@
-"""Pictures that are no maps in the page: the pixels of curves and of classes."""
+"""Display kinds that aren't maps, in the page: the pixels of curves and of classes."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from webgl_page import ONE_RENDERER, GlPage
 CELL_SIZE = (
     40,
     23,
-)  # of a curve: zero's line is in the middle of a row where it is in that of the range
+)  # of a curve: the zero line is in the middle of a row if zero is in the middle of the range
 CURVES_JOB = {"drawMode": "curves", "scale": 1, "cell": CELL_SIZE}
 
 
@@ -39,12 +39,12 @@ def draw_plan(gl: GlPage, plan: Plan, array: np.ndarray, *jobs: dict[str, Any]) 
 
 
 def curve_row(share: float) -> float:
-    """The row of a cell, from above, where a share of its range stands."""
+    """The row of a cell, from the top, at this share of its range."""
     return 1.5 + (1 - share) * (CELL_SIZE[1] - 3)
 
 
 def is_ink(pixels: np.ndarray, name: str) -> np.ndarray:
-    """Where the curve itself is, above or below zero: its strong colours."""
+    """The pixels of the curve itself, above or below zero: its saturated colours."""
     r, _, b = (pixels[..., k].astype(int) for k in range(3))
     return b - r > 90 if name == "positive" else r - b > 90
 
@@ -72,7 +72,7 @@ def test_a_curve_stands_at_its_values(gl: GlPage, layout: Layout, nchw: NCHW | N
         for at in range(1, 19):
             value = array[channel, at]
             row = curve_row((value + 1) / 2)
-            # Both pixels of a value have its middle on one side.
+            # The value's middle is on one side in both of its pixels.
             columns = cell[:, 2 * at : 2 * at + 2]
             found = is_ink(columns, "positive" if value > 0 else "negative")
             rows = np.flatnonzero(found.any(1))
@@ -83,7 +83,7 @@ def test_a_curve_stands_at_its_values(gl: GlPage, layout: Layout, nchw: NCHW | N
 
 def test_a_column_of_pixels_shows_all_values_that_it_covers(gl: GlPage) -> None:
     array = np.zeros((1, 1, 1, 4000), np.float32)
-    array[..., 1230], array[..., 3333] = 1, -1  # one of a hundred in a column of pixels
+    array[..., 1230], array[..., 3333] = 1, -1  # a hundred values share a column of pixels
     plan = display_kind_plan(Layout((1, 1, 1, 4000), (1, 1, 4)), "signal")
     [pixels] = draw_plan(gl, plan, array, CURVES_JOB | {"channels": [0]})
     assert np.flatnonzero(is_ink(pixels, "positive")[2]).tolist() == [12]
@@ -130,7 +130,7 @@ def test_the_largest_channel_of_a_place_gives_its_colour(
     gl: GlPage, layout: Layout, nchw: NCHW | None
 ) -> None:
     array = np.random.default_rng(5).standard_normal((2, 7, 9, 12)).astype(np.float32) - 3
-    array[1, :, 0, 0] = -np.inf  # the first of equals
+    array[1, :, 0, 0] = -np.inf  # the first of equal values
     array[1, 2, 0, 1] = np.nan
     plan = display_kind_plan(layout, "classes", nchw)
     job = {

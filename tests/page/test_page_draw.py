@@ -57,7 +57,7 @@ def test_maps_of_every_layout_have_the_colours_of_their_values(gl: GlPage, name:
         assert (pixels[y : y + h, x + w : x + w + 1] == 0).all(), "a gap is not transparent"
 
 
-# What lies in one nchw and is shown in another: heads, a view of all elements, of channels.
+# Values stored in one nchw and displayed in another: heads, a view of all elements, of channels.
 RESHAPED = [
     (Layout((8, 16, 1, 16)), (2, 4, 16, 16)),
     (LAYOUTS["2x2 pixels"], (1, 10, 13, 19)),
@@ -353,7 +353,7 @@ def test_the_ranges_of_many_numbers_are_found_while_the_page_goes_on(gl: GlPage)
         }""",
         [session, job],
     )
-    assert waited == [False, True, False]  # found once a run, and only where colours need it
+    assert waited == [False, True, False]  # computed once a run, only if colours need it
     [pixels] = gl.draw(session, job)
     assert_close(pixels, signed_colours(small, np.abs(small).max()))
 

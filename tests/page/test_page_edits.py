@@ -1,4 +1,4 @@
-"""Edits in the page's session: every transform, where they act, what follows, and their cost."""
+"""Edits in the page's session: every transform, its target, later layers, and cost."""
 
 import base64
 from collections.abc import Callable
@@ -48,7 +48,7 @@ CASES: dict[str, list[tuple[float, ...]]] = {
     "occlude": [(0.3, 0.7, 3, -0.5)],
     "saturation": [(0.3,)],
 }
-COLOUR_TRANSFORMS = ("saturation",)  # of 3 or 4 channels
+COLOUR_TRANSFORMS = ("saturation",)  # for 3 or 4 channels
 PICTURE_TRANSFORMS = (
     "contrast",
     "edges",
@@ -69,7 +69,7 @@ def gl(
 
 
 class Net(nn.Module):
-    """A module and its last layer, a view beside a skip, quadrants, a line of tokens."""
+    """A module and its last layer, a view next to a skip, quadrants, a sequence of tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ def make_edit(
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray, name: str, rtol: float = 1e-5) -> None:
-    """To `rtol`, and for what is read between pixels to where float32 says that is."""
+    """Compare to `rtol`; for reads between pixels allow the float32 error of their position."""
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
     place = max(expected.shape[2:], default=1) * 2.0**-22
     atol = (2 * rtol + place) * scale
@@ -108,7 +108,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray, name: str, rtol: float
 
 
 def make_editable(plan: nbglcnn.Plan) -> nbglcnn.Plan:
-    """A Plan by hand whose only value can be edited."""
+    """A modified Plan whose only value can be edited."""
     [value] = plan.header.values
     values = (msgspec.structs.replace(value, edit_pass=-1),)
     header = msgspec.structs.replace(plan.header, values=values)
@@ -124,14 +124,14 @@ def open_and_run(gl: GlPage, plan: nbglcnn.Plan) -> int:
 
 @ONE_RENDERER
 def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
-    """Of channel subsets, batches, maps of one row, values in strips, and shown in other shapes."""
+    """With channel subsets, batches, one-row maps, values in strips, other display shapes."""
     assert set(CASES) == set(TRANSFORM_KINDS)
     plans = {name: layout_plan(layout) for name, layout in LAYOUTS.items()}
     plans["reshaped"] = layout_plan(LAYOUTS["2x2 pixels"], (2, 13, 19, 5))
     plans["colours reshaped"] = layout_plan(LAYOUTS["2 images"], (1, 3, 3, 3))
     plans["alpha"] = layout_plan(Layout((2, 4, 5, 3)))
     mixed = set()
-    opened: list[int] = []  # to the end: most layouts have the same programs
+    opened: list[int] = []  # open to the end: most layouts share programs
     for turn, (name, by_hand) in enumerate(plans.items()):
         plan = make_editable(by_hand)
         [value] = plan.header.values
@@ -145,7 +145,7 @@ def test_every_transform_equals_numpy_in_every_layout(gl: GlPage) -> None:
                     continue
                 mixed.add(name)
             elif k % 2 == turn % 2 and name not in ("odd", "2x2 pixels", "quadrants", "reshaped"):
-                continue  # half of them in each of the other layouts
+                continue  # each other layout runs half of the transforms
             for parameters in cases:
                 channels = None if k % 3 == 0 else tuple(range(0, value.nchw[1], 2))
                 edits = [make_edit("x", transform, *parameters, channels=channels, mix=0.75)]
@@ -185,7 +185,7 @@ def test_the_page_tells_the_shader_what_python_tells_it(gl: GlPage, plan: nbglcn
 
 
 def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Plan) -> None:
-    """Stacks, inputs, modules and their last layers, views, injected arrays; every value of all."""
+    """Stacks, inputs, modules and their last layers, views, injected arrays; checks every value."""
     arrays = {
         "whole": RANDOM.standard_normal((2, 5, 7, 9)).astype(np.float32),
         "part": RANDOM.standard_normal((2, 1, 14, 18)).astype(np.float32),
@@ -221,7 +221,7 @@ def test_edits_act_in_a_network_as_on_local_opengl(gl: GlPage, plan: nbglcnn.Pla
             gl.set_edits(session, edits, arrays)
             local.set_edits(edits, arrays)
             local.run(X)
-            for _ in range(2):  # running again gives the same
+            for _ in range(2):  # a second run gives the same
                 for value in plan.values:
                     found, expected = gl.read(session, value.key), local.read(value.key)
                     assert_close(found, expected, f"case {k}, {value.key}", rtol=1e-4)
@@ -238,7 +238,7 @@ def test_edits_in_float16_are_right_to_three_digits(gl: GlPage) -> None:
     torch.manual_seed(0)
     half = nbglcnn.compile(Net().eval(), X, precision="float16")
     session = open_and_run(gl, half)
-    for layer in ("conv", "up"):  # of 6 and of 3 channels
+    for layer in ("conv", "up"):  # 6 and 3 channels
         before = gl.read(session, layer)
         one_by_one = (
             make_edit(layer, name, *CASES[name][0], channels=(0, 2)) for name in PICTURE_TRANSFORMS
@@ -265,7 +265,7 @@ def test_what_follows_from_edits_is_read_drawn_and_measured_by_its_key(
 ) -> None:
     session = open_and_run(gl, plan)
     plain = {value.key: gl.read(session, value.key) for value in plan.values}
-    # Nothing is edited: before and without are the value itself.
+    # Without edits, "before" and "without" equal the value itself.
     np.testing.assert_array_equal(gl.read_derived(session, "before", "conv"), plain["conv"])
     np.testing.assert_array_equal(gl.read_derived(session, "without", "conv"), plain["conv"])
     gl.set_edits(
@@ -295,7 +295,7 @@ def test_what_follows_from_edits_is_read_drawn_and_measured_by_its_key(
             )
             assert found["layer"]["mean"] == pytest.approx(values[1].mean(), abs=1e-5)
             assert found["layer"]["max"] == pytest.approx(values[1].max(), abs=1e-5)
-    # A picture of each, beside each other; a module's is another one than that of its last layer.
+    # Pictures of each, side by side; a module's picture differs from its last layer's.
     keys = gl.page.evaluate("() => Object.values(gl.keys).map((one) => one('conv'))")
     jobs = [{"key": key, "channels": [1]} for key in ("conv", *keys, "first", "first.1")]
     pictures = gl.draw(session, *jobs)
@@ -305,7 +305,7 @@ def test_what_follows_from_edits_is_read_drawn_and_measured_by_its_key(
         session, *({**job, "range": one} for job, one in zip(jobs[4:], wide, strict=True))
     )
     assert first.tobytes() != last.tobytes()
-    # Who draws a difference need not know when the last edit goes.
+    # A view that draws a difference may outlive the last edit.
     gl.set_edits(session, [])
     gl.run(session)
     assert not gl.read_derived(session, "difference", "conv").any()
@@ -392,7 +392,7 @@ def test_previews_are_one_channel_as_each_edit_would_make_it(
 def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     gl: GlPage, plan: nbglcnn.Plan
 ) -> None:
-    """Edits of several passes, some switched off, in any order; no more passes for that."""
+    """Edits of several passes, some disabled, in any order; disabled ones add no passes."""
     session = open_and_run(gl, plan)
     gl.page.evaluate("() => gl.count()")
     stack = [
@@ -433,13 +433,13 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     assert stage("x", 0).tobytes() == stage("x", 4).tobytes() == X.tobytes(), "nothing is edited"
     ask()
     switched_on = [msgspec.structs.replace(one, enabled=True) for one in stack]
-    for edits in (switched_on, stack):  # what a bend has on the device stays when it goes off
+    for edits in (switched_on, stack):  # a disabled bend keeps its device resources
         gl.set_edits(session, [*edits, *other])
         gl.run(session)
     before, alive = gl.read(session, "output[1]"), gl.count_alive()
     gl.page.evaluate("gl.counted()")
     cost = passes()
-    ask("x", "flat")  # they are there at once
+    ask("x", "flat")  # available without a run
     check(stack, "x", X)
     check(other, "flat", gl.read_derived(session, "before", "flat"))
     np.testing.assert_array_equal(stage("x", 5), gl.read(session, "x"))
@@ -448,7 +448,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     assert gl.count_alive()["textures"] == alive["textures"] + 2 + 1, (
         "of two edits of x, of one of flat"
     )
-    # The last one moves only what is off: the same passes.
+    # The last order moves only disabled edits: the number of passes stays.
     for order in ((4, 1, 2, 0), (1, 4, 0, 2), (2, 0, 4, 1), (1, 2, 0, 4)):
         moved = [stack[k] for k in order]
         gl.set_edits(session, [*other, *moved])
@@ -457,7 +457,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
     keys = [gl.page.evaluate("k => gl.stageKey('x', k)", k) for k in (0, 2, 3, 4)]
     pictures = gl.draw(session, *({"key": key, "channels": [0]} for key in keys))
     assert len({picture.tobytes() for picture in pictures}) == 4
-    # One after the other is switched on, and moved, as a slider does.
+    # Enable one after the other, and change its parameter, as a slider does.
     for k in range(3):
         on = [msgspec.structs.replace(one, enabled=k != i) for i, one in enumerate(stack)]
         gl.set_edits(session, on)
@@ -475,7 +475,7 @@ def test_a_value_is_seen_after_each_of_its_edits_where_somebody_asks(
 
 @ONE_RENDERER
 def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) -> None:
-    """20 changes: no program, no texture; one small upload each, seen in the very next run."""
+    """20 changes: no new program or texture; one small upload each, effective in the next run."""
     session = open_and_run(gl, plan)
     others = [make_edit("first", "blur", 1, name="other"), make_edit("up", "rotate", 4, name="up")]
     gl.set_edits(session, [*others, make_edit("conv", "multiply", 0, name="slid")])
@@ -498,13 +498,13 @@ def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) 
         assert counted.get("linkProgram", 0) == counted.get("createTexture", 0) == 0
         assert counted.get("bufferSubData", 0) == 1
         assert counted.get("bufferData", 0) == 0
-        # The table of channels is written where they change: with the first of these.
+        # The channel table is written when channels change: with the first change.
         assert counted.get("texSubImage3D", 0) == (1 if k == 0 else 0)
         assert_close(
             gl.read(session, "conv"), apply_edits(before, (2, 6, 7, 9), [slid], {}), str(k)
         )
         gl.page.evaluate("gl.counted()")
-    # Switched off, to nothing and back: as little.
+    # Disabling, zero mix or no channels, and back: equally cheap.
     for last in ({"enabled": False}, {}, {"mix": 0.0}, {"channels": ()}, {}):
         gl.set_edits(session, [*others, make_edit("conv", "multiply", 3, name="slid", **last)])
         gl.run(session)
@@ -513,7 +513,7 @@ def test_a_slider_only_tells_the_device_numbers(gl: GlPage, plan: nbglcnn.Plan) 
     assert gl.count_alive() == alive
     gl.set_edits(session, [])
     gl.run(session)
-    # Those of three values, a scratch, three tables.
+    # The textures of three values, a scratch, three tables.
     assert gl.count_alive()["textures"] == alive["textures"] - 7
 
 
@@ -609,7 +609,7 @@ def test_edits_survive_a_lost_context(gl: GlPage, plan: nbglcnn.Plan) -> None:
 
 @ONE_RENDERER
 def test_edits_beside_sections_and_state(gl: GlPage) -> None:
-    """Of a section alone too; and the profile leaves all as it was."""
+    """Also if only a section runs; and the profile changes nothing."""
     plan = lower(leaky_integrator())
     with Session(plan) as local:
         session = gl.open(plan)
@@ -636,14 +636,14 @@ def test_edits_beside_sections_and_state(gl: GlPage) -> None:
         )
         np.testing.assert_array_equal(gl.read(session, "y"), before)
         with pytest.raises(Error, match="cannot be edited"):
-            gl.set_edits(session, [make_edit("next", "invert")])  # it is the state
+            gl.set_edits(session, [make_edit("next", "invert")])  # "next" is the state
 
 
 @ONE_RENDERER
 def test_adding_a_bend_never_holds_the_page(gl: GlPage) -> None:
-    """Of resnet18's size, and a program that is new each time.
+    """A network of resnet18's size, and a program that is new each time.
 
-    What else goes on in the machine makes tasks longer only: one try of several has to be short.
+    Other load on the machine only lengthens tasks, so one short try out of several suffices.
     """
     torch.manual_seed(0)
     layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3), nn.ReLU()]

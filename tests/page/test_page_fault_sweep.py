@@ -1,4 +1,4 @@
-"""A fault at every single call of WebGL in a session's life: the right numbers or a clean error."""
+"""A fault at each WebGL call in a session's life: correct numbers or a clean error."""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -14,8 +14,8 @@ import nbglcnn
 from bundle import bundle_script
 
 X = np.random.default_rng(4).standard_normal((1, 3, 5, 6)).astype(np.float32)
-CALLS_PER_BATCH = 12  # calls that one question to the page tries
-SWEEP_SHARES = 4  # a share has every fourth call; they can run beside each other
+CALLS_PER_BATCH = 12  # calls tried per request to the page
+SWEEP_SHARES = 4  # a share has every fourth call; shares can run in parallel
 ERRORS = {"loss": "ContextLostError", "link": "ShaderError", "memory": "PlanError"}
 
 
@@ -25,15 +25,15 @@ def run_fault_sweep(
     static_site: tuple[str, dict[str, bytes]],
     pytestconfig: pytest.Config,
 ) -> Callable[..., list[dict[str, Any]]]:
-    """sweep(kind, first, step): what came of a fault at calls first, first + step, … to the end."""
-    # Layers whose shaders compile fast: each loss builds all of them anew.
+    """sweep(kind, first, step): results with a fault at calls first, first + step, … to the end."""
+    # Layers whose shaders compile fast: each context loss recompiles all of them.
     torch.manual_seed(4)
     model = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()).eval()
     static_site[1]["/sweep.plan"] = nbglcnn.compile(model, X).to_bytes()
-    # A texture without memory is no place to write to.
+    # A texture without memory cannot be written or rendered to.
     allow = "CONTEXT_LOST_WEBGL|context lost|glTexSubImage3D|Framebuffer is incomplete"
     renderer = pytestconfig.getoption("--sweep")
-    # llvmpipe builds shaders three times as fast, and each loss builds all of them anew.
+    # llvmpipe compiles shaders three times as fast, and each context loss recompiles all of them.
     page = gl_page(renderer or "llvmpipe", allow=allow)
     page.add_script_tag(content=bundle_script("test/fault_sweep.ts", "--format=iife").decode())
 
@@ -53,7 +53,7 @@ def run_fault_sweep(
 
 
 def assert_faults_handled(found: list[dict[str, Any]], kind: str) -> int:
-    """The number of faults that struck; the first life is without, as are those at the end."""
+    """Number of faults that struck. The first life has none, nor have those past the last call."""
     whole = found[0]
     struck = [life for life in found if life["wasReached"]]
     for life in found:

@@ -1,4 +1,4 @@
-"""An exported page has its features in one list: without one of them the rest works."""
+"""An exported page has its features in one list, and works if one of them is missing."""
 
 import base64
 from collections.abc import Callable
@@ -59,8 +59,8 @@ def changed_network() -> nn.Module:
     return model
 
 
-# What is found of each feature in a page that has it. Of a latent and a mirror there is nothing in
-# these pages.
+# An element that each feature shows in a page that has it. Latent and mirror show none in these
+# pages.
 FEATURE_MARKERS = {
     "edits": ("train", ".nbg-bent-pill"),
     "sources": ("teach", ".nbg-chosen-source"),
@@ -74,7 +74,7 @@ TABS = {
     "teach": ["network", "layer", "teach", "profile"],
     "compare": ["compare", "network", "layer", "profile"],
 }
-# The tab of a feature, and the features whose code a tab uses, as in Python.
+# The tab of each feature, and the features whose code a tab uses, as in Python.
 FEATURE_TABS = {"training": "train", "teaching": "teach", "compare": "compare"}
 FEATURE_DEPENDENCIES = {"teach": {"sources"}}
 
@@ -83,7 +83,7 @@ FEATURE_DEPENDENCIES = {"teach": {"sources"}}
 def page_without(
     exported_page: Callable[..., Page], exported_pages: dict[str, Path]
 ) -> Callable[..., Page]:
-    """`page_without("teach", "edits")`: that page without that feature, once it has run."""
+    """`page_without("teach", "edits")`: that page without that feature, after its first run."""
 
     def opened(name: str, without: str) -> Page:
         script = f"globalThis.without = {without!r};"
@@ -101,7 +101,7 @@ def read_value(page: Page, key: str) -> np.ndarray:
 
 
 def torch_output(bent: bool) -> np.ndarray:
-    """The output for the page's input, with the bend or without it."""
+    """PyTorch's output for the page's input, with the bend or without it."""
     convolution, relu, *rest = network()
     with torch.no_grad():
         hidden = relu(convolution(torch.from_numpy(X)))

@@ -1,4 +1,4 @@
-"""The page's session through its life: weights, lost contexts, failures, and what it frees."""
+"""The lifecycle of the page's session: weights, lost contexts, failures, and freed resources."""
 
 import json
 from collections.abc import Callable
@@ -149,7 +149,7 @@ def test_a_context_that_never_comes_back_is_replaced(
     assert_equal(gl.read(session, output_key(plan)), torch_output(model, X))
 
 
-# Counts the calls of WebGL from now on, and does something at the n-th.
+# Counts WebGL calls from now on, and calls `strike` at the n-th.
 COUNT_CALLS = """((n, strike) => {
   const target = gl.opened().gl;
   const own = Object.getPrototypeOf(target);
@@ -170,7 +170,7 @@ COUNT_CALLS = """((n, strike) => {
   return counted;
 })"""
 
-# Loses the context before the n-th call of WebGL; 0: never. Returns the number of calls.
+# Loses the context before the n-th WebGL call (0: never). Returns the number of calls.
 LOSE_AT_CALL = """async ([n, session, x, key, job]) => {
   const lose = gl.lose();
   const counted = COUNTED(n, () => lose.loseContext());
@@ -219,7 +219,7 @@ def test_a_loss_at_any_call_gives_the_right_numbers_or_an_error(gl: GlPage) -> N
     assert all("value" in result for result in right["results"])
     assert right["calls"] > 100
     lost = 0
-    # Each loss compiles all programs anew, a second on SwiftShader: a sample of the calls.
+    # Each context loss recompiles all programs, a second on SwiftShader, so sample the calls.
     for n in range(1, right["calls"], right["calls"] // 25):
         found = losing(n)
         assert found["last"] == right["last"], f"after a loss at call {n}"
@@ -262,8 +262,8 @@ def test_dispose_frees_everything_and_what_is_the_same_is_shared(
     assert gl.count_alive() == dict.fromkeys(one, 0)
 
 
-# Opens a session, asks it something, and closes it behind the n-th call of WebGL; 0: never. Returns
-# the number of calls, and what became of the question.
+# Opens a session, sends it a request, and closes it after the n-th WebGL call (0: never). Returns
+# the number of calls, and the result of the request.
 CLOSE_AT_CALL = """async ([n, url, x, question]) => {
   const s = gl.the(await gl.open(url));
   s.write("input", gl.floats(x));
@@ -283,7 +283,8 @@ CLOSE_AT_CALL = """async ([n, url, x, question]) => {
 def test_a_session_closed_during_a_question_leaves_nothing(
     gl: GlPage, plan: nbglcnn.Plan, question: str
 ) -> None:
-    # Another one keeps the programs that are compiled; what is asked for once more is counted too.
+    # Another session keeps the compiled programs; its histogram's resources are part of `before`
+    # too.
     kept = gl.open(plan)
     gl.write(kept, "input", X)
     gl.histogram(kept, "input", 20)

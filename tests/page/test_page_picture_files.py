@@ -1,4 +1,4 @@
-"""A picture file has the same numbers in a page as in Python, and the line of Python gives them."""
+"""Picture file gives the same numbers in a page as in Python, and as the displayed Python code."""
 
 import base64
 from collections.abc import Callable
@@ -31,7 +31,7 @@ INPUT_SHAPES = {
     "bytes of grey": ("uint8", "1,10,9,1"),
     "bytes, channels first": ("uint8", "1,3,10,9"),
 }
-# Beside a side of 9 or 10 stay 1 to 9 pixels.
+# The letterboxed pictures have 1 to 9 pixels on one side of 9 or 10.
 LETTERBOX_SIZES = (
     [(9, k) for k in range(1, 11)] + [(k, 10) for k in range(1, 9)] + [(90, 1), (1, 90)]
 )
@@ -39,7 +39,7 @@ PYTHON_LINE = ".nbg-drawer .nbg-bend-python"
 
 
 def input_plan(kind: str) -> Plan:
-    """Passes on what enters, of a shape that no file has."""
+    """A network that returns its input, of a shape with no picture file."""
     dtype, shape = INPUT_SHAPES[kind]
     return nbglcnn.compile(
         onnx.parser.parse_model(
@@ -71,7 +71,7 @@ def test_a_file_that_is_dropped_has_pythons_numbers(show: Show, kind: str, tmp_p
         words = base64.b64encode(file.content).decode()
         sourced.page.evaluate(DROP_OR_PASTE, ["drop", words, name, mime])
         sourced.wait_input_count(count + 1)
-        # Colours of four channels are divided by alpha, which makes a step of a faint one many.
+        # Four-channel colours are divided by alpha, which amplifies a step of a faint colour.
         found = sourced.last_input[:, : 3 if kind == "alpha" and file.page_tolerance else None]
         wanted = python_tensor([tmp_path / name], record)[:, : found.shape[1]]
         apart = np.abs(found - wanted)
@@ -103,7 +103,7 @@ def test_what_the_browser_cannot_read_has_no_line_of_python(show: Show) -> None:
 
 
 def item_thumbnail(sourced: SourcesPage, number: int) -> np.ndarray:
-    """An item as its small picture shows it, (height, width, 3)."""
+    """An item's thumbnail, (height, width, 3)."""
     sourced.page.wait_for_function(
         "k => views.state.sourceControls.value.itemImage(k) !== undefined", arg=number
     )
@@ -173,7 +173,7 @@ def test_a_camera_enters_an_input_of_bytes_with_its_channels_last(show: Show) ->
 def test_a_letterbox_of_any_proportions_stands_where_python_sets_it(
     show: Show, tmp_path: Path
 ) -> None:
-    """Half a pixel beside the middle rounds the same way in both."""
+    """An odd remainder, half a pixel off the centre, rounds the same way in both."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,10,9] x) => (float[1,3,10,9] y) '
         "{ y = Relu(x) }"

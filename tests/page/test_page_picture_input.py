@@ -1,4 +1,4 @@
-"""Pictures become a network's input in the page, as Pillow would have made it."""
+"""Pictures become a network's input in the page, resampled as by Pillow."""
 
 import base64
 import io
@@ -28,26 +28,26 @@ from picture_input import (
 from webgl_page import ONE_RENDERER, GlPage, decode, encode
 
 SIZES = [
-    ((7, 5), (28, 28)),  # larger
-    ((640, 480), (28, 28)),  # by about twenty
-    ((560, 560), (28, 28)),  # by twenty
+    ((7, 5), (28, 28)),  # enlarged
+    ((640, 480), (28, 28)),  # reduced by about 20
+    ((560, 560), (28, 28)),  # reduced by 20
     ((101, 67), (33, 51)),
     ((1, 1), (6, 5)),
     ((1, 90), (9, 7)),
     ((90, 2), (7, 1)),
-    ((33, 51), (33, 51)),  # as it is
+    ((33, 51), (33, 51)),  # unchanged
 ]
 FITS: list[Fit] = ["crop", "letterbox", "stretch"]
 KINDS = ["data", "canvas", "offscreen", "bitmap", "image", "frame"]
 SHAPE = (1, 3, 12, 17)
-# As on a graphics card: without the canvas that helps where the processor draws.
+# As on a graphics card: without the canvas that is used if the CPU draws.
 PRETEND_HARDWARE = "() => Object.assign(gl.opened().capabilities, { software: false })"
 
 
 @ONE_RENDERER
 @pytest.mark.parametrize("fit", FITS)
 def test_pictures_of_any_size_are_resampled_as_pillow_does_it(gl: GlPage, fit: Fit) -> None:
-    gl.open(picture_plan((1, 1, 2, 2)))  # which keeps the programs
+    gl.open(picture_plan((1, 1, 2, 2)))  # keeps the programs compiled
     for (width, height), (w, h) in SIZES:
         picture = make_random_picture(width, height)
         for channels in (1, 3, 4):
@@ -60,7 +60,7 @@ def test_pictures_of_any_size_are_resampled_as_pillow_does_it(gl: GlPage, fit: F
 
 @ONE_RENDERER
 def test_where_pillow_takes_columns_first_numbers_differ_by_one_step_at_most(gl: GlPage) -> None:
-    """It does so since version 13 where that is less work; before, and here, rows are first."""
+    """Pillow ≥ 13 does so if it is less work; earlier versions, and the page, take rows first."""
     picture = make_random_picture(20, 60)
     session = gl.open(picture_plan(SHAPE, "stretch"))
     feed_picture(gl, session, picture)
@@ -102,7 +102,7 @@ def test_each_kind_of_picture_gives_the_same(gl: GlPage, hardware: bool) -> None
     for kind in KINDS:
         gl.write(session, "x", np.full(SHAPE, 0.3))
         feed_picture(gl, session, picture, kind)
-        # A frame's colours are what its film has them in.
+        # The frame's colours are those of the video.
         assert_close_pixels(gl.read(session, "x"), resize_with_pillow(picture, SHAPE, "crop"))
 
 
@@ -111,24 +111,24 @@ def test_each_kind_of_picture_gives_the_same(gl: GlPage, hardware: bool) -> None
 def test_what_is_transparent_is_black_where_the_input_has_no_alpha(
     gl: GlPage, channels: int
 ) -> None:
-    """And is weighted by its alpha where it has, as Pillow does it."""
+    """Pictures with alpha are weighted by it, as in Pillow."""
     shape = (1, channels, 9, 13)
     picture = make_random_picture(57, 38, alpha=True)
     session = gl.open(picture_plan(shape))
     for kind in ("data", "canvas", "bitmap", "bare", "image"):
         feed_picture(gl, session, picture, kind)
-        # Browsers keep the pixels of all but data multiplied by alpha, rounded once more.
+        # Browsers store all kinds but data with premultiplied alpha, which rounds once more.
         found, expected = gl.read(session, "x"), resize_with_pillow(picture, shape, "crop")
         assert_close_pixels(found, expected, 0.99 if kind == "data" else 0.9)
 
 
 @ONE_RENDERER
 def test_a_photograph_stands_upright(gl: GlPage) -> None:
-    """As its EXIF data say how the camera was held."""
+    """The picture is rotated by its EXIF orientation."""
     smooth = Image.fromarray(np.random.default_rng(4).integers(0, 256, (3, 4, 3), np.uint8), "RGB")
     lying = smooth.resize((64, 48), Image.Resampling.BICUBIC)
     exif = Image.Exif()
-    exif[0x0112] = 6  # turned right
+    exif[0x0112] = 6  # rotated clockwise
     file = io.BytesIO()
     lying.save(file, "jpeg", quality=95, subsampling=0, exif=exif)
     upright = ImageOps.exif_transpose(Image.open(file))
@@ -149,7 +149,7 @@ def test_a_photograph_stands_upright(gl: GlPage) -> None:
             [session, make, base64.b64encode(file.getvalue()).decode()],
         )
         expected = resize_with_pillow(upright.convert("RGBA"), SHAPE, "letterbox")
-        # Decoders of JPEG differ by a few steps.
+        # JPEG decoders differ by a few steps.
         np.testing.assert_allclose(gl.read(session, "x"), expected / 255, atol=6 / 255)
 
 
@@ -164,10 +164,10 @@ def test_every_example_of_a_batch_gets_the_picture(gl: GlPage) -> None:
 
 
 def test_a_side_of_ten_thousand_pixels_is_taken_whole(gl: GlPage) -> None:
-    """A loop of llvmpipe ends without a word after 65,535 rounds."""
+    """Mesa's llvmpipe silently ends a loop after 65,535 iterations."""
     shape = (1, 1, 1, 28)
     pixels = np.asarray(make_random_picture(100, 2)).repeat(80, axis=1)
-    pixels = np.roll(pixels, 40, axis=1)  # 8,000 at most on SwiftShader as it is
+    pixels = np.roll(pixels, 40, axis=1)  # 8,000 wide: fits SwiftShader unscaled
     picture = Image.fromarray(pixels, "RGBA")
     session = gl.open(picture_plan(shape, "stretch"))
     feed_picture(gl, session, picture)
@@ -175,7 +175,7 @@ def test_a_side_of_ten_thousand_pixels_is_taken_whole(gl: GlPage) -> None:
     longest = gl.page.evaluate("() => gl.opened().capabilities.target.max_texture_size")
     wide = picture.resize((longest + 1808, 2), Image.Resampling.NEAREST)
     for kind in ("data", "canvas"):
-        feed_picture(gl, session, wide, kind)  # drawn down by the browser before
+        feed_picture(gl, session, wide, kind)  # downscaled by the browser first
         found = gl.read(session, "x")
         assert np.abs(found - resize_with_pillow(wide, shape, "stretch") / 255).max() < 0.02
 
@@ -242,7 +242,7 @@ def test_a_films_picture_of_now_goes_in_and_before_its_first_what_was_there_stay
     expected = resize_with_pillow(Image.fromarray(shown, "RGBA"), SHAPE, "crop", mirrored=True)
     if (
         hardware
-    ):  # where a film goes right into a texture, the browser converts its colours by other code
+    ):  # if a video is uploaded directly to a texture, other browser code converts its colours
         np.testing.assert_allclose(decode(found).reshape(SHAPE), expected / 255, atol=4 / 255)
     else:
         assert_close_pixels(decode(found).reshape(SHAPE), expected)
@@ -258,7 +258,7 @@ def test_numbers_and_pictures_take_turns(gl: GlPage) -> None:
     gl.write(session, "x", x)
     np.testing.assert_array_equal(gl.read(session, "x"), x)
     feed_picture(gl, session, second)
-    gl.run(session)  # of what is there already
+    gl.run(session)  # with the existing resources
     assert_close_pixels(gl.read(session, "x"), resize_with_pillow(second, SHAPE, "crop"))
 
 
@@ -291,7 +291,7 @@ def test_a_lost_context_is_survived_between_two_pictures(
     lose_context(gl)
     assert_close_pixels(
         gl.read(session, "x"), resize_with_pillow(first, SHAPE, "crop")
-    )  # it is still there
+    )  # it is still available
     feed_picture(gl, session, second, "bitmap")
     lose_context(gl)
     assert gl.read(session, "x").max() == 0  # the bitmap was closed
@@ -326,9 +326,9 @@ def test_fed_inputs_leave_nothing_behind_and_the_same_size_makes_nothing_new(gl:
     counted = gl.page.evaluate("() => gl.counted()")
     assert not counted.get("createTexture") and not counted.get("texStorage3D")
     assert not counted.get("bufferData") and not counted.get("linkProgram")
-    assert counted["drawArrays"] == 4  # three, and the input's own step
+    assert counted["drawArrays"] == 4  # three, and the input's own pass
     gl.write(session, "x", np.zeros(SHAPE))
-    gl.run(session)  # numbers let go of what pictures needed
+    gl.run(session)  # a numeric input frees the picture resources
     assert gl.count_alive()["textures"] == opened["textures"]
     feed_picture(gl, session, make_random_picture(40, 30))
     gl.close(session)
@@ -365,7 +365,7 @@ def test_what_cannot_be_taken_is_said_once(gl: GlPage) -> None:
 def test_the_runtime_alone_takes_pictures(
     gl: GlPage, static_site: tuple[str, dict[str, bytes]]
 ) -> None:
-    """For an input alone, or by name beside arrays."""
+    """As the only input, or by name with arrays."""
     static_site[1]["/pictures.js"] = bundle_script("src/runtime.ts", "--format=esm")
     torch.manual_seed(3)
     model = TwoPictures().eval()
@@ -409,7 +409,7 @@ def test_the_runtime_alone_takes_pictures(
 
 
 class TwoPictures(nn.Module):
-    """Of two pictures."""
+    """A network with two picture inputs."""
 
     def __init__(self) -> None:
         super().__init__()

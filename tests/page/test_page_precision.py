@@ -1,4 +1,4 @@
-"""float16 in the page: Plans made for it, and devices that can draw nothing better."""
+"""float16 in the page: Plans compiled for it, and devices that can render to nothing better."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from zoo import build
 
 FLOAT16_RTOL = RTOL["float16"]
 RGBA32F, RGBA16F, RGBA8 = 0x8814, 0x881A, 0x8058
-# Notes what is allocated, and which allocations are drawn into.
+# Records allocations, and which of them are rendered to.
 RECORD_ALLOCATIONS = """() => {
   const { texStorage3D, bindTexture, framebufferTextureLayer } = WebGL2RenderingContext.prototype;
   const formats = new Map();
@@ -42,14 +42,14 @@ RECORD_ALLOCATIONS = """() => {
 
 @pytest.fixture
 def half_float_page(gl: GlPage) -> GlPage:
-    """A page whose device can draw 16-bit floats only, as far as it says."""
+    """A page whose device claims to render to 16-bit floats only."""
     gl.page.evaluate(RECORD_ALLOCATIONS)
     gl.page.evaluate(NO_FLOAT32)
     return gl
 
 
 def allocated_formats(gl: GlPage, *, drawn: bool) -> set[int]:
-    """Of numbers; pictures are bytes."""
+    """The formats of number textures; pictures are bytes."""
     stored = gl.page.evaluate("stored()")
     return {one["format"] for one in stored if one["drawn"] is drawn} - {RGBA8}
 
@@ -135,7 +135,7 @@ def test_a_device_without_float32_runs_the_same_plan_in_half(half_float_page: Gl
     assert rounded > 1e-4
     half_float_page.draw(session, {"key": plan.values[1].key, "channels": [0]})
     assert allocated_formats(half_float_page, drawn=True) == {RGBA16F}
-    # What is only uploaded stays exact.
+    # Textures that are only uploaded to keep full precision.
     assert RGBA32F in allocated_formats(half_float_page, drawn=False)
 
 
@@ -157,7 +157,7 @@ def test_a_device_without_float32_counts_and_draws_large_maps_right(
     for name, value in (("min", exact.min()), ("max", exact.max()), ("mean", exact.mean())):
         assert first[name] == pytest.approx(value, rel=1e-6)
     assert first["std"] == pytest.approx(exact.std(), rel=1e-6)
-    # SwiftShader draws infinity as a NaN into 16 bits.
+    # SwiftShader writes infinity as NaN to 16-bit targets.
     assert (second["nan"] + second["inf"], second["max"]) == (2, 60000)
     assert second["zeros"] == pytest.approx((301 * 303 - 3) / (301 * 303), abs=1e-7)
     counted = half_float_page.histogram(session, "input", 30, 0, 0)

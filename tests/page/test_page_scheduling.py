@@ -1,4 +1,4 @@
-"""When the page's session runs: in slices or at once, never freezing the page, never too often."""
+"""Scheduling of the page's runs: in slices or at once, never blocking the page, never too often."""
 
 import time
 from typing import Literal
@@ -35,7 +35,7 @@ def plan(model: nn.Sequential) -> nbglcnn.Plan:
 
 
 def with_cost(plan: nbglcnn.Plan, cost: int) -> nbglcnn.Plan:
-    """The same Plan, said to cost more, so that it is cut."""
+    """The same Plan with a higher declared cost, so that its runs are sliced."""
     passes = tuple(msgspec.structs.replace(one, cost=cost) for one in plan.header.passes)
     header = msgspec.structs.replace(plan.header, passes=passes)
     return nbglcnn.Plan(header, plan.uniforms, plan.blobs)
@@ -187,14 +187,14 @@ def test_time_is_measured_and_the_clock_named(gl: GlPage, plan: nbglcnn.Plan) ->
     gl.write(session, "input", X)
     infos = [gl.run(session) for _ in range(4)]
     assert all(0 < info["ms"] < 60_000 for info in infos)
-    assert infos[0]["passes"] == len(plan.header.passes) + 1  # and the input's
+    assert infos[0]["passes"] == len(plan.header.passes) + 1  # plus the input's
     assert infos[3]["passes"] == len(plan.header.passes)
-    # A software renderer's timer query is not to be trusted; short runs are waited for.
+    # A software renderer's timer query is unreliable; short runs are timed by waiting for them.
     assert {info["clock"] for info in infos} <= {"fence", "wall"}
 
 
 def with_new_programs(plan: nbglcnn.Plan, comment: str) -> nbglcnn.Plan:
-    """The same Plan with programs that no other has, so that its first run builds them."""
+    """The same Plan with unique programs, so that its first run compiles them."""
     programs = tuple(
         msgspec.structs.replace(one, source=f"{one.source}\n// {comment}")
         for one in plan.header.programs
@@ -237,10 +237,10 @@ def test_timing_a_run_again_changes_nothing_but_its_time(
     assert gl.page.evaluate("k => gl.the(k).sequence", session) == 1
     assert timed["passes"] == len(plan.header.passes)
     assert 0 < timed["ms"] < first["ms"]
-    # It would take too long.
+    # It would exceed the time limit.
     assert gl.page.evaluate("k => gl.the(k).measureRun(0)", session) is None
     gl.write(session, "input", -X)
-    # Of something new the run to come is measured.
+    # After a new input the next regular run is measured instead.
     assert gl.page.evaluate("k => gl.the(k).measureRun(60_000)", session) is None
     assert_equal(gl.read(session, "output"), model(torch.from_numpy(-X)).detach().numpy())
 

@@ -1,4 +1,4 @@
-"""Sections and carries in the page: both renderers step as numpy does, and no run is a step."""
+"""Sections and carries in the page: both renderers step as numpy does; a run commits no step."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ def read_values(gl: GlPage, session: int) -> dict[str, np.ndarray]:
 @ONE_RENDERER
 @pytest.mark.parametrize("committed", [False, True])
 def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
-    """Runs, each section, timing, the profile of each layer and reads; also when a commit waits."""
+    """Repeated runs, sections, timing, profiles, reads change nothing, also before a commit."""
     session = gl.open(lower(leaky_integrator()))
     gl.write(session, "x", INPUTS[0])
     gl.run(session)
@@ -73,7 +73,7 @@ def test_what_runs_again_changes_nothing(gl: GlPage, committed: bool) -> None:
 
 @ONE_RENDERER
 def test_a_profile_leaves_what_a_commit_takes(gl: GlPage) -> None:
-    """The layers' passes run by themselves, over textures that hold other values by then."""
+    """The profile runs layers' passes alone, over textures that hold other values by then."""
     session = gl.open(lower(leaky_integrator(), observe="outputs"))
     gl.write(session, "x", INPUTS[0])
     gl.run(session)
@@ -106,7 +106,7 @@ def test_a_value_of_an_old_section_is_computed_when_it_is_read(gl: GlPage) -> No
     gl.run(session, "forward")
     assert_equal(gl.read(session, "y"), numpy_step(INPUTS[0], INITIAL_STATE)["y"])
     gl.commit(session)
-    gl.run(session, "forward")  # the state alone is another
+    gl.run(session, "forward")  # only the state differs
     twice = numpy_step(INPUTS[0], numpy_step(INPUTS[0], INITIAL_STATE)["next"])
     assert_equal(gl.read(session, "y"), twice["y"])
 
@@ -165,7 +165,7 @@ def test_a_profile_draws_nothing_once_its_session_is_closed(gl: GlPage) -> None:
         session,
     )
     assert ended == "this session was closed"
-    assert error == 0  # the next session's check of memory would find it
+    assert error == 0  # else the next session's memory check would find it
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -182,7 +182,7 @@ def test_a_lost_context_restores_the_initial_contents(gl: GlPage, waits: bool) -
     anew = numpy_step(INPUTS[1], INITIAL_STATE)
     assert_equal(gl.read(session, "y"), anew["y"])
     assert_equal(gl.read(session, "s"), INITIAL_STATE)
-    gl.commit(session)  # what was rebuilt is nobody's step
+    gl.commit(session)  # a rebuilt state is no step
     assert_equal(gl.read(session, "s"), INITIAL_STATE)
     gl.run(session)
     gl.commit(session)
@@ -206,7 +206,7 @@ def test_two_sessions_of_one_plan_have_states_of_their_own(gl: GlPage) -> None:
     third = gl.open(plan)
     gl.write(third, "x", INPUTS[1])
     assert_equal(gl.read(third, "s"), INITIAL_STATE)
-    # Neither does a network have it whose weights are what the state was at first.
+    # A network whose weights equal the initial state does not get the stepped state either.
     graph = leaky_integrator()
     values = {name: value for name, value in graph.values.items() if name != "s"}
     scaled = replace(graph.nodes[0], inputs=("s.initial", "decay"))
@@ -229,7 +229,7 @@ def test_new_initial_contents_begin_the_state_anew(gl: GlPage) -> None:
     [carry] = plan.header.carries
     [name] = [weight.hash for weight in plan.header.weights if weight.texture == carry.target]
     gl.set_weight(session, carry.target, -plan.blobs[name])
-    gl.commit(session)  # of what the old contents gave: nothing
+    gl.commit(session)  # no effect: the old contents' step is void
     assert_equal(gl.read(session, "next"), numpy_step(INPUTS[0], -INITIAL_STATE)["next"])
     assert_equal(gl.read(session, "s"), -INITIAL_STATE)
 

@@ -1,4 +1,4 @@
-"""The page's WebGL session: values, statistics, weights, and what it frees."""
+"""The page's WebGL session: values, statistics, weights, and freed resources."""
 
 from collections.abc import Callable
 
@@ -98,7 +98,7 @@ def test_histograms_equal_numpy(gl: GlPage) -> None:
 def test_histograms_of_hard_values_equal_numpy(
     gl: GlPage, values: Callable[[tuple[int, ...]], np.ndarray]
 ) -> None:
-    """Of a run that the question itself starts, and of the next one."""
+    """For a run that the request itself starts, and for the next one."""
     layout = LAYOUTS["2x2 pixels"]
     session = gl.open(layout_plan(layout))
     for sign in (1, -1):
@@ -120,7 +120,7 @@ def test_statistics_neither_cancel_nor_overflow(gl: GlPage, offset: float, scale
 
 
 def test_an_unknown_device_is_measured(gl: GlPage, plan: nbglcnn.Plan) -> None:
-    """And what that needs is freed."""
+    """The resources of the measurement are freed."""
     session = gl.open(plan)
     before = gl.count_alive()
     found = gl.page.evaluate("() => gl.probe()")
@@ -166,7 +166,8 @@ def test_sessions_share_weights_of_one_precision_and_size_alone(gl: GlPage) -> N
     for session, own in sessions:
         found = gl.values(session, [IMAGES])[own.header.outputs[0]]
         assert_equal(found, expected, rtol=1e-5 if own.precision == "float32" else 5e-3)
-    # The first goes, the last keeps what both had; then new weights come to one of two again.
+    # After the first session is disposed, the last one keeps the shared textures. Then a new
+    # session shares them, and only one of the two gets new weights.
     gl.page.evaluate("k => gl.the(k).dispose()", sessions[0][0])
     last, own = sessions[2]
     assert_equal(gl.values(last, [IMAGES])[own.header.outputs[0]], expected)

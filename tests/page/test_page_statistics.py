@@ -1,6 +1,6 @@
-"""How values of every rank are shown: the page's channels and numbers are NumPy's of `activations`.
+"""Displayed values of every rank: the page's channels and numbers are NumPy's of `activations`.
 
-`--sweep` takes many more random networks, and whole architectures.
+`--sweep` runs many more random networks, and whole architectures.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from webgl_page import ONE_RENDERER, GlPage
 from zoo import ZOO, build
 
 HISTOGRAM_BINS = 7
-# Of every value and image what the page says; histograms of some.
+# The page's statistics of every value and image; histograms of some.
 READ_DISPLAYED = """async ([number, asked, bins]) => {
   const session = gl.the(number);
   const found = [];
@@ -34,10 +34,10 @@ READ_DISPLAYED = """async ([number, asked, bins]) => {
 
 
 def displayed_images(array: np.ndarray, batch: int) -> list[np.ndarray]:
-    """A value as it is shown for each example: channels, and all that is in each of them.
+    """A value as displayed per example: its channels, and all elements of each.
 
-    In NumPy's words, beside those of `display_nchw`: the examples lie along the first axis, or all
-    of the value belongs to each of them.
+    This is the NumPy equivalent of `display_nchw`: the first axis holds the examples, or the whole
+    value belongs to each of them.
     """
     if array.ndim == 1 and len(array) == batch:
         return [one.reshape(1, 1) for one in array]
@@ -51,13 +51,13 @@ def displayed_images(array: np.ndarray, batch: int) -> list[np.ndarray]:
 
 
 def assert_displayed(gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray]) -> int:
-    """How many values are shown in another nchw than they lie in."""
+    """Check all displayed values; return how many have a display nchw other than the stored."""
     session = gl.open(plan)
     values = gl.values(session, arrays)
     batch = arrays[0].shape[0] if arrays[0].ndim > 1 else 1
     shown = {key: displayed_images(array, batch) for key, array in values.items()}
     for value in plan.values:
-        if len(value.shape) == 3 and value.nchw[1] == 1:  # a map for each example
+        if len(value.shape) == 3 and value.nchw[1] == 1:  # one map per example
             shown[value.key] = [one.reshape(1, -1) for one in values[value.key]]
         images = shown[value.key]
         assert value.nchw[:2] == (len(images), len(images[0])), f"{value.key} {value.shape}"
@@ -87,7 +87,7 @@ shapes = st.tuples(
 
 @pytest.fixture
 def example_settings(pytestconfig: pytest.Config, backend: str) -> settings:
-    """How many networks: a few, or, on the renderer that is swept, many."""
+    """The number of networks: few, or, on the renderer that is swept, many."""
     chosen = pytestconfig.getoption("--sweep")
     if chosen not in (None, backend):
         pytest.skip(f"the sweep is on {chosen}")
@@ -95,7 +95,7 @@ def example_settings(pytestconfig: pytest.Config, backend: str) -> settings:
         max_examples=60 if chosen else 3,
         deadline=None,
         derandomize=True,
-        phases=[Phase.generate],  # a smaller one would cost minutes of building shaders
+        phases=[Phase.generate],  # shrinking would cost minutes of shader compilation
         suppress_health_check=list(HealthCheck),
     )
 

@@ -1,4 +1,4 @@
-"""What the page picks out of scores on the device: the largest of a vector, and of each place."""
+"""Top-k in the page on the device: the largest scores of a vector, and of each position."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(8)
 
 
 def numpy_topk(scores: np.ndarray, count: int) -> tuple[list[int], np.ndarray]:
-    """As numpy sorts, with NaN in front as PyTorch has it, and the first of equal ones first."""
+    """NumPy's sort with NaN first, as in PyTorch, and ties in index order."""
     order = np.lexsort((np.arange(scores.size), -scores, ~np.isnan(scores)))[:count]
     top = torch.topk(torch.from_numpy(scores.copy()), count).values.numpy()
     np.testing.assert_array_equal(top, scores[order])
@@ -52,7 +52,7 @@ def test_the_largest_are_those_of_numpy_for_each_example_of_a_batch(gl: GlPage, 
 
 
 def test_ten_are_found_wherever_they_stand(gl: GlPage) -> None:
-    """Together, at both ends, and of a vector that lies in images, lines or strips."""
+    """Adjacent, at both ends, and in a vector stored in images, lines or strips."""
     sorted_up = np.sort(random_scores(300).ravel()).reshape(1, 300, 1, 1)
     down, middle = sorted_up[:, ::-1], np.roll(sorted_up, 150, axis=1)
     assert_topk(gl, Layout((1, 300, 1, 1)), sorted_up, down, middle, count=10)
@@ -88,7 +88,7 @@ def test_few_scores_and_maps_are_brought_as_they_are(gl: GlPage) -> None:
 
 @ONE_RENDERER
 def test_a_device_that_draws_halves_alone_picks_nothing_out(gl: GlPage) -> None:
-    """Where the 20,000th score is no half could say."""
+    """Half floats cannot represent the index of the 20,000th score."""
     gl.page.evaluate(NO_FLOAT32)
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 5000)).eval()
     x = random_scores(4)
@@ -157,7 +157,7 @@ def test_picking_out_is_no_run_and_leaves_nothing_behind(gl: GlPage) -> None:
 @ONE_RENDERER
 def test_a_session_that_picked_scores_frees_its_programs_when_it_is_closed(gl: GlPage) -> None:
     plan = layout_plan(Layout((1, 1000, 1, 1)))
-    gl.open(plan)  # stays open, as another Viewer of the page
+    gl.open(plan)  # stays open, like another Viewer in the page
     before = gl.count_alive()
     session = gl.open(plan)
     gl.write(session, "x", random_scores(1000))

@@ -1,4 +1,4 @@
-"""Training steps in the page: their gradients, and losses of twenty steps, are PyTorch's."""
+"""Training steps in the page: gradients, and the losses of twenty steps, equal PyTorch's."""
 
 import sys
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def test_twenty_steps_in_the_page(
         gl.commit(session)
         if number == 0:
             gl.page.evaluate("() => gl.count()")
-    # What a step is made of is there since the first.
+    # A step's resources exist since the first step.
     counted = gl.page.evaluate("gl.counted()")
     assert counted["drawArrays"] > STEPS
     assert counted.get("linkProgram", 0) == counted.get("createTexture", 0) == 0
@@ -76,9 +76,10 @@ def test_twenty_steps_in_the_page(
 def test_two_hundred_steps_reach_pytorchs_loss(
     gl_page: Callable[..., Page], static_site: tuple[str, dict[str, bytes]], backend: str
 ) -> None:
-    """The Fashion autoencoder with its BatchNorms, by Adam, in batches of 32: within 1 %.
+    """The Fashion autoencoder with BatchNorm, by Adam, in batches of 32: within 1 %.
 
-    At 1e-3 PyTorch's own float32 and float64 are 1.5 % apart by then; at this rate 0.1 %.
+    At a rate of 1e-3 PyTorch's own float32 and float64 differ by 1.5 % by then; at this rate by 0.1
+    %.
     """
     torch.manual_seed(0)
     model = FashionAutoencoder().eval()

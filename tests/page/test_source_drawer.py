@@ -1,4 +1,4 @@
-"""The drawer of sources: what it offers for which input, by keys, in little room, in words."""
+"""The source drawer: its options for each kind of input, by keyboard, in little room, as text."""
 
 from collections.abc import Callable
 
@@ -15,12 +15,12 @@ from sources_page import SourcesPage
 from views_page import CLIPPED_ELEMENTS, ViewsPage
 
 Show = Callable[..., ViewsPage]
-# Listeners on the window and the document, and what shows pictures.
+# Counts listeners on the window and document, and elements that show pictures.
 COUNT_DRAWER_ELEMENTS = (
     "() => [open, document.querySelectorAll('canvas, video, input[type=file]').length]"
 )
 READ_KINDS = "all => all.map((one) => one.dataset.kind)"
-# Whatever a finger is to hit that is less than 40 px high, or lies outside of the view.
+# Touch targets that are less than 40 px high, or extend beyond the view.
 SMALL_TARGETS = """() => [...document.querySelectorAll(
   '.nbg-drawer :is(button, select, summary, label, input:not([type=checkbox], [hidden])), '
   + '.nbg-bar :is(button, select)')].filter((element) => {
@@ -48,7 +48,7 @@ def test_the_drawer_opens_and_closes_by_keys_and_the_focus_goes_with_it(show: Sh
     expect(page.locator(".nbg-drawer")).to_be_visible()
     assert 'data-kind="picture"' in focused_html(page)
     assert button.get_attribute("aria-expanded") == "true"
-    # The next Tab stops are the other sources, then what the first one offers.
+    # The next Tab stops are the other sources, then the controls of the first one.
     page.keyboard.press("Tab")
     assert 'data-kind="webcam"' in focused_html(page)
     page.keyboard.press("Enter")
@@ -147,7 +147,7 @@ def test_what_enters_the_network_is_shown_after_its_manipulations(show: Show) ->
     sourced.views.set(presentEdits={"edits": [{**bend, "transform": "multiply", "parameters": [0.5],
                                          "name": "multiply"}], "weights": 0})  # fmt: skip
     expect(enters).to_contain_text(f"mean {x.mean() / 2:.2f} · std {x.std() / 2:.3f}"[:11])
-    np.testing.assert_array_equal(sourced.last_input, x)  # what a source gives is before that
+    np.testing.assert_array_equal(sourced.last_input, x)  # a source's value is before edits
 
 
 @pytest.mark.parametrize("width", [420, 600, 848, 1200])
@@ -171,7 +171,7 @@ def test_nothing_is_cut_off_and_fingers_hit_what_is_there(show: Show, width: int
 
 
 def test_a_source_leaves_nothing_behind(show: Show) -> None:
-    """Twenty times on and off: no listener, video or canvas more than after two."""
+    """Twenty times on and off: no more listeners, videos or canvases than after two."""
     sourced = open_camera_page(show)
     page = sourced.page
     page.evaluate(

@@ -1,4 +1,4 @@
-"""The constraints of a Plan, as Python and as the page check them."""
+"""The constraints of a Plan, checked by Python and by the page."""
 
 import copy
 import json
@@ -60,7 +60,7 @@ def full_headers() -> list[Any]:
 
 
 def mutated_headers(whole: Sequence[Any]) -> list[bytes]:
-    """Headers with a few places changed that still have the types of a header."""
+    """Randomly mutated headers that still decode as headers."""
     random = Random(40)
     known = [(one, header_paths(one)) for one in whole]
     found = []
@@ -74,7 +74,7 @@ def mutated_headers(whole: Sequence[Any]) -> list[bytes]:
     return found
 
 
-# What a layer's reads and moves are, of a pixel shuffle.
+# Changes to a layer's reads and moves, for a pixel shuffle.
 DEPENDENT_CHANGES: dict[str, Callable[[Any], Any]] = {
     ", by field map": lambda layer: layer.update(dependencies=[[7, 1, 0]]),
     "several sizes": lambda layer: layer.update(dependencies=[[0, 1, 0], [0, 1, 1]]),
@@ -96,7 +96,7 @@ def dependent_headers(whole: Sequence[Any]) -> Iterator[bytes]:
 
 
 def first_broken_row(header: Header) -> int | None:
-    """The number of the first row that doesn't hold."""
+    """The number of the first row that does not hold."""
     facts = index_header(header)
     for number, row in enumerate(CONSTRAINTS):
         for records in row.records:
@@ -125,7 +125,7 @@ def test_the_page_says_of_each_damaged_header_what_python_says(full_headers: lis
     in_python = [first_problem(one) for one in headers]
     assert in_page == in_python
     assert 0.2 < sum(one is None for one in in_python) / CASES < 0.8
-    # Most rows have refused a header, and so has each check of dependencies.
+    # Most constraint rows, and each check of dependencies, have rejected a header.
     rows = {first_broken_row(one) for one in headers}
     assert len(rows) > 0.7 * len(CONSTRAINTS), set(range(len(CONSTRAINTS))) - rows
     said = " ".join(filter(None, in_python))

@@ -1,4 +1,4 @@
-"""Patches of weight textures: a few other numbers, without packing all of a network anew."""
+"""Patches of weight textures: a few changed numbers, without packing the whole network again."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ IMAGES = np.random.default_rng(3).standard_normal((2, 6, 8, 10)).astype(np.float
 
 
 class EveryPacking(nn.Module):
-    """Every way in which a parameter is packed."""
+    """Every form in which a parameter is packed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,13 +55,13 @@ def make_every_packing() -> nn.Module:
 
 
 def float_parameters(graph: Graph) -> dict[str, np.ndarray]:
-    """The parameters of floats, by name."""
+    """The float parameters, by name."""
     found = {name: graph.values[value].data for name, value in graph.parameters.items()}
     return {name: data for name, data in found.items() if data is not None and data.ndim}
 
 
 def assert_patched(plan: Plan, old: Graph, new: Graph) -> int:
-    """The patches make of the old textures what packing all of them anew makes; their bytes."""
+    """Check that patches turn the old textures into repacked ones; return the patches' bytes."""
     found = make_patches(plan, old, new, changed_elements(old, new))
     assert found is not None
     expected = lower.repack(plan, new)
@@ -102,7 +102,8 @@ def test_one_number_is_one_texel_and_folded_values_follow() -> None:
     plan = lower.lower(graph)
     one = load.replace_elements(graph, "conv.weight", (9, 5, 2, 1), 3.0)
     assert assert_patched(plan, graph, one) == 16
-    # In a folded kernel a variance scales one output's weights: 3×3 taps of 6 inputs, and a shift.
+    # In a folded kernel a variance scales the weights of one output: 3×3 taps of 6 inputs, and a
+    # shift.
     folded = lower.lower(graph, observe="outputs")
     assert any(len(w.recipe.sources) == 3 for w in folded.header.weights)
     variance = load.replace_elements(graph, "norm.running_var", 9, 4.0)
@@ -112,7 +113,7 @@ def test_one_number_is_one_texel_and_folded_values_follow() -> None:
 @pytest.mark.parametrize("observe", ["all", "outputs"])
 def test_a_number_of_each_group_of_a_transposed_convolution_is_patched(observe: str) -> None:
     torch.manual_seed(2)
-    # Groups of whole texels, whose kernel is packed as that of a convolution.
+    # Groups that fill whole texels, whose kernel is packed like a convolution's.
     model = nn.ConvTranspose2d(8, 8, 2, stride=2, groups=2).eval()
     graph, _ = load.load(model, np.zeros((1, 8, 3, 5), np.float32))
     plan = lower.lower(graph, observe=observe)
@@ -183,7 +184,7 @@ def test_a_session_takes_patches_and_new_weights_after_them(network: Network) ->
     expected = hook_values(model, pictures(7))
     for key, value in computed_values(network).items():
         assert_equal(value, expected[key], name=key)
-    # The hashes are those of the first weights again, and yet the texture is another one.
+    # The hashes equal those of the initial weights, although the texture differs.
     assert network.hash_weights() and not network.patches
     network.patch_parameter(name, index, old)
     for key, value in computed_values(network).items():
@@ -232,7 +233,7 @@ def test_a_plan_that_cannot_hold_patched_numbers_is_compiled_again() -> None:
     assert (
         network.patch_parameter("norm.running_var", 3, -(2**-16)) == [] and network.plan.hash != old
     )
-    assert not network.hash_weights()  # compiled with all that was patched before
+    assert not network.hash_weights()  # compiled with all earlier patches
 
 
 def test_a_viewer_without_a_page_follows_single_numbers() -> None:

@@ -1,4 +1,4 @@
-"""The Plan's file, its layouts, and what lowering promises of textures, fusion and weights."""
+"""The Plan's file, its layouts, and lowering's guarantees on textures, fusion and weights."""
 
 import ctypes
 import math
@@ -45,7 +45,7 @@ def test_unpack_inverts_pack_for_every_layout(nchw, block, phases):
     width, height, layers = layout.size
     assert texture.shape == (layers, height, width, 4)
     assert_equal(layout.unpack(texture), array)
-    # Every element has a place of its own, and what isn't an element is 0.
+    # Every element has a unique position, and the other components are 0.
     assert np.count_nonzero(texture) == np.count_nonzero(array)
 
 
@@ -84,8 +84,8 @@ def test_rows_of_tiles_stay_within_the_texture(nchw):
 @pytest.mark.parametrize(
     ("nchw", "drawn"),
     [
-        ((1, 256, 14, 14), (112, 28)),  # of 448 × 7 an eighth would be shaded for nothing
-        ((1, 64, 56, 56), (112, 112)),  # 448 × 28 are seven bins for two threads
+        ((1, 256, 14, 14), (112, 28)),  # at 448 × 7 an eighth of the work is wasted
+        ((1, 64, 56, 56), (112, 112)),  # 448 × 28 has seven bins for two threads
         ((1, 64, 64, 64), (512, 32)),
         ((1, 512, 7, 7), (512, 4)),
         ((1, 64, 14, 14), (112, 7)),  # 28 × 28 would be one bin
@@ -185,7 +185,7 @@ def test_a_file_with_any_bit_flipped_is_refused():
 
 @pytest.mark.parametrize("weights", [True, False])
 def test_a_file_cut_anywhere_is_refused(weights):
-    """Cut in the header, in the uniforms, or in any weight; what is behind the last is padding."""
+    """Cut in the header, the uniforms, or any weight; only padding follows the last weight."""
     plan = (
         nbglcnn.compile(nn.Conv2d(1, 2, 1), X[:1, :1]) if weights else layout_plan(LAYOUTS["odd"])
     )
@@ -246,7 +246,7 @@ def test_textures_are_reused_along_a_chain():
 
 
 def test_an_edge_of_zeros_is_never_drawn_over():
-    """57×57 texels in 4 layers: maps of 112×112 with an edge, or four images of 57×57."""
+    """57×57 texels in 4 layers: a padded map of 112×112, or four images of 57×57."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(4, 4, 3, padding=1), nn.Softmax(1), nn.Flatten(1), nn.Unflatten(1, (4, 112, 112)),
@@ -309,7 +309,7 @@ def test_an_activation_that_nothing_else_takes_is_applied_where_a_convolution_re
 
 
 def test_what_is_added_in_another_shape_is_no_residual():
-    """A pass reads a residual where it stores: one channel would be added to the first alone."""
+    """Pass reads a residual as it stores: a single channel would be added to the first one only."""
 
     class Attended(nn.Module):
         def __init__(self):
@@ -361,13 +361,13 @@ def test_new_weights_reach_a_convolution_that_has_taken_in_its_normalization():
 
 
 def count_gl_objects(session):
-    """How many objects of each kind the process's OpenGL holds; programs are shared and stay."""
+    """The number of OpenGL objects per kind in the process; programs are shared and stay."""
     device = session._device
     load = device.context.mglo._context.load
     kinds = ("Texture", "Buffer", "VertexArray", "Framebuffer")
 
     def count():
-        newest = device.context.texture((1, 1), 4)  # Mesa gives each kind ever greater names
+        newest = device.context.texture((1, 1), 4)  # Mesa's object names increase per kind
         framebuffer = device.context.framebuffer(newest)
         end = 2000 + max(newest.glo, framebuffer.glo)
         framebuffer.release()

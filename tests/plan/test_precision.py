@@ -1,4 +1,4 @@
-"""float16: half the memory, an error that verify() accepts, and integers as they were."""
+"""float16: half the memory, an error within verify()'s tolerance, and exact integers."""
 
 import math
 
@@ -27,7 +27,7 @@ def conv_chain(count: int = 12) -> tuple[nn.Module, torch.Tensor]:
 
 
 def memory_bytes(plan: Plan) -> tuple[int, int]:
-    """Bytes of activations and of weights."""
+    """Return the bytes of activations and of weights."""
     weights = {weight.texture for weight in plan.header.weights}
     textures = enumerate(plan.header.textures)
     kept = [(t.width * t.height * t.layers * 4, t.format, k in weights) for k, t in textures]
@@ -50,7 +50,7 @@ def test_a_plan_counts_every_byte_that_it_takes() -> None:
 def test_textures_that_nobody_observes_are_used_again() -> None:
     model, x = conv_chain(24)
     everything, fused = (nbglcnn.compile(model, x, observe=o) for o in ("all", "outputs"))
-    # The input and its staging, two to go back and forth, the output, and what is read.
+    # The input and its staging, two to alternate between, the output, and the readback.
     assert memory_bytes(fused)[0] < memory_bytes(everything)[0] * 0.25
     graph, _ = load(*build("resnet18"))
     everything, fused = (lower(graph, observe=o) for o in ("all", "outputs"))
@@ -70,7 +70,7 @@ def test_layers_that_take_too_much_together_are_refused_unless_they_share_textur
         "big: the network needs more than 2 GiB of textures. "
         'Use a smaller input or batch, observe="outputs" or precision="float16"'
     )
-    # As it says:
+    # As the message advises:
     assert nbglcnn.compile(model, observe="outputs").gpu_bytes < 2**31
     assert nbglcnn.compile(model, precision="float16").gpu_bytes < 2**31
 
@@ -119,7 +119,7 @@ def test_operators_store_half_precision_and_compute_in_float32(name: str) -> Non
 
 
 class IntegerLookups(nn.Module):
-    """Looks things up by numbers that half precision does not have."""
+    """Looks up integers that half precision cannot represent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ def test_verify_measures_half_precision_by_its_own_tolerance() -> None:
     with Session(nbglcnn.compile(model, x, precision="float16")) as session:
         report = nbglcnn.verify(session, model, x)
         assert report.ok
-        assert max(row.relative for row in report.rows) > 1e-4  # it is half precision
+        assert max(row.relative for row in report.rows) > 1e-4  # it really is half precision
         assert "within float16's 0.02 of a layer's largest" in report.summary
         wrong = autoencoder(4)
         assert not nbglcnn.verify(session, wrong, x).ok
@@ -188,7 +188,7 @@ def test_numbers_that_half_cannot_hold_are_found_by_verify() -> None:
     x = np.full((1, 1, 3, 3), 300, "f4")
     with Session(nbglcnn.compile(model, x, precision="float16")) as session:
         report = nbglcnn.verify(session, model, x)
-        assert session.read("0").min() >= 65504  # infinite, or the largest there is
+        assert session.read("0").min() >= 65504  # infinite, or the largest finite value
     assert report.first_diverging == "0"
     with Session(nbglcnn.compile(model, x)) as session:
         assert nbglcnn.verify(session, model, x).ok

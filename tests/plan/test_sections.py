@@ -1,4 +1,4 @@
-"""Sections and carries: parts of a Plan that run by themselves, and state that lives over runs."""
+"""Sections and carries: parts of a Plan that run separately; state that outlives a run."""
 
 from dataclasses import replace
 
@@ -76,13 +76,13 @@ def test_new_initial_contents_begin_the_state_anew():
     with Session(plan) as session:
         session.run(INPUTS[0])
         session.replace_weights(repack(plan, other))
-        session.commit()  # of what the old contents gave: nothing
+        session.commit()  # no effect: the old contents' step is void
         assert_equal(session.read("s"), -INITIAL_STATE)
         assert_equal(session.run(INPUTS[0])["next"], numpy_step(INPUTS[0], -INITIAL_STATE)["next"])
 
 
 def test_a_constant_of_the_same_numbers_stays_when_the_state_steps():
-    """The state's initial contents are read beside it: y = tanh(s.next) + s.initial."""
+    """The state's initial contents are also read: y = tanh(s.next) + s.initial."""
     graph = leaky_integrator()
     *others, last = graph.nodes
     last = replace(last, inputs=("squashed", "s.initial"))
@@ -113,21 +113,21 @@ def test_what_another_section_reads_is_neither_fused_nor_drawn_over():
     ]
     [carry] = header.carries
     assert [step.output for step in header.passes].count(carry.source) == 1
-    assert header.passes[2].inputs[0] == carry.source  # no copy: it lies as the state does
+    assert header.passes[2].inputs[0] == carry.source  # no copy: it has the state's layout
 
 
 def test_a_texture_that_another_section_reads_is_not_used_again():
     plan = lower(cross_section_graph(), observe="outputs")
     assert first_problem(plan.header) is None
     outputs = [step.output for step in plan.header.passes]
-    assert outputs.count(outputs[0]) == 1 and len(set(outputs)) == 4  # but others share two
+    assert outputs.count(outputs[0]) == 1 and len(set(outputs)) == 4  # the others share two
     with Session(plan) as session:
         assert_equal(session.run(INPUTS[0])["y"], cross_section_values(INPUTS[0]))
 
 
 @pytest.mark.parametrize("model", [nn.Conv2d(5, 4, 3), nn.MaxPool2d(2)], ids=["conv", "pool"])
 def test_an_operator_of_another_section_is_not_fused(model):
-    """A ReLU runs inside a convolution, before it or after it, and here by itself."""
+    """A ReLU runs inside a convolution, before it or after it, and here in a separate pass."""
     torch.manual_seed(1)
     follows = nn.Conv2d(5, 4, 3) if isinstance(model, nn.MaxPool2d) else nn.Identity()
     network = nn.Sequential(model, nn.ReLU(), follows).eval()
@@ -144,7 +144,7 @@ def test_an_operator_of_another_section_is_not_fused(model):
 
 
 def test_a_section_makes_its_own_copies():
-    """Both read a value in another frame than it lies in, and neither follows from the other."""
+    """Both need a value in a layout other than the stored one, and neither depends on the other."""
     graph = pooled_sections()
     x = RANDOM.standard_normal(graph.shape("x")).astype(np.float32)
     pool = x.reshape(1, 5, 2, 2, 2, 2).max((3, 5))

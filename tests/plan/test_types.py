@@ -1,4 +1,4 @@
-"""The TypeScript records are those of Python."""
+"""The TypeScript records equal Python's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The components of the house: who imports whom; what a checkout, a bundle and a page may hold."""
+"""Components of the code: allowed imports, and the contents of a checkout, a bundle and a page."""
 
 import ast
 import re
@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nbglcnn"
 
-# Each component (a folder, a file beside them, or a feature's folder) and the components it may
-# use, from the bottom to the top; errors may be used by all.
+# Each component (a folder, a file next to them, or a feature's folder) and the components it may
+# import, from the bottom to the top; all may import errors.
 EDITS, FEATURE = "features.edits", "features.feature"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": set(),
     "channels": {"graph"},
     "engine_disagreements": {"graph"},
-    "plan": {"graph", "tables"},  # of a Graph the record of a comparison, which a Plan keeps
+    "plan": {"graph", "tables"},  # the Graph's record of a comparison, which a Plan stores
     "inputs": {"graph", "plan"},
     "pictures": {"graph", "plan"},
     "report": {"graph", "plan", "tables"},
@@ -33,11 +33,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lowering": {"codegen", "graph", "ops", "plan"},
     "losses": {"graph", "ops"},
     "transforms": {EDITS},
-    # Of edits what a hook or a node makes of a value; of the Plan how it is shown.
+    # Uses the edits' effect on a value in a hook or a node, and the Plan's display shape.
     "load": {"class_names", EDITS, "graph", "inputs", "plan"},
     "reference": {EDITS, "graph", "load", "report"},
     "python_fallback": {"graph", "load", "lowering", "reference"},
-    # A Session takes edits, as a Viewer does.
+    # A Session accepts edits, as a Viewer does.
     "runtime": {"codegen", EDITS, "graph", "inputs", "pictures", "plan", "tables"},
     "gradients": {"graph", "load", "lowering", "ops", "runtime"},
     "api": {
@@ -46,10 +46,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "backend": {"graph", "inputs", "load", "lowering", "ops", "plan", "runtime"},
     "recording": {"api", "inputs", "plan", "runtime"},
-    "contribution": {"graph"},  # what a feature adds to a Plan
+    "contribution": {"graph"},  # a feature's addition to a Plan
     "protocol": {"plan"},
     "notebook": set(),
-    # What a Viewer computes without a page.
+    # A Viewer's computations without a page.
     "local_backend": {EDITS, "graph", "load", "plan", "reference", "report", "runtime"},
     FEATURE: {"graph", "notebook", "plan", "protocol"},
     EDITS: {
@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         ),
         "protocol",
     },
-    # These two make Viewers, or write pages of them.
+    # These two create Viewers, or write pages of them.
     "features.compare": {
         FEATURE,
         *(EDITS, "graph", "inputs", "load", "plan", "protocol", "python_fallback", "report"),
@@ -98,7 +98,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *(EDITS, "features.sources", "features.teaching", "features.training", "graph", "load"),
         *("plan", "protocol", "report", "widget"),
     },
-    # Of features only edits, as the runtime does, but for the Viewer, which has the list of all.
+    # The only feature it may import is edits, as the runtime; the Viewer, which lists all features,
+    # is an exception.
     "widget": {
         *(
             "class_names",
@@ -124,9 +125,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("runtime", "widget"),
     },
 }
-# Packages that stay in these components.
+# Packages that only these components import.
 ONLY_IN = {
-    "torch": {"load", "reference", "cli", "features.teaching"},  # whose optimizer fits a head
+    "torch": {"load", "reference", "cli", "features.teaching"},  # fits a head
     "onnx_ir": {"load"},
     "onnxscript": {"load"},
     "onnx": {"load", "reference", "backend"},
@@ -136,7 +137,7 @@ ONLY_IN = {
     "zarr": {"recording"},
     "distributed": {"recording"},
 }
-# Files that may use more components than theirs.
+# Files that may import more components than the rest of their component.
 EXTRA_IMPORTS = {
     "widget/viewer.py": {
         FEATURE,
@@ -147,7 +148,7 @@ EXTRA_IMPORTS = {
 
 
 def component_of(file: Path) -> str:
-    """The file's, of a folder the folder's, of a feature the feature's."""
+    """The component of a file: its own, its folder's, or its feature's."""
     return _component(file.relative_to(PACKAGE).with_suffix("").parts)
 
 
@@ -156,7 +157,7 @@ def _component(parts: Sequence[str]) -> str:
 
 
 def imports(file: Path) -> Iterator[str]:
-    """Dotted names that a file imports, in functions too; not those for annotations alone."""
+    """Dotted names that a file imports, also in functions, but not for annotations only."""
     pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
     while pending:
         node = pending.pop()
@@ -201,8 +202,8 @@ def test_a_component_imports_only_what_the_design_allows(file: Path) -> None:
             assert component in ONLY_IN[package], f"{component} imports {name}"
 
 
-# What tells the kinds of models apart, and the files outside of load/ that do: the references run
-# each kind, the command line makes it, and others check what the user has given.
+# The names that distinguish kinds of models, and the files outside load/ that use them: the
+# references run each kind, the command line creates them, and others check user input.
 MODEL_KINDS = {"TorchModel", "OnnxModel", "PreprocessedModel", "ComparisonModel", "is_module"}
 MODEL_KIND_FILES = {
     *("reference.py", "python_fallback.py", "widget/load_progress.py"),
@@ -226,7 +227,8 @@ def test_only_these_files_tell_kinds_of_models_apart() -> None:
     assert found == MODEL_KIND_FILES
 
 
-# The folders of load/torch by step: each may use those before it, the files beside them all.
+# The folders of load/torch in pipeline order: each may import those before it; the files next to
+# them may import all.
 TORCH_STAGES = ("isolation", "record", "edits", "translate", "rewrite", "checks", "weights")
 
 
@@ -245,7 +247,7 @@ def test_the_steps_of_loading_a_module_use_only_earlier_ones() -> None:
     assert not wrong
 
 
-# Of the viewer's files these know the private names of hosts.
+# The viewer files that may use private names of hosts.
 NOTEBOOK_HOST_FILES = {"blocking.py", "lifetime.py", "marimo.py"}
 VIEWER_FILES = sorted(
     file
@@ -255,7 +257,7 @@ VIEWER_FILES = sorted(
 
 
 def private_names_of_others(source: str) -> list[str]:
-    """Private names that are taken from another object and that no class of the file has."""
+    """Private attributes of other objects that no class in the file defines."""
     nodes = list(ast.walk(ast.parse(source)))
     taken = [one for one in nodes if isinstance(one, ast.Attribute)]
     used = [one for one in taken if one.attr.startswith("_") and not one.attr.startswith("__")]
@@ -269,7 +271,7 @@ def test_no_class_of_the_viewer_uses_anothers_private_fields(file: Path) -> None
     if file.name in NOTEBOOK_HOST_FILES:
         return
     found = private_names_of_others(file.read_text(encoding="utf-8"))
-    # Of the class itself, and of the widget that it inherits from.
+    # Allowed are those of the class itself, and of the widget that it inherits from.
     assert set(found) <= {"Viewer._viewers_by_cell", "super()._repr_mimebundle_"}
 
 
@@ -278,7 +280,7 @@ def test_a_private_field_of_another_object_is_found() -> None:
     assert private_names_of_others(source) == ["other._y"]
 
 
-# Public or shared bases that remain; all other classes inherit from libraries or errors alone.
+# Public or shared base classes; all other classes inherit only from libraries or errors.
 PUBLIC_BASES = {"Adam", "InputSource", "SourceRecord", "Viewer", "_OptimizerBase"}
 
 
@@ -294,8 +296,8 @@ def test_only_these_classes_are_base_classes_besides_errors() -> None:
     assert {base.rpartition(".")[2] for base in bases} & own <= PUBLIC_BASES
 
 
-# The same in the page. What stands in js/src itself is called as its file. features.index is the
-# list of features: the entries have it, and comm, page, state and views go through it.
+# The same for the page. A file in js/src itself is a component with the file's name. features.index
+# is the list of features: the entries import it, and comm, page, state and views use it.
 FRONT_END = ROOT / "js" / "src"
 PAGE_MAY_IMPORT: dict[str, set[str]] = {
     "named_arrays": {"plan"},
@@ -478,7 +480,7 @@ IMPORT_STATEMENT = re.compile(r"""^(?:import|export)\b[^;]*?from\s+"(\.[^"]+)";"
 
 
 def page_component_of(file: Path) -> str:
-    """A folder, or a file beside them; of a feature its folder, its views or its object."""
+    """A folder, or a file next to them; for a feature its folder, its views or its object."""
     parts = file.relative_to(FRONT_END).with_suffix("").parts
     if parts[0] == "features":
         return ".".join([*parts[:2], *(one for one in parts[2:3] if one in ("views", "feature"))])
@@ -512,11 +514,11 @@ def test_no_file_of_the_page_imports_itself_by_way_of_others() -> None:
         for file in FRONT_END.rglob("*.ts*")
     }
     assert sum(map(len, imported.values())) > 1000
-    TopologicalSorter(imported).prepare()  # a CycleError says which files
+    TopologicalSorter(imported).prepare()  # a CycleError names the files
 
 
 def page_importers(imported: Callable[[str], object]) -> set[str]:
-    """Files of the page that import a file whose component is such."""
+    """Files of the page that import a file whose component satisfies `imported`."""
     return {
         file.relative_to(FRONT_END).as_posix()
         for file in FRONT_END.rglob("*.ts*")
@@ -539,8 +541,8 @@ def test_a_page_has_its_features_from_one_list() -> None:
         r'from "\./(\w+)/feature\.ts"', (FRONT_END / "features/index.ts").read_text()
     )
     assert sorted(listed) == sorted(folders)
-    # All else knows what a feature offers, and none by its name. messages.ts is generated: it has
-    # the records of all features.
+    # All other code uses the general interface of features, and no feature by name. messages.ts is
+    # generated: it has the records of all features.
     named = page_importers(
         lambda component: re.fullmatch(r"features\.(?!feature|index).+", component)
     )
@@ -548,7 +550,7 @@ def test_a_page_has_its_features_from_one_list() -> None:
 
 
 def test_only_the_entries_name_the_runtime() -> None:
-    # All else has it as the Runtime of plan/runtime.ts, so that another one can take its place.
+    # All other code uses WebGL through the Runtime of plan/runtime.ts, so that it can be replaced.
     named = {
         file.relative_to(FRONT_END).as_posix()
         for file in FRONT_END.rglob("*.ts*")
@@ -595,9 +597,9 @@ def test_no_page_code_turns_text_into_markup_or_code() -> None:
 
 
 def test_shaders_find_their_numbers_by_name() -> None:
-    # u.i and u.f are counted in codegen/uniform_slots.py for a Plan's shaders, in
-    # plan/uniform_slots.ts for those of the page, where these place what is declared; n is the
-    # array of those without a prelude.
+    # u.i and u.f are numbered in codegen/uniform_slots.py for a Plan's shaders, and in
+    # plan/uniform_slots.ts for the page's shaders, which assign the declared slots; n is the array
+    # of shaders without a prelude.
     counted = re.compile(r"\bu\s*\.\s*[if]\s*\[|\bn\s*\[\s*\d+\s*\]\s*\.|\bintegers=")
     of_pages = list((FRONT_END / "webgl" / "shaders").glob("*.glsl"))
     of_plans = [*PACKAGE.rglob("*.glsl"), *PACKAGE.rglob("*.py")]
@@ -614,11 +616,12 @@ def test_shaders_find_their_numbers_by_name() -> None:
 
 
 def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:
-    # All sheets stand in one <style>: the last one's rule would change another view's elements.
+    # All sheets are in one <style>: a later sheet's rule for the same selector would change another
+    # view's elements.
     sheets: dict[str, set[str]] = {}
     for sheet in (ROOT / "js" / "src").rglob("*.css"):
         if sheet.name == "narrow.css":
-            continue  # what others look like in little component
+            continue  # restyles others in little room
         for selectors in re.findall(r"^([^{}@/]+)\{", sheet.read_text(), re.MULTILINE):
             for selector in selectors.split(","):
                 found = re.fullmatch(r"(?:\.nbglcnn )?\.(nbg-[\w-]+)", selector.strip())
@@ -629,7 +632,7 @@ def test_a_class_has_its_own_rule_in_one_style_sheet() -> None:
 
 
 def test_no_file_imports_a_test_file() -> None:
-    # Nor does a program that a test writes. Tests share modules of tests/support.
+    # Nor may a program that a test writes. Tests share modules in tests/support.
     files = [file for name in ("tests", "scripts", "bench") for file in (ROOT / name).rglob("*.py")]
     tests = [file.stem for file in files if file.name.startswith("test_")]
     assert len(tests) > 100

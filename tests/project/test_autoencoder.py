@@ -1,4 +1,4 @@
-"""The tour's autoencoder: trained for real, and trained again it comes out the same."""
+"""The tour's autoencoder: actually trained, and reproducible."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_it_redraws_images_it_has_never_seen() -> None:
     assert len(set(labels.tolist())) == 10
     assert not model.training
     assert model.encoder(torch.from_numpy(x)).shape == (32, 16, 1, 1)
-    blank = ((x - x.mean(axis=0)) ** 2).mean()  # what knowing the average image would give
+    blank = ((x - x.mean(axis=0)) ** 2).mean()  # the error of the average image
     assert held_out_error(model, torch.from_numpy(x)) < blank / 8
 
 
@@ -33,7 +33,7 @@ def test_its_files_stay_small() -> None:
 
 @pytest.fixture
 def torch_settings():
-    """Training sets torch up for itself; other tests get back what they had."""
+    """Restore torch's settings, which training changes."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     with torch.random.fork_rng():
         yield

@@ -1,4 +1,4 @@
-"""The browsers of conftest.py are what they say, and a page that misbehaves fails its test."""
+"""Browsers of conftest.py are the named renderers, and a page that misbehaves fails its test."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ MISBEHAVIOURS = {
 
 
 EXTERNAL_REQUEST = "evaluate(\"fetch('http://example.org/').catch(() => 0)\")"
-# A project with this folder's conftest.py: tests that misbehave, and what stands beside them.
+# A project with this folder's conftest.py: tests that misbehave, and correct neighbours.
 REQUEST_TESTS = f"""
     def test_bare(browser):
         browser("swiftshader").new_page().{EXTERNAL_REQUEST}
@@ -92,9 +92,9 @@ EVENT_LOOP_TEST = """
 
 @pytest.fixture(scope="module")
 def test_failures(tmp_path_factory: pytest.TempPathFactory) -> TestFailures:
-    """What went wrong with each test of that project, by name: the part that failed and its text.
+    """The failure of each test of that project, by name: the phase that failed and its text.
 
-    One run for all of them; each has a page of its own, and the neighbours' errors are not its.
+    One run for all tests; each has a separate page, and isn't failed by the errors of others.
     """
     folder, tests = tmp_path_factory.mktemp("project"), Path(__file__).parents[1]
     folders = [str(tests), str(tests / "support"), str(tests.parent / "scripts")]

@@ -1,4 +1,4 @@
-"""The classifier of the notebook on inputs: it knows garments, and is trained for real."""
+"""The classifier of the notebook on inputs: it recognizes garments, and is actually trained."""
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ def test_it_knows_pictures_it_has_never_seen_and_gets_some_wrong() -> None:
     assert np.bincount(labels, minlength=len(FASHION_MNIST_CLASSES)).min() > 80
     model = load_classifier()
     assert not model.training
-    assert 0.87 < accuracy(model, x, labels) < 0.96  # what it gets wrong is there to be looked at
+    assert 0.87 < accuracy(model, x, labels) < 0.96  # its mistakes are material for the notebook
     with torch.no_grad():
         assert torch.allclose(model(x[:5]).sum(1), torch.ones(5))
 

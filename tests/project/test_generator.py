@@ -1,4 +1,4 @@
-"""The bending notebook's generator: it draws many kinds of garments, and is trained for real."""
+"""The bending notebook's generator: it draws many kinds of garments, and is actually trained."""
 
 import numpy as np
 import pytest
@@ -19,13 +19,13 @@ def generate(model: FashionGenerator, count: int = 256) -> Tensor:
 
 
 def redrawing_error(images: Tensor) -> float:
-    """How far the autoencoder, which knows garments alone, is from redrawing these images."""
+    """The autoencoder's reconstruction error on these images; it knows only garments."""
     with torch.no_grad():
         return float(nn.functional.mse_loss(load_autoencoder()(images), images))
 
 
 def mean_distance(images: Tensor) -> float:
-    """The mean distance of two images."""
+    """The mean pairwise distance of images."""
     return float(torch.pdist(images.flatten(1)).mean())
 
 
@@ -33,12 +33,12 @@ def test_what_it_draws_are_garments_of_many_kinds() -> None:
     images = generate(load())
     real = torch.from_numpy(load_images()[0])
     assert images.shape == (256, 1, 28, 28)
-    # An autoencoder of garments redraws them nearly as well as real ones, and not upside down.
+    # An autoencoder of garments reconstructs them nearly as well as real ones, but not upside down.
     assert redrawing_error(images) < 1.8 * redrawing_error(real)
     assert redrawing_error(images.flip(2)) > 1.4 * redrawing_error(images)
     assert mean_distance(images) > 0.85 * mean_distance(real)
     nearest = torch.cdist(real.flatten(1), images.flatten(1)).argmin(1)
-    assert len(nearest.unique()) > len(real) / 2  # each garment has its own likeness
+    assert len(nearest.unique()) > len(real) / 2  # most garments have a different match
 
 
 def test_latents_are_seeded_and_normal() -> None:
@@ -74,8 +74,8 @@ def test_its_layers_are_worth_bending_and_run_as_in_pytorch() -> None:
 
 @pytest.fixture
 def torch_settings(monkeypatch: pytest.MonkeyPatch):
-    """Training sets torch up for itself; other tests get back what they had."""
-    monkeypatch.setattr(train_fashion_generator, "SETTLING", 256)  # they took half of the time
+    """Restore torch's settings, which training changes."""
+    monkeypatch.setattr(train_fashion_generator, "SETTLING", 256)  # reduced: took half of the time
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     with torch.random.fork_rng():
         yield
@@ -100,7 +100,7 @@ def test_training_brings_it_nearer_to_its_images() -> None:
     x = torch.from_numpy(load_images()[0]).repeat(4, 1, 1, 1)
 
     def energy(model: FashionGenerator) -> float:
-        """The energy distance between what it draws and `x` (Székely and Rizzo 2013)."""
+        """The energy distance between the generated images and `x` (Székely and Rizzo 2013)."""
         images = generate(model, 128).flatten(1)
         return float(
             2 * torch.cdist(images, x.flatten(1)).mean()

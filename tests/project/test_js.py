@@ -1,4 +1,4 @@
-"""The front-end's own tests, with the node of the test environment; and how it is bundled."""
+"""The front-end's own tests, with the test environment's node; and its bundling."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def test_the_front_ends_tests_pass_in_node() -> None:
 
 
 def link_node_modules(checkout: Path) -> None:
-    """Let another checkout use what this one has installed, without its stamp of a bundle."""
+    """Share this checkout's node_modules with another one, without the stamp of a bundle."""
     modules = checkout / "js" / "node_modules"
     modules.mkdir()
     for installed in (ROOT / "js" / "node_modules").iterdir():
@@ -40,7 +40,7 @@ def link_node_modules(checkout: Path) -> None:
 
 @pytest.fixture
 def minimal_checkout(tmp_path: Path) -> Path:
-    """The least that can be bundled: four entries, a shader's and a style sheet's text."""
+    """The smallest checkout to bundle: four entries, a shader's and a style sheet's text."""
     (tmp_path / "js" / "src").mkdir(parents=True)
     (tmp_path / "src" / "nbglcnn" / "ops" / "shaders").mkdir(parents=True)
     for name in ("build.js", "package.json", "package-lock.json", "tsconfig.json"):

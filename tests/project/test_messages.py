@@ -1,4 +1,4 @@
-"""scripts/messages.py: the table of the texts that users can meet."""
+"""scripts/messages.py: the table of texts that users can see."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""The list of faults that `make mutants` puts into the code, and how it judges them."""
+"""The faults that `make mutants` inserts into the code, and its verdicts."""
 
 import subprocess
 from collections import Counter
@@ -32,7 +32,7 @@ def test_there_are_faults_enough_in_each_language_and_no_two_are_one() -> None:
 
 @pytest.fixture
 def sample_checkout(tmp_path: Path) -> Path:
-    """A checkout with one function, one test that notices a sign and none that notices a bound."""
+    """A checkout with two functions; a test detects a changed sign, none a changed bound."""
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "counted.py").write_text(
         "def signed(x):\n    return -x\n\n\ndef bounded(x):\n    return min(x, 9)\n"
@@ -94,7 +94,7 @@ def test_what_tests_need_is_read_from_their_durations() -> None:
     )
     tests = ["t.py::a", "t.py::b", "t.py -k b"]
     found = parse_test_durations(tests, Outcome("passed", "", said, 8))
-    # Two seconds start pytest, four what the first test set up.
+    # Plus two seconds for pytest's start, and four for the first test's fixtures.
     assert found == {"t.py::a": 6.5, "t.py::b": 7.5, "t.py -k b": 8}
 
 

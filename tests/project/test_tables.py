@@ -1,4 +1,4 @@
-"""The one table printer: what a terminal, Markdown and a notebook get of the same rows."""
+"""The shared table printer: the same rows for a terminal, Markdown and a notebook."""
 
 import pytest
 

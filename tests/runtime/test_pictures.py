@@ -1,4 +1,4 @@
-"""Pictures from Python: the same pixels as the page's own canvases have of the same values."""
+"""Pictures from Python: pixel-equal to the page's own canvases of the same values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ COLOUR_TOLERANCE = 1  # of 255
 
 
 class PictureKinds(nn.Module):
-    """Maps, a colour picture, one in grey, values beyond 1, and scores of five classes."""
+    """Maps, a colour picture, a grey one, values above 1, and scores of five classes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class PictureKinds(nn.Module):
 def page_and_python_pictures(
     gl: GlPage, plan: Plan, arrays: Sequence[np.ndarray], asked: Sequence[dict[str, Any]]
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The page's canvas (RGB and opacity) and Python's picture of the same values, for each."""
+    """Return for each the page's canvas (RGB, opacity) and Python's picture of the same values."""
     session = gl.open(plan)
     values = gl.values(session, arrays)
     known = {value.key: value for value in plan.values}
@@ -89,7 +89,7 @@ def page_and_python_pictures(
 def assert_same_pixels(
     page: np.ndarray, opacity: np.ndarray, python: np.ndarray, theme: str
 ) -> None:
-    """All pixels are equal, but for gaps, which show what is behind them."""
+    """Check that all pixels are equal, except gaps, which show the background."""
     assert page.shape == python.shape
     solid = opacity == 255
     assert solid.any()
@@ -157,7 +157,7 @@ def test_what_is_no_number_is_marked_as_in_the_page(gl: GlPage) -> None:
 
 
 class OutOfRange(nn.Module):
-    """Pictures in colour and in grey with numbers far and slightly beyond 0 and 1, and flaws."""
+    """Colour and grey pictures with values far and slightly outside 0 to 1, and NaN or Inf."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return x * 1.5 - 0.25, x[:, :1] * 1.004 - 0.002, torch.tanh(3 * x - 1.5)
@@ -198,14 +198,14 @@ def test_the_pages_tiles_are_those_of_the_picture(show: Callable[..., ViewsPage]
     grid = canvas_pixels(views.page.locator(f".nbg-grid {MAP_CANVASES.split()[-1]}").first)
     scale = grid.shape[0] // 11
     assert scale > 2
-    step = 9 * scale + (grid.shape[1] - 9 * 9 * scale) // 8  # nine maps of 11×9 beside each other
+    step = 9 * scale + (grid.shape[1] - 9 * 9 * scale) // 8  # nine 11×9 maps side by side
     with Session(plan) as session:
         session.run(x)
         for channel in range(9):
             tile = grid[:, channel * step : channel * step + 9 * scale].astype(int)
             mine = np.asarray(session.picture("encoder.0", channel, scale=scale), int)
             assert mine.shape == tile.shape
-            # Of values that differ in their last digit, which may be at the edge of a colour.
+            # These values differ in the last digit, which may cross the edge of a colour.
             difference = np.abs(mine - tile).max(-1)
             assert difference.max() <= 3
             assert (difference <= COLOUR_TOLERANCE).mean() > 0.99
@@ -292,14 +292,14 @@ def test_an_argument_without_meaning_is_refused(arguments: dict[str, Any], words
 
 
 class ColourOutput(nn.Module):
-    """The input, as an output in colour."""
+    """Returns the input, as a colour output."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * 1
 
 
 def uneven_channels(batch: int = 2) -> np.ndarray:
-    """Pictures whose channels have other ranges; few numbers lie outside of 0 to 1."""
+    """Pictures whose channels differ in range; few values are outside 0 to 1."""
     x = np.random.default_rng(5).random((batch, 3, 9, 8)).astype(np.float32)
     x[:, 1] = 0.3 + 0.1 * x[:, 1]
     x[:, 0, 0, 0], x[:, 2, 1, 1] = 2.5, -1.5
@@ -322,7 +322,7 @@ def test_a_channel_of_a_picture_in_colour_is_drawn_in_the_range_of_the_picture(
             alone = np.asarray(session.picture(key, channel, example=example))
             np.testing.assert_array_equal(alone[inside, 0], whole[inside, channel])
             assert (alone[inside] == alone[inside][:, :1]).all(), "grey"
-        # All three beside each other, and each one in its own range where that is asked for.
+        # All three side by side, and each one in its own range on request.
         three = np.asarray(session.picture(key, [2, 1, 0], example=example, columns=3))
         width = x.shape[3] + pictures.GAP
         np.testing.assert_array_equal(three[:, width : width + x.shape[3]][inside, 0],
@@ -360,7 +360,7 @@ def test_maps_are_drawn_in_the_range_of_their_example(color_range: Any) -> None:
 
 
 def make_value(*shape: int) -> Value:
-    """A layer's value of this shape."""
+    """A layer's value record of this shape."""
     return replace(LAYER, shape=shape, nchw=shape, kind="layer", display_kind="maps")
 
 

@@ -1,4 +1,4 @@
-"""Activations of a data set in Zarr: right, resumable, and computed by workers that may die."""
+"""Activations of a dataset in Zarr: correct, resumable, computed by workers that may die."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def expected_values(model: nn.Sequential, x: np.ndarray) -> dict[str, np.ndarray
 
 
 class CountingDataset:
-    """Examples one by one with labels: which were asked for, and what happens at one, once."""
+    """Examples one by one with labels; records requests, and calls `happens` once, at row `at`."""
 
     def __init__(self, x: np.ndarray, at: int = -1, happens: Any = None) -> None:
         self.x, self.at, self.happens, self.requested_rows = x, at, happens, []
@@ -74,7 +74,7 @@ def test_an_interrupted_recording_goes_on_where_it_was(tmp_path: Path) -> None:
         nbglcnn.record(model, CountingDataset(x, 7, interrupt), LAYERS, path, batch_size=2)
     rest = CountingDataset(x)
     group = nbglcnn.record(model, rest, LAYERS, path, batch_size=2)
-    assert sorted(set(rest.requested_rows)) == [0, 1, 6, 7, 8, 9]  # the first piece to compile with
+    assert sorted(set(rest.requested_rows)) == [0, 1, 6, 7, 8, 9]  # the first piece, for compiling
     for key, true in expected_values(model, x).items():
         assert_equal(group[key][:], true)
     again = CountingDataset(x)
@@ -179,7 +179,7 @@ def test_what_cannot_be_recorded_is_said_and_nothing_is_lost(tmp_path: Path) -> 
 
 
 def test_a_folder_has_the_same_pictures_for_record_and_for_images(tmp_path: Path) -> None:
-    """ImageFolder's order: files of folders that are classes, else those of the folder itself."""
+    """ImageFolder's order: files in class folders, or else those of the folder itself."""
     flat, classes = tmp_path / "flat", tmp_path / "classes"
     rng = np.random.default_rng(5)
     for folder, names in (

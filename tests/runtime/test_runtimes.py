@@ -1,4 +1,4 @@
-"""What every runtime of Plans must do, by one list for all: see docs/runtimes.md."""
+"""The requirements on every runtime of Plans, in one list: see docs/runtimes.md."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ IMAGES = RANDOM.standard_normal((2, 3, 13, 19)).astype(np.float32)
 FLOAT16_TOLERANCE = 2e-2
 
 
-# What the numbers of a renderer can change is asked of both; the rest in `make sweep`.
+# Tests that a renderer's arithmetic can affect run on both; the rest only in `make sweep`.
 SWIFTSHADER_IN_SWEEP = pytest.param("swiftshader", marks=pytest.mark.sweep)
 ON_BOTH_RENDERERS = pytest.mark.parametrize("runtime", ["OpenGL", *RENDERERS], indirect=True)
 
@@ -92,7 +92,7 @@ def test_every_value_equals_pytorch_and_follows_the_input(
 
 @ON_BOTH_RENDERERS
 def test_arrays_survive_every_layout_bit_for_bit(runtime: Runtime) -> None:
-    """Also NaN and infinities, and what is cut into strips."""
+    """Also NaN and infinities, and values split into strips."""
     for name, layout in LAYOUTS.items():
         network = load_plan(runtime, layout_plan(layout))
         array = special_values(layout.nchw)
@@ -133,7 +133,7 @@ def test_several_inputs_and_outputs_of_several_types_go_by_their_names(runtime: 
     assert_equal(found["scaled"], scaled)
     assert_equal(found["most"], scaled.argmax(-1))
     assert_equal(found["more"], scaled > gain)
-    # An input that is left out is the one that was written last.
+    # An omitted input keeps the value that was written last.
     assert_equal(network.run({"gain": -gain})["scaled"], -scaled)
 
 
@@ -208,14 +208,14 @@ def test_runs_without_a_commit_are_one_step(runtime: Runtime) -> None:
     assert_equal(network.read("y"), once["y"])
     assert_equal(network.read("s"), INITIAL_STATE)
     network.commit()
-    network.commit()  # nothing has run since
+    network.commit()  # no run since the last commit
     assert_equal(network.read("s"), once["next"])
 
 
 def test_a_section_runs_with_those_that_it_follows_from(runtime: Runtime) -> None:
     network = load_plan(runtime, lower(leaky_integrator()))
     assert network.sections == ["forward", "post"]
-    assert network.run({"x": INPUTS[0]}, "forward") == {}  # it computes no output
+    assert network.run({"x": INPUTS[0]}, "forward") == {}  # it has no output
     assert_equal(network.read("next"), numpy_step(INPUTS[0], INITIAL_STATE)["next"])
     assert_equal(
         network.run({"x": INPUTS[1]}, "post")["y"], numpy_step(INPUTS[1], INITIAL_STATE)["y"]
@@ -273,7 +273,7 @@ def test_a_damaged_file_is_refused_in_the_same_words(runtime: Runtime) -> None:
     data = nbglcnn.compile(nn.Conv2d(3, 2, 3).eval(), IMAGES).to_bytes()
     header = msgspec.json.decode(data[16 : 16 + int.from_bytes(data[8:12], "little")])
     other = VERSION - 1
-    digits = len(str(VERSION))  # a space before fewer digits: the header stays as long
+    digits = len(str(VERSION))  # pads fewer digits: the header keeps its length
     older = data.replace(b'"version":%d' % VERSION, b'"version":%*d' % (digits, other), 1)
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 4

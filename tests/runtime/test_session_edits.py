@@ -1,4 +1,4 @@
-"""Edits in a Session: live bends, order, undo, injected arrays, and where they act."""
+"""Edits in a Session: live bends, order, undo, injected arrays, and their point of application."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 class SharedConvOutput(nn.Module):
-    """Gives its convolution's value, which it also reads itself."""
+    """Returns its convolution's value, which it also reads itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class SharedConvOutput(nn.Module):
 
 
 class Net(nn.Module):
-    """A module and its last layer, a view beside a skip, a reader inside a module."""
+    """A module and its last layer, a view next to a skip, a reader inside a module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ def nchw(session: Session, layer: str) -> tuple[int, int, int, int]:
 def edit_with_hook(
     model: Net, x: torch.Tensor, path: str, edits: list[Edit], shown: tuple[int, ...]
 ) -> dict:
-    """What PyTorch gives when a forward hook edits one module's output; by key."""
+    """PyTorch's values, by key, when a forward hook edits one module's output."""
     seen: dict[str, np.ndarray] = {}
 
     def edit(_: nn.Module, __: object, out: torch.Tensor) -> torch.Tensor:
@@ -116,7 +116,7 @@ def test_a_stack_acts_where_a_forward_hook_would(
     found = session.run(x)
     expected = edit_with_hook(model, x, path, [*session.edits], nchw(session, path))
     for key, value in expected.items():
-        # A hook on a module comes after those of its own layers.
+        # A hook on a module runs after those of its inner layers.
         np.testing.assert_allclose(found[key], value, **TOLERANCE, err_msg=key)
 
 
@@ -126,7 +126,7 @@ def test_what_a_module_reads_of_its_own_value_comes_before_its_hook(
     before = session.run(x)
     session.bend("inner[0]", transforms.ablate())
     after = session.run(x)
-    np.testing.assert_array_equal(after["inner[1]"], before["inner[1]"])  # the head, inside
+    np.testing.assert_array_equal(after["inner[1]"], before["inner[1]"])  # the inner head
     np.testing.assert_array_equal(after["inner.conv"], before["inner.conv"])
     assert not after["inner[0]"].any() and not after["relu"].any()
 
@@ -188,7 +188,7 @@ def test_undo_and_redo_go_step_by_step(session: Session) -> None:
     assert session.undo() and session.bends[0].degrees == 10
     assert session.redo() and session.bends[0].degrees == 40
     session.bend("relu", transforms.ablate())
-    assert not session.redo()  # another way was taken
+    assert not session.redo()  # an edit after undo clears redo
 
 
 def test_they_are_data(session: Session, x: torch.Tensor) -> None:
@@ -227,7 +227,7 @@ def test_arrays_take_the_place_of_values(session: Session, x: torch.Tensor) -> N
     found = session.run(x)
     np.testing.assert_allclose(found["relu"], 2 * own, rtol=1e-6)
     np.testing.assert_array_equal(session.read("relu", unbent=True), before["relu"])
-    session.inject("relu", own[:1, [3]], channels=[3])  # of one example, for all
+    session.inject("relu", own[:1, [3]], channels=[3])  # one example, broadcast to all
     found = session.run(x)["relu"]
     np.testing.assert_allclose(found[1, 3], 2 * own[0, 3], rtol=1e-6)
     session.release("relu")
@@ -252,7 +252,7 @@ def test_a_changed_parameter_makes_no_texture_buffer_or_program(
     made: list[str] = []
 
     class Counting:
-        """The device's context, which notes what is made."""
+        """A proxy of the device's context that records created objects."""
 
         def __getattr__(self, name: str) -> Any:
             if name in ("texture_array", "buffer", "program", "vertex_array"):
@@ -267,7 +267,7 @@ def test_a_changed_parameter_makes_no_texture_buffer_or_program(
         np.testing.assert_allclose(found[:, 1], factor * own[:, 0], rtol=1e-6)
         np.testing.assert_array_equal(found[:, 4], own[:, 1])
     assert made == []
-    bend.channels = [4]  # other contents of one table, and the old one is freed
+    bend.channels = [4]  # a table gets new contents, and the old one is freed
     found = session.run(x)["relu"]
     np.testing.assert_allclose(found[:, 4], 4 * own[:, 1], rtol=1e-6)
     np.testing.assert_array_equal(found[:, :2], [[before[k, 0], own[k, 0]] for k in (0, 1)])

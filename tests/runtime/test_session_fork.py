@@ -1,4 +1,4 @@
-"""A process that was forked after a Session existed: OpenGL and threads stayed with the parent."""
+"""A process forked after a Session existed: OpenGL and threads remain in the parent."""
 
 import json
 import os
@@ -12,8 +12,8 @@ import pytest
 RunProgram = Callable[[str], str]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
-# A process without OpenGL and with one thread, in forks of which programs run: each is the parent
-# of its test, and need not import PyTorch anew.
+# A process without OpenGL and with one thread. Programs run in its forks: each fork is the parent
+# process of its test, and need not import PyTorch again.
 PARENT_PROGRAM = """
     import json, os, signal, sys, warnings
     import numpy as np, torch
@@ -48,7 +48,7 @@ PARENT_PROGRAM = """
 
 @pytest.fixture(scope="module")
 def run_forked() -> Iterator[RunProgram]:
-    """forked(program): what a process with this program prints, which must end."""
+    """forked(program): the output of a process that runs this program and must terminate."""
     first = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PARENT_PROGRAM)],
         stdin=subprocess.PIPE,

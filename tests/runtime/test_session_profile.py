@@ -1,4 +1,4 @@
-"""What a Session says of the time of its layers, and which of EGL's devices it takes."""
+"""A Session's profile of its layers, and its choice of EGL device."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ X = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def model() -> nn.Sequential:
-    """A layer of little work, one of much, and one of none."""
+    """Layers of little, much and no work."""
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv2d(3, 24, 3, padding=1), nn.ReLU(), nn.Conv2d(24, 48, 5, padding=2),
@@ -54,7 +54,7 @@ def test_each_layer_has_its_time_and_its_share(plan: Plan) -> None:
     times = {row.layer: row.ms for row in found.rows}
     assert times["2"] > 3 * times["1"] > 0
     assert times["3"] == 0 and found.rows[3].passes == 0
-    # A run of them all takes about as long as they do, as far as this machine is quiet.
+    # On a quiet machine a full run takes about as long as the layers' sum.
     assert 0.2 * found.ms < sum(times.values()) < 5 * found.ms
 
 
@@ -100,7 +100,7 @@ def test_a_profile_leaves_the_values_of_a_run(plan: Plan) -> None:
 
 
 def test_passes_that_are_measured_in_another_order_leave_the_values_of_a_run() -> None:
-    """The last layer's, of which others draw over what it reads, in the middle."""
+    """Last layer's pass is measured in the middle; other passes overwrite the texture it reads."""
     torch.manual_seed(0)
     chain = nn.Sequential(*(nn.Conv2d(4, 4, 3, padding=1) for _ in range(5))).eval()
     x = X[:, :1].repeat(4, 1)
@@ -121,7 +121,7 @@ def test_a_profile_is_no_step_of_a_state() -> None:
         session.commit()
         s = numpy_step(INPUTS[0], INITIAL_STATE)["next"]
         session.profile()
-        session.commit()  # of what was measured: nothing
+        session.commit()  # no effect: the profile's step is void
         assert_equal(session.run(INPUTS[1])["y"], numpy_step(INPUTS[1], s)["y"])
 
 
@@ -131,7 +131,7 @@ def test_a_profile_needs_an_input(plan: Plan) -> None:
 
 
 class _FakeClock:
-    """A millisecond a pass; of the three tries of a layer the first and the last are disturbed."""
+    """A clock of 1 ms per pass; the first and last of a layer's three tries are disturbed."""
 
     name: profiling.ClockName = "GPU timer"
 
@@ -158,7 +158,7 @@ def test_the_shortest_of_several_times_counts(plan: Plan) -> None:
 
 
 def test_the_devices_timer_measures_what_is_drawn(plan: Plan) -> None:
-    """Where there is one; on the processor it is used by nobody, but it must not fail."""
+    """If there is a timer; on the CPU nothing uses it, but it must not fail."""
     with Session(plan) as session:
         session.run(X)
         own = session._device
@@ -196,7 +196,7 @@ def test_while_it_is_measured_other_threads_get_their_own_numbers(plan: Plan) ->
 
 
 def test_a_session_is_made_used_and_closed_by_different_threads(plan: Plan) -> None:
-    """As a notebook's main thread, its callbacks and its garbage collector do."""
+    """As with a notebook's main thread, its callbacks and its garbage collector."""
     made: list[Session] = []
     values: list[np.ndarray] = []
     for work in (
@@ -236,7 +236,7 @@ def test_the_environments_device_is_checked_and_gives_way_to_the_argument(
     monkeypatch.setenv(device.INDEX_VARIABLE, "1000")
     with pytest.raises(DeviceError, match="no OpenGL device 1000: EGL has"):
         Session(plan)
-    monkeypatch.setattr(device, "_devices", {})  # so that it is opened anew
+    monkeypatch.setattr(device, "_devices", {})  # so that it is opened again
     with Session(plan, device=0) as session:
         assert session.run(X)["output"].shape == (2, 2, 64, 64)
     assert device.os.environ[device.INDEX_VARIABLE] == "1000"

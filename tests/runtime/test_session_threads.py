@@ -1,4 +1,4 @@
-"""A Session in several threads' hands, and what it says when it is used in a way that cannot be."""
+"""A Session used by several threads, and its errors for invalid use."""
 
 import copy
 import gc
@@ -43,7 +43,7 @@ def session(plan: Plan) -> Iterator[Session]:
 
 
 def run_concurrently(*works: Callable[[], None]) -> list[BaseException]:
-    """Do each in a thread of its own, at the same time; what they raised."""
+    """Run each in a separate thread, concurrently; return the exceptions."""
     raised: list[BaseException] = []
     ready = threading.Barrier(len(works))
 
@@ -73,7 +73,7 @@ def test_each_thread_gets_the_numbers_of_its_own_input(session: Session) -> None
             for key, found in session.run(inputs[number]).items():
                 np.testing.assert_array_equal(found, expected[number][key], err_msg=key)
 
-    # One thread verifies meanwhile, with an input of its own.
+    # One thread verifies meanwhile, with a separate input.
     model, x = convolution_model(), rng.standard_normal(SHAPE).astype("float32")
 
     def verify() -> None:
@@ -106,7 +106,7 @@ def test_a_session_that_is_freed_on_the_devices_own_thread_closes(plan: Plan) ->
     session, other = Session(plan), Session(plan)
     before = session.run(np.ones(SHAPE, "float32"))["y"]
 
-    # What a Viewer in a circle of references does when the garbage is collected during a draw.
+    # As a Viewer in a reference cycle that is collected during a draw.
     def collected() -> None:
         other.close()
         gc.collect()
@@ -141,7 +141,7 @@ def test_a_run_gives_the_values_that_are_asked_for(session: Session) -> None:
     asked = session.run(2 * x, read=["y", "hidden"])
     assert list(asked) == ["hidden", "y"], "in the Plan's order"
     assert_equal(asked["hidden"], 2 * found["hidden"])
-    assert_equal(session.read("rest"), 2 * found["rest"])  # computed all the same
+    assert_equal(session.read("rest"), 2 * found["rest"])  # computed anyway
     assert session.run(x, read=()) == {}
     assert_equal(session.read("y"), found["y"])
     both = session.run(np.concatenate([x, -x]), read="rest")
@@ -151,7 +151,7 @@ def test_a_run_gives_the_values_that_are_asked_for(session: Session) -> None:
         session.run(-x, read=["y", "hiden"])
     with pytest.raises(KeyError, match="read: this run does not compute 'w'; it computes 'x'"):
         session.run(-x, read="w")
-    assert_equal(session.read("x"), -x[:1])  # of the second piece: nothing was written since
+    assert_equal(session.read("x"), -x[:1])  # of the second piece: not overwritten since
 
 
 def test_a_layer_table_has_the_names_that_it_takes(plan: Plan) -> None:
@@ -222,7 +222,7 @@ def test_inputs_without_examples_go_with_each_piece() -> None:
         found = session.run(x, gain, bias)["y"]
     np.testing.assert_allclose(found, x * gain + bias, rtol=1e-6)
     with Session(nbglcnn.compile(products_model(1))) as session:
-        one = randn(1, 1, 1)  # of a Plan for one example, one goes with all
+        one = randn(1, 1, 1)  # compiled for one example; a single one broadcasts
         found = session.run(x, one, bias)["y"]
     np.testing.assert_allclose(found, x * one + bias, rtol=1e-6)
 

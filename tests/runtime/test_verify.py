@@ -1,4 +1,4 @@
-"""verify() and check(): tables with a verdict, which must be able to say no."""
+"""verify() and check(): tables with a verdict, which must be able to fail."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ from viewer_models import autoencoder, pictures
 
 
 def with_changed_weight(model: nn.Module, layer: str) -> nn.Module:
-    """The model with one weight of a layer larger."""
+    """A copy of the model with one weight of a layer increased."""
     changed = autoencoder(3)
     changed.load_state_dict(model.state_dict())
     with torch.no_grad():
@@ -66,7 +66,7 @@ INF, NAN = np.inf, np.nan
 
 
 class Chaotic(nn.Module):
-    """Each step of the logistic map doubles what rounding has left."""
+    """Each step of the logistic map doubles the rounding error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ def test_rounding_that_layers_enlarge_is_told_from_a_fault(fault: str) -> None:
         assert report.first_diverging == "last"
         assert last.alone == pytest.approx(1e-3, rel=0.1)
     else:
-        # Layers behind a wrong one have its faults, though each is right on its own inputs.
+        # Layers after a wrong one inherit its errors, although each is correct on its own inputs.
         assert report.first_diverging == "conv"
         assert not last.ok and last.alone is None
 
@@ -169,7 +169,7 @@ def test_a_viewer_without_a_page_is_verified_on_local_opengl() -> None:
     np.testing.assert_array_equal(viewer.input, before)
     other = {name: value * 1.5 for name, value in autoencoder(3).state_dict().items()}
     viewer.load_state_dict(other)
-    assert viewer.verify().ok  # against PyTorch with the weights that the Viewer has now
+    assert viewer.verify().ok  # against PyTorch with the Viewer's current weights
     viewer.close()
 
 
@@ -204,7 +204,7 @@ def test_check_says_of_each_layer_whether_it_can_run() -> None:
 
 
 class FarFromZero(nn.Module):
-    """A norm of numbers that lie near each other and far from 0: float32 keeps four digits."""
+    """A norm of nearby numbers far from 0: float32 keeps four digits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ def test_a_layer_as_near_to_float64_as_pytorch_is_ok_and_the_report_says_so() ->
 
 
 def cancelling_model(fault: float = 0.0, pads: Sequence[int] = (0, 0, 0, 0)) -> onnx.ModelProto:
-    """A strided Conv of numbers near 1e3, and what is left of it without their mean."""
+    """A strided Conv of numbers near 1e3, and the remainder after their mean is subtracted."""
     weight = np.random.default_rng(5).standard_normal((4, 1, 3, 2)).astype(np.float32)
     nodes = [
         helper.make_node(
@@ -296,8 +296,8 @@ def test_float64_finds_a_small_fault_that_rounding_could_hide() -> None:
     ("actual", "expected", "ok"),
     [
         ([1.00015, 100], [1.0001, 100], True),
-        ([1.0003, 100], [1.0001, 100], True),  # within a share of the largest
-        ([1.05, 97], [1.03, 98], False),  # nearly as far off as PyTorch, but by more than rounding
+        ([1.0003, 100], [1.0001, 100], True),  # within a share of the largest value
+        ([1.05, 97], [1.03, 98], False),  # nearly PyTorch's error, but beyond rounding
         ([1.00015, 100.0], [1.0001, NAN], False),
         ([1.00015, NAN], [1.0001, 100.0], False),
     ],
@@ -343,7 +343,7 @@ def test_a_viewer_and_a_comparison_judge_alike() -> None:
 
 
 class SinePositions(nn.Module):
-    """Positions as sines, made in forward, in float32 by name."""
+    """Sine positions, computed in forward, explicitly in float32."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -377,7 +377,7 @@ def test_a_model_that_makes_float32_itself_is_run_in_double_precision() -> None:
 
 
 class RampConstants(nn.Module):
-    """Numbers made in forward that float32 would round."""
+    """Constants made in forward that float32 would round."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * torch.linspace(0, 1, 7) + torch.full((7,), 0.1)
@@ -393,7 +393,7 @@ def test_numbers_that_forward_makes_are_made_in_double_precision() -> None:
 
 
 class NonfiniteChannels(nn.Module):
-    """A layer of which one channel is infinite, then one with NaN, and what follows from it."""
+    """A layer with an infinite channel, another with NaN, and layers that depend on them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -441,7 +441,7 @@ def test_a_finite_network_has_no_word_on_nan() -> None:
 
 
 class AliasedLayers(nn.Module):
-    """Containers, names for the same value, a layer that is called twice, an addition."""
+    """Containers, aliases of one value, a layer that is called twice, an addition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -500,7 +500,7 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
     wrong = {key: array * 1.1 for key, array in right.items()}
 
     def nothing(*_: object) -> dict[str, np.ndarray]:
-        return {}  # what the layer is computed from is not there
+        return {}  # the layer's inputs are missing
 
     told = compare_values(
         plan, wrong, right, "PyTorch", compute_float64=nothing, recompute_layers=nothing
@@ -513,7 +513,7 @@ def test_a_verdict_that_rounding_may_have_made_says_what_would_tell(observe: str
 
 
 def test_a_tie_that_only_float32_has_is_no_fault() -> None:
-    # As ONNX Runtime has it, whose own values before it are a last digit away.
+    # Like ONNX Runtime, whose preceding values differ in the last digit.
     scale = np.float32(0.05)
     x = np.arange(1, 400, 2, dtype=np.float32)[None] * np.float32(0.025)
     constants = {"scale": scale, "zero": np.int8(0)}
@@ -547,7 +547,7 @@ def test_a_model_in_the_sessions_place_is_told_how_to_make_one() -> None:
 
 
 class BetweenConvs(nn.Module):
-    """Two convolutions, and between them what a subclass makes of each call."""
+    """Two convolutions, with a subclass's code between them that depends on the call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -686,7 +686,7 @@ def test_noise_that_is_an_input_is_equal_in_both_calls() -> None:
 
 
 class ExportsDifferently(BetweenConvs):
-    """Its exported program is another function than itself, by `factor`."""
+    """Its exported program differs from the module by `factor`."""
 
     factor = 1.5
 
@@ -739,7 +739,7 @@ SLICE_INPUTS = {
     "start": np.array(1, np.int64),
     "end": np.array(3, np.int64),
 }
-# What ONNX Runtime refuses, and we run.
+# Models that ONNX Runtime refuses and nbglcnn runs.
 REFUSED_BY_RUNTIMES = {
     "transposed, more padding than stride": model_of(
         [node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[1, 1], dilations=[2, 2],
@@ -773,7 +773,7 @@ REFUSED_BY_RUNTIMES = {
 
 
 def reference_output(name: str, model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
-    """What the models of REFUSED give."""
+    """PyTorch's results for the models of REFUSED_BY_RUNTIMES."""
     tensor = torch.from_numpy(x)
     if name.startswith("transposed"):
         weight, bias = map(onnx.numpy_helper.to_array, model.graph.initializer)
@@ -868,7 +868,7 @@ def test_windows_that_leave_pixels_out_are_onnx_runtimes_or_refused(
 def disputed_layer(
     op: str, shape: tuple[int, ...], *constants: np.ndarray, **attributes: Any
 ) -> Any:
-    """A layer that ONNX Runtime and onnx.reference compute differently; and an input."""
+    """A layer for which ONNX Runtime and onnx.reference differ; and an input."""
     names = {f"c{at}": array for at, array in enumerate(constants)}
     model = model_of(
         [node(op, ["x", *names], ["y"], **attributes)], {"x": shape}, ["y"], constants=names
@@ -935,7 +935,7 @@ def test_a_wrong_layer_of_an_undisputed_shape_has_no_such_words() -> None:
 @pytest.mark.parametrize(
     ("mode", "scale", "shape", "wanted"),
     [
-        # The numbers of ONNX's own test_resize_downsample_scales_{linear,cubic}_align_corners.
+        # The expected values of ONNX's test_resize_downsample_scales_{linear,cubic}_align_corners.
         ("linear", 0.6, (2, 4), [[1.0, 3.142857]]),
         (
             "cubic", 0.8, (4, 4),

@@ -32,7 +32,7 @@ MAX_SECONDS = 1.0  # of CPU time, for compile and check together
 
 
 def assert_within(seconds: float, start: float) -> None:
-    """Since `start` no more CPU time was used than so many seconds of the reference machine."""
+    """Check the CPU time since `start` against a limit in seconds of the reference machine."""
     used = time.process_time() - start
     assert used < seconds or used < seconds * machine_slowdown()
 
@@ -48,7 +48,7 @@ def assert_refused(model: Any, match: str = ".", kind: type[NbglcnnError] = Mode
     except kind as again:
         assert str(again) == str(error.value)
     else:
-        # Whether it fits a device is not what check is asked.
+        # check doesn't test whether the model fits a device.
         assert not report.ok or "of textures" in str(error.value) or "texels" in str(error.value)
     assert_within(MAX_SECONDS, start)
 
@@ -59,7 +59,7 @@ SECRET = b"the secret's bytes!!"
 
 
 def external_data_model(location: str, **keys: str) -> onnx.ModelProto:
-    """A model whose only weight, five float32, lies in another file."""
+    """A model whose only weight, five float32, is in another file."""
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[5], data_location=TensorProto.EXTERNAL)
     for key, value in {"location": location, **keys}.items():
         tensor.external_data.add(key=key, value=value)
@@ -265,7 +265,7 @@ def test_a_batch_of_a_thousand_million_is_refused() -> None:
 
 
 def test_all_of_these_together_take_little_memory() -> None:
-    # In a process of its own, which may take no more; what its imports took is no concern here.
+    # In a separate process with a memory limit; memory used by imports does not count.
     program = """
 import resource, sys
 import nbglcnn
@@ -455,7 +455,7 @@ def unused_constants(count: int) -> onnx.ModelProto:
 
 
 def compile_seconds(model: onnx.ModelProto) -> float:
-    """CPU time of the fastest of three compilations, without the collector's look at all else."""
+    """The CPU time of the fastest of three compilations, with garbage collection off."""
     times = []
     gc.collect()
     gc.disable()
@@ -481,7 +481,7 @@ LARGE_MODELS: dict[str, tuple[Callable[[int], onnx.ModelProto], int]] = {
 @pytest.mark.parametrize("name", LARGE_MODELS)
 def test_time_is_linear_in_nodes_and_edges(name: str) -> None:
     make, count = LARGE_MODELS[name]
-    # Quadratic would be four times.
+    # A quadratic algorithm would take four times as long.
     assert compile_seconds(make(2 * count)) < 3 * compile_seconds(make(count)) + 0.1
 
 
@@ -491,7 +491,7 @@ def test_graphs_of_too_many_nodes_or_edges_are_refused() -> None:
 
 
 def test_boxes_of_any_size_are_sampled_in_no_time() -> None:
-    """A loop over a box's own pixels would not end: on a graphics card it hangs the machine."""
+    """A loop over all of a box's pixels would not end; on a graphics card it hangs the machine."""
     sizes = (1e6, 3e38, np.inf, np.nan)
     boxes = np.float32([[0, 0, s, s] for s in sizes] + [[-s, -s, s, s] for s in sizes])
     nodes = [node("RoiAlign", ["x", "boxes", "images"], ["y"], output_width=2)]
@@ -514,7 +514,7 @@ def test_the_longest_chain_and_a_hundred_thousand_unused_weights_compile_in_seco
     assert_within(8, start)
 
 
-# A8 and A9: files that are no model
+# A8 and A9: files that are not models
 
 
 def _zip(path: Path) -> bytes:
@@ -561,7 +561,7 @@ def test_a_model_cut_anywhere_is_refused_or_still_whole() -> None:
             whole += 1
         except ModelError as error:
             assert len(str(error)) < 700
-    assert whole < 10  # only what follows the graph can be missing
+    assert whole < 10  # only fields after the graph can be missing
 
 
 def test_paths_that_are_no_file_are_refused(tmp_path: Path) -> None:
@@ -574,7 +574,7 @@ def test_paths_that_are_no_file_are_refused(tmp_path: Path) -> None:
 
 
 class UnpicklingCanary:
-    """Unpickling it would make a folder."""
+    """Creates a folder if it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -145,11 +145,11 @@ def test_names_are_text_in_the_page(show: Callable[..., ViewsPage]) -> None:
     page = views.page
     expected = [layer.name for layer in plan.layers]
     assert [name[:300] for name in expected] == [name[:300] for name in names]
-    assert max(map(len, expected)) < 310  # a million letters are cut
+    assert max(map(len, expected)) < 310  # a name of a million letters is truncated
     assert page.evaluate("views.state.plan.value.layers.map((l) => l.name)") == expected
     assert_unharmed(page)
     kinds = "() => [...new Set([...document.querySelectorAll('.nbglcnn *')].map(e => e.tagName))]"
-    views.wait_idle()  # all that comes a moment later is there in both
+    views.wait_idle()  # both contain all delayed elements
     with_names = set(page.evaluate(kinds))
     for name in expected:
         views.open_layer(name, 1)
@@ -206,11 +206,11 @@ SPECIAL_NUMBERS = {
     "NaN": np.nan, "infinity": np.inf, "minus infinity": -np.inf, "minus zero": -0.0,
     "subnormal": 1e-45, "too large": 1e39, "large": 1e30, "tiny": 1e-38,
 }  # fmt: skip
-FINITE = {"minus zero", "subnormal", "large", "tiny"}  # in float32
+FINITE = {"minus zero", "subnormal", "large", "tiny"}  # finite in float32
 
 
 def strict_header(plan: Plan) -> dict[str, Any]:
-    """The file's JSON, read as browsers read it."""
+    """The file's JSON, parsed as strictly as in browsers."""
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} in JSON")
@@ -252,7 +252,7 @@ CONSTANT_CASES: dict[str, list[str]] = {
 
 
 def assert_equals_runtime(model: onnx.ModelProto, x: np.ndarray) -> None:
-    """Check the numbers of a model on local OpenGL against ONNX Runtime."""
+    """Check a model's numbers on local OpenGL against ONNX Runtime."""
     plan = nbglcnn.compile(model, x)
     strict_header(plan)
     graph, arrays = load(model, x)
@@ -311,7 +311,7 @@ def test_special_numbers_come_through_the_page(show: Callable[..., ViewsPage]) -
         "async () => [...await views.state.session.value.read('y')].map(String)"
     )
     found = np.float32([float(n.replace("Infinity", "inf")) for n in read])
-    # A graphics card may take a subnormal number for 0.
+    # A graphics card may flush a subnormal number to 0.
     whole = np.where(np.abs(weights) < 1e-37, 0, weights).ravel()
     assert_array_equal(np.where(np.abs(found) < 1e-37, 0, found), whole)
     views.open_layer("y", 0)

@@ -1,4 +1,4 @@
-"""The fuzzer, a short run of it (`make fuzz` is the long one), and that it finds what is wrong."""
+"""The fuzzer: a short run (`make fuzz` is the long one), and a check that it detects faults."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_no_damaged_model_crashes_hangs_or_raises_what_is_not_ours(
     whole = next(line for line in said.splitlines() if line.startswith("all")).split()
     cases, accepted, refused, findings = (int(n.replace(",", "")) for n in whole[1:])
     assert (cases, findings) == (1600, 0)
-    # Both ends of the compiler are reached.
+    # The compiler both accepts and refuses.
     assert accepted > 100 and refused > 100
 
 

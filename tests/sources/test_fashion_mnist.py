@@ -1,4 +1,4 @@
-"""Fashion-MNIST is found, or fetched, or its absence explained; damaged files are not read."""
+"""Fashion-MNIST is found, or downloaded, or its absence explained; damaged files are rejected."""
 
 import gzip
 import os
@@ -28,7 +28,7 @@ def write_dataset(folder: Path, images: int = 3) -> None:
 
 @pytest.fixture
 def no_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No package installed, an empty cache, an empty PATH; gives the cache's folder."""
+    """No package installed, an empty cache, an empty PATH; returns the cache's folder."""
     monkeypatch.setattr(datasets, "_INSTALLED_FOLDER", tmp_path / "not-installed")
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
@@ -60,12 +60,12 @@ def test_without_package_or_apt_the_error_says_how_to_get_it(no_dataset: Path) -
 
 
 def fake_apt(nowhere: Path, tmp_path: Path, script: str) -> None:
-    """An apt-get that does as `script` says, and the real dpkg-deb."""
+    """A fake apt-get that runs `script`, with the real dpkg-deb."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     (bin_folder / "apt-get").write_text(f"#!/bin/sh\n{script}\n")
     (bin_folder / "apt-get").chmod(0o755)
-    # dpkg-deb itself calls tar.
+    # dpkg-deb calls tar.
     for program in ("dpkg-deb", "tar", "cp", "rm"):
         found = shutil.which(program, path=os.defpath + ":/usr/bin")
         if found is None:
@@ -89,7 +89,7 @@ def test_the_package_is_downloaded_and_unpacked_without_root(
     assert len(images) == 3
     assert "apt-get download" in capsys.readouterr().err
     (tmp_path / "bin" / "apt-get").unlink()
-    datasets.fashion_mnist("train")  # from the cache now
+    datasets.fashion_mnist("train")  # from the cache
     assert sorted(file.name for file in no_dataset.parent.iterdir()) == ["fashion-mnist"]
 
 

@@ -1,4 +1,4 @@
-"""A picture file has the same numbers wherever it is given: every kind of file at every door."""
+"""A picture file gives the same numbers everywhere: every file type in every API that takes one."""
 
 import io
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from picture_files import (
 
 pytestmark = pytest.mark.filterwarnings("ignore:no page:UserWarning")
 FILES = picture_files()
-# Passes pictures on; as bytes with their channels last, as TensorFlow's converters write it.
+# Networks that return pictures; BYTES takes bytes, channels last, as TensorFlow's converters write.
 FLOATS = '<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,H,W] x) => (float[N,3,H,W] y) '
 FLOATS += "{ y = Relu(x) }"
 BYTES = '<ir_version: 8, opset_import: ["" : 17]> g (uint8[N,H,W,3] x) => (float[N,3,H,W] y) '
@@ -46,7 +46,7 @@ def open_image(file: Path) -> Image.Image:
 
 
 def viewer_of_other(file: Path, network: onnx.ModelProto) -> Viewer:
-    """A Viewer of the picture's size, of something else."""
+    """A Viewer with an input of the picture's size, but other content."""
     shape = Viewer(network, open_image(file)).input.shape
     return Viewer(network, np.zeros(shape, "u1" if shape[3] == 3 else "f4"))
 
@@ -73,7 +73,7 @@ def through_session(file: Path, network: onnx.ModelProto) -> np.ndarray:
 
 
 def through_preprocess(file: Path, network: onnx.ModelProto) -> np.ndarray:
-    """By a Preprocess, to the size that it has."""
+    """Load the picture with a Preprocess of its size."""
     shape = Viewer(network, open_image(file)).input.shape
     size = shape[1:3] if shape[3] == 3 else shape[2:]
     with Session(nbglcnn.compile(network, preprocess=Preprocess(size=size))) as session:
@@ -120,7 +120,7 @@ def test_a_picture_file_has_the_same_numbers_at_every_door(name: str, tmp_path: 
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / name).write_bytes(file.content)
-        if door != "Images of a folder" or not name.endswith(".gif"):  # as ImageFolder has it
+        if door != "Images of a folder" or not name.endswith(".gif"):  # as in ImageFolder
             assert_picture(give(folder / name, parse_model()), file, door)
 
 
@@ -182,7 +182,7 @@ def test_grey_is_made_of_what_is_seen_and_alpha_is_kept_where_the_input_has_it(
 
 
 def test_colours_are_resampled_before_they_become_grey() -> None:
-    """As the page does it: a mean of two greys isn't the grey of their mean, once rounded."""
+    """Resample first, as in the page: rounding makes the mean of greys another than theirs."""
     image = Image.fromarray(np.random.default_rng(8).integers(0, 256, (40, 60, 3), np.uint8))
     network = parse_model(FLOATS.replace("N,3,H,W", "1,1,8,12"))
     viewer = Viewer(network)
@@ -222,7 +222,7 @@ def test_a_picture_is_turned_and_converted_once_though_it_comes_by_two_doors() -
     )
     first = Viewer(parse_model(), image).input
     np.testing.assert_array_equal(Viewer(parse_model(), image).input, first)
-    assert image.size == (12, 8)  # theirs stays as it is
+    assert image.size == (12, 8)  # the user's image is unchanged
     p3 = Image.open(io.BytesIO(FILES["p3.png"].content))
     again = np.asarray(Viewer(parse_model(), p3).input)
     np.testing.assert_array_equal(Viewer(parse_model(), p3).input, again)

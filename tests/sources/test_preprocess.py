@@ -1,4 +1,4 @@
-"""What becomes of a picture before the model: layers `preprocess.*` beside numpy and Pillow."""
+"""Preprocessing of a picture before the model: layers `preprocess.*` against numpy and Pillow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RANDOM = np.random.default_rng(3)
 
 
 def smooth_picture(height: int, width: int) -> Image.Image:
-    """A picture with large shapes and some noise, as photographs are."""
+    """A picture with large shapes and some noise, like a photograph."""
     coarse = Image.fromarray(RANDOM.integers(0, 256, (5, 6, 3), np.uint8))
     whole = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), np.float32)
     noisy = whole + RANDOM.normal(0, 9, whole.shape)
@@ -36,14 +36,14 @@ SMALL = smooth_picture(13, 11)
 
 
 def to_tensor(picture: Image.Image) -> Array:
-    """As torchvision's ToTensor gives it, with the axis of examples."""
+    """The picture as from torchvision's ToTensor, with a batch axis."""
     grey = picture.mode == "L"
     pixels = np.asarray(picture, np.float32) / np.float32(255)
     return pixels[None, None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
 
 
 def hook_values(model: nn.Module, x: torch.Tensor) -> dict[str, Array]:
-    """What forward hooks see of every module."""
+    """The values that forward hooks see, for every module."""
     seen: dict[str, Array] = {}
     handles = [
         module.register_forward_hook(lambda _, __, out, p=path: seen.update({p: out.numpy()}))
@@ -65,7 +65,7 @@ def run_preprocess(
         return plan, session.run(*([x if given is None else given] if x is not None else []))
 
 
-# What the steps compute
+# The results of the steps
 
 
 def test_each_layer_equals_pytorch_with_the_preprocess_outside() -> None:
@@ -83,7 +83,7 @@ def test_each_layer_equals_pytorch_with_the_preprocess_outside() -> None:
 
 
 def test_all_steps_are_layers_in_their_order() -> None:
-    """Caffe's way: numbers to 255, BGR, the mean of each channel in that order."""
+    """Caffe's convention: values up to 255, BGR, the channel means in that order."""
     model, mean = small_resnet(), (103.939, 116.779, 123.68)
     plan, found = run_preprocess(
         model, SMALL, Preprocess(range=(0, 255), channels="BGR", mean=mean)
@@ -201,7 +201,7 @@ def test_a_module_that_is_called_like_a_step_keeps_its_name() -> None:
     assert plan.header.preprocess == ("preprocess.normalize:1",)
 
 
-# How pictures get the input's size
+# Fitting pictures to the input's size
 
 
 @pytest.mark.parametrize("picture", [CAT, DOG, SMALL])
@@ -215,7 +215,7 @@ def test_a_crop_is_what_pillow_makes_of_its_box(picture: Image.Image) -> None:
 
 
 def test_resize_and_centre_crop_is_near_to_torchvisions() -> None:
-    """Which resizes the whole of it first: other pixels by what that rounds, and its box."""
+    """The whole picture is resized first by torchvision: pixels differ by rounding and box."""
     picture = smooth_picture(320, 480)
     resized = picture.resize((192, 128), Image.Resampling.BILINEAR)
     expected = np.asarray(resized.crop((40, 8, 152, 120)), np.float32)
@@ -267,7 +267,7 @@ def test_without_a_preprocess_a_picture_of_another_size_is_refused() -> None:
         session.run(CAT)
 
 
-# What is given as x
+# Values of x
 
 
 def test_without_a_picture_the_input_is_black() -> None:
@@ -342,7 +342,7 @@ def test_a_setting_that_means_nothing_is_refused_at_once(
         Preprocess(**settings)
 
 
-# Beside everything else
+# Together with other features
 
 
 def test_verify_parity_and_weights_know_the_preprocess() -> None:

@@ -1,4 +1,4 @@
-"""Transforms of torchvision and configs of timm as `preprocess`, by stand-ins like the classes."""
+"""torchvision transforms and timm configs as `preprocess`, tested with stand-in classes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PICTURE = Image.fromarray(np.random.default_rng(2).integers(0, 256, (16, 16, 3),
 
 
 class InterpolationMode(Enum):
-    """As torchvision.transforms.InterpolationMode."""
+    """Stands in for torchvision.transforms.InterpolationMode."""
 
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
 
 
 class Transform:
-    """What all stand-ins are: called, of torchvision's attributes, and by its names."""
+    """The base of all stand-ins: callable, with torchvision's names and attributes."""
 
     def __call__(self, picture: Any) -> Any:
         raise NotImplementedError
@@ -106,7 +106,7 @@ class GaussianBlur(Transform):
 
 
 class ImageClassification(nn.Module):
-    """As torchvision.transforms._presets.ImageClassification."""
+    """Stands in for torchvision.transforms._presets.ImageClassification."""
 
     def __init__(self, *, crop_size: int, resize_size: int = 256,
                  interpolation: Any = InterpolationMode.BILINEAR) -> None:  # fmt: skip
@@ -126,7 +126,7 @@ class SemanticSegmentation(nn.Module):
 
 @dataclass
 class PretrainedCfg:
-    """As timm.models.PretrainedCfg, of what is looked at."""
+    """Stands in for timm.models.PretrainedCfg, with the fields that are read."""
 
     input_size: tuple[int, int, int] = (3, 224, 224)
     interpolation: str = "bilinear"

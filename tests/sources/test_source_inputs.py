@@ -1,4 +1,4 @@
-"""Data sets, drawings, noise, films and pictures as the input: what goes in is what they are."""
+"""Datasets, drawings, noise, videos, pictures as the input: it equals their content."""
 
 import base64
 import io
@@ -32,7 +32,7 @@ READ_CANVAS = """() => {
 
 @cache
 def classifier() -> tuple[Plan, nn.Module]:
-    """Of pictures of 6×5 and four classes."""
+    """A classifier of 6×5 pictures with four classes."""
     torch.manual_seed(8)
     model = nn.Sequential(nn.Flatten(), nn.Linear(30, 4)).eval()
     return nbglcnn.compile(model, torch.zeros(1, 1, 6, 5)), model
@@ -71,7 +71,7 @@ def test_an_item_goes_in_to_the_bit_and_only_its_block_is_asked_for(
     sourced.set_source("images", index=999, **sourced.add_dataset(images, 100))
     sourced.wait_input_count(2)
     np.testing.assert_array_equal(sourced.last_input, item_tensor(images[999]))
-    # The block of the item behind it is asked for ahead: the set begins again.
+    # The block of the next item is prefetched: the dataset wraps around.
     sourced.page.wait_for_function("() => views.fed.asked.length === 3")
     assert requested_blobs(sourced) == ["set.4", "set.9", "set.0"]
     sourced.page.wait_for_function("() => views.fed.told.length === 2")  # at most ten a second
@@ -103,14 +103,14 @@ def test_thumbnails_ask_for_their_own_blocks_and_choose_items(show: Show) -> Non
     thumb.click()
     page.wait_for_function("() => views.state.source.value.index === 439")
     expect(page.locator(".nbg-data")).to_contain_text("label dog (3)")
-    # One stop of the Tab key, and the arrows go on from there.
+    # The list is one Tab stop, and the arrow keys move in it.
     page.get_by_role("listbox", name="Items").focus()
     for key in ("ArrowRight", "ArrowDown", "Home", "End"):
         page.keyboard.press(key)
     page.wait_for_function("() => views.state.source.value.index === 999")
     page.wait_for_function("() => views.state.inputOverride.value.index === 999")
     np.testing.assert_array_equal(sourced.last_input, item_tensor(images[999]))
-    # Of one label.
+    # Only the items of one label.
     page.get_by_label("Items with this label").select_option(label="bee (1)")
     names = page.locator(".nbg-thumb").evaluate_all("all => all.map((one) => one.ariaLabel)")
     assert names and all("bee" in name for name in names)
@@ -153,7 +153,7 @@ def test_a_number_that_is_typed_stays_while_the_set_plays(show: Show) -> None:
 
 
 def test_a_large_set_keeps_a_window_of_its_blocks(show: Show) -> None:
-    """A set of 200 MB: the page keeps less than 60 of them."""
+    """A dataset of 200 MB: the page keeps less than 60 of them."""
     plan = nbglcnn.compile(nn.Identity(), torch.zeros(1, 3, 256, 256))
     sourced = SourcesPage(show(plan, np.zeros((1, 3, 256, 256), np.float32)), plan)
     page = sourced.page
@@ -201,7 +201,7 @@ def test_a_set_plays_at_its_rate_in_its_order_or_shuffled(show: Show) -> None:
     order = [index for index, _ in seen]
     start = order[0]
     assert order == [(start + k) % 30 for k in range(len(order))]
-    # In the middle, as the machine may stand still in between.
+    # The median, since the machine may stall in between.
     rests = np.diff([at for _, at in seen])
     assert 45 <= np.median(rests) <= 80, "20 items a second"
     sourced.set_source("images", shuffled=True, seed=5, rate=100, playing=True, **fields)
@@ -210,7 +210,7 @@ def test_a_set_plays_at_its_rate_in_its_order_or_shuffled(show: Show) -> None:
     order = [index for index, _ in page.evaluate("() => seen")][1:61]
     assert sorted(order[:30]) == list(range(30)) and order[:30] == order[30:]
     assert order[:30] != list(range(30))
-    # The same order backwards.
+    # Backwards in the same order.
     sourced.set_source("images", shuffled=True, seed=5, index=order[9], **fields)
     page.wait_for_function("k => views.state.inputOverride.value.index === k", arg=order[9])
     page.locator(".nbglcnn").focus()
@@ -230,7 +230,7 @@ def test_the_next_wrong_prediction_is_found_or_said_not_to_be(show: Show) -> Non
     labels = list(said)
     wrong = 41
     labels[wrong] = (said[wrong] + 1) % 4
-    labels[17] = -1  # has none
+    labels[17] = -1  # without a label
     sourced.set_source("images", index=5, **sourced.add_dataset(images, 25, labels, list("abcd")))
     sourced.open_drawer()
     page.get_by_role("button", name="Next wrong prediction").click()
@@ -308,9 +308,7 @@ def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: Show, channels
         np.testing.assert_allclose(found, expected(), atol=1e-6)
         return found
 
-    drawn = retry_until_passes(
-        page, check
-    )  # the first stroke is still, too, before the second goes in
+    drawn = retry_until_passes(page, check)  # the first stroke rests too, before the second goes in
     inside, outside = drawn[0, 10, 6], drawn[0, 25, 25]
     assert (inside > 0.9 and outside == 0) if channels == 1 else (inside < 0.2 and outside == 1)
     count = sourced.input_count
@@ -322,7 +320,7 @@ def test_a_drawing_is_the_mean_of_each_square_of_its_canvas(show: Show, channels
     page.get_by_role("button", name="Clear").click()
     sourced.wait_input_count(count + 2)
     assert np.ptp(sourced.last_input) == 0
-    page.get_by_role("button", name="Undo").click()  # of the clearing, too
+    page.get_by_role("button", name="Undo").click()  # undoes clearing, too
     sourced.wait_input_count(count + 3)
     np.testing.assert_array_equal(sourced.last_input[0], undone)
 
@@ -364,7 +362,7 @@ def test_a_pens_pressure_makes_its_stroke_wider_and_the_eraser_takes_it_away(sho
 
 
 def encode_picture(height: int, width: int, turned: bool = False) -> bytes:
-    """A smooth picture as a file; as a JPEG that EXIF turns by a quarter."""
+    """A smooth picture as a file; if `turned`, a JPEG with an EXIF quarter turn."""
     y, x = np.mgrid[:height, :width]
     picture = Image.fromarray(
         np.stack([255 * x / width, 255 * y / height, 128 + 0 * x], 2).astype(np.uint8)
@@ -398,7 +396,7 @@ def test_a_file_that_is_given_goes_in_as_it_is_shown(show: Show, how: str) -> No
     assert (source["kind"], source["owner"], source["title"]) == ("picture", "here", name)
     upright = Image.open(io.BytesIO(content)).convert("RGB").rotate(-90, expand=True)
     expected = fit_with_pillow(upright, sourced.input_key.shape, mirrored=False)
-    assert np.abs(sourced.last_input[0, 0] - expected).max() <= 2.01 / 255  # JPEG's own rounding
+    assert np.abs(sourced.last_input[0, 0] - expected).max() <= 2.01 / 255  # JPEG's rounding
     figure = sourced.page.locator(".nbg-source-figure")
     expect(figure).to_contain_text("turned.jpg, 40×60")
 
@@ -424,7 +422,7 @@ def test_damaged_files_addresses_and_what_the_browser_cannot_show_are_said(show:
     expect(figure).to_contain_text("good.png, 9×9")
     give_file(sourced, "drop", encode_picture(9, 9)[:60], "cut.png", "image/png")
     expect(alert).to_contain_text("This browser can’t show the picture")
-    expect(figure).to_have_count(0)  # good.png under another name
+    expect(figure).to_have_count(0)  # a copy of good.png
 
 
 def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let_go(
@@ -462,7 +460,7 @@ def test_a_film_that_is_chosen_plays_is_paused_and_sought_and_its_address_is_let
     retry_until_passes(page, shown)
     paused = sourced.last_input
     count = sourced.input_count
-    # Sought while it is paused; it says how long it is, which the file does not.
+    # A seek while paused. The video reports its duration, which the file does not contain.
     length = page.get_by_label("Position in the video").get_attribute("max")
     assert length is not None and float(length) > 0.8
     duration = page.evaluate("() => views.state.sourceControls.value.video.duration")

@@ -1,4 +1,4 @@
-"""Sources as records: their arguments, the items of data sets, films, and noise to the bit."""
+"""Sources as records: their arguments, dataset items, videos, and bit-exact noise."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ def default_input() -> Input:
 
 
 def join_blocks(blocks: Blocks) -> np.ndarray:
-    """All items as a page puts them together."""
+    """All items, joined from blocks as in a page."""
     fields = blocks.record_fields()
     parts = [
         blocks.blob(f"{fields['data']}.{k}")
@@ -64,7 +64,7 @@ def join_blocks(blocks: Blocks) -> np.ndarray:
 
 
 class CountingDataset(Dataset[Any]):
-    """Pictures with labels; counts what is asked for."""
+    """Pictures with labels; records the requested items."""
 
     def __init__(self, pictures: Any, labels: Any = None) -> None:
         self.pictures, self.item_labels = pictures, labels
@@ -259,7 +259,7 @@ def test_floats_of_another_shape_are_refused_and_channels_that_no_picture_has() 
         Images(five[:, :3]).tensor(make_input(1, 5, 6, 7, fit=""), None)
 
 
-# Pictures of other sizes: beside Pillow
+# Pictures of other sizes, compared with Pillow
 
 
 def random_picture(width: int, height: int, mode: str = "RGB") -> Image.Image:
@@ -274,9 +274,9 @@ Box = tuple[float, float, float, float]
 def resize_rows_first(
     picture: Image.Image, size: tuple[int, int], box: Box | None = None
 ) -> Image.Image:
-    """As pages resample, and Pillow before version 13; it takes columns first where that is less.
+    """Resample rows first, as pages do; Pillow ≥ 13 takes columns first if that is less work.
 
-    Its own result differs by a step at most.
+    Pillow's own result differs by one step at most.
     """
     bilinear = Image.Resampling.BILINEAR
     left, top, right, bottom = box or (0, 0, *picture.size)
@@ -318,7 +318,7 @@ def test_pictures_get_the_inputs_channels(mode: str, channels: int) -> None:
         if picture.mode == "RGBA" and channels < 4:
             black = Image.new("RGBA", picture.size, "black")
             picture = Image.alpha_composite(black, picture).convert("RGB")
-        if picture.mode == "RGBA":  # colours are as exact as their alpha
+        if picture.mode == "RGBA":  # colours are only as precise as alpha
             picture = picture.convert("RGBa").convert("RGBA")
         expected = np.asarray(picture.convert(mode)).reshape(6, 6, channels).transpose(2, 0, 1)
         np.testing.assert_array_equal(one, expected)
@@ -326,7 +326,7 @@ def test_pictures_get_the_inputs_channels(mode: str, channels: int) -> None:
         make_input(1, channels, 6, 6)
     )
     np.testing.assert_array_equal(join_blocks(arrays)[:2], found[:2])
-    # An array of the input's own shape goes in as it is.
+    # An array of the input's shape is fed unchanged.
     own = np.asarray(pictures[2]).transpose(2, 0, 1) if channels == 4 else found[2]
     np.testing.assert_array_equal(join_blocks(arrays)[2], own)
 
@@ -344,7 +344,7 @@ def test_pictures_of_16_bits_and_of_floats_keep_their_greys() -> None:
 
 @pytest.fixture
 def class_folder(tmp_path: Path) -> Path:
-    """Three classes, of which one is empty, with files that are none and a folder of Jupyter's."""
+    """Three classes, one of them empty, with files that are no pictures and a Jupyter folder."""
     root = tmp_path / "animals"
     for name, count in (("dog", 3), ("cat", 2), ("Eel", 0), (".ipynb_checkpoints", 1)):
         (root / name).mkdir(parents=True)
@@ -378,7 +378,7 @@ def test_a_folder_of_folders_has_classes_as_image_folder_counts_them(class_folde
     for one, picture, file in zip(found, expected, files, strict=True):
         if picture.shape == (8, 8, 3):
             np.testing.assert_array_equal(one, picture.transpose(2, 0, 1), err_msg=file)
-        else:  # 9 or 10 wide: the middle
+        else:  # 9 or 10 wide: centred
             left = (picture.shape[1] - 8) / 2
             cut = Image.fromarray(picture).resize(
                 (8, 8), Image.Resampling.BILINEAR, (left, 0, left + 8, 8)
@@ -409,7 +409,7 @@ def test_a_flat_folder_is_in_the_order_of_names_and_has_no_labels(tmp_path: Path
 def test_a_photograph_lies_as_its_camera_said(tmp_path: Path) -> None:
     picture = random_picture(8, 6)
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees
+    exif[0x0112] = 6  # rotate by 90 degrees
     picture.save(tmp_path / "a.png", exif=exif)
     [found] = join_blocks(Images(tmp_path).blobs(make_input(1, 3, 8, 6)))
     turned = np.rot90(np.asarray(picture), -1)
@@ -425,7 +425,7 @@ def test_a_damaged_file_is_named_when_it_is_met_and_the_others_stay(
     blocks = images.blobs(record)
     with caplog.at_level(logging.WARNING, "nbglcnn"):
         found, again = join_blocks(blocks), join_blocks(blocks)
-        blocks._block_cache.clear()  # made anew, as when others were asked for meanwhile
+        blocks._block_cache.clear()  # recomputed, as after requests for other blocks
         join_blocks(blocks)
     assert not found[0].any() and all(one.any() for one in found[1:])
     np.testing.assert_array_equal(found, again)
@@ -445,7 +445,7 @@ def test_a_dataset_is_asked_for_what_is_looked_at_and_no_more() -> None:
     pictures = [random_picture(256, 256) for _ in range(MAX_CACHED_BLOCKS + 3)] * 4
     data = CountingDataset(pictures, list(range(len(pictures))))
     images = Images(data)
-    assert data.requested == [0]  # what its items are
+    assert data.requested == [0]  # to inspect an item
     blocks = images.blobs(make_input(1, 3, 256, 256))
     assert blocks.block_size == 5 and data.requested == [0]
     blocks.tensor(17)
@@ -455,16 +455,16 @@ def test_a_dataset_is_asked_for_what_is_looked_at_and_no_more() -> None:
     assert data.requested == [5, 6, 7, 8, 9]
     blocks.blob(f"{blocks.name}.1")
     blocks.tensor(6)
-    assert data.requested == [5, 6, 7, 8, 9]  # kept for parts that got lost
+    assert data.requested == [5, 6, 7, 8, 9]  # cached, to resend lost chunks
     for k in (0, 2, 3, 4):
         blocks.blob(f"{blocks.name}.{k}")
     data.requested.clear()
     assert len(blocks._block_cache) == MAX_CACHED_BLOCKS
     blocks.blob(f"{blocks.name}.1")
-    assert data.requested == [5, 6, 7, 8, 9]  # no longer: a few blocks are in memory at once
+    assert data.requested == [5, 6, 7, 8, 9]  # evicted: only a few blocks stay in memory
     data.requested.clear()
     blocks.blob(f"{blocks.name}.5")
-    assert data.requested == [25, 26, 27]  # the last block ends with the set
+    assert data.requested == [25, 26, 27]  # the last block ends with the dataset
 
 
 def test_items_may_be_pictures_tensors_and_arrays_of_the_inputs_shape() -> None:
@@ -571,7 +571,7 @@ def test_what_has_no_length_or_makes_batches_is_refused_with_what_to_give() -> N
 
 def test_another_item_or_setting_opens_nothing_again(class_folder: Path) -> None:
     images = Images(class_folder)
-    (class_folder / "cat" / "11.png").write_bytes(b"")  # came later
+    (class_folder / "cat" / "11.png").write_bytes(b"")  # added later
     for other in (
         images.at(4),
         images.at(-1),
@@ -596,7 +596,7 @@ def test_another_item_or_setting_opens_nothing_again(class_folder: Path) -> None
     assert labelled.blobs(make_input(1, 3, 8, 8), blocks) is not blocks
 
 
-# Films
+# Videos
 
 
 def test_a_film_is_told_by_its_bytes_and_read_once(
@@ -715,7 +715,7 @@ def test_a_block_has_as_many_items_as_fit_and_one_at_least(
 @pytest.mark.parametrize("kind", [np.uint8, np.float16, np.float32, np.float64])
 def test_an_item_of_any_numbers_is_the_same_whether_its_block_is_made_or_not(kind: Any) -> None:
     array = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 6), np.uint8)
-    array[:, 1] //= 16  # channels of other ranges
+    array[:, 1] //= 16  # channels differ in range
     given = array if kind == np.uint8 else (array / 255).astype(kind)
     expected = (array / np.float32(255)) if kind == np.uint8 else given.astype(np.float32)
     record = make_input(2, 3, 4, 6)

@@ -1,4 +1,4 @@
-"""Rules of accessibility that a page breaks, by axe-core."""
+"""Accessibility rules that a page violates, found by axe-core."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ from playwright.sync_api import Page
 
 AXE_SCRIPT = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
 
-# A page of its own has no headings or landmarks around the Viewer: rules
-# about whole pages are the host's.
+# The test page has no headings or landmarks around the Viewer: rules about whole pages apply to the
+# host.
 RUN_AXE = """async (rules) => (await axe.run('.nbglcnn', {
   resultTypes: ['violations'],
   runOnly: rules,
@@ -18,10 +18,10 @@ RUN_AXE = """async (rules) => (await axe.run('.nbglcnn', {
 
 RULES = {
     "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
-    "dark": ["color-contrast", "link-in-text-block"],  # those that a theme can break
+    "dark": ["color-contrast", "link-in-text-block"],  # rules that a theme can violate
 }
 
 
 def accessibility_violations(page: Page, theme: str) -> list[Any]:
-    """Rules that are broken, and where."""
+    """The violated rules, and the elements that violate them."""
     return list(page.evaluate(RUN_AXE, RULES[theme]))

@@ -1,11 +1,11 @@
-"""A model that asserts; pytest rewrites the asserts of its own files, which no user has."""
+"""Model with asserts, outside a test file: pytest rewrites test files' asserts, unlike a user's."""
 
 import torch
 from torch import nn
 
 
 class AssertingModule(nn.Module):
-    """Asserts of numbers, which the example has passed before it is traced."""
+    """Asserts about values, all true for the example when it is traced."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         assert x.abs().max() <= 100, "small"

@@ -1,12 +1,12 @@
-"""What "equal" means in every test: close relative to the largest value, NaN and Inf in place."""
+"""Meaning of "equal" in all tests: close relative to the largest value, NaN and Inf in place."""
 
 import numpy as np
 
-RTOL = 1e-5  # of max|expected|; one operator or a whole small network in float32
+RTOL = 1e-5  # relative to max|expected|; for one operator or a whole small float32 network
 
 
 def assert_all_equal(actual, expected, *, rtol=RTOL, where=""):
-    """Every value that was found, by its key; to find none is a failure."""
+    """Check all given values by their keys; fail if there are none."""
     assert actual, f"no value was found{where and ' on '}{where}"
     for key, value in actual.items():
         name = f"{key} on {where}" if where else key
@@ -34,7 +34,7 @@ def assert_equal(actual, expected, *, rtol=RTOL, name=""):
     )
     finite = np.isfinite(expected)
     if finite.any():
-        with np.errstate(invalid="ignore"):  # of infinities that are right
+        with np.errstate(invalid="ignore"):  # matching infinities give Inf − Inf
             difference = np.where(finite, np.abs(actual.astype(np.float64) - expected), 0)
         error, limit = difference.max(), rtol * np.abs(expected[finite]).max() + 1e-6
         wrong = np.argwhere(difference > limit)

@@ -1,4 +1,4 @@
-"""Random networks of modules, and a plain bending of them by forward hooks, for tests of bends."""
+"""Random networks of modules, and a reference for bends by plain forward hooks."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ STEP_KINDS = (
 
 
 class TwoTensors(nn.Module):
-    """Two tensors, of which one is the other's ReLU, in a tuple or a dict."""
+    """Returns two tensors, one of them the other's ReLU, in a tuple or a dict."""
 
     def __init__(self, conv: nn.Module, named: bool) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class TwoTensors(nn.Module):
 
 
 class RandomNet(nn.Module):
-    """Steps drawn by a seed; `tap` is given what forward itself computes, and its name."""
+    """Random steps by a seed; `tap` receives forward's intermediate values, and their names."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -99,8 +99,8 @@ class RandomNet(nn.Module):
             elif name == "act":
                 before, passed = h, part(h)
                 h = self.tap("relu", torch.relu(passed))
-                h = self.tap("add", h + passed)  # read behind the Identity
-                h = self.tap("mul", h * before)  # and in front of it
+                h = self.tap("add", h + passed)  # read after the Identity
+                h = self.tap("mul", h * before)  # and before it
             else:
                 h = part(h)
         if self.tail == "plain":
@@ -117,7 +117,7 @@ def random_network(seed: int) -> tuple[RandomNet, torch.Tensor]:
 
 
 def add_random_bends(session: Session, seed: int, count: int = 4) -> None:
-    """Bends of several transforms on values that are drawn among all."""
+    """Add several random transforms to randomly chosen values."""
     rng = np.random.default_rng(seed)
     choices = [
         transforms.rotate(30), transforms.rotate(90), transforms.flip_h(), transforms.flip_v(),
@@ -143,7 +143,7 @@ def bend_by_hooks(
     net: RandomNet, x: torch.Tensor, plan: Plan, edits: Sequence[Edit],
     arrays: Mapping[str, Any] = {},
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """Every key's value after its edits, by plain forward hooks that bend in numpy."""
+    """Every key's value after its edits, by plain forward hooks that apply numpy formulas."""
     shown = {value.key: value.nchw for value in plan.values}
     found: dict[str, np.ndarray] = {}
     calls: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Chromium for tests, pictures and timings: where it is, how it draws without a GPU, its pages."""
+"""Chromium for tests, pictures and timings: its path, rendering without a GPU, its pages."""
 
 import re
 import shutil
@@ -17,8 +17,9 @@ RENDERERS = {
     "swiftshader": ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
     "llvmpipe": ["--use-gl=angle", "--use-angle=gl-egl", "--ignore-gpu-blocklist"],
 }
-# A switch given twice counts once, so this has Playwright's own list for pages too. The pop-ups of
-# the address bar are two pages of their own in every window, which cost as much as the test's page.
+# Chromium honours only one --disable-features switch, so this list includes Playwright's own for
+# pages too. The address bar's pop-ups are two extra pages in every window, which cost as much as
+# the test's page.
 FEATURES_OFF = (
     *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
     *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
@@ -46,13 +47,13 @@ CONTENT_TYPES = {
     **dict.fromkeys((".js", ".mjs"), "text/javascript"),
     ".wasm": "application/wasm",
 }
-# In a page: the canvases with maps that a person sees.
+# In a page: the canvases with maps that are visible.
 VISIBLE_MAPS = """() =>
   [...document.querySelectorAll('.nbglcnn canvas[data-maps]')].filter((canvas) => {
     const { left, top, width, height } = canvas.getBoundingClientRect();
     return document.elementsFromPoint(left + width / 2, top + height / 2).includes(canvas);
   })"""
-# In a page: base64 of a film of a second, on which a bright bar goes from left to right.
+# In a page: base64 of a one-second video with a bright bar that moves from left to right.
 RECORD_CANVAS = """async () => {
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [64, 48];
@@ -79,13 +80,13 @@ RECORD_CANVAS = """async () => {
   return btoa(text);
 }"""
 HOST = "127.0.0.1"
-LOCAL_SCHEMES = ("data", "blob", "about", "file")  # schemes of what a page has itself
-# Chromium reports a wrong WebGL call as a mere warning, and some notes on speed beside it.
+LOCAL_SCHEMES = ("data", "blob", "about", "file")  # schemes that need no other machine
+# Chromium reports an invalid WebGL call only as a warning, next to performance notes.
 CONSOLE_ERROR = re.compile("INVALID_|GL_OUT_OF|error", re.IGNORECASE)
 
 
 def find_chromium() -> str | None:
-    """The browser of this machine, or the one that Playwright installed; None if there is none."""
+    """The system's Chromium, or the one that Playwright installed; None if there is none."""
     for name in CHROMIUM_NAMES:
         if found := shutil.which(name):
             return found
@@ -100,14 +101,14 @@ def chromium_arguments(backend: str) -> list[str]:
 
 
 def console_errors(page: Page) -> list[str]:
-    """What the page's console says of mistakes, from now on: the list grows by itself."""
+    """The page's console errors from now on: the list grows as they occur."""
     found: list[str] = []
     page.on("console", lambda m: found.append(m.text) if CONSOLE_ERROR.search(m.text) else None)
     return found
 
 
 def watch_external_requests(context: BrowserContext, found: list[str]) -> None:
-    """Add every address to `found` that the context's pages ask outside this machine."""
+    """Append every URL outside this machine that the context's pages request to `found`."""
 
     def check(url: str) -> None:
         parts = urlsplit(url)
@@ -119,7 +120,7 @@ def watch_external_requests(context: BrowserContext, found: list[str]) -> None:
 
 
 def watch_browser_requests(kind: BrowserType) -> list[str]:
-    """What pages ask outside this machine, in any browser launched from now on: the list grows."""
+    """Requests outside this machine in any browser launched from now on: the list grows."""
     found: list[str] = []
     launch = kind.launch
 
@@ -142,7 +143,7 @@ def watch_browser_requests(kind: BrowserType) -> list[str]:
 
 @contextmanager
 def serve_files(find: Callable[[str], bytes | None]) -> Iterator[str]:
-    """The address of a server for this machine alone; `find` has the content of a path, or None."""
+    """The address of a localhost server; `find` returns the content of a path, or None."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -159,7 +160,7 @@ def serve_files(find: Callable[[str], bytes | None]) -> Iterator[str]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: who asks for a page says what matters."""
+            """Log nothing: the test that requests a page reports errors."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

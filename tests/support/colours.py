@@ -1,13 +1,13 @@
-"""The signed colour map, computed from its stops: what pictures of maps are compared with."""
+"""The signed colour map, computed from its stops: the reference for pictures of maps."""
 
 import numpy as np
 
-# design/README.md, section 2: from most negative over zero to most positive.
+# design/README.md, section 2: from most negative through zero to most positive.
 SIGNED_STOPS = {
     "light": "6b2b00 c0560c f09a4a fbd9b3 ffffff c3ddf3 6fa8d8 2a6cb0 0b2f63",
     "dark": "ffd093 f2953a a8570c 4a290b 0f1216 123a63 216bab 4fa3ec b5dcff",
 }
-# Of NaN (hatched) and infinities.
+# The colour of NaN (hatched) and infinities.
 MAGENTA = [255, 0, 255, 255]
 
 
@@ -16,7 +16,7 @@ def parse_colours(words: str) -> np.ndarray:
 
 
 def signed_colours(values: np.ndarray, most: float, theme: str = "light") -> np.ndarray:
-    """Colours of the signed map, its stops interpolated in linear light."""
+    """Colours of the signed map: its stops, interpolated in linear light."""
     s = parse_colours(SIGNED_STOPS[theme]) / 255
     linear = np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4)
     place = np.clip(values / most, -1, 1) * 4 + 4

@@ -1,4 +1,4 @@
-"""The command line in a process of its own."""
+"""The command line in a separate process."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "nbglcnn")
 
-# A Python file as somebody has it: a module, a function that makes one, and what makes none.
+# A user's Python file: a module, a function that creates one, and objects that don't.
 NETWORK_SOURCE = """
 import torch
 from torch import nn
@@ -64,6 +64,6 @@ importlib.metadata.version = of
 
 
 def environment_without(folder: Path, package: str) -> dict[str, str]:
-    """The environment of a process in which a package isn't installed."""
+    """The environment of a process that cannot import a package."""
     (folder / "sitecustomize.py").write_text(HIDE_PACKAGE.format(package=package))
     return {"PYTHONPATH": str(folder)}

@@ -1,4 +1,4 @@
-"""A small network, and a model whose control flow depends on its input, so that exports fail."""
+"""A small network, and a model with input-dependent control flow, whose export fails."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ def small_cnn() -> nn.Module:
 
 
 class InputDependent(nn.Module):
-    """Its export fails, with words of the exporter about it."""
+    """Its export fails, with the exporter's own error text."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x if x.sum() > 0 else -x

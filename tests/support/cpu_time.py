@@ -1,12 +1,12 @@
-"""How slow this machine is, so that limits of CPU time mean the same work on each."""
+"""The speed of this machine, so that limits on CPU time mean the same work everywhere."""
 
 import time
 
-REFERENCE_S = 0.125  # of `_reference_work` on the machine that limits are given for
+REFERENCE_S = 0.125  # `_reference_work` on the machine to which limits refer
 
 
 def machine_slowdown() -> float:
-    """How many times as long a fixed piece of work takes now as there; at least 1."""
+    """The factor by which fixed work takes longer than on the reference machine; at least 1."""
     times = []
     for _ in range(3):
         start = time.process_time()
@@ -16,7 +16,7 @@ def machine_slowdown() -> float:
 
 
 def _reference_work() -> None:
-    """Strings, tuples and dictionaries, as a compiler makes."""
+    """Work on strings, tuples and dictionaries, like a compiler's."""
     found: dict[str, tuple[int, object]] = {}
     for k in range(60_000):
         found[f"name {k % 977}"] = k, (found.get(f"name {7 * k % 977}"), [k] * 3)[1]

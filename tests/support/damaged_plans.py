@@ -1,4 +1,4 @@
-"""Plans whose sections or carries are wrong, and what both readers say of them."""
+"""Plans with damaged sections or carries, and both readers' error messages."""
 
 import zlib
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def _set_sections(*numbers: tuple[str, int, int]) -> Callable[[Header], dict[str
 
 
 def _set_pass(number: int, **fields: Any) -> Callable[[Header], dict[str, Any]]:
-    """Another pass; fields that are functions are of the header."""
+    """Replace a pass's fields; a callable field gets the header."""
 
     def altered(header: Header) -> dict[str, Any]:
         found = {name: one(header) if callable(one) else one for name, one in fields.items()}
@@ -30,7 +30,7 @@ def _set_pass(number: int, **fields: Any) -> Callable[[Header], dict[str, Any]]:
 def _set_carry(
     source: Callable[[Header], int] | None = None, target: Callable[[Header], int] | None = None
 ) -> Callable[[Header], dict[str, Any]]:
-    """The first carry with another source or target."""
+    """Replace the first carry's source or target."""
 
     def altered(header: Header) -> dict[str, Any]:
         first, *others = header.carries
@@ -49,7 +49,7 @@ def _carry_other_format(header: Header) -> dict[str, Any]:
 
 
 def _set_value(number: int, **fields: Any) -> Callable[[Header], dict[str, Any]]:
-    """Another value."""
+    """Replace a value's fields."""
 
     def altered(header: Header) -> dict[str, Any]:
         values = list(header.values)
@@ -60,7 +60,7 @@ def _set_value(number: int, **fields: Any) -> Callable[[Header], dict[str, Any]]
 
 
 def _set_input(**fields: Any) -> Callable[[Header], dict[str, Any]]:
-    """Another first input; fields that are functions are of the header."""
+    """Replace the first input's fields; a callable field gets the header."""
 
     def altered(header: Header) -> dict[str, Any]:
         found = {name: one(header) if callable(one) else one for name, one in fields.items()}
@@ -194,14 +194,14 @@ DAMAGES: dict[str, tuple[Callable[[Header], dict[str, Any]], str]] = {
 
 
 def damaged_plan(name: str) -> Plan:
-    """A Plan with this damage."""
+    """Return a Plan with this damage."""
     plan = lower(with_delay_state(leaky_integrator()))
     alter, _ = DAMAGES[name]
     return Plan(replace(plan.header, **alter(plan.header)), plan.uniforms, plan.blobs)
 
 
 def update_checksum(data: bytes) -> bytes:
-    """A Plan file that was altered, with the checksum of what it is now."""
+    """Update the checksum of a modified Plan file."""
     if len(data) < 16:
         return data
     kept = zlib.crc32(data[:12] + data[16:])

@@ -1,4 +1,4 @@
-"""A U-Net that takes noise out of Fashion-MNIST pictures, for a picture in the docs."""
+"""A U-Net that denoises Fashion-MNIST pictures, for a picture in the docs."""
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ class Denoiser(nn.Module):
         self.head = nn.Conv2d(a, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """N×1×32×32 pictures with values from 0 to 1, without the noise."""
+        """Return the N×1×32×32 pictures, with values from 0 to 1, without the noise."""
         one = self.down1(x)
         two = self.down2(self.pool(one))
         three = self.down3(self.pool(two))
@@ -47,7 +47,7 @@ def _double_conv(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def train_denoiser() -> tuple[Denoiser, Tensor]:
-    """The U-Net after half a minute of training, and four noisy pictures."""
+    """Train the U-Net for half a minute; return it and four noisy pictures."""
     torch.manual_seed(0)
     pictures = functional.pad(torch.from_numpy(load_images()[0]), (2, 2, 2, 2))
     model = Denoiser().train()
@@ -63,5 +63,5 @@ def train_denoiser() -> tuple[Denoiser, Tensor]:
 
 
 def add_noise(pictures: Tensor) -> Tensor:
-    """With noise, still from 0 to 1."""
+    """Add noise; values stay from 0 to 1."""
     return (pictures + 0.25 * torch.randn_like(pictures)).clamp(0, 1)

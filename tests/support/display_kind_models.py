@@ -1,4 +1,4 @@
-"""Small networks whose values have pictures of every kind: signals, attention, classes, vectors."""
+"""Small networks with values of every display kind: signals, attention, classes, vectors."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ class SignalClassifier(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """A transformer's block, its softmax and its dropout as modules."""
+    """A transformer block whose softmax and dropout are modules."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class AttentionBlock(nn.Module):
 
 
 class ViT(nn.Module):
-    """Patches of 8×8, a token for the class before them, two blocks."""
+    """A ViT: patches of 8×8, preceded by a class token, and two blocks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class ViT(nn.Module):
 
 
 class Segmenter(nn.Module):
-    """Five classes at half the size, enlarged to the input's."""
+    """Segments into five classes at half the size, enlarged to the input's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Segmenter(nn.Module):
 
 
 def damaged_tokens(plan: Plan) -> Iterator[Plan]:
-    """The Plan of a `ViT`, with tokens that stand for what isn't there."""
+    """Yield the Plan of a `ViT` with invalid tokens."""
     [tokens] = plan.header.tokens
     for one in (
         (msgspec.structs.replace(tokens, input="y"),),

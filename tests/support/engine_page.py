@@ -1,4 +1,4 @@
-"""A page that holds the engine of js/src/engine, and nothing that knows Python."""
+"""A page with the engine of js/src/engine, and no code that knows Python."""
 
 import base64
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from webgl_page import decode, encode
 
 
 class EnginePage:
-    """An engine in a page, and the blobs it has been given."""
+    """An engine in a page, and the blobs that it was given."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -25,7 +25,7 @@ class EnginePage:
         return name
 
     def add_content(self, plan: Plan, *arrays: np.ndarray) -> dict[str, Any]:
-        """Puts all that is to be shown into the page's store, and names it."""
+        """Put a Plan, its weights and inputs into the page's blob store; return their names."""
         weights = [weight.hash for weight in plan.header.weights]
         for name in weights:
             self.add_blob(name, plan.blobs[name].tobytes())
@@ -37,7 +37,7 @@ class EnginePage:
         self.page.evaluate("a => page.engine.show(a)", self.add_content(plan, *arrays))
 
     def patch(self, content: dict[str, Any], patches: Sequence[Patch]) -> dict[str, Any]:
-        """What is shown next: the same with these patches on top of those that it has; shows it."""
+        """Show the content with these patches on top of its earlier ones."""
         known = [[p.texture, p.layer, *p.rectangle, encode(p.data)] for p in patches]
         self.page.evaluate("a => page.patch(...a)", [content, known])
         return content
@@ -46,7 +46,7 @@ class EnginePage:
         return decode(self.page.evaluate("k => page.read(k)", key))
 
     def take_counters(self) -> dict[str, int]:
-        """What was done since this was asked last."""
+        """Return the counters since the last call, and reset them."""
         return dict(
             self.page.evaluate(
                 "() => { const now = { ...page.counted };"

@@ -1,11 +1,11 @@
-"""What the Explain view shows of one number, read in the page."""
+"""The Explain view's content for one number, read in the page."""
 
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
-# Everything that is shown of one pixel. A <data>'s value has all digits of what its text rounds.
+# All content shown for one pixel. The value of a <data> has all digits; its text is rounded.
 READ_EXPLANATION = """async ([layer, channel, y, x]) => {
   const { state } = views;
   const [, channels, height, width] = state.plan.value.values.find((one) => one.key === layer).nchw;
@@ -54,12 +54,12 @@ READ_EXPLANATION = """async ([layer, channel, y, x]) => {
 
 
 def approx_float32(value: float) -> Any:
-    """Equal but for rounding to float32."""
+    """Equal up to float32 rounding."""
     return pytest.approx(value, rel=1e-5, abs=1e-5)
 
 
 def approx_float64(value: float) -> Any:
-    """Equal but for the order of additions in double precision."""
+    """Equal up to the order of float64 additions."""
     return pytest.approx(value, rel=1e-9, abs=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""What an exported page holds."""
+"""The contents of an exported page."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-# What a value is in a page: base64 of its float32.
+# Reads a value in a page: base64 of its float32.
 READ_VALUE = """async (key) => {
   const data = await (await window.nbglcnn).read(key);
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
@@ -24,7 +24,7 @@ RUN_INPUT = """async (text) => {
 
 
 def read_export(path: Path) -> tuple[dict[str, Any], list[bytes]]:
-    """What the page shows first, and its blobs: the Plan file, inputs, then the others."""
+    """The page's initial state, and its blobs: the Plan file, inputs, then the others."""
     text = path.read_text("utf-8")
     found = re.search(r'id="nbglcnn-page"[^>]*>(.*?)</script>', text, re.DOTALL)
     assert found is not None

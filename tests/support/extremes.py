@@ -1,4 +1,4 @@
-"""Every module of torch.nn and every function of torch.nn.functional, and inputs at the ends of float32."""
+"""Every torch.nn module and torch.nn.functional function, and extreme float32 inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# What an item may ask for. "other" and "third" are pictures too, for what takes several.
+# The inputs that an item can take. "other" and "third" are pictures too, for functions of several.
 SHAPES = {
     "vector": (3, 6),
     "row": (2, 5, 12),
@@ -41,7 +41,7 @@ INPUT_KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarr
 
 
 def inputs(kind: str, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The values of one kind, the same for each name in every run."""
+    """The inputs of one kind; each name has the same values in every run."""
     return {
         name: INPUT_KINDS[kind](
             np.random.default_rng(sum(map(ord, name + kind))), SHAPES[name]
@@ -52,7 +52,7 @@ def inputs(kind: str, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class ModuleCase:
-    """`make` gives a module of the inputs that it `input_names`."""
+    """`make` returns a module that takes the inputs in `input_names`."""
 
     name: str
     make: Callable[[], nn.Module]
@@ -60,7 +60,7 @@ class ModuleCase:
 
 
 class FunctionModule(nn.Module):
-    """A function of the inputs and of constants."""
+    """Wraps a function of the inputs and of constants."""
 
     def __init__(self, call: Callable[..., object], constants: Sequence[Tensor] = ()) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class FunctionModule(nn.Module):
 
 
 class ModuleBatch(nn.Module):
-    """Items as one model: compiled once, run on every kind of input."""
+    """Several items as one model: compiled once, run on every kind of input."""
 
     def __init__(self, items: Sequence[ModuleCase]) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def _uniform(*shape: int) -> Tensor:
 
 
 def _random_statistics(made: nn.Module) -> nn.Module:
-    """Running statistics that aren't those of a fresh module."""
+    """Give a module running statistics other than a fresh module's."""
     for name, tensor in made.named_buffers():
         if name.endswith("running_mean"):
             tensor.copy_(_normal(*tensor.shape))
@@ -123,12 +123,12 @@ TAKES_TWO, TAKES_THREE = ("picture", "other"), ("picture", "other", "third")
 
 
 def _without_arguments(*names: str, takes: tuple[str, ...] = TAKES_PICTURE) -> list[ModuleCase]:
-    """Modules that need no argument."""
+    """Modules without arguments."""
     return [ModuleCase(f"nn.{name}", getattr(nn, name), takes) for name in names]
 
 
 def _with_arguments(takes: tuple[str, ...], **arguments: tuple[object, ...]) -> list[ModuleCase]:
-    """Modules by their arguments."""
+    """Modules, by name with their arguments."""
     return [
         ModuleCase(f"nn.{name}", lambda name=name, given=given: getattr(nn, name)(*given), takes)
         for name, given in arguments.items()
@@ -138,7 +138,7 @@ def _with_arguments(takes: tuple[str, ...], **arguments: tuple[object, ...]) -> 
 def _function_cases(
     takes: tuple[str, ...], *names: str, **arguments: tuple[object, ...]
 ) -> list[ModuleCase]:
-    """Functions, by what follows their inputs."""
+    """Functions, with the arguments that follow their inputs."""
     return [
         ModuleCase(
             f"F.{name}",
@@ -407,7 +407,7 @@ class CtcLoss(nn.Module):
         return self.loss(x.log_softmax(-1), self.target, (2,) * 5, (2,) * 5)
 
 
-# What doesn't load, each of them with an error of ours.
+# Items that do not load; each raises an nbglcnn error.
 REFUSED_CASES = (
     *("F.conv_tbc", "F.cross_entropy", "F.ctc_loss", "F.embedding_bag", "F.fractional_max_pool2d"),
     *(
@@ -439,15 +439,16 @@ REFUSED_CASES = (
     *("nn.GaussianNLLLoss", "nn.LSTM", "nn.LinearCrossEntropyLoss", "nn.NLLLoss"),
 )
 
-# Where the numbers differ, by kind of input, and why.
+# Known numerical differences, by kind of input, and the reasons.
 KNOWN_DIFFERENCES: dict[str, tuple[str, ...]] = {
-    # sigmoid(-88) is a denormal number, which devices take for 0; log(0) is then cut off at -100
+    # sigmoid(-88) is a denormal number, which devices flush to 0; log(0) is then clamped to -100
     **dict.fromkeys(("nn.BCELoss", "F.binary_cross_entropy"), ("88", "mixed")),
-    # Scores of 200,000 have 64 steps to one, and the softmax shows the last of them: an order of sums
+    # Scores of 200,000 have a resolution of 1/64; softmax exposes the last step, the order of
+    # summation
     "F.scaled_dot_product_attention of others": ("around 250",),
 }
 
-# Not to be called with tensors alone: what holds others, knows its shape later or works in place.
+# Not callable with tensors alone: containers, lazy modules, in-place functions.
 EXCLUDED = (
     *("nn.Module", "nn.Container", "nn.DataParallel", "nn.RNNBase", "nn.RNNCellBase"),
     *("F.Optional", "F.assert_int_or_pair", "F.boolean_dispatch", "F.handle_torch_function"),

@@ -1,4 +1,4 @@
-"""The browser's fake camera as an input: started, paused, and the frame that the last run took."""
+"""The browser's fake camera as an input: start, pause, and the frame of the last run."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,8 +16,8 @@ from sources_page import SourcesPage
 from views_page import ViewsPage
 
 Show = Callable[..., ViewsPage]
-START_LABEL = "Start the camera"  # the button
-# Keeps each stream that the browser gives, and how often it was asked.
+START_LABEL = "Start the camera"  # label of the button
+# Records each stream that the browser provides, and the getUserMedia calls.
 RECORD_STREAMS = """() => {
   const media = navigator.mediaDevices;
   const ask = media.getUserMedia.bind(media);
@@ -29,7 +29,8 @@ RECORD_STREAMS = """() => {
     return stream;
   };
 }"""
-# The frame that the last run took, in the same task as the run begins: the film stands.
+# The frame of the last run, grabbed in the task in which the run starts, while the video stands
+# still.
 GRAB_FRAME = """() => {
   const video = views.state.sourceControls.value.video;
   const canvas = document.createElement('canvas');
@@ -49,7 +50,7 @@ def compile_network() -> tuple[Plan, np.ndarray]:
 
 
 def open_camera_page(show: Show, width: int = 900) -> SourcesPage:
-    """The views of that network, which keep the streams of the camera."""
+    """The views of that network, with the camera's streams recorded."""
     plan, x = compile_network()
     views = show(plan, x, width=width)
     views.page.evaluate(RECORD_STREAMS)
@@ -57,7 +58,7 @@ def open_camera_page(show: Show, width: int = 900) -> SourcesPage:
 
 
 def start_camera(sourced: SourcesPage) -> None:
-    """Start the camera in the drawer, and wait until its pictures go in."""
+    """Start the camera in the drawer, and wait until its pictures are fed."""
     sourced.open_drawer()
     sourced.page.locator("[data-kind=webcam]").click()
     sourced.page.get_by_role("button", name=START_LABEL).click()
@@ -71,5 +72,5 @@ def pause_camera(page: Page) -> None:
 
 
 def last_frame(page: Page) -> Image.Image:
-    """The frame that the last run took."""
+    """The frame that the last run used."""
     return decode_data_url(page.evaluate(GRAB_FRAME))

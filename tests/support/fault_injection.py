@@ -1,4 +1,4 @@
-"""Faults on purpose in a notebook's page: frames that are lost or doubled, lost contexts."""
+"""Injected faults in a notebook's page: lost or duplicated frames, lost contexts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +7,10 @@ from jupyter_lab import Notebook
 from nbglcnn.widget.viewer import MESSAGES
 
 MESSAGE_TYPES = [record.__name__.lower() for record in MESSAGES.from_kernel + MESSAGES.from_page]
-# What becomes of a frame with one of our messages: `fates[type][k]` of the k-th of its type from 1,
-# or `fates[type].all`: "drop" it, deliver it "twice", "close" the socket or "interrupt" the kernel.
-# The next Viewers, in the order of their first words, come to an `end` after so many messages of
-# either side as `ends` says (null: never): "dead", nothing comes through any more, "close" of the
+# The fate of a frame with one of our messages: `fates[type][k]` for the k-th of its type from 1, or
+# `fates[type].all`: "drop" it, deliver it "twice", "close" the socket or "interrupt" the kernel.
+# The next Viewers, in the order of their first messages, get an `end` after the message counts in
+# `ends`, both sides counted (null: never): "dead", nothing is delivered any more, "close" of the
 # comm, or "restart" of the kernel.
 CONNECTION_SCRIPT = """
 window.wire = { fates: {}, seen: {}, ends: [], end: "dead", lives: new Map() };
@@ -79,7 +79,7 @@ Object.defineProperty(WebSocket.prototype, "onmessage", {
 });
 """.replace("KINDS", "|".join(MESSAGE_TYPES))
 
-# A driver that compiles some right shaders to wrong numbers.
+# Simulates a driver that miscompiles some correct shaders.
 MISCOMPILE_SCRIPT = """
 window.miscompiled = [];
 const { shaderSource } = WebGL2RenderingContext.prototype;
@@ -94,9 +94,9 @@ MISCOMPILE_ALL = [
     "void finish(",
     "RESULT(a0, 0)",
     "1.01 * RESULT(a0, 0)",
-]  # all that have an epilogue
+]  # all kernels with an epilogue
 
-# A device that goes wrong later: while `window.skips` is set, every seventh draw does nothing.
+# Simulates a device that fails later: while `window.skips` is set, every seventh draw is skipped.
 SKIP_DRAWS_SCRIPT = """
 window.skips = false;
 let draws = 0;
@@ -107,8 +107,8 @@ WebGL2RenderingContext.prototype.drawArrays = function (...given) {
 };
 """
 
-# A device that takes in the last of equal examples a little differently: by less than what a layer
-# may differ by. Each example ends with this number.
+# Simulates a device that changes the last of equal examples slightly on upload: by less than a
+# layer's tolerance. Each example ends with this number.
 LAST_VALUE = 0.7654321
 CORRUPT_UPLOADS_SCRIPT = (
     """
@@ -132,7 +132,7 @@ COUNT_ALIVE = """() => {
   return { ...(store?.device?.liveObjects ?? {}) };
 }"""
 
-# Loses the context in place of the next call of a WebGL function, and gives it back soon after.
+# Loses the context instead of the next call of a WebGL function, and restores it soon after.
 LOSE_CONTEXT_AT = """(name) => {
   const context = window.probe.contexts.findLast((gl) => !gl.isContextLost());
   const loser = context.getExtension("WEBGL_lose_context");
@@ -147,19 +147,19 @@ LOSE_CONTEXT_AT = """(name) => {
 
 
 def set_message_faults(notebook: Notebook, fates: dict[str, dict[Any, str]]) -> None:
-    """From now on, and counted from now on, this is what becomes of frames."""
+    """Set the faults of message frames, and restart their counts."""
     notebook.page.evaluate("fates => Object.assign(window.wire, { fates, seen: {} })", fates)
 
 
 def take_injected_faults(notebook: Notebook) -> list[str]:
-    """What has become of frames, as "type fate"; from now on they all arrive."""
+    """Return the faults that occurred, as "type fate", and deliver all frames from now on."""
     met = notebook.page.evaluate("() => window.wire.seen.fates ?? []")
     set_message_faults(notebook, {})
     return list(met)
 
 
 def set_connection_ends(notebook: Notebook, ends: Sequence[int | None], how: str) -> None:
-    """How the next Viewers end, "dead", "close" or "restart": after so many messages, or never."""
+    """Set when later Viewers end ("dead", "close", "restart"): message counts, None: never."""
     notebook.page.evaluate(
         "given => { window.wire.lives.clear(); Object.assign(window.wire, given); }",
         {"ends": list(ends), "end": how},
@@ -167,13 +167,13 @@ def set_connection_ends(notebook: Notebook, ends: Sequence[int | None], how: str
 
 
 def viewer_histories(notebook: Notebook) -> list[dict[str, Any]]:
-    """The Viewers since then: what each and its page `said`, and whether it is `over`."""
+    """The Viewers since then: the messages `said` on either side, and whether each is `over`."""
     found: list[dict[str, Any]] = notebook.page.evaluate("() => [...window.wire.lives.values()]")
     return found
 
 
 def wait_counts_settled(notebook: Notebook) -> dict[str, int]:
-    """GL objects alive once nothing changes any more."""
+    """The number of live GL objects, once it is stable."""
     before: dict[str, int] = {}
     while (now := notebook.page.evaluate(COUNT_ALIVE)) != before:
         before = now

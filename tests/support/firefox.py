@@ -1,7 +1,7 @@
-"""Firefox, driven by Mozilla's marionette_driver: a page with the few calls that a Notebook makes.
+"""Firefox, driven by Mozilla's marionette_driver: a page with the few methods that Notebook uses.
 
 Headless Firefox has no WebGL on Linux without a graphics card ("Exhausted GL driver options"), so
-it runs on a virtual screen, where Mesa's llvmpipe draws.
+it runs on a virtual screen and Mesa's llvmpipe renders.
 """
 
 import os
@@ -20,7 +20,8 @@ from marionette_driver.wait import Wait
 FIREFOX_NAMES = ("firefox-esr", "firefox")
 PACKAGES = {"firefox-esr": FIREFOX_NAMES, "xvfb": ("Xvfb",)}
 START_S, PAGE_S = 60, 300
-# Beside those that marionette_driver sets, which keep Firefox from asking for updates and the like.
+# In addition to marionette_driver's preferences, which keep Firefox from checking for updates and
+# the like.
 PREFERENCES = {
     "webgl.force-enabled": True,
     # A fake camera, allowed without a prompt.
@@ -36,7 +37,7 @@ PREFERENCES = {
 
 
 def missing_packages() -> list[str]:
-    """Debian packages that Firefox with WebGL needs here and that are not installed."""
+    """The Debian packages that Firefox with WebGL needs here and that are missing."""
     return [name for name, programs in PACKAGES.items() if not any(map(shutil.which, programs))]
 
 
@@ -71,13 +72,13 @@ class FirefoxPage:
         self.mouse = Mouse(browser)
 
     def goto(self, url: str) -> None:
-        """Load a page; then run the scripts that were added."""
+        """Load a page; then run the added scripts."""
         self._browser.navigate(url)
         for script in self._scripts:
             self._execute(script)
 
     def add_init_script(self, script: str) -> None:
-        """Run a script in each page, once it is loaded."""
+        """Run a script in each page after it has loaded."""
         self._scripts.append(script)
 
     def evaluate(self, expression: str, argument: Any = None) -> Any:
@@ -85,17 +86,17 @@ class FirefoxPage:
         return self._execute(f"return ({expression})(...arguments);", argument)
 
     def _execute(self, script: str, *arguments: Any) -> Any:
-        # Without a sandbox, which would hide the page's own properties of `window`.
+        # Without a sandbox, which would hide properties that the page adds to `window`.
         return self._browser.execute_script(script, script_args=arguments, sandbox=None)
 
     def wait_for_function(self, expression: str, *, timeout: float) -> None:
-        """Wait until a function returns something true."""
+        """Wait until a function returns a truthy value."""
         Wait(self._browser, timeout=timeout / 1000, interval=0.2).until(
             lambda _: self.evaluate(expression), message=f"never true: {expression}"
         )
 
     def wait_for_timeout(self, ms: float) -> None:
-        """Let time pass."""
+        """Wait for this number of milliseconds."""
         time.sleep(ms / 1000)
 
     def on(self, event: str, callback: Callable[[Any], None]) -> None:
@@ -104,12 +105,12 @@ class FirefoxPage:
 
 @contextmanager
 def firefox_page(folder: Path) -> Iterator[FirefoxPage]:
-    """A tab of a new Firefox with a profile of its own, on a virtual screen."""
+    """A tab of a new Firefox with a fresh profile, on a virtual screen."""
     folder.mkdir(parents=True)
     with _virtual_screen() as display:
         with patch.dict(os.environ, {"HOME": str(folder), "DISPLAY": display}):
             browser = Marionette(
-                port=0,  # a free one
+                port=0,  # a free port
                 app="fxdesktop",
                 bin=next(filter(None, map(shutil.which, FIREFOX_NAMES))),
                 prefs=PREFERENCES,

@@ -32,7 +32,8 @@ class Feature:
     Args:
         name: of the feature, in Python and in pages.
         traits: that the Viewer gets, by name.
-        page_writable: the names of those that pages may set, all at once; `traits_changed` follows them.
+        page_writable: the names of those that pages may set, all at once; `traits_changed` follows
+            them.
         messages: what is done with each kind of a page's messages, given one and its buffers.
         blob: a blob that pages ask for, by its name; None where it isn't of this feature.
         after_message: is called after each message of a page.

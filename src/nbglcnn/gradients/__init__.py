@@ -1,1 +1,1 @@
-"""Gradients of a Graph, as further nodes of it."""
+"""Gradients of a Graph, as further nodes of that Graph."""

@@ -1,6 +1,6 @@
-"""Graph to Graph: gradients by reverse accumulation, of the operators' own rules.
+"""A Graph pass: reverse-mode differentiation with each operator's gradient rule.
 
-Every rule adds ordinary nodes, so that shapes, checks and lowering are those of any network.
+Every rule adds ordinary nodes, so that shapes, checks and lowering work as for any network.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nbglcnn.ops.operator import GradientRule
 def make_gradient_builder(
     graph: Graph, *, section: str = FORWARD_SECTION, prefix: str = "gradient"
 ) -> GradientBuilder:
-    """What adds nodes to a Graph whose shapes are known (`infer_shapes`)."""
+    """Return a builder that adds nodes to a Graph with inferred shapes (`infer_shapes`)."""
     return GradientBuilder(
         graph,
         lambda facts, node: OPERATOR_RECORDS[node.op].shapes(facts, node),
@@ -31,7 +31,7 @@ def make_gradient_builder(
 
 
 def append_nodes(graph: Graph, rules: GradientBuilder) -> Graph:
-    """The Graph with the nodes that were added."""
+    """Return the Graph with the builder's nodes appended."""
     nodes = (*graph.nodes, *rules.nodes)
     return replace(graph, nodes=nodes, values=MappingProxyType(dict(rules.values)))
 
@@ -39,20 +39,23 @@ def append_nodes(graph: Graph, rules: GradientBuilder) -> Graph:
 def differentiate(
     rules: GradientBuilder, graph: Graph, seeds: Mapping[str, str], wrt: Collection[str]
 ) -> dict[str, str]:
-    """Add the nodes of the gradients of a sum with respect to the values `wrt`; their names.
+    """Add the nodes of a sum's gradients with respect to the values `wrt`; return their names.
 
     Args:
-        rules: what adds nodes to `graph`; those that it has added already are differentiated too.
-        graph: with known shapes.
-        seeds: for each value that the sum is of, the value with its factors: the gradient with
-            respect to it.
-        wrt: names of values, constants too. One that nothing of the sum depends on is left out.
+        rules: The builder of nodes for `graph`; nodes that it has already added are differentiated
+            too.
+        graph: A Graph with inferred shapes.
+        seeds: Maps each value in the sum to the value with its factors: the gradient of the sum
+            with respect to it.
+        wrt: Names of values, constants included. A value that the sum doesn't depend on is left
+            out.
 
-    A value that is used more than once has the sum of what comes from each use. Of values in `wrt`
-    that lie on each other's way each has its own whole gradient.
+    The gradient of a value that is used several times is the sum over its uses. If one value in
+    `wrt` depends on another, each still gets its full gradient.
 
     Raises:
-        UnsupportedOperator: naming the layer, where an operator on the way has no gradient.
+        UnsupportedOperator: If an operator on the path has no gradient; the message names the
+            layer.
     """
     nodes = [*graph.nodes, *rules.nodes]
     rules.gradient_values = dependent_values(nodes, rules, wrt)
@@ -86,7 +89,7 @@ def differentiate(
 def dependent_values(
     nodes: Collection[Node], rules: GradientBuilder, on: Collection[str]
 ) -> set[str]:
-    """The values of real numbers that depend on some values, and these; none without elements."""
+    """These values and the real values that depend on them, without empty ones."""
     found = {value for value in on if rules.numel(value)}
     for node in nodes:
         if found.intersection(node.inputs):
@@ -96,7 +99,7 @@ def dependent_values(
 
 
 def _ancestor_nodes(nodes: Collection[Node], values: Collection[str]) -> list[Node]:
-    """The nodes that some values depend on, in order."""
+    """The nodes that these values depend on, in order."""
     wanted, found = set(values), []
     for node in reversed([*nodes]):
         if wanted.intersection(node.outputs):
@@ -106,7 +109,7 @@ def _ancestor_nodes(nodes: Collection[Node], values: Collection[str]) -> list[No
 
 
 def gradient_rule(node: Node) -> GradientRule:
-    """A node's gradient rule; UnsupportedOperator, naming the layer, where there is none."""
+    """Return a node's gradient rule; if it has none, UnsupportedOperator naming the layer."""
     found = OPERATOR_RECORDS[node.op].gradient
     if not isinstance(found, str):
         return found

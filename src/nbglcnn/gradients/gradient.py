@@ -1,4 +1,4 @@
-"""`nbglcnn.gradient`: how much the elements of a layer depend on inputs, layers and parameters."""
+"""`nbglcnn.gradient`: gradients of a layer's elements, by inputs, layers and parameters."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def gradient(
     chosen = np.zeros(graph.shape(target), np.float32)
     try:
         places: Any = ... if index is None else index
-        np.add.at(chosen, places, 1)  # an element may be named twice
+        np.add.at(chosen, places, 1)  # an index may repeat an element
     except (IndexError, TypeError, ValueError) as error:
         shape = graph.shape(target)
         raise InputError(f"index={index!r} does not fit {of}, of shape {shape}: {error}") from error
@@ -99,7 +99,7 @@ def gradient(
 
 
 def _value_name(graph: Graph, name: str) -> str:
-    """The value of an input, output, layer or parameter; KeyError where there is none."""
+    """The value of an input, output, layer or parameter; KeyError if it doesn't exist."""
     keys: dict[str, str] = {}
     for key in graph.keys:
         keys.setdefault(key.name, key.value)
@@ -107,7 +107,7 @@ def _value_name(graph: Graph, name: str) -> str:
         return keys[name]
     if name in graph.parameters:
         return graph.parameters[name]
-    # An ONNX file calls them otherwise; of one there is no doubt.
+    # An ONNX file may use another name; a single input or output is unambiguous.
     own = [key for key in graph.keys if key.value not in graph.noise]
     of_kind = [key.value for key in own if key.kind == name]
     if name in ("input", "output") and len(of_kind) == 1:

@@ -1,4 +1,4 @@
-"""A Graph with the gradient of one of its values; an input, the seed, weights its elements."""
+"""Vector-Jacobian product in a Graph: the gradient of one value, weighted by an input, the seed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ def add_vjp(
     section: str = FORWARD_SECTION,
     name: str = "gradient",
 ) -> tuple[Graph, Mapping[str, str]]:
-    """Add an input, the seed, and the gradient of sum(value · seed) with respect to other values.
+    """Add the seed as an input, and the gradient of sum(value · seed) with respect to `wrt`.
 
     Args:
-        graph: with known shapes (`infer_shapes`).
-        of: the value that is differentiated.
-        wrt: the values that it is differentiated with respect to.
-        seed: of the value's shape, what the input holds until another array is written to it.
-        section: the section of the Plan that computes the gradient.
-        name: of the input's value and its key, with ".seed" behind it, and of the new nodes.
+        graph: A Graph with inferred shapes (`infer_shapes`).
+        of: The value to differentiate.
+        wrt: The values to differentiate with respect to.
+        seed: The initial value of the seed input, in the shape of `of`.
+        section: The section of the Plan that computes the gradient.
+        name: The prefix of the new nodes; the seed's value and key are named `<name>.seed`.
 
     Returns:
-        The Graph, and by each of `wrt` that the value depends on the name of its gradient.
+        The Graph, and the names of the gradients by value. Values that `of` doesn't depend on are
+        left out.
 
     Raises:
-        UnsupportedOperator: naming the layer, where an operator on the way has no gradient.
+        UnsupportedOperator: If an operator on the path has no gradient; the message names the
+            layer.
     """
     rules = make_gradient_builder(graph, section=section, prefix=name)
     key, initial = f"{name}.seed", f"{name}.seed.initial"

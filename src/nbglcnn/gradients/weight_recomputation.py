@@ -1,4 +1,4 @@
-"""Parameters that change while the network runs: what was folded from them is computed then too."""
+"""Parameters that change at run time: values folded from them are recomputed in each run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nbglcnn.graph import Graph, Node
 
 
 def unfold_constants(graph: Graph, values: Collection[str]) -> Graph:
-    """The Graph in which the nodes that were folded from some constants are run-time nodes.
+    """Return the Graph with the nodes folded from these constants turned back into run-time nodes.
 
-    `values` are names of constants, as `graph.parameters` has them; they stay what they are. Their
-    nodes come first, in order; what follows from other constants alone stays folded.
+    `values` are names of constants, as in `graph.parameters`; they stay constants. The unfolded
+    nodes come first, in order; nodes that depend on other constants only stay folded.
     """
     changed, nodes = set(values), []
     for node in graph.folded_nodes:

@@ -1,1 +1,1 @@
-"""Arguments as arrays of the network's input shapes and types."""
+"""Conversion of arguments to arrays of the network's input shapes and types."""

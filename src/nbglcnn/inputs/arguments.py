@@ -1,4 +1,4 @@
-"""Example inputs: pictures, tensors and arrays as one array per input."""
+"""Conversion of example inputs (pictures, tensors and arrays) to one array per input."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ INPUT_HINT = (
     "give an array, a tensor, a PIL image, the path of a picture or a list of these; for several "
     "inputs give a tuple, or a dict by input name"
 )
-SHARED_INPUT_PREFIX = "A."  # before the name of an input that two compared networks read
+SHARED_INPUT_PREFIX = "A."  # prefix of an input that both compared networks read
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|(data|blob):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """What is known of an input: dims that are not are None, as is a shape or type that is not.
+    """The known properties of an input; an unknown dimension, shape or dtype is None.
 
-    `advice` is what to do about another shape. One with a `default` may be left out. With a `fit`
-    pictures of other sizes are resampled to (height, width) of the shape, of which `crop_fraction`
-    of each side stays.
+    `advice` is the error's hint for another shape. An input with a `default` may be left out. With
+    a `fit`, pictures of other sizes are resampled to the shape's (height, width), keeping
+    `crop_fraction` of each side.
     """
 
     name: str
@@ -49,12 +49,12 @@ class InputSpec:
 def to_input_arrays(
     x: Any, specs: Sequence[InputSpec] | None = None, *, channels: int | None = None
 ) -> tuple[Array, ...]:
-    """One array per input, checked against what is known of the inputs.
+    """Convert `x` to one array per input, checked against the InputSpecs.
 
     Several inputs are a tuple, or a dict by the names of the InputSpecs; a list is a batch. A tuple
-    has all inputs, or all but those with a default. A PIL image becomes float32 in 0..1, channels
-    first, with a batch axis. `channels` is what a picture gets when the InputSpec doesn't tell:
-    else grey stays 1, colour 3.
+    has all inputs, or all without a default. A PIL image becomes float32 in 0..1, channels first,
+    with a batch axis. `channels` is the number of channels of a picture if the InputSpec has none;
+    by default grey pictures have 1 and colour pictures 3.
     """
     if isinstance(x, Mapping) and specs is not None:
         x = _order_by_spec(x, specs)
@@ -69,7 +69,7 @@ def to_input_arrays(
 
 
 def _fill_defaults(items: tuple[Any, ...], specs: Sequence[InputSpec]) -> tuple[Any, ...]:
-    """The items with the defaults between them, if all those and no others are left out."""
+    """Insert the defaults if exactly the inputs with a default are left out."""
     if len(items) == len(specs) or len(items) != sum(spec.default is None for spec in specs):
         return items
     rest = iter(items)
@@ -77,7 +77,7 @@ def _fill_defaults(items: tuple[Any, ...], specs: Sequence[InputSpec]) -> tuple[
 
 
 def check_count(given: int, names: Sequence[str], advice: str = "") -> None:
-    """InputError unless as many inputs were given as there are names."""
+    """Raise InputError unless the number of inputs is the number of names."""
     if given != len(names):
         named = f" ({', '.join(map(repr, names))})" if names else ""
         count = "1 input was" if given == 1 else f"{given} inputs were"
@@ -88,9 +88,9 @@ def check_count(given: int, names: Sequence[str], advice: str = "") -> None:
 
 
 def check_not_empty(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[Array]:
-    """The arrays; InputError where none of them has an element, so that there is nothing to show.
+    """Return the arrays; raise InputError if all of them are empty: nothing could be shown.
 
-    One without beside others may be meant so, as boxes of which there are none.
+    A single empty array among others may be intended, such as an empty list of boxes.
     """
     if arrays and not any(array.size for array in arrays):
         given = " and ".join(
@@ -102,10 +102,10 @@ def check_not_empty(names: Iterable[str], arrays: Sequence[Array]) -> Sequence[A
 
 
 def resolve_names(given: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
-    """Inputs by the names that a network has for them, given by those of forward's parameters.
+    """Rename inputs from the names of forward's parameters to the network's names.
 
-    An input that is called as a module has another one, `mask:1`, and of two networks that are
-    compared one that both read is `A.mask`.
+    An input with the name of a module is named `mask:1`. In a comparison of two networks, an input
+    that both read is named `A.mask`.
     """
     own = {name.rpartition(":")[0]: name for name in names if re.fullmatch(r".+:\d+", name)}
     own |= {
@@ -177,7 +177,7 @@ def _is_tensor(item: Any) -> bool:
 
 
 def _picture_array(image: Any, spec: InputSpec, channels: int | None) -> Array:
-    """A picture as the input has it, without the axis of examples."""
+    """Convert a picture to the input's layout, without the batch axis."""
     dtype = np.dtype(np.float32) if spec.dtype is None else spec.dtype
     if dtype not in (np.float32, np.uint8):
         raise InputError(
@@ -226,11 +226,11 @@ def _numeric_array(item: Any, spec: InputSpec) -> Array:
         raise InputError(
             f"{spec.name}: {type(item).__name__} of dtype {array.dtype}; expected {ALLOWED_DTYPES}"
         )
-    return np.array(array)  # the caller may change theirs later
+    return np.array(array)  # a copy: the caller may change their array
 
 
 def special_tensor_kind(tensor: Any) -> tuple[str, str] | None:
-    """Of a torch tensor that holds its numbers in another way: which, and what makes it dense."""
+    """Return the kind of a tensor that isn't dense and real, and the call that converts it."""
     for kind, found, dense in (
         ("nested", tensor.is_nested, "x.to_padded_tensor(0)"),
         ("sparse", not str(tensor.layout).endswith("strided"), "x.to_dense()"),
@@ -243,7 +243,7 @@ def special_tensor_kind(tensor: Any) -> tuple[str, str] | None:
 
 
 def tensor_to_array(tensor: Any, spec: InputSpec) -> Array:
-    """A torch tensor as an array; the kinds that hold numbers in another way are refused."""
+    """Convert a torch tensor to an array; raise InputError unless it is dense and real."""
     if tensor.device.type == "meta":
         raise InputError(
             f"{spec.name}: a tensor on the meta device has no values; give one on the CPU"
@@ -257,7 +257,7 @@ def tensor_to_array(tensor: Any, spec: InputSpec) -> Array:
             f"Convert it with {dense}"
         )
     name = str(tensor.dtype)
-    if name == "torch.bfloat16" or name.startswith("torch.float8"):  # which numpy doesn't know
+    if name == "torch.bfloat16" or name.startswith("torch.float8"):  # types that numpy lacks
         tensor = tensor.float()
     try:
         return np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy())
@@ -269,7 +269,7 @@ def tensor_to_array(tensor: Any, spec: InputSpec) -> Array:
 
 
 def to_number_array(item: Any, name: str) -> Array:
-    """What numpy makes an array of numbers of; InputError else. `name` is what it is for."""
+    """Convert an item to an array; InputError if impossible. `name` is the input's name."""
     try:
         array = native_array(item, name)
     except InputError:
@@ -319,7 +319,7 @@ def _validate_array(array: Array, spec: InputSpec) -> Array:
 
 
 def _dtype_hint(array: Array, dtype: np.dtype[Any]) -> str:
-    """How to make an array of another dtype."""
+    """The hint for converting an array to another dtype."""
     if dtype == np.uint8 and array.dtype.kind == "f" and array.size and np.abs(array).max() <= 1:
         return "Convert values from 0 to 1 with (255 * x).round().astype('uint8')"
     return f"Convert with x.astype('{dtype}')"
@@ -332,9 +332,9 @@ def _shape_matches(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
 
 
 def _channels_first_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
-    """What to do where the channels come last but are wanted before the places, else nothing.
+    """The hint for an array with channels last if the input needs them first, else "".
 
-    A picture of (height, width, channels) lacks the batch axis, too.
+    The hint for a single picture (height, width, channels) also adds the batch axis.
     """
     places = len(wanted) - 2
     batch = (1,) if len(shape) == places + 1 else ()
@@ -348,7 +348,7 @@ def _channels_first_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> 
 
 
 def _channels_last_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> str:
-    """What to do where the channels come first but are wanted last, else nothing."""
+    """The hint for an array with channels first if the input needs them last, else ""."""
     batch = (1,) if len(shape) == len(wanted) - 1 else ()
     whole = (*batch, *shape)
     if len(whole) != len(wanted) or not _shape_matches((whole[0], *whole[2:], whole[1]), wanted):
@@ -360,7 +360,7 @@ def _channels_last_hint(shape: Sequence[int], wanted: Sequence[int | None]) -> s
 
 
 def layout_hint(shape: Sequence[int], channels: int | None) -> str:
-    """What to do where a picture has the channels that are wanted at its end, else nothing."""
+    """The hint for a picture whose last axis has the expected number of channels, else ""."""
     if channels is None or len(shape) not in (3, 4) or shape[-3] == channels:
         return ""
     return _channels_first_hint(shape, (None, channels, None, None))
@@ -371,7 +371,7 @@ def _format_shape(shape: Sequence[Any]) -> str:
 
 
 def labels_hint(items: Sequence[Any]) -> str:
-    """What to do with the images and labels of a data set or DataLoader; "" for other items."""
+    """The hint for the images and labels of a data set or DataLoader; "" for other items."""
     if len(items) != 2:
         return ""
     images, labels = items
@@ -387,12 +387,12 @@ def labels_hint(items: Sequence[Any]) -> str:
 
 
 def _batch_axis_hint(image: Any) -> str:
-    """What gives one example an axis of examples; a picture of Pillow's needs none."""
+    """The index that adds a batch axis to one example; "" for a Pillow image."""
     return "[None]" if 0 < len(getattr(image, "shape", ())) < 4 else ""
 
 
 def _read_item(item: Any, name: str) -> Any:
-    """An item, with the pictures in the place of their paths; InputError for what gives batches."""
+    """Read an item, replacing paths by pictures; InputError for a DataLoader or data set."""
     if isinstance(item, list):
         return [_read_item(one, name) for one in item]
     if isinstance(item, str | os.PathLike):
@@ -412,7 +412,7 @@ def _read_item(item: Any, name: str) -> Any:
 
 
 def _is_data_set(item: Any) -> bool:
-    """Whether it gives items by number and is neither a sequence of numbers nor an array."""
+    """Whether an item is a data set: indexable, but neither a sequence nor an array."""
     if any(c.__module__ == "torch.utils.data.dataset" for c in type(item).__mro__):
         return True
     if _is_tensor(item):
@@ -427,10 +427,10 @@ def _is_data_set(item: Any) -> bool:
 
 
 def _first_image_index(data: Any) -> str:
-    """What picks the first image of a data set: "[0][0][None]" of tensors with labels."""
+    """The index expression of a data set's first image: "[0][0][None]" for tensors with labels."""
     try:
         item = data[0]
-    except Exception:  # an IterableDataset, or a file that is missing
+    except Exception:  # an IterableDataset, or a missing file
         return "[0][0]"
     picked, parts = "[0]", {}
     if isinstance(item, Mapping):
@@ -444,7 +444,7 @@ def _first_image_index(data: Any) -> str:
 
 
 def check_local_path(what: str, path: str) -> None:
-    """InputError for a text that is an address: nothing is fetched."""
+    """Raise InputError if a path is a URL: nothing is downloaded."""
     if URL.match(path):
         raise InputError(
             f"{what}: {path[:60]!r} is a URL, which nbglcnn does not download: download it, and "

@@ -1,4 +1,4 @@
-"""NumPy arrays as they enter: in this machine's byte order, with no masked numbers."""
+"""Checks of NumPy arrays from users: native byte order, no masked values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from nbglcnn.plan.schema import Value
 
 
 def native_array(item: Any, name: str) -> npt.NDArray[Any]:
-    """An item as an array of this machine's byte order; the same one where it has that.
+    """Convert an item to an array in native byte order, without a copy if it already is.
 
-    `name` is what it is for. InputError for masked numbers, NumPy's own errors for what is no
-    array.
+    `name` is the name of the input in messages. Raise InputError for masked values; NumPy's own
+    errors propagate.
     """
     if masked := masked_count(item):
         raise InputError(
@@ -28,12 +28,12 @@ def native_array(item: Any, name: str) -> npt.NDArray[Any]:
 
 
 def masked_count(item: Any) -> int:
-    """How many numbers of an array, or of those in a list, are masked."""
+    """The number of masked values in an array, or in the arrays of a list."""
     if isinstance(item, list | tuple):
         return sum(map(masked_count, item))
     return int(np.ma.getmaskarray(item).sum()) if isinstance(item, np.ma.MaskedArray) else 0
 
 
 def to_value_array(value: Value, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A value's array out of the floats that a page sent: its own shape and type."""
+    """Convert floats that a page sent to an array of the value's shape and type."""
     return np.array(flat, dtype=value.dtype).reshape(value.shape)

@@ -1,4 +1,4 @@
-"""Transforms of torchvision and configs of timm as a Preprocess, without importing either."""
+"""Conversion of torchvision transforms and timm configs to a Preprocess, without their packages."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ PREPROCESS_HINT = (
     "Resize, CenterCrop, ToTensor, PILToTensor, ToImage, ConvertImageDtype, ToDtype, Grayscale, "
     "Normalize); or a config of timm (model.pretrained_cfg)"
 )
-# What makes a picture a tensor, or changes nothing of it.
+# Transforms that convert a picture to a tensor, or change nothing.
 NO_OP_TRANSFORMS = ("Identity", "RGB", "ToPureTensor", "MaybeToTensor", "ToTensor")
 BYTE_TRANSFORMS = ("PILToTensor", "ToImage", "MaybePILToTensor")
 TIMM_CROP_MODES: Mapping[str, Fit] = {"center": "crop", "squash": "stretch", "border": "letterbox"}
-# As Pillow numbers them, which older transforms do.
+# Pillow's filter numbers, which older transforms use.
 PILLOW_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 
 
 def to_preprocess(given: Any) -> Preprocess:
-    """What somebody gives as `preprocess`.
+    """Convert the user's `preprocess` argument to a Preprocess.
 
     Raises:
-        InputError: it is none of what is taken, or a part of it is, which the error names.
+        InputError: If the argument or a part of it is not supported; the error names the part.
     """
     if isinstance(given, Preprocess):
         return given
@@ -47,13 +47,13 @@ def to_preprocess(given: Any) -> Preprocess:
 
 
 def _is_transform(part: Any) -> bool:
-    """Whether it is called as a transform; a model is called too, and isn't one."""
+    """Whether an object is a transform; a model is callable too, but isn't one."""
     named = any(c.__module__.startswith(("torchvision.", "timm.")) for c in type(part).__mro__)
     return callable(part) and (named or not hasattr(part, "state_dict"))
 
 
 def _flatten_transforms(given: Any) -> Iterable[Any]:
-    """The single transforms of nested ones."""
+    """Iterate over the single transforms of nested ones."""
     if hasattr(given, "transforms"):
         given = given.transforms
     elif type(given).__name__ == "Sequential":
@@ -66,7 +66,7 @@ def _flatten_transforms(given: Any) -> Iterable[Any]:
 
 
 class _TransformReader:
-    """What has been read of a list of transforms so far."""
+    """Collects Preprocess settings from a list of transforms."""
 
     def __init__(self) -> None:
         self.resize: int | tuple[int, int] | None = None
@@ -77,7 +77,7 @@ class _TransformReader:
         self.channels: Channels = "RGB"
 
     def add(self, part: Any) -> None:
-        """Go on with the next one."""
+        """Read the next transform."""
         name = type(part).__name__
         late = self.mean is not None
         if name == "Resize" and not late and self.size is None:
@@ -143,7 +143,7 @@ def _unsupported_error(part: Any, late: bool) -> InputError:
 
 
 def _from_preset(given: Any) -> Preprocess:
-    """Torchvision's ImageClassification, or SemanticSegmentation, which crops nothing."""
+    """Convert torchvision's ImageClassification, or SemanticSegmentation, which doesn't crop."""
     _warn_filter(given)
     resize = _parse_size(given.resize_size) if given.resize_size is not None else None
     mean, std = _float_tuple(given.mean), _float_tuple(given.std)
@@ -183,7 +183,7 @@ def _from_timm(given: Any) -> Preprocess:
     share = float(of("crop_pct") or 1.0)
     resize: int | tuple[int, int] | None = None
     if share != 1 and TIMM_CROP_MODES[mode] != "letterbox":
-        # As timm.data.create_transform rounds it.
+        # Rounded as in timm.data.create_transform.
         sides = tuple(math.floor(side / share) for side in (height, width))
         resize = sides[0] if height == width and mode == "center" else (sides[0], sides[1])
     return Preprocess(
@@ -196,7 +196,7 @@ def _from_timm(given: Any) -> Preprocess:
 
 
 def _parse_size(given: Any) -> int | tuple[int, int]:
-    """One number or [one] is the shorter side, two are (height, width)."""
+    """Parse a size: one number or [one] is the shorter side, two are (height, width)."""
     if isinstance(given, int):
         return given
     sides = tuple(int(side) for side in given)
@@ -211,7 +211,7 @@ def _float_tuple(given: Any) -> tuple[float, ...] | None:
 
 
 def _is_scaling(part: Any) -> bool:
-    """Whether v2's ToDtype maps 255 to 1."""
+    """Whether torchvision v2's ToDtype scales 255 to 1."""
     return bool(getattr(part, "scale", False))
 
 

@@ -1,6 +1,6 @@
-"""Arguments of forward that hold several arrays or none: arrays and constants by their paths.
+"""Nested arguments of forward: arrays and constants, addressed by paths.
 
-A path is an argument's name and what picks the value in it: `sizes[0]`, `cond['embeds']`.
+A path is an argument's name and the indices of a value in it: `sizes[0]`, `cond['embeds']`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ CONSTANTS = (type(None), bool, int, float, complex)
 
 
 def is_constant(one: Any) -> bool:
-    """Whether it is None, a bool, a number of Python's or a text that is no picture's path."""
+    """Whether a value is None, a bool, a Python number, or a string that is not a file's path."""
     return isinstance(one, CONSTANTS) or (isinstance(one, str) and not os.path.isfile(one))
 
 
 def is_nested(one: Any) -> bool:
-    """Whether an argument is a constant or holds further values; a list of pictures is a batch."""
+    """Whether an argument is a constant or a container; a list of pictures is a batch, not one."""
     return is_constant(one) or isinstance(one, Mapping | tuple) or _is_list(one)
 
 
 def _is_list(one: Any) -> bool:
-    """Whether it arrives in forward as a list; pictures do so as one tensor."""
+    """Whether forward receives the value as a list; a list of pictures becomes one tensor."""
     pictures = isinstance(one, list) and one and all(map(_is_picture, one))
     return isinstance(one, list) and not pictures
 
@@ -38,9 +38,9 @@ def _is_picture(one: Any) -> bool:
 def map_leaves(
     tree: Any, path: str, leaf: Callable[[str, Any], Any], names: Container[str] = ()
 ) -> Any:
-    """The tree with what `leaf` makes of each path and value that holds no others.
+    """Apply `leaf` to the path and value of each leaf; return the tree of the results.
 
-    A value whose path is in `names` is one, whatever it holds.
+    A value whose path is in `names` is a leaf, even if it is a container.
     """
 
     def inside(one: Any, picked: str) -> Any:
@@ -57,19 +57,19 @@ def map_leaves(
 
 
 def rebuild_sequence(one: Sequence[Any], items: Iterator[Any]) -> Any:
-    """A list, a tuple or a named tuple, as `one` is, of these items."""
+    """Build a list, tuple or named tuple of the type of `one` from items."""
     make: Callable[[Any], Any] = getattr(type(one), "_make", list if type(one) is list else tuple)
     return make(items)
 
 
 def constant_text(constant: Any) -> str | None:
-    """A constant or an empty dict, tuple or list as Python writes it; None for anything else."""
+    """The repr of a constant or an empty dict, tuple or list; None for anything else."""
     if isinstance(constant, tuple | list | Mapping) and not constant:
         return "{}" if isinstance(constant, Mapping) else "[]" if _is_list(constant) else "()"
     if not is_constant(constant):
         return None
     kinds: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex, str)
-    for kind in kinds:  # NumPy's and enums' are written as Python's own
+    for kind in kinds:  # reprs of NumPy and enum values as plain Python
         if isinstance(constant, kind):  # type: ignore[arg-type]
             return repr(kind(constant))
     return "None"
@@ -78,17 +78,17 @@ def constant_text(constant: Any) -> str | None:
 def match_inputs(
     x: Any, names: Sequence[str], parameters: Sequence[str], constants: Mapping[str, str]
 ) -> Any:
-    """The arrays of another call, by the inputs' `names`.
+    """Select the arrays of another call, by the inputs' `names`.
 
     Args:
-        x: a tuple or a dict as forward is called; or the inputs alone, in order or by name, which
-            is given back as it is.
-        names: the inputs' names, those that stand for random numbers at the end.
-        parameters: the names of forward's arguments in order.
-        constants: by path the constants that the network was made with, as Python writes them.
+        x: A tuple or dict of forward's arguments; or only the inputs, in order or by name, which
+            are returned unchanged.
+        names: The inputs' names, noise inputs last.
+        parameters: The names of forward's arguments, in order.
+        constants: The constants that the network was compiled with, as reprs by path.
 
     Raises:
-        InputError: a constant is another one, or stands in the place of an array.
+        InputError: If a constant differs, or is in the place of an array.
     """
     if not parameters and not constants:
         return x

@@ -1,4 +1,4 @@
-"""The numbers of a picture: how a Pillow image becomes an input's array, wherever it is given."""
+"""Decoding of pictures: from a Pillow image to an input's array, for all kinds of inputs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Array = npt.NDArray[Any]
 Dtype = Literal["uint8", "float32"]
 
 CHANNEL_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-WHITE_16_BIT = 65535  # of pictures of 16 bits
+WHITE_16_BIT = 65535  # the white of 16-bit pictures
 GREY_MODES = ("1", "L", "LA", "La")
 
 
 def open_picture(path: str | os.PathLike[str]) -> Image:
-    """A picture file's first image, read and closed; Pillow's own errors."""
+    """Read and close a picture file, and return its first image; Pillow's errors propagate."""
     from PIL import Image
 
     with Image.open(path) as opened:
@@ -34,12 +34,12 @@ def open_picture(path: str | os.PathLike[str]) -> Image:
 
 
 def is_high_depth(image: Image) -> bool:
-    """Whether a picture has greys of more than 8 bits."""
+    """Whether a picture is grey with more than 8 bits."""
     return image.mode == "F" or image.mode.startswith("I")
 
 
 def is_grey(image: Image) -> bool:
-    """Whether a picture has no colours."""
+    """Whether a picture is grey."""
     return image.mode in GREY_MODES or is_high_depth(image)
 
 
@@ -54,18 +54,18 @@ def picture_array(
     """Convert a picture to an array of shape (channels, height, width).
 
     Args:
-        image: A Pillow image; of an animation the current frame.
+        image: A Pillow image; for an animation the current frame.
         channels: 1, 3 or 4. The fourth channel is alpha.
         dtype: `"float32"` (default), from 0 to 1, or `"uint8"`, from 0 to 255.
         size: The height and width of the result. Default: those of the picture.
-        fit: How a picture of other proportions becomes `size`. Default: `"crop"`.
+        fit: How a picture of another aspect ratio is fitted to `size`. Default: `"crop"`.
         crop_fraction: The share of each side that is kept. Default: 1.
 
     Returns:
         The array.
 
     Raises:
-        InputError: If the picture has numbers that no rule scales.
+        InputError: If no rule can scale the picture's values.
     """
     image = decode_picture(image)
     if size is not None:
@@ -87,14 +87,14 @@ def picture_array(
 
 
 def decode_picture(image: Image) -> Image:
-    """A picture as a browser shows it, in a mode whose numbers can be mixed: L, RGB, RGBa or F.
+    """Decode a picture as a browser does, to a mode that can be resampled: L, RGB, RGBa or F.
 
-    It is turned as its EXIF data say and converted to sRGB by its profile. The colours of RGBa are
-    multiplied by alpha, which is the picture in front of black; greys of more than 8 bits are F,
-    1 for white.
+    The picture is rotated by its EXIF orientation and converted to sRGB by its profile. RGBa
+    colours are premultiplied by alpha, so they show the picture on black. Greys of more than 8 bits
+    become F, with 1 as white.
 
     Raises:
-        InputError: the picture has numbers that no rule scales.
+        InputError: If no rule can scale the picture's values.
     """
     from PIL import ImageOps
 
@@ -109,7 +109,7 @@ def decode_picture(image: Image) -> Image:
 
 
 def _decode_high_depth(image: Image) -> Image:
-    """Greys of 16 or 32 bits, or of floats, as F: integers are divided by 65535."""
+    """Convert 16-bit, 32-bit or float greys to F; integers are divided by 65535."""
     from PIL import Image as Pillow
 
     numbers = np.array(image)
@@ -127,14 +127,14 @@ def _decode_high_depth(image: Image) -> Image:
 
 
 def _to_uint8(numbers: Array) -> Array:
-    """From 0 to 1 as 8 bits; what lies outside, and NaN, is cut."""
+    """Convert 0..1 to 8 bits; other values are clipped, NaN becomes 0."""
     return np.rint(255 * np.clip(np.nan_to_num(numbers.astype(np.float64)), 0, 1)).astype(np.uint8)
 
 
 def _to_srgb(image: Image) -> Image:
-    """A picture of 8 bits as L, RGB or RGBa of sRGB."""
+    """Convert an 8-bit picture to L, RGB or RGBa in sRGB."""
     profile = image.info.get("icc_profile")
-    if image.mode == "La":  # which becomes nothing but LA
+    if image.mode == "La":  # La converts only to LA
         image = image.convert("LA")
     if image.has_transparency_data:
         straight = image.convert("RGBA")
@@ -158,7 +158,7 @@ def _to_srgb(image: Image) -> Image:
 
 
 def _apply_profile(image: Image, profile: bytes | None) -> Image:
-    """L, RGB or CMYK by its ICC profile in sRGB; a profile of another kind is ignored."""
+    """Convert L, RGB or CMYK to sRGB by an ICC profile; other colour spaces are ignored."""
     if not profile or (found := _profile_transform(profile, image.mode)) is None:
         return image
     from PIL import ImageCms
@@ -171,9 +171,10 @@ def _apply_profile(image: Image, profile: bytes | None) -> Image:
 
 @lru_cache(maxsize=16)
 def _profile_transform(profile: bytes, mode: str) -> tuple[str, Any] | None:
-    """What converts pictures by an ICC profile, and the mode that they need for it.
+    """Return the transform of an ICC profile to sRGB, and the mode that it reads.
 
-    None where nothing is to be done: the profile is damaged or of other colours, or sRGB's own.
+    None if no conversion is needed: the profile is damaged, of another colour space, or sRGB
+    itself.
     """
     from PIL import ImageCms
 
@@ -189,7 +190,7 @@ def _profile_transform(profile: bytes, mode: str) -> tuple[str, Any] | None:
 
 
 def _is_identity(transform: Any, mode: str) -> bool:
-    """Whether colours stay the same but for rounding, as those of sRGB's own profiles do."""
+    """Whether a transform changes colours by rounding only, as sRGB's own profiles do."""
     from PIL import Image as Pillow
     from PIL import ImageCms
 

@@ -1,4 +1,4 @@
-"""Picture files: which files of a folder are pictures, and what an error says of one."""
+"""Picture files: listing the pictures of a folder, and reading one with clear errors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nbglcnn.inputs.picture_decoding import open_picture
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# As torchvision.datasets.folder has them, so that the same files have the same numbers; and GIFs.
+# The extensions of torchvision.datasets.folder, so that files get the same indices; plus GIF.
 TORCHVISION_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 PICTURE_EXTENSIONS = (*TORCHVISION_EXTENSIONS, ".gif")
 
 
 @dataclass(frozen=True, slots=True)
 class PictureFolder:
-    """The picture files of a folder, in order; `labels` are the numbers of their `classes`."""
+    """The picture files of a folder, in order; `labels` are indices into `classes`."""
 
     files: tuple[Path, ...]
     labels: tuple[int, ...] = ()
@@ -28,16 +28,16 @@ class PictureFolder:
 
 
 def list_picture_folder(folder: Path, what: str) -> PictureFolder:
-    """List the pictures of a folder, or of its folders, which are classes, as ImageFolder does.
+    """List the pictures of a folder; its subfolders are classes, as in torchvision's ImageFolder.
 
-    Files and folders whose names begin with a dot are left out: Jupyter keeps its check points so.
+    Names that begin with a dot are skipped, such as Jupyter's checkpoint folders.
 
     Args:
-        folder: its path.
-        what: who asks, which an error begins with.
+        folder: The path of the folder.
+        what: The prefix of error messages: the name of the caller.
 
     Raises:
-        InputError: it is no folder, or there is no picture in it.
+        InputError: If it is not a folder, or contains no pictures.
     """
     if folder.is_file():
         raise InputError(f"{what}: {folder} is a file; give its folder, or a list, [path]")
@@ -69,7 +69,7 @@ def list_picture_folder(folder: Path, what: str) -> PictureFolder:
 
 
 def is_picture_file(name: str) -> bool:
-    """Whether a file of a folder is taken for a picture, by its name."""
+    """Whether a file in a folder counts as a picture, by its name."""
     return name.lower().endswith(PICTURE_EXTENSIONS) and name[0] != "."
 
 
@@ -77,12 +77,13 @@ def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "")
     """Read a picture file's first image.
 
     Args:
-        path: its path; `~` is the home folder.
-        what: what the picture is for, which an error begins with.
-        advice: what else can be given, which an error about another kind of file ends with.
+        path: The path; `~` is the home folder.
+        what: The prefix of error messages: the purpose of the picture.
+        advice: The end of the message if the file isn't a picture: the alternatives.
 
     Raises:
-        InputError: there is no such file, it is no picture, or it is damaged; it is named.
+        InputError: If the file doesn't exist, is not a picture, or is damaged. The message names
+            the file.
     """
     from PIL import UnidentifiedImageError
 
@@ -100,5 +101,5 @@ def read_picture(path: str | os.PathLike[str], what: str = "", advice: str = "")
     except UnidentifiedImageError:
         end = f"; {advice}" if advice else ""
         raise InputError(f"{start}{file} is not a picture that Pillow can read{end}") from None
-    except Exception as error:  # a damaged one, or far too large: each format has its own
+    except Exception as error:  # damaged or too large: formats raise different errors
         raise InputError(f"{start}{file} cannot be read as a picture: {error}") from None

@@ -1,4 +1,4 @@
-"""A picture of any size brought to an input's, as Pillow resamples it."""
+"""Resizing a picture of any size to an input's size, resampled as in Pillow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def crop_box(
     width: int, height: int, size: tuple[int, int], fit: str, share: float
 ) -> tuple[float, float, float, float]:
-    """What of a picture is kept for an input of (h, w): left, top, right, bottom in its pixels."""
+    """The part of a picture kept for an input of (h, w): left, top, right, bottom in its pixels."""
     h, w = size
     across, down = float(width), float(height)
     if fit == "crop":
@@ -25,9 +25,10 @@ def crop_box(
 def placement_box(
     width: int, height: int, size: tuple[int, int], fit: str
 ) -> tuple[int, int, int, int]:
-    """Where in an input of (h, w) it is shown: left, top, width, height; of a letterbox within.
+    """The area of an input (h, w) that the picture fills: left, top, width, height.
 
-    As Pillow's `ImageOps.pad`, and pages, have it; a side that rounds to nothing keeps one pixel.
+    Only a letterbox doesn't fill the input. Rounding is that of Pillow's `ImageOps.pad` and of
+    pages; a side that rounds to 0 keeps one pixel.
     """
     h, w = size
     if fit != "letterbox":
@@ -39,11 +40,10 @@ def placement_box(
 
 
 def fit_picture(image: Image, size: tuple[int, int], fit: str, crop_fraction: float = 1.0) -> Image:
-    """A picture (in a mode of numbers: L, RGB, RGBA, F) as an input of (h, w) shows it.
+    """Fit a picture (of mode L, RGB, RGBA, or F) to an input of (h, w).
 
-    "crop" cuts its middle out, "letterbox" sets it between black bars, "stretch" distorts it; of
-    the first and the last `crop_fraction` of each side stays. Resampled by Pillow, bilinear,
-    antialiased.
+    "crop" crops the centre, "letterbox" adds black bars, "stretch" distorts. "crop" and "stretch"
+    keep `crop_fraction` of each side. Pillow resamples bilinearly with antialiasing.
     """
     from PIL import Image as Pillow
 
@@ -53,8 +53,8 @@ def fit_picture(image: Image, size: tuple[int, int], fit: str, crop_fraction: fl
     if (across, down) == (width, height) and box == (0, 0, width, height):
         drawn = image
     else:
-        # Rows first, as in pages: since version 13 Pillow takes what is less work, and rounds the
-        # other way between the two.
+        # Horizontally first, as pages do: since version 13 Pillow starts with the cheaper axis,
+        # which changes the rounding between both passes.
         bilinear = Pillow.Resampling.BILINEAR
         rows = image.resize((across, height), bilinear, (box[0], 0, box[2], height))
         drawn = rows.resize((across, down), bilinear, (0, box[1], across, box[3]))

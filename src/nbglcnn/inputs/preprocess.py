@@ -1,4 +1,4 @@
-"""Preprocess: how a picture becomes what a model takes, as a record and as numpy computes it."""
+"""Preprocess: the steps from a picture to a model's input, as a record and as NumPy functions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Fit = Literal["crop", "letterbox", "stretch"]
 Channels = Literal["RGB", "BGR", "grey"]
 Layout = Literal["NCHW", "NHWC"]
 
-KEY_PREFIX = "preprocess"  # before the keys of its steps
-# Pillow's "L" (ITU-R 601-2), without its rounding to 8 bits.
+KEY_PREFIX = "preprocess"  # prefix of the keys of its steps
+# The weights of Pillow's "L" (ITU-R 601-2), without its rounding to 8 bits.
 LUMA_WEIGHTS = tuple(np.float32(part / 65536) for part in (19595, 38470, 7471))
 
 
@@ -56,8 +56,8 @@ class Preprocess:
         resize: The length in pixels to which the shorter side is resized before the centre of
             `size` is cropped, or `(h, w)`, as in torchvision's Resize(256) and CenterCrop(224). At
             least `size`. Default: none.
-        fit: For pictures of other proportions: `"crop"` (default) crops the centre, `"letterbox"`
-            adds black bars, `"stretch"` distorts.
+        fit: How a picture of another aspect ratio is fitted: `"crop"` (default) crops the centre,
+            `"letterbox"` adds black bars, `"stretch"` distorts.
         mean: The numbers to subtract: one for all channels, or one per channel, on the scale of
             `range` and in the order of `channels`. Default: none.
         std: The numbers to divide by after that: one, or one per channel. Default: none.
@@ -122,7 +122,7 @@ class Preprocess:
             The share, from 0 to 1.
 
         Raises:
-            InputError: If `resize` is smaller than `size`, or has other proportions.
+            InputError: If `resize` is smaller than `size`, or has another aspect ratio.
         """
         if self.resize is None:
             return 1.0
@@ -230,7 +230,7 @@ def _to_grey(channels: int) -> Callable[[Array], Array]:
 
 
 def _validate_size(name: str, given: Any) -> Any:
-    """Height and width, of `resize` also the one number that is the shorter side."""
+    """Validate a size: (height, width), or for `resize` also one number, the shorter side."""
     if given is None:
         return None
     try:
@@ -250,7 +250,7 @@ def _validate_numbers(name: str, given: Any) -> tuple[float, ...] | None:
     if given is None:
         return None
     try:
-        if hasattr(given, "tolist"):  # of numpy, or of torch
+        if hasattr(given, "tolist"):  # a NumPy array or torch tensor
             given = given.tolist()
         numbers = tuple(map(float, given if hasattr(given, "__iter__") else (given,)))
         fits = all(map(math.isfinite, numbers)) and len(numbers) > 0
@@ -264,11 +264,11 @@ def _validate_numbers(name: str, given: Any) -> tuple[float, ...] | None:
 
 
 def _format_number(number: float) -> str:
-    """As few digits as tell it from other float32."""
+    """Format a number with the fewest digits that identify the float32."""
     return str(np.float32(number)).removesuffix(".0")
 
 
 def _format_numbers(numbers: Any) -> str:
-    """(0.485, 0.456, 0.406), or a number alone."""
+    """Format "(0.485, 0.456, 0.406)", or a single number."""
     words = ", ".join(map(_format_number, numbers))
     return words if len(numbers) == 1 else f"({words})"

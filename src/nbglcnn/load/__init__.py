@@ -1,6 +1,6 @@
-"""Loading: the only place that knows torch, onnx and the file system. Gives a Graph and its inputs.
+"""Loading a model to a Graph and its inputs. No other package uses torch, onnx or the file system.
 
-Nothing of torch or onnx is imported before a model is given.
+torch and onnx are imported only when a model needs them.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ __all__ = [
 
 
 def model_of(model: Any, preprocess: Any = None) -> Model:
-    """The Model of what the user gives: the only place that tells its kinds apart.
+    """Wrap the user's model as a Model; the only place that distinguishes the kinds of models.
 
     Args:
-        model: a torch.nn.Module, an ONNX ModelProto, its bytes or its file's path; or a Model.
-        preprocess: what `nbglcnn.compile` takes.
+        model: A torch.nn.Module, an ONNX ModelProto, its bytes, the path of its file, or a Model.
+        preprocess: The argument of `nbglcnn.compile`.
 
     Raises:
-        ModelError: `model` is none of these.
-        InputError: `preprocess` isn't known, or the model has one already.
+        ModelError: If `model` is none of these.
+        InputError: If `preprocess` is not supported, or the model already has one.
     """
     found: Model
     if is_module(model):
@@ -77,18 +77,18 @@ def model_of(model: Any, preprocess: Any = None) -> Model:
 
 
 def load(model: Any, x: Any = None, known: ValuesByKey | None = None) -> LoadResult:
-    """The Graph of a torch module, an ONNX ModelProto, its bytes or its file, and all its inputs.
+    """Load a torch module, an ONNX ModelProto, its bytes or its file as a Graph and all its inputs.
 
     `x` is an example input (a tuple for several, or a dict by name); only an ONNX model with static
-    shapes can do without. Behind its arrays come those that stand for what forward draws. `known`
-    receives by key what was computed of `x` on the way: of a torch module the values that its
-    modules gave, else nothing.
+    shapes can be loaded without it. The arrays that replace forward's random numbers follow the
+    arrays of `x`. `known` receives values that were computed for `x` while loading, by key: the
+    outputs of a torch module's modules, nothing for ONNX.
     """
     return model_of(model).load(x, known)
 
 
 def is_rewritten(op: str, domain: str = "") -> bool:
-    """Whether an operator is put into others, or nothing, while an ONNX model is loaded."""
+    """Whether loading an ONNX model replaces an operator by others, or removes it."""
     from nbglcnn.load.onnx.microsoft import CONVERTIBLE, MICROSOFT
     from nbglcnn.load.passes.decompose import DECOMPOSITIONS
     from nbglcnn.load.passes.rewrite import ALWAYS_REWRITTEN, SHAPE_INPUTS, UPGRADES
@@ -99,14 +99,14 @@ def is_rewritten(op: str, domain: str = "") -> bool:
 
 
 def rewritten_shape_inputs(op: str) -> tuple[int, ...]:
-    """Which inputs are shapes, of an operator that has no record because loading rewrites it."""
+    """Indices of the inputs that are shapes, for an operator that loading rewrites."""
     from nbglcnn.load.passes.rewrite import SHAPE_INPUTS
 
     return SHAPE_INPUTS.get(op, ())
 
 
 def find_tensors(model: Any, graph: Graph) -> ModelTensors:
-    """The tensors of a torch module that a Graph has as its parameters; InputError without them."""
+    """Find a torch module's tensors for a Graph's parameters; InputError if any are missing."""
     from nbglcnn.load.torch.weights.parameter_snapshots import ModelTensors
 
     shapes = {name: graph.shape(value) for name, value in graph.parameters.items()}
@@ -114,13 +114,13 @@ def find_tensors(model: Any, graph: Graph) -> ModelTensors:
 
 
 def snapshot_tensors(tensors: Mapping[str, Any]) -> TensorSnapshot:
-    """Tensors as they are now, to be asked for later."""
+    """Take a snapshot of tensors; its arrays are fetched later, on demand."""
     from nbglcnn.load.torch.weights.parameter_snapshots import TensorSnapshot
 
     return TensorSnapshot(tensors)
 
 
 def is_module(model: Any) -> bool:
-    """Whether it is a torch.nn.Module, told without importing torch."""
+    """Whether an object is a torch.nn.Module; checked without importing torch."""
     names = {(c.__module__, c.__name__) for c in type(model).__mro__}
     return ("torch.nn.modules.module", "Module") in names

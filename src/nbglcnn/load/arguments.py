@@ -12,18 +12,18 @@ from nbglcnn.inputs.nested import constant_text, is_nested, map_leaves, rebuild_
 
 @dataclass(frozen=True, slots=True)
 class InputPlaceholder:
-    """The place of an input among the arguments."""
+    """A placeholder for an input among the arguments."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """A call of forward, by position and by name, with an InputPlaceholder for each input.
+    """A call of forward, with positional and keyword arguments, and placeholders for the inputs.
 
-    `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0]. `parameters` are
-    those of forward's arguments by position, and `constants` the constants by path, as Python
-    writes them: those given, and the defaults of arguments that were not.
+    `names` are the inputs' names: added_cond_kwargs['image_embeds'], sizes[0]. `parameters` are the
+    names of forward's positional arguments. `constants` are the constants' reprs by path: the ones
+    in the call, and the defaults of omitted arguments.
     """
 
     by_position: tuple[Any, ...]
@@ -33,13 +33,13 @@ class Arguments:
     constants: Mapping[str, str]
 
     def bind(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call with these inputs."""
+        """Return the args and kwargs of a call with these inputs."""
         return _fill_placeholders(self.by_position, inputs), _fill_placeholders(
             dict(self.by_name), inputs
         )
 
     def example(self, inputs: Sequence[Any]) -> Any:
-        """An example input of these arrays, as it is given with the module."""
+        """The example input with these arrays, in the form that the user passes."""
         args, named = self.bind(inputs)
         return named if self.by_name else args
 
@@ -47,10 +47,10 @@ class Arguments:
 def parse_arguments(
     x: Any, parameters: Sequence[str], defaults: Mapping[str, Any]
 ) -> tuple[Arguments, tuple[Any, ...]] | None:
-    """The Arguments of an example input and its arrays; None where it is plain arrays in order.
+    """Split an example input into Arguments and arrays; None if it is plain arrays in order.
 
-    `parameters` are the names of what forward takes by position, in order; `defaults` are the
-    values of what may be left out, by name.
+    `parameters` are the names of forward's positional arguments, in order; `defaults` are the
+    default values of optional arguments, by name.
     """
     named = isinstance(x, Mapping)
     given: dict[str, Any] = (
@@ -86,13 +86,13 @@ def parse_arguments(
 
 
 def plain_arguments(names: Sequence[str]) -> Arguments:
-    """Those of a call with arrays in order."""
+    """The Arguments of a call with arrays in order."""
     slots = tuple(map(InputPlaceholder, range(len(names))))
     return Arguments(slots, {}, tuple(names), tuple(names), {})
 
 
 def check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
-    """InputError for an argument that forward doesn't have."""
+    """Raise InputError for an argument that forward doesn't have."""
     for name in given:
         if name not in names:
             raise InputError(
@@ -110,7 +110,7 @@ def _name(parameters: Sequence[str], at: int) -> str:
 def _insert_placeholders(
     tree: Any, name: str, found: list[tuple[str, Any]], constants: dict[str, str]
 ) -> Any:
-    """The tree with an InputPlaceholder for each array, which `found` gets with its name."""
+    """Return tree with placeholders for arrays; append the arrays and their names to `found`."""
 
     def leaf(path: str, one: Any) -> Any:
         if (text := constant_text(one)) is not None:

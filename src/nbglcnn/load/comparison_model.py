@@ -1,4 +1,4 @@
-"""Two networks as one Graph, with the difference of every pair of layers as a value of its own."""
+"""Two networks joined in one Graph, with the difference of each pair of layers as a value."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ A_PREFIX, B_PREFIX, DIFFERENCE_PREFIX = (
     SHARED_INPUT_PREFIX,
     "B.",
     "difference.",
-)  # before the keys of each
+)  # prefixes of their keys
 DIFFERENCE_TABLE = "differences"
 FLOAT = 1  # onnx.TensorProto.FLOAT
 
@@ -48,8 +48,9 @@ FLOAT = 1  # onnx.TensorProto.FLOAT
 class ComparisonModel:
     """Two networks to compare.
 
-    With `shared_input` both read the input of `a`, with `shared_weights` the weights of `a` where
-    equal. `observe` says which layers are compared: "all", "outputs", or their names.
+    With `shared_input` both networks read the input of `a`; with `shared_weights` equal weights are
+    stored once, as those of `a`. `observe` selects the layers to compare: "all", "outputs", or
+    their names.
     """
 
     a: ComparisonSide
@@ -67,7 +68,7 @@ class ComparisonModel:
 
     @property
     def batch(self) -> int:
-        """How many examples the inputs have."""
+        """The number of examples in the inputs."""
         return next((array.shape[0] for array in self.a.arrays if array.shape), 1)
 
     @cached_property
@@ -77,22 +78,22 @@ class ComparisonModel:
 
     @property
     def sides(self) -> tuple[ComparisonSide, ComparisonSide]:
-        """Both."""
+        """Both sides."""
         return self.a, self.b
 
     @property
     def base_models(self) -> tuple[TorchModel | OnnxModel, ...]:
-        """The modules and files of both."""
+        """The base models (modules and files) of both sides."""
         return tuple(leaf for side in self.sides for leaf in side.model.base_models)
 
     def load(
         self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
     ) -> LoadResult:
-        """The joined Graph and the inputs of both."""
+        """Return the joined Graph and the inputs of both."""
         return self.graph, self.arrays
 
     def load_partial(self, x: Any) -> None:
-        """None: each side is loaded already."""
+        """Return None: both sides are already loaded."""
 
     load_each_module = no_modules
     check_gradients = no_gradient_checks
@@ -101,17 +102,17 @@ class ComparisonModel:
     state_dict_arrays = copy_arrays
 
     def initial_weights(self, seed: int) -> dict[str, Any]:
-        """InputError: there are two."""
+        """Raise InputError: a comparison is not a single model."""
         raise _not_a_model_error("initial")
 
     def write_onnx(
         self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
     ) -> Path:
-        """InputError: there are two."""
+        """Raise InputError: a comparison is not a single model."""
         raise _not_a_model_error("to_onnx")
 
     def training_mode(self) -> TrainingMode:
-        """InputError: there are two."""
+        """Raise InputError: a comparison is not a single model."""
         raise _not_a_model_error("train")
 
 
@@ -192,7 +193,7 @@ def _join(joined: ComparisonModel) -> Graph:
 
 
 def _arguments(joined: ComparisonModel) -> Arguments | None:
-    """How both are called, where not by arrays alone; with one input as A is."""
+    """The joined Arguments; None if both networks take plain arrays. A shared input is A's."""
     sides = [
         (A_PREFIX, joined.a.graph),
         *([] if joined.shared_input else [(B_PREFIX, joined.b.graph)]),
@@ -218,7 +219,7 @@ def _arguments(joined: ComparisonModel) -> Arguments | None:
 def split_sides(
     joined: ComparisonModel, graph: Graph, arrays: Sequence[Array]
 ) -> list[tuple[str, ComparisonSide]]:
-    """What is before the keys of each side, and the side with the Graph's weights and inputs."""
+    """Return each side's key prefix, and the side with the joined Graph's weights and inputs."""
     count = len(joined.a.arrays)
     given = (arrays[:count], arrays[:count] if joined.shared_input else arrays[count:])
     found = []
@@ -234,7 +235,7 @@ def split_sides(
 def compute_differences(
     joined: ComparisonModel, graph: Graph, found: Mapping[str, Array], wanted: Container[str]
 ) -> dict[str, Array]:
-    """What the joined Graph makes of the values of both sides: differences, and the table."""
+    """Compute the joined Graph's differences and table from the values of both sides."""
     assert graph.comparison is not None
     made: dict[str, Array] = {}
     rows: dict[int, list[Array]] = {}
@@ -255,19 +256,19 @@ def compute_differences(
 
 
 def _to_float_array(array: Array) -> Array:
-    """In single precision, or in double where it is that already."""
+    """Convert to float32; float64 stays float64."""
     return np.asarray(array, np.float64 if array.dtype == np.float64 else np.float32)
 
 
 def _classes(a: Graph, b: Graph) -> tuple[str, ...]:
-    """The class names of both: where each has others, none would be right for the difference."""
+    """The class names of both networks; empty if they differ, as neither fits the difference."""
     if a.classes and b.classes and a.classes != b.classes:
         return ()
     return a.classes or b.classes
 
 
 def _names(joined: ComparisonModel) -> tuple[dict[str, str], dict[str, str]]:
-    """What the values of both are called in one Graph; those that they share have A's names."""
+    """Map value names of both networks to joined names; shared values get A's names."""
     a, b = joined.a.graph, joined.b.graph
     names_a = {name: A_PREFIX + name for name in a.values}
     names_b = {name: B_PREFIX + name for name in b.values}
@@ -303,7 +304,7 @@ def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
 def _keys(
     joined: ComparisonModel, names_a: Mapping[str, str], names_b: Mapping[str, str]
 ) -> list[Key]:
-    """The keys of both, inputs in front; an input that both read is A's."""
+    """The keys of both networks, inputs first; a shared input is A's."""
     sides = ((joined.a.graph, names_a, A_PREFIX), (joined.b.graph, names_b, B_PREFIX))
     keys = [
         replace(
@@ -320,7 +321,7 @@ def _keys(
 
 
 def _match_layers(joined: ComparisonModel) -> KeyPairs:
-    """All layers that belong together, and inputs where each has its own."""
+    """Match the layers of both networks; also inputs, if they are not shared."""
     pairs = match_keys(joined.a.graph, joined.b.graph)
     if joined.shared_input:
         pairs = [(one, other) for one, other in pairs if one.kind != "input"]
@@ -330,7 +331,7 @@ def _match_layers(joined: ComparisonModel) -> KeyPairs:
 
 
 def _select_pairs(pairs: KeyPairs, observe: str | Sequence[str]) -> KeyPairs:
-    """Of the pairs those that are asked for."""
+    """Select the pairs to observe."""
     check_observe(observe)
     if observe == "all":
         return pairs
@@ -370,7 +371,7 @@ def _no_pairs_error(joined: ComparisonModel) -> ModelError | InputError:
 def _comparison_record(
     joined: ComparisonModel, pairs: tuple[LayerPair, ...], all_pairs: KeyPairs
 ) -> Comparison:
-    """What is compared, and which layers have no partner."""
+    """The record of the compared pairs and of the unmatched layers."""
     paired = {name for a, b in all_pairs for name in (A_PREFIX + a.name, B_PREFIX + b.name)}
     alone = [
         tuple(
@@ -385,17 +386,17 @@ def _comparison_record(
 
 @dataclass
 class _DifferenceBuilder:
-    """Nodes that compute B − A, and from it the table: a row for each two values."""
+    """Builds the nodes of B − A and of the table, which has a row for each pair of values."""
 
-    values: dict[str, Value]  # of the Graph; constants are added
+    values: dict[str, Value]  # the joined Graph's values; constants are added
     batch: int
     nodes: list[Node] = field(default_factory=list)
     row_values: list[str] = field(default_factory=list)
     _rows: dict[tuple[str, str], int] = field(default_factory=dict)
-    _reductions: list[str] = field(default_factory=list)  # values of one number for each example
+    _reductions: list[str] = field(default_factory=list)  # values with one number per example
 
     def add_row(self, a: str, b: str) -> int:
-        """The row of this difference."""
+        """Add the difference of two values, if it is new, and return its row."""
         if (known := self._rows.get((a, b))) is not None:
             return known
         shape = self.values[a].shape
@@ -412,7 +413,7 @@ class _DifferenceBuilder:
         return self._rows[a, b]
 
     def add_table(self) -> str:
-        """The value with all rows one after another: (examples, 3 · rows)."""
+        """Add the table of all rows side by side, shape (examples, 3 · rows); return its name."""
         return self._add_node("Concat", *self._reductions, axis=1)
 
     def _cast_to_float(self, name: str) -> str:
@@ -421,7 +422,7 @@ class _DifferenceBuilder:
         )
 
     def _reduce_examples(self, op: str, name: str, shape: tuple[int, ...]) -> str:
-        """A number for each example: the same one where a value has no axis of the batch."""
+        """Reduce to one number per example; without a batch axis, the same number for all."""
         if shape and shape[0] == self.batch:
             flat = self._add_node("Reshape", name, self._add_integers(self.batch, -1))
             return self._add_node(op, flat, self._add_integers(1), keepdims=1)

@@ -1,4 +1,4 @@
-"""A graph while it is imported: importers fill a GraphDraft; `fold.simplify` computes constants."""
+"""The mutable graph during import: importers fill a GraphDraft, `fold.simplify` folds constants."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from nbglcnn.errors import ModelError, UnsupportedModel, UnsupportedOperator
 from nbglcnn.graph import Array, Node, Value
 from nbglcnn.load.bounds import quote_name
 
-OPSET = 21  # the one that operators are lowered from: GroupNormalization is whole, Attention is not
-SEED = 0  # of numbers in the place of what a model draws
+OPSET = 21  # the lowering's: it has all of GroupNormalization, and no Attention
+SEED = 0  # of the numbers that replace a model's random numbers
 FLOAT32 = np.dtype(np.float32)
 HALF = np.dtype(np.float16)
-CAST_TO_FLOAT32 = {np.dtype(np.float64), HALF}  # at run time these are float32
+CAST_TO_FLOAT32 = {np.dtype(np.float64), HALF}  # computed in float32 at run time
 
 
 class DependsOnUnsupported(UnsupportedOperator):
-    """A node reads what cannot run, so that nothing can be said of it."""
+    """A node depends on an unsupported value, so that it cannot be checked."""
 
 
 class UnknownOutput(UnsupportedOperator):
-    """What a node gives cannot be told before it runs; another engine may know."""
+    """A node's output is unknown before it runs; another engine may support it."""
 
 
 @dataclass(slots=True)
 class GraphDraft:
-    """Nodes in topological order over named values, constants by name, and what is known of shapes.
+    """Nodes in topological order over named values, with constants and known shapes by name.
 
-    `opsets` are the nodes' operator sets (empty: all OPSET), `guards` what must hold for a node
-    to be there: conditions and what they must be (empty: nothing, for all). `parameters` names the
-    values that `with_parameters` may replace, `buffers` those of these that are not trained.
-    `keep_alive` are values that must not vanish though no node reads them, `preserved_aliases` names that
-    are kept apart from the value that they are other names of: who reads it by them is told from
-    who reads it. `shapes` are trusted over inference, `declared_types` only without it.
-    `constant_reads` are the names of parameters whose numbers decided which nodes there are.
-    `unsupported_nodes` are nodes that cannot be loaded and why, `unavailable_values` what they
-    would give; None where the first shall be an error. `classes` are the model's own names for the
-    values of its output. `current_module` is the module of the node that is being folded;
-    `describe_source` says of a node, by its first output, where it stands in the user's code and
-    which operator it is there. `python_outputs` are outputs of nodes that Python computes, and why.
-    Random numbers that nodes give under one of the names in `noise_candidates` are inputs: folding
-    finds what they are where none are given, `noise`.
+    `opsets` are the nodes' operator sets (empty: OPSET for all). `guards` are the conditions under
+    which a node exists, as pairs of a value and its required truth (empty: no conditions).
+    `parameters` names the values that `with_parameters` may replace, `buffers` the names among them
+    that are not trained. `keep_alive` are values that must be kept even if no node reads them.
+    `preserved_aliases` are aliases that are kept as separate values, because their consumers must
+    be distinguished from the consumers of the original. `shapes` take precedence over inference;
+    `declared_types` are used only if inference finds nothing. `constant_reads` are the names of
+    parameters whose values determined the nodes. `unsupported_nodes` are nodes that cannot be
+    loaded, with their errors, and `unavailable_values` their outputs; if None, the first such node
+    raises its error. `classes` are the model's own class names of its outputs. `current_module` is
+    the module of the node being folded. `describe_source` returns the position of a node in the
+    user's code and its operator there, by the node's first output. `python_outputs` are outputs of
+    nodes that Python computes, with reasons. Random outputs named in `noise_candidates` become
+    inputs; folding stores their default values in `noise`.
     """
 
     name: str
@@ -74,7 +74,7 @@ class GraphDraft:
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(SEED))
 
     def mark_unsupported(self, node: Node, error: UnsupportedModel) -> None:
-        """Note that a node cannot be loaded, or raise the error where that is an error."""
+        """Record a node that can't be loaded, or raise its error if the draft doesn't allow any."""
         if self.unsupported_nodes is None:
             raise error
         self.unsupported_nodes.append((node, error))
@@ -83,7 +83,7 @@ class GraphDraft:
 
 @dataclass(slots=True)
 class TensorSequence:
-    """A tensor cut along an axis: a sequence, of which only pieces by a fixed index are used."""
+    """Tensor split along an axis: a sequence, of which only elements at fixed indices are read."""
 
     source: str
     bounds: list[tuple[int, int]]
@@ -93,10 +93,10 @@ class TensorSequence:
 
 @dataclass(slots=True)
 class FoldState:
-    """A GraphDraft after folding: run-time nodes, each with its index there, and known values.
+    """The state of folding a GraphDraft: run-time nodes with their indices, and known values.
 
-    `derived_constants` are the constants whose numbers come from a parameter's numbers;
-    `fold_budget` bounds `folded_bytes`.
+    `derived_constants` are the constants that depend on a parameter's values; `fold_budget` limits
+    `folded_bytes`.
     """
 
     draft: GraphDraft
@@ -112,11 +112,11 @@ class FoldState:
     sequences: dict[str, TensorSequence] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
-        """The value that `name` is another name of."""
+        """Resolve an alias to the name of its value."""
         return self.aliases.get(name, name)
 
     def is_known(self, name: str) -> bool:
-        """Whether anything has produced the value yet."""
+        """Whether the value already exists."""
         return name in self.constants or name in self.shapes or name in self.sequences
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -125,12 +125,12 @@ class FoldState:
         return self.shapes[name] if data is None else data.shape
 
     def dtype(self, name: str) -> np.dtype[Any]:
-        """The type of a value's numbers."""
+        """The dtype of a value."""
         data = self.constants.get(name)
         return self.dtypes[name] if data is None else data.dtype
 
     def add_constant(self, name: str, data: Any) -> str:
-        """Add a constant under a free name like `name`."""
+        """Add a constant under `name`, with a number appended if the name is used."""
         number, free = 0, name
         while self.is_known(free):
             number += 1
@@ -147,7 +147,7 @@ class FoldState:
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it where it is taken; it is taken from then on."""
+    """Return an unused name, with a number appended if needed, and add it to `taken`."""
     number, free = 0, name
     while free in taken:
         number += 1
@@ -157,7 +157,7 @@ def free_name(name: str, taken: set[str]) -> str:
 
 
 def describe_node(node: Node) -> str:
-    """A node as messages name it: its operator and the module or node name."""
+    """Describe a node for messages: its operator, and its module or node name."""
     name = node.name or (node.outputs[0] if node.outputs else "")
     where = f"in module {quote_name(node.module)}" if node.module else f"node {quote_name(name)}"
     op = node.op if node.python_fallback is None else node.python_fallback.operator
@@ -165,7 +165,7 @@ def describe_node(node: Node) -> str:
 
 
 def int_attr(node: Node, name: str, default: int) -> int:
-    """An attribute that must be an integer."""
+    """An integer attribute; ModelError for another type."""
     value = node.attributes.get(name, default)
     if not isinstance(value, int):
         raise ModelError(f"{describe_node(node)}: attribute {name} is a {type(value).__name__}")
@@ -173,7 +173,7 @@ def int_attr(node: Node, name: str, default: int) -> int:
 
 
 def float_list_attr(node: Node, name: str) -> tuple[float, ...] | None:
-    """An attribute that must be numbers, or None when it is not there."""
+    """An attribute that is a list of numbers, or None if it is missing."""
     value = node.attributes.get(name)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Which layers of two networks belong together: by name and shape, else by order and shape."""
+"""Matching the layers of two networks: by name and shape, else by order and shape."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ KeyPairs = list[tuple[Key, Key]]
 
 
 def match_keys(a: Graph, b: Graph) -> KeyPairs:
-    """Keys of `a` and of `b` whose values have one shape, in the order of `a`.
+    """Match keys of `a` and `b` whose values have the same shape, in the order of `a`.
 
-    First those with the same name. Then, between these and in order, layers of the same operator,
-    and at last layers of the same shape alone; inputs and outputs that are left by their position.
+    Keys with the same name match first. Between these, layers of the same operator match in order,
+    then layers of the same shape. Remaining inputs and outputs match by position.
     """
     partner: dict[str, str] = {}
     names = {key.name: key for key in b.keys}
@@ -30,7 +30,7 @@ def match_keys(a: Graph, b: Graph) -> KeyPairs:
         for left, right in zip(*ends, strict=False):
             if left.name not in partner and _have_same_shape(a, left, b, right):
                 partner[left.name] = right.name
-    kept = {key.name: key for key in a.keys if key.name in partner}  # an output may be an input
+    kept = {key.name: key for key in a.keys if key.name in partner}  # an output can be an input
     return [(key, names[partner[name]]) for name, key in kept.items()]
 
 
@@ -45,7 +45,7 @@ def _match_in_order(
     partner: dict[str, str],
     describe: Callable[[Graph, Sequence[Key]], list[Hashable]],
 ) -> None:
-    """Add the layers that follow each other alike in both, between those that have a partner."""
+    """Match equal runs of unmatched layers that lie between matched layers."""
     back = {right: left for left, right in partner.items()}
     left, right = _layers(a), _layers(b)
     known = {name: name for name in partner}
@@ -59,7 +59,7 @@ def _match_in_order(
 
 
 def _layers(graph: Graph) -> list[Key]:
-    """The layers; in an ONNX file the last of them may be known as an output alone."""
+    """The layers; the last layer of an ONNX file may exist only as an output."""
     layers = [key for key in graph.keys if key.kind == "layer"]
     known = {key.value for key in graph.keys if key.kind != "output"}
     return layers + [key for key in graph.keys if key.kind == "output" and key.value not in known]
@@ -68,7 +68,7 @@ def _layers(graph: Graph) -> list[Key]:
 def _sequence_tokens(
     keys: Sequence[Key], words: Sequence[Hashable], known: Mapping[str, str]
 ) -> list[Hashable]:
-    """Words of layers, but for those that have a partner the partner's name."""
+    """Tokens for sequence matching; a matched layer's token is its partner's name."""
     named = zip(keys, words, strict=True)
     return [("=", known[key.name]) if key.name in known else each for key, each in named]
 

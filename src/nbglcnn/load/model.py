@@ -1,4 +1,4 @@
-"""The interface of a model: its operations for loading, references and features."""
+"""The interface of models: operations for loading, reference values and features."""
 
 from __future__ import annotations
 
@@ -21,42 +21,43 @@ LoadResult = tuple[Graph, tuple[Array, ...]]
 ValuesByKey = dict[str, Array]
 CheckNodesFn = Callable[[Graph], Mapping[str, str]]
 CheckOperatorFn = Callable[[str], str | None]
-# Loads a module or a file for an example input; the last argument receives the values that are
-# computed of it on the way.
+# Loads a module or a file for an example input; the last argument receives values that are computed
+# while loading.
 BaseLoader = Callable[["TorchModel | OnnxModel", Any, ValuesByKey | None], LoadResult]
 
 
 @runtime_checkable
 class Model(Protocol):
-    """A torch module, an ONNX file, one of these behind a Preprocess, or two that are compared.
+    """A torch module, an ONNX file, either of them with a Preprocess, or a comparison of two.
 
-    `model_of` makes it; TorchModel, OnnxModel, PreprocessedModel and Joined are the four kinds.
+    `model_of` makes it. The four implementations are TorchModel, OnnxModel, PreprocessedModel and
+    ComparisonModel.
     """
 
     @property
     def source(self) -> Any:
-        """The module or file as the user gave it; None for a comparison."""
+        """The user's module or file; None for a comparison."""
 
     @property
     def base_models(self) -> tuple[TorchModel | OnnxModel, ...]:
-        """The modules and files in it."""
+        """The modules and files that the model consists of."""
 
     def load(
         self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
     ) -> LoadResult:
-        """The Graph and all its inputs, for an example input `x`; see `nbglcnn.load.load`.
+        """Load the Graph and all its inputs for an example input `x`; see `nbglcnn.load.load`.
 
-        `load_base` loads each of the `base_models`, by default their own `load_base`.
+        `load_base` loads each of the `base_models`; the default is their own loading.
         """
 
     def load_partial(self, x: Any) -> PartialLoad | None:
-        """Of an ONNX file with nodes that cannot be loaded: the Graph of the others, these and why.
+        """Load the supported part of an ONNX file, with the unsupported nodes and their errors.
 
         None for other models.
         """
 
     def load_each_module(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
-        """Each module of a torch module loaded by itself: path, type, Graph or the error.
+        """Load each module of a torch module by itself: its path, type, and Graph or error.
 
         Empty for other models.
         """
@@ -64,80 +65,81 @@ class Model(Protocol):
     def check_gradients(
         self, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
     ) -> None:
-        """Raise UnsupportedModel where a torch module's own code changes a gradient.
+        """Raise UnsupportedModel if a torch module's own code changes a gradient.
 
         Args:
-            x: the example input that it was loaded with.
-            graph: the loaded network.
-            wrt: names of the Graph's values whose gradients are asked for.
-            check_all: those of all inputs and parameters are.
+            x: The example input that the model was loaded with.
+            graph: The loaded network.
+            wrt: The names of the Graph's values to compute gradients for.
+            check_all: Whether to check the gradients of all inputs and parameters.
         """
 
     def convert_state_dict(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The numbers that a state_dict gives it: a module may have code of its own to load it."""
+        """Convert a state_dict to the weights it loads; a module may have its own loading code."""
 
     def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
-        """These numbers by name: of a torch module tensors, with all others of its state_dict."""
+        """Return a state_dict with these weights; for a torch module, complete and as tensors."""
 
     def state_dict_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
-        """The same as arrays: of a torch module its whole state_dict."""
+        """Return a state_dict with these weights as arrays; complete for a torch module."""
 
     def initial_weights(self, seed: int) -> dict[str, Any]:
-        """A torch module's weights by name, drawn by the `reset_parameters` of its modules.
+        """Draw a torch module's initial weights by its modules' `reset_parameters`, by name.
 
-        The model and the process's random numbers stay as they are.
+        The model and the process's random state don't change.
 
         Raises:
-            InputError: a module doesn't draw its own; an ONNX file doesn't say how its were drawn.
+            InputError: If a module cannot draw its weights, or the model is an ONNX file, which
+                doesn't contain the initialization.
         """
 
     def write_onnx(
         self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
     ) -> Path:
-        """Write an ONNX file of it with these weights; `graph` is what it was loaded as.
+        """Write the model as an ONNX file with these weights; `graph` is its loaded Graph.
 
-        An ONNX model's own file is written again; PyTorch's exporter makes one of a torch module,
-        for inputs of the Graph's shapes.
+        An ONNX model's own file is rewritten. A torch module is exported by PyTorch, for inputs of
+        the Graph's shapes.
         """
 
     def training_mode(self) -> TrainingMode:
-        """It as it is loaded for training; the model itself stays as it is.
+        """Return the model as it is loaded for training; the model itself doesn't change.
 
-        A torch module trains as after `model.train()`; where it is in training mode already, its
-        modules that are in eval mode stay in that.
+        A torch module trains as after `model.train()`; if it is already in training mode, its
+        modules in eval mode stay in eval mode.
 
         Raises:
-            UnsupportedModel: a module does something else in training than can be had.
+            UnsupportedModel: If a module's behaviour in training mode is not supported.
         """
 
 
-# Methods of models without code of their own: ONNX files, and two networks in one Graph.
+# Methods of models without code of their own: ONNX files and comparisons.
 
 
 def no_modules(model: Model, x: Any) -> tuple[()]:
-    """Empty: the model has no modules."""
+    """Return (): the model has no modules."""
     return ()
 
 
 def no_gradient_checks(
     model: Model, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
 ) -> None:
-    """Check nothing: no code of the model can change a gradient."""
+    """Check nothing: the model has no code that could change a gradient."""
 
 
 def return_state_dict(model: Model, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state_dict itself: the model has no code that loads it."""
+    """Return the state_dict itself: the model has no loading code of its own."""
     return state_dict
 
 
 def copy_arrays(model: Model, numbers: Mapping[str, Array]) -> dict[str, Any]:
-    """These numbers, in a new dict."""
+    """Return the arrays in a new dict."""
     return dict(numbers)
 
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """One of two that are compared: its model, the Graph with its weights, and its input."""
+    """One side of a comparison: its model, the Graph with its weights, and its inputs."""
 
     model: Model
     graph: Graph

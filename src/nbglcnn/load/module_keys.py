@@ -1,4 +1,4 @@
-"""Keys: which name shows which value, from the record of a model's calls."""
+"""Keys: the names of values, derived from the recorded module calls of a model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from nbglcnn.inputs.nested import match_inputs
 
 @dataclass(slots=True, eq=False)
 class ModuleCall:
-    """One call of a module: its path, its number among the calls of that path, and what it gave.
+    """A call of a module: its path, its number among the calls of that path, and its outputs.
 
-    `outputs` are (suffix, index): "" or "[0]", "['mean']", and the position among all captured
-    tensors. `end_index` is the place in the node list where it returned.
+    `outputs` are pairs (suffix, index): the suffix is "", "[0]" or "['mean']", and the index is the
+    position among all captured tensors. `end_index` is the position in the node list at which the
+    call returned.
     """
 
     path: str
@@ -32,9 +33,9 @@ class ModuleCall:
 
     @property
     def name(self) -> str:
-        """The key without the part that picks from a tuple: `block`, `block:1`.
+        """The key without a tuple suffix: `block`, `block:1`.
 
-        A module `output` is `output:module`: `output` is what the network itself gives.
+        A module named `output` gets `output:module`, because `output` is the network's own output.
         """
         name = "output:module" if self.path == "output" else self.path
         return f"{name}:{self.number}" if self.number else name
@@ -43,7 +44,7 @@ class ModuleCall:
 def tensor_leaves(
     value: Any, is_tensor: Callable[[Any], bool], suffix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """The tensors in nested tuples, lists, dicts and dataclasses, each with what picks it."""
+    """Iterate over tensors in nested tuples, lists, dicts and dataclasses, with their suffixes."""
     for picked, part in tree_leaves(value, is_tensor, suffix):
         if is_tensor(part):
             yield picked, part
@@ -52,7 +53,7 @@ def tensor_leaves(
 def tree_leaves(
     value: Any, is_tensor: Callable[[Any], bool], suffix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """All that stands in nested tuples, lists, dicts and dataclasses, each with what picks it."""
+    """Iterate over leaves of nested tuples, lists, dicts and dataclasses, with their suffixes."""
     if is_tensor(value):
         yield suffix, value
     elif isinstance(value, Mapping):
@@ -74,9 +75,10 @@ def map_tensors(
     change: Callable[[str, Any], Any],
     suffix: str = "",
 ) -> Any:
-    """The same tuples, lists, dicts and dataclasses with what `change` makes of each tensor.
+    """Apply `change` to each tensor in nested tuples, lists, dicts and dataclasses.
 
-    It gets what picks the tensor, too. Where nothing inside is another one, a thing stays itself.
+    `change` gets the suffix and the tensor. Containers in which nothing changes are returned as
+    they are.
     """
 
     def inside(items: Mapping[Any, Any], picked: Callable[[Any], str]) -> dict[Any, Any]:
@@ -112,9 +114,9 @@ def map_tensors(
 def graph_input_specs(
     graph: Graph, current: Sequence[Array] | None = None
 ) -> tuple[InputSpec, ...]:
-    """The inputs of a Graph under their keys.
+    """The InputSpecs of a Graph's inputs, named by their keys.
 
-    Noise that is left out is what it is `current` among all inputs, or what the Graph begins with.
+    The default of a noise input is its array in `current`, or else its initial constant.
     """
     names = {key.value: key.name for key in reversed(graph.keys) if key.kind == "input"}
     first = {value: graph.values[constant].data for value, constant in graph.noise.items()}
@@ -137,7 +139,7 @@ def graph_input_specs(
 def convert_inputs(
     graph: Graph, x: Any, current: Sequence[Array] | None = None
 ) -> tuple[Array, ...]:
-    """The inputs of a Graph for another call, `x` as its model takes it.
+    """Convert `x`, in the form that the model takes, to the inputs of a Graph.
 
     `current` is as in `graph_input_specs`.
     """
@@ -148,16 +150,16 @@ def convert_inputs(
 
 
 def walk_calls(call: ModuleCall) -> Iterator[ModuleCall]:
-    """A call and all below it, in call order, each before its children."""
+    """Iterate over a call and its descendants in call order, parents first."""
     yield call
     for child in call.children:
         yield from walk_calls(child)
 
 
 def parent_calls(root: ModuleCall) -> Mapping[str, str]:
-    """Each call with the one that it was made in, by their names in call order; "" is the model's.
+    """Map each call to its parent call, by their names in call order; "" is the model's call.
 
-    One comes behind the call that it was made in.
+    Parents come before their children.
     """
     around = {child.name: call.name for call in walk_calls(root) for child in call.children}
     return MappingProxyType({c.name: around[c.name] for c in walk_calls(root) if c is not root})
@@ -166,7 +168,7 @@ def parent_calls(root: ModuleCall) -> Mapping[str, str]:
 def assign_calls(
     root: ModuleCall, nodes: Sequence[tuple[int, Node]]
 ) -> list[tuple[int, Node, ModuleCall]]:
-    """For each node the call that it ran in: the first of its module's calls that ends after it."""
+    """Assign each node to its call: the first of its module's calls that ends after the node."""
     calls: dict[str, list[ModuleCall]] = {}
     for call in walk_calls(root):
         calls.setdefault(call.path, []).append(call)
@@ -183,17 +185,17 @@ def torch_keys(
     placed: Sequence[tuple[int, Node, ModuleCall]],
     word: Callable[[int, Node, str], str],
 ) -> list[Key]:
-    """All keys in order. `inputs` maps forward's parameters to values, `captured` are values.
+    """Make all keys, in order. `inputs` maps forward's parameters to values; `captured` are values.
 
-    `word` is what an operator that belongs to no module calls a value: its key says in which call
-    it is, `block.0: add`.
+    `word` returns the name of an operator's output that belongs to no module; its key also has the
+    call: `block.0: add`.
     """
     within: dict[int, list[tuple[int, Node]]] = {}
     for at, node, call in placed:
         if not call.is_leaf or call is root:
             within.setdefault(id(call), []).append((at, node))
     keys: list[Key] = []
-    weak: list[int] = []  # positions in `keys` of names that give way to a module's
+    weak: list[int] = []  # positions in `keys` of names that yield to a module's name
 
     def add(call: ModuleCall) -> None:
         kind = "layer" if call.is_leaf else "module"
@@ -235,10 +237,10 @@ def torch_keys(
 
 
 def resolve_name_clashes(keys: list[Key], weak: Sequence[int]) -> list[Key]:
-    """Give each key a name of its own: those at `weak` positions take `:1`, `:2` … on a clash."""
+    """Make names unique: on a clash, keys at the positions `weak` get a suffix `:1`, `:2` …."""
     yielding = set(weak)
     taken = {key.name for i, key in enumerate(keys) if i not in yielding}
-    # Outputs and inputs are what people type: they choose before functional operators do.
+    # Users type the names of outputs and inputs, so these come before functional operators.
     order = sorted(yielding, key=lambda i: (("output", "input", "layer").index(keys[i].kind), i))
     for i in order:
         name, number = keys[i].name, 0

@@ -1,4 +1,4 @@
-"""The numbers in the place of what a model draws: seeded, or the user's own."""
+"""Noise inputs: the numbers that replace a model's random numbers; seeded, or from the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAW_OUTSIDE_HINT = "sample them outside the model and pass them as an input"
 
 
 def draw_noise(generator: np.random.Generator, kind: Distribution, shape: tuple[int, ...]) -> Array:
-    """What a call gets where nothing is given: standard normal, or uniform from 0 to 1."""
+    """Draw the default numbers of a random call: standard normal, or uniform in 0..1."""
     if kind == "normal":
         return generator.standard_normal(shape, np.float32)
     return generator.random(shape, np.float32)
@@ -28,9 +28,9 @@ def draw_noise(generator: np.random.Generator, kind: Distribution, shape: tuple[
 def resolve_noise(
     given: Mapping[str, Any] | Sequence[Any], names: Sequence[str], first: Sequence[Array]
 ) -> tuple[Array, ...]:
-    """The user's arrays, by name or all in order, and the `first` ones for what is left out.
+    """The user's noise arrays, by name or in order; missing ones default to `first`.
 
-    InputError for others than are drawn, or of another shape.
+    Raise InputError for an unknown name, or another number or shape of arrays.
     """
     known = ", ".join(map(repr, names))
     if isinstance(given, Mapping):
@@ -55,7 +55,7 @@ def resolve_noise(
 
 
 def add_noise_inputs(graph: Graph, first: Sequence[Array]) -> Graph:
-    """The Graph whose last inputs are these arrays where nobody gives others."""
+    """Return the Graph with these arrays as the defaults of its last inputs, the noise."""
     values, taken = dict(graph.values), set(graph.values)
     found = {}
     for name, array in zip(graph.inputs[len(graph.inputs) - len(first) :], first, strict=True):
@@ -65,6 +65,6 @@ def add_noise_inputs(graph: Graph, first: Sequence[Array]) -> Graph:
 
 
 def redraw_noise(generator: np.random.Generator, first: Array) -> Array:
-    """Other random numbers of the kind that `draw_noise` gave: what leaves 0 to 1 is normal."""
+    """Draw numbers of the same distribution as `first`: uniform if all are in 0..1, else normal."""
     uniform = first.size > 0 and first.min() >= 0 and first.max() < 1
     return draw_noise(generator, "uniform" if uniform else "normal", first.shape)

@@ -1,4 +1,4 @@
-"""New weights for a Graph: parameters are replaced, what was folded from them computed again."""
+"""New weights for a Graph: replaces parameters and recomputes the constants folded from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parameters_of(graph: Graph) -> dict[str, Array]:
 
 
 def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
-    """The same Graph with other weights: names and shapes must be those of `graph.parameters`."""
+    """Return the Graph with other weights; names and shapes must match `graph.parameters`."""
     state_dict = unwrap_names(state_dict, graph.parameters)
     given = {n: v for n, v in state_dict.items() if not _is_ignored(n)}
     problems = []
@@ -73,11 +73,11 @@ def with_parameters(graph: Graph, state_dict: Mapping[str, Any]) -> Graph:
 
 
 def replace_elements(graph: Graph, name: str, index: Any, numbers: Any) -> Graph:
-    """The same Graph with other numbers at `index`, as numpy takes it, of one parameter.
+    """Return the Graph with elements of one parameter replaced, at a numpy `index`.
 
     Raises:
-        KeyError: there is no such parameter.
-        InputError: the index or the numbers don't fit, or no number of this one can change.
+        KeyError: If the parameter doesn't exist.
+        InputError: If the index or the values don't fit, or the parameter cannot change.
     """
     if name not in graph.parameters:
         raise KeyError(unknown_name_message(name, list(graph.parameters)))
@@ -97,9 +97,9 @@ def replace_elements(graph: Graph, name: str, index: Any, numbers: Any) -> Graph
 
 
 def _with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
-    """The Graph with these constants, and with what was folded from them; the rest stays as it is.
+    """Replace constants and recompute the values folded from them; other Values are reused.
 
-    Who compares two Graphs' values finds what has changed by identity.
+    Unchanged values are the same objects, so that changes are found by identity.
     """
     values = dict(graph.values)
     for name, array in arrays.items():
@@ -109,7 +109,7 @@ def _with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
     for node in graph.folded_nodes:
         if not changed.isdisjoint(node.inputs):
             changed.update(filter(None, node.outputs))
-    # What lies between two folded nodes may not be among the values, and is computed again.
+    # Intermediate results between folded nodes may not be stored; these are recomputed.
     needed: list[Node] = []
     wanted = changed - arrays.keys()
     for node in reversed(graph.folded_nodes):
@@ -125,7 +125,7 @@ def _with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
 
 
 def _differs(graph: Graph, value: str, array: Array) -> bool:
-    """Whether a value's data has other bits than `array`: -0 is another number than 0."""
+    """Whether a value's data and `array` differ in any bit; -0 and 0 differ."""
     old = graph.values[value].data
     if old is None or old.shape != array.shape or old.dtype != array.dtype:
         return True
@@ -134,15 +134,16 @@ def _differs(graph: Graph, value: str, array: Array) -> bool:
 
 
 def strip_compile_prefix(name: str) -> str:
-    """A parameter's name without what torch.compile puts before it."""
+    """A parameter's name without the prefix of torch.compile."""
     return name.replace("_orig_mod.", "")
 
 
 def unwrap_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
-    """A state_dict by these names, where it has those of torch.compile's and DataParallel's module.
+    """Rename a state_dict's entries to `names`; drop torch.compile and DataParallel prefixes.
 
     Raises:
-        InputError: it is no state_dict, or holds the one with these names; with the remedy.
+        InputError: If it is not a state_dict, or contains the matching one; the message says what
+            to pass.
     """
     _check_state_dict(state_dict)
     if not names or all(name in state_dict for name in names):
@@ -160,7 +161,7 @@ def unwrap_names(state_dict: Any, names: Collection[str]) -> dict[str, Any]:
 
 
 def _check_state_dict(state_dict: Any) -> None:
-    """InputError with the remedy for what is no state_dict."""
+    """Raise InputError if it is not a state_dict; the message says what to pass."""
     if hasattr(state_dict, "state_dict"):
         raise InputError(
             f"load_state_dict: {type(state_dict).__name__} is a module, not its weights; "
@@ -179,7 +180,7 @@ def _check_state_dict(state_dict: Any) -> None:
 
 
 def _check_depth(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
-    """InputError with the remedy where a state_dict with these names is inside another dict."""
+    """Raise InputError if another dict contains the state_dict; the message says what to pass."""
     found = []
     for path, inner in [("", state_dict), *((f"[{n!r}]", v) for n, v in state_dict.items())]:
         if hasattr(inner, "state_dict"):
@@ -200,7 +201,7 @@ def _check_depth(state_dict: Mapping[str, Any], names: Collection[str]) -> None:
 
 
 def _prefix(given: Mapping[Any, Any], names: Collection[str]) -> str | None:
-    """What stands before each of these names in `given` ("module."), or None: they aren't there."""
+    """The common prefix of these names in `given`, such as "module."; None if a name is missing."""
     first = next(iter(names))
     for name in given:
         if isinstance(name, str) and (name == first or name.endswith(f".{first}")):
@@ -211,7 +212,7 @@ def _prefix(given: Mapping[Any, Any], names: Collection[str]) -> str | None:
 
 
 def _is_ignored(name: str) -> bool:
-    """What torch keeps in a state_dict and no eval-mode forward reads."""
+    """Whether a state_dict entry is not used by an eval-mode forward."""
     return name.rpartition(".")[2] in ("num_batches_tracked", "_extra_state")
 
 

@@ -1,4 +1,4 @@
-"""A model with its Preprocess: a Graph whose input is the picture, the steps as its layers."""
+"""A model with a Preprocess: its Graph takes a picture, and the steps are its first layers."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
     from nbglcnn.load.training import TrainingMode
 
-# What of a Preprocess does nothing to the numbers.
+# Options of a Preprocess that leave the values unchanged.
 DEFAULT_OPTIONS = (
     *(("range", (0.0, 1.0)), ("channels", "RGB"), ("mean", None), ("std", None)),
     ("layout", "NCHW"),
 )
-PICTURE = "picture"  # the value that is the input, where steps stand behind it
+PICTURE = "picture"  # the input's value name, if any steps follow
 
 
 @dataclass(frozen=True, eq=False)
 class PreprocessedModel:
-    """A module or file behind its Preprocess."""
+    """A module or file with a Preprocess before it."""
 
     model: TorchModel | OnnxModel
     preprocess: Preprocess
 
     @property
     def base_models(self) -> tuple[TorchModel | OnnxModel]:
-        """The module or file."""
+        """The model behind the Preprocess."""
         return (self.model,)
 
     @property
@@ -51,55 +51,55 @@ class PreprocessedModel:
         return self.model.source
 
     def raw_inputs(self, x: Any) -> RawInputs:
-        """The inputs that both get of `x`: pictures, or zeros of its size."""
+        """Convert `x` to the inputs before the Preprocess: pictures, or zeros of its size."""
         return self.model.raw_inputs(self.preprocess, x)
 
     def load(
         self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
     ) -> LoadResult:
-        """The Graph with the steps as its first layers, and all inputs: the picture first."""
+        """Load the Graph with the steps as its first layers, and all inputs, the picture first."""
         given = self.raw_inputs(x)
         graph, arrays = self.model.load(given.preprocessed, known, load_base)
         return given.prepend_steps(graph, known), (given.inputs[0], *arrays[1:])
 
     def load_partial(self, x: Any) -> PartialLoad | None:
-        """That of the file."""
+        """Load the supported part of the file, without the steps."""
         return self.model.load_partial(self.raw_inputs(x).preprocessed)
 
     def load_each_module(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
-        """Those of the module."""
+        """Call the same method of the module."""
         return self.model.load_each_module(self.raw_inputs(x).preprocessed)
 
     def check_gradients(
         self, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
     ) -> None:
-        """Raise UnsupportedModel where the module's own code changes any gradient."""
+        """Raise UnsupportedModel if the module's own code changes any gradient."""
         self.model.check_gradients(self.raw_inputs(x).preprocessed, graph, wrt, check_all=True)
 
     def convert_state_dict(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The numbers that a state_dict gives the module or file."""
+        """Convert a state_dict to the weights that the base model loads."""
         return self.model.convert_state_dict(state_dict)
 
     def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
-        """That of the module or file."""
+        """Return the base model's state_dict."""
         return self.model.state_dict(numbers)
 
     def state_dict_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
-        """Those of the module or file."""
+        """Return the base model's state_dict as arrays."""
         return self.model.state_dict_arrays(numbers)
 
     def initial_weights(self, seed: int) -> dict[str, Any]:
-        """Those of the module."""
+        """Call the same method of the module."""
         return self.model.initial_weights(seed)
 
     def write_onnx(
         self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
     ) -> Path:
-        """Write a file of the module or file alone."""
+        """Write the base model to a file, without the steps."""
         return self.model.write_onnx(strip_preprocess(graph), weights, path)
 
     def training_mode(self) -> TrainingMode:
-        """That of the module or file, behind the same steps."""
+        """Return the base model for training, with the same steps."""
         own = self.model.training_mode()
         [model] = own.model.base_models
         return replace(own, model=PreprocessedModel(model, self.preprocess))
@@ -107,9 +107,9 @@ class PreprocessedModel:
 
 @dataclass(frozen=True)
 class RawInputs:
-    """The inputs of a PreprocessedModel: the picture, the others, and the model's channels.
+    """The inputs of a PreprocessedModel: picture, other inputs, and the model's channel count.
 
-    `names` are those of the inputs, `noise` is what is given for what the model draws.
+    `names` are the names of the inputs; `noise` is the user's noise.
     """
 
     preprocess: Preprocess
@@ -121,7 +121,7 @@ class RawInputs:
 
     @property
     def preprocessed(self) -> Any:
-        """What the model itself is given."""
+        """The inputs of the base model, after the steps."""
         made = self.inputs[0]
         steps = () if made.dtype == np.uint8 else self.preprocess.steps(self.channels)
         for step in steps:
@@ -137,9 +137,9 @@ class RawInputs:
         return (*own, *self.noise)
 
     def prepend_steps(self, graph: Graph, known: dict[str, Array] | None) -> Graph:
-        """The model's Graph with the steps in front of it; `known` gets their values."""
+        """Return the Graph with the steps prepended; add the steps' values to `known`."""
         made = prepend_preprocess(graph, self.preprocess, self.inputs[0], self.channels)
-        if known:  # else nothing is known of the model either
+        if known:  # else the model's values are unknown, too
             known.update(run_preprocess(self.preprocess, made, self.inputs)[0])
         return made
 
@@ -152,10 +152,9 @@ def raw_inputs(
     model: str,
     noise: Mapping[str, Any] | Sequence[Any] = (),
 ) -> RawInputs:
-    """What is given as `x`, of a model whose first input has so many channels.
+    """Convert `x` to RawInputs, for a model whose first input has `channels` channels.
 
-    `specs` are the model's inputs, `channels` those of the first, as far as they are known; `model`
-    is its name.
+    `specs` are the model's inputs; `channels` is None if unknown; `model` is its name for messages.
     """
     first = specs[0]
     layout = _layout_of_bytes(preprocess, first)
@@ -194,9 +193,9 @@ def raw_inputs(
 
 
 def _layout_of_bytes(preprocess: Preprocess, spec: InputSpec) -> PictureLayout | None:
-    """The layout of an input of uint8, which pictures enter as they are; None for another.
+    """The layout of a uint8 input, which takes pictures unchanged; None for other inputs.
 
-    InputError where a step is to be done to the numbers.
+    Raise InputError if the Preprocess would change values.
     """
     if spec.dtype != np.uint8 or (layout := picture_layout(spec.shape, spec.dtype)) is None:
         return None
@@ -216,7 +215,7 @@ def _layout_of_bytes(preprocess: Preprocess, spec: InputSpec) -> PictureLayout |
 def _channels_and_size(
     preprocess: Preprocess, spec: InputSpec, channels: int | None, layout: PictureLayout | None
 ) -> tuple[int | None, tuple[int | None, int | None]]:
-    """The model's channels and its input's height and width, as far as they are known."""
+    """The model's channels, and the height and width of its input; None if unknown."""
     height = width = None
     if (shape := spec.shape) is not None:
         if len(shape) != 4:
@@ -251,7 +250,7 @@ def _channels_and_size(
 
 
 def _picture_channels(preprocess: Preprocess, channels: int | None) -> int | None:
-    """Those of the picture: colour where a step needs it, else the model's."""
+    """The picture's channels: 3 if a step needs colour, else the model's."""
     return channels if preprocess.channels == "RGB" else 3
 
 
@@ -263,7 +262,7 @@ def _advice(preprocess: Preprocess) -> str:
 
 
 def _check_channels_first(preprocess: Preprocess, given: Any, spec: InputSpec) -> None:
-    """Pictures have their channels first, also in front of a model that has them last."""
+    """Raise InputError for channels-last pictures: x is channels first, also for NHWC models."""
     shape = tuple(getattr(given, "shape", ()))
     if preprocess.layout == "NHWC" and spec.dtype != np.uint8 and (turned := layout_hint(shape, 3)):
         raise InputError(
@@ -275,7 +274,7 @@ def _check_channels_first(preprocess: Preprocess, given: Any, spec: InputSpec) -
 def _zero_picture(
     preprocess: Preprocess, spec: InputSpec, specs: Sequence[InputSpec], model: str
 ) -> Array:
-    """Zeros, where nobody gives a picture."""
+    """A picture of zeros, used if `x` is None."""
     assert spec.shape is not None
     n = spec.shape[0]
     layout = picture_layout(spec.shape, spec.dtype) or "NCHW"
@@ -297,11 +296,11 @@ def _dims(shape: Sequence[int | None]) -> str:
 def prepend_preprocess(
     graph: Graph, preprocess: Preprocess, picture: Array, channels: int
 ) -> Graph:
-    """The Graph of a model, with the picture as its first input and the steps as nodes."""
+    """Return the model's Graph with the picture as first input and the steps as nodes."""
     own = graph.inputs[0]
     fits = {**graph.picture_fits}
     layout = picture_layout(picture.shape, picture.dtype)
-    # An input of uint8 has its own layout, and no step.
+    # A uint8 input has its own layout, and no steps.
     steps = () if picture.dtype == np.uint8 else preprocess.steps(channels)
     size = channels_and_size(picture.shape, layout or "NCHW")[1:]
     name = _free_value_name(PICTURE, graph) if steps else own
@@ -317,7 +316,7 @@ def prepend_preprocess(
         last = step is steps[-1]
         value = made.add_step(step, value, own if last else _free_value_name(step.key, graph))
         key, number = step.key, 0
-        while key in taken:  # a module of the model's own may be called so
+        while key in taken:  # a module of the model may have the same name
             number += 1
             key = f"{step.key}:{number}"
         keys.append(Key(key, value, "layer", step.title, step.description))
@@ -336,7 +335,7 @@ def prepend_preprocess(
 
 
 def strip_preprocess(graph: Graph) -> Graph:
-    """The Graph of the model alone, with the weights that this one has."""
+    """Return the Graph without its Preprocess, with the current weights."""
     if not graph.preprocess:
         return graph
     front = set(graph.preprocess)
@@ -369,9 +368,9 @@ def run_preprocess(
     arrays: Sequence[Array],
     bend: Callable[[str, Array], Array] = lambda _, array: array,
 ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-    """What the picture and each step behind it are, by key, and what the model itself is given.
+    """Compute the picture and each step's output, by key, and the model's own inputs.
 
-    Computed by numpy, in the picture's own precision; `bend` makes of a key's value what goes on.
+    NumPy computes in the picture's dtype; `bend` edits each value before it is passed on.
     """
     key = next(k.name for k in graph.keys if k.kind == "input" and k.value == graph.inputs[0])
     value = bend(key, arrays[0])
@@ -385,14 +384,14 @@ def run_preprocess(
 
 
 def _model_channels(graph: Graph) -> int:
-    """How many channels the model takes."""
+    """The number of channels that the model takes."""
     last = graph.key(graph.preprocess[-1]) if graph.preprocess else None
     shape = graph.shape(last.value if last else graph.inputs[0])
     return shape[3] if last and last.module_type == "NHWC" else shape[1]
 
 
 class _StepNodes:
-    """Nodes of the steps, and their values and constants."""
+    """Builds the nodes of the steps, with their values and constants."""
 
     def __init__(self, graph: Graph, preprocess: Preprocess, channels: int) -> None:
         self._graph = graph
@@ -405,7 +404,7 @@ class _StepNodes:
         self.values[name] = Value(name, shape, np.dtype(np.float32))
 
     def add_step(self, step: PreprocessStep, source: str, output: str) -> str:
-        """The nodes of a step from one value to another, which is given back."""
+        """Add the nodes of a step from `source` to `output`; return `output`."""
         own = self._preprocess
         parts: list[tuple[str, tuple[Array, ...], Mapping[str, Attribute]]] = []
         if step.title == "Range":

@@ -1,4 +1,4 @@
-"""How far loading is, for a listener: a first network takes seconds."""
+"""Loading progress for a listener, since loading a first network takes seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", def
 
 @contextmanager
 def progress_listener(tell: Callable[[str], None]) -> Iterator[None]:
-    """`tell` is called with each step that begins meanwhile, in this thread."""
+    """Call `tell` with each loading step that begins inside the context, in this thread."""
     token = _listener.set(tell)
     try:
         yield
@@ -20,6 +20,6 @@ def progress_listener(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def report_step(step: str) -> None:
-    """Say what is done next, in a few words."""
+    """Report the next step to the listener, as a short text."""
     if (tell := _listener.get()) is not None:
         tell(step)

@@ -1,11 +1,11 @@
 """Waiting for a page inside a running cell; the only file that knows ipykernel's private names.
 
-While a cell runs, the page's messages lie in the kernel's queue. A `MessagePump` takes those meant for a
-Viewer out of it, and what a reloaded page asks to show its widgets again, and puts every other one
-back in order: cells that were queued meanwhile run afterwards, other widgets' callbacks too. It
-reads the stream of the calling thread's own (sub)shell, so it also works in widget callbacks. Tried
-on ipykernel 6.30, 7.0, 7.3 and 7.4, with JupyterLab's `commsOverSubshells` on and off; where the
-names are missing, waiting is what's left.
+While a cell runs, the page's messages lie in the kernel's queue. A `MessagePump` takes those meant
+for a Viewer out of it, and what a reloaded page asks to show its widgets again, and puts every
+other one back in order: cells that were queued meanwhile run afterwards, other widgets' callbacks
+too. It reads the stream of the calling thread's own (sub)shell, so it also works in widget
+callbacks. Tried on ipykernel 6.30, 7.0, 7.3 and 7.4, with JupyterLab's `commsOverSubshells` on and
+off; where the names are missing, waiting is what's left.
 """
 
 from __future__ import annotations

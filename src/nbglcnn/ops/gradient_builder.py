@@ -24,7 +24,8 @@ INT64 = np.dtype(np.int64)
 class GradientBuilder:
     """Nodes that are being added to a Graph; every value's shape is known at once.
 
-    The domain of a new node is "nbglcnn" if `is_custom` says so of its operator, else ONNX's. New nodes are of `section`, and their names begin with `prefix`.
+    The domain of a new node is "nbglcnn" if `is_custom` says so of its operator, else ONNX's. New
+    nodes are of `section`, and their names begin with `prefix`.
     """
 
     def __init__(

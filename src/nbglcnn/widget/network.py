@@ -622,7 +622,7 @@ class Network:
         return [known[key] for key in keys]
 
     def compute_values(self, keys: Sequence[str], *, before_edits: bool = False) -> list[Array]:
-        """Current values, computed in this process; with `before_edits` each before its own edits."""
+        """Current values, computed in this process; `before_edits`: each before its own edits."""
         found = self._local_values()
         if before_edits:
             return self.local.read_before_edits(

@@ -1,4 +1,4 @@
-"""Files of tensors in the safetensors format: eight bytes of a length, so much JSON, numbers."""
+"""The safetensors file format: an 8-byte header length, a JSON header, then the tensor data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from nbglcnn.errors import InputError
 from nbglcnn.graph import Array
 
-# As safetensors calls them.
+# Names of the dtypes in safetensors files.
 DTYPES = {
     "float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "int16": "I16",
     "int8": "I8", "uint8": "U8", "bool": "BOOL",
@@ -22,13 +22,13 @@ METADATA = "__metadata__"
 
 
 def serialize(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The file of these arrays, the widest numbers first, so that each lies aligned."""
+    """Serialize arrays as a safetensors file, widest dtype first so that each array is aligned."""
     header: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
     parts: list[bytes] = []
     at = 0
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
         if array.dtype.name not in DTYPES:
-            continue  # complex numbers and the like, which no layer here has
+            continue  # complex numbers and other dtypes that no layer here has
         parts.append(np.ascontiguousarray(array).tobytes())
         header[name] = {
             "dtype": DTYPES[array.dtype.name], "shape": array.shape,
@@ -41,7 +41,7 @@ def serialize(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = 
 
 
 def deserialize(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
-    """The arrays of a file by name, and its metadata; InputError where it is none or is cut off."""
+    """Return a file's arrays by name and its metadata; InputError if it is invalid or truncated."""
     try:
         from_ = 8 + int.from_bytes(data[:8], "little")
         header = json.loads(data[8:from_].decode())

@@ -1,4 +1,4 @@
-"""A teaching as users see it: `viewer.teaching`."""
+"""The public object of a teaching session: `viewer.teaching`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TeachingBackend:
-    """What a Teaching needs of its Viewer."""
+    """The Viewer functions that a Teaching calls."""
 
     extractor: FeatureExtractor
-    read_features: Callable[[], Array]  # the features of the present input
-    notify_pages: Callable[[], None]  # pages are to be told
+    read_features: Callable[[], Array]  # returns the features of the current input
+    notify_pages: Callable[[], None]  # sends the changes to pages
     stop: Callable[[], None]
 
 
 class Teaching(traitlets.HasTraits):
-    """A head that learns from examples on top of the frozen network, as `viewer.teach` returns it.
+    """A classifier head trained on examples on top of the frozen network; see `viewer.teach`.
 
     Consecutive frames of a camera are similar, so both accuracies are higher than the accuracy for
     new pictures.
@@ -42,15 +42,15 @@ class Teaching(traitlets.HasTraits):
         host: The functions of the Viewer that it uses.
 
     Attributes:
-        state: Read-only trait. `"collecting"` before there is a head, `"ready"` after `train`,
-            `"outdated"` after a change of classes, examples or network, `"stopped"` after `stop`.
+        state: Read-only trait. `"collecting"` without a head, `"ready"` after `train`, `"outdated"`
+            after a change of classes, examples or network, `"stopped"` after `stop`.
         classes: Read-only trait. The names of the classes, a tuple.
         counts: Read-only trait. The number of examples of each class, a dict.
         accuracy: Read-only trait. The share of the training examples that the head classifies
             correctly.
-        held_out_accuracy: Read-only trait. The accuracy for the last fifth of each class, of a head
-            that was trained on the others; NaN if a class has fewer than five examples.
-        cut: The name of the value with the features.
+        held_out_accuracy: Read-only trait. The accuracy on the last fifth of each class, of a head
+            that was trained on the other examples; NaN if a class has fewer than five examples.
+        cut: The name of the value that the features are read from.
         averaged: Whether the features are the means of that value over height and width.
 
     Example:
@@ -68,10 +68,10 @@ class Teaching(traitlets.HasTraits):
         super().__init__()
         self.cut, self.averaged = host.extractor.layer, host.extractor.averaged
         self._lesson, self._backend = lesson, host
-        self._trained_on: tuple[object, ...] = ()  # what the head of now has learned from
+        self._trained_on: tuple[object, ...] = ()  # the training set of the current head
         self._update_traits()
 
-    # What is there
+    # Properties
 
     @property
     def examples(self) -> dict[str, Array]:
@@ -85,7 +85,7 @@ class Teaching(traitlets.HasTraits):
 
     @property
     def stale(self) -> int:
-        """The number of examples with features of other weights or bends than the current ones."""
+        """Number of examples whose features were computed with other weights or edits than now."""
         own = [one.version for one in self._lesson.examples.values()]
         now = {one: self._backend.extractor.is_current(one) for one in set(own)}
         return sum(not now[one] for one in own)
@@ -119,7 +119,7 @@ class Teaching(traitlets.HasTraits):
         """The head's probability of each class for the current input, a dict.
 
         Raises an InputError without a head, and a PageError if the page with the input doesn't
-        answer.
+        reply.
         """
         found = self._require_head().probabilities(self._backend.read_features()[None])[0]
         return dict(zip(self.head_classes, found.tolist(), strict=True))
@@ -132,7 +132,7 @@ class Teaching(traitlets.HasTraits):
             )
         return self._lesson.head
 
-    # What changes it
+    # Changes
 
     def add(self, name: str, pictures: Any = None) -> None:
         """Add examples to a class; a new name adds the class.
@@ -192,11 +192,11 @@ class Teaching(traitlets.HasTraits):
         self._publish()
 
     def train(self) -> nn.Sequential:
-        """Train a head on all examples. Pages run it at once.
+        """Train a head on all examples. Pages use it at once.
 
         The loss is the cross-entropy, with equal weight for each class, plus a small L2 penalty. It
         is strictly convex, so the result here equals that of a page. Features that are `stale` are
-        computed again first.
+        recomputed first.
 
         Returns:
             The head, as `head` returns it.
@@ -229,7 +229,7 @@ class Teaching(traitlets.HasTraits):
         self._backend.stop()
         self.set_trait("state", "stopped")
 
-    # Saving, and giving back
+    # Saving and loading
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as arrays.
@@ -269,7 +269,7 @@ class Teaching(traitlets.HasTraits):
     def load(self, path: str | os.PathLike[str]) -> Teaching:
         """Replace everything by a file that `save` or a page wrote.
 
-        Features of another network are `stale`; the next `train` computes them again.
+        Features of another network are `stale`; the next `train` recomputes them.
 
         Args:
             path: The file.
@@ -286,7 +286,7 @@ class Teaching(traitlets.HasTraits):
         self._publish()
         return self
 
-    # Following
+    # Updates of traits and pages
 
     def _publish(self) -> None:
         self._update_traits()
@@ -321,11 +321,11 @@ def _accuracy(right: int, count: int) -> float:
     return right / count if count else float("nan")
 
 
-# What a Viewer does with it; users have no business with it
+# Internal: called by the Viewer, not by users
 
 
 def sync_teaching(teaching: Teaching, *, trained: bool = False) -> None:
-    """Pages, or the network, have changed what it has; with `trained` they trained the head."""
+    """Update the traits after a page or the network changed; `trained`: a page trained the head."""
     if trained:
         teaching._trained_on = teaching._training_set_key()
     teaching._update_traits()

@@ -1,4 +1,4 @@
-"""What a network is trained on: arrays, a torch Dataset or a DataLoader, as batches."""
+"""Training data (arrays, a torch Dataset or a DataLoader) as batches."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DEFAULT_BATCH_SIZE = 32
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Arrays of a batch, whole: `count` of the examples are its own, what follows only fills it."""
+    """A batch, possibly padded: only the first `count` examples count."""
 
     inputs: tuple[Array, ...]
     target: Array | None
     count: int
 
     def padded(self, size: int) -> Batch:
-        """With so many examples: copies of the first, whose numbers are as good as any."""
+        """Pad the batch to `size` with copies of the first example, which is a valid input."""
         missing = size - self.count
         if missing <= 0:
             return self
@@ -46,36 +46,36 @@ class BatchSource(Protocol):
     """Batches of examples, epoch after epoch."""
 
     batch_size: int
-    min_batch: int  # examples of the smallest batch
+    min_batch: int  # size of the smallest batch
 
     def first_batch(self) -> Batch:
-        """A batch of `batch_size` examples to load the network with; some may be there twice."""
+        """Return a batch of `batch_size` examples to load the network with; examples may repeat."""
         ...
 
     def with_batch_size(self, batch_size: int) -> BatchSource:
-        """With smaller batches, to compile for; of a DataLoader only the first can be had."""
+        """Return source of smaller batches to compile with; a DataLoader shrinks only its first."""
         ...
 
     def batches(self, start: int) -> Iterator[Batch]:
-        """All batches from a step on, which never end."""
+        """Iterate over batches from step `start` on, without end."""
         ...
 
     def arrays(self) -> tuple[Array, ...]:
-        """All examples of an epoch: the inputs, then the target where there is one."""
+        """Return all examples of an epoch: the inputs, then the target if there is one."""
         ...
 
     @property
     def batches_per_epoch(self) -> int | None:
-        """Batches of an epoch, as far as that is known."""
+        """The number of batches per epoch; None if unknown."""
         ...
 
 
 def open_data(
     data: Any, batch_size: int | None, *, shuffle: bool, seed: int, model_loss: bool
 ) -> BatchSource:
-    """What `nbglcnn.train` is given as `data`; InputError for what it cannot be.
+    """Open the `data` argument of `nbglcnn.train`; InputError if its type isn't supported.
 
-    With `model_loss` the model takes all that there is and computes its loss itself.
+    With `model_loss` all arrays are inputs of the model, which computes its loss itself.
     """
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise InputError(f"batch_size={batch_size!r}; expected an integer ≥ 1")
@@ -103,11 +103,11 @@ class _Rows(Protocol):
     def __len__(self) -> int: ...
 
     def select(self, rows: Array) -> Batch:
-        """A batch of these examples."""
+        """Return a batch of these examples."""
         ...
 
     def arrays(self) -> tuple[Array, ...]:
-        """All of them."""
+        """Return all examples."""
         ...
 
 
@@ -128,7 +128,7 @@ def _open_rows(data: Any, own_loss: bool) -> _Rows:
 
 
 class _ArrayRows:
-    """Arrays whose first axis are the examples."""
+    """Arrays with the examples along the first axis."""
 
     def __init__(self, data: tuple[Any, ...], own_loss: bool) -> None:
         if own_loss:
@@ -171,7 +171,7 @@ class _ArrayRows:
 
 
 class _DatasetRows:
-    """A map-style Dataset: each item (input, target), or what is both."""
+    """A map-style Dataset. Each item is (input, target), or one array that is both."""
 
     def __init__(self, data: Any, own_loss: bool) -> None:
         self._data, self._model_loss = data, own_loss
@@ -187,14 +187,14 @@ class _DatasetRows:
 
 
 def _concat_batches(batches: Sequence[Batch]) -> tuple[Array, ...]:
-    """All examples of batches."""
+    """Concatenate batches into arrays of all examples."""
     columns = zip(*((*b.inputs, *([] if b.target is None else [b.target])) for b in batches),
                   strict=True)  # fmt: skip
     return tuple(np.concatenate(column) for column in columns)
 
 
 def _collate(items: Sequence[Any], own_loss: bool) -> Batch:
-    """Items of a Dataset as a batch."""
+    """Stack items of a Dataset to a batch."""
     if isinstance(items[0], tuple | list):
         columns = [_stack_column([one[k] for one in items], k) for k in range(len(items[0]))]
     elif isinstance(items[0], dict):
@@ -207,7 +207,7 @@ def _collate(items: Sequence[Any], own_loss: bool) -> Batch:
 
 
 def _split_target(columns: Sequence[Array], own_loss: bool) -> Batch:
-    """Inputs and target of what a Dataset or DataLoader gives."""
+    """Split the columns of a Dataset or DataLoader into inputs and target."""
     if own_loss:
         inputs, target = [as_input(one) for one in columns], None
     else:
@@ -217,7 +217,7 @@ def _split_target(columns: Sequence[Array], own_loss: bool) -> Batch:
 
 
 def _stack_column(items: Sequence[Any], place: int) -> Array:
-    if hasattr(items[0], "convert") and hasattr(items[0], "mode"):  # pictures of Pillow
+    if hasattr(items[0], "convert") and hasattr(items[0], "mode"):  # Pillow images
         return to_input_arrays(list(items), (InputSpec(f"data: item {place}"),))[0]
     arrays = [_to_array(one, f"data: item {place}") for one in items]
     shapes = {one.shape for one in arrays}
@@ -228,7 +228,7 @@ def _stack_column(items: Sequence[Any], place: int) -> Array:
 
 
 def _examples_array(one: Any, name: str) -> Array:
-    """An array or tensor with an axis of examples."""
+    """Convert an array or tensor, and check that it has an axis of examples."""
     array = None if one is None else _to_array(one, name)
     if array is None or not array.ndim:
         raise InputError(
@@ -240,7 +240,7 @@ def _examples_array(one: Any, name: str) -> Array:
 
 
 def _to_array(one: Any, name: str) -> Array:
-    """An array or tensor as it is."""
+    """Convert an array or tensor to NumPy without scaling it."""
     if hasattr(one, "detach"):
         one = one.detach().cpu()
         one = (one.float() if str(one.dtype) == "torch.bfloat16" else one).numpy()
@@ -251,14 +251,14 @@ def _to_array(one: Any, name: str) -> Array:
 
 
 def as_input(array: Array) -> Array:
-    """A batch as a network takes it: pictures of uint8 as float32 from 0 to 1, channels first."""
+    """Convert a batch to network inputs: uint8 pictures become float32 in 0..1, channels first."""
     if array.dtype != np.uint8:
         return array if array.dtype.kind in "iub" else np.asarray(array, np.float32)
     return np.ascontiguousarray(channels_first(array), np.float32) / np.float32(255)
 
 
 def channels_first(array: Array) -> Array:
-    """Pictures as (n, channels, h, w), however they were given."""
+    """Return pictures as (n, channels, h, w), whichever layout they have."""
     if array.ndim == 3:
         return array[:, None]
     if array.ndim == 4 and array.shape[3] in (1, 3, 4) and array.shape[1] not in (1, 3, 4):
@@ -267,7 +267,7 @@ def channels_first(array: Array) -> Array:
 
 
 class _RowBatches:
-    """Rows in batches; each epoch in an order of its own, which follows from the seed."""
+    """Batches of rows; each epoch has its own order, derived from the seed."""
 
     def __init__(self, rows: _Rows, batch_size: int, shuffle: bool, seed: int) -> None:
         self._rows, self._shuffle, self._seed = rows, shuffle, seed
@@ -297,7 +297,7 @@ class _RowBatches:
 
 
 class _LoaderBatches:
-    """A DataLoader, which has its own batches and their order."""
+    """A DataLoader, which determines batches and order itself."""
 
     def __init__(self, loader: Any, own_loss: bool) -> None:
         self._loader, self._model_loss = loader, own_loss
@@ -308,7 +308,7 @@ class _LoaderBatches:
         self._set_batch_size(self._initial_batch.count)
         try:
             self.batches_per_epoch: int | None = len(loader)
-        except TypeError:  # it may be anything
+        except TypeError:  # __len__ may raise it for any reason
             self.batches_per_epoch = None
 
     def _set_batch_size(self, batch_size: int) -> None:

@@ -1,8 +1,8 @@
-"""Where edits act on what a training learns: values of their own, which a gradient passes through.
+"""Edit points: values at which edits act on training, with a straight-through gradient.
 
-Behind the value of a key its readers in the network get another one, which is the same until
-somebody edits it. What a layer gave without the edit is what its own gradient is computed from, so
-that an edit counts as a constant: the slope of an edited value with respect to the unedited is 1.
+The consumers of a key's value read a second value instead, which is equal to it until a user edits
+the key. A layer's own gradient is computed from its unedited output. An edit therefore counts as a
+constant: the derivative of the edited value with respect to the unedited one is 1.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import replace
 from nbglcnn.features.edits.bent_graph import insert_at_keys
 from nbglcnn.graph import Graph, Key, Node
 
-EDITED_PREFIX = "bent "  # before the name of a key: where edits of it act
+EDITED_PREFIX = "bent "  # prefix of the keys of edit points: "bent <name>"
 
 
 def add_edit_points(graph: Graph, names: Collection[str], section: str) -> Graph:
-    """The Graph in which edits of these keys have a place; it has a key "bent <name>" for each.
+    """Return the Graph with an edit point for each of these keys, under the key "bent <name>".
 
-    Keys that aren't there, or whose values are no floats, are left out.
+    Skip names that are not keys, and keys whose values are not floats.
     """
     own = {
         key.name: key for key in graph.keys
@@ -32,7 +32,7 @@ def add_edit_points(graph: Graph, names: Collection[str], section: str) -> Graph
         lambda _, value, name: [Node(name, "Identity", (value,), (name,), section=section)],
     )  # fmt: skip
     found = {key.name: key.value for key in pointed.keys if key.name in own}
-    # An input's key says where it is written.
+    # The key of an input stays at the value that is written.
     inputs = {key.name: key.value for key in graph.keys if key.kind == "input"}
     keys = (replace(key, value=inputs.get(key.name, key.value)) for key in pointed.keys)
     points = (Key(EDITED_PREFIX + n, value, "layer", edited_as=n) for n, value in found.items())

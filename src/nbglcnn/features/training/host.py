@@ -1,4 +1,4 @@
-"""A Viewer's training: begun here, run by a page, followed and steered from both."""
+"""A Viewer's training: started in Python, run by a page, controlled from both."""
 
 from __future__ import annotations
 
@@ -55,31 +55,31 @@ from nbglcnn.features.training.training_plan import (
 from nbglcnn.notebook import blocking
 from nbglcnn.plan.schema import content_hash
 
-TRAINING_TRAIT = "_training"  # what pages and Python tell each other
-REMOTE_VIEW_TRAIT = "_others"  # what pages show where another one trains
+TRAINING_TRAIT = "_training"  # the training state that pages and Python share
+REMOTE_VIEW_TRAIT = "_others"  # shown by pages while another page trains
 NO_TRAINING_MESSAGE = (
     "the view 'train' needs a training: call viewer.train(…) or nbglcnn.mirror(viewer, model) first"
 )
 SILENCE_LIMIT_S = (
-    4.0  # a page that says nothing for so long, while another sees the training, is gone
+    4.0  # an owner that is silent for longer counts as closed if another page sees the training
 )
-# What a page changes of a training that goes on.
+# Fields of a running training that a page can change.
 PAGE_WRITABLE_FIELDS = ("state", "lr", "noise", "pause_at", "batch_size", "frozen")
-MAX_KEPT_RECORDS = 100  # of which a page's answer may still be on its way
+MAX_KEPT_RECORDS = 100  # records that a page may still reply to
 
 
 class TrainingTraitValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the trait holds, in a record's words."""
+    """The content of the trait, as records."""
 
     training: TrainingRecord | None
     turn: int | None = None
 
 
 class TrainingHost:
-    """The training of a Viewer in its page, or on local OpenGL where there is none.
+    """The training of a Viewer in its page, or on local OpenGL if no page is open.
 
-    The page trains with a Plan of its own, a TrainingConfig; what needs another one in the middle
-    of a training is a swap: the page sends its weights, is offered the other Plan, and goes on.
+    The page trains with its own Plan and a TrainingConfig. A change that needs another Plan during
+    training is a swap: the page sends its weights, gets the other Plan, and continues.
     """
 
     messages = MESSAGES
@@ -89,20 +89,21 @@ class TrainingHost:
         self._network = host.network
         self._connection = host.connection
         self.training: LiveTraining | None = None
-        self.arguments: dict[str, Any] | None = None  # of `train`, for an exported page
-        self.record: TrainingRecord | None = None  # what pages were told last
-        self._state_after_swap: TrainingState = "running"  # behind a swap
+        self.arguments: dict[str, Any] | None = None  # `train`'s arguments, for an exported page
+        self.record: TrainingRecord | None = None  # the last record sent to pages
+        self._state_after_swap: TrainingState = "running"  # the state to return to after a swap
         self._known_edits: tuple[Edit, ...] = ()
         self._sequence = 0
         self._records_by_sequence: dict[int, TrainingRecord] = {}  # the last record of each turn
-        self._changed_at: dict[str, int] = {}  # the turn at which Python changed each field last
-        self._failed_step: tuple[StepReport, str] | None = None  # of which training
+        self._changed_at: dict[str, int] = {}  # the turn at which Python last changed each field
+        self._failed_step: tuple[StepReport, str] | None = None  # the report, and its training's id
         self._incoming_state: tuple[tuple[str, int, int], dict[int, bytes]] = ("", 0, 0), {}
         self.feature = Feature(
             "training",
             traits={
                 TRAINING_TRAIT: traitlets.Dict({"training": None, "turn": 0}).tag(sync=True),
-                # What pages show where another one trains: a training's id, round and step, a blob.
+                # Shown by pages while another page trains: the training's id, round and step, and a
+                # blob.
                 REMOTE_VIEW_TRAIT: traitlets.Dict({}).tag(sync=True),
             },
             page_writable=(TRAINING_TRAIT,),
@@ -174,7 +175,7 @@ class TrainingHost:
             shuffle=shuffle, seed=seed, output=output, weights=network.weights(),
             edited_keys=sorted(self._edited_layers()),
         )  # fmt: skip
-        end_step(epochs, steps)  # what is no end is refused before a page is waited for
+        end_step(epochs, steps)  # reject invalid values before waiting for a page
         self.arguments = asked = {
             "data": data, "loss": loss, "optimizer": optimizer, "batch_size": batch_size,
             "epochs": epochs, "steps": steps, "held_out": held_out, "parameters": parameters,
@@ -210,7 +211,7 @@ class TrainingHost:
         epochs: int | None,
         steps: int | None,
     ) -> LiveTraining:
-        """Without a page; done when it returns."""
+        """Train on local OpenGL, without a page; the training is complete on return."""
         if epochs is None and steps is None:
             raise InputError(
                 "no page shows this Viewer, so training runs in Python. Give epochs=… or steps=…"
@@ -232,12 +233,12 @@ class TrainingHost:
 
     @property
     def _training_plan(self) -> TrainingPlan | None:
-        """The training that goes on: its Plan, and its weights."""
+        """The Plan and weights of the running training; None if none runs."""
         found = self._network.carried_weights
         return found if isinstance(found, TrainingPlan) else None
 
     def _contribute(self, made: TrainingPlan) -> None:
-        """Have pages run the network's Plan with the training."""
+        """Add the training to the Plan that pages run."""
         made.notify_pages = self._republish
         self._network.contribute(self.feature.name, made.contribution, made.plan)
 
@@ -247,7 +248,7 @@ class TrainingHost:
         return "the network is training in its page: call viewer.training.stop() first"
 
     def fetch_weights(self) -> None:
-        """Have the weights of now, of the page that trains."""
+        """Fetch the current weights from the page that trains."""
         trained = self._training_plan
         if trained is None or not self._connection.usable_pages:
             return
@@ -260,7 +261,7 @@ class TrainingHost:
         assert self.training is not None
         self._update_batch_counts(trained, self.training.step_count)
 
-    # Steering
+    # Control from Python
 
     def _request_change(self, **changes: Any) -> None:
         record = self.record
@@ -292,7 +293,7 @@ class TrainingHost:
             )
 
     def publish(self, record: TrainingRecord | None) -> None:
-        """Tell pages of what Python wants of a training; None: there is none."""
+        """Send the requested state of the training to pages; None if there is no training."""
         trained = self._training_plan
         known = self._page_writable(self.record)
         if record is not None and trained is not None and record.state in ("running", "paused"):
@@ -312,23 +313,23 @@ class TrainingHost:
         self._publish_trait()
 
     def _remember_record(self, record: TrainingRecord | None) -> None:
-        """Keep the record that pages have at this turn."""
+        """Remember the record that pages have at the current turn."""
         self._records_by_sequence.pop(self._sequence - MAX_KEPT_RECORDS, None)
         if record is not None:
             wanted = self._page_writable(record)
             self._records_by_sequence[self._sequence] = msgspec.structs.replace(record, **wanted)
 
     def _page_writable(self, record: TrainingRecord | None) -> dict[str, Any]:
-        """What a page can change of it; during a hand-over the state behind that."""
+        """The fields that a page can change; during a swap, `state` is the state after the swap."""
         if record is None:
             return {}
         fields = {name: getattr(record, name) for name in PAGE_WRITABLE_FIELDS}
         return fields | ({"state": self._state_after_swap} if record.state == "handing" else {})
 
     def _merge_page_changes(self, turn: int, new: TrainingRecord) -> TrainingRecord | None:
-        """The current record with what a page has changed in that of an older turn.
+        """Merge a page's changes to the record of an earlier turn into the current record.
 
-        What Python has changed since that turn stays.
+        Fields that Python has changed since that turn keep Python's value.
         """
         now, before = self.record, self._records_by_sequence.get(turn)
         if now is None or before is None or not now.id == before.id == new.id:
@@ -347,10 +348,10 @@ class TrainingHost:
         words = None if record is None else msgspec.to_builtins(record)
         self._host.set(_training={"training": words, "turn": self._sequence})
 
-    # The page's side
+    # Control from the page
 
     def _handle_traits(self) -> None:
-        """Follow a page that pauses, goes on, or changes a number."""
+        """Apply a page's change: pause, resume, or a new value."""
         now = self.record
         try:
             told = msgspec.convert(self._host.get(TRAINING_TRAIT), TrainingTraitValue)
@@ -359,7 +360,7 @@ class TrainingHost:
             self._publish_trait()
             return
         new = told.training
-        is_late = False  # whether it was sent before the page had Python's newest record
+        is_late = False  # whether the page sent it before it had Python's newest record
         if told.turn is not None and told.turn < self._sequence and new is not None:
             is_late, new = True, self._merge_page_changes(told.turn, new)
         if (
@@ -387,7 +388,7 @@ class TrainingHost:
             live_training.apply_record(self.training, new)
 
     def _handle_step_report(self, message: StepReport, buffers: Sequence[bytes]) -> None:
-        """Losses that a page tells."""
+        """Record the losses that a page reports."""
         record, training = self.record, self.training
         if len(buffers) != 1 or len(buffers[0]) % 8:
             return
@@ -396,7 +397,7 @@ class TrainingHost:
         if record.owner not in ("", message.page):
             self._handle_other_page(message.page, record)
             return
-        if message.is_remote:  # it hasn't heard yet that it is the one
+        if message.is_remote:  # the page doesn't know yet that it is the owner
             return
         rows = np.frombuffer(buffers[0], np.float32).reshape(-1, 2)
         if not live_training.record_steps(training, message.first_step, rows, message.held_out):
@@ -414,7 +415,7 @@ class TrainingHost:
             warnings.warn(message.message, UserWarning, stacklevel=user_stacklevel())
 
     def _handle_state_chunk(self, message: StateChunk, buffers: Sequence[bytes]) -> None:
-        """A part of the weights and the optimizer's state of a step."""
+        """Collect a chunk of the training state (weights, optimizer); apply it once complete."""
         if len(buffers) != 1:
             return
         trained, record = self._training_plan, self.record
@@ -446,7 +447,7 @@ class TrainingHost:
             self._swap_plan(trained, record)
 
     def _report_failure(self, trained: TrainingPlan, record: TrainingRecord) -> str:
-        """Where a step gave NaN: do it once more here, to say where; the layer, or ""."""
+        """Repeat a step that gave NaN to find its cause; return the layer, or "" if unknown."""
         failed, self._failed_step = self._failed_step, None
         if failed is None or failed[1] != record.id or self.training is None:
             return ""
@@ -463,7 +464,7 @@ class TrainingHost:
             self._network.batchnorm_counts[name] = trained.batch_counts.get(name, 0) + steps
 
     def _end_training(self, wrong: str = "") -> None:
-        """The Viewer shows the network with what it has learned, and no training."""
+        """End the training: the Viewer shows the network with the trained weights."""
         self._network.contribute(self.feature.name, None)
         record = self.record
         if record is not None and (record.state != "stopped" or wrong):
@@ -473,11 +474,11 @@ class TrainingHost:
         self._host.update_pages()
 
     def _blob(self, name: str) -> memoryview | None:
-        """What pages ask for of a training."""
+        """Return a blob of the training by its name."""
         trained = self._training_plan
         return None if trained is None else trained.blobs.get(name)
 
-    # Another Plan
+    # Swap of the Plan
 
     def _check_request(self, course: TrainingConfig, record: TrainingRecord) -> None:
         if unknown := set(record.frozen) - {*course.trained_parameters, *course.frozen}:
@@ -495,7 +496,7 @@ class TrainingHost:
     def _keep_config(
         self, course: TrainingConfig, record: TrainingRecord, error: Exception
     ) -> None:
-        """What was wanted can't be: it goes on as it was."""
+        """Reject a requested change: warn, and continue with the current config."""
         warnings.warn(f"the training continues unchanged: {error}", UserWarning, user_stacklevel())
         kept = {
             "batch_size": course.batch_size,
@@ -507,7 +508,7 @@ class TrainingHost:
     def _swap_plan(
         self, old: TrainingPlan, record: TrainingRecord, owner: str | None = None
     ) -> None:
-        """Go on from the weights that the page has sent, with what is wanted now."""
+        """Continue from the weights that the page has sent, with a Plan for the current request."""
         network, asked, course = self._network, old.arguments, old.config
         edits, bent = len(old.pending_weight_edits), old.editable_layers | self._edited_layers()
         size = record.batch_size or course.batch_size
@@ -515,7 +516,7 @@ class TrainingHost:
         begin, end = min(course.start_step, old.step), course.end_step
         if size != course.batch_size:
             begin = old.step
-            if end >= 0:  # the same number of examples
+            if end >= 0:  # so that the number of examples stays the same
                 end = old.step + -(-(end - old.step) * course.batch_size // size)
         try:
             run = compile_on_batches(
@@ -534,7 +535,7 @@ class TrainingHost:
             old.editable_layers = bent
             self._keep_config(course, record, error)
             return
-        # Messages may come on another thread than a cell's: more may be wanted by now.
+        # Messages may arrive on another thread than the cell's: the record may have changed since.
         now = self.record
         if now is None or now.id != record.id or now.state == "stopped":
             return
@@ -561,7 +562,7 @@ class TrainingHost:
         self.publish(msgspec.structs.replace(record, **changes))
 
     def _restart(self, record: TrainingRecord) -> bool:
-        """Forget what was told; whether the page needs another Plan for the weights of then."""
+        """Clear the history. Return whether the page needs a Plan with the initial weights."""
         trained = self._training_plan
         assert self.training is not None
         live_training.clear_history(self.training)
@@ -577,7 +578,7 @@ class TrainingHost:
         return True
 
     def _handle_other_page(self, page: str, record: TrainingRecord) -> None:
-        """Another page sees the training; it takes over where the owner is silent."""
+        """Handle a report of another page: it takes over if the owner has been silent too long."""
         owner, trained = self._connection.pages.get(record.owner), self._training_plan
         if trained is None or record.owner == "" or record.state == "stopped":
             return
@@ -598,11 +599,11 @@ class TrainingHost:
             warnings.warn(message, UserWarning, stacklevel=user_stacklevel())
 
     def _edited_layers(self) -> set[str]:
-        """Layers with bends; what is put in a layer's place is of the examples that are shown."""
+        """Names of edited layers, without injected arrays: those belong to the shown examples."""
         return {edit.layer for edit in self._network.edits if not edit.array_hash}
 
     def _needs_new_plan(self, trained: TrainingPlan, record: TrainingRecord) -> bool:
-        """Whether the page needs another TrainingConfig for what is wanted."""
+        """Whether the requested settings need another TrainingConfig."""
         return bool(
             trained.pending_weight_edits
             or needs_new_config(trained.config, record)
@@ -610,7 +611,7 @@ class TrainingHost:
         )
 
     def _track_initial_edits(self, trained: TrainingPlan) -> None:
-        """A training begins with the bends that there are."""
+        """Start tracking edits, beginning with the ones that exist now."""
         self._known_edits = self._network.edits
         self._warn_untrained_edits(trained, trained.editable_layers)
 
@@ -625,7 +626,7 @@ class TrainingHost:
                 )
 
     def _edits_changed(self) -> None:
-        """What is bent while the network trains acts on what it learns from here on."""
+        """Handle an edit during training: it affects the training from the current step on."""
         record, trained = self.record, self._training_plan
         if record is None or trained is None or self.training is None or record.state == "stopped":
             return
@@ -639,7 +640,7 @@ class TrainingHost:
             self.publish(msgspec.structs.replace(record, marks=tuple(marks[-MAX_MARKS:])))
 
     def _publish_remote_view(self, trained: TrainingPlan, record: TrainingRecord) -> None:
-        """Pages where another one trains show the weights that this one has sent last."""
+        """Publish the last received weights, for pages that do not train themselves."""
         now = {"training": record.id, "round": record.swap_count, "step": trained.step}
         others = self._host.get(REMOTE_VIEW_TRAIT)
         if now == {name: others.get(name) for name in now}:
@@ -653,19 +654,19 @@ class TrainingHost:
         self._host.set(_others={**now, "blob": content_hash(data)})
 
     def _republish(self) -> None:
-        """Weights were set by hand: the page is given them."""
+        """Publish the record again after weights were set by hand, so that the page gets them."""
         if self.record is not None:
             self.publish(self.record)
 
 
 def needs_new_config(course: TrainingConfig, record: TrainingRecord) -> bool:
-    """Whether something else is wanted than the TrainingConfig has."""
+    """Whether the record requests another batch size or other frozen parameters than the config."""
     size = record.batch_size or course.batch_size
     return size != course.batch_size or set(record.frozen) != set(course.frozen)
 
 
 def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[EditMark]:
-    """What is changed by hand behind a training's last step."""
+    """List the manual changes after a training's last step, as marks."""
     course = old.config
     found = []
     if record.batch_size not in (0, course.batch_size):
@@ -675,7 +676,7 @@ def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[EditMark]:
         ([name for name in record.frozen if name not in course.frozen], "frozen"),
         ([name for name in course.frozen if name not in record.frozen], "unfrozen"),
     ):
-        if names:  # one tick for all that was done at once
+        if names:  # one mark for all changes made together
             own = [*dict.fromkeys(names)]
             more = f" and {len(own) - 2} more" if len(own) > 3 else ""
             found.append(f"{', '.join(own[:2] if more else own)}{more} {what}")
@@ -683,7 +684,7 @@ def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[EditMark]:
 
 
 def _edit_marks(before: Sequence[Edit], now: Sequence[Edit], step: int) -> list[EditMark]:
-    """How bends were changed."""
+    """List the changes of edits, as marks."""
     old, new = (
         {edit.name: edit for edit in edits if not edit.array_hash} for edits in (before, now)
     )

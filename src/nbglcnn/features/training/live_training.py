@@ -1,4 +1,4 @@
-"""A training as users see it: `viewer.training`."""
+"""The public object of a training in a page: `viewer.training`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nbglcnn.notebook import blocking
 
 @dataclass
 class LossHistory:
-    """What a training has given so far: a row for each step, and one each time it was evaluated."""
+    """The results of a training so far: one row per step, and one per evaluation."""
 
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
     held_out: list[tuple[int, float, float]] = field(default_factory=list)
 
     def extend_from(self, first: int, rows: Array) -> bool:
-        """Losses and accuracies from a step on; whether they follow what is known."""
+        """Store losses and accuracies from a step on. Return False if earlier steps are missing."""
         if first > len(self.losses):
             return False
         self.losses[first:] = [float(n) for n in rows[:, 0]]
@@ -39,15 +39,15 @@ class LiveTraining(traitlets.HasTraits):
     Args:
         lr: The learning rate at the start.
         batch_size: The number of examples per step.
-        steer: Sends changes to the page.
+        steer: Sends a change to the page.
         stop: Ends the training.
 
     Attributes:
         state: Read-only trait. `"running"`, `"paused"` or `"stopped"`.
         step_count: Read-only trait. The number of steps so far.
         loss: Read-only trait. The loss of the last step; NaN before the first.
-        message: Read-only trait. Why the training stopped by itself, or the step from which it
-            continued; `""` otherwise.
+        message: Read-only trait. Why the training stopped by itself, or the step from which another
+            page continued; `""` otherwise.
         lr: Trait. The learning rate.
         noise: Trait. The standard deviation of noise that is added to the inputs.
         batch_size: Trait. The number of examples per step. After a change the page gets another
@@ -181,7 +181,7 @@ class LiveTraining(traitlets.HasTraits):
 
 
 class StopAwaitable:
-    """Waits for the end of a training, and lets messages of pages come meanwhile."""
+    """Awaits the end of a training; messages of pages are handled meanwhile."""
 
     def __init__(self, training: LiveTraining) -> None:
         self._training = training
@@ -190,34 +190,34 @@ class StopAwaitable:
         return blocking.wait_until_async(lambda: self._training.state == "stopped").__await__()
 
 
-# What a Viewer does with its training; users have no business with it
+# Internal: called by the Viewer, not by users
 
 
 def apply_record(training: LiveTraining, record: TrainingRecord) -> None:
-    """Take what is wanted of it now, by pages or Python."""
+    """Apply the current record's settings to the traits."""
     training._is_syncing = True
     try:
         training.lr, training.noise, training.frozen = record.lr, record.noise, record.frozen
         training.batch_size = record.batch_size or training.batch_size
     finally:
         training._is_syncing = False
-    if record.state != "handing":  # what it was before, and will be again
+    if record.state != "handing":  # the state before a swap is also the state after it
         training.set_trait("state", record.state)
 
 
 def clear_history(training: LiveTraining) -> None:
-    """It begins again."""
+    """Clear the history after a reset."""
     training._history = LossHistory()
     training.set_trait("step_count", 0)
 
 
 def pack_training_history(training: LiveTraining, step: int) -> bytes:
-    """What a page is told of the first steps: two counts, losses, accuracies, rows of held out."""
+    """Pack the history up to a step: two counts, losses, accuracies, evaluation rows (float32)."""
     return pack_history(training._history, step)
 
 
 def pack_history(history: LossHistory, step: int) -> bytes:
-    """The same of what is remembered."""
+    """Pack a LossHistory up to a step; the format is that of `pack_training_history`."""
     held_out = [row for row in history.held_out if row[0] <= step]
     losses, accuracies = history.losses[:step], history.accuracies[:step]
     parts = [[len(losses), len(held_out)], losses, accuracies, np.reshape(held_out, -1)]
@@ -230,7 +230,7 @@ def record_steps(
     rows: Array,
     held_out: Sequence[tuple[int, float | None, float | None]] = (),
 ) -> bool:
-    """Take what steps gave, from `first` on; whether they follow those that are known."""
+    """Record results from step `first` on. Return False if steps before it are missing."""
     history = training._history
     if not history.extend_from(first, rows):
         return False

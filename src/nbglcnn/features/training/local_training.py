@@ -1,4 +1,4 @@
-"""`nbglcnn.train`: what it is given, checked, and what is made of it."""
+"""`nbglcnn.train`: checks of its arguments, and compilation of the training."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def train(
     """Train a network on local OpenGL, as `model.train()` and torch.optim would.
 
     BatchNorm uses the statistics of its batch, and Dropout is active. If the module is already in
-    training mode, its parts in eval mode stay so.
+    training mode, its modules in eval mode stay in eval mode.
 
     An interrupt (the stop button, Ctrl-C) ends the training after the current step and keeps the
     result so far. If the loss or a parameter becomes NaN or infinite, the training ends with the
@@ -124,10 +124,10 @@ def compile_training(
     weights: Mapping[str, Array] | None = None,
     edited_keys: Sequence[str] = (),
 ) -> tuple[TrainingRun, BatchSource]:
-    """What `train` runs, compiled, and its batches; the arguments are those of `train`.
+    """Compile what `train` runs, and open its batches; the arguments are those of `train`.
 
-    With `weights` it begins with these parameters, by name, in place of the model's; edits of the
-    keys in `edited_keys` can act on it.
+    `weights` replaces the model's initial parameters, by name. Edits of the keys in `edited_keys`
+    can act on the training.
     """
     batches = _open_data(data, batch_size, loss, optimizer, shuffle, seed)
     return compile_on_batches(batches, model, loss, optimizer, parameters, seed, output,
@@ -155,7 +155,7 @@ def compile_on_batches(
     weights: Mapping[str, Array] | None = None,
     edited_keys: Sequence[str] = (),
 ) -> TrainingRun:
-    """A training on these batches, compiled; edits of the keys in `edited_keys` can act on it."""
+    """Compile a training on these batches; edits of the keys in `edited_keys` can act on it."""
     model = model_of(model)
     graph, request = _prepare_step(model, batches, to_loss(loss), optimizer, parameters, output)
     request = replace(request, edited_keys=tuple(edited_keys))
@@ -179,7 +179,7 @@ def compile_on_batches(
 
 
 def total_steps(data: BatchSource, epochs: int | None, steps: int | None) -> int:
-    """The number of steps; InputError unless one of the two says it."""
+    """The number of steps; InputError unless exactly one of `epochs` and `steps` is set."""
     if (epochs is None) == (steps is None):
         both = (
             "both epochs and steps were given"
@@ -199,7 +199,7 @@ def total_steps(data: BatchSource, epochs: int | None, steps: int | None) -> int
 
 
 def _with_optimizer_state(step: TrainStep, optimizer: str, state: Mapping[str, Any]) -> TrainStep:
-    """The step whose optimizer goes on from a state; InputError for one of another training."""
+    """Return the step with a saved optimizer state; InputError if it is of another training."""
     missing = sorted({*step.optimizer_state.values(), "step"} - state.keys())
     if missing:
         raise InputError(
@@ -255,11 +255,11 @@ def _load_graph(mode: TrainingMode, inputs: tuple[Array, ...], loss: Loss | str)
 
 
 def _find_output(graph: Graph, name: str) -> str:
-    """The key of the output that a loss is of."""
+    """Return the key of the output that the loss is computed from."""
     outputs = [key.name for key in graph.keys if key.kind == "output"]
     if name in [key.name for key in graph.keys]:
         return name
-    if name == "output" and len(outputs) == 1:  # which an ONNX file calls otherwise
+    if name == "output" and len(outputs) == 1:  # an ONNX file may name it differently
         return outputs[0]
     raise InputError(
         f"output={name!r}: the network's outputs are {', '.join(outputs)}; give the name of the "

@@ -1,4 +1,4 @@
-"""Training steps, one after the other, on local OpenGL."""
+"""A loop of training steps on local OpenGL."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from nbglcnn.runtime.session import Session
 
 
 class TrainingLoop:
-    """Step after step; each is done as a whole, or not at all."""
+    """Runs training steps. Each step is atomic: it completes, or has no effect."""
 
     def __init__(self, run: TrainingRun) -> None:
         self._run, self._step, self._plan = run, run.step, run.plan
         self._losses: list[float] = []
-        self._is_uncommitted = False  # whether a step was done that the state doesn't have yet
+        self._is_uncommitted = False  # whether the last step is computed but not yet committed
         self._current_step: tuple[dict[str, Array], int] | None = None
-        self._has_failed = False  # the last step gave what is no number
+        self._has_failed = False  # whether the last step gave NaN or infinity
         self._step_inputs: dict[str, Array] = {}
 
     def run(self, batches: Iterator[Batch], begun: int, count: int, progress: bool) -> Training:
-        """So many steps; the result."""
+        """Run `count` steps and return the result."""
         from tqdm.auto import tqdm
 
         stopped, size = "", f"{self._plan.gpu_bytes / 1e6:.0f} MB"
@@ -48,7 +48,7 @@ class TrainingLoop:
                         bar.set_postfix(loss=f"{self._losses[-1]:.4g}", refresh=False)
                         bar.update()
                 except KeyboardInterrupt:
-                    if self._current_step:  # what had begun is done again, and counts once
+                    if self._current_step:  # an interrupted step runs again and counts once
                         self._do_step(session)
                     stopped = f"interrupted after {len(self._losses)} steps"
             if self._has_failed:
@@ -57,12 +57,12 @@ class TrainingLoop:
             return self._result(session, begun, stopped)
 
     def _do_step(self, session: Session) -> None:
-        """Do the step that is to be done; one that was interrupted may be done again."""
+        """Run the current step; an interrupted step may run again."""
         assert self._current_step is not None
         fed, number = self._current_step
         self._step_inputs = fed
         if self._is_uncommitted:
-            session.commit()  # a second time it does nothing
+            session.commit()  # a second commit is a no-op
         self._is_uncommitted = False
         for name, array in fed.items():
             session.write(name, array)
@@ -73,10 +73,10 @@ class TrainingLoop:
             self._is_uncommitted = True
         self._current_step = None
 
-    # What it has given.
+    # Results
 
     def _state(self, session: Session) -> dict[str, Array]:
-        """Parameters, statistics and the optimizer's tensors, as of the last commit."""
+        """Return parameters, statistics and the optimizer's tensors, as of the last commit."""
         graph = self._step.graph
         changing = {carry.initial for carry in graph.carries}
         found: dict[str, Array] = {}
@@ -89,7 +89,7 @@ class TrainingLoop:
         return found
 
     def _weights(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """All that the network has, with what has changed."""
+        """Return all weights of the network, with the changed ones replaced."""
         graph = self._run.graph
         found = {}
         for name, value in graph.parameters.items():
@@ -113,12 +113,12 @@ class TrainingLoop:
         for path, norm in (self._run.options.mode.norms or {}).items():
             weights[f"{path}.num_batches_tracked"] = np.array(norm.batch_count + done)
         graph = self._run.graph
-        for name in self._step.parameters.values():  # tied ones by their other names, too
+        for name in self._step.parameters.values():  # tied parameters also under their other names
             for other, value in graph.parameters.items():
                 if name in gradients and value == graph.parameters[name]:
                     gradients[other] = gradients[name]
         again = RepeatedStep(self._run, self._weights(before), self._step_inputs)
-        some = bool(self._step_inputs)  # a step was done, maybe one that went wrong
+        some = bool(self._step_inputs)  # at least one step ran, perhaps a failed one
         layers = [key.name for key in graph.keys] if some else []
         floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
         named = [n for n, v in graph.parameters.items() if graph.values[v].dtype.kind == "f"]
@@ -142,7 +142,7 @@ class TrainingLoop:
         )  # fmt: skip
 
     def _failure_message(self, session: Session, step: int) -> str:
-        """What is said of a step that gave what is no number."""
+        """The message for a step whose result is not finite."""
         again = RepeatedStep(self._run, self._weights(self._state(session)), self._step_inputs)
         what = again.find_nonfinite().message
         return f"training stopped at step {step}: {what}. The weights are those of the step before"

@@ -1,4 +1,4 @@
-"""Whether a training Plan fits into memory."""
+"""The check that a training Plan fits into memory."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from nbglcnn.errors import DeviceError, InputError, UnsupportedModel
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.device import SOFTWARE_RENDERERS
 
-MEMORY_SHARE = 0.8  # of what is free
-MAX_COMPILATIONS = 8  # compilations in search of a batch size that fits
+MEMORY_SHARE = 0.8  # the share of free memory to use
+MAX_COMPILATIONS = 8  # compilations while searching a batch size that fits
 
 
 def check_memory(
     plan: Plan, batch_size: int, limit: int | None, name: str, compiled: Callable[[int], Plan]
 ) -> None:
-    """DeviceError for a Plan that takes more than `limit` bytes, with a batch size that fits.
+    """Raise DeviceError if a Plan needs more than `limit` bytes; suggest a batch size that fits.
 
-    By default the limit is four fifths of the machine's free memory where `name`, the renderer's,
-    is that of a software one: what else is free isn't told by OpenGL. `compiled` gives the Plan of
-    another batch size: textures don't grow in proportion to it.
+    The default limit is four fifths of the machine's free memory if `name` is a software renderer;
+    other renderers have no default limit, because OpenGL does not report their free memory.
+    `compiled` returns the Plan of another batch size: texture memory is not proportional to it.
     """
     most = (
         limit
@@ -39,7 +39,7 @@ def check_memory(
 
 
 def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Plan]) -> str:
-    """What to do: a batch size that was seen to fit, where there is one."""
+    """The advice: a batch size that was found to fit, if there is one."""
     constant = {weight.texture for weight in plan.header.weights}
     for carry in plan.header.carries:
         constant |= {carry.source, carry.target}
@@ -55,7 +55,7 @@ def _advice(plan: Plan, batch_size: int, most: int, compiled: Callable[[int], Pl
         size = max(1, min(size - 1, int((most - always) * size / (needed - always))))
         try:
             needed = compiled(size).gpu_bytes
-        except (InputError, UnsupportedModel):  # a model made for that batch alone
+        except (InputError, UnsupportedModel):  # the model accepts only that batch size
             return smaller
         if needed <= most:
             return f"With batch_size={size} it needs {_format_bytes(needed)}"
@@ -67,7 +67,7 @@ def _format_bytes(count: int) -> str:
 
 
 def _available_bytes() -> int | None:
-    """Four fifths of the bytes that are free, as far as the system tells."""
+    """Four fifths of the free bytes; None if the system doesn't report them."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

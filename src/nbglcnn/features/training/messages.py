@@ -1,4 +1,4 @@
-"""Messages of a page that trains."""
+"""Messages from a page that trains."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from nbglcnn.protocol import Count, Messages, Name, Text
 
 
 class StepReport(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Steps that a page has done of a training, from step `first_step` on.
+    """The results of steps that a page has run, from step `first_step` on.
 
-    The message's only buffer has two float32 for each: the loss, and the share of right answers
-    (NaN where there are no classes). `held_out` are rows of steps done, loss and that share,
-    of what is held out; None is NaN or infinite, for which JSON has no word. `message` says why it
-    has stopped by itself, or goes on from an earlier step. `failed_examples` are the examples of a
-    batch that gave NaN or infinite numbers, which stopped it, and `step_scalars` the scalars of
-    that step by what they are. `paused`: behind the last step it has paused by itself, which the
-    trait says too, but only to a kernel that runs no cell. `is_remote`: another page trains, and
-    this one only says that it sees that.
+    The message's only buffer has two float32 per step: the loss and the accuracy (NaN if the
+    targets are not classes). Each row of `held_out` has the steps done, the held-out loss and the
+    held-out accuracy; None is NaN or infinity, which JSON cannot represent. `message` is the reason
+    why the training stopped by itself, or continued from an earlier step. `failed_examples` are the
+    examples of a batch that produced NaN or infinity, which stopped the training; `step_scalars`
+    are the scalars of that step by role. `paused`: the page paused by itself after the last step.
+    The trait has the same state, but reaches the kernel only while it runs no cell. `is_remote`:
+    another page trains, and this page only reports that it sees the training.
     """
 
     page: Name
@@ -33,10 +33,10 @@ class StepReport(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class StateChunk(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """One part of the state of a training behind `step` steps, in the message's only buffer.
+    """One chunk of the training state after `step` steps, in the message's only buffer.
 
-    All that changes, in its TrainingConfig's order, as float32. `is_last`: it has ended with it;
-    `awaits_swap`: the page waits for another TrainingConfig.
+    The state is all changing tensors, in the TrainingConfig's order, as float32. `is_last`: the
+    training has ended with this state; `awaits_swap`: the page waits for another TrainingConfig.
     """
 
     page: Name

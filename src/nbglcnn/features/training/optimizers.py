@@ -1,4 +1,4 @@
-"""Optimizers: their numbers, and the nodes that make new parameters of gradients.
+"""Optimizers: their hyperparameters, and the nodes that compute new parameters from gradients.
 
 Their formulas, defaults and order of operations are those of torch.optim.
 """
@@ -14,20 +14,20 @@ from nbglcnn.errors import InputError
 from nbglcnn.ops.gradient_builder import GradientBuilder
 
 LearningRate = float | Callable[[int], float]
-# NaN stays NaN.
+# NaN passes through unclamped.
 CLAMP_SHADER = "return select(greaterThan(abs(a), vec4(u_limit)), sign(a) * u_limit, a);"
 
 
 @dataclass(frozen=True)
 class _OptimizerBase:
-    """What all of them have."""
+    """The fields and methods that all optimizers share."""
 
     lr: LearningRate = 1e-3
     weight_decay: float = field(default=0.0, kw_only=True)
     clip_norm: float | None = field(default=None, kw_only=True)
     clip_value: float | None = field(default=None, kw_only=True)
 
-    # Tensors that are kept for each parameter, as torch.optim calls them.
+    # The optimizer's tensors per parameter, named as in torch.optim.
     state: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -72,13 +72,13 @@ class _OptimizerBase:
         return number
 
     def step_scalars(self, step: int) -> dict[str, float]:
-        """Return the numbers that the update of a step reads.
+        """Return the scalars that the update of a step reads.
 
         Args:
             step: The step, counted from 0.
 
         Returns:
-            A dict by name: "lr", and further numbers of the optimizer.
+            A dict by name: "lr", and further scalars of the optimizer.
         """
         return {"lr": self.learning_rate_at(step)}
 
@@ -110,7 +110,7 @@ class _OptimizerBase:
             weight: The name of the parameter's value.
             gradient: The name of its gradient.
             state: The names of the optimizer's tensors for this parameter.
-            given: The names of the numbers of `step_scalars`.
+            given: The names of the `step_scalars` inputs.
 
         Returns:
             The name of the new parameter, and the names of the new tensors of `state`.
@@ -163,7 +163,7 @@ class SGD(_OptimizerBase):
             weight: The name of the parameter's value.
             gradient: The name of its gradient.
             state: The names of the optimizer's tensors for this parameter.
-            given: The names of the numbers of `step_scalars`.
+            given: The names of the `step_scalars` inputs.
 
         Returns:
             The name of the new parameter, and the names of the new tensors of `state`.
@@ -216,7 +216,7 @@ class Adam(_OptimizerBase):
             )
 
     def step_scalars(self, step: int) -> dict[str, float]:
-        """Return the numbers that the update of a step reads.
+        """Return the scalars that the update of a step reads.
 
         Args:
             step: The step, counted from 0.
@@ -240,7 +240,7 @@ class Adam(_OptimizerBase):
             weight: The name of the parameter's value.
             gradient: The name of its gradient.
             state: The names of the optimizer's tensors for this parameter.
-            given: The names of the numbers of `step_scalars`.
+            given: The names of the `step_scalars` inputs.
 
         Returns:
             The name of the new parameter, and the names of the new tensors of `state`.
@@ -309,7 +309,7 @@ Optimizer = SGD | Adam | AdamW
 
 
 def suggest_optimizer(optimizer: Any) -> str:
-    """What is said where an optimizer is none of these: the one that does the same, if any."""
+    """The message for an unsupported optimizer; it suggests the equivalent one, if any."""
     kind = optimizer if isinstance(optimizer, type) else type(optimizer)
     home = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
     home = "nbglcnn" if home == __name__ else home
@@ -324,7 +324,7 @@ def suggest_optimizer(optimizer: Any) -> str:
 
 
 def _constructor_call(own: type[_OptimizerBase], settings: Mapping[str, Any]) -> str:
-    """How one is made, with those of PyTorch's settings that aren't the defaults."""
+    """The constructor call of an optimizer, with the PyTorch settings that are not defaults."""
     words = [f"{float(settings.get('lr', own().learning_rate_at(0))):g}"]
     for one in fields(own):
         if one.name != "lr" and one.name in settings and settings[one.name] != one.default:
@@ -337,7 +337,7 @@ def _constructor_call(own: type[_OptimizerBase], settings: Mapping[str, Any]) ->
 def clip_gradients(
     optimizer: Optimizer, rules: GradientBuilder, gradients: Mapping[str, str]
 ) -> dict[str, str]:
-    """The gradients, by parameter, as the optimizer's limits leave them."""
+    """Clip the gradients, by parameter, to the optimizer's `clip_value` and `clip_norm`."""
     found = dict(gradients)
     if optimizer.clip_value is not None:
         limit = float(optimizer.clip_value)

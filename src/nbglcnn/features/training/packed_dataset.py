@@ -1,4 +1,4 @@
-"""A data set as whole arrays, as pages get it: once, uint8 as uint8, with some rows held out."""
+"""The data set that a page trains on: whole arrays, uint8 kept as uint8, some rows held out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nbglcnn.features.training.step import TARGET
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import content_hash
 
-MAX_DATASET_BYTES = 2**30  # of a data set in a page
+MAX_DATASET_BYTES = 2**30  # limit for a data set in a page
 
 
 @dataclass(frozen=True)
 class PackedDataset:
-    """What pages get: columns, and their blobs by name.
+    """The data set of a page: columns, and their blobs by name.
 
-    The `held_out_count` rows are no part of `example_count`.
+    `example_count` does not include the `held_out_count` rows.
     """
 
     columns: tuple[Column, ...]
@@ -35,9 +35,9 @@ class PackedDataset:
 def pack_dataset(
     run: TrainingRun, data: BatchSource, held_out: float, *, shuffled: bool, seed: int
 ) -> PackedDataset:
-    """All examples of some data, of which a share is held out: a random one, or the last.
+    """Pack all examples of a data set; a share is held out, at random or from the end.
 
-    InputError for what is no share, or is more than a page can hold.
+    Raise InputError if `held_out` is not a fraction, or if the data exceed a page's limit.
     """
     if not isinstance(held_out, int | float) or not 0 <= held_out < 1:
         raise InputError(
@@ -75,9 +75,9 @@ def pack_dataset(
 
 
 def select_batch(data: PackedDataset, examples: Sequence[int], *, class_targets: bool) -> Batch:
-    """These examples of what is learned from, by number; `class_targets`: targets are classes.
+    """Return the training examples at these indices; `class_targets`: targets are class indices.
 
-    InputError where one isn't there.
+    Raise InputError if an index is out of range.
     """
     if not examples or max(examples) >= data.example_count:
         raise InputError(f"a batch has the examples {examples}; there are {data.example_count}")
@@ -94,7 +94,7 @@ def select_batch(data: PackedDataset, examples: Sequence[int], *, class_targets:
 
 
 def _pack_column(run: TrainingRun, name: str, array: Array) -> tuple[Array, float]:
-    """Rows as they travel, and what they are multiplied by."""
+    """Return a column as it is sent to the page, and the scale that the page multiplies it by."""
     loss = run.options.loss
     if name == TARGET and run.options.class_targets:
         checked = _validate_all_targets(run, array)
@@ -108,7 +108,7 @@ def _pack_column(run: TrainingRun, name: str, array: Array) -> tuple[Array, floa
 
 
 def _validate_all_targets(run: TrainingRun, array: Array) -> Array:
-    """All targets, checked as those of a batch are."""
+    """Check all targets as those of a batch are checked."""
     assert not isinstance(run.options.loss, str)
     shape = run.graph.shape(run.graph.key(run.options.output).value)
     size = max(1, shape[0])
@@ -125,7 +125,7 @@ def _validate_all_targets(run: TrainingRun, array: Array) -> Array:
 def unpack_state(
     state: Sequence[str], data: memoryview, like: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """The arrays of a state that a page has sent, one after the other; InputError else."""
+    """Split a page's state buffer into arrays by name; InputError if the size doesn't match."""
     flat = np.frombuffer(data, np.float32)
     found, at = {}, 0
     for name in state:

@@ -1,4 +1,4 @@
-"""A step that was done once more, to see more of it."""
+"""A repeated training step, for values that the first run did not keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbglcnn.runtime.session import Session
 
 
 class RepeatedStep:
-    """The last step once more, from the weights that it began with, to see more of it."""
+    """Runs the last step again from its initial weights, to read more of its values."""
 
     def __init__(
         self, run: TrainingRun, weights: Mapping[str, Array], fed: Mapping[str, Array]
@@ -39,11 +39,11 @@ class RepeatedStep:
             return session.run(section=TRAIN)
 
     def value(self, name: str) -> Array:
-        """What a layer gave."""
+        """The value of a layer."""
         return self._run_observed((), (name,))[name]
 
     def gradient(self, name: str) -> Array:
-        """Of an input, layer or parameter; zeros where the loss doesn't depend on it."""
+        """The gradient of an input, layer or parameter; zeros if the loss doesn't depend on it."""
         self._check_gradient(name)
         found = self._run_observed((name,), ()).get(f"{GRADIENT_PREFIX}{name}")
         if found is not None:
@@ -53,7 +53,7 @@ class RepeatedStep:
         return np.zeros(graph.shape(value or graph.parameters[name]), np.float32)
 
     def _check_gradient(self, name: str) -> None:
-        """UnsupportedModel where the model's code changes this gradient: not trained, unchecked."""
+        """Raise UnsupportedModel if the model changes a gradient that training didn't check."""
         graph, mode = self._run.graph, self._run.options.mode
         if mode.module is None or name in self._run.step.parameters.values():
             return
@@ -64,7 +64,7 @@ class RepeatedStep:
         self._run.model.check_gradients(x, graph, wrt)
 
     def find_nonfinite(self) -> StepFailure:
-        """The first value that holds NaN, or what is infinite where none does."""
+        """Find the first value with NaN, or else the first with infinity."""
         graph = self._run.graph
         layers = [
             key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"
@@ -96,14 +96,14 @@ class RepeatedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepFailure:
-    """What went wrong in a step, in words, and the layer where it did so first ("": none)."""
+    """The failure of a step: a message, and the first layer that failed ("" if none)."""
 
     layer: str
     message: str
 
 
 def _layer_key(name: str, layers: Sequence[str]) -> str:
-    """The key of the layer that a value or a gradient is of."""
+    """The key of the layer that a value or a gradient belongs to."""
     own = name.removeprefix(GRADIENT_PREFIX)
     while own and own not in layers:
         own = own.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""What training gives: losses, weights, the optimizer's state, gradients of the last step."""
+"""The results of a training: losses, weights, optimizer state, gradients of the last step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LazyArrays(Mapping[str, Array]):
     Args:
         names: The names of all arrays.
         known: The stored arrays.
-        compute: Computes the array of a name.
+        compute: Computes an array by name.
     """
 
     def __init__(self, names: list[str], known: dict[str, Array],
@@ -50,8 +50,8 @@ class Training:
     Attributes:
         losses: The loss of each step, shape (steps,), float32.
         gradients: The gradients of the last step's loss, by the names of inputs, layers and
-            parameters, in their shapes. Gradients of parameters are stored; others are computed on
-            demand for the batch and weights of that step.
+            parameters, in their shapes. Gradients of parameters are stored; the others are computed
+            on demand for the batch and weights of that step.
         activations: The values of the last step in training mode, by name, and the mask of each
             Dropout, "<layer>.mask" (1 for kept, 0 for dropped elements).
         optimizer_state: Arrays by name, for `train(…, optimizer_state=…)`: "step", and for each

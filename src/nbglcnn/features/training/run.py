@@ -1,4 +1,4 @@
-"""What a training is of: known before its first step."""
+"""The compiled training, before its first step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nbglcnn.load.noise import redraw_noise
 from nbglcnn.losses import Loss, check_target, has_class_indices, target_shape
 from nbglcnn.plan.schema import Plan
 
-SEED_RANGE = 2**24  # float32 has the integers below
+SEED_RANGE = 2**24  # float32 represents all integers below it
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training before its first step: `graph` is the `model`'s, `batch_size` that of a batch."""
+    """A compiled training: `graph` is the graph of `model`; batches have `batch_size` examples."""
 
     model: Model
     graph: Graph
@@ -32,7 +32,7 @@ class TrainingRun:
     plan: Plan
 
     def step_inputs(self, batch: Batch, number: int) -> dict[str, Array]:
-        """All inputs of a step, counted from 0, by key."""
+        """Return all inputs of a step (counted from 0), by key."""
         names = self.step.inputs
         generator = np.random.default_rng((self.seed, number))
         whole = batch.padded(self.batch_size)
@@ -66,7 +66,7 @@ class TrainingRun:
 
 
 def validate_targets(loss: Loss, target: Array | None, graph: Graph, output: str) -> Array:
-    """The targets of a batch as float32, checked."""
+    """Check the targets of a batch and return them as float32."""
     assert target is not None
     index = has_class_indices(loss, target)
     shape = graph.shape(graph.key(output).value)

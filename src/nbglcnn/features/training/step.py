@@ -25,19 +25,19 @@ from nbglcnn.losses import Loss, target_shape, unknown_loss_message
 from nbglcnn.ops.gradient_builder import GradientBuilder
 
 LOSS, TARGET = "loss", "target"
-GRADIENT_PREFIX = "gradient of "  # begins the keys of gradients
+GRADIENT_PREFIX = "gradient of "  # prefix of the keys of gradients
 
 
 @dataclass(frozen=True, slots=True)
 class TrainStep:
     """A training step.
 
-    `graph` has the key "loss", (2,): the loss, and a number that is finite where the updated
-    parameters are. `inputs` are the keys of what each step is given besides the model's inputs, by
-    what they are: "target", "weights", "seed", "steps", and the optimizer's numbers. `parameters`
-    are the values that are trained, each with its first name, `optimizer_state` the names under
-    which the optimizer's tensors can be read, by parameter and torch.optim's name; `gradients` are
-    the values of gradients that are there anyway, by the value that they are of.
+    `graph` has the key "loss", shape (2,): the loss, and a number that is finite if all updated
+    parameters are. `inputs` maps the role of each further input to its key: "target", "weights",
+    "seed", "steps", and the optimizer's scalars. `parameters` maps each trained value to its first
+    name. `optimizer_state` has the names under which the optimizer's tensors can be read, by
+    parameter and torch.optim's name. `gradients` maps values to the values of those gradients that
+    the step computes anyway.
     """
 
     graph: Graph
@@ -49,30 +49,31 @@ class TrainStep:
 
 @dataclass(frozen=True, slots=True)
 class StepOptions:
-    """What a step is made of, but for its Graph; `wrt` are further values to have gradients of."""
+    """The settings of a step: everything but its Graph."""
 
     mode: TrainingMode
     parameters: Mapping[str, str]
     loss: Loss | str
     optimizer: Optimizer
     output: str
-    class_targets: bool  # whether targets are indices of classes
-    min_batch: int  # examples of the smallest batch
-    edited_keys: tuple[str, ...] = ()  # keys whose edits act on what is learned: see `add_edit_points`
+    class_targets: bool  # whether targets are class indices
+    min_batch: int  # size of the smallest batch
+    edited_keys: tuple[str, ...] = ()  # keys whose edits affect training: see `add_edit_points`
 
 
 def build_step(
     graph: Graph, request: StepOptions, wrt: Sequence[str] = (), observe: Sequence[str] = ()
 ) -> TrainStep:
-    """The Graph of a step of a network as it was loaded.
+    """Build the Graph of a training step from a loaded network.
 
-    `wrt` are keys or parameters whose gradients are wanted too, as `gradient of <name>`; of other
-    keys what neither loss nor update follow from is left out, but for those in `observe`.
+    `wrt` are further keys or parameters to compute gradients for, as `gradient of <name>`. Keys
+    that neither the loss nor an update depends on are removed, except those in `observe`.
 
     Raises:
-        UnsupportedOperator: naming the layer, where one on the way has no gradient.
-        UnsupportedModel: the loss depends on no parameter, or something cannot be trained.
-        InputError: the loss doesn't fit the output.
+        UnsupportedOperator: If an operator on the path has no gradient; the message names the
+            layer.
+        UnsupportedModel: If the loss depends on no parameter, or a layer cannot be trained.
+        InputError: If the loss doesn't fit the output.
     """
     ready = make_trainable(graph, request.mode, request.parameters, min_batch=request.min_batch)
     network = add_edit_points(ready.graph, request.edited_keys, TRAIN)
@@ -101,7 +102,7 @@ def _add_loss(
     ready: TrainableGraph,
     inputs: dict[str, str],
 ) -> tuple[str, dict[str, str]]:
-    """The loss's value, and the seeds of the gradients."""
+    """Add the loss; return its value and the seeds of the gradients."""
     if isinstance(request.loss, str):
         keys = {key.name: key.value for key in network.keys}
         if request.loss not in keys:
@@ -141,7 +142,7 @@ def _add_loss(
 
 
 def _value_name(ready: TrainableGraph, network: Graph, name: str) -> str:
-    """The value of a key or a parameter."""
+    """The value of a key or a parameter, by name."""
     values = {name: value for value, name in ready.parameters.items()}
     for key in reversed(network.keys):
         values[key.name] = key.value
@@ -152,7 +153,7 @@ def _value_name(ready: TrainableGraph, network: Graph, name: str) -> str:
 
 
 def _freeze_untrained(network: Graph, ready: TrainableGraph, trained: Mapping[str, str]) -> Graph:
-    """The Graph in which parameters without a gradient are constants again."""
+    """Return the Graph with parameters that have no gradient turned back into constants."""
     values, parameters = dict(network.values), dict(network.parameters)
     for value in ready.parameters:
         if value not in trained:
@@ -172,7 +173,7 @@ def _add_update(
     inputs: dict[str, str],
     further: Mapping[str, str],
 ) -> TrainStep:
-    """The step with its update, and with what it needs and gives."""
+    """Add the optimizer's update; return the step with all of its inputs and outputs."""
     optimizer = request.optimizer
     rules = make_gradient_builder(network, section=TRAIN, prefix="update")
     for name in optimizer.step_scalars(0):
@@ -225,7 +226,7 @@ def _add_update(
 
 
 def prune_graph(graph: Graph, observe: Sequence[str] = ()) -> Graph:
-    """The Graph without what neither the loss, an update nor these keys follow from."""
+    """Remove the nodes that neither outputs, updates nor the keys in `observe` depend on."""
     used = {*graph.outputs, *graph.inputs, *(carry.source for carry in graph.carries)}
     used |= {key.value for key in graph.keys if key.name in observe}
     nodes = []

@@ -1,7 +1,8 @@
-"""Graph to Graph: a network as it is in training mode, with parameters that change.
+"""A Graph pass: the network in training mode, with parameters as variables.
 
-Parameters become values that are carried from step to step. What was folded from them is computed
-in each step, masks of Dropout are multiplied in, and BatchNorm uses the statistics of its batch.
+Parameters become values that are carried from step to step. Values that were folded from them are
+computed in each step, Dropout masks are multiplied in, and BatchNorm uses the statistics of its
+batch.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from nbglcnn.ops.gradient_builder import GradientBuilder
 from nbglcnn.ops.norm_gradient import mean as mean_of
 from nbglcnn.ops.norm_gradient import per_channel
 
-TRAIN = "train"  # the section of a step
-SEED, EXAMPLE_WEIGHTS, STEPS = "seed", "weights", "steps"  # inputs of a step
+TRAIN = "train"  # the section of a training step
+SEED, EXAMPLE_WEIGHTS, STEPS = "seed", "weights", "steps"  # roles of a step's further inputs
 FLOAT32 = np.dtype(np.float32)
-MAX_MASK_ELEMENTS = 2**24  # elements of a mask: float32 counts them exactly up to here
+MAX_MASK_ELEMENTS = 2**24  # per Dropout mask: float32 counts integers exactly up to here
 
-# The PCG hash of Jarzynski and Olano (2020), of the element's number, the step's and the layer's.
+# The PCG hash of Jarzynski and Olano (2020), of the indices of element, step and layer.
 MASK_SHADER = "\n".join([
     "uvec4 h = (uvec4(a) * 747796405u + uvec4(b) * 2891336453u + uint(u_layer)) * 747796405u",
     "  + 2891336453u;",
@@ -55,11 +56,11 @@ MASK_SHADER = "\n".join([
 class TrainableGraph:
     """A network in training mode.
 
-    `graph` has shapes; its carries are those of BatchNorm's statistics. `parameters` are the values
-    that are trained, each with its first name; `initial_values` has the constant that each of these
-    and of the statistics begins with. `inputs` are those of a step besides the model's, by what
-    they are: "seed" of Dropout's masks, "weights" (batch,) of the examples, "steps" done before and
-    this one.
+    `graph` has inferred shapes; its carries are BatchNorm's running statistics. `parameters` maps
+    each trained value to its first name; `initial_values` maps trained values and statistics to
+    their initial constants. `inputs` maps the role of each further input to its value: the "seed"
+    of Dropout's masks, the "weights" (batch,) of the examples, and "steps", the number of steps
+    including this one.
     """
 
     graph: Graph
@@ -71,13 +72,13 @@ class TrainableGraph:
 def select_parameters(
     graph: Graph, mode: TrainingMode, wanted: str | Sequence[str]
 ) -> dict[str, str]:
-    """The parameters that are trained, by value, each with its first name.
+    """Select the parameters to train; return their values, each with its first name.
 
-    `wanted` is "all" or a list of names, of modules, or patterns as fnmatch's ("decoder.*").
+    `wanted` is "all" or a list of names, modules, or fnmatch patterns ("decoder.*").
 
     Raises:
-        KeyError: a name or pattern fits no parameter.
-        InputError: nothing is left that could be trained.
+        KeyError: If a name or pattern matches no parameter.
+        InputError: If no parameter is left to train.
     """
     names = [
         name for name, value in graph.parameters.items()
@@ -117,7 +118,7 @@ def select_parameters(
 
 
 def _suggest_patterns(names: Sequence[str], like: str) -> list[str]:
-    """The names and those of their modules, or with a pattern's end the modules' with it."""
+    """Candidates for a suggestion: parameters and modules, or modules with the pattern's suffix."""
     parts = [name.split(".") for name in names]
     modules = dict.fromkeys(".".join(one[:k]) for one in parts for k in range(1, len(one)))
     end = like[len(like.rstrip(".*?")) :]
@@ -125,7 +126,7 @@ def _suggest_patterns(names: Sequence[str], like: str) -> list[str]:
 
 
 def _buffer_names(graph: Graph) -> set[str]:
-    """Names of buffers, and in a file of what BatchNorms have for statistics."""
+    """The names of buffers, and of BatchNorm statistics, which an ONNX file doesn't mark."""
     values = {name for node in graph.nodes if node.op == "BatchNormalization"
               for name in node.inputs[3:5]}  # fmt: skip
     return set(graph.buffers) | {n for n, value in graph.parameters.items() if value in values}
@@ -134,17 +135,17 @@ def _buffer_names(graph: Graph) -> set[str]:
 def make_trainable(
     graph: Graph, mode: TrainingMode, parameters: Mapping[str, str], *, min_batch: int
 ) -> TrainableGraph:
-    """The network of `graph` in training mode, all of it in the section "train".
+    """Convert a loaded network to training mode, with all nodes in the section "train".
 
     Args:
-        graph: as loaded.
-        mode: what is otherwise in training.
-        parameters: the values that change, each with its first name (`select_parameters`).
-        min_batch: examples of the smallest batch. Where these are fewer than the graph's, the input
-            "weights" (batch,) is 1 for those that are there, and 0.
+        graph: The loaded network.
+        mode: How its modules behave in training mode.
+        parameters: The values to train, each with its first name (`select_parameters`).
+        min_batch: The size of the smallest batch. If it is below the graph's, the input "weights"
+            (batch,) is 1 for real examples and 0 for padding.
 
     Raises:
-        UnsupportedModel: a BatchNorm has a single number for each channel, or a mask is too large.
+        UnsupportedModel: If a BatchNorm has a single value per channel, or a mask is too large.
     """
     graph = infer_shapes(unfold_constants(graph, parameters))
     _check_partial_batch(graph, min_batch)
@@ -190,7 +191,7 @@ def _unique_name(name: str, graph: Graph) -> str:
 def _make_variables(
     values: dict[str, Value], begins: dict[str, str], constants: Collection[str]
 ) -> None:
-    """Make constants values that something else gives, and keep what they begin with."""
+    """Turn constants into computed values, and keep their data as initial values."""
     for name in constants:
         begins[name] = f"{name} at first"
         while begins[name] in values:
@@ -203,7 +204,7 @@ def _make_variables(
 
 
 def _apply_dropout(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, dict[str, str]]:
-    """The Graph with what its Dropouts do, and their masks by the key of the layer."""
+    """Add the Dropouts; return the Graph and the masks by the key of the layer."""
     rules = make_gradient_builder(graph, section=TRAIN, prefix="dropout")
     masks: dict[str, str] = {}
     drops = dropout_keys(mode, graph)
@@ -253,7 +254,7 @@ def _dropout_mask(
     name: str,
     number: int,
 ) -> str:
-    """1 for what stays, 0 for what is dropped."""
+    """A Dropout mask: 1 for kept elements, 0 for dropped ones."""
     kept = {"elements": len(shape), "channels": 2, "examples": 1}[drop.granularity]
     own = (*shape[:kept], *[1] * (len(shape) - kept))
     count = math.prod(own)
@@ -267,9 +268,10 @@ def _dropout_mask(
 
 
 def _check_partial_batch(graph: Graph, fewest: int) -> None:
-    """UnsupportedModel where an example's numbers follow from others of a batch that may be short.
+    """Raise UnsupportedModel if examples depend on each other and a batch may be partial.
 
-    What fills it up would count. BatchNorms with running statistics leave that out.
+    Padding examples would affect the real ones. BatchNorms with running statistics are allowed:
+    they exclude the padding.
     """
     batch = graph.shape(graph.inputs[0])[0]
     if fewest >= batch:
@@ -288,9 +290,9 @@ def _check_partial_batch(graph: Graph, fewest: int) -> None:
 
 
 class _BatchNormStatistics:
-    """BatchNorms of a batch's own statistics.
+    """Converts BatchNorms to the batch's own statistics.
 
-    `updated_values` has what becomes of the running ones.
+    `updated_values` maps running statistics to their updated values.
     """
 
     def __init__(
@@ -301,10 +303,10 @@ class _BatchNormStatistics:
         self._steps = inputs[STEPS]
         self._min_batch = fewest
         self._weights = inputs[EXAMPLE_WEIGHTS] if fewest is not None else ""
-        self._batch_ratio = ""  # of all examples to those that are there
+        self._batch_ratio = ""  # batch size / number of real examples
 
     def with_batch_statistics(self, node: Node, norm: BatchNormSpec) -> Node:
-        """The node that takes mean and variance of the batch; adds what computes these."""
+        """Return the node with the batch's mean and variance; add the nodes that compute both."""
         rules, x = self._rules, node.inputs[0]
         shape = rules.shape(x)
         if node.inputs[3] not in self.updated_values and rules.constant(node.inputs[3]) is None:
@@ -339,7 +341,7 @@ class _BatchNormStatistics:
         return replace(node, inputs=(*node.inputs[:3], mean, variance))
 
     def _mean_and_variance(self, x: str, axes: Sequence[int]) -> tuple[str, str]:
-        """Mean and the population's variance of each channel, (channels,) each."""
+        """The mean and the population variance of each channel, each of shape (channels,)."""
         rules = self._rules
         shape = rules.shape(x)
         if not self._weights:
@@ -354,7 +356,7 @@ class _BatchNormStatistics:
         mean = mean_of(rules, rules.multiply(x, own), axes)
         mean = rules.multiply(rules.reshape(mean, shape[1:2]), self._batch_ratio)
         there = rules.add_node("Greater", own, rules.add_scalar(0), dtype=np.dtype(np.bool_))
-        # What is missing lies where it adds nothing to the variance.
+        # Padding examples get the mean, which adds nothing to the variance.
         filled = rules.add_node("Where", there, x, per_channel(rules, mean, len(shape)))
         return mean, rules.multiply(
             rules.add_node("BatchVariance", filled, mean), self._batch_ratio

@@ -1,8 +1,8 @@
-"""A network that is looked at while it trains: one Graph with a training step, which share weights.
+"""A network shown during training: one Graph of it and a training step, sharing the weights.
 
-Its section "forward" is the network as a Viewer shows it, of an input of its own; "evaluate" is it
-in eval mode on a batch with the loss; "train" is a step; "measure" has numbers of that step. All
-but the first run when they are asked for.
+The section "forward" is the network as the Viewer shows it, with its own input. "evaluate" is the
+network in eval mode on a batch, with the loss. "train" is a training step; "measure" computes
+metrics of that step. All sections but "forward" run on demand.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from nbglcnn.lowering.shape_inference import infer_shapes
 from nbglcnn.ops.gradient_builder import INT64, GradientBuilder
 
 EVALUATE, MEASURE = "evaluate", "measure"
-STEP_PREFIX, HELD_OUT_PREFIX = "train.", "evaluate."  # before the keys of each
-RELU_OPS = ("Relu", "Clip")  # what a unit that is never more than 0 comes out of
+STEP_PREFIX, HELD_OUT_PREFIX = "train.", "evaluate."  # prefixes of the keys of both sections
+RELU_OPS = ("Relu", "Clip")  # operators whose units can be dead (never above 0)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingGraph:
-    """The Graph, and the keys of what a page writes and reads.
+    """The Graph, and the keys that a page writes and reads.
 
-    `inputs` and `held_out_inputs` have the keys by what they are: the model's own inputs by their
-    names, "target", "weights", "seed", "steps" and the optimizer's numbers. `loss_key` has 2 or 3
-    numbers: the loss, a number that is finite where all parameters are, and the share of right
-    answers where the targets are classes; `held_out_key` the loss and that share.
-    `update_ratios_key` is |update| / |weight| of each of `trained_parameters`, `dead_units_key` the
-    share of units of each of `relu_layers` (layers) that are 0 in all of the batch; "" where there
-    is none. `prediction_key` is the output for the held-out batch. `state_names` are the names of
-    all that changes. Edits of the keys in the request's `edited_keys` act on the step and on the
-    evaluation too.
+    `inputs` and `held_out_inputs` map roles to keys: the model's own inputs by their names,
+    "target", "weights", "seed", "steps" and the optimizer's scalars. `loss_key` has 2 or 3 numbers:
+    the loss, a number that is finite if all parameters are, and the accuracy if the targets are
+    classes; `held_out_key` has the loss and the accuracy. `update_ratios_key` is |update| /
+    |weight| of each of `trained_parameters`; `dead_units_key` is the share of units of each layer
+    in `relu_layers` that are 0 in the whole batch, "" without such layers. `prediction_key` is the
+    output for the held-out batch. `state_names` are the names of all changing tensors. Edits of the
+    keys in the request's `edited_keys` also act on the step and the evaluation.
     """
 
     graph: Graph
@@ -59,9 +58,9 @@ class TrainingGraph:
 
 
 def build_training_graph(shown: Graph, run: TrainingRun) -> TrainingGraph:
-    """The Graph of the network that is shown, as it was loaded, and of a training of it.
+    """Build the Graph of the shown network, as it was loaded, and of its training.
 
-    Weights are those of `run`.
+    Weights are taken from `run`.
     """
     step = _step_with_metrics(run)
     held_out = _evaluation_subgraph(run)
@@ -108,17 +107,17 @@ class _Subgraph:
 
 
 def _trained_constants(graph: Graph, step: Graph) -> list[str]:
-    """The constants of a network that a step changes."""
+    """The constants of a network that a training step updates."""
     begins = {carry.initial for carry in step.carries}
     names = {name for name, value in step.parameters.items() if value in begins}
     return [value for name, value in graph.parameters.items() if name in names]
 
 
-# The step, with what is measured of it
+# The training step and its metrics
 
 
 def _step_with_metrics(run: TrainingRun) -> _Subgraph:
-    """The step with its section "measure", and the share of right answers in its loss."""
+    """The step with its section "measure", and with the accuracy beside the loss."""
     step, graph = run.step, run.step.graph
     own = {key.name: key.value for key in run.graph.keys if key.kind == "input"}
     keys = {key.name: key.value for key in graph.keys}
@@ -165,12 +164,12 @@ def _update_ratio(rules: GradientBuilder, new: str, old: str) -> str:
 
 
 def _relu_values(graph: Graph) -> dict[str, str]:
-    """The values of a step that a ReLU gives, by the layer's name."""
+    """The outputs of ReLUs in a step, by the layer's name."""
     made = {name: node for node in graph.nodes for name in node.outputs if name}
     found: dict[str, str] = {}
     for key in graph.keys:
         node = made.get(key.value)
-        if node is not None and node.op == "Identity":  # what is bent counts as it was
+        if node is not None and node.op == "Identity":  # read an edited value before its edit
             node = made.get(node.inputs[0])
         if node is None or key.kind != "layer" or node.op not in RELU_OPS:
             continue
@@ -185,7 +184,7 @@ def _relu_values(graph: Graph) -> dict[str, str]:
 
 
 def _dead_unit_share(rules: GradientBuilder, value: str) -> str:
-    """The share of channels whose largest number in the batch is 0: (1,)."""
+    """The share of channels whose maximum over the batch is 0, shape (1,)."""
     axes = [axis for axis in range(len(rules.shape(value))) if axis != 1]
     largest = rules.add_node("ReduceMax", value, rules.add_int_list(*axes), keepdims=0)
     none = rules.apply_glsl(
@@ -195,9 +194,9 @@ def _dead_unit_share(rules: GradientBuilder, value: str) -> str:
 
 
 def add_accuracy(rules: GradientBuilder, output: str, target: str, weights: str) -> str:
-    """The share of examples (and places) whose largest logit is the class in `target`: a number.
+    """Accuracy: the share of examples (and positions) whose largest logit is the target class.
 
-    `weights` (batch,) is 1 for the examples that count; "" where all do.
+    `weights` (batch,) is 1 for the examples that count, else 0; "" if all count.
     """
     chosen = rules.add_node("ArgMax", output, axis=1, keepdims=0, dtype=INT64)
     shape = rules.shape(target)
@@ -218,7 +217,7 @@ def add_accuracy(rules: GradientBuilder, output: str, target: str, weights: str)
 
 
 def _evaluation_subgraph(run: TrainingRun) -> _Subgraph:
-    """The network in eval mode with the loss of a batch, of which some examples may not count."""
+    """The network in eval mode with the loss of a batch; weights can exclude examples."""
     graph = infer_shapes(unfold_constants(run.graph, _trained_constants(run.graph, run.step.graph)))
     graph = replace(graph, nodes=tuple(replace(node, section=EVALUATE) for node in graph.nodes))
     graph = add_edit_points(graph, run.options.edited_keys, EVALUATE)
@@ -265,11 +264,11 @@ def _unique_name(rules: GradientBuilder, name: str) -> str:
     return name
 
 
-# All in one
+# Merging
 
 
 class _GraphMerger:
-    """Graphs in one: values have names of their own, but for weights, which are the step's."""
+    """Merges graphs. Values get a prefix per graph; weights are shared with the training step."""
 
     def __init__(self, shown: Graph, step: Graph) -> None:
         self.network_graph, self._step = shown, step
@@ -280,7 +279,7 @@ class _GraphMerger:
         self._noise: dict[str, str] = dict(shown.noise)
         self._values: dict[str, Value] = {}
         self._names: dict[str, dict[str, str]] = {}
-        # By the parameter's name: what a step gives, or the constant of the network that is shown.
+        # By the parameter's name: the variable of the training step, or "" for a constant.
         targets = {carry.initial: carry.target for carry in step.carries}
         self._shared_weights = {
             name: STEP_PREFIX + targets[value] if value in targets else ""
@@ -297,11 +296,11 @@ class _GraphMerger:
         self._nodes += (self._rename_node(node, "") for node in shown.nodes)
 
     def merged_name(self, prefix: str, value: str) -> str:
-        """What a value of a part is called here."""
+        """The name of a graph's value in the merged Graph."""
         return self._names[prefix][value]
 
     def add(self, graph: Graph, prefix: str) -> None:
-        """Add the nodes of a part."""
+        """Add the nodes of a graph."""
         names = {value: prefix + value for value in graph.values}
         for parameter, value in graph.parameters.items():
             target, known = (
@@ -309,7 +308,7 @@ class _GraphMerger:
                 self.network_graph.parameters.get(parameter),
             )
             if graph is self._step:
-                target = ""  # its own names
+                target = ""  # the step keeps its own names
             if target:
                 names[value] = target
             elif (
@@ -325,7 +324,7 @@ class _GraphMerger:
         self._folded += (self._rename_node(node, prefix) for node in graph.folded_nodes)
         self._inputs += (names[value] for value in graph.inputs)
         self._outputs += (names[value] for value in graph.outputs)
-        # Noise in the place of random numbers is written for each step.
+        # The noise of a step's graph is not added: it is written for each step.
 
     def _rename_node(self, node: Node, prefix: str) -> Node:
         names = self._names[prefix]
@@ -338,7 +337,7 @@ class _GraphMerger:
         return replace(found, module="", module_type="", call="") if prefix else found
 
     def graph(self, keys: tuple[Key, ...]) -> Graph:
-        """All of it."""
+        """Return the merged Graph."""
         step, names = self._step, self._names[STEP_PREFIX]
         carries = tuple(
             Carry(names[c.source], names[c.target], names[c.initial]) for c in step.carries
@@ -349,7 +348,7 @@ class _GraphMerger:
             if not self._shared_weights.get(name)
         }  # fmt: skip
         parameters |= {n: names[value] for n, value in step.parameters.items() if value in begins}
-        order = {EVALUATE: 1, TRAIN: 2, MEASURE: 3}  # behind what is shown
+        order = {EVALUATE: 1, TRAIN: 2, MEASURE: 3}  # after the section "forward"
         return replace(
             self.network_graph,
             nodes=tuple(sorted(self._nodes, key=lambda node: order.get(node.section, 0))),

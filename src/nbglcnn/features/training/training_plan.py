@@ -1,4 +1,4 @@
-"""A network that trains in pages: what this adds to its Plan, and the weights that pages send."""
+"""The Plan of a network that trains in a page, and the weights that the page sends back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingArguments:
-    """What a training was asked for, as far as it stays so."""
+    """The arguments of a training that stay constant while it runs."""
 
     batches: BatchSource
     loss: Any
@@ -44,7 +44,7 @@ class TrainingArguments:
 
 
 class TrainingExtension:
-    """Adds a training to the network's Graph; `training_graph` has the keys of what it adds."""
+    """A Graph extension that adds a training; `training_graph` has the keys that it adds."""
 
     training_graph: TrainingGraph
 
@@ -52,68 +52,69 @@ class TrainingExtension:
         self._run = run
 
     def __call__(self, graph: Graph) -> Graph:
-        """The Graph of both."""
+        """Return the Graph of the network with the training."""
         self.training_graph = build_training_graph(graph, self._run)
         return self.training_graph.graph
 
 
 @dataclass
 class TrainingPlan:
-    """A training: the network's Plan with it, which pages run, and its data."""
+    """A training that pages run: the network's Plan including it, its config and its data."""
 
     arguments: TrainingArguments
     run: TrainingRun
     extension: TrainingExtension
     plan: Plan
     config: TrainingConfig
-    config_hash: str  # of the TrainingConfig's blob
+    config_hash: str  # hash of the TrainingConfig's blob
     blobs: Mapping[str, memoryview]
     batch_counts: Mapping[
         str, int
-    ]  # batches that BatchNorms have seen before, by their buffers' names
+    ]  # earlier batches that BatchNorms have seen, by their buffers' names
 
     def __post_init__(self) -> None:
-        self.step = self.config.start_step  # that `latest_state` is behind
-        # Layers for whose bends there is a place in the step, or cannot be one.
+        self.step = self.config.start_step  # the step of `latest_state`
+        # Layers whose edits need no new Plan: the step has an edit point for them, or can have
+        # none.
         self.editable_layers = set(self.run.options.edited_keys)
-        # Numbers that were set by hand and aren't in the page yet, in their order.
+        # Manual weight changes that the page doesn't have yet, in order.
         self.pending_weight_edits: list[tuple[str, Any, Any]] = []
         values = load.parameters_of(self.training_graph.graph)
-        # All that changes, as the page has sent it last. The Plan keeps the weights that the page
-        # began with: with others it would be a new one, which pages put in the place of theirs.
+        # All changing tensors, as the page last sent them. The Plan keeps the page's initial
+        # weights: other weights would make a new Plan, which would replace the page's weights.
         self.latest_state: Mapping[str, Array] = {
             name: values[name] for name in self.training_graph.state_names
         }
-        self.initial_state = self.latest_state  # of the beginning, whatever TrainingConfig it was
-        self.notify_pages: Callable[[], None] = lambda: None  # pages are to be told of what was set
+        self.initial_state = self.latest_state  # before step 0, across all TrainingConfigs
+        self.notify_pages: Callable[[], None] = lambda: None  # sends manual changes to pages
 
     busy_message = "the network trains in a page"
     how_to_end = "stop the training first (viewer.training.stop())"
 
     @property
     def training_graph(self) -> TrainingGraph:
-        """The Graph of network and training, and its keys."""
+        """The Graph of the network with the training, and its keys."""
         return self.extension.training_graph
 
     @property
     def contribution(self) -> Contribution:
-        """What it adds to the network's Plan."""
+        """The training's contribution to the network's Plan."""
         return Contribution(self.extension, self)
 
     def set_parameter(self, name: str, index: Any, numbers: Any) -> None:
-        """Numbers of a parameter were set by hand."""
+        """Record a manual change of elements of a parameter."""
         self.pending_weight_edits.append((name, index, numbers))
 
     def publish_weights(self) -> None:
-        """Tell pages of what was set."""
+        """Tell pages about manual weight changes."""
         self.notify_pages()
 
     def trains_with_edits(self, layer: str) -> bool:
-        """Whether bends of a layer act on what is learned."""
+        """Whether edits of a layer affect the training."""
         return any(value.shares_edits_of == layer for value in self.plan.values)
 
     def pack_remote_view(self, past: bytes) -> bytes:
-        """What pages show where another one trains: `live.past`, and the state as it is packed."""
+        """Pack what other pages show while one trains: the history and the training state."""
         graph = self.training_graph.graph
         now = load.with_parameters(graph, load.parameters_of(graph) | dict(self.latest_state))
         plan = lower.repack(self.plan, now)
@@ -122,9 +123,9 @@ class TrainingPlan:
         return past + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
 
     def find_failure(self, weights: Mapping[str, Array], failed: StepReport) -> StepFailure | None:
-        """What went wrong first in a step that gave NaN; None where that cannot be seen here.
+        """Repeat a step that gave NaN and find the first invalid value; None if that fails.
 
-        Noise that was added to the inputs, and bends, aren't there when it is done again.
+        The repetition has neither the noise that was added to the inputs nor the edits.
         """
         run = self.run
         try:
@@ -142,7 +143,7 @@ class TrainingPlan:
             return None
 
     def state_values(self) -> list[Value]:
-        """How each part of the state is read."""
+        """How each tensor of the state is read back."""
         known = {value.key: value for value in self.plan.header.parameters}
         return [known[name] for name in self.training_graph.state_names]
 
@@ -159,10 +160,10 @@ def make_training_plan(
     start_step: int = 0,
     frozen: Sequence[str] = (),
 ) -> TrainingPlan:
-    """A training of a network; `learning_rates` is a learning rate for each step, as bytes.
+    """Build the TrainingPlan of a network; `learning_rates` has one rate per step, as bytes.
 
-    `start_step` and `end_step` are steps, the `frozen` ones parameters that were trained before;
-    `target` is the device, the network's current one by default.
+    `start_step` and `end` are step numbers; `frozen` names parameters that were trained before.
+    `target` is the device, by default the network's current one.
     """
     added = TrainingExtension(run)
     plan = network.compile_with(added, target, "float32")
@@ -198,10 +199,11 @@ def initial_training_plan(
     seen: Mapping[str, int],
     target: Target | None = None,
 ) -> TrainingPlan:
-    """A training of a network from its first step on.
+    """Build the TrainingPlan of a training from its first step.
 
-    `asked` are the arguments of `viewer.train`. `seen` are batches that BatchNorms have seen
-    before, by their buffers' names. InputError for `held_out`, and for more data than a page takes.
+    `asked` are the arguments of `viewer.train`. `seen` counts the batches that BatchNorms have seen
+    before, by their buffers' names. Raise InputError if `held_out` is invalid or the data exceed a
+    page's limit.
     """
     optimizer, seed, shuffle = asked["optimizer"], asked["seed"], asked["shuffle"]
     end = end_step(asked["epochs"], asked["steps"])
@@ -218,7 +220,7 @@ def initial_training_plan(
 
 
 def with_state(run: TrainingRun, state: Mapping[str, Array]) -> TrainingRun:
-    """The same training, which begins with a state: parameters and what the optimizer keeps."""
+    """Return the training with a saved state: parameters and optimizer tensors."""
     graph = run.step.graph
     fitting = {
         name: state[name] if name in state and state[name].shape == data.shape else data
@@ -228,7 +230,7 @@ def with_state(run: TrainingRun, state: Mapping[str, Array]) -> TrainingRun:
 
 
 def end_step(epochs: int | None, steps: int | None) -> int:
-    """The step to stop at, -1 for none or for what is counted in epochs."""
+    """The step to stop at; -1 if there is none, or if the training is counted in epochs."""
     for name, value in (("epochs", epochs), ("steps", steps)):
         if value is not None and (not isinstance(value, int) or value < 0):
             raise InputError(f"{name}={value!r}; expected a number ≥ 0")
@@ -238,7 +240,7 @@ def end_step(epochs: int | None, steps: int | None) -> int:
 
 
 def pack_learning_rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
-    """The learning rate of each step from `begin` on, where it is a function of the step."""
+    """Pack the learning rate of each step from `begin` on; empty if `lr` is a number."""
     if not callable(optimizer.lr):
         return b""
     if end < 0:
@@ -251,7 +253,7 @@ def pack_learning_rates(optimizer: Optimizer, begin: int, end: int) -> bytes:
 
 
 def apply_state(network: Network, trained: TrainingPlan, state: Mapping[str, Array]) -> None:
-    """Give a network the weights that a page has learned, and what was set by hand since."""
+    """Apply weights that a page has trained, and the manual changes made since, to a network."""
     trained.latest_state = state
     own = network.weights()
     graph = load.with_parameters(network.graph, own | {n: state[n] for n in own if n in state})

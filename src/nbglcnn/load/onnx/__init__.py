@@ -1,1 +1,1 @@
-"""ONNX files as drafts: read with care, checked against the operators' schemas, converted."""
+"""Reading ONNX files into drafts: safely, with schema checks and conversions."""

@@ -1,4 +1,4 @@
-"""Branches of ONNX's If: both are written out, and folding keeps the one that is taken."""
+"""ONNX If nodes: both branches are inlined, and folding keeps the branch that is taken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbglcnn.load.draft import free_name
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
-MAX_IF_DEPTH = 20  # Ifs inside each other
+MAX_IF_DEPTH = 20  # nesting depth
 Guards = tuple[tuple[str, bool], ...]
 GuardedNode = tuple["NodeProto", Mapping[str, int], Guards]
 
@@ -20,10 +20,10 @@ GuardedNode = tuple["NodeProto", Mapping[str, int], Guards]
 def inline_branches(
     nodes: Iterable[tuple[NodeProto, Mapping[str, int]]], model: ModelProto
 ) -> list[GuardedNode]:
-    """All nodes, each with the conditions under which it runs: (name of a value, what it must be).
+    """Inline all branches; return each node with its guards: (value name, required truth).
 
-    An If is left without attributes: its inputs are the condition, then the outputs of the branch
-    that is taken if it holds, then those of the other.
+    An If stays as a node without attributes: its inputs are the condition, the outputs of the
+    then-branch, and the outputs of the else-branch.
     """
     nodes = list(nodes)
     if not any(node.op_type == "If" for node, _ in nodes):
@@ -44,7 +44,7 @@ def _write(
     taken: set[str],
     found: list[GuardedNode],
 ) -> None:
-    """Add a node under names that nothing else has, and before an If the nodes of its branches."""
+    """Add a node under unique names; the nodes of an If's branches come before it."""
     from onnx import NodeProto
 
     if len(found) > MAX_NODES:
@@ -89,7 +89,7 @@ def _branch(
     taken: set[str],
     found: list[GuardedNode],
 ) -> list[str]:
-    """Add a branch's nodes under names that nothing else has; gives those of its outputs."""
+    """Add a branch's nodes under unique names; return the names of its outputs."""
     from onnx import NodeProto
 
     if len(graph.input) or len(graph.sparse_initializer):
@@ -102,7 +102,7 @@ def _branch(
         names[name] = free_name(name, taken)
     for tensor in graph.initializer:
         constant = NodeProto(op_type="Constant", output=[names[tensor.name]])
-        attribute = constant.attribute.add(name="value", type=4)  # a tensor
+        attribute = constant.attribute.add(name="value", type=4)  # AttributeProto.TENSOR
         attribute.t.CopyFrom(tensor)
         found.append((constant, opsets, guards))
     for node in graph.node:

@@ -1,4 +1,4 @@
-"""ONNX files: the only code that opens them. A file is untrusted, as is every path in it."""
+"""ONNX files: the only code that opens them. Files, and all paths in them, are untrusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PICKLES = {".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"}
 MAX_FILE = 2**31 - 1  # protobuf's own limit
 COPY_HINT = "links are not followed; copy the file and the model into one folder"
 EXTERNAL_DATA_KEYS = {"location", "offset", "length", "checksum"}  # of external data
-# What a file that is no ONNX begins with, in the order to try.
+# Signatures at the start of other file formats, in the order to try.
 FILE_SIGNATURES = (
     (b"PK\x03\x04", "a zip archive (perhaps a PyTorch checkpoint)"),
     (b"\x80\x02", "a pickle (perhaps a PyTorch checkpoint)"),
@@ -39,7 +39,7 @@ FILE_SIGNATURES = (
     (b"\xff\xd8\xff", "a picture (JPEG): a network's input is the second argument"),
     (b"NBGLCNN", "a Plan of nbglcnn: read it with nbglcnn.Plan.load(path), run it with Session"),
 )
-# The same, four bytes behind the beginning.
+# Signatures at byte 4.
 OFFSET_SIGNATURES = (
     (b"TFL3", "a TensorFlow Lite model: convert it, for example with tf2onnx"),
     (b"ORTM", "a model in ONNX Runtime's own format: give the original .onnx file"),
@@ -58,11 +58,11 @@ CHECKPOINT_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """Where a model's external data must lie: beside the model's file.
+    """The folder that a model's external data must be in: the folder of the model's file.
 
-    `link_target` is the folder of the file itself where the model's path is a link, else empty.
-    Then its data may lie there, or be links too, to plain files in that one folder: so is Hugging
-    Face's cache, with links in `snapshots/<revision>` to files in `blobs`.
+    If the model's path is a link, `link_target` is the folder of the file that it points to, else
+    "". External data may then be in that folder, or be links to plain files in it. Hugging Face's
+    cache has this layout: links in `snapshots/<revision>` point to files in `blobs`.
     """
 
     path: str
@@ -70,7 +70,7 @@ class DataFolder:
 
 
 def read_model(source: Any) -> tuple[ModelProto, str, DataFolder | None]:
-    """The parsed model, a name for it, and the folder that its external data must lie in."""
+    """Parse a model; return it with a name and the folder of its external data."""
     import onnx
 
     if isinstance(source, onnx.ModelProto):
@@ -79,7 +79,7 @@ def read_model(source: Any) -> tuple[ModelProto, str, DataFolder | None]:
         return parse(bytes(source), "these bytes"), "model", None
     if not os.fspath(source):
         raise ModelError("the path of the model is empty")
-    path = os.path.abspath(os.fspath(source))  # a bare name switches off others' path checks
+    path = os.path.abspath(os.fspath(source))  # an absolute path: bare names disable path checks
     if isinstance(path, bytes):
         path = os.fsdecode(path)
     name = Path(path).name
@@ -92,7 +92,7 @@ def read_model(source: Any) -> tuple[ModelProto, str, DataFolder | None]:
 
 
 def embed_external_data(model: ModelProto, folder: DataFolder | None) -> ModelProto:
-    """A copy of a model with its external data inside, checked as `tensor_array` checks it."""
+    """Return a copy of a model with its external data embedded, checked as in `tensor_array`."""
     import onnx
 
     own = onnx.ModelProto()
@@ -114,7 +114,7 @@ def embed_external_data(model: ModelProto, folder: DataFolder | None) -> ModelPr
 
 
 def _advice(source: Any) -> str:
-    """What to do about a path where nothing is."""
+    """The hint for a path that doesn't exist."""
     text = os.fsdecode(source)
     if text.startswith("~"):
         return "; only a shell expands ~: give os.path.expanduser(path)"
@@ -139,7 +139,7 @@ def _read(path: str) -> bytes:
 
 
 def parse(data: bytes, name: str) -> ModelProto:
-    """The bytes as a ModelProto, or ModelError with what they look like instead."""
+    """Parse bytes as a ModelProto; the ModelError describes what they are instead."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -163,7 +163,7 @@ def parse(data: bytes, name: str) -> ModelProto:
 
 
 def _looks_like(data: bytes) -> str:
-    """What bytes seem to be that cannot be read as a model, or nothing."""
+    """A guess at the format of bytes that are not a model, or ""."""
     for mark, meaning in OFFSET_SIGNATURES:
         if data[4:8] == mark:
             return meaning
@@ -175,7 +175,7 @@ def _looks_like(data: bytes) -> str:
 
 
 def validate_model(model: ModelProto, name: str) -> ModelProto:
-    """The model if it has a graph and operator sets; random bytes can parse as a message too."""
+    """Return the model if it has a graph and opsets; random bytes can also parse as protobuf."""
     if not model.HasField("graph") or not model.opset_import:
         raise ModelError(f"{name}: not an ONNX model, or damaged (it has no graph or no opset)")
     if not _is_text(model):
@@ -184,7 +184,7 @@ def validate_model(model: ModelProto, name: str) -> ModelProto:
 
 
 def _is_text(message: Any) -> bool:
-    """Whether all strings are: where UTF-8 is broken, protobuf quietly gives bytes."""
+    """Whether all strings are valid: protobuf silently returns bytes for invalid UTF-8."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
             if not all(
@@ -199,7 +199,7 @@ def _is_text(message: Any) -> bool:
 
 
 def tensor_array(tensor: TensorProto, name: str, folder: DataFolder | None) -> Array:
-    """A tensor's numbers, after its shape, its type and the number of its bytes were checked."""
+    """Return a tensor's data, after checking its shape, its type and the number of bytes."""
     import onnx
 
     what = f"tensor {quote_name(name)}"
@@ -240,7 +240,7 @@ def tensor_array(tensor: TensorProto, name: str, folder: DataFolder | None) -> A
     return array.reshape(shape)
 
 
-# Per element type: the field of its numbers, and the numpy type of its raw bytes.
+# Per element type: the field of its data, and the numpy type of its raw bytes.
 _TENSOR_STORAGE: dict[int, tuple[str, str]] = {
     1: ("float_data", "<f4"),
     2: ("int32_data", "<u1"),
@@ -259,7 +259,7 @@ _TENSOR_STORAGE: dict[int, tuple[str, str]] = {
 
 
 def _read_external(tensor: TensorProto, what: str, folder: DataFolder | None, needed: int) -> bytes:
-    """Bytes beside the model's file, as many as are needed; see `_open_external` for links."""
+    """Read a tensor's bytes from its external file; see `_open_external` for links."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key not in EXTERNAL_DATA_KEYS or entry.key in entries:
@@ -301,10 +301,10 @@ def _read_external(tensor: TensorProto, what: str, folder: DataFolder | None, ne
 
 @contextmanager
 def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int]:
-    """The file opened without following any link, from the model's folder downwards.
+    """Open the file without following links, from the model's folder downwards.
 
-    Where the model's own path is a link, a link to a file in the folder of the model's own is
-    opened there, and so is a file that does not lie beside the link.
+    If the model's path is a link, a link to a file in the real model file's folder is opened in
+    that folder, and so is a file that doesn't exist beside the link.
     """
     parts = location.split("/")
     bad = not location or "\0" in location or "\\" in location or ":" in location
@@ -314,7 +314,7 @@ def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int
             "inside the model's own folder"
         )
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    flags |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for its writer
+    flags |= getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would block
     opened: list[int] = []
     path = folder.path
     if folder.link_target and not os.path.lexists(os.path.join(path, *parts)):
@@ -356,7 +356,7 @@ def _open_external(folder: DataFolder, location: str, what: str) -> Iterator[int
 
 
 def _linked_name(folder: DataFolder, location: str) -> str:
-    """The name of the file that a link to external data leads to, beside the model's own file."""
+    """The file that a link to external data points to, in the folder of the real model file."""
     path = os.path.join(folder.path, *location.split("/"))
     if not folder.link_target or not os.path.islink(path):
         return ""

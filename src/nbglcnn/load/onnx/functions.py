@@ -1,4 +1,4 @@
-"""ONNX functions: calls are replaced by their bodies, with the number of nodes known beforehand."""
+"""ONNX functions: calls are replaced by their bodies, after the resulting nodes are counted."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Nodes = list[tuple["NodeProto", Mapping[str, int]]]
 
 
 def domain_of(name: str) -> str:
-    """The standard domain has two spellings."""
+    """Normalize a domain name: the standard domain has two spellings."""
     return "" if name == "ai.onnx" else name
 
 
 def inline_functions(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str, int]]]:
-    """All nodes with the operator sets each was written for; calls of functions are expanded."""
+    """Return all nodes with the opsets they were written for; function calls are inlined."""
     functions: dict[Identifier, FunctionProto] = {}
     for function in model.functions:
         identifier = (domain_of(function.domain), function.name, function.overload)
@@ -47,7 +47,7 @@ def inline_functions(model: ModelProto) -> Iterable[tuple[NodeProto, Mapping[str
 
 
 def _check_edge_count(nodes: Nodes) -> Nodes:
-    """The nodes, if they are not joined too often: a Sum of n inputs alone is n passes."""
+    """Return the nodes; UnsupportedModel for too many edges: a Sum of n inputs needs n passes."""
     edges = sum(len(node.input) + len(node.output) for node, _ in nodes)
     if edges > MAX_EDGES:
         raise UnsupportedModel(
@@ -75,7 +75,7 @@ def _size(
     sizes: dict[Identifier, int],
     inside: tuple[Identifier, ...],
 ) -> int:
-    """How many nodes a call becomes; a function that calls itself is refused."""
+    """The number of nodes that a call expands to; ModelError if a function calls itself."""
     identifier = _identifier(node)
     if identifier not in functions:
         return 1

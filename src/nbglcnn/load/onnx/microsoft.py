@@ -1,4 +1,4 @@
-"""Operators of com.microsoft, which ONNX Runtime writes when it optimizes a file, in ONNX's own."""
+"""Operators of com.microsoft, which ONNX Runtime writes into optimized files, as ONNX operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbglcnn.load.draft import describe_node
 
 MICROSOFT = "com.microsoft"
 Attributes = Mapping[str, Attribute]
-# What a fused activation takes, in the order of its activation_params, with ONNX's defaults.
+# Parameters of fused activations, in the order of activation_params, with ONNX's defaults.
 ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "Relu": (),
     "Tanh": (),
@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
     "LeakyRelu": (("alpha", 0.01),),
     "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
     "Clip": (),
-    # The following ones only behind a FusedGemm, so far.
+    # The remaining ones are used only by FusedGemm so far.
     "Elu": (("alpha", 1.0),),
     "Selu": (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)),
     "Softplus": (),
@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 def convert_node(node: Node, given: Attributes) -> list[Node]:
-    """The nodes of ONNX that do the same; ModelError where its inputs or attributes don't fit."""
+    """Convert a node to ONNX nodes; ModelError if its inputs or attributes are not valid."""
     least, most, allowed, rule = CONVERTIBLE[node.op]
     if not least <= len(node.inputs) <= most or len(node.outputs) != 1 or not node.outputs[0]:
         raise ModelError(
@@ -45,7 +45,7 @@ def convert_node(node: Node, given: Attributes) -> list[Node]:
 
 
 def _add_activation(node: Node, given: Attributes, source: str) -> list[Node]:
-    """The activation behind a fused node; its output is the node's."""
+    """The activation of a fused node, as a node with the fused node's output."""
     name = str(given.get("activation", ""))
     if not name:
         return [replace(node, op="Identity", inputs=(source,))]
@@ -73,7 +73,7 @@ def _number(value: object) -> float:
 
 
 def _fused_conv(node: Node, given: Attributes) -> list[Node]:
-    """A convolution, what is added to it, and an activation."""
+    """Expand to a Conv, an optional Add, and an activation."""
     out = node.outputs[0]
     attributes = {n: v for n, v in given.items() if not n.startswith("activation")}
     inputs = node.inputs[:3] if len(node.inputs) > 2 and node.inputs[2] else node.inputs[:2]
@@ -100,7 +100,7 @@ def _fused_gemm(node: Node, given: Attributes) -> list[Node]:
 
 
 def _quick_gelu(node: Node, given: Attributes) -> list[Node]:
-    """X · sigmoid(alpha · x)."""
+    """Expand to x · sigmoid(alpha · x)."""
     x, out = node.inputs[0], node.outputs[0]
     factor, scaled, gate = (f"{out}.{part}" for part in ("alpha", "scaled", "gate"))
     alpha = _number(given.get("alpha", 1.702))
@@ -140,7 +140,7 @@ _GEMM: dict[str, type | tuple[type, ...]] = {
     "activation": str,
 }
 ConversionRule = Callable[[Node, Attributes], list[Node]]
-# Least and most inputs, attributes and what they are, and the rule.
+# Minimum and maximum number of inputs, attribute types, and the conversion rule.
 CONVERTIBLE: dict[str, tuple[int, int, dict[str, type | tuple[type, ...]], ConversionRule]] = {
     "BiasGelu": (2, 2, {}, _bias_gelu),
     "FusedConv": (2, 4, _WINDOW, _fused_conv),

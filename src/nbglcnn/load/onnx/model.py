@@ -1,4 +1,4 @@
-"""ONNX models: nodes are checked against their operators' schemas, then folded and keyed."""
+"""ONNX models: nodes are checked against operator schemas, then folded and assigned keys."""
 
 from __future__ import annotations
 
@@ -40,14 +40,12 @@ from nbglcnn.load.passes.infer import check_arity, numpy_type, schema_of
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
-OLDEST_OPSET = 6  # operator set
-MAX_NAME_LENGTH = 300  # characters of a value's name that are kept
-CLASSES = ("names", "classes", "labels")  # entries of the metadata that may hold class names
+OLDEST_OPSET = 6  # minimum opset
+MAX_NAME_LENGTH = 300  # characters of a value's name to keep
+CLASSES = ("names", "classes", "labels")  # metadata entries that may contain class names
 GIVE_X = "Give an example input x to fix it"
-MAX_RANDOM_ELEMENTS = (
-    2**22
-)  # numbers of an input that are drawn when no example is given; else it is zeros
-# Where a float constant is a setting and not a weight: (operator, positions; all where None).
+MAX_RANDOM_ELEMENTS = 2**22  # up to this size, an input without an example is random; else zeros
+# Inputs that are settings if they are float constants: (operator, positions; None: all).
 NON_WEIGHT_INPUTS: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("Clip", "Resize", "Upsample", "Pad", "Range", "OneHot", "Dropout")),
     **dict.fromkeys(("Cast", "Shape", "ConstantOfShape", "Expand", "Tile", "Slice")),
@@ -56,16 +54,16 @@ NON_WEIGHT_INPUTS: dict[str, tuple[int, ...] | None] = {
 
 
 def load_onnx(source: Any, x: Any) -> tuple[Graph, tuple[Array, ...]]:
-    """The Graph of a ModelProto, bytes or a file, with shapes fixed by `x`, and `x` as arrays."""
+    """Load a ModelProto, bytes or file as a Graph with the shapes of `x`, and `x` as arrays."""
     model, name, folder = read_model(source)
     return _load(GraphDraft(name=name[:MAX_NAME_LENGTH], source="onnx"), model, folder, x)
 
 
 @dataclass(frozen=True)
 class PartialLoad:
-    """What of a model can be loaded: its Graph for inputs, and the nodes that cannot, and why.
+    """The loadable part of a model: its Graph, its inputs, and the unsupported nodes with errors.
 
-    `names` are all values in the file's order.
+    `names` are the names of all values, in the file's order.
     """
 
     graph: Graph
@@ -78,11 +76,11 @@ PythonOutputs = Mapping[str, tuple[Array, str]]
 
 
 def load_partial(source: Any, x: Any, given: PythonOutputs) -> PartialLoad:
-    """What of a model can be loaded.
+    """Load the supported part of a model.
 
-    Python computes the nodes whose outputs are `given`, with the reason.
+    Python computes the nodes whose outputs are in `given`, which maps them to reasons.
 
-    Raises what `load_onnx` does where that isn't about a single node.
+    Raises the errors of `load_onnx` that don't concern a single node.
     """
     model, name, folder = read_model(source)
     draft = GraphDraft(
@@ -132,13 +130,13 @@ def _load(
 
 
 def _noise_candidates(model: ModelProto, names: _ShortNames) -> frozenset[str]:
-    """Values that the file's own nodes draw: ONNX Runtime can be given others in their place."""
+    """Outputs of the file's random nodes, which ONNX Runtime accepts as inputs."""
     drawn = (n.output[0] for n in model.graph.node if n.op_type in NOISE and len(n.output) == 1)
     return frozenset(name for name in drawn if name and names[name] == name)
 
 
 def _split_noise(x: Any, count: int, may_draw: Container[str]) -> tuple[Any, Any]:
-    """An example input without what stands for random numbers, and that."""
+    """Split an example input into the model's inputs and the noise."""
     if isinstance(x, Mapping):
         return {n: a for n, a in x.items() if n not in may_draw}, {
             n: a for n, a in x.items() if n in may_draw
@@ -149,14 +147,14 @@ def _split_noise(x: Any, count: int, may_draw: Container[str]) -> tuple[Any, Any
 
 
 def _classes(model: ModelProto) -> tuple[str, ...]:
-    """The class names in a file's metadata; of the network's weights nothing depends on them."""
+    """The class names in a file's metadata; the weights don't depend on them."""
     written = {entry.key: entry.value for entry in model.metadata_props}
     found = (parse_names(written[key]) for key in CLASSES if key in written)
     return next(filter(None, found), ())
 
 
 class _ShortNames(dict[str, str]):
-    """Values' names as they are kept: the file's own, but not a megabyte of it."""
+    """Value names, truncated if very long."""
 
     def __missing__(self, name: str) -> str:
         kept = name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…{len(self)}"
@@ -175,12 +173,12 @@ def _add_constants(
         if names[tensor.name] in draft.constants:
             raise ModelError(f"two initializers are named {quote_name(tensor.name)}")
         if tensor.data_type == tensor.STRING and tensor.name not in _read_names(model.graph):
-            continue  # class names, as some tools leave them
+            continue  # class names, as some tools store them
         draft.constants[names[tensor.name]] = tensor_array(tensor, tensor.name, folder)
 
 
 def ancestor_nodes(graph: GraphProto, outputs: Iterable[str]) -> list[NodeProto]:
-    """The nodes that some values follow from, in the file's order."""
+    """The nodes that these values depend on, in the file's order."""
     made = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
     kept: set[int] = set()
     waiting = list(outputs)
@@ -197,7 +195,7 @@ def ancestor_nodes(graph: GraphProto, outputs: Iterable[str]) -> list[NodeProto]
 
 
 def _read_names(graph: GraphProto) -> set[str]:
-    """What nodes of a graph and of those inside it read, and its outputs."""
+    """The names that a graph reads: inputs of its nodes, also in subgraphs, and its outputs."""
     found = {output.name for output in graph.output}
     for node in graph.node:
         found.update(node.input)
@@ -210,7 +208,7 @@ def _read_names(graph: GraphProto) -> set[str]:
 def _input_specs(
     draft: GraphDraft, model: ModelProto, names: _ShortNames
 ) -> tuple[list[InputSpec], list[str]]:
-    """The run-time inputs (old files list initializers among them), and their shapes as written."""
+    """Run-time inputs, without the initializers that old files list, and their shapes as text."""
     specs: list[InputSpec] = []
     written: list[str] = []
     for value in model.graph.input:
@@ -232,7 +230,7 @@ def _input_specs(
             specs.append(InputSpec(name, None, dtype))
             written.append("of any rank")
             continue
-        # Some exporters write -1 for a dimension that is not fixed.
+        # Some exporters write -1 for a dynamic dimension.
         dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
         if any(d < -1 for d in dims):
             raise ModelError(f"the input {quote_name(name)} has the shape {dims}")
@@ -247,7 +245,7 @@ def _input_specs(
 
 
 def _example_inputs(specs: Sequence[InputSpec], written: Sequence[str]) -> tuple[Array, ...]:
-    """Example inputs for static shapes: numbers in 0..1 by a fixed seed, so that layers differ."""
+    """Example inputs for static shapes: random in 0..1 with a fixed seed, so that layers differ."""
     generator = np.random.default_rng(0)
     arrays: list[Array] = []
     for spec, dims in zip(specs, written, strict=True):
@@ -259,21 +257,21 @@ def _example_inputs(specs: Sequence[InputSpec], written: Sequence[str]) -> tuple
         validate_shape(f"the input {quote_name(spec.name)}", shape)
         if spec.dtype == FLOAT32 and np.prod(shape, dtype=object) <= MAX_RANDOM_ELEMENTS:
             arrays.append(generator.random(shape, np.float32))
-        else:  # a view of one number, for a gigabyte of them would take seconds
+        else:  # a broadcast view: filling a gigabyte would take seconds
             arrays.append(np.broadcast_to(np.zeros((), spec.dtype), shape))
     return tuple(arrays)
 
 
 def input_specs(source: Any) -> list[InputSpec]:
-    """The inputs of a model as its file says them, without reading the rest of it."""
+    """The inputs that a model's file declares; only its constants are read besides."""
     return _read_inputs(source)[0]
 
 
 def inputs_of_shapes(source: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Array, ...]:
-    """Example inputs of these shapes, one for each input, in the types that the file gives them.
+    """Make example inputs of these shapes, one per input, in the types that the file declares.
 
     Raises:
-        InputError: there are more or fewer shapes than inputs.
+        InputError: If the number of shapes is not the number of inputs.
     """
     specs, written = _read_inputs(source)
     if len(shapes) != len(specs):
@@ -296,7 +294,7 @@ def _read_inputs(source: Any) -> tuple[list[InputSpec], list[str]]:
 def _add_nodes(
     draft: GraphDraft, model: ModelProto, names: _ShortNames, folder: DataFolder | None
 ) -> set[str]:
-    """Checked nodes into the GraphDraft; gives the names of all values."""
+    """Add checked nodes to the GraphDraft; return the names of all values."""
     produced = {*draft.constants, *draft.inputs}
     newest = _newest_opset()
     names[""] = ""
@@ -336,7 +334,7 @@ def _add_nodes(
 def _python_node(
     draft: GraphDraft, node: Node, proto: NodeProto, version: int, folder: DataFolder | None
 ) -> list[tuple[Node, int]]:
-    """The node as one that Python computes, where all of its outputs are given."""
+    """Return the node as a Python fallback if all of its outputs are given, else []."""
     outputs = list(filter(None, node.outputs))
     if not outputs or not all(name in draft.python_outputs for name in outputs):
         return []
@@ -346,7 +344,7 @@ def _python_node(
     read = None
     if not node.domain:
         today, own = (schema_of(node.op, "", of).since_version for of in (OPSET, version))
-        if today == own:  # else it may compute something else today
+        if today == own:  # else the current opset may compute something else
             read = _parse_node(node, proto, version, folder)[0][0]
     python = PythonFallback(node.op, reason, read)
     return [(replace(node, op=PYTHON_OP, domain="", python_fallback=python), OPSET)]
@@ -355,8 +353,8 @@ def _python_node(
 def _parse_node(
     node: Node, proto: NodeProto, version: int, folder: DataFolder | None
 ) -> list[tuple[Node, int]]:
-    """A checked node with its attributes, or the nodes that it stands for; their operator sets."""
-    # Also of a node that is left to ONNX Runtime: no tensor in it may be in another file.
+    """Return the checked node with its attributes, or its replacements, with their opsets."""
+    # Also for nodes left to ONNX Runtime: their tensors must not be in other files.
     given = {a.name: _attribute(node, a, folder) for a in proto.attribute} if node.domain else {}
     if node.domain == MICROSOFT and node.op in CONVERTIBLE:
         return [(step, OPSET) for step in convert_node(node, given)]
@@ -371,16 +369,16 @@ def _parse_node(
             f"{describe_node(node)}: of the operator set {quote_name(node.domain)}; ONNX's own are "
             f"supported{own}{near}"
         )
-    if node.op != "If":  # unbranched has checked it, and left it no attributes
+    if node.op != "If":  # inline_branches has checked it and removed its attributes
         _check(node, proto, version)
     attributes = {a.name: _attribute(node, a, folder) for a in proto.attribute}
     return [(replace(node, attributes=MappingProxyType(attributes)), version)]
 
 
 def _required_nodes(steps: Sequence[GuardedNode], outputs: Sequence[str]) -> list[GuardedNode]:
-    """The nodes that some output needs: what the others are is nobody's concern.
+    """The nodes that the outputs depend on; other nodes are not checked.
 
-    One that gives nothing at all is broken, and refused with the others.
+    Nodes without any output are invalid; they are kept, so that the check rejects them.
     """
     made: dict[str, list[int]] = {}
     for at, (proto, _, _) in enumerate(steps):
@@ -413,7 +411,7 @@ def _newest_opset() -> int:
 
 
 def _check(node: Node, proto: NodeProto, version: int) -> None:
-    """Arity and attributes, by the schema of the node's own operator set."""
+    """Check the number of inputs and the attributes by the schema of the node's own opset."""
     if not node.op:
         raise ModelError(f"node {quote_name(node.name)} has no operator")
     schema = schema_of(node.op, "", version)
@@ -470,7 +468,7 @@ def _text(node: Node, data: bytes) -> str:
 
 
 def _sort(draft: GraphDraft) -> None:
-    """Topological order, as near to the file's as it can be; a cycle is refused."""
+    """Sort topologically, as close to the file's order as possible; ModelError for a cycle."""
     waiting: dict[str, list[int]] = {}
     missing = [0] * len(draft.nodes)
     known = {*draft.constants, *draft.inputs, *draft.unavailable_values, ""}
@@ -505,9 +503,10 @@ def _sort(draft: GraphDraft) -> None:
 
 
 def _parameters(draft: GraphDraft) -> None:
-    """Float initializers and Constant nodes that are weights; half and double ones in float32.
+    """Make float initializers and Constants that are weights parameters, in float32.
 
-    A file doesn't say which of them are trained: all but the statistics of BatchNormalizations.
+    A file doesn't declare which of them are trained; the statistics of BatchNormalizations become
+    buffers.
     """
     weights: dict[str, None] = {}
     for node in draft.nodes:
@@ -545,9 +544,9 @@ def _parameters(draft: GraphDraft) -> None:
 
 
 def _keys(draft: GraphDraft, aliases: Mapping[str, str], computed: Iterable[str]) -> list[Key]:
-    """Inputs, then every value that a node computes under its own name, then outputs.
+    """The keys: inputs, every computed value under its own name, outputs.
 
-    An output that is an input is there as both, under the one name that the file has for it.
+    An output that is also an input has two keys with the file's name.
     """
     live = {*computed, *draft.inputs}
     outputs = dict.fromkeys(draft.outputs)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """A file's path, its bytes, or an onnx.ModelProto."""
+    """An ONNX model: a file's path, its bytes, or an onnx.ModelProto."""
 
     source: Any
 
@@ -40,24 +40,24 @@ class OnnxModel:
 
     @property
     def base_models(self) -> tuple[OnnxModel]:
-        """Itself."""
+        """The model itself."""
         return (self,)
 
     def load(
         self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
     ) -> LoadResult:
-        """The Graph and all its inputs; a model of static shapes needs no `x`."""
+        """Load the Graph and all its inputs; a model with static shapes needs no `x`."""
         return self.load_base(x) if load_base is None else load_base(self, x, known)
 
     def load_base(self, x: Any) -> LoadResult:
-        """The Graph and all its inputs; UnsupportedModel for what cannot be loaded."""
+        """Load the Graph and all its inputs; UnsupportedModel if a node is not supported."""
         from nbglcnn.load.onnx.model import load_onnx
 
         with load_lock():
             return load_onnx(self.source, x)
 
     def raw_inputs(self, preprocess: Preprocess, x: Any) -> RawInputs:
-        """Its inputs behind a Preprocess, of `x`: pictures, or zeros of its size."""
+        """Convert `x` to the inputs before a Preprocess: pictures, or zeros of its size."""
         from nbglcnn.load.onnx.model import input_specs
 
         specs = input_specs(self.source)
@@ -73,9 +73,9 @@ class OnnxModel:
         return raw_inputs(preprocess, x, specs, None, "the model", drawn)
 
     def load_partial(self, x: Any, given: PythonOutputs = MappingProxyType({})) -> PartialLoad:
-        """The Graph of the nodes that can be loaded, the others and why.
+        """Load the supported nodes as a Graph; return the others with their errors.
 
-        Nodes whose outputs are `given`, each with the reason, are left to Python.
+        Nodes whose outputs are in `given`, which maps them to reasons, are left to Python.
         """
         from nbglcnn.load.onnx.model import load_partial
 
@@ -89,7 +89,7 @@ class OnnxModel:
     state_dict_arrays = copy_arrays
 
     def initial_weights(self, seed: int) -> dict[str, Any]:
-        """InputError: a file doesn't say how its weights were drawn."""
+        """Raise InputError: a file doesn't contain the initialization of its weights."""
         raise InputError(
             'weights="random": an ONNX model doesn\'t define how its weights are initialised; '
             'give the torch.nn.Module that it was exported from, or use weights="given"'
@@ -98,20 +98,20 @@ class OnnxModel:
     def write_onnx(
         self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
     ) -> Path:
-        """Write its own file again, with these weights."""
+        """Write the model's own file with these weights."""
         from nbglcnn.load.onnx.write import write_onnx
 
         return write_onnx(self.source, weights, path)
 
     def training_mode(self) -> TrainingMode:
-        """It with products by 1 in the place of its Dropouts."""
+        """Return the model with its Dropouts replaced by products with 1."""
         from nbglcnn.load.training import onnx_training_mode
 
         return onnx_training_mode(self)
 
 
 def _check(model: Any) -> None:
-    """ModelError for what is no ONNX model, with what to give in its place."""
+    """Raise ModelError if it is not an ONNX model; the message says what to pass."""
     if isinstance(model, str | os.PathLike | bytes | bytearray | memoryview) or _is_proto(model):
         return
     if hasattr(model, "read"):
@@ -134,5 +134,5 @@ def _check(model: Any) -> None:
 
 
 def _is_proto(model: Any) -> bool:
-    """Whether it is an onnx.ModelProto, told without importing onnx."""
+    """Whether an object is an onnx.ModelProto; checked without importing onnx."""
     return getattr(getattr(model, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto"

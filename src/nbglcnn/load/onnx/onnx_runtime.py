@@ -1,4 +1,4 @@
-"""An ONNX file's values by ONNX Runtime, with the weights of a Graph and with edits of it."""
+"""Reference values of an ONNX file by ONNX Runtime, with a Graph's weights and edits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbglcnn.load.onnx.file import read_model, tensor_array
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-MAX_RUNTIME_BYTES = 2**33  # that ONNX Runtime may take for what it computes, and the weights
+MAX_RUNTIME_BYTES = 2**33  # limit of ONNX Runtime's memory, weights included
 
 
 def run_onnx_file(
@@ -25,11 +25,11 @@ def run_onnx_file(
     names: Collection[str],
     bends: EditReplay = EMPTY_REPLAY,
 ) -> dict[str, Array]:
-    """Those of `names` that an ONNX file's nodes give, by ONNX Runtime, with the Graph's weights.
+    """Compute those of `names` that an ONNX file's nodes produce, with the Graph's weights.
 
-    It gets no more of the file than they follow from. With `bends` the file runs up to the first
-    value that is bent, what is made of that is one more input, and so on. Nothing where ONNX
-    Runtime isn't there, cannot run that, or the Graph computes in other types than the file says.
+    Only the nodes that the values depend on run. With `bends` the file runs up to the first edited
+    value, whose edited array becomes a further input, and so on. Return {} if ONNX Runtime is not
+    installed or cannot run the nodes, or if the Graph computes in other types than the file.
     """
     if graph.notes:
         return {}
@@ -41,7 +41,7 @@ def run_onnx_file(
     inputs = dict(zip(graph.inputs, arrays, strict=True))
     fed = {name: bends.apply(name, array) for name, array in inputs.items()}
     made = dict.fromkeys(name for node in proto.graph.node for name in node.output)
-    # In the file's order, which is that of its values; noise is an input and bent already.
+    # In the file's order, so that producers come first; noise inputs are already edited.
     bent = [name for name in made if name in bends and name not in inputs]
     for name in bent:
         before = _run(_copy_proto(proto), [name], fed)
@@ -54,7 +54,7 @@ def run_onnx_file(
 
 
 def _with_weights(model: Any, graph: Graph) -> ModelProto:
-    """A copy of the file with all its numbers inside, and the Graph's weights."""
+    """Copy the file with all data embedded, and with the Graph's weights."""
     from onnx import numpy_helper
 
     source, _, folder = read_model(model)
@@ -81,9 +81,9 @@ def _copy_proto(source: ModelProto) -> ModelProto:
 
 
 def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) -> dict[str, Array]:
-    """These values, out of those that are `fed` in the place of what nodes or the user give.
+    """Compute these values, with the arrays in `fed` replacing values of the file.
 
-    The file is cut for that.
+    Nodes that aren't needed are removed.
     """
     import onnx
     import onnxruntime
@@ -106,7 +106,7 @@ def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) ->
         outputs.setdefault(name, onnx.ValueInfoProto(name=name))
     steps = ancestor_nodes(graph, outputs)
     if any(a.t.data_location == a.t.EXTERNAL for node in steps for a in node.attribute):
-        return {}  # bytes have no folder
+        return {}  # bytes have no folder for external data
     for field, kept in (("node", steps), ("output", list(outputs.values()))):
         graph.ClearField(field)
         getattr(graph, field).extend(kept)
@@ -114,7 +114,7 @@ def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) ->
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     if any(node.op_type.startswith("Scatter") for node in steps):
-        options.intra_op_num_threads = 1  # else updates of one place overwrite each other
+        options.intra_op_num_threads = 1  # parallel updates of one element would race
     if _limit_memory():
         options.add_session_config_entry("session.use_env_allocators", "1")
     try:
@@ -123,20 +123,20 @@ def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) ->
         )
         of = [output.name for output in session.get_outputs()]
         found = session.run(None, {name: np.asarray(array) for name, array in fed.items()})
-    except Exception:  # an operator set that is newer than the runtime's, or a type it lacks
+    except Exception:  # the runtime lacks the opset or a type
         return {}
     return dict(zip(of, found, strict=True))
 
 
 @functools.cache
 def _limit_memory() -> bool:
-    """Whether what ONNX Runtime allocates for us is limited: a small file can ask for terabytes."""
+    """Limit ONNX Runtime's memory, as a small file can request terabytes; False if impossible."""
     import onnxruntime as ort
 
     kind = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR
     try:
         memory = ort.OrtMemoryInfo("Cpu", kind, 0, ort.OrtMemType.DEFAULT)
         ort.create_and_register_allocator(memory, ort.OrtArenaCfg({"max_mem": MAX_RUNTIME_BYTES}))
-    except Exception:  # somebody else has registered one
+    except Exception:  # an allocator is already registered
         return False
     return True

@@ -1,4 +1,4 @@
-"""Writes the file of an ONNX model again, with other numbers in its weights."""
+"""Writing an ONNX model's file with other weights."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nbglcnn.load.onnx.file import MAX_FILE, read_model, tensor_array
 
 
 def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:
-    """Write `model` to `path` with these weights, each in the type that the file has for it.
+    """Write `model` to `path` with these weights, each in its type in the file.
 
-    What doesn't differ stays as it is, to the bit. Numbers that lie in files of their own do so
-    again, in one file beside the new one; all do where they are too many for one.
+    Unchanged data stay identical to the bit. External data stay external, in a single file beside
+    the new one; all initializers become external if the model is too large for one file.
     """
     import onnx
     from onnx import numpy_helper
@@ -54,7 +54,7 @@ def write_onnx(model: Any, weights: Mapping[str, Array], path: str | os.PathLike
     parts = {target: target.with_name(f".{target.name}.part")}
     try:
         if external:
-            # The library writes what lies beside under its own name: into a folder of its own.
+            # onnx writes external data under its final name, so it writes to a temporary folder.
             _save_with_data(proto, target, beside)
         else:
             parts[target].write_bytes(proto.SerializeToString())
@@ -73,12 +73,12 @@ def _save_with_data(proto: Any, target: Path, beside: str) -> None:
 
     with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".nbglcnn") as folder:
         onnx.save_model(proto, str(Path(folder, target.name)))
-        for name in (beside, target.name):  # the numbers first: a file is never without them
+        for name in (beside, target.name):  # data first: the model file never exists without them
             Path(folder, name).replace(target.with_name(name))
 
 
 def _merge_changes(old: Array, new: Array) -> Array:
-    """The old numbers, but for those that differ in the type in which they are computed."""
+    """Return the old data with the changed elements replaced; compared in the new data's dtype."""
     with np.errstate(over="ignore"):
         before = old.astype(new.dtype)
         words = f"u{new.itemsize}"
@@ -87,13 +87,13 @@ def _merge_changes(old: Array, new: Array) -> Array:
 
 
 def _make_tensor(helper: Any, kind: int, array: Array, name: str) -> Any:
-    """A tensor of the file's own type; bfloat16 is what numpy has no type for."""
+    """Make a tensor of the file's type; bfloat16 by hand, because numpy lacks it."""
     import onnx
 
     if kind != onnx.TensorProto.BFLOAT16:
         return helper.from_array(np.ascontiguousarray(array), name)
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
-    # To the nearest, of two as near the even one.
+    # Round to nearest, ties to even.
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     return onnx.TensorProto(
         name=name, data_type=kind, dims=array.shape, raw_data=rounded.astype("<u2").tobytes()

@@ -1,1 +1,1 @@
-"""What makes a draft concrete: older forms rewritten, composites decomposed, constants folded."""
+"""Passes from a draft to a Graph: upgrade old operators, decompose, fold constants."""

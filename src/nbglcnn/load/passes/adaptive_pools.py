@@ -1,4 +1,4 @@
-"""Adaptive pools: nodes of a domain of our own, for ONNX has none."""
+"""Adaptive pools: nodes of our own domain, because ONNX has no such operators."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ADAPTIVE_POOLS = {
 
 
 def output_size(node: Node) -> tuple[int, ...]:
-    """How many shares each spatial axis is cut into."""
+    """The output size along each spatial axis."""
     return tuple(int(str(n)) for n in attribute_values(node.attributes["output_size"]))
 
 
 def output_types(node: Node, dtype: np.dtype[Any]) -> Sequence[np.dtype[Any]]:
-    """Of its outputs: values, and the places of the largest of them in their maps."""
+    """The types of the outputs: the values, and optionally the indices of the maxima."""
     import numpy as np
 
     return [dtype, np.dtype(np.int64)][: len(node.outputs)]
 
 
 def compute_pool(node: Node, x: Array) -> Sequence[Array]:
-    """What such a node gives, by PyTorch, in the precision of x."""
+    """Compute the node with PyTorch, in the dtype of x."""
     import torch
     from torch.nn import functional
 

@@ -1,4 +1,4 @@
-"""The Graph made of what folding left."""
+"""Building the Graph from a folded draft."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbglcnn.load.draft import FoldState, GraphDraft
 def build_graph(
     draft: GraphDraft, done: FoldState, nodes: tuple[Node, ...], keys: Sequence[Key]
 ) -> Graph:
-    """A Graph with the values that are still needed."""
+    """Build a Graph of the values that are still needed."""
     needed = dict.fromkeys(draft.inputs)
     for node in (*done.folded_nodes, *nodes):
         needed.update(dict.fromkeys((*node.inputs, *node.outputs)))
@@ -38,7 +38,7 @@ def build_graph(
 
 
 def _make_names_unique(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, each with a name of its own: files leave names out, or give one to several."""
+    """Give each node a unique name: files omit or repeat names."""
     names = {node.name for node in nodes}
     seen = {""}
     result = []

@@ -1,4 +1,4 @@
-"""Operators decomposed: what several simpler ones compute needs no shader of its own."""
+"""Decomposition of operators into simpler ones, so that they need no shader of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nbglcnn.load.passes.quantized import dequantize, quantize
 
 
 def decompose_node(node: Node, state: FoldState) -> list[Node]:
-    """The node, or the nodes that do the same."""
+    """Return the node, or equivalent simpler nodes."""
     rule = DECOMPOSITIONS.get(node.op)
     if rule is None or node.domain:
         return [node]
@@ -41,7 +41,7 @@ def _require_constant(node: Node, position: int, what: str, state: FoldState) ->
 
 
 def _clip(node: Node, state: FoldState) -> list[Node]:
-    """Limits that are computed: the larger of both, then the smaller."""
+    """A Clip with computed limits becomes a Max and a Min."""
     limits = [(op, _optional_input(node, k)) for k, op in ((1, "Max"), (2, "Min"))]
     limits = [(op, name) for op, name in limits if name]
     if all(name in state.constants for _, name in limits):
@@ -53,7 +53,7 @@ def _clip(node: Node, state: FoldState) -> list[Node]:
 
 
 def _check_constant_size(node: Node, *sizes: int) -> None:
-    """Refuse to make up a constant of more than so many numbers: a small file could ask for it."""
+    """Raise UnsupportedModel for an oversized generated constant: a small file could request it."""
     if prod(sizes) > MAX_GENERATED_ELEMENTS:
         raise UnsupportedModel(
             f"{describe_node(node)}: {prod(sizes):,} positions; at most "
@@ -62,7 +62,7 @@ def _check_constant_size(node: Node, *sizes: int) -> None:
 
 
 def _one_hot(node: Node, state: FoldState) -> list[Node]:
-    """Where the index, counted from the end if negative, is the place: on, elsewhere off."""
+    """`on` where the index (negative: counted from the end) is the position, else `off`."""
     depth = int(_require_constant(node, 1, "depth", state).reshape(-1)[0])
     shape = state.shape(node.inputs[0])
     rank = len(shape) + 1
@@ -82,7 +82,7 @@ def _one_hot(node: Node, state: FoldState) -> list[Node]:
 
 
 def _cumulative_sum(node: Node, state: FoldState) -> list[Node]:
-    """In doubling steps: after the k-th each element is the sum of the 2^k up to it."""
+    """Prefix sum by doubling: after step k each element is the sum of the 2^k elements up to it."""
     shape = state.shape(node.inputs[0])
     axis = int(_require_constant(node, 1, "axis", state).reshape(-1)[0])
     if not -len(shape) <= axis < len(shape):
@@ -97,7 +97,7 @@ def _cumulative_sum(node: Node, state: FoldState) -> list[Node]:
 
     if int_attr(node, "exclusive", 0):
         value = moved(value, min(1, shape[axis]))
-    if shape[axis] == 1:  # nothing to add here, but it sums the axis: of a larger batch, examples
+    if shape[axis] == 1:  # no-op; marks that the axis is summed: in a larger batch, the examples
         value = steps("ReduceSum", value, steps.constant([axis]), keepdims=1)
     by = 1
     while by < shape[axis]:
@@ -107,7 +107,7 @@ def _cumulative_sum(node: Node, state: FoldState) -> list[Node]:
 
 
 def _affine_grid(node: Node, state: FoldState) -> list[Node]:
-    """The places of all pixels, known now, times each image's matrix."""
+    """The constant pixel positions times the matrix of each image."""
     n, _, *sizes = _require_constant(node, 1, "size", state).tolist()
     validate_shape(describe_node(node), (n, *sizes, len(sizes)))
     _check_constant_size(node, *sizes)
@@ -123,7 +123,7 @@ def _affine_grid(node: Node, state: FoldState) -> list[Node]:
 
 
 def _deform_conv(node: Node, state: FoldState) -> list[Node]:
-    """Each tap's pixels are sampled where its offsets say; a 1×1 convolution adds them up."""
+    """Sample each kernel tap's pixels at its offsets, then sum the taps by a 1×1 convolution."""
     x, weight, offset = node.inputs[:3]
     bias, mask = _optional_input(node, 3), _optional_input(node, 4)
     if len(state.shape(x)) != 4 or len(state.shape(weight)) != 4:
@@ -145,7 +145,7 @@ def _deform_conv(node: Node, state: FoldState) -> list[Node]:
     last = steps("Transpose", pairs, perm=(0, 1, 3, 4, 2))
     rows_first = steps.reshape(last, (n * groups, taps * height, width, 2))
     moved = steps("Gather", rows_first, steps.constant([1, 0]), axis=3)
-    # GridSample's coordinates: pixel p of `size` lies at (2 p + 1) / size - 1.
+    # GridSample's coordinates: the centre of pixel p of `size` is (2 p + 1) / size - 1.
     scaled = steps("Mul", moved, steps.constant([2 / w, 2 / h], np.float32))
     places = _tap_positions(node, kernel, (height, width))
     base = (2 * places[..., ::-1] + 1) / np.array([w, h]) - 1
@@ -163,7 +163,7 @@ def _deform_conv(node: Node, state: FoldState) -> list[Node]:
 
 
 def _tap_positions(node: Node, kernel: Sequence[int], output: Sequence[int]) -> Array:
-    """Where each tap of each output pixel lies without offsets: (taps · rows, columns, (y, x))."""
+    """The positions of each output pixel's taps without offsets: (taps · rows, columns, (y, x))."""
     strides = float_list_attr(node, "strides") or (1, 1)
     dilations = float_list_attr(node, "dilations") or (1, 1)
     pads = float_list_attr(node, "pads") or (0, 0, 0, 0)

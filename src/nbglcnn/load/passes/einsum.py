@@ -1,4 +1,4 @@
-"""Einsum decomposed: sums, then for each further operand a product of matrices or of numbers."""
+"""Einsum decomposed: sums, then a MatMul or Mul for each further operand."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from nbglcnn.load.bounds import validate_shape
 from nbglcnn.load.draft import FoldState, describe_node
 from nbglcnn.load.passes.node_builder import NodeBuilder
 
-Labels = tuple[str, ...]  # of dimensions: letters, and numbers from the right for those of "..."
+Labels = tuple[str, ...]  # per dimension: letters; "..." gives numbers from the right
 
 _TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class EinsumTerm:
-    """A value, and what its dimensions are called."""
+    """A value, and the labels of its dimensions."""
 
     value: str
     labels: Labels
 
 
 def einsum(node: Node, state: FoldState) -> list[Node]:
-    """Steps that give the node's output."""
+    """Return the nodes that compute the output."""
     steps = NodeBuilder(node, state)
     operands, output, sizes = _read(node, state)
     operands = [_drop_broadcast_dims(o, sizes, steps) for o in operands]
@@ -42,7 +42,7 @@ def einsum(node: Node, state: FoldState) -> list[Node]:
 
 
 def _read(node: Node, state: FoldState) -> tuple[list[EinsumTerm], Labels, dict[str, int]]:
-    """The operands, the output's dimensions, and the size of each."""
+    """Parse the equation: the operands, the output's labels, and the size of each label."""
     text = re.sub(r"\s", "", str(node.attributes.get("equation", "")))
     given, arrow, wanted = text.partition("->")
     terms = given.split(",")
@@ -96,7 +96,7 @@ def _labels(term: str, rank: int) -> Labels:
 def _drop_broadcast_dims(
     operand: EinsumTerm, sizes: dict[str, int], steps: NodeBuilder
 ) -> EinsumTerm:
-    """Without dimensions of 1 that other operands have more of."""
+    """Remove dimensions of size 1 that broadcast against other operands."""
     shape = steps.state.shape(operand.value)
     kept = [k for k, name in enumerate(operand.labels) if shape[k] == sizes[name]]
     if len(kept) == len(shape):
@@ -108,7 +108,7 @@ def _drop_broadcast_dims(
 def _product(
     a: EinsumTerm, b: EinsumTerm, needed: set[str], sizes: dict[str, int], steps: NodeBuilder
 ) -> EinsumTerm:
-    """Two operands multiplied, and summed over what nobody needs any more."""
+    """Multiply two operands, and sum over the labels that aren't needed any more."""
     a = _sum_out(a, needed | set(b.labels), steps)
     b = _sum_out(b, needed | set(a.labels), steps)
     shared = [name for name in a.labels if name in b.labels]

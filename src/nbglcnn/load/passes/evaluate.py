@@ -1,4 +1,4 @@
-"""Nodes computed from arrays, by onnx's reference implementation of their operators."""
+"""Evaluation of single nodes on arrays, by onnx's reference implementation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from nbglcnn.load.passes.adaptive_pools import ADAPTIVE_POOLS, compute_pool
 from nbglcnn.load.passes.infer import element_type, opset_of, to_proto
 from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN, compute_linear_algebra
 
-# Inputs that are lists of numbers: onnx.reference takes no single number for one.
+# Inputs that must be lists: onnx.reference doesn't accept a scalar.
 FIRST_LIST_INPUT = {"Squeeze": 1, "Unsqueeze": 1, "Reshape": 1, "Slice": 1, "Expand": 1, "Tile": 1}
 POOL = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 
 
 def evaluate(node: Node, values: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of a node by name."""
+    """Compute a node; return its outputs by name."""
     if node.python_fallback is not None:
         own = node.python_fallback.node
         if own is None:
@@ -62,7 +62,7 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
     if node.op == "ConstantOfShape" and first is not None:
         fill = np.asarray(node.attributes.get("value", np.zeros(1, np.float32))).reshape(())
         shape = validate_shape(describe_node(node), first.tolist(), itemsize=fill.dtype.itemsize)
-        return [np.broadcast_to(fill, shape)]  # 400 MB in a VGG: a view, not a copy
+        return [np.broadcast_to(fill, shape)]  # a view: a copy would be 400 MB for a VGG
     if node.op == "Expand" and first is not None and inputs[1] is not None:
         wanted = validate_shape(describe_node(node), inputs[1].tolist())
         shape = validate_shape(describe_node(node), np.broadcast_shapes(first.shape, wanted))
@@ -111,14 +111,15 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> Sequence[Any]:
         }
         runner = implementation(proto, parameters)
         if node.op == "MaxPool" and len(node.outputs) > 1:
-            # Its way for stride 1 counts places in the output's plane; the other is right for all.
+            # Its method for stride 1 counts indices in the output's plane; `_max_pool` is always
+            # right.
             settings = {name: getattr(runner, name) for name in POOL}
             return list(runner._max_pool(first, **settings))
         return list(runner.run(*inputs))
 
 
 def _log_sum_exp(node: Node, x: Array, inputs: Sequence[Array | None]) -> Array:
-    """Of -inf alone it is that; onnx.reference subtracts the largest number, which gives NaN."""
+    """ReduceLogSumExp of only -inf is -inf; onnx.reference returns NaN."""
     given = inputs[1].tolist() if len(inputs) > 1 and inputs[1] is not None else []
     if not given and int_attr(node, "noop_with_empty_axes", 0):
         return x
@@ -129,7 +130,7 @@ def _log_sum_exp(node: Node, x: Array, inputs: Sequence[Array | None]) -> Array:
 
 
 def _conv_by_torch(node: Node, inputs: Sequence[Array | None]) -> Array | None:
-    """Conv by PyTorch, in a tenth of onnx.reference's time; None for what it cannot say."""
+    """Conv by PyTorch, ten times as fast as onnx.reference; None if PyTorch can't express it."""
     import torch
     from torch.nn import functional
 
@@ -159,9 +160,9 @@ def _conv_by_torch(node: Node, inputs: Sequence[Array | None]) -> Array | None:
 
 
 def _conv_transpose_by_torch(node: Node, inputs: Sequence[Array | None]) -> Array | None:
-    """ConvTranspose by PyTorch where output_padding isn't below the stride; else None.
+    """ConvTranspose by PyTorch if output_padding isn't below the stride; else None.
 
-    Neither ONNX Runtime nor onnx.reference, nor PyTorch by itself, computes that.
+    ONNX Runtime, onnx.reference and PyTorch's own output_padding don't support this.
     """
     import torch
     from torch.nn import functional
@@ -201,9 +202,9 @@ def _conv_transpose_by_torch(node: Node, inputs: Sequence[Array | None]) -> Arra
 
 
 def _with_pads(node: Node, spatial: Sequence[int]) -> Node:
-    """A pool with the pads that auto_pad stands for: onnx.reference takes negative ones for some.
+    """Replace auto_pad by explicit pads: onnx.reference computes negative ones in some cases.
 
-    There are such where a kernel is smaller than its stride.
+    They occur if the kernel is smaller than the stride.
     """
     mode = node.attributes.get("auto_pad", "NOTSET")
     mode = mode.decode() if isinstance(mode, bytes) else mode
@@ -224,7 +225,7 @@ def _with_pads(node: Node, spatial: Sequence[int]) -> Node:
 
 
 def _gather_elements(x: Array, indices: Array, axis: int) -> Array:
-    """GatherElements: onnx.reference counts a wild index down to the axis, for hours."""
+    """GatherElements by NumPy: onnx.reference loops for hours over an out-of-range index."""
     size = x.shape[axis]
     if indices.size and not -size <= indices.min() <= indices.max() < size:
         raise IndexError(f"indices {indices.min()} to {indices.max()} of an axis of {size}")
@@ -232,7 +233,7 @@ def _gather_elements(x: Array, indices: Array, axis: int) -> Array:
 
 
 def _gather_nd(x: Array, indices: Array, batch: int) -> Array:
-    """GatherND: onnx.reference takes microseconds for every row."""
+    """GatherND by NumPy: onnx.reference takes microseconds per row."""
     behind = (1,) * (indices.ndim - 1 - batch)
     images = [
         index.reshape(*index.shape, *behind)
@@ -244,7 +245,7 @@ def _gather_nd(x: Array, indices: Array, batch: int) -> Array:
 def _crop_negative_pads(
     x: Array, pads: Array, axes: Array | None
 ) -> tuple[Array, Array, Array | None]:
-    """What negative pads cut off is cut off, and zero pads remain there: onnx.reference can't."""
+    """Crop for negative pads and set these to 0: onnx.reference doesn't support them."""
     count = len(pads) // 2
     index = [slice(None)] * x.ndim
     for at, axis in enumerate(axes.tolist() if axes is not None else range(count)):
@@ -264,7 +265,7 @@ def _implementation(op: str, version: int) -> Any:
 
 
 def _by_function_body(node: Node, inputs: Sequence[Array | None]) -> list[Any]:
-    """Gelu and others, which onnx defines by simpler operators that depend on the inputs' types."""
+    """Compute operators such as Gelu, which onnx defines as functions of the input types."""
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
@@ -296,9 +297,9 @@ def _constant(node: Node) -> Array:
 def run_graph(
     graph: Graph, known: Mapping[str, Array], wanted: Sequence[str], *, float64: bool = False
 ) -> dict[str, Array]:
-    """Compute `wanted` values node by node from `known` ones, only as far back as needed.
+    """Compute the `wanted` values from the `known` ones, evaluating only the nodes needed.
 
-    `float64`: in double precision.
+    `float64`: compute in double precision.
     """
     values: dict[str, Array] = {n: v.data for n, v in graph.values.items() if v.data is not None}
     values.update(known)
@@ -307,7 +308,7 @@ def run_graph(
             read = {n: values[n] for n in node.inputs if n}
             values.update((n, a.astype(np.float64)) for n, a in read.items() if a.dtype.kind == "f")
         found = evaluate(node, values)
-        # Rounded by a Cast to float16; computed with in float32, as on the device.
+        # A Cast to float16 rounds; later nodes compute in float32, as on the device.
         values.update(
             (n, a.astype(np.float32) if a.dtype == np.float16 else a) for n, a in found.items()
         )
@@ -315,7 +316,7 @@ def run_graph(
 
 
 def nodes_to_compute(graph: Graph, known: Container[str], wanted: Sequence[str]) -> list[Node]:
-    """The nodes that give `wanted` values out of `known` ones, in order."""
+    """The nodes that compute the `wanted` values from the `known` ones, in order."""
     needed = {name for name in wanted if name not in known}
     steps = []
     for node in reversed(graph.nodes):

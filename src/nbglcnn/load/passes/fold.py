@@ -1,4 +1,4 @@
-"""Constant folding in one walk over the nodes: what is known at load time leaves the graph."""
+"""Constant folding in one walk over the nodes: values known at load time become constants."""
 
 from __future__ import annotations
 
@@ -40,10 +40,8 @@ INTEGER_HINT = (
     "; compute it in another type, as x.to(torch.int64) or x.float(), which never wraps around"
 )
 FLOAT = 1  # onnx.TensorProto.FLOAT
-MAX_NOISE_ELEMENTS = (
-    2**22
-)  # numbers of all that a file draws: it may be small and ask for terabytes
-# Operators whose time is in proportion to what they read and write; others fold when small.
+MAX_NOISE_ELEMENTS = 2**22  # noise numbers per file: a small file may request terabytes
+# Operators with a cost proportional to input and output size; others fold only if small.
 CHEAP_OPERATORS = frozenset(
     """
     Constant ConstantOfShape Expand Shape Size Cast Reshape Flatten Squeeze Unsqueeze
@@ -55,18 +53,18 @@ CHEAP_OPERATORS = frozenset(
     GatherND LogSoftmax LayerNormalization LeakyRelu Elu Erf Gelu HardSigmoid HardSwish
     """.split()  # noqa: SIM905
 )
-FREE_OPERATORS = ("Constant", "ConstantOfShape", "Expand")  # views of what is there
-MAX_PRODUCTS = 2**28  # MACs of matrices that are folded: a tenth of a second
-MAX_TAPS = 2**27  # of kernels convolved with kernels: half a second
-MAX_COSTLY_ELEMENTS = 2**16  # elements in and out of another operator that is folded
+FREE_OPERATORS = ("Constant", "ConstantOfShape", "Expand")  # results are views
+MAX_PRODUCTS = 2**28  # MACs in a folded matrix product: 0.1 s
+MAX_TAPS = 2**27  # MACs in a folded convolution of two kernels: 0.5 s
+MAX_COSTLY_ELEMENTS = 2**16  # elements in and out, for folding any other operator
 
 
 def simplify(draft: GraphDraft) -> FoldState:
-    """Fold, drop what only renames, and give every value a concrete shape."""
+    """Fold constants, remove aliases, and infer a concrete shape for every value."""
     state = FoldState(
         draft, constants=dict(draft.constants), derived_constants=set(draft.parameters.values())
     )
-    # A small file cannot ask for much; a large one may have its weights turned and scaled.
+    # Proportional to the file: a small file folds little, a large file may transform its weights.
     state.fold_budget = MAX_FOLDED_BYTES + 4 * sum(c.nbytes for c in draft.constants.values())
     for name, (shape, dtype) in draft.inputs.items():
         state.shapes[name], state.dtypes[name] = shape, dtype
@@ -91,7 +89,7 @@ def simplify(draft: GraphDraft) -> FoldState:
             refusal.__cause__ = error
             draft.mark_unsupported(original, refusal)
     needed = [*draft.outputs, *draft.keep_alive]
-    if draft.unsupported_nodes is not None:  # what can run before them is wanted too
+    if draft.unsupported_nodes is not None:  # keep what unsupported nodes read
         needed += [name for node, _ in draft.unsupported_nodes for name in node.inputs]
         needed = [name for name in needed if state.is_known(state.resolve(name))]
     _drop_unused(state, [state.resolve(name) for name in needed])
@@ -99,7 +97,7 @@ def simplify(draft: GraphDraft) -> FoldState:
 
 
 def _simplify(position: int, original: Node, state: FoldState) -> None:
-    """One node of a Draft."""
+    """Simplify one node of a GraphDraft."""
     draft = state.draft
     guards = draft.guards[position] if draft.guards else ()
     if draft.unsupported_nodes is not None and any(
@@ -138,7 +136,7 @@ def _simplify(position: int, original: Node, state: FoldState) -> None:
 
 
 def _without_sequences(node: Node, state: FoldState) -> Node:
-    """A node that Python computes, reading tensors alone: of a sequence what it was cut from."""
+    """Replace sequences in a Python node's inputs by the tensors they were split from."""
     made = {name: state.sequences[name].source for name in node.inputs if name in state.sequences}
     if not made or node.python_fallback is None:
         return node
@@ -147,7 +145,7 @@ def _without_sequences(node: Node, state: FoldState) -> Node:
 
 
 def _is_branch_taken(condition: str, wanted: bool, state: FoldState) -> bool:
-    """Whether a branch is taken; conditions must be known by now."""
+    """Whether a branch is taken; UnsupportedOperator if its condition is not constant."""
     data = state.constants.get(state.resolve(condition))
     if data is None:
         nodes = state.draft.nodes
@@ -165,7 +163,7 @@ def _is_branch_taken(condition: str, wanted: bool, state: FoldState) -> bool:
 
 
 def _input_ancestors(name: str, state: FoldState) -> list[str]:
-    """The inputs whose numbers a value depends on."""
+    """The inputs that a value depends on."""
     made = {out: node for node in state.draft.nodes for out in node.outputs}
     seen: set[str] = set()
     waiting = [name]
@@ -178,7 +176,7 @@ def _input_ancestors(name: str, state: FoldState) -> list[str]:
 
 
 def _select_branch(node: Node, state: FoldState) -> None:
-    """The outputs of an If are those of the branch that its condition takes."""
+    """Alias the outputs of an If to the outputs of its taken branch."""
     count = len(node.outputs)
     first = 1 if _is_branch_taken(node.inputs[0], True, state) else 1 + count
     for out, name in zip(node.outputs, node.inputs[first : first + count], strict=True):
@@ -192,7 +190,7 @@ def _select_branch(node: Node, state: FoldState) -> None:
 
 
 def _rewrite_node(node: Node, version: int, state: FoldState) -> list[Node]:
-    """`rewrite_node`, whose rules may trust a node: onnx's rules look at it only afterwards."""
+    """Call `rewrite_node` safely: its rules run before onnx checks the node, so they may fail."""
     try:
         return rewrite_node(node, version, state)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -227,7 +225,7 @@ def _simplify_step(node: Node, position: int, state: FoldState) -> None:
 
 
 def _make_noise_input(node: Node, state: FoldState) -> bool:
-    """Whether what a node draws becomes an input; its numbers are in the GraphDraft then."""
+    """Turn a random node into a noise input and store its default; return whether it was done."""
     draft, name = state.draft, node.outputs[0]
     if node.op not in NOISE or node.domain or name not in draft.noise_candidates:
         return False
@@ -252,7 +250,7 @@ def _number(node: Node, name: str, default: float) -> float:
 
 
 def _alias(node: Node, state: FoldState) -> str | None:
-    """The input that the node's output equals, whatever the numbers are."""
+    """The input that the node's output always equals, or None."""
     first = node.inputs[0] if node.inputs else ""
     if not first:
         return None
@@ -278,7 +276,7 @@ def _shape_of(node: Node, state: FoldState) -> Array:
 
 
 def _foldable(node: Node, state: FoldState) -> bool:
-    """Whether to compute the node now; what is known but takes long is left to the GPU."""
+    """Whether to fold the node; expensive nodes run on the GPU even with constant inputs."""
     known = all(not i or i in state.constants for i in node.inputs)
     if node.domain == CUSTOM_DOMAIN and node.op in LINEAR_ALGEBRA_RULES and not known:
         raise UnsupportedOperator(
@@ -297,7 +295,7 @@ def _foldable(node: Node, state: FoldState) -> bool:
         infer(node, state)
         return prod(state.shapes[node.outputs[0]]) * inner <= MAX_PRODUCTS
     if node.op == "Conv" and infer(node, state) <= sum(array.nbytes for array in arrays):
-        taps = prod(arrays[1].shape[1:])  # of kernels with kernels: a picture would grow
+        taps = prod(arrays[1].shape[1:])  # of kernel-by-kernel convolutions; pictures would grow
         return prod(state.shapes[node.outputs[0]]) * taps <= MAX_TAPS
     if sum(array.size for array in arrays) > MAX_COSTLY_ELEMENTS:
         return False
@@ -318,7 +316,7 @@ def _fold(node: Node, state: FoldState) -> None:
 
 
 def _cast_to_float32(name: str, state: FoldState) -> str:
-    """The constant in float32, for a node that runs."""
+    """A float32 copy of a float64 or float16 constant, for a run-time node."""
     data = state.constants.get(name)
     if data is None or data.dtype not in CAST_TO_FLOAT32:
         return name

@@ -1,7 +1,7 @@
-"""Fourier transforms decomposed: products with constant matrices of cosines and sines.
+"""Fourier transforms decomposed to products with constant matrices of cosines and sines.
 
-Complex numbers are pairs along the last axis, as ONNX has them. A transform of one axis takes that
-axis and the pairs together as rows, so that one product of matrices gives all of it.
+Complex numbers are pairs along the last axis, as in ONNX. A transform merges its axis with the
+pairs to rows, so that a single matrix product computes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nbglcnn.load.passes.node_builder import NodeBuilder
 
 
 def decompose_dft(node: Node, state: FoldState) -> list[Node]:
-    """DFT along one axis: forward or inverse, of real or complex numbers, one-sided or not."""
+    """Decompose a DFT along one axis: forward or inverse, real or complex, one-sided or full."""
     x = node.inputs[0]
     shape = state.shape(x)
     rank, parts = len(shape), shape[-1] if shape else 0
@@ -87,11 +87,11 @@ def _constant(node: Node, position: int, default: int, state: FoldState) -> int:
 
 
 def _matrix(length: int, read: int, written: int, *, inverse: bool, halves: bool) -> Array:
-    """How much of number n, real or imaginary, goes into number k: (n, part, k, part).
+    """The DFT matrix from (n, real or imaginary part) to (k, part), shape (n, part, k, part).
 
-    Where only one of two mirrored halves is given (`halves`), what has a mirror counts twice.
+    With `halves` the input is one half of a symmetric spectrum, so mirrored numbers count twice.
     """
-    # The product is taken modulo the length first: a large angle's cosine has fewer digits.
+    # The index is reduced modulo the length first: cosines of large angles are less precise.
     angle = 2 * np.pi / length * (np.arange(read)[:, None] * np.arange(written) % length)
     cos, sin = np.cos(angle), np.sin(angle) if inverse else -np.sin(angle)
     found = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], 1)

@@ -1,4 +1,4 @@
-"""Shapes: one node at a time by onnx's rules; all are checked, for onnx bounds nothing."""
+"""Shape inference, one node at a time by onnx; every shape is checked, as onnx has no limits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from nbglcnn.load.draft import (
 from nbglcnn.load.passes.adaptive_pools import ADAPTIVE_POOLS, output_size, output_types
 from nbglcnn.load.passes.linear_algebra import CUSTOM_DOMAIN
 
-MAX_SHAPE_ELEMENTS = 4096  # elements of an integer constant that a shape rule may look at
+MAX_SHAPE_ELEMENTS = 4096  # elements of an integer constant passed to shape inference
 
-# Functions whose rule onnx cannot tell for one node: the output is like the first input.
+# Function operators that onnx can't infer for a single node: the output is like the first input.
 SAME_SHAPE_OPERATORS = {
     "GroupNormalization",
     "MeanVarianceNormalization",
@@ -34,14 +34,14 @@ SAME_SHAPE_OPERATORS = {
 }
 RECURRENT = {"RNN", "LSTM", "GRU"}
 
-MAX_INT32 = 2**31 - 1  # of integers in attributes
+MAX_INT32 = 2**31 - 1  # limit for integer attributes
 WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"}
 
 InferredTypes = dict[str, tuple[tuple[int, ...] | None, np.dtype[Any] | None]]
 
 
 def infer(node: Node, state: FoldState) -> int:
-    """Set concrete shapes and types of a node's outputs; gives their bytes."""
+    """Infer concrete shapes and dtypes of a node's outputs; return their size in bytes."""
     adaptive = node.domain == CUSTOM_DOMAIN and node.op in ADAPTIVE_POOLS
     inferred = _infer_adaptive_pool(node, state) if adaptive else _infer_by_onnx(node, state)
     total = 0
@@ -79,9 +79,10 @@ def infer(node: Node, state: FoldState) -> int:
 def _drop_last_window(
     node: Node, shape: tuple[int, ...] | None, state: FoldState
 ) -> tuple[int, ...] | None:
-    """Drop the last window of a ceil_mode pool that would start in the end padding.
+    """Remove the last window of a ceil_mode pool if it would start in the end padding.
 
-    PyTorch and ONNX Runtime do; onnx's inference counts it: 3, stride 3, padding 1 of 56 gives 20.
+    PyTorch and ONNX Runtime do so; onnx's inference doesn't: kernel 3, stride 3, padding 1 of 56
+    gives 20.
     """
     if shape is None or "Pool" not in node.op or not int_attr(node, "ceil_mode", 0):
         return shape
@@ -96,7 +97,7 @@ def _drop_last_window(
 
 
 def _infer_adaptive_pool(node: Node, state: FoldState) -> InferredTypes:
-    """Of adaptive pools, which onnx doesn't know."""
+    """The shapes and dtypes of adaptive pools, which onnx doesn't have."""
     x = node.inputs[0]
     shape = (*state.shape(x)[:2], *output_size(node))
     return {
@@ -157,7 +158,7 @@ def _infer_by_onnx(node: Node, state: FoldState) -> InferredTypes:
 
 
 def _check_numbers(node: Node, state: FoldState) -> None:
-    """Refuse attributes that onnx's C++ rules would cut to 32 bits and then index with."""
+    """Raise ModelError for attributes that onnx's C++ code truncates to 32-bit indices."""
     for name, value in node.attributes.items():
         if any(
             isinstance(v, int) and not -MAX_INT32 <= v < MAX_INT32 for v in attribute_values(value)
@@ -179,7 +180,7 @@ def _check_numbers(node: Node, state: FoldState) -> None:
 
 
 def _check_split(node: Node, state: FoldState) -> None:
-    """Refuse a Split into another number of pieces than it has outputs: onnx writes beyond them."""
+    """Raise ModelError for a Split whose parts don't match its outputs: onnx overflows."""
     count, given = len(node.outputs), node.inputs[1] if len(node.inputs) > 1 else ""
     sizes = state.constants.get(given)
     if int_attr(node, "num_outputs", count) != count or (
@@ -189,7 +190,7 @@ def _check_split(node: Node, state: FoldState) -> None:
 
 
 def _check_groups(node: Node, state: FoldState) -> None:
-    """Refuse a convolution whose channels and weights don't fit: onnx doesn't look at them."""
+    """Raise ModelError if channels don't fit a convolution's weights: onnx doesn't check."""
     x, w, group = (
         state.shape(node.inputs[0]),
         state.shape(node.inputs[1]),
@@ -211,7 +212,7 @@ def _check_groups(node: Node, state: FoldState) -> None:
 
 
 def opset_of(node: Node) -> int:
-    """The operator set that has the node's attributes: OPSET, or the newest where that is older."""
+    """The opset that has the node's attributes: OPSET, or else the newest."""
     import onnx
 
     newest = onnx.defs.onnx_opset_version()
@@ -221,7 +222,7 @@ def opset_of(node: Node) -> int:
 
 @functools.cache
 def schema_of(op: str, domain: str = "", version: int = OPSET) -> Any:
-    """Onnx's schema of an operator, of a newer operator set if it isn't in this one."""
+    """Onnx's schema of an operator, from the newest opset if this one doesn't have it."""
     import onnx
 
     if domain:
@@ -238,7 +239,7 @@ def schema_of(op: str, domain: str = "", version: int = OPSET) -> Any:
 
 
 def check_arity(node: Node, schema: Any) -> None:
-    """Refuse what onnx's C++ code trusts (an Upsample without inputs once ended the process)."""
+    """Check the number of inputs and outputs: invalid counts can crash onnx's C++ code."""
     for what, names, least, most in (
         ("inputs", node.inputs, schema.min_input, schema.max_input),
         ("outputs", node.outputs, schema.min_output, schema.max_output),
@@ -251,14 +252,14 @@ def check_arity(node: Node, schema: Any) -> None:
 
 
 def element_type(dtype: np.dtype[Any]) -> int:
-    """ONNX's number for a numpy type."""
+    """The ONNX element type of a numpy dtype."""
     from onnx import helper
 
     return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
 def numpy_type(element: int) -> np.dtype[Any]:
-    """The numpy type for ONNX's number."""
+    """The numpy dtype of an ONNX element type."""
     from onnx import helper
 
     try:
@@ -274,7 +275,7 @@ def numpy_type(element: int) -> np.dtype[Any]:
 
 
 def to_proto(node: Node) -> Any:
-    """The node as an onnx.NodeProto."""
+    """Convert a Node to an onnx.NodeProto."""
     from onnx import helper, numpy_helper
 
     proto = helper.make_node(node.op, node.inputs, node.outputs, name=node.name, domain=node.domain)

@@ -1,7 +1,7 @@
-"""Linear algebra of weights: nodes of a domain of our own, which folding computes.
+"""Linear algebra of weights: nodes of our own domain, evaluated by constant folding.
 
-ONNX has no form for it and the GPU needs none: `parametrizations.orthogonal` makes a weight of a
-parameter, and nothing of it depends on the input.
+ONNX has no such operators, and the GPU needs none: `parametrizations.orthogonal`, for example,
+computes a weight from a parameter, independently of the input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CUSTOM_DOMAIN = "nbglcnn"
 
 
 def compute_linear_algebra(node: Node, inputs: list[Array]) -> Array:
-    """What such a node gives, from numbers in double precision."""
+    """Compute such a node in double precision."""
     result: Array = LINEAR_ALGEBRA_RULES[node.op](
         node, *(array.astype(np.float64) for array in inputs)
     )
@@ -24,12 +24,12 @@ def compute_linear_algebra(node: Node, inputs: list[Array]) -> Array:
 
 
 def _matrix_exp(node: Node, x: Array) -> Array:
-    """By scaling and squaring: the series of x / 2^k converges fast, its square is that of 2x."""
+    """Matrix exponential by scaling and squaring: the series of x / 2^k converges fast."""
     norm = float(np.abs(x).sum(-1).max(initial=0.0))
     halvings = max(0, int(np.ceil(np.log2(norm))) + 1) if np.isfinite(norm) and norm > 0 else 0
     small = x / 2.0**halvings
     total = term = np.broadcast_to(np.eye(x.shape[-1]), x.shape)
-    for k in range(1, 20):  # 0.5^19 / 19! is below 1e-22
+    for k in range(1, 20):  # the last term is below 0.5^19 / 19! < 1e-22
         term = term @ small / k
         total = total + term
     for _ in range(halvings):
@@ -38,7 +38,7 @@ def _matrix_exp(node: Node, x: Array) -> Array:
 
 
 def _householder_product(node: Node, x: Array, tau: Array) -> Array:
-    """The first columns of the product of reflections 1 − tau v vᵀ, v being a column of x."""
+    """The first columns of the product of reflections 1 − tau v vᵀ, where v is a column of x."""
     *_, rows, columns = x.shape
     product = np.broadcast_to(np.eye(rows, columns), x.shape).copy()
     for k in reversed(range(tau.shape[-1])):

@@ -1,4 +1,4 @@
-"""Nodes that take another node's place, written one after the other."""
+"""A builder for the nodes that replace another node."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from nbglcnn.load.draft import FoldState
 
 @dataclass(slots=True)
 class NodeBuilder:
-    """The nodes that take a node's place, in order; calling it adds one."""
+    """Collects the nodes that replace a node, in order; calling the builder adds one."""
 
     node: Node
     state: FoldState
     nodes: list[Node] = field(default_factory=list)
 
     def __call__(self, op: str, *inputs: str, to: str = "", **attributes: Attribute) -> str:
-        """Add an operator; gives the name of its output, which is `to` where that is given."""
+        """Add an operator; return the name of its output (`to`, if set)."""
         name = to or f"{self.node.outputs[0]}.{op.lower()}{len(self.nodes)}"
         step = replace(self.node, op=op, inputs=inputs, outputs=(name,), attributes=attributes)
         self.nodes.append(step)
         return name
 
     def constant(self, data: Any, dtype: Any = np.int64) -> str:
-        """A constant's name."""
+        """Add a constant; return its name."""
         name = f"{self.node.outputs[0]}.constant{len(self.nodes)}"
         return self.state.add_constant(name, np.array(data, dtype))
 
     def reshape(self, value: str, shape: Sequence[int], to: str = "") -> str:
-        """The value in another shape."""
+        """Reshape a value; return the name of the result."""
         return self("Reshape", value, self.constant(shape), to=to)
 
     def cast(self, value: str, element: int, out: str = "") -> str:
-        """The value in the type with ONNX's number `element`."""
+        """Cast a value to the ONNX element type `element`; return the name of the result."""
         name = out or f"{self.node.outputs[0]}.cast{len(self.nodes)}"
         attributes: dict[str, Attribute] = {"to": element}
         step = replace(

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear decomposed: rounding to steps of a scale, and back."""
+"""QuantizeLinear and DequantizeLinear decomposed to rounding, scaling and clipping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbglcnn.load.passes.node_builder import NodeBuilder
 
 
 def quantize(node: Node, state: FoldState) -> list[Node]:
-    """round(x / scale) + zero point, as far as the type's numbers go; halves round to even."""
+    """round(x / scale) + zero point, clipped to the type's range; halves round to even."""
     steps, zero = NodeBuilder(node, state), _zero_point(node)
     scale = _to_broadcastable(steps, node.inputs[1])
     asked = int_attr(node, "output_dtype", 0)
@@ -51,7 +51,7 @@ def _as_float(steps: NodeBuilder, value: str) -> str:
 
 
 def _to_broadcastable(steps: NodeBuilder, name: str) -> str:
-    """A scale or zero point as it broadcasts: one number, or one for each place along `axis`."""
+    """Reshape a scale or zero point to broadcast: one number, or one per index along `axis`."""
     node, state = steps.node, steps.state
     shape, rank = state.shape(name), len(state.shape(node.inputs[0]))
     if int_attr(node, "block_size", 0):

@@ -1,4 +1,4 @@
-"""Nodes in the form of the operator set that is lowered: old ones upgraded, sequences split."""
+"""Rewriting of nodes to the target opset: old operators are upgraded, sequences resolved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbglcnn.load.passes.decompose import decompose_node
 from nbglcnn.load.passes.infer import check_arity, element_type, schema_of
 
 RewriteRule = Callable[[Node, FoldState], list[Node]]
-# Inputs that are shapes, of operators without a record: loading rewrites or computes them.
+# Inputs that are shapes, for operators that loading rewrites or folds, so that they have no record.
 SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("AffineGrid", "OneHot", "Upsample"), (1,)),
     "ConstantOfShape": (0,),
@@ -25,7 +25,7 @@ SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
 
 
 def rewrite_node(node: Node, version: int, state: FoldState) -> list[Node]:
-    """The node in today's form: usually itself, sometimes several, none where nothing is left."""
+    """Rewrite a node to the target opset: usually one node, sometimes several or none."""
     return [
         step
         for today in _upgrade_node(node, version, state)
@@ -44,7 +44,7 @@ def _upgrade_node(node: Node, version: int, state: FoldState) -> list[Node]:
 
 
 def _with_inputs(node: Node, inputs: tuple[str, ...], **attributes: Attribute | None) -> Node:
-    """The node with other inputs, and attributes set (or removed where None)."""
+    """Return the node with other inputs and with attributes set, or removed if None."""
     merged = {**node.attributes, **attributes}
     kept = {n: v for n, v in merged.items() if v is not None}
     while inputs and not inputs[-1]:
@@ -80,7 +80,7 @@ def _split_to_sequence(node: Node, state: FoldState) -> list[Node]:
         if int(split) < 1:
             raise ModelError(f"{describe_node(node)}: parts of {int(split)}")
         starts = range(0, size, int(split))
-        if len(starts) > MAX_NODES:  # each would be a node
+        if len(starts) > MAX_NODES:  # each part would be a node
             raise UnsupportedModel(
                 f"{describe_node(node)}: {len(starts):,} parts; at most {MAX_NODES:,} are supported"
             )
@@ -122,11 +122,11 @@ def _sequence_at(node: Node, state: FoldState) -> list[Node]:
     return [piece, replace(node, op="Squeeze", inputs=(name, axes), attributes={})]
 
 
-# Of any operator set
+# For all opsets
 
 
 def _dropout(node: Node, state: FoldState) -> list[Node]:
-    """In inference it does nothing; its mask, if asked for, is all true."""
+    """Dropout is the identity in inference; its mask, if used, is all true."""
     check_arity(node, schema_of(node.op))
     if len(node.inputs) > 2 and node.inputs[2]:
         training, ratio = state.constants.get(node.inputs[2]), state.constants.get(node.inputs[1])
@@ -151,7 +151,7 @@ def _cast_like(node: Node, state: FoldState) -> list[Node]:
 
 
 def _without_zero_bias(node: Node, state: FoldState) -> list[Node]:
-    """PyTorch's exporter writes a missing bias as zeros."""
+    """Remove a bias of zeros, which PyTorch's exporter writes for a missing bias."""
     bias = node.inputs[2] if len(node.inputs) == 3 else ""
     data = state.constants.get(bias)
     if data is None or bias in state.derived_constants or data.any():
@@ -169,11 +169,11 @@ ALWAYS_REWRITTEN: dict[str, RewriteRule] = {
 }
 
 
-# Older operator sets: what changed is in onnx's Changelog.md
+# Older opsets: onnx's Changelog.md lists the changes
 
 
 def _attributes_to_inputs(*moved: tuple[str, Any]) -> RewriteRule:
-    """Attributes that became inputs, in order."""
+    """A rule for attributes that became inputs, in order."""
 
     def rule(node: Node, state: FoldState) -> list[Node]:
         inputs = list(node.inputs)
@@ -199,7 +199,7 @@ def _clip(node: Node, state: FoldState) -> list[Node]:
 
 
 def _resize(node: Node, state: FoldState) -> list[Node]:
-    """Upsample, and Resize before 11: corners at 0, nearest rounded down."""
+    """Upsample, and Resize before opset 11: asymmetric coordinates, nearest rounds down."""
     scales = node.inputs[1] if len(node.inputs) > 1 else ""
     if not scales:
         if float_list_attr(node, "scales") is None:
@@ -221,7 +221,7 @@ def _resize(node: Node, state: FoldState) -> list[Node]:
 
 
 def _resize_11(node: Node, state: FoldState) -> list[Node]:
-    """Empty scales or roi mean none; from 18 on they have to be left out."""
+    """Remove empty scales and roi: since opset 18 they must be omitted."""
 
     def given(i: int) -> str:
         name = node.inputs[i] if len(node.inputs) > i else ""
@@ -247,7 +247,7 @@ def _split(node: Node, state: FoldState) -> list[Node]:
 
 
 def _flat_softmax(node: Node, state: FoldState) -> list[Node]:
-    """Before 13 everything from `axis` on is one dimension."""
+    """Before opset 13, all dimensions from `axis` on are flattened to one."""
     shape = state.shape(node.inputs[0])
     axis = int_attr(node, "axis", 1)
     if not -len(shape) <= axis <= len(shape):
@@ -278,7 +278,7 @@ def _batch_norm(node: Node, state: FoldState) -> list[Node]:
 
 
 def _group_norm(node: Node, state: FoldState) -> list[Node]:
-    """Opset 18 has one scale and bias for each group, 21 for each channel."""
+    """Opset 18 has one scale and bias per group, opset 21 one per channel."""
     check_arity(node, schema_of(node.op))
     channels, groups = state.shape(node.inputs[0])[1], int_attr(node, "num_groups", 0)
     if groups < 1 or channels % groups:
@@ -299,7 +299,7 @@ def _group_norm(node: Node, state: FoldState) -> list[Node]:
 
 
 def _align_operand(node: Node, state: FoldState) -> list[Node]:
-    """Before 7 the second operand was aligned at `axis`, and only if `broadcast` was set."""
+    """Before opset 7 the second operand is aligned at `axis`, and only if `broadcast` is set."""
     check_arity(node, schema_of(node.op))
     first, second = node.inputs
     shape, other = state.shape(first), state.shape(second)
@@ -324,7 +324,7 @@ def _align_operand(node: Node, state: FoldState) -> list[Node]:
 
 
 def _prelu(node: Node, state: FoldState) -> list[Node]:
-    """Before 7 a vector of slopes had one for each channel."""
+    """Before opset 7 a vector of slopes has one slope per channel."""
     check_arity(node, schema_of(node.op))
     (x, slope), name = node.inputs, f"{node.outputs[0]}.slope"
     rank, found = len(state.shape(x)), state.shape(slope)
@@ -336,7 +336,7 @@ def _prelu(node: Node, state: FoldState) -> list[Node]:
 
 
 def _drop_attributes(*names: str) -> RewriteRule:
-    """Attributes that say nothing in inference."""
+    """A rule that removes attributes without effect in inference."""
     return lambda node, state: [_with_inputs(node, node.inputs, **dict.fromkeys(names))]
 
 
@@ -350,7 +350,7 @@ def _rename(op: str) -> RewriteRule:
 
 
 def _set_defaults(**attributes: Attribute) -> RewriteRule:
-    """An attribute whose default was another."""
+    """A rule for attributes whose default changed."""
     return lambda node, state: [
         _with_inputs(node, node.inputs, **{**attributes, **node.attributes})
     ]
@@ -367,7 +367,7 @@ def _grid_sample(node: Node, state: FoldState) -> list[Node]:
 
 
 def _fourier(node: Node, state: FoldState) -> list[Node]:
-    """Before 20 the axis was an attribute, the first behind the batch where nothing was said."""
+    """Before opset 20 the axis is an attribute; the default is 1, the first after the batch."""
     length = node.inputs[1] if len(node.inputs) > 1 else ""
     axis = _add_constant(node, state, "axis", int_attr(node, "axis", 1))
     return [_with_inputs(node, (node.inputs[0], length, axis), axis=None)]
@@ -376,7 +376,7 @@ def _fourier(node: Node, state: FoldState) -> list[Node]:
 _AXES = _attributes_to_inputs(("axes", np.int64))
 _REDUCES = ["Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"]
 
-# Per operator: (below this operator set, how it is upgraded), the oldest first.
+# Per operator: (opset before which the rule applies, rule), oldest first.
 UPGRADES: dict[str, tuple[tuple[int, RewriteRule], ...]] = {
     **dict.fromkeys(
         ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor"), ((7, _align_operand),)

@@ -1,4 +1,4 @@
-"""A recorded run as ONNX's operators, and why it is none in plain words."""
+"""Conversion of a recorded run to ONNX operators, with clear errors if it is impossible."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertedRun:
-    """A recorded run as ONNX's operators.
+    """A recorded run with its ONNX operators.
 
-    `nodes` are ONNX's, each with the recorded one that it is of, and `values` what each recorded
-    one gives.
+    `nodes` are pairs of an ONNX node and its recorded node; `values` are the ONNX values of
+    recorded nodes.
     """
 
     recorded_run: RecordedRun
@@ -37,7 +37,7 @@ class ConvertedRun:
 
     @property
     def outputs(self) -> Sequence[Any]:
-        """ONNX's values of the program's outputs."""
+        """The ONNX values of the program's outputs."""
         return [self.values[node] for node in self.recorded_run.program.outputs]
 
 
@@ -46,10 +46,10 @@ def convert_run(
     tensors: Sequence[torch.Tensor],
     record_again: RecordFn,
 ) -> ConvertedRun:
-    """A run on these inputs as ONNX's operators; `record_again` records one on others.
+    """Convert a recorded run to ONNX operators; `record_again` records a run on other inputs.
 
     Raises:
-        UnsupportedModel: it is no fixed graph, or has operators without a form in ONNX.
+        UnsupportedModel: If the model has no fixed graph, or an operator has no ONNX form.
     """
     import torch
 
@@ -68,10 +68,10 @@ def convert_run(
 
 
 def _untranslated_error(error: TranslationError) -> UnsupportedOperator:
-    """Which operator has no ONNX form, and the module it is in."""
+    """The error for an operator that can't be translated; it names the operator and its module."""
     node = error.node
     where = describe_module(node) + line_of_node(node)
-    if _draws_random(node):  # nor can Python compute it instead: other numbers each time
+    if _draws_random(node):  # Python can't compute it either: the numbers differ each time
         return UnsupportedOperator(
             f"{where}: {_operator(node)} samples random numbers; {DRAW_OUTSIDE_HINT}"
         )
@@ -87,7 +87,7 @@ def _untranslated_error(error: TranslationError) -> UnsupportedOperator:
 
 
 def _operator(node: Any) -> str:
-    """The bare name of an operator: randn."""
+    """The bare name of an operator, such as randn."""
     return str(node.target._schema.name).rpartition("::")[2].strip("_")
 
 

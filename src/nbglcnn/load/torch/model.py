@@ -1,4 +1,4 @@
-"""A torch.nn.Module as a Model. Only what it is asked for imports the recording of modules."""
+"""A torch.nn.Module as a Model. Its methods import the recording code only when called."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TorchModel:
-    """A module, which may be wrapped by torch.compile or DataParallel."""
+    """A torch module, possibly wrapped by torch.compile or DataParallel."""
 
     source: Any
 
     @property
     def base_models(self) -> tuple[TorchModel]:
-        """Itself."""
+        """The model itself."""
         return (self,)
 
     @cached_property
@@ -45,13 +45,13 @@ class TorchModel:
 
     @property
     def name(self) -> str:
-        """The class of what the user gave."""
+        """The class name of the user's module."""
         return type(self.source).__name__
 
     def load(
         self, x: Any, known: ValuesByKey | None = None, load_base: BaseLoader | None = None
     ) -> LoadResult:
-        """The Graph and all its inputs, for an example input `x`."""
+        """Load the Graph and all its inputs, for an example input `x`."""
         return self.load_base(x, known) if load_base is None else load_base(self, x, known)
 
     def load_base(
@@ -61,14 +61,15 @@ class TorchModel:
         check_nodes: CheckNodesFn | None = None,
         check_operator: CheckOperatorFn | None = None,
     ) -> LoadResult:
-        """The Graph and all its inputs; UnsupportedModel for what cannot be loaded.
+        """Load the Graph and all its inputs; UnsupportedModel if the module can't be loaded.
 
         Args:
-            x: the example input.
-            known: receives the values of its modules for `x`, by key.
-            check_nodes: for a Graph the reasons for which nodes cannot run: they, or the modules
-                that hold what cannot be recorded, are left to Python then.
-            check_operator: the same reason for an operator by its name.
+            x: The example input.
+            known: Receives the values of its modules for `x`, by key.
+            check_nodes: Returns the nodes of a Graph that cannot run, with reasons. If it is set,
+                these nodes, or modules that contain code that cannot be recorded, are left to
+                Python.
+            check_operator: Returns such a reason for an operator by its name.
         """
         with load_lock():
             from nbglcnn.load.torch.module import load_module
@@ -85,13 +86,13 @@ class TorchModel:
                 )
 
     def _split_noise(self, x: Any) -> tuple[Any, Noise]:
-        """An example input without the noise in it, and that."""
+        """Split an example input into the inputs and the noise."""
         from nbglcnn.load.torch.record.random_draws import split_noise
 
         return split_noise(self.module, x)
 
     def _inputs(self, x: Any) -> tuple[Arguments | None, tuple[Array, ...], Noise]:
-        """How it is called with its example input, where not by arrays alone; these, and noise."""
+        """Return Arguments (None for plain arrays), the input arrays, and the noise of a call."""
         x, noise = self._split_noise(x)
         by_position, every, defaults = parameters_by_name(self.module)
         channels = image_channels(self.module)
@@ -109,7 +110,7 @@ class TorchModel:
         return None, to_input_arrays(x, named, channels=channels), noise
 
     def raw_inputs(self, preprocess: Preprocess, x: Any) -> RawInputs:
-        """Its inputs behind a Preprocess, of `x`: pictures, or zeros of its size."""
+        """Convert `x` to the inputs before a Preprocess: pictures, or zeros of its size."""
         x, noise = self._split_noise(x)
         channels = image_channels(self.module)
         by_position, _, defaults = parameters_by_name(self.module)
@@ -124,23 +125,23 @@ class TorchModel:
         return raw_inputs(preprocess, x, specs, channels, self.name, noise.user_arrays)
 
     def load_partial(self, x: Any) -> None:
-        """None: its modules are loaded alone."""
+        """Return None: `load_each_module` loads the modules by themselves."""
 
     def load_each_module(self, x: Any) -> Sequence[tuple[str, str, Graph | NbglcnnError]]:
-        """Each module loaded by itself: path, type, Graph or why there is none."""
+        """Load each module by itself: its path, type, and Graph or error."""
         from nbglcnn.load.torch.per_module import load_each_module
 
         with load_lock():
             try:
                 arguments, arrays, _ = self._inputs(x)
-            except UnsupportedModel:  # it hides its modules
+            except UnsupportedModel:  # the module hides its submodules
                 return ()
             return load_each_module(self.module, arrays, arguments)
 
     def check_gradients(
         self, x: Any, graph: Graph, wrt: Collection[str], *, check_all: bool = False
     ) -> None:
-        """Raise UnsupportedModel where the module's own code changes a gradient."""
+        """Raise UnsupportedModel if the module's own code changes a gradient."""
         from nbglcnn.load.torch.checks.gradient_overrides import refuse_overrides
 
         arguments, arrays, _ = self._inputs(x)
@@ -148,30 +149,30 @@ class TorchModel:
         parameters = {name for name, value in graph.parameters.items() if value in wrt}
         at = [position for position, value in enumerate(inputs) if value in wrt]
         known = {*inputs, *graph.parameters.values()}
-        if check_all or not known.issuperset(wrt):  # a layer: what it follows from
+        if check_all or not known.issuperset(wrt):  # a layer: it may depend on all of these
             parameters, at = set(graph.parameters), [*range(len(arrays))]
         refuse_overrides(self.module, arrays, parameters, inputs=at, arguments=arguments)
 
     def convert_state_dict(self, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The numbers that a state_dict gives it, by code of its own where it has some."""
+        """Convert a state_dict to the weights it loads, by the module's own code if it has any."""
         from nbglcnn.load.torch.weights.state_dict import convert_state_dict
 
         return convert_state_dict(self.module, state_dict)
 
     def state_dict(self, numbers: Mapping[str, Array]) -> dict[str, Any]:
-        """Its state_dict with these numbers in it."""
+        """Return the module's state_dict with these weights."""
         from nbglcnn.load.torch.weights.state_dict import state_dict_tensors
 
         return state_dict_tensors(self.source, self.module, numbers)
 
     def state_dict_arrays(self, numbers: Mapping[str, Array]) -> dict[str, Array]:
-        """The same as arrays, under the names of the module inside wrappers."""
+        """Return the state_dict as arrays, under the names of the module inside wrappers."""
         from nbglcnn.load.torch.weights.state_dict import state_dict_arrays
 
         return state_dict_arrays(self.module, numbers)
 
     def initial_weights(self, seed: int) -> dict[str, Any]:
-        """Its weights by name, drawn by the `reset_parameters` of its modules."""
+        """Draw initial weights by the `reset_parameters` of its modules, by name."""
         from nbglcnn.load.torch.weights.initialization import initial_weights
 
         return initial_weights(self.module, seed)
@@ -179,7 +180,7 @@ class TorchModel:
     def write_onnx(
         self, graph: Graph, weights: Mapping[str, Array], path: str | os.PathLike[str]
     ) -> Path:
-        """Let PyTorch's exporter write a file, for inputs of the Graph's shapes."""
+        """Write an ONNX file by PyTorch's exporter, for inputs of the Graph's shapes."""
         from nbglcnn.load.torch.onnx_export import to_onnx
 
         inputs = [graph.values[name] for name in graph.inputs if name not in graph.noise]
@@ -190,7 +191,7 @@ class TorchModel:
             )
 
     def training_mode(self) -> TrainingMode:
-        """A copy in eval mode, and what its modules do otherwise in training."""
+        """Return a copy in eval mode, with the training-mode behaviour of its modules."""
         from nbglcnn.load.torch.checks.training_mode import torch_training_mode
 
         return torch_training_mode(self)

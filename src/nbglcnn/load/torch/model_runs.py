@@ -1,4 +1,4 @@
-"""The runs of copies of a model while it is loaded: one is recorded, plain ones show its values."""
+"""Runs of copies of a model while it is loaded: one is recorded, plain ones show its values."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from nbglcnn.load.torch.record.recording import RecordedRun, record
 from nbglcnn.load.torch.translate.decompositions import recorded_decomposition
 
 AUTOCAST_NOTE = "operations under torch.autocast run in float32"
-TOLERANCE = 0.01  # of the largest number: rounding, which some operators enlarge
+TOLERANCE = 0.01  # relative to the largest number: rounding, which some operators amplify
 
 
 @dataclass
 class ModelRuns:
-    """The runs of copies of a model on its own inputs and the `noise` that it draws.
+    """Runs copies of a model on its own inputs and the `noise` for its random numbers.
 
-    Python computes the modules that there are `python_reasons` for. The `is_first_attempt` time the
-    user is warned. `notes` say in words what is computed otherwise than the model does.
+    Python computes the modules in `python_reasons`. The user is warned only if `is_first_attempt`.
+    `notes` describe computations that differ from the model's.
     """
 
     model: torch.nn.Module
@@ -59,22 +59,22 @@ class ModelRuns:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """All inputs."""
+        """All inputs: the model's own, then noise."""
         return (*self.model_inputs, *self.noise.arrays)
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """All inputs for PyTorch, which each run copies."""
+        """All inputs as tensors, which each run copies."""
         return (*self._own, *self.noise.tensors)
 
     def record_and_run(self) -> tuple[RecordedRun | None, HookedRun]:
-        """A recorded run and what hooks see in a plain one of the same copy.
+        """Record a run of a copy and run the same copy plainly under hooks; return both.
 
-        Without the first where it fails, draws numbers that are not inputs yet, or has left a state
-        with which the model gives something else: then the plain run is of a copy of its own.
+        The recording is None if it fails, if it draws random numbers that are not inputs yet, or if
+        it left the copy in a state with other outputs. The plain run then uses a new copy.
 
         Raises:
-            InputError: the model fails on these inputs.
+            InputError: If the model fails on these inputs.
         """
         twin, self.notes = detached_copy(self.model)
         recording: RecordedRun | None = None
@@ -102,10 +102,11 @@ class ModelRuns:
     def convert_recording(
         self, recording: RecordedRun | None, seen: HookedRun
     ) -> tuple[ConvertedRun, HookedRun]:
-        """What was recorded as ONNX's operators, and what hooks see of just that.
+        """Convert the recording to ONNX operators; return it with the plain run that matches it.
 
         Raises:
-            UnsupportedModel: it cannot be recorded, or gave something else when it was.
+            UnsupportedModel: If the model cannot be recorded, or computes other values while
+                recorded.
         """
         try:
             if self._recording_error is not None and not self.noise.count:
@@ -113,7 +114,8 @@ class ModelRuns:
             first = recording or self._record(self.tensors, self._copy())
             found = self._convert(first, hooks=True)
         except UnsupportedModel:
-            # A hook that calls .numpy() breaks it. Do without hooks if they change nothing.
+            # A hook that calls .numpy() breaks recording. Record without hooks if they change
+            # nothing.
             twin = self._copy()
             if not drop_hooks(twin) or not _are_equal(seen.arrays, self._run_hooked(twin).arrays):
                 raise
@@ -140,7 +142,7 @@ class ModelRuns:
     def batch_dependences(
         self, graph: Graph, recording: RecordedRun, seen: HookedRun
     ) -> Mapping[str, BatchDependence]:
-        """How the Graph's values depend on the batch, from runs without the user's hooks."""
+        """Find how the Graph's values depend on the batch, by runs without the user's hooks."""
 
         def again(
             twin: torch.nn.Module, inputs: Sequence[torch.Tensor], look: CaptureFn | None
@@ -156,7 +158,7 @@ class ModelRuns:
     def _copy(
         self, *, hooks: bool = True, beside: torch.nn.Module | None = None
     ) -> torch.nn.Module:
-        """A copy in the state that the user gave."""
+        """Return a new copy of the user's model."""
         twin = detached_copy(self.model, beside)[0]
         if not hooks:
             drop_hooks(twin)
@@ -180,7 +182,7 @@ class ModelRuns:
     def _run_hooked(
         self, twin: torch.nn.Module, inputs: Sequence[torch.Tensor] | None = None, **options: Any
     ) -> HookedRun:
-        """What hooks see of a copy, on all inputs or on others."""
+        """Run a copy under hooks, on all inputs or on others."""
         options = {"noise": self.noise.count, "arguments": self.arguments, **options}
         return run_hooked(
             twin,
@@ -190,7 +192,7 @@ class ModelRuns:
         )
 
     def _rerun_recorded(self, recording: RecordedRun) -> HookedRun | None:
-        """What hooks see in another run of the copy that was recorded; None where it differs."""
+        """Run the recorded copy again under hooks; None if its outputs differ."""
         report_step("running it once")
         if recording.recorder.changed_model:
             return None
@@ -204,7 +206,7 @@ class ModelRuns:
         return seen if same and call_outputs(seen.root) == call_outputs(recording.root) else None
 
     def _run_plain(self) -> HookedRun:
-        """What hooks see of a copy, called twice the first time; and what it draws, by then."""
+        """Run a copy under hooks, twice on the first attempt; detect its random numbers first."""
         report_step("running it once")
         if not self.noise.is_detected:
             seen = self._run_hooked(self._copy(), twice=self.is_first_attempt, noise=None)
@@ -214,14 +216,14 @@ class ModelRuns:
         return self._run_hooked(self._copy(), twice=self.is_first_attempt)
 
     def _set_draws(self, draws: Sequence[Draw]) -> None:
-        """Make the numbers of these calls inputs."""
+        """Make the random numbers of these calls inputs."""
         given = self.noise.user_arrays
         if not draws and given and not isinstance(given, Mapping):
-            input_names(self.model, len(self.model_inputs) + len(given))  # says how many it takes
+            input_names(self.model, len(self.model_inputs) + len(given))  # raises if too many
         self.noise.set_draws(draws)
 
     def _find_draws(self) -> list[Draw]:
-        """The calls that draw while a copy of the model runs."""
+        """Find the calls that draw random numbers while a copy of the model runs."""
         twin, seen = self._copy(), HookRecord()
         named, tensors = list(twin.named_modules()), self.tensors
 
@@ -243,9 +245,9 @@ def _are_equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _are_close(recording: RecordedRun, seen: HookedRun) -> bool:
-    """Whether both gave the same but for rounding.
+    """Whether both runs gave the same outputs up to rounding.
 
-    Of linear algebra that folding computes the recorded run has no numbers.
+    A recording with linear algebra isn't compared: folding computes it later.
     """
     targets = [node.target for node in recording.program.graph.nodes]
     if any(str(getattr(one, "namespace", "")).startswith("onnx") for one in targets):
@@ -264,7 +266,7 @@ def _are_close(recording: RecordedRun, seen: HookedRun) -> bool:
 
 
 def _perturb_weights(twin: torch.nn.Module, but: Container[str]) -> None:
-    """Give parameters and buffers other numbers, floats and `but` for some."""
+    """Change the values of float parameters and buffers, except those in `but`."""
     random = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, tensor in (*twin.named_parameters(), *twin.named_buffers()):

@@ -1,1 +1,1 @@
-"""Runs of copies that show what a graph doesn't: the batch, the input's numbers, training."""
+"""Checks by extra runs, for facts that a graph doesn't show: batch, input values, training."""

@@ -1,7 +1,7 @@
-"""Whether each example of a batch is computed by itself: the model runs at another batch size.
+"""A check that examples of a batch are computed independently, by runs at other batch sizes.
 
-A graph is of one batch size. It shows no division by `len(x)`, and with a batch of one no softmax
-over `x.reshape(1, -1)`.
+A graph has a single batch size. It doesn't show a division by `len(x)`, and with a batch of one it
+doesn't show a softmax over `x.reshape(1, -1)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 RunFn = Callable[["torch.nn.Module", Sequence["torch.Tensor"], "CaptureFn | None"], HookedRun]
-TOLERANCE = 1e-3  # of the largest number: other kernels for another batch size round otherwise
+TOLERANCE = 1e-3  # relative to the largest number: other batch sizes use other kernels
 FLOAT64_TOLERANCE = 1e-7
 
 
@@ -35,12 +35,12 @@ def batch_dependences(
     seen: HookedRun | None,
     run: RunFn,
 ) -> Mapping[str, BatchDependence]:
-    """How the values that hooks see depend on the batch, by key; none where the model refuses.
+    """Determine how hooked values depend on the batch, by key; {} if no other batch size runs.
 
-    `tensors` are all inputs and `seen` what a run on them gave, None where hooks of the user's took
-    part in it. They run again between two other examples, and the first of several by itself, and
-    have to give the same. `run` runs a `copy` of the model under our hooks, with a look at each
-    tensor. It has none of the user's, which may keep what they see.
+    `tensors` are all inputs and `seen` is a run on them, or None if the user's hooks took part in
+    it. The examples run again between two other examples, and the first of several runs by itself;
+    the values must stay the same. `run` runs a `copy` of the model under our hooks and passes each
+    tensor to a callback. The copy has no user hooks, because these may store the tensors.
     """
     batch = batch_size(tuple(tensor.shape) for tensor in tensors)
     found: dict[str, BatchDependence] = {}
@@ -57,21 +57,21 @@ def batch_dependences(
             seen = seen or run(copy(), tensors, None)
             look = _DependenceCheck(seen, sliced)
             new = _dependences_by_key(graph, seen, run(copy(), others, look))
-            if "across" in new.values():  # rounding may look like it
+            if "across" in new.values():  # may be due to rounding: check in float64
                 exact = exact or run_in_float64(tensors)
                 look = _DependenceCheck(exact, sliced, FLOAT64_TOLERANCE)
                 new = _dependences_by_key(graph, exact, run_in_float64(others, look))
         except (NbglcnnError, RuntimeError, ValueError, TypeError):
-            continue  # forward isn't written for this batch size, or needs the user's hooks
+            continue  # forward doesn't support this batch size, or needs the user's hooks
         found |= {name: one for name, one in new.items() if found.get(name) != "across"}
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _BatchSlice:
-    """Of a run of `batch` examples and one of `size`: which examples both have.
+    """The examples that a run of `batch` examples and a run of `size` examples share.
 
-    They begin at the first of the smaller one and at number `start` of the larger one.
+    They start at the first example of the smaller run and at index `start` of the larger run.
     """
 
     batch: int
@@ -79,11 +79,11 @@ class _BatchSlice:
     start: int
 
     def slice_input(self, tensor: torch.Tensor) -> torch.Tensor:
-        """An input for `size` examples."""
+        """Return an input with `size` examples."""
         return _surround_examples(tensor) if self.size > self.batch else tensor[: self.size]
 
     def matching_examples(self, a: Array, b: Array, axis: int) -> tuple[Array, Array]:
-        """The same examples of a value for `batch` examples and of one for `size`."""
+        """Return value's shared examples from the run of `batch` and the run of `size` examples."""
         count = min(self.batch, self.size)
         both = (
             np.moveaxis(a, axis, 0)[:count],
@@ -93,7 +93,7 @@ class _BatchSlice:
 
 
 def _surround_examples(tensor: torch.Tensor) -> torch.Tensor:
-    """The examples with another one before and another one behind them."""
+    """Add a different example before and after the examples."""
     import torch
 
     ends = perturb_input(torch.cat([tensor[:1], tensor[-1:]]))
@@ -101,7 +101,7 @@ def _surround_examples(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _DependenceCheck:
-    """Compares the tensors of a run for another batch size with those of one that was `seen`."""
+    """Compares the tensors of a run at another batch size with those of the run `seen`."""
 
     def __init__(self, seen: HookedRun, sliced: _BatchSlice, near: float = TOLERANCE) -> None:
         self._seen = seen
@@ -121,9 +121,9 @@ class _DependenceCheck:
 def _dependences_by_key(
     graph: Graph, seen: HookedRun, other: HookedRun
 ) -> dict[str, BatchDependence]:
-    """What a _DependenceCheck has found in another run, under the Graph's keys."""
+    """Map the results of a _DependenceCheck to the Graph's keys."""
     found: Mapping[str, Any] = values_by_key(graph, None, other.arrays, other.root)
-    if _calls(seen.root) != _calls(other.root):  # a module may be called once for each example
+    if _calls(seen.root) != _calls(other.root):  # a module may be called once per example
         outputs = {key.name for key in graph.keys if key.kind == "output"}
         found = {name: one for name, one in found.items() if name in outputs}
     return {name: one for name, one in found.items() if one is not None}
@@ -134,7 +134,7 @@ def _calls(root: ModuleCall) -> list[tuple[str, list[str]]]:
 
 
 def _dependence(a: Array, b: Array, sliced: _BatchSlice, near: float) -> BatchDependence | None:
-    """How a value depends on the batch, by its arrays in two runs."""
+    """How a value depends on the batch, judged by its arrays in two runs; None if not at all."""
     if a.shape == b.shape:
         return None if _is_near(a, b, near) else "across"
     if a.ndim != b.ndim:
@@ -145,7 +145,7 @@ def _dependence(a: Array, b: Array, sliced: _BatchSlice, near: float) -> BatchDe
     if len(grown) > 1 or rest or b.shape[axis] != each * sliced.size:
         return "across"
     before, after = a.shape[:axis], a.shape[axis + 1 :]
-    for outer in {1, each}:  # all that is of one example lies together, or far apart
+    for outer in {1, each}:  # elements of one example are contiguous, or strided by the batch
         inner = each // outer
         pair = sliced.matching_examples(
             a.reshape(*before, outer, sliced.batch, inner, *after),
@@ -172,7 +172,7 @@ def _is_near(a: Array, b: Array, near: float) -> bool:
 
 
 def _largest(a: Array) -> float:
-    """The largest absolute value, which takes no memory."""
+    """The largest absolute value; a real array needs no temporary copy."""
     if a.dtype.kind == "c":
         return float(np.abs(a).max())
     return max(float(a.max()), -float(a.min()))

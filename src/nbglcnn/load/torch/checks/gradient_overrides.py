@@ -1,4 +1,4 @@
-"""Where a module's own code changes gradients, which a recorded run doesn't keep."""
+"""Detection of module code that changes gradients, which a recording doesn't keep."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from nbglcnn.load.torch.record.module_calls import call_model
 
 DATA: Any = torch.Tensor.data
 REQUIRES_GRAD: Any = torch.Tensor.requires_grad
-# Functions that end a gradient, as they stand in code; of others their name is said.
+# Labels of functions that stop a gradient; other functions are reported by name.
 FUNCTION_LABELS: dict[Any, str] = {
     torch.Tensor.detach: "detach()",
     torch.Tensor.detach_: "detach_()",
     DATA.__get__: ".data",
     torch.tensor: "torch.tensor(…)",
 }
-# Functions that take no numbers of this argument, only its shape or type.
+# Functions that read only the shape or dtype of one argument, by its index.
 SHAPE_ONLY_ARGUMENT = dict.fromkeys(
     (
         *(torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full),
@@ -52,7 +52,7 @@ UNINITIALIZED_FUNCTIONS = frozenset(
         *(torch.Tensor.new_empty, torch.Tensor.new_empty_strided, torch.Tensor.resize_),
     )
 )
-# Embeddings, with the place of scale_grad_by_freq among their arguments.
+# Embeddings, with the index of their argument scale_grad_by_freq.
 EMBEDDINGS: dict[Any, int] = {
     **{F.embedding: 5, torch.embedding: 3},
     **{F.embedding_bag: 5, torch.embedding_bag: 3},
@@ -70,10 +70,11 @@ def refuse_overrides(
     inputs: Collection[int] = (),
     arguments: Arguments | None = None,
 ) -> None:
-    """Raise UnsupportedModel where the module's code changes a gradient that is asked for.
+    """Raise UnsupportedModel if the module's code changes a requested gradient.
 
-    A copy runs once with gradients enabled. `wrt` are names of parameters and `inputs` positions
-    of inputs whose gradients are asked for; what depends on neither may be detached.
+    A copy runs once with gradients enabled. `wrt` are names of parameters and `inputs` are
+    positions of inputs whose gradients are requested; values that depend on neither may be
+    detached.
     """
     _refuse_hooks(model, wrt)
     with load_lock():
@@ -85,14 +86,14 @@ def refuse_overrides(
         tensors = [torch.from_numpy(array.copy()) for array in arrays]
         for at in inputs:
             if tensors[at].is_floating_point():
-                # No leaf, which forward could not write in place.
+                # Not a leaf, so that forward can modify it in place.
                 tensors[at] = tensors[at].requires_grad_().clone()
         leaves = {id(one) for one in twin.parameters() if one.requires_grad}
         leaves |= {number for number, name in original_of(twin).tensors.items() if name in wrt}
         overrides = _OverrideDetector(leaves)
         for path, part in twin.named_modules():
             if type(part).__module__.startswith("torch."):
-                # The gradients of PyTorch's own modules are those of their operators.
+                # PyTorch's own modules have the gradients of their operators.
                 if not getattr(part, "scale_grad_by_freq", False):
                     continue
                 overrides.pytorchs.add(path)
@@ -123,11 +124,11 @@ def refuse_overrides(
 
 
 def return_none(_: object) -> None:
-    """A hook's result that leaves the output as it is."""
+    """Return None: a hook's result that keeps the output."""
 
 
 def _refuse_hooks(model: nn.Module, wrt: Collection[str]) -> None:
-    """UnsupportedModel for hooks that PyTorch calls with gradients, and that may change them."""
+    """Raise UnsupportedModel for backward hooks, because they may change gradients."""
     table: Any = torch_module
     if table._global_backward_hooks or table._global_backward_pre_hooks:
         raise _refusal("", f"has {BACKWARD_HOOK} (register_module_full_backward_hook)")
@@ -153,18 +154,18 @@ def _refusal(path: str, what: str) -> UnsupportedModel:
 
 
 class _OverrideDetector(TorchFunctionMode):
-    """Notices the first call that ends or changes a gradient: module, word and line of code."""
+    """Detects the first call that stops or changes a gradient: module, call and line of code."""
 
     def __init__(self, leaves: Collection[int]) -> None:
         super().__init__()
-        self.leaves = leaves  # ids of the parameters whose gradients are asked for
+        self.leaves = leaves  # ids of the parameters with requested gradients
         self.open: list[str] = []
         self.found: tuple[str, str, str] | None = None
-        self.pytorchs: set[str] = set()  # paths of modules in whose code no line is the user's
-        self.disabled = False  # by torch.no_grad or set_grad_enabled
+        self.pytorchs: set[str] = set()  # paths of PyTorch's own modules: no user code in them
+        self.disabled = False  # set by torch.no_grad or set_grad_enabled
 
     def report(self, word: str) -> None:
-        """The code that runs calls `word`."""
+        """Record that the running code calls `word`."""
         function = _running_function()
         if self.found is not None or (function is not None and _is_from_pytorch(function)):
             return
@@ -180,7 +181,7 @@ class _OverrideDetector(TorchFunctionMode):
         if func is torch._C._set_grad_enabled:
             self.disabled = not args[0]
         given = _tensors((_value_arguments(func, args), kwargs))
-        # A Parameter that forward makes is a leaf of its own.
+        # A Parameter that forward creates is a new leaf, which isn't tracked.
         tracked = [t for t in given if t.requires_grad and (t.grad_fn or id(t) in self.leaves)]
         versions = [_version(one) for one in tracked]
         result = func(*args, **kwargs)
@@ -197,7 +198,7 @@ def _override(
     versions: Sequence[int | None],
     result: Any,
 ) -> str:
-    """How a call ends or changes the gradients of tracked tensors; "" where it doesn't."""
+    """Describe how a call stops or changes gradients of tracked tensors; "" if it doesn't."""
     if func is torch.Tensor.item:
         return "x.item()"
     if func is torch.Tensor.register_hook:
@@ -227,7 +228,7 @@ def _override(
 
 
 def _value_arguments(func: Any, args: Any) -> Any:
-    """The arguments whose numbers a function takes, and not their shape or type alone."""
+    """The arguments whose values a function reads, rather than only their shape or dtype."""
     if func in UNINITIALIZED_FUNCTIONS or func in RANDOM:
         return ()
     at = SHAPE_ONLY_ARGUMENT.get(func) if func is not torch.Tensor.new_tensor else None
@@ -253,7 +254,7 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 
 def _running_function() -> Any:
-    """The autograd.Function whose forward runs; None where that isn't known."""
+    """The autograd.Function whose forward is running; None if unknown."""
     frame = sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -269,7 +270,7 @@ def _function_of(node: Any) -> Any:
 
 
 def _find_user_function(begin: Sequence[Any]) -> Any:
-    """An autograd.Function of the user's in a graph of gradients; None for none."""
+    """Find a user-defined autograd.Function in a graph of gradients; None if there is none."""
     todo, seen = [one for one in begin if one is not None], set()
     while todo:
         node = todo.pop()

@@ -1,4 +1,4 @@
-"""Whether other inputs make a recorded run another network: numbers that Python reads unseen."""
+"""A check that input values, read by Python unobserved, don't change the recorded graph."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from nbglcnn.load.torch.record.recording import RecordedRun
 if TYPE_CHECKING:
     import torch
 
-# Records a run on other inputs, and with other weights if that is True.
+# Records a run on these inputs; with other weights if the second argument is True.
 RecordFn = Callable[[tuple["torch.Tensor", ...], bool], RecordedRun]
 
 
 def refuse_input_dependence(
     recorded: RecordedRun, tensors: Sequence[torch.Tensor], record_again: RecordFn
 ) -> None:
-    """UnsupportedModel where other inputs make it another network; notes weights that do.
+    """Raise UnsupportedModel if other inputs change the recording; note weights that change it.
 
-    torch.FloatTensor([t]) reads t past all operators, and a text of a number may decide something.
-    So the model is recorded with other numbers, if it does such things.
+    torch.FloatTensor([t]) reads t without calling an operator, and code can branch on a number's
+    text. A model that does either is recorded again with other values.
     """
     recorder = recorded.recorder
     others = [perturb_input] if recorder.constants or recorder.reads_text else []
@@ -42,12 +42,12 @@ def _try_record(
 ) -> RecordedRun | None:
     try:
         return again(inputs, others)
-    except Exception:  # it refuses these numbers
+    except Exception:  # the model rejects these values
         return None
 
 
 def _refuse_difference(recorded: RecordedRun, second: RecordedRun) -> None:
-    """UnsupportedModel where a run on other inputs is another network."""
+    """Raise UnsupportedModel if a run on other inputs has another graph."""
     if (node := _changed_constant(recorded.recorder, second.recorder)) is not None:
         raise _input_read_error(
             next(iter(node.users), node),
@@ -67,7 +67,7 @@ def _refuse_difference(recorded: RecordedRun, second: RecordedRun) -> None:
 
 
 def _changed_constant(recorder: Recorder, other: Recorder) -> FxNode | None:
-    """The first constant that another run has other numbers for."""
+    """The first constant whose values differ in another run."""
     import torch
 
     for (node, a), (_, b) in zip(recorder.constants, other.constants, strict=False):
@@ -78,7 +78,7 @@ def _changed_constant(recorder: Recorder, other: Recorder) -> FxNode | None:
 
 
 def _first_changed_call(program: RecordedProgram, other: RecordedProgram) -> FxNode | None:
-    """The first call of an operator that another run has with other arguments, or has not."""
+    """The first operator call that is missing in another run, or has other arguments there."""
     found = [_calls(one) for one in (program, other)]
     for (node, call), (_, same) in zip_longest(*found, fillvalue=(program.graph.output_node(), "")):
         if call != same:
@@ -87,7 +87,7 @@ def _first_changed_call(program: RecordedProgram, other: RecordedProgram) -> FxN
 
 
 def _calls(program: RecordedProgram) -> list[tuple[FxNode, str]]:
-    """Each call of an operator, as a text in which others are their places."""
+    """Each operator call as text, with the indices of nodes in place of nodes."""
     from torch import fx
 
     at = {node: number for number, node in enumerate(program.graph.nodes)}
@@ -105,7 +105,7 @@ def _input_read_error(node: FxNode, words: str) -> UnsupportedModel:
 
 
 def perturb_input(tensor: torch.Tensor) -> torch.Tensor:
-    """An input with other numbers of about the same size."""
+    """Return an input with other values of a similar magnitude."""
     import torch
 
     if tensor.is_floating_point():

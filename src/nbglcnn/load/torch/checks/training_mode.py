@@ -1,4 +1,4 @@
-"""What PyTorch's modules do in training mode, and a check that nothing else does more there."""
+"""Training-mode behaviour of PyTorch's modules; a check that no other code depends on it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from nbglcnn.load.torch.model import TorchModel
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
-TOLERANCE = 1e-3  # of the largest value
+TOLERANCE = 1e-3  # relative to the largest value
 SUPPORTED_MODULES = "nn.Dropout and its variants, BatchNorm, StochasticDepth and DropPath"
 
 
 def torch_training_mode(model: TorchModel) -> TrainingMode:
-    """A torch module as it is loaded for training; see `Model.training_mode`."""
+    """Return the TrainingMode of a torch module; see `Model.training_mode`."""
     whole = model.module
     some = whole.training
     dropouts: dict[str, DropoutSpec] = {}
@@ -51,10 +51,10 @@ def torch_training_mode(model: TorchModel) -> TrainingMode:
 
 
 def _dropout(module: nn.Module) -> DropoutSpec | None:
-    """What one of PyTorch's, torchvision's or timm's modules drops."""
+    """The DropoutSpec of a PyTorch, torchvision or timm module; None for other modules."""
     kind = type(module).__name__
     if isinstance(module, nn.AlphaDropout | nn.FeatureAlphaDropout):
-        # So that mean and variance stay (Klambauer et al., 2017, section 4).
+        # Preserves mean and variance (Klambauer et al., 2017, section 4).
         p, fill = module.p, -SELU_ALPHA * SELU_SCALE
         scale = ((1 - p) * (1 + p * fill**2)) ** -0.5 if p < 1 else 0.0
         of = "elements" if isinstance(module, nn.AlphaDropout) else "channels"
@@ -78,7 +78,7 @@ def _dropout(module: nn.Module) -> DropoutSpec | None:
 
 
 def _refuse_unsupported(path: str, module: nn.Module) -> None:
-    """UnsupportedModel for a module that is otherwise in training in a way that isn't known."""
+    """Raise UnsupportedModel for a module whose training-mode behaviour is not supported."""
     kind, why = type(module).__name__, ""
     if isinstance(module, nn.RReLU) and module.lower != module.upper:
         why = "samples random slopes in training; use nn.LeakyReLU instead"
@@ -104,11 +104,11 @@ def _refuse_unsupported(path: str, module: nn.Module) -> None:
 def check_training_mode(
     mode: TrainingMode, arrays: Sequence[Array], parameters: Collection[str]
 ) -> None:
-    """UnsupportedModel where a module's own code does something else in training mode.
+    """Raise UnsupportedModel if a module's own code differs in training mode.
 
-    So does code that changes the gradients of these parameters.
-    Two copies run on the same input: one in eval mode, and one in which all modules train but those
-    whose training is known. They have to give the same.
+    Code that changes the gradients of these parameters is rejected, too. Two copies run on the same
+    input: one in eval mode, and one with all modules in training mode except those with known
+    behaviour. Both must give the same values.
     """
     if mode.module is None:
         return
@@ -146,7 +146,7 @@ def _mismatch_message(path: str, kind: str) -> str:
 
 
 def _calls(twin: nn.Module, arrays: Sequence[Array]) -> list[tuple[str, str, Any, Any]]:
-    """Each call of a module as it returns, inner ones first: path, class, inputs and outputs."""
+    """Each module call in the order of return: path, class, inputs and outputs."""
     found: list[tuple[str, str, Any, Any]] = []
 
     def seen(path: str) -> Any:
@@ -174,7 +174,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _are_close(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
-    """Whether tensors are equal but for rounding: PyTorch's attention is another one in eval."""
+    """Whether tensors are equal up to rounding: PyTorch's attention has another kernel in eval."""
     return len(a) == len(b) and all(
         x.shape == y.shape and _is_close(torch.nan_to_num(x.double()), torch.nan_to_num(y.double()))
         for x, y in zip(a, b, strict=True)

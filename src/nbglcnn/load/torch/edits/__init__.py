@@ -1,1 +1,1 @@
-"""Edits replayed on a module: by hooks, and in the graph that was recorded."""
+"""Replay of edits on a module: by hooks, and in its recorded graph."""

@@ -1,4 +1,4 @@
-"""A torch module with edits replayed: its output is what a page shows of the bent network."""
+"""A torch module with edits replayed; its output is that of the edited network in a page."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from nbglcnn.load.torch.record.random_draws import Draw, bend_draws, draw_again
 from nbglcnn.plan.schema import Plan, Value
 
 CompileFn = Callable[[Any, Sequence[Array]], tuple[Graph, Plan]]
-TOLERANCE = 1e-4  # of the largest value: so near a recorded run has to be to the module
+TOLERANCE = 1e-4  # of the largest value: tolerance between a recorded run and the module
 
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """What is known for inputs of one kind; `recorded` where operators of forward are edited.
+    """A call prepared for input shapes; `recorded` if operators called in forward are edited.
 
-    `keys` are those of its nodes, by name, `template` is the output without its tensors. `noise`
-    are the keys of what forward draws, `draws` the calls where it is recorded.
+    `keys` maps names of recorded nodes to keys; `template` is the output with empty tensors.
+    `noise` are the keys of forward's random numbers; `draws` are their calls, if recorded.
     """
 
     bends: EditReplay
@@ -50,12 +50,12 @@ class PreparedCall:
 
 
 class BentModule(torch.nn.Module):
-    """A model with edits: called like it, with its weights of now; the model itself stays as it is.
+    """A model with edits; called like the model and with its current weights, without changing it.
 
-    It is the module inside wrappers.
+    `model` is already the module inside torch.compile and DataParallel wrappers.
 
-    `plan` is a Plan of it, if there is one; `compiled` makes one for other inputs, the first time
-    that they come.
+    `plan` is an existing Plan of the model, or None. `compiled` compiles a Plan when inputs of
+    other shapes first occur.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class BentModule(torch.nn.Module):
         return "\n".join(f"{one.name}: {one.transform} of {one.layer}" for one in self.edits)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the model gives with its values bent."""
+        """Run the model with its values edited."""
         given = _positional_tensors(self.model, args, kwargs)
         with load_lock():
             check_eval_mode(self.model)
@@ -97,7 +97,7 @@ class BentModule(torch.nn.Module):
             return found
 
     def _noise_context(self, ready: PreparedCall, done: set[str]) -> Any:
-        """Bends what forward draws, where that is edited."""
+        """A context that edits forward's random numbers, if any of these are edited."""
 
         def change(key: str, tensor: torch.Tensor) -> torch.Tensor:
             done.add(key)
@@ -152,7 +152,7 @@ class BentModule(torch.nn.Module):
         noise: tuple[str, ...],
         between: Sequence[str],
     ) -> PreparedCall:
-        """What is to be run where operators of forward itself are edited."""
+        """Prepare a recorded run, for edits of operators called in forward itself."""
         twin, operator = self._copy(), bend_operator()
         with collect_programs() as kept, bend_hooks(
             twin, inputs, bends, bend=lambda key, tensor: operator(tensor, key)
@@ -162,7 +162,7 @@ class BentModule(torch.nn.Module):
         with torch.no_grad(), bend_draws(noise, lambda _, tensor: tensor) as drawn:
             true = self.model(*given)
         if noise:
-            torch.set_rng_state(state)  # this was no call of the user's
+            torch.set_rng_state(state)  # this call must not change the user's random state
         outputs: list[torch.Tensor] = []
 
         def emptied(_: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -192,7 +192,7 @@ def _is_tensor(one: Any) -> bool:
 
 
 def _to_numpy_dtype(tensor: torch.Tensor) -> torch.Tensor:
-    """In a type that numpy and the compiler know."""
+    """Convert to a dtype that NumPy and the compiler support."""
     wide = (torch.float16, torch.bfloat16, torch.float64)
     return tensor.float() if tensor.dtype in wide else tensor
 
@@ -205,7 +205,7 @@ def _dtype(model: torch.nn.Module) -> torch.dtype:
 def _positional_tensors(
     model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[torch.Tensor]:
-    """A call's arguments by position, all of which have to be tensors."""
+    """Bind a call's arguments by position; InputError unless all are tensors."""
     bound = inspect.signature(model.forward).bind(*args, **kwargs)
     given = list(bound.args)
     while given and given[-1] is None:
@@ -220,14 +220,14 @@ def _positional_tensors(
 
 
 def _matches_plan(plan: Plan, arrays: Sequence[Array]) -> bool:
-    """Whether a Plan was made for inputs like these."""
+    """Whether a Plan has the shapes of these inputs."""
     shapes = {value.key: value.shape for value in plan.values}
     own = [shapes.get(one.key) for one in plan.inputs if one.key not in plan.noise]
     return own == [array.shape for array in arrays]
 
 
 def _functional_keys(plan: Plan, bends: EditReplay) -> list[str]:
-    """Edited keys of operators that stand in forward itself: no hook sees them."""
+    """Edited keys of operators called in forward itself, which hooks don't see."""
     own = {layer.name for layer in plan.layers if not layer.module}
     return [v.key for v in plan.values if v.key in bends and v.kind == "layer" and v.key in own]
 
@@ -235,9 +235,10 @@ def _functional_keys(plan: Plan, bends: EditReplay) -> list[str]:
 def _fit_to_batch(
     edits: Sequence[Edit], records: Mapping[str, Value], arrays: Mapping[str, Array]
 ) -> tuple[list[Edit], dict[str, Array]]:
-    """The edits with injected arrays for as many examples as there are.
+    """Return the edits with injected arrays broadcast to the number of examples.
 
-    One example for all fits any number; what differs by example fits none but its own.
+    An array whose examples are all equal fits any number of examples; others fit only their own
+    number.
     """
     found, own = [], dict(arrays)
     for edit in edits:
@@ -259,11 +260,11 @@ def _fit_to_batch(
 
 
 def _node_names(graph: Graph, recorded: RecordedModule, between: Sequence[str]) -> dict[str, str]:
-    """The recorded nodes that give the values of these keys; InputError by name where none does."""
+    """Map names of recorded nodes to these keys; InputError for a key without a recorded node."""
     nodes, values = recorded.nodes(), {key.name: key.value for key in graph.keys}
     found = {}
     for key in between:
-        # Where an input has the name of an operator, draft.free_name has put a number behind that.
+        # If an input has the operator's name, draft.free_name has appended a number to it.
         name = re.sub(r"\.\d+$", "", values.get(key, ""))
         node = nodes.get(name)
         made = None if node is None else node.meta.get("val")

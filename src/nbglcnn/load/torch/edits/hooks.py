@@ -1,4 +1,4 @@
-"""Hooks that replay edits on a torch module while it is called, at the calls that keys name."""
+"""Hooks that replay edits while a torch module is called, at the module calls that keys name."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def bend_hooks(
     python_modules: Container[str] = (),
     bend: BendFn | None = None,
 ) -> Iterator[set[str]]:
-    """While it is entered, this thread's calls of the model are bent; gives the keys that were.
+    """Edit this thread's calls of the model inside the context; yield the keys that were edited.
 
-    Hooks that are there before act before. `inputs` are the keys of what the model is given,
-    nothing inside the modules in `python_modules` has a key. `bend` makes of a key and its tensor
-    what goes on, by default the edits themselves.
+    Existing forward hooks run first. `inputs` are the keys of the model's inputs. Modules inside
+    those in `python_modules` have no keys. `bend` edits the tensor of a key; by default it applies
+    the edits.
     """
     import torch
 
@@ -42,7 +42,7 @@ def bend_hooks(
     thread = threading.get_ident()
     calls: list[ModuleCall] = []
     counts: dict[str, int] = {}
-    inside = 0  # how many calls below one of a module in `python_modules` are open
+    inside = 0  # number of open calls below a module in `python_modules`
 
     def is_tensor(one: Any) -> bool:
         return isinstance(one, torch.Tensor)
@@ -58,7 +58,7 @@ def bend_hooks(
             nonlocal inside
             if threading.get_ident() != thread:
                 return
-            if not path:  # a run of its own; the one before may have been broken off
+            if not path:  # a new run; the previous one may have been interrupted
                 calls.clear()
                 counts.clear()
                 inside = 0
@@ -84,11 +84,11 @@ def bend_hooks(
     def enter(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if threading.get_ident() != thread:
             return None
-        names = iter(inputs)  # in the order of the arguments, as they stand in dicts and tuples
+        names = iter(inputs)  # in the order of the arguments, including nested ones
         return map_tensors((given, named), is_tensor, lambda _, one: changed(next(names, ""), one))
 
     try:
-        # In front of the user's own, as an input's value is what the model is given.
+        # Before the user's hooks: an input's value is the argument of the call.
         for path, module in model.named_modules():
             handles.append(module.register_forward_pre_hook(before(path), prepend=True))
             handles.append(module.register_forward_hook(after))
@@ -100,7 +100,7 @@ def bend_hooks(
 
 
 def check_called(bends: EditReplay, done: Container[str], model: torch.nn.Module) -> None:
-    """InputError for an edit of a value that the model hasn't given."""
+    """Raise InputError for an edit of a value that the model didn't compute."""
     for key in bends.edits:
         if key not in done:
             raise InputError(

@@ -1,8 +1,7 @@
-"""A module as what was recorded of it: its operators one by one, with edits between them.
+"""A recorded module that runs its operators one by one, with edits between them.
 
-The names of the recorded operators are those of the Graph's values, so that a key of an operator
-that belongs to no module is found here. Edits of modules are recorded as calls of an operator of
-our own.
+Recorded operators have the names of the Graph's values, which identifies the key of an operator
+outside of modules. Edits of modules are recorded as calls of a custom operator.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PROGRAMS: ContextVar[list[Any] | None] = ContextVar("programs", default=None)
 
 @contextlib.contextmanager
 def collect_programs() -> Iterator[list[Any]]:
-    """What is recorded meanwhile; the last is what counts."""
+    """Collect the programs that are translated inside the context; callers use the last one."""
     kept: list[Any] = []
     token = _PROGRAMS.set(kept)
     try:
@@ -33,7 +32,7 @@ def collect_programs() -> Iterator[list[Any]]:
 
 
 def collect_program(program: Any) -> None:
-    """Called with each program that was translated."""
+    """Add a translated program to the active collection, if any."""
     kept = _PROGRAMS.get()
     if kept is not None:
         kept.append(program)
@@ -41,7 +40,7 @@ def collect_program(program: Any) -> None:
 
 @cache
 def bend_operator() -> Any:
-    """nbglcnn::bend(x, key): stands for an edit of a module; nothing is computed by it."""
+    """The operator nbglcnn::bend(x, key): a copy of x that marks an edit of a module."""
     import torch
 
     def same(x: Any, key: str) -> Any:
@@ -56,7 +55,7 @@ def bend_operator() -> Any:
 
 @dataclass(frozen=True)
 class RecordedModule:
-    """A recorded program with the outputs that count: the last `count` of all, at `outputs`."""
+    """A recorded program; `outputs` are the indices of the model's outputs among all outputs."""
 
     program: Any
     outputs: Sequence[int]
@@ -78,9 +77,9 @@ class RecordedModule:
         keys: Mapping[str, str],
         wanted: Sequence[str] = (),
     ) -> tuple[list[torch.Tensor], dict[str, Any]]:
-        """The outputs with the model's weights of now, and `wanted` nodes' values by name.
+        """Return the outputs with the model's current weights, and `wanted` nodes' values by name.
 
-        `bend` makes of a key and its value the bent one; `keys` are those of nodes, by name.
+        `bend` edits the value of a key; `keys` maps names of nodes to keys.
         """
         import torch
 
@@ -111,7 +110,7 @@ class RecordedModule:
     def _placeholder_values(
         self, model: torch.nn.Module, inputs: Sequence[torch.Tensor], device: Any
     ) -> dict[Any, Any]:
-        """What placeholders stand for: the model's own tensors, constants and inputs."""
+        """The values of placeholders: the model's own tensors, constants and inputs."""
         own: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
         own |= dict(model.named_buffers(remove_duplicate=False))
         tensors = dict(zip(self.program.inputs, inputs, strict=True))

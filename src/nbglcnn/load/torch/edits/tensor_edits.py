@@ -1,4 +1,4 @@
-"""Edits of a torch tensor: in PyTorch itself where that takes a line, so that gradients pass."""
+"""Edits of a torch tensor: simple ones in PyTorch, so that gradients pass; others in NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbglcnn.features.edits.replay import EditReplay
 if TYPE_CHECKING:
     import torch
 
-# What PyTorch computes by itself, in the numbers of transforms.py.
+# Edits as PyTorch formulas, with the same numbers as in transforms.py.
 FORMULAS: Mapping[str, Callable[..., Any]] = {
     "ablate": lambda x: x.new_zeros(x.shape),
     "invert": lambda x: 1 - x,
@@ -31,9 +31,9 @@ def _round_to_float32(number: float) -> float:
 
 
 def bend_tensor(bends: EditReplay, key: str, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor after its edits, on its own device and in its own type.
+    """Apply a key's edits to a tensor; its device and dtype stay the same.
 
-    Gradients pass those of FORMULAS; of the others an error says that there are none.
+    Edits in FORMULAS are differentiable; the backward pass of other edits raises an error.
     """
     import torch
 
@@ -75,7 +75,7 @@ def _gradient_barrier() -> Any:
     import torch
 
     class WithoutGradient(torch.autograd.Function):
-        """Numbers that have come from elsewhere: what asks for their gradient is told so."""
+        """Values that were computed in NumPy: their backward pass raises an error."""
 
         @staticmethod
         def forward(ctx: Any, x: Any, made: Any, words: str) -> Any:

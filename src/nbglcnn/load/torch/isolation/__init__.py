@@ -1,1 +1,1 @@
-"""The copy of a module that runs, and what is changed of PyTorch and the process meanwhile."""
+"""The copy of a module that runs in its place, and the process state while it runs."""

@@ -12,7 +12,7 @@ from nbglcnn.load.torch.isolation.redirection import register_copy
 
 
 def unwrap_model(model: torch.nn.Module) -> torch.nn.Module:
-    """The module inside torch.compile and DataParallel wrappers; an error for TorchScript."""
+    """Remove torch.compile and DataParallel wrappers; UnsupportedModel for TorchScript."""
     while True:
         if isinstance(model, torch.jit.ScriptModule):
             raise UnsupportedModel(
@@ -30,23 +30,23 @@ def unwrap_model(model: torch.nn.Module) -> torch.nn.Module:
 def detached_copy(
     model: torch.nn.Module, share_with: torch.nn.Module | None = None
 ) -> tuple[torch.nn.Module, list[str]]:
-    """A copy in eval mode and float32, and in words what else was changed.
+    """Copy a model in eval mode and float32; return the copy and notes on converted weights.
 
-    Its parameters and buffers share the memory of those of `share_with`, another copy.
+    If `share_with` is set, another copy, its parameters and buffers share that copy's memory.
     """
     memo: dict[int, Any] = {} if share_with is None else _shared_memo(share_with, model)
     for parameter in model.parameters():
         if id(parameter) in memo:
             continue
-        # torch's own copy of a Parameter shares no memory with the copies of its views.
+        # deepcopy of a Parameter shares no memory with the copies of its views.
         if type(parameter) is torch.nn.Parameter:
             numbers = copy.deepcopy(parameter.detach(), memo)
             memo[id(parameter)] = torch.nn.Parameter(numbers, parameter.requires_grad)
     for module in model.modules():
         for value in vars(module).values():
-            # A plain attribute that is a result (weight_norm's weight) refuses to be deep-copied.
+            # A non-leaf tensor as an attribute (weight_norm's weight) can't be deep-copied.
             if isinstance(value, torch.Tensor) and not value.is_leaf:
-                # By the same memo, so that a view of a parameter stays one.
+                # With the same memo, so that a view of a parameter stays a view.
                 memo[id(value)] = copy.deepcopy(value.detach(), memo)
     try:
         twin = copy.deepcopy(model, memo)
@@ -68,7 +68,7 @@ def detached_copy(
 
 
 def _shared_memo(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, Any]:
-    """For a deep copy of the model: by identity the numbers of another copy."""
+    """A deepcopy memo that maps the model's tensors to another copy's tensors."""
     parameters, buffers = dict(beside.named_parameters()), dict(beside.named_buffers())
     found: dict[int, Any] = {}
     for name, parameter in model.named_parameters():
@@ -82,9 +82,9 @@ def _shared_memo(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, A
 
 
 def drop_hooks(twin: torch.nn.Module) -> bool:
-    """Remove the user's forward hooks; whether there were.
+    """Remove the user's forward hooks; return whether there were any.
 
-    Not torch's own, as spectral_norm's, and not ours, which replay edits.
+    Hooks of torch, such as spectral_norm's, and of nbglcnn, which replay edits, stay.
     """
     dropped = False
     for module in twin.modules():

@@ -1,4 +1,4 @@
-"""A torch module in double precision, also where its own code asks for single."""
+"""A torch module in float64, including tensors that its code creates in float32."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def in_float64(model: torch.nn.Module) -> Iterator[None]:
-    """Widen the module's own numbers, and while this lasts what this thread makes in float32."""
+    """Convert a module to float64, and run this thread's float32 operations in float64."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map
@@ -27,10 +27,10 @@ def in_float64(model: torch.nn.Module) -> Iterator[None]:
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             schema = function._schema
-            if not schema.is_mutable:  # what is written to stays what it is
+            if not schema.is_mutable:  # a mutated tensor keeps its dtype
                 args, kwargs = tree_map(wider, (args, kwargs or {}))
             result = function(*args, **(kwargs or {}))
-            # arange(), full() and their kin make float32 without being asked for it.
+            # arange(), full() and similar functions create float32 by default.
             if isinstance(result, torch.Tensor) and result.dtype == torch.float32:
                 if any(one.name == "dtype" for one in schema.arguments):
                     return function(*args, **{**(kwargs or {}), "dtype": torch.float64})

@@ -1,4 +1,4 @@
-"""Which torch modules can be loaded."""
+"""Checks whether a torch module can be loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbglcnn.load.bounds import quote_name
 
 
 def check_module(model: torch.nn.Module) -> None:
-    """Refuse a module that is not on the CPU, not initialised, or training where it matters."""
+    """Check that a module is on the CPU, initialised, and in eval mode where it matters."""
     if not str(type(model).__call__.__module__).startswith("torch."):
         raise UnsupportedModel(
             f"{type(model).__name__} overrides __call__, which nbglcnn can't record. Move its "
@@ -54,7 +54,7 @@ def check_module(model: torch.nn.Module) -> None:
 
 
 def check_eval_mode(model: torch.nn.Module) -> None:
-    """Refuse a module that is training where it matters."""
+    """Raise UnsupportedModel if a module computes other values in training mode and is in it."""
     strayed = [
         (name or "the model itself", m) for name, m in model.named_modules() if _needs_eval_mode(m)
     ]
@@ -91,7 +91,7 @@ def _is_quantized(module: torch.nn.Module) -> bool:
 
 
 def is_innermost(module: torch.nn.Module) -> bool:
-    """Whether it is called as one: it has no modules inside, or they only hold its weights."""
+    """Whether a module is a leaf: it has no submodules, or these only hold its weights."""
     return _is_quantized(module) or not any(True for _ in module.children())
 
 

@@ -1,4 +1,4 @@
-"""What loading changes of PyTorch and the process: for its own thread alone, and undone after."""
+"""Process and PyTorch state during loading: changed for one thread only, and restored after."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-# PyTorch keeps the state of a recording that is under way in the process.
+# PyTorch keeps the state of a running recording per process.
 LOCK = threading.RLock()
-NOISY_LOGGERS = ("torch", "onnxscript", "onnx_ir")  # loggers
+NOISY_LOGGERS = ("torch", "onnxscript", "onnx_ir")  # names of loggers
 
 
-FORKED = False  # whether this process is a fork of one that had this module
+FORKED = False  # whether this process was forked after this module was imported
 _is_gc_paused = False
 
 
 def _after_fork() -> None:
     global LOCK, FORKED
     LOCK, FORKED = threading.RLock(), True
-    if _is_gc_paused:  # by a thread that stayed in the parent
+    if _is_gc_paused:  # by a thread that exists only in the parent
         gc.enable()
 
 
 if hasattr(os, "register_at_fork"):
-    # Else a child that was forked while another thread loaded would wait for it for ever.
+    # Else a child forked while another thread loads would wait for the lock forever.
     os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextlib.contextmanager
 def load_lock() -> Iterator[None]:
-    """While one thread loads or lets PyTorch compute, others that want to wait."""
+    """Hold the lock that serializes loading and PyTorch's computations across threads."""
     with LOCK, _single_thread_if_forked():
         yield
 
 
 @contextlib.contextmanager
 def _single_thread_if_forked() -> Iterator[None]:
-    """In a forked child PyTorch computes on the one thread that there is.
+    """In a forked child, let PyTorch use a single thread.
 
-    The threads with which the parent has computed stayed there, and OpenMP waits for them for ever.
+    The parent's worker threads don't exist in the child, and OpenMP would wait for them forever.
     """
     torch = sys.modules.get("torch")
     if not FORKED or torch is None:
@@ -60,9 +60,9 @@ def _single_thread_if_forked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """The garbage collector waits meanwhile: of what is imported and recorded most stays.
+    """Pause the garbage collector: most objects that loading creates stay alive.
 
-    It would take a tenth of the time that a network of 400 operators is loaded in.
+    It would take a tenth of the loading time of a network with 400 operators.
     """
     global _is_gc_paused
     if not gc.isenabled():
@@ -78,7 +78,7 @@ def gc_paused() -> Iterator[None]:
 
 
 class _ThreadFilter(logging.Filter):
-    """Picks the warnings and log records of one thread, for as long as it is `active`."""
+    """Filters the warnings and log records of one thread while it is `active`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,11 +86,11 @@ class _ThreadFilter(logging.Filter):
         self.active = True
 
     def match(self, _: str) -> bool:
-        """What a warnings filter asks of its message pattern."""
+        """Whether to ignore a warning; a warnings filter calls it as its message pattern."""
         return self.active and threading.get_ident() == self.thread
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a handler takes the record."""
+        """Whether a handler emits the record."""
         noise = any(
             record.name == one or record.name.startswith(one + ".") for one in NOISY_LOGGERS
         )
@@ -99,9 +99,9 @@ class _ThreadFilter(logging.Filter):
 
 @contextlib.contextmanager
 def suppress_warnings() -> Iterator[None]:
-    """Nothing that PyTorch warns of or logs reaches the notebook; other threads' words do.
+    """Suppress PyTorch's warnings and logs of this thread; those of other threads still appear.
 
-    warnings.catch_warnings, loggers' levels and redirect_stdout would be the whole process's.
+    warnings.catch_warnings, logger levels and redirect_stdout would affect the whole process.
     """
     mine = _ThreadFilter()
     handlers = [*logging.root.handlers, *filter(None, [logging.lastResort])]
@@ -112,7 +112,7 @@ def suppress_warnings() -> Iterator[None]:
         handler.addFilter(mine)
     entry: Any = ("ignore", mine, Warning, None, 0)
     filters: Any = warnings.filters
-    own = getattr(sys.flags, "context_aware_warnings", False)  # of Python 3.14: by thread
+    own = getattr(sys.flags, "context_aware_warnings", False)  # Python 3.14: filters per thread
     with warnings.catch_warnings() if own else contextlib.nullcontext():
         if own:
             warnings.simplefilter("ignore")
@@ -130,9 +130,9 @@ def suppress_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def restore_on_error() -> Iterator[None]:
-    """Take back what a recording that was broken off has left in PyTorch.
+    """Restore PyTorch's state after an interrupted or failed recording.
 
-    An interrupt can come between the start of a mode and the `try` that would end it.
+    An interrupt can occur between the start of a mode and the `try` that would end it.
     """
     import torch
 
@@ -172,7 +172,7 @@ def restore_on_error() -> Iterator[None]:
 
 
 def force_eager() -> contextlib.AbstractContextManager[Any]:
-    """What torch.compile has made runs as it is written: dynamo would hide the operators in it."""
+    """Run torch.compile'd code eagerly: dynamo would hide its operators."""
     if "torch._dynamo" not in sys.modules:
         return contextlib.nullcontext()
     import torch
@@ -183,10 +183,10 @@ def force_eager() -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def preserve_rng_state(has_drawn: Callable[[], bool]) -> Iterator[None]:
-    """A model that draws random numbers doesn't move the user's generator.
+    """Keep a model that draws random numbers from changing the user's random state.
 
-    Nor does it take back what another thread has drawn meanwhile: only where the state is another
-    afterwards and the model `has_drawn`.
+    The state is restored only if it changed, and if the model `has_drawn` or set a seed: draws of
+    another thread are kept.
     """
     import torch
 
@@ -200,7 +200,7 @@ def preserve_rng_state(has_drawn: Callable[[], bool]) -> Iterator[None]:
 
 
 def draws_random(run: Callable[[], Any]) -> bool:
-    """Whether it draws from PyTorch's generator, itself and on this thread."""
+    """Whether `run` draws from PyTorch's generator, itself and on this thread."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -220,9 +220,10 @@ def draws_random(run: Callable[[], Any]) -> bool:
 
 
 def disable_autocast() -> Any:
-    """A mode in which torch.autocast changes nothing, and modes of gradients are not recorded.
+    """Return a mode that disables torch.autocast, and keeps grad-mode changes out of recordings.
 
-    `mode.entered` says whether there was an autocast. Its beginning is told to this class alone.
+    `mode.entered` is whether an autocast was entered. PyTorch reports that only to this class of
+    modes.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
@@ -236,7 +237,7 @@ def disable_autocast() -> Any:
         ) -> Any:
             if func is torch.amp.autocast_mode._enter_autocast:
                 self.entered = self.entered or bool(args[2])
-                torch.set_autocast_enabled(args[0], False)  # its end puts back what was before
+                torch.set_autocast_enabled(args[0], False)  # exiting restores the previous state
                 return None
             if func is torch.amp.autocast_mode._exit_autocast:
                 return None

@@ -1,9 +1,9 @@
-"""Reads of the original model by a copy's code: closures, globals and hooks keep the original.
+"""Redirection of a copy's reads of the original model, from closures, globals and hooks.
 
-`copy.deepcopy` leaves functions as they are, so that `m.forward = lambda x: f(2 * x)` runs the
-original's layers also in a copy of `m`. While a copy runs, what this thread reads of the original
-is redirected to the copy: attributes and calls of its modules, and its parameters and buffers as
-arguments of PyTorch's functions. Other threads see the original.
+`copy.deepcopy` doesn't copy functions, so after `m.forward = lambda x: f(2 * x)` a copy of `m`
+still runs the original's layers. While a copy runs, this thread's accesses to the original are
+redirected to the copy: attributes and calls of its modules, and its parameters and buffers as
+arguments of PyTorch functions. Other threads see the original.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PLAIN_TENSOR_TYPES = (
     torch.Tensor,
     torch.nn.Parameter,
     torch.nn.Buffer,
-)  # classes of what a recording has not made
+)  # types of tensors that a recording has not created
 READ_IN_FORWARD_HINT = (
     "read it from the module in forward, as self.conv.weight, and compute the view there, so "
     "that it uses new weights"
 )
 
 
-# Operators whose course depends on numbers, and what to write in their place.
+# Operators that branch on values, and what to use instead.
 CONTROL_FLOW_OPERATORS = {
     "while_loop": "use a Python `for` of a fixed length, or load only the part before it",
     "cond": "compute both branches and choose with torch.where",
@@ -47,27 +47,27 @@ CONTROL_FLOW_OPERATORS = {
 
 
 class ControlFlowError(Exception):
-    """A plain run has met one of CHOICES."""
+    """A plain run has called one of CONTROL_FLOW_OPERATORS."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MemorySpan:
-    """Where a parameter's numbers lay in memory when the copy was made.
+    """The memory of a parameter at the time of the copy.
 
-    `alias` keeps that memory, whose address would be another tensor's else.
+    `alias` keeps that memory allocated; else another tensor could get its address.
     """
 
     name: str
     alias: torch.Tensor
 
     def overlaps(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor of the same storage has some of its numbers."""
+        """Whether a tensor of the same storage overlaps the parameter."""
         begin, end = _byte_range(tensor)
         own_begin, own_end = _byte_range(self.alias)
         return begin < own_end and own_begin < end
 
     def view(self, tensor: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
-        """The view of `now` that `tensor` is of the parameter; UnsupportedModel without one."""
+        """Return view of `now` that matches `tensor`; UnsupportedModel if that is impossible."""
         old = self.alias
         offset = tensor.storage_offset() - old.storage_offset()
         shape, steps = tuple(tensor.shape), tensor.stride()
@@ -91,22 +91,22 @@ class _MemorySpan:
 
 @dataclass(slots=True)
 class OriginalModel:
-    """The modules and tensors that a copy stands for, by identity, with their names."""
+    """The modules and tensors that a copy replaces, by id, with their names."""
 
     modules: dict[int, str] = field(default_factory=dict)
     tensors: dict[int, str] = field(default_factory=dict)
     spans: dict[int, list[_MemorySpan]] = field(default_factory=dict)
-    keep_alive: list[Any] = field(default_factory=list)  # an id is an object's only while it lives
+    keep_alive: list[Any] = field(default_factory=list)  # ids are valid only while objects live
 
     def add(self, model: torch.nn.Module) -> None:
-        """Read its modules and tensors as the copy's."""
+        """Register a model's modules and tensors as originals."""
         for path, module in model.named_modules():
             self.modules.setdefault(id(module), path)
             self.keep_alive.append(module)
         self.add_tensors(model)
 
     def add_tensors(self, model: torch.nn.Module) -> None:
-        """Read its parameters and buffers as the copy's."""
+        """Register a model's parameters and buffers as originals."""
         for name, tensor in _named_tensors(model):
             if is_lazy(tensor):
                 continue
@@ -116,7 +116,7 @@ class OriginalModel:
                 self.spans.setdefault(storage, []).append(_MemorySpan(name, tensor.detach()))
 
     def update(self, other: OriginalModel) -> None:
-        """The originals of an original, as where a copy is copied."""
+        """Add the originals of the original, for a copy of a copy."""
         self.modules = {**other.modules, **self.modules}
         self.tensors = {**other.tensors, **self.tensors}
         for storage, spans in other.spans.items():
@@ -124,7 +124,7 @@ class OriginalModel:
         self.keep_alive += other.keep_alive
 
     def find_span(self, tensor: torch.Tensor) -> _MemorySpan | None:
-        """That of the parameter or buffer which a tensor shares its numbers with."""
+        """The span of the parameter or buffer that a tensor shares memory with."""
         storage = _storage(tensor)
         spans = self.spans.get(storage, ()) if storage is not None else ()
         return next((one for one in spans if one.overlaps(tensor)), None)
@@ -134,9 +134,9 @@ _ORIGINALS: WeakKeyDictionary[torch.nn.Module, OriginalModel] = WeakKeyDictionar
 
 
 def register_copy(copy: torch.nn.Module, original: torch.nn.Module) -> None:
-    """Note what a copy was made of, before anything else is done with it."""
+    """Register the original of a copy, before the copy is used."""
     known = OriginalModel()
-    if copy is original:  # by a __deepcopy__ of its own
+    if copy is original:  # the model's own __deepcopy__ returned the model itself
         return
     known.add(original)
     known.add_tensors(copy)
@@ -146,14 +146,14 @@ def register_copy(copy: torch.nn.Module, original: torch.nn.Module) -> None:
 
 
 def original_of(copy: torch.nn.Module) -> OriginalModel:
-    """What a copy was made of."""
+    """The OriginalModel of a copy; empty if the copy is not registered."""
     return _ORIGINALS.get(copy, OriginalModel())
 
 
 def shared_with_numpy(model: torch.nn.Module) -> set[str]:
     """Names of the parameters and buffers that share memory with a NumPy array of the model.
 
-    A recording reads them as constants: a value computed of one doesn't follow new numbers.
+    A recording reads such tensors as constants: values computed from them ignore new weights.
     """
     held = [byte_bounds(one) for one in _numpy_attributes(model) if one.size]
     if not held:
@@ -171,7 +171,7 @@ def shared_with_numpy(model: torch.nn.Module) -> set[str]:
 
 
 def _numpy_attributes(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
-    """NumPy's arrays that are attributes of modules, or in containers and closures that are."""
+    """The NumPy arrays in module attributes, and in their containers and closures."""
     seen: set[int] = set()
     waiting = [one for module in model.modules() for one in vars(module).values()]
     while waiting:
@@ -194,10 +194,10 @@ def _numpy_attributes(model: torch.nn.Module) -> Iterator[np.ndarray[Any, Any]]:
 def redirect_to_copy(
     copy: torch.nn.Module, root: torch.nn.Module | None = None, *, traced: bool = False
 ) -> Iterator[None]:
-    """While this thread runs a copy, what it reads of the original is the copy's.
+    """Redirect this thread's accesses to the original to its copy, inside the context.
 
-    `root` is the copy as it is called, where that is another object. It is `traced` where the
-    operators are recorded, or PyTorch exports the model.
+    `root` is the module that is called, if it isn't `copy`. `traced`: operators are being recorded,
+    or PyTorch exports the model.
     """
     original = original_of(copy)
     root = copy if root is None else root
@@ -208,7 +208,7 @@ def redirect_to_copy(
     kind: Any = torch.nn.Module
 
     def target(module: Any) -> Any:
-        """The copy's module in place of one of the original's; None for any other."""
+        """The copy's module for a module of the original; None for other modules."""
         number = id(module)
         if number not in paths or threading.get_ident() != thread:
             return None
@@ -218,7 +218,7 @@ def redirect_to_copy(
 
     def rerouted(name: str, before: Callable[..., Any], instead: Callable[..., Any]) -> Any:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # Each attribute that anything reads comes by here: other modules first.
+            # Every attribute access of any module comes here, so other modules are handled first.
             if id(self) not in paths or (other := target(self)) is None:
                 return before(self, *args, **kwargs)
             return instead(other, *args, **kwargs)
@@ -239,7 +239,7 @@ def redirect_to_copy(
                 setattr(kind, name, rerouted(name, getattr(kind, name), change))
             yield
         finally:
-            paths.clear()  # first, should an interrupt leave one of the methods
+            paths.clear()  # first, because an interrupt may leave a method patched
             for name, before in own.items():
                 if before is None:
                     delattr(kind, name)
@@ -248,7 +248,7 @@ def redirect_to_copy(
 
 
 class _TensorRedirector:
-    """The copy's parameters in the place of the original's, in the arguments of a call."""
+    """Replaces the original's tensors by the copy's in the arguments of a call."""
 
     def __init__(self, root: torch.nn.Module, original: OriginalModel) -> None:
         self._root = root
@@ -256,7 +256,7 @@ class _TensorRedirector:
         self._first = dict(_named_tensors(root))
 
     def redirect(self, tree: Any) -> Any:
-        """The same tuples, lists and dicts with the copy's tensors."""
+        """Replace tensors in nested tuples, lists and dicts by the copy's."""
         if isinstance(tree, torch.Tensor):
             return self._redirect_tensor(tree)
         if type(tree) in (tuple, list):
@@ -266,7 +266,7 @@ class _TensorRedirector:
         return tree
 
     def _redirect_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        # What a recording has made is of other classes.
+        # Tensors that a recording created have other types.
         if type(tensor) not in PLAIN_TENSOR_TYPES:
             return tensor
         with torch._C.DisableTorchFunction():
@@ -282,15 +282,15 @@ class _TensorRedirector:
             return span.view(tensor, now)
 
     def _current_tensor(self, name: str) -> torch.Tensor:
-        """A parameter or buffer of the copy as it is now: in a recording the recorder's."""
+        """The copy's current parameter or buffer; during a recording, the recorder's tensor."""
         path, _, own = name.rpartition(".")
         found: torch.Tensor = getattr(self._root.get_submodule(path), own)
-        # torch.func.functional_call puts tensors of the original in the place of the copy's.
+        # torch.func.functional_call replaces the copy's tensors by the original's.
         return self._first.get(name, found) if type(found) in PLAIN_TENSOR_TYPES else found
 
 
 class _FunctionMode(TorchFunctionMode):
-    """A mode for a recording, or PyTorch's exporter, whose tensors an operator gets."""
+    """The mode for recordings and exports: it passes the tracer's tensors to operators."""
 
     def __init__(self, tensors: _TensorRedirector) -> None:
         super().__init__()
@@ -307,16 +307,16 @@ class _FunctionMode(TorchFunctionMode):
 
 
 class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode for a plain run, in which TorchScript and autograd.Functions are followed too.
+    """The mode for plain runs; it also covers TorchScript and autograd.Functions.
 
-    PyTorch's attention computes in another way under a mode of functions.
+    Under a torch-function mode PyTorch's attention would use another implementation.
     """
 
-    supports_higher_order_operators = True  # torch.cond and its kin
+    supports_higher_order_operators = True  # torch.cond and similar operators
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # dynamo would be imported for it, which takes seconds; see below
+        return False  # else dynamo would be imported, which takes seconds; see below
 
     def __init__(self, tensors: _TensorRedirector) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -331,7 +331,7 @@ class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return function(*self._tensors.redirect(args), **self._tensors.redirect(dict(kwargs or {})))
 
 
-# torch.while_loop has dynamo compile it, which is not to compile the mode.
+# torch.while_loop is compiled by dynamo, which must not compile this mode.
 _SKIP: Any = eval_frame._FrameExecStrategy(
     eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
 )
@@ -343,15 +343,15 @@ def _named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]
 
 
 def _storage(tensor: torch.Tensor) -> int | None:
-    """Where a tensor's memory begins; None for one that has none."""
+    """The address of a tensor's storage; None if it has none."""
     try:
         return tensor.untyped_storage().data_ptr() or None
-    except (NotImplementedError, RuntimeError):  # a sparse one, or one without numbers
+    except (NotImplementedError, RuntimeError):  # a sparse tensor, or one without storage
         return None
 
 
 def _byte_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """The first byte of a tensor in its storage, and the one behind its last."""
+    """The byte range of a tensor in its storage: start and exclusive end."""
     size = tensor.element_size()
     begin = int(tensor.storage_offset()) * size
     if tensor.numel() == 0:

@@ -1,4 +1,4 @@
-"""What a module's forward takes: the names of its inputs, and the channels of a picture."""
+"""The signature of a module's forward: the names of its inputs, and the channels of pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def input_names(model: torch.nn.Module, count: int) -> list[str]:
-    """Forward's names for the first `count` inputs: `x`, or `inputs[0]` where it takes *inputs."""
+    """The names of forward's first `count` inputs: `x`, or `inputs[0]` for *inputs."""
     name = type(model).__name__
     names: list[str] = []
     allowed = 0
@@ -44,7 +44,7 @@ def input_names(model: torch.nn.Module, count: int) -> list[str]:
 def parameters_by_name(
     model: torch.nn.Module,
 ) -> tuple[list[str], list[str] | None, dict[str, Any]]:
-    """What forward takes by position, all that it takes by name (None for any), and defaults."""
+    """Forward's positional parameters, its keyword parameters (None for any), and its defaults."""
     parameters = list(inspect.signature(model.forward).parameters.values())
     by_position = [
         one.name
@@ -59,7 +59,7 @@ def parameters_by_name(
 
 
 def image_channels(model: torch.nn.Module) -> int | None:
-    """How many channels the first convolution takes: what a picture is converted to."""
+    """The input channels of the first convolution, to which pictures are converted."""
     for module in model.modules():
         channels = getattr(module, "in_channels", None)
         if isinstance(channels, int):

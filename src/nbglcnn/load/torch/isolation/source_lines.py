@@ -1,4 +1,4 @@
-"""Which module and which line of the user's own an error, or a recorded call, comes from."""
+"""The module and the line of user code that an error, or a recorded call, comes from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-MAX_LINE_LENGTH = 120  # characters of a line that are shown
+MAX_LINE_LENGTH = 120  # characters of a line to show
 
 
 def module_path(node: Any) -> str:
@@ -28,7 +28,7 @@ def describe_module(node: Any) -> str:
 
 
 def line_of_error(errors: Iterable[BaseException]) -> str:
-    """The deepest line of the user's that one of these went through: " at line 3 of a.py: `…`"."""
+    """The innermost user line in these errors' tracebacks: " at line 3 of a.py: `…`", or ""."""
     for error in errors:
         frames = traceback.extract_tb(error.__traceback__)
         for frame in reversed(frames):
@@ -38,7 +38,7 @@ def line_of_error(errors: Iterable[BaseException]) -> str:
 
 
 def line_of_call() -> str:
-    """The innermost running line of the user's code, written as `line_of_error` does."""
+    """The innermost running line of user code, formatted as in `line_of_error`."""
     for frame in reversed(traceback.extract_stack()):
         if is_user_file(frame.filename):
             return _format_line(frame.filename, frame.lineno or 0, frame.line or "")
@@ -46,25 +46,25 @@ def line_of_call() -> str:
 
 
 def line_of_node(node: Any) -> str:
-    """The line that an fx node was recorded at, told as `line_of_error` does."""
+    """The user line at which an fx node was recorded, formatted as in `line_of_error`."""
     lines = user_lines(node)
     return _format_line(*lines[-1]) if lines else ""
 
 
 def describe_call(node: Any) -> str:
-    """Module and line of a node, and PyTorch's operator that forward called there."""
+    """The module and line of a node, and the PyTorch operator that forward called there."""
     return f"{describe_module(node)}{line_of_node(node)}: PyTorch's operator {node.meta['called']}"
 
 
 def user_lines(node: Any) -> list[tuple[str, int, str]]:
-    """File, number and text of each line of the user's code in a node's call, the last last."""
+    """The file, number and text of each user line in a node's call stack, innermost last."""
     places = node.meta.get("lines", ())
     return [(file, number, linecache.getline(file, number).strip()) for file, number in places]
 
 
 @cache
 def library_folders() -> tuple[Path, Path]:
-    """The folders of code that is not the user's: PyTorch's, and what loads a module."""
+    """The folders of library code: PyTorch's, and nbglcnn's `load`."""
     import torch
 
     return Path(torch.__file__).parent, Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def library_folders() -> tuple[Path, Path]:
 
 @cache
 def is_user_file(file: str) -> bool:
-    """Whether a file is neither PyTorch's nor ours."""
+    """Whether a file is user code: not in a library folder, and not generated."""
     generated = file.startswith("<") and not file.startswith("<ipython")
     return not generated and not any(
         Path(file).is_relative_to(folder) for folder in library_folders()

@@ -167,8 +167,8 @@ class Noise:
     """The random numbers of one model, as further inputs behind its own.
 
     `user_arrays` are those that the user gave, by name or in order. `set_draws` finds
-    `default_arrays`, which stand for what is not given; `is_detected` says that it has. `names` are the
-    inputs' names.
+    `default_arrays`, which stand for what is not given; `is_detected` says that it has. `names` are
+    the inputs' names.
     """
 
     reserved_names: Container[str]

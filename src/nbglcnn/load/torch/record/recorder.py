@@ -97,9 +97,9 @@ class Recorder:
     `open_calls` tells the open calls, `find_decomposition` how an operator is taken apart while it
     is recorded. `constants` are the tensors that were there, or came past all operators, with their
     numbers. `constant_reads` are the names of parameters and buffers whose numbers Python has read.
-    `made_constants` says that some constants are no attributes of modules, `reads_text` that Python made a
-    text of the input's numbers, or asserted something of them, `has_item_tensors` that x.item() was
-    a tensor.
+    `made_constants` says that some constants are no attributes of modules, `reads_text` that Python
+    made a text of the input's numbers, or asserted something of them, `has_item_tensors` that
+    x.item() was a tensor.
     """
 
     open_calls: OpenCalls

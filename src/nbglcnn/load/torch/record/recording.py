@@ -40,9 +40,9 @@ class RecordedRun:
     """A run of a module that was recorded.
 
     `twin` is the copy that ran and `root` the tree of its calls; `returned` are what it gave, in
-    the order of `root.outputs`. The program's outputs are what the modules in `python_calls` read, and all
-    calls' tensors. `has_autocast` says whether one was left out, `has_drawn` whether random numbers
-    were drawn.
+    the order of `root.outputs`. The program's outputs are what the modules in `python_calls` read,
+    and all calls' tensors. `has_autocast` says whether one was left out, `has_drawn` whether random
+    numbers were drawn.
     """
 
     twin: torch.nn.Module
