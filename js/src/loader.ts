@@ -1,4 +1,4 @@
-// What anywidget imports for each Viewer: it asks Python for the Viewer's code, which a page needs once.
+// The module that anywidget imports for each Viewer. It requests the Viewer's code from Python, once per page.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { canDecompress, downloadCode, loadedModule, receiveCode } from "./code_download.ts";
 import type { MessageBuffer } from "./message_buffers.ts";
@@ -7,18 +7,18 @@ import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "./snapshot_text.ts";
 import type createWidget from "./widget.ts";
 
 /*
- * Hosts import the text of `_esm` anew for each model, a page never lets go of a module, and a saved notebook
- * may hold every trait. So the code itself is neither: it comes in the messages that bring weights.
+ * Hosts import the text of `_esm` again for each model, a page never frees a module, and a saved notebook may contain
+ * every trait. So the code is neither in `_esm` nor in a trait: it arrives in the messages that also bring weights.
  */
 type WidgetModule = { readonly default: typeof createWidget };
 type Widget = ReturnType<typeof createWidget>;
 
-/** A page that shows only this has no name yet; Python counts its words as a sign of life. */
+/** A page with only a placeholder has no name yet; Python counts its messages as a sign of life. */
 const NO_PAGE = "";
-/** Before this nobody reads what is going on. */
+/** Delay before the waiting message is shown. */
 const MESSAGE_DELAY_MS = 1_000;
 
-/** The module `widget.js`; calls `say` with why it takes so long, and with "" when it is here. */
+/** Load the module `widget.js`; call `say` with the reason for a delay, and with "" once it has loaded. */
 async function loadWidget(
   model: AnyModel,
   closed: AbortSignal,
@@ -27,7 +27,8 @@ async function loadWidget(
   const names = model.get("_code") as { readonly gzip: string; readonly plain: string };
   const name = canDecompress() ? names.gzip : names.plain;
   const here = loadedModule(name);
-  // Functions that are never called take next to no memory, and a page keeps them for each Viewer that it had.
+  // Return early: functions that are never called take almost no memory, and the page keeps this module for each Viewer
+  // it has had.
   if (here !== undefined) return (await here) as WidgetModule;
   const send = (message: FromPage): void => model.send(message);
   const hear = (content: unknown, buffers: readonly MessageBuffer[]): void => {
@@ -56,10 +57,10 @@ async function loadWidget(
   }
 }
 
-/** marimo's exported pages have no Python, and this name. */
+/** False in pages exported by marimo, which have no Python and set this global. */
 const hasPython = (): boolean => !("__MARIMO_STATIC__" in globalThis);
 
-/** What stands in a view's place: words, and the snapshot that the host has kept of the Viewer. */
+/** The content of a view without code: a text, and the Viewer's snapshot kept by the host. */
 function placeholder(model: AnyModel, words: string): Node | string {
   const url: unknown = model.get("_snapshot_url");
   if (words === "" || typeof url !== "string" || !url.startsWith("data:image/png;")) return words;
@@ -75,7 +76,7 @@ function placeholder(model: AnyModel, words: string): Node | string {
   return figure;
 }
 
-/** Called once for each model, as anywidget's interface has it. */
+/** Creates the widget; anywidget calls it once for each model. */
 export default () => {
   const views = new Set<() => void>();
   let widget: Widget | undefined;
@@ -85,7 +86,7 @@ export default () => {
     for (const show of views) show();
   };
   return {
-    /** Ends before the code is here, so that views can say what they wait for. */
+    /** Return before the code has loaded, so that views can show the reason for waiting. */
     initialize({ model, signal }: InitializeProps): () => void {
       if (!hasPython()) {
         const caption = model.get("_snapshot_url") ? SNAPSHOT_CAPTION : "This page has no Python.";
@@ -99,7 +100,7 @@ export default () => {
         dispose();
       };
       signal?.addEventListener("abort", close, { once: true });
-      const gone = (): void => closing.abort(); // the kernel: nothing will come
+      const gone = (): void => closing.abort(); // Python disconnected: no code will arrive
       model.on("comm_live_update", gone);
       loadWidget(model, closing.signal, say).then(
         (code) => {

@@ -1,15 +1,15 @@
-// The bytes of a message's buffer, in whatever form a host gives it.
+// Reads the bytes of a message buffer in any form that hosts use.
 
-/** Hosts hand buffers over as they like: JupyterLab and marimo give DataViews, some base64. */
+/** Hosts pass buffers in different forms: JupyterLab and marimo use DataViews, some hosts use base64. */
 export type MessageBuffer = DataView<ArrayBuffer> | ArrayBuffer | Uint8Array<ArrayBuffer> | string;
 
-/** The bytes of a message's buffer; undefined when there is none, or none that can be read. */
+/** The bytes of a message buffer; undefined if it is missing or unreadable. */
 export function bytesOf(buffer: MessageBuffer | undefined): Uint8Array<ArrayBuffer> | undefined {
   if (typeof buffer === "string") return fromBase64(buffer);
   if (ArrayBuffer.isView(buffer)) {
     return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
   }
-  // By its name: a host may have made it in another frame, whose ArrayBuffer is another class.
+  // Check by class name: a host may create it in another frame, which has its own ArrayBuffer class.
   const isBuffer = Object.prototype.toString.call(buffer) === "[object ArrayBuffer]";
   return isBuffer ? new Uint8Array(buffer as ArrayBuffer) : undefined;
 }

@@ -134,12 +134,12 @@ export interface RejectPage {
 }
 
 /**
- * The weights of a loop in Python behind `step` steps make revision `base` the `revision`.
+ * An update from revision `base` to `revision`: a Python loop's weights after `step` steps.
  *
- * `textures` are the weight textures that have changed. The message's only buffer has first, in
- * its first part, the losses of `loss_rows` steps from step `first_step` on, two float32 each as
- * in StepReport; then one of `chunk_count` parts of the textures' contents, one after the other.
- * `held_out` are rows as in StepReport.
+ * `textures` are the numbers of the changed weight textures. The message's only buffer starts, in
+ * the first chunk only, with the losses of `loss_rows` steps from step `first_step` on, two
+ * float32 each as in StepReport. Then follows one of `chunk_count` chunks of the textures'
+ * concatenated contents. `held_out` are rows as in StepReport.
  */
 export interface MirrorFrame {
   readonly type: "mirrorframe";
@@ -323,9 +323,10 @@ export interface SourceUpdate {
 }
 
 /**
- * Asks Python for other numbers in a parameter, from a flat row-major index on.
+ * Requests new numbers in a parameter, starting at a flat row-major index.
  *
- * Those of one `step` are undone together: all of a drag. A page gives no step's name twice.
+ * Changes with one `step`, as in one drag, are undone together. A page uses each step name only
+ * once.
  */
 export interface SetWeight {
   readonly type: "setweight";
@@ -337,16 +338,16 @@ export interface SetWeight {
 }
 
 /**
- * Steps that a page has done of a training, from step `first_step` on.
+ * The results of steps that a page has run, from step `first_step` on.
  *
- * The message's only buffer has two float32 for each: the loss, and the share of right answers
- * (NaN where there are no classes). `held_out` are rows of steps done, loss and that share,
- * of what is held out; None is NaN or infinite, for which JSON has no word. `message` says why it
- * has stopped by itself, or goes on from an earlier step. `failed_examples` are the examples of a
- * batch that gave NaN or infinite numbers, which stopped it, and `step_scalars` the scalars of
- * that step by what they are. `paused`: behind the last step it has paused by itself, which the
- * trait says too, but only to a kernel that runs no cell. `is_remote`: another page trains, and
- * this one only says that it sees that.
+ * The message's only buffer has two float32 per step: the loss and the accuracy (NaN if the
+ * targets are not classes). Each row of `held_out` has the steps done, the held-out loss and the
+ * held-out accuracy; None is NaN or infinity, which JSON cannot represent. `message` is the reason
+ * why the training stopped by itself, or continued from an earlier step. `failed_examples` are the
+ * examples of a batch that produced NaN or infinity, which stopped the training; `step_scalars`
+ * are the scalars of that step by role. `paused`: the page paused by itself after the last step.
+ * The trait has the same state, but reaches the kernel only while it runs no cell. `is_remote`:
+ * another page trains, and this page only reports that it sees the training.
  */
 export interface StepReport {
   readonly type: "stepreport";
@@ -362,10 +363,10 @@ export interface StepReport {
 }
 
 /**
- * One part of the state of a training behind `step` steps, in the message's only buffer.
+ * One chunk of the training state after `step` steps, in the message's only buffer.
  *
- * All that changes, in its TrainingConfig's order, as float32. `is_last`: it has ended with it;
- * `awaits_swap`: the page waits for another TrainingConfig.
+ * The state is all changing tensors, in the TrainingConfig's order, as float32. `is_last`: the
+ * training has ended with this state; `awaits_swap`: the page waits for another TrainingConfig.
  */
 export interface StateChunk {
   readonly type: "statechunk";
@@ -380,9 +381,9 @@ export interface StateChunk {
 }
 
 /**
- * One part of what a page changes of a teaching, with its data in the message's only buffer.
+ * One chunk of a page's change of a lesson, with its data in the message's only buffer.
  *
- * The page's changes have numbers, from 1 on. One without data has one empty part.
+ * Each page numbers its changes from 1. A change without data has one empty chunk.
  */
 export interface LessonUpdate {
   readonly type: "lessonupdate";
@@ -396,16 +397,16 @@ export interface LessonUpdate {
 }
 
 /**
- * What an exported page shows first: the traits of its Viewer, and a view for each step.
+ * The initial state of an exported page: the traits of its Viewer, and a view for each step.
  *
- * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
- * are those of then; `injected_arrays` names their arrays, which the page holds behind its inputs,
- * and `blobs` those of the `source` (None for none) and of the training, which it holds behind
- * these. `training` is a TrainingRecord, None where the page trains nothing; `weight_names` are
- * the parameters of the network that it gives to its reader, `other_weights` a blob in the
- * safetensors format of those that it doesn't read. `teaching` is a TeachingRecord, None where
- * nothing is taught; its LessonSnapshot is the blob "page.1". With `parity_samples` the page
- * checks itself on its reader's device; `unchecked_reason` says why it has none.
+ * `snapshot` is a picture of the network, as a data: URL, for a browser that cannot run the
+ * network. `edits` are the edits at export. The page stores its blobs in this order: inputs, the
+ * arrays named by `injected_arrays`, then `blobs`: those of the `source` (None without one) and of
+ * the training. `training` is a TrainingRecord, None for a page without training; `weight_names`
+ * are the parameters that the page can read back for the user, `other_weights` is a blob in the
+ * safetensors format with the others. `teaching` is a TeachingRecord, None for a page without
+ * teaching; its LessonSnapshot is the blob "page.1". With `parity_samples` the page checks itself
+ * on the user's device; otherwise `unchecked_reason` is the reason.
  */
 export interface PageData {
   readonly view: Readonly<Record<string, unknown>>;
@@ -431,12 +432,11 @@ export interface PageData {
 }
 
 /**
- * What the framework computes of an exported page's example, in stretches of each value.
+ * The framework's values of an exported page's example, sampled in spans of each value.
  *
- * `spans` are as in a Probe, and the blob "samples" has their elements as float32, one value after
- * the other; a device may differ from them by `tolerances`. `equal_examples` are the keys whose
- * examples are equal where their inputs are; `non_finite` and `float16_overflow` are as in
- * VerifyResult.
+ * `spans` are as in a Probe, and the blob "samples" has their elements as float32, value by value;
+ * a device may differ from them by `tolerances`. `equal_examples` are the keys with equal examples
+ * if the inputs' examples are equal; `non_finite` and `float16_overflow` are as in VerifyResult.
  */
 export interface ParitySamples {
   readonly reference: string;

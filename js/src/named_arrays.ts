@@ -1,18 +1,18 @@
-// Arrays and pictures by name, as scripts of a page give them, and arrays as they get them.
+// Named arrays and pictures, as scripts of a page pass them, and named arrays, as they receive them.
 import { type ImageSource, PlanError } from "./plan/runtime.ts";
 
-/** One array by name. */
+/** Arrays by name. */
 export type Arrays = Readonly<Record<string, Float32Array>>;
-/** What an input is made of: its numbers in row-major order, or a picture that becomes them. */
+/** Data for an input: its values in row-major order, or a picture to convert to them. */
 export type InputData = Float32Array | ImageSource;
 
-/** A canvas, an image, a video or the like, of any window: it has a width. */
+/** Whether this is a canvas, image, video or similar object, from any window: it has a width. */
 export function isPicture(given: unknown): given is ImageSource {
   const { width, displayWidth } = Object(given) as Record<string, unknown>;
   return typeof width === "number" || typeof displayWidth === "number";
 }
 
-/** What is given with its name: one alone is that of the only input. */
+/** The inputs as pairs of name and data; unnamed data belongs to the only input. */
 export function namedInputs(
   input: InputData | Readonly<Record<string, InputData>>,
   inputs: readonly { readonly key: string }[],
@@ -27,11 +27,11 @@ export function namedInputs(
   return [[first.key, input]];
 }
 
-/** The only array, or all by name where there are several. */
+/** The array if there is only one, else all arrays by name. */
 export function singleOrNamed(arrays: readonly [string, Float32Array][]): Float32Array | Arrays {
   const [only] = arrays;
   if (arrays.length === 1 && only !== undefined) return only[1];
-  const result: Record<string, Float32Array> = Object.create(null); // names come from a file
+  const result: Record<string, Float32Array> = Object.create(null); // untrusted names from a file
   for (const [key, array] of arrays) result[key] = array;
   return result;
 }

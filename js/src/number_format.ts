@@ -1,4 +1,4 @@
-// Numbers and shapes as people read them: few digits, a real minus (U+2212) and a real × (U+00D7).
+// Formats numbers and shapes for display: few digits, a minus sign (U+2212) and a multiplication sign (U+00D7).
 
 const withMinusSign = (text: string): string => text.replaceAll("-", "−");
 
@@ -12,7 +12,7 @@ function formatExponent(value: number, digits: number): string {
   return withMinusSign(value.toExponential(digits)).replace("e+", "e");
 }
 
-/** Two or three digits that matter, for captions: 0.23, 2.70, 41.3, 6e−7. */
+/** Two or three significant digits, for captions: 0.23, 2.70, 41.3, 6e−7. */
 export function formatShort(value: number): string {
   const word = nonFiniteText(value);
   if (word !== null) return word;
@@ -26,7 +26,7 @@ export function formatShort(value: number): string {
   return formatExponent(value, 0);
 }
 
-/** The same number of decimals for a column of a table: 0.000, 2.598, 1234.568. */
+/** A fixed number of decimals, for table columns: 0.000, 2.598, 1234.568. */
 export function formatFixed(value: number, decimals = 3): string {
   const word = nonFiniteText(value);
   if (word !== null) return word;
@@ -35,7 +35,7 @@ export function formatFixed(value: number, decimals = 3): string {
   return formatPadded(value, decimals);
 }
 
-/** Always the same width, for numbers in a matrix: 0.00, −0.17. */
+/** A constant width, for numbers in a matrix: 0.00, −0.17. */
 export function formatPadded(value: number, decimals: number): string {
   const word = nonFiniteText(value);
   if (word !== null) return word;
@@ -43,7 +43,7 @@ export function formatPadded(value: number, decimals: number): string {
   return withMinusSign(Number(text) === 0 ? text.replace("-", "") : text);
 }
 
-/** All digits of a float32 that matter, for a tooltip. */
+/** All significant digits of a float32, for a tooltip. */
 export function formatExact(value: number): string {
   const word = nonFiniteText(value);
   if (word !== null) return word;
@@ -52,18 +52,18 @@ export function formatExact(value: number): string {
   return withMinusSign(String(Number(value.toPrecision(7))));
 }
 
-/** A share of one as "62 %", with one decimal where asked for or where whole numbers would lie. */
+/** A fraction as "62 %", with more decimals on request. Never rounds to 0 or 100 % unless that is exact. */
 export function formatPercent(share: number, decimals = 0): string {
   const hundredths = share * 100;
   const rounded = Number(hundredths.toFixed(decimals));
-  // 99.97 % is not all of them, and 0.02 % is not none.
+  // 99.97 % must not read as 100 %, nor 0.02 % as 0 %.
   if (rounded === 0 && hundredths > 0) return `< ${(10 ** -decimals).toFixed(decimals)} %`;
   if (rounded === 100 && hundredths < 100)
     return `> ${(100 - 10 ** -decimals).toFixed(decimals)} %`;
   return `${hundredths.toFixed(decimals)} %`;
 }
 
-/** Memory in decimal units, two digits that matter: 64 kB, 0.23 MB, 4.7 MB, 512 MB, 1.2 GB. */
+/** Memory in decimal units with two significant digits: 64 kB, 0.23 MB, 4.7 MB, 512 MB, 1.2 GB. */
 export function formatBytes(bytes: number): string {
   if (bytes < 999.5) return `${bytes} B`;
   const [size, unit] = bytes >= 999.5e6 ? [1e9, "GB"] : bytes >= 99.5e3 ? [1e6, "MB"] : [1e3, "kB"];
@@ -78,7 +78,7 @@ export function formatCount(value: number): string {
     [1e6, "M"],
     [1e3, "k"],
   ] as const) {
-    // 999,950 and more would otherwise be written as 1000 k.
+    // Without this, 999,950 and more would be written as 1000 k.
     if (value >= size * (size === 1e3 ? 1 : 0.9995)) {
       const scaled = value / size;
       return `${scaled >= 99.95 ? scaled.toFixed(0) : scaled.toFixed(1)} ${unit}`;
@@ -87,18 +87,18 @@ export function formatCount(value: number): string {
   return String(value);
 }
 
-/** 6,272: a count in full. */
+/** An integer with all digits: 6,272. */
 export const formatInteger = (value: number): string => value.toLocaleString("en-US");
 
-/** One thing, several things: `formatPlural(1, "layer")`. */
+/** A count with its noun, singular or plural: `formatPlural(1, "layer")`. */
 export const formatPlural = (value: number, noun: string): string =>
   `${formatCount(value)} ${noun}${value === 1 ? "" : "s"}`;
 
-/** "1 pass", "2,100 passes": a count in full. */
+/** "1 pass", "2,100 passes": the count with all digits. */
 export const formatPasses = (count: number): string =>
   `${formatInteger(count)} ${count === 1 ? "pass" : "passes"}`;
 
-/** "12 NaN, 1 infinity": what statistics leave out; "" where all is finite. */
+/** "12 NaN, 1 infinity": the values that statistics exclude; "" if all are finite. */
 export function nonFiniteCounts({
   nan,
   inf,
@@ -120,7 +120,7 @@ export function formatDuration(ms: number): string {
   return `${ms >= 99.5 ? ms.toFixed(0) : ms >= 0.995 ? ms.toFixed(1) : ms.toFixed(2)} ms`;
 }
 
-/** "third": the place of a channel in an order, as a word while it is a short one. */
+/** "third": the ordinal of a position counted from 0, as a word up to "sixth". */
 export function formatOrdinal(place: number): string {
   const words = ["first", "second", "third", "fourth", "fifth", "sixth"];
   if (place < words.length) return words[place] ?? "";
@@ -130,7 +130,10 @@ export function formatOrdinal(place: number): string {
   return `${number}${end}`;
 }
 
-/** "SwiftShader" out of "ANGLE (Google, Vulkan 1.3.0 (SwiftShader Device (…)), SwiftShader driver)". */
+/**
+ * The device name in a renderer string: "SwiftShader" from "ANGLE (Google, Vulkan 1.3.0 (SwiftShader Device (…)),
+ * SwiftShader driver)".
+ */
 export function rendererName(renderer: string): string {
   const inside = /^ANGLE \((.*)\)$/.exec(renderer)?.[1] ?? renderer;
   for (const known of ["SwiftShader", "llvmpipe", "WARP"]) if (inside.includes(known)) return known;

@@ -25,48 +25,49 @@ export * from "./plan/runtime.ts";
 export { openDevice };
 
 export interface LoadedPlan {
-  /** Shapes of inputs and outputs by name, in order; arrays are row-major. */
+  /** Names and shapes of inputs and outputs, in order; arrays are row-major. */
   readonly inputs: readonly (readonly [string, readonly number[]])[];
   readonly outputs: readonly (readonly [string, readonly number[]])[];
   /** Names that `read` takes: every value the Plan observes. */
   readonly values: readonly string[];
-  /** Parts of the Plan that `run` can run by themselves. */
+  /** Sections of the Plan that `run` can run separately. */
   readonly sections: readonly string[];
-  /** What values are stored in: float16 also where this device draws nothing better. */
+  /** The storage precision of values: float16 also if this device cannot render a higher one. */
   readonly precision: Precision;
-  /** Bytes that it takes on the device. */
+  /** Bytes of textures and buffers on the device. */
   readonly bytes: number;
   /**
-   * Runs the network: the output's array, or all of them by name when there are several. Inputs that are left out are
-   * those of the run before. A canvas, image, video, ImageBitmap or ImageData of any size becomes the numbers of an input
-   * of 1, 3 or 4 channels as the Plan says of it, for each example of a batch; PlanError where nothing is to be seen of
-   * it yet, where it is of another origin, and where the input takes no pictures. With `section` only what that needs is run, and the outputs that it computes are given.
+   * Run the network. Resolves with the output's array, or with all outputs by name if there are several. Omitted inputs
+   * keep their values from the previous run. An input of 1, 3 or 4 channels accepts a canvas, image, video, ImageBitmap
+   * or ImageData of any size, which is converted as the Plan specifies, for each example of a batch. Throws PlanError
+   * if the picture has no content yet, if it is cross-origin, or if the input takes no pictures. With `section`, only
+   * the passes it needs run, and only the outputs that they compute are returned.
    */
   run(
     input: InputData | Readonly<Record<string, InputData>>,
     section?: string,
   ): Promise<Float32Array | Arrays>;
   /**
-   * What the last run computed is the state that the next one begins with, in a Plan that has state. Without a commit a
-   * run changes nothing. A lost graphics context takes the state: it begins anew.
+   * Make the result of the last run the state that the next run starts from, if the Plan has state. Without a commit a
+   * run changes nothing. A context loss resets the state to its initial value.
    */
   commit(): void;
   /** A value of the last run, or a parameter. */
   read(name: string): Promise<Float32Array>;
-  /** Frees everything on the device; the last one to go closes the device too. */
+  /** Free all resources on the device; closing the last session also closes the shared device. */
   close(): void;
 }
 
 export interface LoadOptions {
   readonly onProgress?: (progress: Progress) => void;
-  /** A device of the page's own, which stays open; by default all Plans share one. */
+  /** The caller's own device, which stays open; by default all Plans share one. */
   readonly device?: Device;
 }
 
 let sharedDevice: Device | undefined;
 let deviceUsers = 0;
 
-/** Reads a Plan file and makes it ready to run; throws PlanError, ShaderError or DeviceUnavailable. */
+/** Load a Plan file and prepare it to run; throws PlanError, ShaderError or DeviceUnavailable. */
 export async function load(
   file: ArrayBuffer | Uint8Array,
   options: LoadOptions = {},
@@ -98,7 +99,7 @@ export async function load(
         else if (Math.min(...pictureSize(one)) === 0) throw emptyPictureError(name);
         else runner.feed(name, one, false);
       }
-      // After a write reading runs what it needs; nothing was written where the state alone is another.
+      // After a write, reading runs the network. Without a write, only the state may have changed: run explicitly.
       if (section !== undefined) await runner.run({ urgent: true, section });
       else if (given.length === 0) await runner.run({ urgent: true });
       const outputs: [string, Float32Array][] = [];

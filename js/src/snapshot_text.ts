@@ -1,4 +1,4 @@
-// What stands beside the picture of a Viewer that has no Python.
+// Texts beside the picture of a Viewer without Python.
 
 export const SNAPSHOT_ALT =
   "the network's input, some feature maps and its output as they were last";

@@ -1,4 +1,5 @@
-// What a view can see and do: one set of signals per viewer, in slices: those of state/, of its engine and of its features.
+// The state that views read and change: one set of signals per viewer, in slices from state/, the engine and the
+// features.
 import { createSignals, type EngineSignals } from "./engine/signals.ts";
 import { type ClassState, classState } from "./state/classes.ts";
 import { type ColorState, colorState } from "./state/colors.ts";
@@ -27,7 +28,7 @@ export type {
   TabName,
 } from "./state/selection.ts";
 
-/** Everything that views of one viewer share; a feature's state.ts adds its own slice. */
+/** The shared state of one viewer's views; a feature's state.ts adds its own slice. */
 export interface ViewerState
   extends EngineSignals,
     ConnectionState,
@@ -42,7 +43,7 @@ export interface ViewerState
     PythonState,
     WeightState {}
 
-/** The signals of a viewer with these features: what a feature's slice has too is as the feature has it. */
+/** Create the signals of a viewer with these features; a signal that a feature also defines is the feature's. */
 export const createState = (
   features: readonly { state?(): object }[],
   signals = createSignals(),

@@ -1,8 +1,8 @@
-// Where a viewer stands, and the words for every state in one place: engine and comm client choose, the views show.
+// The state of a viewer, and the texts for all states: the engine and the comm client choose one, the views display it.
 import { formatPlural } from "./number_format.ts";
 import type { DeviceUnavailable } from "./plan/runtime.ts";
 
-/** Where a viewer stands. Only "ready" shows no message under the pictures. */
+/** The state of a viewer. Only "ready" shows no message under the pictures. */
 export type Phase =
   | "connecting"
   | "receiving"
@@ -15,7 +15,7 @@ export type Phase =
   | "error"
   | "closed";
 
-/** The message under the pictures: the thing, the cause, what still works, and one action. */
+/** The message under the pictures: what happened, the cause, what still works, and one action. */
 export interface Status {
   readonly phase: Phase;
   readonly title: string;
@@ -36,7 +36,7 @@ const UNAVAILABLE_TITLES: Record<DeviceUnavailable["reason"], string> = {
   "lost-at-birth": "This browser returned a lost graphics context",
 };
 
-/** The words for every state, in one place; the connection chooses, the views show. */
+/** The texts for all states; the connection chooses one, the views display it. */
 export const statuses = {
   connecting: (): Status => ({
     phase: "connecting",
@@ -86,7 +86,7 @@ export const statuses = {
     detail:
       "Run the cells that create the model and the Viewer again. The new Viewer replaces this one.",
   }),
-  /** `alone`: in a page without Python. */
+  /** `alone`: the page has no Python. */
   unsupported: (reason: DeviceUnavailable["reason"], found: string, alone = false): Status => ({
     phase: "unsupported",
     title: UNAVAILABLE_TITLES[reason],

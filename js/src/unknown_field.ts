@@ -1,6 +1,6 @@
-// Looks into what comes from outside, which nobody has checked.
+// Reads fields of unvalidated external data.
 
-/** A field of what may be no object at all, or undefined. */
+/** A field of an unknown value; undefined if the value is not an object. */
 export function fieldOf(owner: unknown, key: string): unknown {
   return typeof owner === "object" && owner !== null
     ? (owner as Readonly<Record<string, unknown>>)[key]

@@ -1,10 +1,10 @@
-// What the views show, and turning them to something else, in the words of Python's `view`.
+// Converts between the views' state and Python's `view` format.
 import { batch } from "@preact/signals";
 import { VIEWS } from "./messages.ts";
 import type { Selection, ViewerState } from "./state.ts";
 import { fieldOf } from "./unknown_field.ts";
 
-/** What the views show, in the words of Python's `view`. */
+/** The current state of the views, in the format of Python's `view`. */
 export function currentView({
   tab,
   layerSection,
@@ -18,13 +18,13 @@ export function currentView({
   const channels =
     comparedChannels.value?.layer === layer ? (comparedChannels.value?.channels ?? []) : [];
   const spot = name === "explain" && layer !== null ? pixel.value : null;
-  // One of another layer's maps is not taken along to a layer of another size.
+  // Drop a pixel that was picked on another layer with maps of another size.
   const [, , height, width] = plan.value?.values.find(({ key }) => key === layer)?.nchw ?? [];
   const fits = spot?.layer === layer || (spot?.height === height && spot?.width === width);
   return { name, layer, channels, pixel: spot && fits ? [spot.y, spot.x] : null };
 }
 
-/** Turns the views to what Python's `view` says. */
+/** Set the views' state from Python's `view`. */
 export function applyView(state: ViewerState, value: unknown): void {
   const name = VIEWS.find((one) => one === fieldOf(value, "name"));
   if (name === undefined || JSON.stringify(value) === JSON.stringify(currentView(state))) return;
@@ -44,7 +44,7 @@ export function applyView(state: ViewerState, value: unknown): void {
   });
 }
 
-/** What Python's `selected` says. */
+/** Parse Python's `selected`. */
 export function parseSelection(value: unknown): Selection | null {
   if (typeof value !== "object" || value === null || !("layer" in value)) return null;
   const { layer } = value;

@@ -1,4 +1,4 @@
-// The entry in a notebook, behind the loader: `initialize` is called once per Viewer, `render` once per view of it.
+// The notebook entry point, called by the loader: `initialize` once per Viewer, `render` once per view.
 import type { AnyModel, InitializeProps, RenderProps } from "@anywidget/types";
 import { batch, effect, type Signal } from "@preact/signals";
 import { CommClient } from "./comm/comm_client.ts";
@@ -10,25 +10,25 @@ import { applyView, currentView, parseSelection } from "./view_sync.ts";
 import { mount } from "./views/app.tsx";
 import { WEBGL } from "./webgl/runtime.ts";
 
-/** What one model needs of this module, which all Viewers of a page share. */
+/** The widget object of one model; all Viewers of a page share this module. */
 export default function createWidget() {
   let opened: OpenViewer | undefined;
   return {
-    /** The loader calls what this returns when the model's end is signalled. */
+    /** The loader calls the returned function when the model is closed. */
     initialize({ model, signal }: InitializeProps): () => void {
       const made = openViewer(model);
       opened = made;
       const dispose = () => {
         made.dispose();
-        // Hosts may keep a widget whose model is gone, so it must let go of what it held.
+        // Hosts may keep a widget whose model is closed, so it must release its references.
         if (opened === made) opened = undefined;
       };
-      if (signal?.aborted) dispose(); // closed by its first words
+      if (signal?.aborted) dispose(); // the first messages may have closed the model
       return dispose;
     },
     render({ el }: RenderProps): () => void {
       if (opened === undefined) return () => undefined;
-      const { client, state } = opened; // its first words may end it
+      const { client, state } = opened; // its first messages may close the model
       const removeView = client.addView();
       const unmount = mount(el, state, FEATURES);
       return () => {
@@ -46,7 +46,7 @@ interface OpenViewer {
 }
 
 function openViewer(model: AnyModel): OpenViewer {
-  // First of all: Python waits for its hello.
+  // First of all: Python waits for the client's hello message.
   const client = new CommClient(model, WEBGL, FEATURES);
   const { state } = client;
   const traits = FEATURES.flatMap((feature) => feature.traits?.(state) ?? []);
@@ -61,7 +61,7 @@ function openViewer(model: AnyModel): OpenViewer {
   };
 }
 
-/** The traits of no feature. */
+/** Traits that belong to no feature. */
 function viewerTraits(state: ViewerState): readonly TraitSync[] {
   let seen = "";
   return [
@@ -127,7 +127,7 @@ function viewerTraits(state: ViewerState): readonly TraitSync[] {
   ];
 }
 
-/** Follows traits and tells of them; the results end that. */
+/** Sync traits and signals both ways; the returned functions stop the sync. */
 function linkTraits(model: AnyModel, traits: readonly TraitSync[]): (() => void)[] {
   let telling = false;
   const followed = traits.flatMap(({ names, apply }) => {
@@ -153,7 +153,7 @@ function linkTraits(model: AnyModel, traits: readonly TraitSync[]): (() => void)
   return [...followed, ...told];
 }
 
-/** Takes a trait's value when it is one of `words`. */
+/** Assign a trait's value to the signal if it is one of `words`. */
 function acceptOneOf<T>(words: readonly T[], signal: Signal<T>): (value: unknown) => void {
   return (value) => {
     const known = words.find((word) => word === value);

@@ -141,9 +141,15 @@ const DAMAGE: [RegExp, Parameters<typeof planHeader>[0]][] = [
   [/field map 0 has -1 positions/, (p) => (p.field_maps[0].output_sizes = [-2])],
   [/field map 0 names an axis twice/, (p) => (p.field_maps[0].windows[1].axis = 0)],
   [/field map 0 reads along axis 2/, (p) => (p.field_maps[0].windows[1].axis = 2)],
-  [/field map 0 has a window of 1099511627776/, (p) => (p.field_maps[0].windows[0].kernel = 2 ** 40)],
+  [
+    /field map 0 has a window of 1099511627776/,
+    (p) => (p.field_maps[0].windows[0].kernel = 2 ** 40),
+  ],
   [/field map 0 has 3 rows/, (p) => (p.field_maps[0].windows[0].table = [[0], [1], [0]])],
-  [/field map 0 reads outside of its source/, (p) => (p.field_maps[0].windows[0].table = [[0], [2]])],
+  [
+    /field map 0 reads outside of its source/,
+    (p) => (p.field_maps[0].windows[0].table = [[0], [2]]),
+  ],
   [/layer "l" has positions along axes 3,2/, (p) => (p.layers[0].position_axes = [3, 2])],
   [/layer "l" has positions along axes 4/, (p) => (p.layers[0].position_axes = [4])],
   [/layer "l" reads by field map 1/, (p) => (p.layers[0].dependencies[0][2] = 1)],

@@ -1,4 +1,4 @@
-"""Every layer of a convolutional network, live on the GPU of a notebook and back in numpy."""
+"""Run convolutional networks on the GPU in a notebook, and read every layer as a numpy array."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nbglcnn.runtime.session import Session as Session
     from nbglcnn.widget import Viewer as Viewer
 
-# Imported when first used: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
+# Lazy imports: `import nbglcnn` loads neither torch nor onnx nor OpenGL.
 _MODULES = {
     "Adam": "features.training",
     "AdamW": "features.training",

@@ -1,4 +1,4 @@
-"""The public functions that need no page: compile a model, check what of it can run."""
+"""The public functions that need no page: compile a model, and check which layers can run."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def check(model: Any, x: Any = None, *, preprocess: Any = None) -> Report[Suppor
     try:
         graph, _ = load_with_fallback(model, x)
     except UnsupportedModel as error:
-        with contextlib.suppress(UnsupportedModel):  # where it isn't about single nodes
+        with contextlib.suppress(UnsupportedModel):  # if the failure isn't about single nodes
             if (found := model.load_partial(x)) is not None:
                 return Report(tuple(_rows_in_file_order(found)), "can run")
         whole = Support(type(model.source).__name__, "the whole", False, str(error))
@@ -198,7 +198,7 @@ def verify(session: Session, model: Any, x: Any = None, *, preprocess: Any = Non
 
 
 def _module_rows(model: Model, x: Any) -> Iterator[Support]:
-    """A row for each module of a model, tried alone."""
+    """Return a row for each module of a model, each loaded separately."""
     for path, kind, found in model.load_each_module(x):
         if isinstance(found, NbglcnnError):
             yield Support(path, kind, False, str(found))
@@ -210,7 +210,7 @@ def _module_rows(model: Model, x: Any) -> Iterator[Support]:
 
 
 def _rows_in_file_order(part: PartialLoad) -> list[Support]:
-    """A row for each layer of what could be loaded and of what couldn't, as in the file."""
+    """Return a row for each loaded and each unsupported layer, in the order of the file."""
     rows = _layer_rows(part.graph)
     rows += [
         Support(
@@ -226,7 +226,7 @@ def _rows_in_file_order(part: PartialLoad) -> list[Support]:
 
 
 def _layer_rows(graph: Graph) -> list[Support]:
-    """A row for each layer of a graph."""
+    """Return a row for each layer of a graph."""
     _, problems = infer_known_shapes(graph)
     types = {key.name: key.module_type for key in layer_keys(graph)}
     rows: list[Support] = []
@@ -243,7 +243,7 @@ def _layer_rows(graph: Graph) -> list[Support]:
         operators = " + ".join(dict.fromkeys(called)) or types[layer]
         why = "; ".join(reasons)
         rows.append(Support(layer, operators or "Identity", not reasons, why, bool(own)))
-    for node in graph.nodes:  # of no layer, as what a loop or a condition holds
+    for node in graph.nodes:  # nodes outside layers, as in the body of a loop or If
         if node.name in problems and node.name not in told:
             rows.append(
                 Support(layer_name(node), pytorch_spelling(node.op), False, problems[node.name])

@@ -1,4 +1,4 @@
-"""ONNX's standard Backend on local OpenGL, for tools and tests that are written for any."""
+"""ONNX's standard Backend interface on local OpenGL, for tools and tests that use it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from nbglcnn.ops import OPERATORS
 from nbglcnn.plan.schema import Plan
 from nbglcnn.runtime.session import Session
 
-# Whose output depends on the shape of the input, not on its numbers.
+# Operators whose output depends on the shape of the input, not on its values.
 SHAPE_OPERATORS = {"Shape", "Size"}
 INTEGER_TYPES = {TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL}
 
 
 def shape_inputs(model: ModelProto) -> set[str]:
-    """The model's inputs that a shape depends on, directly or through integer arithmetic.
+    """Return the model's inputs that a shape depends on, directly or by integer arithmetic.
 
-    A Plan is made for one value of each.
+    A Plan is compiled for one value of each of these inputs.
     """
     asked: set[str] = set()
     direct: set[str] = set()
@@ -42,7 +42,7 @@ def shape_inputs(model: ModelProto) -> set[str]:
 
 
 def unsupported_operators(model: ModelProto) -> set[str]:
-    """Operators of what depends on the inputs' numbers that cannot run, whatever shapes are."""
+    """Return the operators that cannot run, among those that depend on the inputs' values."""
     functions = {(function.domain, function.name) for function in model.functions}
     constants = {tensor.name for tensor in model.graph.initializer}
     computed = {i.name for i in model.graph.input} - constants
@@ -59,7 +59,7 @@ def unsupported_operators(model: ModelProto) -> set[str]:
 
 
 def bind_inputs(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
-    """A copy of the model in which these inputs are constants."""
+    """Return a copy of the model in which these inputs are constants."""
     copy = ModelProto()
     copy.CopyFrom(model)
     del copy.graph.input[:]
@@ -72,20 +72,20 @@ def bind_inputs(model: ModelProto, values: Mapping[str, Array]) -> ModelProto:
 
 
 def named_inputs(model: ModelProto, inputs: Any) -> dict[str, Array]:
-    """The arrays of a call by name: given by name, in the model's order, or as the only one."""
+    """Return the arrays of a call by name: from a mapping, in the model's order, or one array."""
     if isinstance(inputs, Mapping):
         return {name: native_array(array, name) for name, array in inputs.items()}
     arrays = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
     initialized = {tensor.name for tensor in model.graph.initializer}
     names = [i.name for i in model.graph.input]
-    # Files of IR version 3 list weights among the inputs; a call may give them or leave them out.
+    # Files of IR version 3 list weights among the inputs; a call may pass or omit them.
     needed = names if len(arrays) == len(names) else [n for n in names if n not in initialized]
     check_count(len(arrays), needed)
     return {name: native_array(array, name) for name, array in zip(needed, arrays, strict=True)}
 
 
 def compile_call(model: ModelProto, inputs: Mapping[str, Array]) -> tuple[Plan, tuple[Array, ...]]:
-    """The Plan for a call's shapes and shape inputs, and the arrays that it takes at run time."""
+    """Return the Plan for a call's shapes and shape inputs, and the arrays to pass at run time."""
     shapes = shape_inputs(model)
     initialized = {tensor.name for tensor in model.graph.initializer}
     constants = {n: a for n, a in inputs.items() if n in shapes or n in initialized}
@@ -97,9 +97,9 @@ def compile_call(model: ModelProto, inputs: Mapping[str, Array]) -> tuple[Plan, 
 
 
 class OpenGLRep(BackendRep):
-    """A model that is ready to run; another shape, or other numbers a shape depends on, recompile.
+    """A model ready to run, recompiled for new shapes or new values that a shape depends on.
 
-    The Plan of the last call is kept.
+    It keeps the Plan of the last call.
     """
 
     def __init__(self, model: ModelProto) -> None:
@@ -109,7 +109,7 @@ class OpenGLRep(BackendRep):
         self._compiled_for: object = None
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
-        """The outputs in the model's order and declared types; also to be had by name."""
+        """Return the outputs in the model's order and declared types, also accessible by name."""
         given = named_inputs(self._model, inputs)
         made_for = [
             (name, array.shape, array.tobytes() if name in self._constant_inputs else None)
@@ -125,14 +125,14 @@ class OpenGLRep(BackendRep):
         return declared_outputs(self._model, self._session.plan, self._session.run(*arrays))
 
     def close(self) -> None:
-        """Free what the last call left on the device."""
+        """Free the device memory of the last call."""
         if self._session is not None:
             self._session.close()
             self._session = None
 
 
 def declared_outputs(model: ModelProto, plan: Plan, values: Mapping[str, Array]) -> tuple[Any, ...]:
-    """A Plan's values as the model declares its outputs: their order, types and names."""
+    """Return a Plan's values as the outputs that the model declares: order, types and names."""
     names = list(dict.fromkeys(output.name for output in model.graph.output))
     keys = dict(zip(names, plan.header.outputs, strict=True))
     arrays = []
@@ -144,11 +144,11 @@ def declared_outputs(model: ModelProto, plan: Plan, values: Mapping[str, Array])
 
 
 class OpenGLBackend(Backend):
-    """Runs ONNX models on this machine's own OpenGL, without a window."""
+    """Run ONNX models on this machine's OpenGL, without a window."""
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:
-        """Whether it compiles, as far as that can be told before its inputs are known."""
+        """Whether the model compiles, as far as its nodes show before its inputs are known."""
         if not cls.supports_device(device):
             return False
         if unsupported_operators(model):
@@ -157,7 +157,7 @@ class OpenGLBackend(Backend):
             return True
         try:
             lower(load(model)[0], observe="outputs")
-        except InputError:  # no fixed shape: the first run tells
+        except InputError:  # no fixed shape: known at the first run
             return True
         except ModelError:
             return False
@@ -165,7 +165,7 @@ class OpenGLBackend(Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **_: Any) -> OpenGLRep:
-        """A model as something that can be run repeatedly; compiled when its shapes are known."""
+        """Return a model that can be run repeatedly; it compiles when its shapes are known."""
         if not cls.supports_device(device):
             raise OpenGLUnavailable(f"device {device!r}: nbglcnn.backend has 'CPU', local OpenGL")
         return OpenGLRep(model)
@@ -174,7 +174,7 @@ class OpenGLBackend(Backend):
     def run_model(
         cls, model: ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
     ) -> tuple[Any, ...]:
-        """The outputs of a model for these inputs."""
+        """Return the outputs of a model for these inputs."""
         rep = cls.prepare(model, device, **kwargs)
         try:
             return rep.run(inputs)
@@ -190,9 +190,9 @@ class OpenGLBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """The outputs of one operator for these inputs; `opset_version` is the newest by default.
+        """Return the outputs of one operator; `opset_version` is the newest by default.
 
-        Raises onnx.checker.ValidationError when the node is not one.
+        Raises onnx.checker.ValidationError if the node is invalid.
         """
         version: Any = kwargs.pop("opset_version", defs.onnx_opset_version())
         super().run_node(node, inputs, device, outputs_info, opset_version=version)
@@ -209,7 +209,7 @@ class OpenGLBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Only 'CPU', ONNX's word for the machine itself: whatever renders its OpenGL."""
+        """Whether the device is "CPU", ONNX's name for the host; OpenGL may still use a GPU."""
         return device.split(":")[0] == "CPU"
 
 
@@ -219,7 +219,7 @@ def _single_node_model(
     version: int,
     outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None,
 ) -> ModelProto:
-    """A model of one node, its output types told or inferred."""
+    """Build a model of one node, with the output types passed or inferred."""
     types = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for n, a in inputs.items()

@@ -19,9 +19,9 @@ from nbglcnn.graph import Array
 __all__ = ["Channels", "bottom", "clusters", "every", "groups", "random", "top"]
 
 Statistic = Literal["mean", "max", "min", "std", "mean_abs"]
-MAX_KMEANS_ITERATIONS = 50  # of k-means, at most
-KMEANS_STARTS = 8  # of it, each from other beginnings
-MAX_MAP_ELEMENTS = 1024  # of a map that are compared
+MAX_KMEANS_ITERATIONS = 50  # the most iterations of one k-means run
+KMEANS_STARTS = 8  # k-means runs, each from other initial centres
+MAX_MAP_ELEMENTS = 1024  # elements of a map that are compared
 
 _STATISTICS: dict[str, Callable[[Array], Array]] = {
     "mean": lambda maps: maps.mean(1, np.float64),
@@ -223,25 +223,25 @@ def _ranked(name: str, n: int, by: str, sign: int) -> Channels:
 
 
 def _flatten_maps(array: Array) -> Array:
-    """(channels, all examples and positions)."""
+    """Reshape a value to (channels, all examples and positions)."""
     _, c, *_ = array.shape
     return np.asarray(array, np.float32).swapaxes(0, 1).reshape(c, -1)
 
 
 def _normalize_maps(maps: Array) -> Array:
-    """Without mean, at length 1; flat maps, and those with NaN or infinities, are zeros."""
+    """Subtract the mean and scale to length 1; constant or non-finite maps become zeros."""
     step = -(-maps.shape[1] // MAX_MAP_ELEMENTS)
     thin = maps[:, ::step].astype(np.float64)
     thin[~np.isfinite(thin).all(1)] = 0
     size = np.abs(thin).max(1, keepdims=True, initial=0)
     thin -= thin.mean(1, keepdims=True)
     length = np.linalg.norm(thin, axis=1, keepdims=True)
-    flat = length <= 1e-6 * size  # a float32 of it may be off by that
+    flat = length <= 1e-6 * size  # within float32's rounding error
     return np.where(flat, 0, thin / np.where(flat, 1, length))
 
 
 def _k_means(maps: Array, count: int, rng: np.random.Generator) -> tuple[float, Array]:
-    """The sum of squared distances, and the group of each map."""
+    """Return the sum of squared distances, and the group of each map."""
     centres = maps[[rng.integers(len(maps))]]
     while len(centres) < min(count, len(maps)):
         far = _distances(maps, centres).min(1)
@@ -260,7 +260,7 @@ def _k_means(maps: Array, count: int, rng: np.random.Generator) -> tuple[float, 
 
 
 def _distances(maps: Array, centres: Array) -> Array:
-    """Squared distances (map, centre)."""
+    """Return the squared distances, shape (maps, centres)."""
     lengths = (maps**2).sum(1)[:, None] + (centres**2).sum(1)
     return np.asarray(np.maximum(lengths - 2 * maps @ centres.T, 0))
 

@@ -1,4 +1,4 @@
-"""Class names, from users and files, as short texts of one line: anybody may have written them."""
+"""Class names from users and untrusted files, cleaned to short texts of one line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nbglcnn.errors import InputError
 
 Names = tuple[str, ...]
 
-MAX_NAME_LENGTH = 100  # characters of a name that are kept
-MAX_NAMES = 2**20  # names, so that no index in a dict asks for a gigabyte
-MAX_TEXT_LENGTH = 2**23  # characters of a file's text in which names are looked for
+MAX_NAME_LENGTH = 100  # characters kept of a name
+MAX_NAMES = 2**20  # names; bounds the memory that an index in a dict can request
+MAX_TEXT_LENGTH = 2**23  # characters of a file's text that are parsed for names
 EXPECTED_MESSAGE = (
     "expected a list of names, a dict of names by index, or weights with .meta['categories']"
 )
-# Of Python's literals only these, and nothing of Python itself reads them.
+# The supported subset of Python literals, parsed here without Python's own parser.
 _SPACE = re.compile(r"[\s,]*")
 _INDEX = re.compile(r"(\d{1,9})\s*:\s*")
 _TEXT = re.compile(r"""'(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*\"""")
@@ -31,8 +31,8 @@ _ESCAPE = re.compile(
 
 
 def clean_name(name: str) -> str:
-    """A name on one line, without what a terminal or a page might take for more than text."""
-    # Cc, Cf: controls, among them those that turn the direction of a line; Cs: half of a pair.
+    """Return a name on one line, without control characters that a terminal or page interprets."""
+    # Cc, Cf: control characters, including those that change text direction; Cs: surrogates.
     kept = (
         " " if c.isspace() else c
         for c in name[: 10 * MAX_NAME_LENGTH]
@@ -43,7 +43,7 @@ def clean_name(name: str) -> str:
 
 
 def to_class_names(given: Any) -> Names:
-    """The names of a list, a dict by index ("" for what it leaves out) or a weights enum."""
+    """Return the names of a list, a dict by index (missing indices: "") or a weights enum."""
     if isinstance(given, type) and issubclass(given, enum.Enum):
         member = next(iter(given.__members__), "…")
         raise InputError(
@@ -105,7 +105,7 @@ def _names_by_index(given: Mapping[Any, Any]) -> Names:
 
 
 def _parse_index(key: Any) -> int | None:
-    """The index that a key is, also as text, which is how JSON has it."""
+    """Return a key as an index, or None; text is allowed because JSON keys are text."""
     if isinstance(key, str):
         return int(key) if re.fullmatch(r"[0-9]{1,7}", key) and int(key) < MAX_NAMES else None
     try:
@@ -118,13 +118,13 @@ def _parse_index(key: Any) -> int | None:
 def fit_to_outputs(
     names: Names, outputs: Mapping[str, int], *, allow_partial: bool = False
 ) -> Names:
-    """The names, where an output has as many values as there are names.
+    """Return the names if an output has as many values as there are names.
 
-    With `allow_partial` it may have more: those without a name get "". `outputs` are how many
-    values, or channels of maps, each output of the network has.
+    With `allow_partial` the output may have more values: those without a name get "". `outputs`
+    maps each output of the network to its number of values, or of channels of maps.
 
     Raises:
-        InputError: there is no such output.
+        InputError: If no output fits.
     """
     counts = list(outputs.values())
     if not names or len(names) in counts:
@@ -148,9 +148,9 @@ def fit_to_outputs(
 
 
 def parse_names(text: str) -> Names:
-    """The names in a file's own words: JSON or a Python literal, of a list or a dict by index.
+    """Parse the names in a file's metadata: a list or a dict by index, as JSON or a Python literal.
 
-    Empty where it is anything else: a file may say under `labels` what it likes.
+    Return () for anything else: the key `labels` of a file may hold other data.
     """
     if len(text) > MAX_TEXT_LENGTH:
         return ()
@@ -168,7 +168,7 @@ def _parse_text(text: str) -> Any:
 
 
 def _parse_literal(text: str) -> Any:
-    """A flat list of texts, or dict of texts by number, as Python writes it; None for others."""
+    """Parse a flat list of strings or dict of strings by number as a Python literal, else None."""
     if text[:1] + text[-1:] not in ("{}", "[]", "()"):
         return None
     found: dict[int, str] = {}

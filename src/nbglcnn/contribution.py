@@ -1,4 +1,4 @@
-"""What a feature adds to a network's Plan."""
+"""A feature's extension of a network's Plan."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from nbglcnn.graph import Graph
 class CarriedWeights(Protocol):
     """Weights that runs in a page change, by the carries of a contribution.
 
-    `busy_message` says what the page does and `how_to_end` what ends it, for the errors of calls
-    that have to wait.
+    `busy_message` describes the page's activity and `how_to_end` how to end it, for the errors of
+    calls that must wait.
     """
 
     busy_message: str
     how_to_end: str
 
     def set_parameter(self, name: str, index: Any, numbers: Any) -> None:
-        """Take numbers at an index of a parameter that Python sets."""
+        """Accept numbers that Python sets at an index of a parameter."""
 
     def publish_weights(self) -> None:
-        """Bring pages up to date with what Python has set."""
+        """Send the weights that Python has set to pages."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a feature adds to a network's Plan.
+    """A feature's extension of a network's Plan.
 
     Args:
-        extend: adds nodes, sections, inputs, carries, and keys of kind "contributed" to a Graph;
-            the network's own inputs, outputs and layers stay as they are.
-        carried_weights: the weights that the added carries change; None without such carries. The
-            Plan of pages alone has this contribution then, with the weights that they began with,
-            and Python computes by the Plan without it.
+        extend: Adds nodes, sections, inputs, carries, and keys of kind "contributed" to a Graph;
+            the network's own inputs, outputs and layers don't change.
+        carried_weights: The weights that the added carries change; None without such carries. If
+            set, only the Plan of pages has this contribution, with the weights' initial values, and
+            Python computes with the Plan without it.
     """
 
     extend: Callable[[Graph], Graph]

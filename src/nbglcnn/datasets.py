@@ -75,7 +75,7 @@ def fashion_mnist(
 
 
 def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
-    """A gzipped idx file of bytes as an array; `shape` is what it must have, None for any size."""
+    """Read a gzipped idx file of bytes; `shape` is the expected shape, None for any size."""
     try:
         with gzip.open(path) as file:
             header = file.read(4 + 4 * len(shape))
@@ -86,7 +86,8 @@ def read_idx(path: Path, shape: tuple[int | None, ...]) -> NDArray[np.uint8]:
                 )
             found = tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
             count = math.prod(found)
-            # 2**28 is 5 times the largest file of the set: a wrong header must not fill memory.
+            # 2**28 is 5 times the largest file of the data set: a wrong header must not exhaust
+            # memory.
             if any(e not in (None, f) for e, f in zip(shape, found, strict=True)) or not (
                 0 < count <= 2**28
             ):
@@ -116,7 +117,7 @@ def _folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept, by the rules of each system."""
+    """Return the folder for downloads, by each system's convention."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -135,7 +136,7 @@ def _download(folder: Path) -> None:
         _print_progress(
             f"nbglcnn: downloading the package {_PACKAGE} (31 MB) with `apt-get download`"
         )
-        # The sandbox user of apt run by root could not write into the folder, and apt would say so.
+        # If root runs apt, its sandbox user cannot write into the folder, and apt prints a warning.
         _run_command([apt, "-o", "APT::Sandbox::User=", "download", _PACKAGE], temporary, folder)
         [deb] = Path(temporary).glob("*.deb")
         _print_progress(f"nbglcnn: unpacking it into {folder}")

@@ -1,4 +1,4 @@
-"""Layers that ONNX Runtime and onnx.reference compute differently, and which ours follow."""
+"""Layers on which ONNX Runtime and onnx.reference disagree, and the one that ours follow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AVERAGE_POOL = (
 
 
 def known_disagreement(graph: Graph, name: str) -> str:
-    """What is known of a layer whose references disagree; "" for any other."""
+    """Describe the known disagreement of a layer's references; "" for any other layer."""
     value = next((key.value for key in graph.keys if key.name == name), "")
     node = next((node for node in graph.nodes if value and value in node.outputs), None)
     if node is None or graph.source != "onnx":
@@ -55,7 +55,7 @@ def _integers(node: Node, name: str) -> tuple[int, ...]:
 
 
 def _stride_exceeds_kernel(graph: Graph, node: Node) -> bool:
-    """Whether a stride is larger than the kernel, with its dilations."""
+    """Whether a stride exceeds the extent of the dilated kernel."""
     kernel = graph.shape(node.inputs[1])[2:]
     strides, dilations = (_integers(node, name) or (1,) * len(kernel)
                           for name in ("strides", "dilations"))  # fmt: skip
@@ -63,7 +63,7 @@ def _stride_exceeds_kernel(graph: Graph, node: Node) -> bool:
 
 
 def _has_fractional_length(graph: Graph, node: Node) -> bool:
-    """Whether a resized length is no whole number."""
+    """Whether a resized length is not an integer."""
     scales = graph.constant(node.inputs[2]) if len(node.inputs) > 2 else None
     if scales is None or not scales.size:
         return False

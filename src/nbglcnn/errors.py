@@ -1,4 +1,4 @@
-"""Every exception nbglcnn raises on purpose: it names the thing, what was found, what to do."""
+"""The exceptions of nbglcnn: each message names the object, the problem and the remedy."""
 
 import difflib
 import errno
@@ -12,7 +12,7 @@ NO_SHARED_NAMES: Mapping[str, Sequence[str]] = {}
 
 
 class NbglcnnError(Exception):
-    """Base class of all errors that nbglcnn raises on purpose."""
+    """Base class of all exceptions that nbglcnn raises deliberately."""
 
 
 class ModelError(NbglcnnError):
@@ -27,7 +27,7 @@ class UnsupportedModel(ModelError):
             compute that module; otherwise `""`.
     """
 
-    module = ""  # path of the innermost PyTorch module that it is about, if Python could compute it
+    module = ""  # path of the innermost PyTorch module that fails, if Python could compute it
 
 
 class UnsupportedOperator(UnsupportedModel):
@@ -39,15 +39,15 @@ class InputError(NbglcnnError, ValueError):
 
 
 class PageError(NbglcnnError):
-    """The page that runs the network could not answer."""
+    """The page that runs the network could not reply."""
 
 
 class PageNotConnected(PageError):
-    """No page has shown this Viewer yet, or its page is gone."""
+    """No page has shown this Viewer yet, or its page was closed."""
 
 
 class PageTimeout(PageError, TimeoutError):
-    """A page is connected but did not answer in time."""
+    """A page is connected but did not reply in time."""
 
 
 class ContextLost(PageError):
@@ -71,7 +71,7 @@ class DatasetUnavailable(NbglcnnError):
 
 
 def suggest_names(name: object, names: Iterable[str]) -> str:
-    """What a message adds to a name that isn't there: the nearest that are, or nothing."""
+    """Return the hint for an unknown name: the nearest known names, or ""."""
     close = difflib.get_close_matches(str(name), list(names), 3, 0.5)
     return f" (near: {', '.join(close)})" if close else ""
 
@@ -82,9 +82,9 @@ def unknown_name_message(
     kind: str = "value",
     shared: Mapping[str, Sequence[str]] = NO_SHARED_NAMES,
 ) -> str:
-    """The words of a KeyError: the name, and the nearest that there are.
+    """Return the message of a KeyError: the name and the nearest known names.
 
-    `shared` has the keys of modules that have several names, by the names without a key.
+    `shared` maps the names of modules with several names, which aren't keys, to their keys.
     """
     if isinstance(key, str) and key in shared:
         own = ", ".join(map(repr, shared[key]))
@@ -97,7 +97,7 @@ def unknown_name_message(
 
 
 def check_output_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a file that will be written; an OSError where it can't be one's."""
+    """Return an output path; TypeError or OSError if it can't be a file's."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path: expected a file path, not {type(path).__name__}")
     target = Path(path)
@@ -111,12 +111,12 @@ def check_output_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-# Whose frames stand between a warning and the line that it is about: setting a trait runs our code.
+# Modules whose frames are skipped to find the user's line: setting a trait runs our code.
 _INTERNAL_MODULES = ("nbglcnn.", "traitlets.")
 
 
 def user_stacklevel() -> int:
-    """The stack level of the user's own line, for a warning raised by the caller."""
+    """Return the stack level of the user's own line, for a warning that the caller raises."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         _INTERNAL_MODULES

@@ -1,12 +1,12 @@
-// Which values are of a network's classes, and what those are called.
+// Finds the values whose channels are the network's classes, and the names of the classes.
 
 import type { Layer, Value } from "../plan/schema.ts";
 import type { Network } from "./network.ts";
 
-/** The names of a value's channels, by its key; empty where they have none. A name may be "" as well. */
+/** The names of a value's channels, by its key; empty if they have none. Single names may be "". */
 export type ClassNames = (key: string) => readonly string[];
 
-/** What gives each class a number of its own again, so that its names hold before it too. */
+/** Layers that map each class to one number, so that the class names also apply to their input. */
 const PER_CLASS_LAYERS: ReadonlySet<Layer["explanation"]> = new Set<Layer["explanation"]>([
   "same",
   "pointwise",
@@ -15,7 +15,10 @@ const PER_CLASS_LAYERS: ReadonlySet<Layer["explanation"]> = new Set<Layer["expla
   "log softmax",
 ]);
 
-/** Names of the outputs that have as many channels, of what they are made of class by class, and of differences. */
+/**
+ * The class names of outputs with that many channels, of the values they are computed from class by class, and of
+ * differences.
+ */
 export function classNameLookup(network: Network | null, classes: readonly string[]): ClassNames {
   const keys =
     network === null || classes.length === 0 ? null : classValueKeys(network, classes.length);
@@ -27,7 +30,7 @@ function classValueKeys({ values, outputs, layers, pairs }: Network, count: numb
   const found = new Set(outputs.filter(fits).map(({ key }) => key));
   for (const key of found) {
     const { texture } = values.get(key) ?? {};
-    // A value has other keys: the output, its layer, the module around.
+    // A value has several keys: those of the output, of its layer and of the enclosing module.
     for (const value of values.values()) {
       if (value.texture === texture && fits(value)) found.add(value.key);
     }

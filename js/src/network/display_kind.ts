@@ -1,25 +1,25 @@
-// How a value is pictured, and the words for what it holds.
+// How a value is displayed, and texts about its contents.
 import { formatInteger } from "../number_format.ts";
 import type { Value } from "../plan/schema.ts";
 
-/** C×H×W of one image of a value, as its own rank says: "32×14×14", "10", "scalar". */
+/** The C×H×W shape of one image of a value, at the value's own rank: "32×14×14", "10", "scalar". */
 export const imageShape = ({ shape, nchw }: Value): string => exampleShape(shape, nchw[0]);
 
-/** A shape without the batch's axis, which a vector or a number hasn't, nor heads × tokens × tokens. */
+/** A shape without its batch axis, if it has one: a vector, a scalar and heads × tokens × tokens have none. */
 export function exampleShape(shape: readonly number[], batch: number): string {
   const alone = shape.length === 1 && shape[0] === 1;
   const examples = shape.length > 0 && !alone && [1, batch].includes(shape[0] ?? 1);
   return (examples ? shape.slice(1) : shape).join("×") || "scalar";
 }
 
-/** How a value is pictured; whoever shows one asks its `drawKind`. */
+/** How a value is displayed; `drawKind` returns it. */
 export interface DrawKind {
   readonly name: "maps" | "attention" | "curves" | "classes" | "grey" | "rgb" | "bars" | "number";
-  /** As a picture of maps is drawn; undefined for numbers without one. */
+  /** The `drawMode` of its draw jobs; undefined for numbers without a picture. */
   readonly drawMode: "maps" | "grey" | "rgb" | "curves" | "classes" | undefined;
-  /** In colours of its own, with no colour map and no legend. */
+  /** Shown in its own colours, without colour map and legend. */
   readonly isImage: boolean;
-  /** A picture for each channel, in one range or in their own. */
+  /** One picture per channel, with a shared range or a range for each. */
   readonly isPerChannel: boolean;
 }
 
@@ -34,12 +34,12 @@ const DISPLAY_KINDS = {
   number: { name: "number", drawMode: undefined, isImage: false, isPerChannel: false },
 } as const satisfies Readonly<Record<string, DrawKind>>;
 
-/** How many channels a layer's grid has. */
+/** The number of channels in a layer's grid. */
 export function channelCount(value: Value): number {
   return drawKind(value).drawMode === "rgb" ? 3 : value.nchw[1];
 }
 
-/** How one image of a value is best shown. Colour is for images and classes: inputs and outputs. */
+/** The best way to display one image of a value. Colour is used only for images and classes, in inputs and outputs. */
 export function drawKind(value: Value): DrawKind {
   const [, channels, height, width] = value.nchw;
   if (height * width === 1) return channels === 1 ? DISPLAY_KINDS.number : DISPLAY_KINDS.bars;
@@ -54,10 +54,10 @@ export function drawKind(value: Value): DrawKind {
   return DISPLAY_KINDS.maps;
 }
 
-/** A curve's picture is twice as wide as high, however many values it has. */
+/** A curve's picture is twice as wide as high, for any number of values. */
 const CURVE_FRAME = { height: 21, width: 42 };
 
-/** What a value's channels are. */
+/** The noun for a value's channels. */
 export function channelUnit(value: Value): "head" | "class" | "value" | "channel" {
   const { name } = drawKind(value);
   if (name === "attention") return "head";
@@ -72,7 +72,7 @@ export function channelCountText(value: Value, count = value.nchw[1]): string {
   return `${formatInteger(count)} ${unit}${ending}`;
 }
 
-/** The sides of a channel's picture, of which layouts show a whole multiple. */
+/** Height and width of a channel's picture; layouts scale it by a whole number, or below 1. */
 export function pictureFrame(value: Value): { readonly height: number; readonly width: number } {
   const [, , height, width] = value.nchw;
   return drawKind(value).drawMode === "curves" ? CURVE_FRAME : { height, width };

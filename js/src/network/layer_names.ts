@@ -1,12 +1,12 @@
-// Names of layers and modules: what is a part of what, and what a picture calls it.
+// Names of layers and modules: enclosing modules, titles and shortened forms.
 import type { Layer } from "../plan/schema.ts";
 
 const separatorOf = (name: string): string => (name.startsWith("/") ? "/" : ".");
 
-/** Between the module's call that an operator is in and what it is called there: "block.0: relu", "block:1: q @ k.T". */
+/** Separates the call of a module from the name of an operator in it: "block.0: relu", "block:1: q @ k.T". */
 export const CALL_SEPARATOR = ": ";
 
-/** Where the last part of a name begins. */
+/** The index at which the last part of a name begins. */
 function lastPartIndex(name: string): number {
   const inside = name.indexOf(CALL_SEPARATOR);
   return inside < 0 ? name.lastIndexOf(separatorOf(name)) + 1 : inside + CALL_SEPARATOR.length;
@@ -23,14 +23,14 @@ export function enclosingModules(layers: readonly Layer[]): string[] {
   return own.map((_, i) => own.slice(0, i + 1).join(separator));
 }
 
-/** The last module of a path, whichever of its calls it was. */
+/** The last module of a path without the number of its call. */
 const withoutCallNumber = (path: readonly string[]): string =>
   (path.at(-1) ?? "").replace(/:\d+$/, "");
 
-/** A layer's name, in words where it is an exporter's number. */
+/** A layer's name, or its label if the name is only an exporter's number. */
 export const labelOf = (layer: Layer): string => layer.label || layer.name;
 
-/** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for words. */
+/** "encoder.0–2" for encoder.0, encoder.1, encoder.2; "layer1.0.conv1–relu" for names that are words. */
 export function chainTitle(names: readonly string[]): string {
   const first = names[0] ?? "";
   const last = names.at(-1) ?? "";
@@ -42,7 +42,7 @@ export function chainTitle(names: readonly string[]): string {
   return sameParent ? `${first}–${last.slice(at)}` : `${first} – ${last}`;
 }
 
-/** A name below its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
+/** A name relative to its module's heading: "conv1–relu" of "layer1.0.conv1–relu" in layer1.0. */
 export function relativeName(name: string, group: string): string {
   if (group !== "" && name.startsWith(`${group}${CALL_SEPARATOR}`)) return leafName(name);
   const start = `${group}${separatorOf(name)}`;
@@ -50,13 +50,13 @@ export function relativeName(name: string, group: string): string {
   return group !== "" && name.startsWith(absolute) ? name.slice(absolute.length) : name;
 }
 
-/** Last part of a layer's name, for a place beside its module's: "2" of "encoder.2". */
+/** The last part of a layer's name, for display beside its module's: "2" of "encoder.2". */
 export const leafName = (name: string): string => name.slice(lastPartIndex(name)) || name;
 
-/** A name's parts, behind each of which it may go on in the next line. */
+/** The parts of a name; a line may break after each of them. */
 export const nameParts = (name: string): string[] => name.split(/(?<=[._–/ ])/);
 
-/** A name in so many letters: it ends as it does, without the modules that it begins with, else without its middle. */
+/** Shorten a name to at most `most` characters: drop leading modules, or else the middle. */
 export function shortenName(name: string, most: number): string {
   if (name.length <= most) return name;
   const ends = nameParts(name).map((_, k, parts) => parts.slice(k).join(""));

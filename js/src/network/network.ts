@@ -1,4 +1,4 @@
-// What a Plan's layer table says about the network's shape: chains of layers as stages, and who reads whom.
+// The network's structure, from a Plan's layer table: stages (chains of layers) and the inputs of each.
 
 import { formatInteger } from "../number_format.ts";
 import type { Layer, LayerPair, PlanHeader, Value } from "../plan/schema.ts";
@@ -10,18 +10,18 @@ import {
   relativeName,
 } from "./layer_names.ts";
 
-/** Layers that are shown as one picture, the last one's: Conv, BN and ReLU, for example. */
+/** Layers shown as one picture, that of the last layer: Conv, BN and ReLU, for example. */
 export interface Stage {
   readonly layers: readonly Layer[];
-  /** Key of the value that is drawn: the last layer's. */
+  /** Key of the displayed value: the last layer's. */
   readonly key: string;
   /** "encoder.0–2". */
   readonly title: string;
-  /** The modules that hold it, from the outermost on: "layer1", "layer1.0"; none for the model itself. */
+  /** The enclosing modules, outermost first: "layer1", "layer1.0"; empty for the model itself. */
   readonly modules: readonly string[];
-  /** The one of them that is two levels deep at most; "" for the model itself. */
+  /** The enclosing module at depth two, or the deepest one above; "" for the model itself. */
   readonly group: string;
-  /** Titles of the stages and inputs it reads; empty when that is just what stands before it. */
+  /** Titles of the stages and inputs that it reads; empty if it reads only the stage before it. */
   readonly readTitles: readonly string[];
 }
 
@@ -34,21 +34,21 @@ export interface Network {
   readonly stages: readonly Stage[];
   /** Layers that can be drawn, in call order. */
   readonly layers: readonly Layer[];
-  /** Of a comparison's two networks apart: "1,234", "1,234 + 1,234". */
+  /** As text, separate for the two networks of a comparison: "1,234", "1,234 + 1,234". */
   readonly parameterCounts: string;
-  /** Examples in the batch. */
+  /** Number of examples in the batch. */
   readonly batch: number;
-  /** What is compared with what, by each of the keys. */
+  /** The pairs of a comparison, by each of their keys. */
   readonly pairs: ReadonlyMap<string, LayerPair>;
 }
 
 const isFollower = ({ role }: Layer): boolean => role === "follows" || role === "alias";
 const isLeader = ({ role }: Layer): boolean => role === "leads" || role === "alias";
 
-/** Index of a Plan, made once per Plan. */
+/** Index a Plan's tables; called once per Plan. */
 export function indexNetwork(plan: PlanHeader): Network {
   const read = new Set(plan.layers.flatMap((layer) => layer.inputs));
-  // What an ONNX file gives and reads on is a layer among layers, no picture in colour.
+  // An ONNX output that a layer also reads is displayed as a layer, not as a colour image.
   const isLayer = ({ kind, key }: Value) => kind === "output" && read.has(key);
   const values = new Map(
     plan.values.map((value) => [
@@ -81,11 +81,11 @@ export function indexNetwork(plan: PlanHeader): Network {
   };
 }
 
-/** The value that a layer's picture is drawn as: the output's for the layer that makes it, an image as there. */
+/** The value that is displayed for a layer: the output if the layer computes it, so that an image is shown as one. */
 export const displayedValue = ({ outputs }: Pick<Network, "outputs">, value: Value): Value =>
   outputs.find(({ texture }) => texture === value.texture) ?? value;
 
-/** Layers that compute nothing (Identity, Flatten, Dropout) by the key of the value that they pass on. */
+/** Layers that compute nothing (Identity, Flatten, Dropout), with the key of the value that they pass on. */
 function aliasesOf(
   layers: readonly Layer[],
   values: ReadonlyMap<string, Value>,
@@ -99,7 +99,7 @@ function aliasesOf(
   return aliases;
 }
 
-/** Modules that give back just this value, so that what is computed of it stands behind them. */
+/** The modules that return exactly this value: layers that read the value come after these modules. */
 type ReturningModules = (key: string) => readonly string[];
 
 function returningModules(values: readonly Value[]): ReturningModules {
@@ -112,14 +112,17 @@ function returningModules(values: readonly Value[]): ReturningModules {
   return (key) => returned.get(textures.get(key) ?? -1) ?? [];
 }
 
-/** Chains of layers in call order; a chain ends where somebody else reads it too, so no skip is hidden. */
+/**
+ * Group layers into chains, in call order. A chain ends at a value with several consumers, so that no skip connection
+ * is hidden.
+ */
 export function stagesOf(
   layers: readonly Layer[],
   inputs: ReadonlySet<string>,
   aliases: ReadonlyMap<string, string> = new Map(),
   returns: ReturningModules = () => [],
 ): Stage[] {
-  // Who reads behind an alias reads what the alias passes on, and is said to.
+  // A layer that reads an alias counts as a consumer of the aliased value.
   const root = (key: string): string => aliases.get(key) ?? key;
   const readers = new Map<string, number>();
   for (const layer of layers) {
@@ -132,7 +135,7 @@ export function stagesOf(
   for (const layer of layers) {
     const chain = chains.at(-1);
     const before = chain?.at(-1);
-    // What Python computes stands by itself, with its mark.
+    // A layer computed in Python is its own stage, with a mark.
     const continues =
       before !== undefined &&
       !before.python &&
@@ -140,7 +143,7 @@ export function stagesOf(
       layer.inputs.length > 0 &&
       layer.inputs.every((key) => root(key) === root(before.name));
     const leading = chain?.every(isLeader) ?? false;
-    // A sum or concatenation at a module's end stays in it, whatever comes behind the module.
+    // A sum or concatenation at a module's end stays in that module: the chain ends if the next layer is outside of it.
     const made = chain?.findLast(({ role }) => role !== "alias");
     const ends =
       made?.role === "merges" &&
@@ -165,7 +168,7 @@ function buildStages(
   for (const layers of chains) {
     const last = layers.at(-1);
     if (last === undefined) continue;
-    // An addition and its activation are called by the activation's module.
+    // Name the stage of an addition and its activation after the activation's module.
     const named = layers.filter((layer) => layer.module !== "");
     const title = chainTitle((named.length > 0 ? named : layers).map(labelOf));
     const sources = [...new Set(layers[0]?.inputs.map(root))];
@@ -173,7 +176,7 @@ function buildStages(
     const plain = before
       ? sources.length === 1 && sources[0] === root(before.key)
       : sources.every((key) => inputs.has(key)) && sources.length === inputs.size;
-    // A functional operator (an addition) belongs to the module that is under way.
+    // A functional operator (an addition) belongs to the module of the stage before it.
     const placed = ({ module, name }: Layer) =>
       module !== "" || name.includes("/") || name.includes(CALL_SEPARATOR);
     modules = layers.some(placed)
@@ -195,25 +198,25 @@ function buildStages(
   return stages;
 }
 
-/** "Conv", "BN", "ReLU": what a caption calls a layer. */
+/** "Conv", "BN", "ReLU": a layer's type in captions. */
 export const shortType = (layer: Layer): string => layer.short_name;
 
-/** The whole class name, for titles: "Conv2d", "LSTM (in Python)"; the operator where it is of none: "ReLU". */
+/** The full class name, for titles: "Conv2d", "LSTM (in Python)"; the operator if there is no class: "ReLU". */
 export const longType = ({ type, python }: Layer): string =>
   `${type}${python ? " (in Python)" : ""}`;
 
-/** A length for each axis, or one for all that are alike: "2", "1×2". */
+/** One length per axis, or a single one if all are equal: "2", "1×2". */
 const formatLengths = (lengths: readonly number[]): string =>
   new Set(lengths).size === 1 ? String(lengths[0]) : lengths.join("×");
 
-/** Explanations of layers that make channels of channels. */
+/** Explanations of layers that mix channels. */
 const CHANNEL_MIXING: ReadonlySet<Layer["explanation"]> = new Set([
   "convolution",
   "transposed convolution",
   "matrix",
 ]);
 
-/** "16→32": how many features a layer with weights makes of how many; "" for the rest. */
+/** "16→32": the input and output features of a layer with weights; "" for other layers. */
 function channelWidths({
   explanation,
   parameters,
@@ -223,16 +226,16 @@ function channelWidths({
   const { output_shape: output, position_axes } = layer;
   if (!CHANNEL_MIXING.has(explanation) || parameters === 0 || input.length !== output.length)
     return "";
-  // Channels lie along the axis that neither tells examples nor places apart.
+  // The channel axis is neither the batch axis nor a position axis.
   const axis = output.findLastIndex((_, i) => i > 0 && !position_axes.includes(i));
   return axis < 0 ? "" : `${input[axis]}→${output[axis]}`;
 }
 
-/** The layer that makes a value, under whatever other key that is kept. */
+/** The layer that computes a value, even if the value has another key. */
 export const layerOf = ({ layers, values }: Network, { texture }: Value): Layer | undefined =>
   layers.findLast(({ name }) => values.get(name)?.texture === texture);
 
-/** "4×4, 16→32, stride 2": what a layer looks at and makes of it; "" for one without window and weights. */
+/** "4×4, 16→32, stride 2": a layer's window and features; "" for a layer with neither window nor weights. */
 export function layerSettings(layer: Layer): string {
   const { kernel, strides, dilations } = layer.window;
   const { group } = layer.attributes;
@@ -247,17 +250,17 @@ export function layerSettings(layer: Layer): string {
     .join(", ");
 }
 
-/** "Conv 3×3, 16→16", "ReLU": what a caption says of a layer beside its name. */
+/** "Conv 3×3, 16→16", "ReLU": a layer's description in a caption, beside its name. */
 export const layerCaption = (layer: Layer): string =>
   `${shortType(layer)} ${layerSettings(layer)}`.trim();
 
-/** What is looked at before anything is selected: the first stage with several channels. */
+/** The initially selected value: that of the first stage with several channels. */
 export function defaultValue({ stages, values }: Network): Value | undefined {
   const first = stages.find((stage) => values.get(stage.key)?.nchw[1] !== 1) ?? stages[0];
   return values.get(first?.key ?? "");
 }
 
-/** How many of a Plan's layers have these names, those of two networks apart: "17", "17 + 17". */
+/** The number of these layers in a Plan, separate for the two networks of a comparison: "17", "17 + 17". */
 export function formatLayerCount(plan: PlanHeader, names: readonly string[]): string {
   if (plan.comparison.pairs.length === 0) return formatInteger(names.length);
   const first = names.filter((name) => name.startsWith("A.")).length;
@@ -273,7 +276,7 @@ function parameterCountText({ layers, comparison }: PlanHeader): string {
   }
   const first = layers.filter(({ name }) => name.startsWith("A."));
   const second = layers.filter(({ name }) => !name.startsWith("A."));
-  // Of one model beside itself the second network has none of its own.
+  // If a model is compared with itself, the second network has no parameters of its own.
   const own = sum(second);
   return `${formatInteger(sum(first))}${own > 0 ? ` + ${formatInteger(own)}` : ""} parameters`;
 }
@@ -284,7 +287,7 @@ export function layerCountText(plan: PlanHeader): string {
   return `${formatLayerCount(plan, names)} ${names.length === 1 ? "layer" : "layers"}`;
 }
 
-/** "Conv 3×3, 16→16, stride 1, padding 1": a layer in a few words with all that shapes what it does; `name` for its type. */
+/** "Conv 3×3, 16→16, stride 1, padding 1": a short description of a layer with all its settings. `name`: its type. */
 export function layerText(
   layer: Layer,
   name = /\w/.test(layer.short_name) ? layer.short_name : longType(layer),

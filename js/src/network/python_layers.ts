@@ -1,7 +1,7 @@
-// Layers whose values the model's own framework computes in Python: which they are, and what is said of them.
+// Layers whose values the model's framework computes in Python, and texts about them.
 import type { Layer, PlanHeader, Value } from "../plan/schema.ts";
 
-/** The layer in Python whose value this is, also where a module or an output repeats it. */
+/** The layer in Python that computes this value, also if a module or an output repeats it. */
 export function pythonLayerOf(
   plan: PlanHeader | null,
   value: Value | undefined,
@@ -10,12 +10,12 @@ export function pythonLayerOf(
   return layer?.python ? layer : undefined;
 }
 
-/** The layers in Python, in call order. */
+/** The layers computed in Python, in call order. */
 export const pythonLayers = ({ layers }: PlanHeader): Layer[] => layers.filter((one) => one.python);
 
 /**
- * Those of them that the page may no longer agree with: something that they follow from has other numbers here than
- * Python sent, by a bend, a live source or training; `changed` are the keys of that.
+ * The Python layers whose values may be outdated: a value that they depend on differs from what Python sent, because of
+ * a bend, a live source or training. `changed` holds the keys of the changed values.
  */
 export function outdatedLayers(
   { layers }: PlanHeader,
@@ -25,13 +25,13 @@ export function outdatedLayers(
   const found = new Set<string>();
   for (const { name, inputs, python } of layers) {
     if (!inputs.some((key) => moved.has(key))) continue;
-    // Its own value stays what it was, and what follows from that alone too.
+    // A Python layer's own value stays the same, as do values that depend on it alone.
     (python ? found : moved).add(name);
   }
   return found;
 }
 
-/** "computed in Python: LSTM", and of which input. */
+/** "computed in Python: LSTM", and the input that the value is for. */
 export function pythonLayerText(layer: Layer, isOutdated: boolean): string {
   const of = isOutdated
     ? "for the last input from Python; its input in the page has changed since then"

@@ -1,6 +1,6 @@
-// A lesson: numbered steps, one shown at a time, each with what the views show beside it.
+// A lesson: numbered steps, shown one at a time; each sets what the views show.
 
-/** Shows the step that the address names (#3), and follows it and the buttons; `onStep` is told each step from 0. */
+/** Show the step in the URL's hash (#3); follow the hash and the buttons. `onStep` is called with each step, from 0. */
 export function startLesson(onStep: (step: number) => void): void {
   const steps = [...document.querySelectorAll<HTMLElement>("[data-step]")];
   const [back, next] = ["back", "next"].map((name) =>
@@ -26,7 +26,7 @@ export function startLesson(onStep: (step: number) => void): void {
     if (step !== now) show(step);
   };
   const go = (by: number) => () => {
-    location.hash = String(now + by + 1); // which is a place in the reader's history
+    location.hash = String(now + by + 1); // adds an entry to the browser's history
   };
   back?.addEventListener("click", go(-1));
   next?.addEventListener("click", go(1));

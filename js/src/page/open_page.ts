@@ -1,4 +1,4 @@
-// Opens an exported page: its Viewer, with these features, of the network that it holds.
+// Opens an exported page: mounts a Viewer with these features for the embedded network.
 import type { Feature } from "../features/feature.ts";
 import type { Runtime } from "../plan/runtime.ts";
 import { mount } from "../views/app.tsx";
@@ -8,14 +8,14 @@ import { readExported, takeContents } from "./page_contents.ts";
 
 declare global {
   interface Window {
-    /** Resolves when the first pictures stand; rejects with why they cannot be. */
+    /** Resolves when the first pictures are drawn; rejects if the page cannot run the network. */
     nbglcnn: Promise<PageApi>;
   }
 }
 
 export function openPage(runtime: Runtime, features: readonly Feature[]): void {
   window.nbglcnn = openViewer(runtime, features);
-  window.nbglcnn.catch((error: unknown) => console.error(`nbglcnn: ${error}`)); // the view says it too
+  window.nbglcnn.catch((error: unknown) => console.error(`nbglcnn: ${error}`)); // the view shows it
 }
 
 async function openViewer(runtime: Runtime, features: readonly Feature[]): Promise<PageApi> {
@@ -25,7 +25,7 @@ async function openViewer(runtime: Runtime, features: readonly Feature[]): Promi
   const client = new PageClient(exported, runtime, features);
   mount(place, client.state, features);
   client.addView();
-  await new Promise((done) => setTimeout(done)); // so that the page says what it does meanwhile
+  await new Promise((done) => setTimeout(done)); // so that the page shows its status meanwhile
   await client.load(takeContents());
   startLesson((step) => client.show(exported.steps[step] ?? {}));
   await client.start();

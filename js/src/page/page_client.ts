@@ -1,4 +1,4 @@
-// The client of an exported page's engine: it shows what the page holds, and what scripts of the page ask for.
+// The engine's client in an exported page: shows the embedded network, and serves scripts of the page.
 
 import { effect } from "@preact/signals";
 import { createEngine } from "../engine/engine.ts";
@@ -28,7 +28,7 @@ import { applyView, currentView, parseSelection } from "../view_sync.ts";
 import type { PageContents } from "./page_contents.ts";
 import { compareSamples, sampleRequests } from "./parity_samples.ts";
 
-/** What to turn the views to, in the words of Python's `view`. */
+/** What the views should show, in the format of Python's `view`. */
 export interface ViewRequest {
   /** By default "explain" for a pixel, "maps" for a layer, else "network". */
   readonly name?: string;
@@ -38,26 +38,27 @@ export interface ViewRequest {
   readonly pixel?: readonly number[] | null;
 }
 
-/** What `window.nbglcnn` promises, for scripts in the page and around it, besides what features add. */
+/** The API of `window.nbglcnn` for scripts in and around the page, without the additions of features. */
 export interface PageApi {
   /** Names that `read` takes: inputs, layers and modules in call order, outputs. */
   readonly keys: readonly string[];
   /** A value or parameter of the whole batch, row-major. */
   read(key: string): Promise<Float32Array>;
   /**
-   * Runs another input, row-major, or several by name: the output, or all by name where there are several. Instead of
-   * an array an input of 1, 3 or 4 channels takes a canvas, image, video, ImageBitmap or ImageData of any size.
+   * Run another input, row-major, or several by name. Resolve with the output, or with all outputs by name if there are
+   * several. Instead of an array, an input of 1, 3 or 4 channels accepts a canvas, image, video, ImageBitmap or
+   * ImageData of any size.
    */
   run(input: InputData | Readonly<Record<string, InputData>>): Promise<Float32Array | Arrays>;
-  /** Turns the views. */
+  /** Change what the views show. */
   show(view: ViewRequest): void;
 }
 
-/** The page has one Plan. */
+/** Store key of the page's only Plan. */
 const PLAN_NAME = "plan";
-/** And is the only one that a source or a training can be of. */
+/** Name of the page, the only possible owner of a source or a training. */
 const PAGE_NAME = "page";
-/** Those of no feature. */
+/** The views that exist without any feature. */
 const BASE_VIEWS: readonly string[] = ["network", "maps", "filters", "explain", "profile"];
 
 export class PageClient {
@@ -68,21 +69,21 @@ export class PageClient {
   private readonly features: readonly FeatureInstance[];
   private readonly views: readonly string[];
   private plan: PlanHeader | undefined;
-  /** The input that is fed. */
+  /** The key of the overridden input; "" for none. */
   private overriddenInput = "";
   private content: NetworkContent = { plan: PLAN_NAME, weights: [], inputs: [] };
-  /** One run or read at a time, in the order in which they are asked for. */
+  /** Runs and reads execute one at a time, in call order. */
   private lastTask: Promise<unknown> = Promise.resolve();
   private taskCount = 0;
   private inputCount = 0;
   private compilingSince = 0;
-  /** The edits that were asked for last. */
+  /** The most recently requested edits. */
   private requestedEdits: readonly Edit[] = [];
   private readonly parityScheduler: ParityScheduler;
-  /** The inputs and edits that the page came with: its samples are of these. */
+  /** The page's initial inputs and edits, which its samples belong to. */
   private initialInputs: readonly string[] = [];
   private readonly initialEdits: string | null;
-  /** Values in which examples with the same input differ, as far as that was seen. */
+  /** Values in which examples with equal inputs are known to differ. */
   private readonly knownMismatches = new Set<string>();
 
   constructor(exported: PageData, runtime: Runtime, features: readonly Feature[]) {
@@ -93,7 +94,7 @@ export class PageClient {
         this.state.status.value = statuses.lost(this.plan?.layers.length ?? 0);
       },
       onRestored: () => {
-        this.enqueue(() => this.showContent()).catch(() => undefined); // the message says it
+        this.enqueue(() => this.showContent()).catch(() => undefined); // the view shows it
       },
       onTimed: () => undefined,
       onRunRate: () => undefined,
@@ -146,7 +147,7 @@ export class PageClient {
     return values?.map(({ key }) => key) ?? [];
   }
 
-  /** What scripts of the page find. */
+  /** The API for scripts of the page. */
   createApi(): PageApi {
     const own = {
       keys: this.keys,
@@ -154,19 +155,19 @@ export class PageClient {
       run: (input: Parameters<PageApi["run"]>[0]) => this.run(input),
       show: (view: ViewRequest) => this.show(view),
     };
-    // With their getters.
+    // Keeps getters as getters.
     const added = this.features.map(({ scriptApi = {} }) =>
       Object.getOwnPropertyDescriptors(scriptApi),
     );
     return Object.freeze(Object.defineProperties(own, Object.assign({}, ...added)) as PageApi);
   }
 
-  /** A view was mounted; returns what to call when it is taken away. */
+  /** Register a mounted view; return a function to call on unmount. */
   addView(): () => void {
     return this.engine.addView();
   }
 
-  /** Takes what the page holds; rejects where that is damaged, and the view says it. */
+  /** Load the page's contents; reject if they are damaged, and show the error in the view. */
   async load(contents: Promise<PageContents>): Promise<void> {
     try {
       const { file, inputs } = await contents;
@@ -177,7 +178,7 @@ export class PageClient {
         const { buffer, byteOffset, byteLength } = weight(hash);
         this.store.add(hash, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), 1);
       }
-      // Features write the inputs that they contribute.
+      // Contributed inputs are written by features.
       const own = inputs.slice(0, plan.inputs.filter(({ contributed }) => !contributed).length);
       for (const [k, name] of [
         ...this.exported.injected_arrays,
@@ -201,7 +202,7 @@ export class PageClient {
     }
   }
 
-  /** Runs it; rejects where that cannot be, and the view says why. */
+  /** Run the network; reject if that fails, and show the reason in the view. */
   async start(): Promise<void> {
     const { unavailable } = this.engine;
     if (unavailable !== undefined) {
@@ -214,7 +215,7 @@ export class PageClient {
       const { engineEdits, featureEdits, withoutEdits } = this.state;
       const edits = (withoutEdits.value ? featureEdits : engineEdits).value;
       this.requestedEdits = edits;
-      // Of several that wait the last: who drags makes more than can be run.
+      // Calls coalesce, the last one wins: a drag produces more edits than can be run.
       void this.enqueue(async () => {
         if (this.requestedEdits === edits) await this.applyEdits(edits);
       });
@@ -222,7 +223,7 @@ export class PageClient {
     await this.enqueue(() => this.showContent());
   }
 
-  /** Between two steps, where the network trains. */
+  /** Read a value; during training, between two steps. */
   read(key: string): Promise<Float32Array> {
     return this.enqueue(() => this.engine.withSession((session) => session.read(key)));
   }
@@ -235,12 +236,12 @@ export class PageClient {
       const asked = requiredInputs(plan).filter((one) => own.includes(one));
       for (const [key, given] of namedInputs(input, asked)) {
         const one = findInput(own, key);
-        // The input keeps these numbers, whatever becomes of the picture.
+        // Convert the picture now: the input keeps these values even if the picture changes.
         const array = isPicture(given) ? await this.engine.resamplePicture(one, given) : given;
         checkInput(one, array);
         arrays.push([key, array]);
       }
-      this.overriddenInput = ""; // nothing of what was fed stays
+      this.overriddenInput = ""; // drop the override
       for (const feature of this.features) feature.onInputSet?.();
       await this.setInputs(arrays, true);
       const outputs: [string, Float32Array][] = [];
@@ -264,7 +265,7 @@ export class PageClient {
     applyView(state, { ...currentView(state), name, layer, channels, pixel });
   }
 
-  /** Makes these arrays the page's inputs, and shows what comes of them. */
+  /** Make these arrays the page's inputs, and show the results. */
   private async setInputs(arrays: readonly (readonly [string, Float32Array])[], urgent: boolean) {
     const names = [...this.content.inputs];
     const old: string[] = [];
@@ -276,19 +277,19 @@ export class PageClient {
     }
     this.content = { ...this.content, inputs: names };
     this.markChanged(arrays.map(([key]) => key));
-    void this.engine.overrideInput(null).catch(() => undefined); // and with the next run it is gone
+    void this.engine.overrideInput(null).catch(() => undefined); // takes effect with the next run
     await this.showContent(urgent);
     for (const name of old) this.store.release(name);
   }
 
-  /** What Python computed was of the inputs that the page came with. */
+  /** Mark values as changed: what Python computed belongs to the page's initial inputs. */
   private markChanged(keys: readonly string[]): void {
     const { changedValues } = this.state;
     if (keys.some((key) => !changedValues.peek().has(key)))
       changedValues.value = new Set([...changedValues.peek(), ...keys]);
   }
 
-  /** Why what is shown cannot be compared with the samples that the page carries; "" where it can. */
+  /** The reason why the displayed values cannot be compared with the page's samples; "" if they can. */
   private uncheckedReason(): string {
     const { parity_samples, unchecked_reason } = this.exported;
     if (parity_samples === null) return unchecked_reason;
@@ -307,12 +308,12 @@ export class PageClient {
     return a !== undefined && a.length === b?.length && a.every((byte, k) => byte === b[k]);
   }
 
-  /** Compares this device's numbers with the samples; asked again where something comes between. */
+  /** Compare this device's values with the samples; requested again if other work interrupts. */
   private async checkParity(): Promise<void> {
     const { engine, plan, exported } = this;
     const { parity_samples } = exported;
     if (plan === undefined || parity_samples === null) return;
-    const isFree = () => this.taskCount <= 1; // this one
+    const isFree = () => this.taskCount <= 1; // this task itself
     await engine.withSession(async (session) => {
       if (this.uncheckedReason() !== "" || this.requestedEdits !== this.state.engineEdits.peek())
         return;
@@ -365,7 +366,7 @@ export class PageClient {
     await this.engine.overrideInput(fed);
   }
 
-  /** What was fed last is the input from here on. */
+  /** Make the last override the page's input. */
   private keepOverride(): Promise<void> {
     return this.enqueue(async () => {
       const key = this.overriddenInput;
@@ -376,7 +377,7 @@ export class PageClient {
     });
   }
 
-  /** Bytes in the page's store, under a name of their own. */
+  /** Store bytes in the page's store under a unique name. */
   private storeInput(data: Uint8Array<ArrayBuffer>): string {
     const name = `input ${this.inputCount++}`;
     this.store.add(name, data, 1);
@@ -425,7 +426,7 @@ export class PageClient {
   }
 
   private showError(error: unknown): void {
-    if (this.engine.device?.isLost) return; // it comes back
+    if (this.engine.device?.isLost) return; // the context will be restored
     const text = error instanceof Error ? error.message : String(error);
     this.state.status.value = statuses.failed("This page can’t run the network", text);
   }

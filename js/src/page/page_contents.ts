@@ -1,22 +1,22 @@
-// What an exported page holds: Python wrote it into the document, as text that nothing runs.
+// Reads the contents of an exported page, which Python embedded in the document as text that is not executed.
 import type { PageData } from "../messages.ts";
 
 export interface PageContents {
   /** A Plan file with its weights. */
   readonly file: Uint8Array<ArrayBuffer>;
-  /** In the order of the Plan's inputs, as float32; behind them the arrays that are injected, then a source's blobs. */
+  /** The Plan's inputs in order, as float32; then the injected arrays, then a source's blobs. */
   readonly inputs: readonly Uint8Array<ArrayBuffer>[];
 }
 
-/** Letters that are decoded at once: a multiple of four, the unit of base64. */
+/** Characters decoded at a time: a multiple of four, the unit of base64. */
 const DECODE_CHUNK = 2 ** 20;
 
-/** What the views show first. */
+/** The initial state of the views. */
 export function readExported(): PageData {
   return JSON.parse(document.getElementById("nbglcnn-page")?.textContent ?? "");
 }
 
-/** Takes the network out of the document, which needs not keep a copy of it. */
+/** Remove the embedded network from the document, to avoid keeping a second copy, and return it. */
 export async function takeContents(): Promise<PageContents> {
   const blobs = [...document.querySelectorAll<HTMLElement>("script[data-nbglcnn]")];
   const all: Uint8Array<ArrayBuffer>[] = [];
@@ -43,7 +43,7 @@ async function inflate(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<Array
   }
 }
 
-/** The bytes of base64. Not by fetch, which the page's policy forbids, data: URLs too. */
+/** Decode base64. `fetch` is not an option: the page's policy forbids it, even for data: URLs. */
 function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
   const pad = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const bytes = new Uint8Array((text.length / 4) * 3 - pad);

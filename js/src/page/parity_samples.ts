@@ -1,4 +1,4 @@
-// What an exported page carries of the framework's own numbers, and what comes of comparing its device with them.
+// The framework's reference samples in an exported page, and their comparison with the device's values.
 
 import type { ExampleMismatch, SampleRequest } from "../engine/value_samples.ts";
 import type { ParitySamples } from "../messages.ts";
@@ -8,7 +8,7 @@ import type { ParityResult } from "../state/connection.ts";
 export const sampleRequests = ({ keys, spans }: ParitySamples): SampleRequest[] =>
   keys.map((key, k) => ({ key, bands: spans[k] ?? [] }));
 
-/** `numbers` are the samples' own, `texels` those of the device, in the order of its stretches. */
+/** `numbers` are the reference values, `texels` the device's, in the order of the samples' bands. */
 export function compareSamples(
   plan: PlanHeader,
   samples: ParitySamples,
@@ -33,7 +33,7 @@ export function compareSamples(
   return { layers, note };
 }
 
-/** The elements in a value's texels: its last texel may have less than four. */
+/** The sampled elements in a value's texels; the last texel may hold fewer than four. */
 function sampledElements(
   { readback }: Value,
   bands: ParitySamples["spans"][number],
@@ -49,7 +49,7 @@ function sampledElements(
   return found;
 }
 
-/** The largest difference of finite numbers, and whether NaN and infinities are at the same places. */
+/** The largest difference between finite values, and whether NaN and infinities are at the same positions. */
 function compareNumbers(found: readonly number[], expected: Float32Array) {
   let error = 0;
   let isSame = found.length === expected.length;

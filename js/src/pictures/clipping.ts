@@ -1,4 +1,4 @@
-// Which numbers of a picture its range clips: those that 8 bits would change.
+// Counts the values of a picture that its range clips: those that 8 bits would change.
 
 import type { ClippedCounts } from "../plan/runtime.ts";
 import { CLIPPED } from "../plan/schema.ts";
@@ -9,13 +9,13 @@ interface RangeLimits {
   readonly high: number;
 }
 
-/** What is less than `low` or more than `high` of the result is clipped by a range, and marked for it. */
+/** Values below `low` or above `high` of the result count as clipped and are marked. */
 export function clippingLimits({ low, high }: RangeLimits): RangeLimits {
   const slack = CLIPPED * (high - low);
   return { low: Math.fround(low - slack), high: Math.fround(high + slack) };
 }
 
-/** The least float32 that is larger. */
+/** The next larger float32. */
 function nextFloat(value: number): number {
   const found = new Float32Array([value]);
   const bits = new Int32Array(found.buffer);
@@ -23,13 +23,16 @@ function nextFloat(value: number): number {
   return found[0] ?? value;
 }
 
-/** Edges to count at: values from the first one on aren't too small, those from the second one on are too large. */
+/** Count edges: values from the first one on are not too small; values from the second one on are too large. */
 export function clippingEdges(range: RangeLimits): Float32Array {
   const { low, high } = clippingLimits(range);
   return new Float32Array([low, nextFloat(high)]);
 }
 
-/** From how many values there are from each edge on; zeros are not among them. */
+/**
+ * The clipped counts, from the number of values at or above each edge. Those numbers exclude zeros, which are added
+ * here.
+ */
 export function clippedCounts(
   range: RangeLimits,
   { total, zeros }: Pick<ReturnType<typeof valueSpan>, "total" | "zeros">,

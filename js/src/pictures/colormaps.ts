@@ -1,4 +1,4 @@
-// The colour maps as bytes: one row of 512 texels each; and a row of marks, for what is no number.
+// The colour maps as bytes, one row of 512 texels each, and a row of marks for non-finite values.
 import { CLASS_COLORS, SIGNED } from "../messages.ts";
 import type { ColorMapName, Theme } from "../plan/runtime.ts";
 import { CIVIDIS, MAGENTA, MAGMA, MAP_TEXELS, VIRIDIS, ZERO_TEXEL } from "./colortables.ts";
@@ -9,12 +9,12 @@ const greyMap = (t: number): Rgb => [t * 255, t * 255, t * 255];
 const SEQUENTIAL_MAPS = [tableColor(VIRIDIS), tableColor(CIVIDIS), tableColor(MAGMA), greyMap];
 const SEQUENTIAL_NAMES = ["viridis", "cividis", "magma", "grey"] as const;
 
-/** Which layer of the colour-map texture a job uses. */
+/** The layer of the colour-map texture for a draw job. */
 export function colorMapLayer(map: ColorMapName, theme: Theme): number {
   return map === "signed" ? (theme === "light" ? 0 : 1) : 2 + SEQUENTIAL_NAMES.indexOf(map);
 }
 
-/** Thirds of the row behind all maps: nothing, magenta, black. */
+/** The row after the maps; its thirds are transparent, magenta and black. */
 export const MARKS_LAYER = 2 + SEQUENTIAL_NAMES.length;
 const MARK_COLORS = [
   [0, 0, 0, 0],
@@ -22,10 +22,10 @@ const MARK_COLORS = [
   [0, 0, 0, 255],
 ];
 
-/** The row behind the marks: a texel for each class. */
+/** The row after the marks: one texel for each class. */
 export const CLASSES_LAYER = MARKS_LAYER + 1;
 const CLASS_PALETTE = CLASS_COLORS.split(" ").map(parseColor);
-/** As many classes have a colour of their own: as in CLASS_COLORS, then lighter, then darker. */
+/** The number of distinct class colours: CLASS_COLORS, then lighter, then darker variants. */
 export const CLASS_COLOR_COUNT = CLASS_PALETTE.length * 3;
 
 /** The colour of a class. */
@@ -36,7 +36,7 @@ export function classColor(which: number): Rgb {
   return [mixed(r), mixed(g), mixed(b)];
 }
 
-/** All maps' texels, RGBA bytes, in the order of `colorMapLayer`, the marks, and the classes. */
+/** The texels of all maps, as RGBA bytes: in the order of `colorMapLayer`, then the marks, then the classes. */
 export function colorMapTexels(): Uint8Array {
   const rows = [
     ...([SIGNED.light, SIGNED.dark] as const).map((stops) => {
@@ -59,7 +59,7 @@ export function colorMapTexels(): Uint8Array {
   return bytes;
 }
 
-/** Stops at equal distances, interpolated in linear light. */
+/** Interpolate equidistant stops in linear light. */
 export function colorRamp(stops: readonly Rgb[]): (t: number) => Rgb {
   const linear = stops.map(([r, g, b]) => [toLinear(r), toLinear(g), toLinear(b)] as const);
   return (t) => {
@@ -71,7 +71,7 @@ export function colorRamp(stops: readonly Rgb[]): (t: number) => Rgb {
   };
 }
 
-/** The nearest colour of a table, for 0 to 1. */
+/** A table as a function from 0…1 to its nearest colour. */
 function tableColor(table: string): (t: number) => Rgb {
   const bytes = atob(table);
   const count = bytes.length / 3;
@@ -81,7 +81,7 @@ function tableColor(table: string): (t: number) => Rgb {
   };
 }
 
-/** "#rrggbb" or "rgb(r, g, b)" as 0 to 255. */
+/** Parse "#rrggbb" or "rgb(r, g, b)" into components from 0 to 255. */
 export function parseColor(colour: string): Rgb {
   const hex = /^#(..)(..)(..)$/.exec(colour)?.slice(1);
   const [r = 0, g = 0, b = 0] = hex

@@ -1,6 +1,6 @@
-// Where maps and pictures lie: sizes of a mosaic, and several mosaics in one canvas. No GL.
+// Layout of maps and pictures: the size of a mosaic, and several mosaics in one canvas. No GL.
 
-/** A picture's size in canvas pixels, and that of one map in it. */
+/** The size of a picture, and of one map in it, in canvas pixels. */
 export interface Mosaic {
   readonly width: number;
   readonly height: number;
@@ -13,11 +13,11 @@ export interface MosaicOptions {
   readonly columns: number;
   readonly gap: number;
   readonly scale: number;
-  /** Canvas pixels of a map whose size isn't that of its values: a curve's. */
+  /** Canvas pixels of a map if its size differs from its values' size: a curve. */
   readonly cell?: readonly [width: number, height: number] | undefined;
 }
 
-/** The size of `count` maps of h × w pixels; throws RangeError for numbers that make no picture. */
+/** The size of a mosaic of `count` maps of h × w pixels; throw RangeError for invalid numbers. */
 export function mosaicSize(h: number, w: number, options: MosaicOptions): Mosaic {
   const { count, columns, gap, scale } = options;
   if (!(scale > 0) || (scale > 1 && !Number.isInteger(scale))) {
@@ -54,13 +54,13 @@ export interface Atlas<T> {
   readonly placed: readonly PackedItem<T>[];
 }
 
-/** Packs pictures on shelves, highest first, onto as few atlases of at most `side` pixels as that needs. */
+/** Pack pictures on shelves, tallest first, into as few atlases of at most `side` pixels as possible. */
 export function packAtlases<T extends { readonly width: number; readonly height: number }>(
   items: readonly T[],
   side: number,
 ): Atlas<T>[] {
   const atlases: { width: number; height: number; placed: PackedItem<T>[] }[] = [];
-  // About square: a browser's cost is the atlas's area, with whatever is empty in it.
+  // Aim for a square: a browser's cost is the atlas's area, including empty parts.
   const area = items.reduce((sum, item) => sum + item.width * item.height, 0);
   const widest = Math.max(0, ...items.map((item) => item.width));
   const width = Math.min(side, Math.max(widest, Math.ceil(Math.sqrt(area))));

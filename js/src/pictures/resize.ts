@@ -1,9 +1,9 @@
-// How a picture becomes an input: which part of it goes where, and Pillow's weights of its pixels. No GL.
+// Converts a picture to an input: the fitted region, and Pillow's resampling weights. No GL.
 import type { Input } from "../plan/schema.ts";
 
-/** What `picture.resize((width, height), BILINEAR, box)` of Pillow makes, and where that stands in the input. */
+/** The result of Pillow's `picture.resize((width, height), BILINEAR, box)`, and its position in the input. */
 export interface ResizedPicture {
-  /** Left, top, right and bottom, of the picture. */
+  /** Left, top, right and bottom, in the picture. */
   readonly box: readonly [number, number, number, number];
   readonly width: number;
   readonly height: number;
@@ -11,7 +11,7 @@ export interface ResizedPicture {
   readonly top: number;
 }
 
-/** Channels, height and width of one example of an input, where it has such. */
+/** Channels, height and width of one example of an input; a missing axis has length 1. */
 export function channelsAndSize({
   shape,
   layout,
@@ -27,8 +27,9 @@ export function channelsAndSize({
 }
 
 /**
- * crop: as Pillow's `ImageOps.fit(picture, size, bleed=(1 - share) / 2)`. letterbox: as `ImageOps.pad`, and the shorter
- * side keeps one pixel at least. stretch: `share` of both sides. `size` is that of the picture.
+ * crop: as Pillow's `ImageOps.fit(picture, size, bleed=(1 - crop_fraction) / 2)`. letterbox: as `ImageOps.pad`, but the
+ * shorter side keeps at least one pixel. stretch: `crop_fraction` of both sides. The second parameter is the picture's
+ * size.
  */
 export function fitPicture(
   input: Pick<Input, "shape" | "layout" | "fit" | "crop_fraction">,
@@ -54,26 +55,26 @@ export function fitPicture(
   return { box, width, height, left: 0, top: 0 };
 }
 
-/** Halves to the even number, as Python's round(). */
+/** Round halves to even, as Python's round(). */
 function roundHalfEven(x: number): number {
   const low = Math.floor(x);
   return x - low === 0.5 ? low + (low % 2) : Math.round(x);
 }
 
-/** How many pixels of a row or column each pixel of the result takes, the first of them, and their weights. */
+/** Resampling of one axis: for each output pixel, the number of input pixels, the first of them, and their weights. */
 export interface ResampleTaps {
   readonly firsts: readonly number[];
   readonly counts: readonly number[];
-  /** In 2⁻²², whole numbers; one list for each pixel of the result. */
+  /** Integers in units of 2⁻²²; one list for each output pixel. */
   readonly weights: readonly (readonly number[])[];
 }
 
-/** Bits behind the point of a weight, as Pillow has them of 8-bit pictures. */
+/** Fractional bits of a weight, as in Pillow for 8-bit pictures. */
 export const WEIGHT_BITS = 22;
 
 /**
- * Pillow's `precompute_coeffs` of its bilinear filter: from `low` to `high` of `length` pixels become `count`. Its boxes
- * are of single precision, and all else of double.
+ * Pillow's `precompute_coeffs` of its bilinear filter: resample the pixels from `low` to `high`, of `length`, to
+ * `count`. As in Pillow, the box is in single precision and everything else in double.
  */
 export function resampleTaps(
   length: number,

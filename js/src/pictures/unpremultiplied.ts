@@ -1,8 +1,8 @@
-// Bitmaps whose colours are not multiplied by alpha: they are uploaded as they are, without a canvas that would round them.
+// Bitmaps whose colours are not premultiplied by alpha: they are uploaded directly, because a canvas would round them.
 
 const unpremultipliedBitmaps = new WeakSet<object>();
 
-/** Marks a bitmap made with `premultiplyAlpha: "none"`, which none can tell by itself. */
+/** Mark a bitmap made with `premultiplyAlpha: "none"`; a bitmap has no property for this. */
 export const markUnpremultiplied = (bitmap: ImageBitmap): void => {
   unpremultipliedBitmaps.add(bitmap);
 };

@@ -1,11 +1,11 @@
-// State that lives over runs: what a commit copies, and when.
+// State that persists across runs: what a commit copies, and when.
 
 import type { Carry, Pass, PlanHeader } from "./schema.ts";
 import { sectionsByTexture } from "./sections.ts";
 
 /**
- * A commit is carried out when the next run begins. Until then the textures hold all that the last run read, so that it
- * can be run again, for its time or since others drew where its values lay, and gives what it gave.
+ * Defers a commit to the start of the next run. Until then the textures keep everything that the last run read. So that
+ * run can be repeated with the same result: to time it, or because other work has overwritten its values.
  */
 export class Carries {
   private readonly carries: readonly Carry[];
@@ -23,7 +23,7 @@ export class Carries {
     return this.carries.length === 0;
   }
 
-  /** Something is to be copied before the next run. */
+  /** Whether there are copies to make before the next run. */
   get hasPendingCopies(): boolean {
     return this.pendingCopies.size > 0;
   }
@@ -47,18 +47,18 @@ export class Carries {
     this.pendingCopies.clear();
   }
 
-  /** What was computed with other weights is nobody's state. */
+  /** Exclude runs with other weights from the next commit. */
   discardRuns(): void {
     this.sectionsRun.clear();
   }
 
-  /** The state is as it was at first. */
+  /** Reset to the initial state. */
   reset(): void {
     this.sectionsRun.clear();
     this.pendingCopies.clear();
   }
 
-  /** The targets of all carries, each with the texture that its state lies in now. */
+  /** The targets of all carries, each with the texture that currently holds its state. */
   get stateTextures(): readonly (readonly [target: number, lies: number])[] {
     return this.carries.map((carry) => [
       carry.target,
@@ -66,7 +66,7 @@ export class Carries {
     ]);
   }
 
-  /** How a state is read: what was committed lies in the source still. */
+  /** Redirect reads of state: after a commit it stays in the source texture until it is copied. */
   redirectReads(step: Pass): Pass {
     const sources = new Map([...this.pendingCopies].map(({ source, target }) => [target, source]));
     if (!step.inputs.some((texture) => sources.has(texture))) return step;

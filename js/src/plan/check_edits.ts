@@ -1,4 +1,4 @@
-// Edits, checked against the Plan that is to run them: where they act, what of, and their numbers.
+// Validates edits against a Plan: their layers, transforms and numbers.
 
 import type { EditPreview } from "./derived_values.ts";
 import { type Edit, GLSL, INJECT, MOST_PARAMETERS, TRANSFORMS } from "./edits.ts";
@@ -33,7 +33,7 @@ function checkTransform(edit: Edit, value: Value): void {
   ensure(wrong === undefined, `${value.key} has ${value.nchw[1]} channels, not number ${wrong}`);
 }
 
-/** Throws PlanError where an edit is none of this Plan's. */
+/** Throw PlanError if an edit is invalid for this Plan. */
 export function checkEdit(
   plan: Pick<PlanHeader, "values">,
   edit: Edit,
@@ -51,7 +51,7 @@ export function checkEdit(
   ensure(length === count, `${edit.layer} takes ${count} numbers, not ${length}`);
 }
 
-/** The same for all of them together. */
+/** Check all edits, and that their names are unique. */
 export function checkEdits(
   plan: Pick<PlanHeader, "values">,
   edits: readonly Edit[],
@@ -62,7 +62,7 @@ export function checkEdits(
   ensure(names.size === edits.length, "two edits have one name");
 }
 
-/** Throws PlanError where a key is none of this Plan's values. */
+/** Throw PlanError if this Plan has no value with the key. */
 export function checkValue({ values }: Pick<PlanHeader, "values">, key: string): void {
   ensure(
     values.some((value) => value.key === key),

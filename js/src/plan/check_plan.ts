@@ -1,20 +1,20 @@
-// A Plan's header, checked by the table of constraints and against the device.
+// Validates a Plan's header with the constraint table and against the device.
 
 import { CONSTRAINTS, indexHeader } from "./constraints.ts";
 import { findBrokenDependency } from "./dependencies.ts";
 import { PlanError } from "./runtime.ts";
 import { type PlanHeader, type Target, TEXEL_BYTES, type Texture } from "./schema.ts";
 
-/** A Plan may not ask for more; a page with less memory says so when it allocates. */
+/** The most that a Plan may request; a page with less memory fails at allocation. */
 const MAX_TEXTURE_BYTES = 4 * 2 ** 30;
 
-/** Bytes of textures on the device. */
+/** The bytes of these textures on the device. */
 export function textureBytes(textures: readonly Texture[]): number {
   const bytes = textures.map((t) => t.width * t.height * t.layers * TEXEL_BYTES[t.format]);
   return bytes.reduce((sum, one) => sum + one, 0);
 }
 
-/** Throws PlanError when any number of the Plan points outside what it should, or `target` is too small. */
+/** Throw PlanError if a number in the Plan is out of range, or if `target` is too small. */
 export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Target): void {
   const problem = firstProblem(plan);
   if (problem !== undefined) throw new PlanError(`damaged Plan: ${problem}`);
@@ -26,7 +26,7 @@ export function checkPlan(plan: PlanHeader, uniformBytes: number, target?: Targe
   checkDevice(plan, target);
 }
 
-/** The first problem of a header, in words; undefined where all numbers are right. */
+/** The message of a header's first problem; undefined if it is valid. */
 export function firstProblem(plan: PlanHeader): string | undefined {
   const facts = indexHeader(plan);
   for (const constraint of CONSTRAINTS) {

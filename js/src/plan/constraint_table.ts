@@ -1,17 +1,20 @@
-// What constraints.ts, which is translated from Python, is written in: a row, and Python's builtins that it uses.
+// Building blocks of constraints.ts, which is translated from Python: a constraint, and the Python builtins that it
+// uses.
 
 import type { PlanHeader } from "./schema.ts";
 
-/** Records of a header, and what messages call each. */
+/** Records of a header, and the label of each in messages. */
 export interface RecordSet<Item> {
   readonly select: (header: PlanHeader) => readonly Item[];
   readonly label: (header: PlanHeader, number: number) => string;
 }
 
-/** The message of the first record that a constraint doesn't hold of; undefined where it holds of all. */
+/** Returns the message of the first record that violates a constraint; undefined if none does. */
 export type Constraint<Index> = (index: Index) => string | undefined;
 
-/** What holds of each of these records, or what a message says, which is a function of the record's name. */
+/**
+ * Make a constraint: `holds` must be true for each record; `message` describes a violation, given the record's name.
+ */
 export function constraint<Item, Index extends { readonly header: PlanHeader }>(
   records: readonly RecordSet<Item>[],
   holds: (index: Index, number: number, item: Item) => boolean,
@@ -27,7 +30,7 @@ export function constraint<Item, Index extends { readonly header: PlanHeader }>(
   };
 }
 
-/** An item that an earlier row has found to be there. */
+/** Index into items; an earlier constraint has checked that the item exists. */
 export function at<Item>(items: readonly Item[], number: number): Item {
   const item = items[number];
   if (item === undefined) throw new RangeError(`no item ${number} of ${items.length}`);
@@ -56,7 +59,7 @@ export const joinText = (items: readonly unknown[], by: string): string => items
 
 const patterns = new Map<string, RegExp>();
 
-/** Whether all of the text matches. */
+/** Whether the whole text matches. */
 export function matches(pattern: string, text: string): boolean {
   const known = patterns.get(pattern) ?? new RegExp(`^(?:${pattern})$`);
   patterns.set(pattern, known);

@@ -1,15 +1,15 @@
-// Checks of a Plan that need a loop of their own, as plan/dependencies.py has them in the same words.
+// Checks of a Plan that need loops; plan/dependencies.py has the same checks and messages.
 
 import { joinText, prod, quote } from "./constraint_table.ts";
 import type { IndexMap, PlanHeader } from "./schema.ts";
 import { sectionsByTexture } from "./sections.ts";
 
-/** The message of the first check that fails; undefined where none does. */
+/** The message of the first failed check; undefined if there is none. */
 export function findBrokenDependency(plan: PlanHeader): string | undefined {
   return checkOrder(plan) ?? checkViews(plan) ?? checkDependencies(plan) ?? checkIndexMaps(plan);
 }
 
-/** A pass reads what it or a later pass writes: a second run would give other values. */
+/** Check that no pass reads a texture that it or a later pass writes: a second run would give other values. */
 function checkOrder(plan: PlanHeader): string | undefined {
   const writers = sectionsByTexture(plan);
   for (const [number, { first, count }] of plan.sections.entries()) {
@@ -17,7 +17,7 @@ function checkOrder(plan: PlanHeader): string | undefined {
     for (let k = first; k < first + count; k++) {
       const { inputs = [], output = -1 } = plan.passes[k] ?? {};
       for (const texture of inputs) {
-        // Of its own section an earlier pass, or only one section, and that an earlier one.
+        // Allowed: an earlier pass of this section writes the texture, or a single earlier section, or none.
         const own = [...(writers.get(texture) ?? [])];
         const before = own.length < 2 && Math.max(-1, ...own) < number;
         if (!written.has(texture) && !before) {
@@ -30,7 +30,7 @@ function checkOrder(plan: PlanHeader): string | undefined {
   return undefined;
 }
 
-/** A value's source isn't there, is itself, or lies in another texture. */
+/** Check that a value's source exists, is another value, and is in the same texture. */
 function checkViews({ values }: PlanHeader): string | undefined {
   for (const [number, { key, texture, view_of }] of values.entries()) {
     const what = `value ${quote(key)} is a view of`;
@@ -47,7 +47,7 @@ function checkViews({ values }: PlanHeader): string | undefined {
   return undefined;
 }
 
-/** A layer's reader isn't known before it reads, or has another number of places. */
+/** Check that each dependency of a layer is known before it is read, with the same number of positions. */
 function checkDependencies({ layers, field_maps }: PlanHeader): string | undefined {
   for (const layer of layers) {
     const name = `layer ${quote(layer.name)}`;
@@ -70,12 +70,12 @@ function checkDependencies({ layers, field_maps }: PlanHeader): string | undefin
   return undefined;
 }
 
-/** A layer's numbers are said to come from elements that are not there. */
+/** Check that the index maps of layers lead to existing elements. */
 function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | undefined {
   const sizes = new Map([...values, ...parameters].map(({ key, shape }) => [key, prod(shape)]));
   for (const { name, operands, index_maps, output_shape, raw_shape } of layers) {
     const ways = [
-      // A value that the Plan doesn't keep cannot be shown, so its size doesn't matter.
+      // If the Plan doesn't keep an operand, it can't be shown, so its size doesn't matter.
       ...operands.map((one) => ({
         moves: one.index_maps,
         shape: one.shape,
@@ -90,7 +90,7 @@ function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | un
     for (const { moves, shape, size } of ways) {
       const what = `layer ${quote(name)} moves elements of ${joinText(shape, "×")}`;
       let count = prod(shape);
-      if (count === 0) continue; // nothing is moved
+      if (count === 0) continue; // an empty shape moves no elements
       for (const move of moves) {
         const [low, high] = sourceRange(move, count);
         if (low < 0 || high < 0) return `${what} that are not there`;
@@ -104,7 +104,7 @@ function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | un
   return undefined;
 }
 
-/** The first and the last element that a move of so many leads to; [-1, -1] where it is none. */
+/** The first and last source element of an index map over `count` elements; [-1, -1] if the map is invalid. */
 function sourceRange(move: IndexMap, count: number): readonly [number, number] {
   const { sizes, strides, axis, table, offset } = move;
   const right =

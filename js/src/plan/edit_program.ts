@@ -1,4 +1,4 @@
-// The program of a bend: its text, the numbers of one pass, the table of channels; as features/edits/shader.py in Python.
+// The program of a bend: its source, the uniforms of one pass, the channel table; as in features/edits/shader.py.
 
 import bend from "../../../src/nbglcnn/ops/shaders/bend.glsl";
 import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
@@ -21,15 +21,17 @@ import { isReshaped, type ValueLayout, writeUniforms } from "./uniforms.ts";
 
 type TextureSize = Pick<Texture, "width" | "height" | "layers">;
 
-/** A texel and each of its reads cost as many fetches of a Plan's kernels, which know their layouts: measured. */
+/**
+ * Measured: cost of a texel and of each of its reads, in texture fetches of a Plan's kernels, which know their layouts.
+ */
 const TEXEL_COST = 15;
 const TAP_COST = 3;
-/** Of a preview, whose program has all transforms. */
+/** For previews, whose program has all transforms. */
 const PREVIEW_COST_FACTOR = 7;
-/** Width of a texture that nothing reaches: a value that lies in no strips. */
+/** Larger than the width of any texture: for values that are not stored in strips. */
 const UNWRAPPED_SIDE = 2 ** 24;
 
-/** With the texts of all transforms. */
+/** bend.glsl with the source of all transforms. */
 const BEND_SHADER = bend
   .split("\n")
   .map((line) => TEXTS[line] ?? line)
@@ -37,12 +39,12 @@ const BEND_SHADER = bend
 
 const BEND_SLOTS = uniformSlots(SLOTS);
 
-/** By what they differ in: a slider asks for the same many times a second. */
+/** By the parameters of `bendProgram`: a slider requests the same program many times a second. */
 const programCache = new Map<string, ProgramSource>();
 
 /**
- * The program of a transform for textures of so many layers, or that of previews, which has all of them. `edit`
- * matters where it is a text of one's own.
+ * The program of a transform for textures with this many layers; without `transform`, the program of previews, which
+ * has all transforms. `edit` matters only if it has its own source.
  */
 export function bendProgram(
   layers: number,
@@ -90,7 +92,7 @@ function customFunction({ source, parameter_names }: Edit): string {
   const lines = parameter_names.map(
     (name, k) => `  float ${name} = u_parameters(${k >> 2}).${"xyzw"[k & 3]};\n`,
   );
-  // Functions, since a text may have what `replace` takes for a pattern.
+  // Pass functions, because the source may contain `replace` patterns.
   return CUSTOM.replace("PARAMETERS", () => lines.join("")).replace("SOURCE", () => source);
 }
 
@@ -99,25 +101,25 @@ const findTransform = (transform: string) => TRANSFORMS.find(({ name }) => name 
 export const passCount = ({ transform }: Pick<Edit, "transform">): number =>
   findTransform(transform)?.stages ?? 1;
 
-/** What one pass of bend.glsl is told. */
+/** Values of the uniforms in one pass of bend.glsl. */
 export interface BendUniforms {
-  /** What is transformed. */
+  /** The value to transform. */
   readonly input: ValueLayout;
-  /** The value before. */
+  /** The value before the edit. */
   readonly before: ValueLayout;
   readonly output: ValueLayout;
-  /** "none" copies and "difference" subtracts, besides the transforms. */
+  /** A transform, or "none" (copy) or "difference" (subtract). */
   readonly transform: string;
   readonly stage: number;
   readonly parameters: readonly number[];
   readonly mix: number;
-  /** Channels of an injected array. */
+  /** Number of channels of an injected array. */
   readonly injectedChannels: number;
-  /** Of a preview: its channel and image. */
+  /** For a preview: its channel and image. */
   readonly singleMap?: readonly [channel: number, image: number];
 }
 
-/** Writes one pass's uniform block. */
+/** Write the uniform block of one pass. */
 export function writeBendUniforms(block: ArrayBuffer, at: number, numbers: BendUniforms): void {
   const { input, before, output, transform, stage, parameters, mix, injectedChannels, singleMap } =
     numbers;
@@ -144,7 +146,7 @@ export function writeBendUniforms(block: ArrayBuffer, at: number, numbers: BendU
   });
 }
 
-/** One pass of an edit of a value. */
+/** The uniforms of one pass of an edit. */
 export function bendUniforms(value: ValueLayout, edit: Edit, stage: number): BendUniforms {
   const { transform, parameters, mix, channels } = edit;
   const injectedChannels = channels?.length ?? value.nchw[1];
@@ -160,7 +162,7 @@ export function bendUniforms(value: ValueLayout, edit: Edit, stage: number): Ben
   };
 }
 
-/** Uniform blocks of passes, one after the other. */
+/** The uniform blocks of passes, concatenated. */
 export function packUniformBlocks(all: readonly BendUniforms[]): Uint8Array<ArrayBuffer> {
   const block = new ArrayBuffer(all.length * UNIFORM_BYTES);
   for (const [k, numbers] of all.entries()) writeBendUniforms(block, k * UNIFORM_BYTES, numbers);
@@ -169,7 +171,7 @@ export function packUniformBlocks(all: readonly BendUniforms[]): Uint8Array<Arra
 
 const SINGLE_READ = { base: 1, slope: 0, parameter: 0, power: 1 };
 
-/** Texture fetches of a pass, as a Plan counts them. */
+/** The number of texture fetches of a pass, in the unit of a Plan's costs. */
 export function bendCost({ output, transform, parameters, singleMap }: BendUniforms): number {
   const [n, c, h, w] = output.nchw;
   const texels = n * (isReshaped(output) ? c : Math.ceil(c / 4)) * h * w;
@@ -190,7 +192,7 @@ export const channelTableSize = ({ nchw }: Pick<ValueLayout, "nchw">): TextureSi
 export const arrayTextureSize = (elements: number): TextureSize =>
   textureSizeOf(Math.ceil(elements / 4));
 
-/** A texel a group of channels: each one's place among the chosen from 1 on, or 0; null chooses all. */
+/** One texel per channel group. Each channel has its 1-based index in `channels`, or 0; null selects all channels. */
 export function channelTable(
   value: Pick<ValueLayout, "nchw">,
   channels: readonly number[] | null,
@@ -202,7 +204,7 @@ export function channelTable(
   return found;
 }
 
-/** An injected array as rows of texels. */
+/** Pad an injected array to whole rows of texels. */
 export function packTexels(array: Float32Array): Float32Array {
   const { width, height } = arrayTextureSize(array.length);
   if (array.length === width * height * 4) return array;

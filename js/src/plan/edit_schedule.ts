@@ -1,4 +1,4 @@
-// What edits add to a Plan: passes of bend.glsl behind its own, the textures they take, and where values lie then.
+// The additions of edits to a Plan: passes of bend.glsl after its own, their textures, and the relocated values.
 
 import {
   beforeKey,
@@ -30,50 +30,56 @@ import { type Pass, type PlanHeader, type Texture, UNIFORM_BYTES, type Value } f
 import { findSkippedPasses, type SkippedPasses } from "./skipped_passes.ts";
 import { isReshaped, type ValueLayout } from "./uniforms.ts";
 
-/** All that is asked for at one time. */
+/** Everything requested at one time. */
 export interface EditRequest {
   readonly edits: readonly Edit[];
   readonly getArray: (hash: string) => Float32Array;
-  /** Keys of the values that are kept as they are without edits. */
+  /** Keys of values to keep in their unedited version. */
   readonly unedited: readonly string[];
-  /** Keys of the values that are kept as they are after each of their edits. */
+  /** Keys of values to keep after each of their edits. */
   readonly stagedKeys: readonly string[];
   readonly preview: (EditPreview & { readonly id: number }) | null;
 }
 
-/** Objects on the device by names of our own; each call says that one is needed. */
+/** Device objects by name; each call marks the object as needed. */
 export interface ResourcePool {
-  /** One that draws into textures like this. */
+  /** A program that draws into textures like `like`. */
   program(source: ProgramSource, like: Texture): number;
   texture(name: string, size: Texture): number;
   has(name: string): boolean;
-  /** A table of channels, filled before the next run. */
+  /** A channel table, filled before the next run. */
   table(name: string, value: Value, channels: readonly number[] | null): number;
-  /** By its hash; under another name one that is filled with what it has then, so that others need not be made. */
+  /**
+   * An injected array by its hash. With `name`, the array is loaded into one reused texture, so that no texture is
+   * created for each array.
+   */
   array(hash: string, name?: string): number;
-  /** A side that no texture may be longer than. */
+  /** The device's maximum texture side. */
   readonly maxTextureSide: number;
 }
 
 export interface EditSchedule {
   readonly request: EditRequest;
-  /** Passes of edits behind each of the Plan's, by its number. */
+  /** Edit passes to run after each of the Plan's passes, by its number. */
   readonly passesAfter: ReadonlyMap<number, readonly Pass[]>;
-  /** Keeps values of a run without edits, by their number. */
+  /** Passes that copy values in a run without edits, by value number. */
   readonly uneditedCopies: ReadonlyMap<number, Pass>;
-  /** Behind all others. */
+  /** Passes to run after all others. */
   readonly finalPasses: readonly Pass[];
-  /** What latents spare. */
+  /** Passes and values that are skipped because of latents. */
   readonly skipped: SkippedPasses;
-  /** Of latents: where their values are before the bends behind them, by number, and the passes that put them there. */
+  /**
+   * For each latent, by value number: the texture of its value before the bends that follow, and the pass that writes
+   * it.
+   */
   readonly latentValues: ReadonlyMap<number, LatentValue>;
-  /** What the passes are told, in the order of their uniforms. */
+  /** The uniforms of the passes, in the order of their uniform blocks. */
   readonly uniforms: readonly BendUniforms[];
   readonly editedTextures: EditedTextures;
-  /** Of the Plan, as they lie now, and those that follow from them, by their keys. */
+  /** The Plan's values in their current textures, and the values derived from them, by key. */
   readonly values: ReadonlyMap<string, Value>;
   readonly previewKeys: readonly string[];
-  /** The Plan's value that each of the other ones is of. */
+  /** For each value, the Plan's value that it is derived from. */
   readonly baseValues: ReadonlyMap<Value, Value>;
 }
 
@@ -82,7 +88,7 @@ export interface LatentValue {
   readonly pass: Pass;
 }
 
-/** All that is drawn into of a value's texture. */
+/** The size of the region of a value's texture that is drawn. */
 function viewportOf({
   layout_words,
   layout: { max_side },
@@ -94,7 +100,7 @@ function viewportOf({
   return [Math.ceil(width / across) * down, Math.ceil(height / down) * across];
 }
 
-/** All values of a Plan as they lie where some are edited, and each one's that is, before that. */
+/** All values of a Plan in their textures after the edits; for each edited value also the version before its edits. */
 function resolveValues(
   plan: PlanHeader,
   bent: EditedTextures,
@@ -121,7 +127,7 @@ export function scheduleEdits(
   const passesAfter = new Map<number, Pass[]>();
   const [editedTextures, before] = [new Map<number, number>(), new Map<number, number>()];
   const sizeOf = ({ texture }: Value) => plan.textures[texture] as Texture;
-  /** A pass. Those of previews share a program. */
+  /** Make a pass. Previews share one program. */
   const draw = (
     value: Value,
     inputs: number[],
@@ -148,7 +154,7 @@ export function scheduleEdits(
 
   const skipped = findSkippedPasses(plan, request.edits);
   const latentValues = new Map<number, LatentValue>();
-  /** Where each active edit has left its value. */
+  /** The texture that holds the value after each active edit. */
   const left = new Map<Edit, number>();
   for (const { valueIndex, value, edits } of buildEditStacks(
     plan,
@@ -162,7 +168,8 @@ export function scheduleEdits(
     let source = sourceTexture(plan, valueIndex, editedTextures);
     before.set(valueIndex, source);
     for (const [k, edit] of edits.entries()) {
-      // The last result of all stays, and a latent's; others alternate between two more, where nobody looks at them.
+      // The final result of a value keeps its texture, as does a latent's. Intermediate results alternate between two
+      // others unless they are kept.
       const within = () =>
         kept ? stock.texture(`stage ${valueIndex} ${k}`, sizeOf(value)) : room(1 + (k % 2));
       const target = edit.skips_upstream ? room(4) : k === edits.length - 1 ? room(0) : within();
@@ -204,7 +211,8 @@ export function scheduleEdits(
   for (const key of request.unedited) {
     const number = plan.values.findIndex((one) => one.key === key);
     const value = plan.values[number];
-    // Once there it stays as long as it is asked for: who draws it need not know when the last edit goes.
+    // Once created, it exists as long as it is requested: a view that draws it need not track the removal of the last
+    // edit.
     const name = `difference ${number}`;
     if (skipped.values.has(number)) continue;
     if (value === undefined || (editedTextures.size === 0 && !stock.has(name))) continue;
@@ -287,7 +295,7 @@ function baseValuesOf(
   return new Map(found as [Value, Value][]);
 }
 
-/** Whether two have the same passes on the same objects, whatever these are told. */
+/** Whether two schedules have the same passes on the same objects; uniforms may differ. */
 export function haveSamePasses(a: EditSchedule, b: EditSchedule): boolean {
   const all = ({ passesAfter, uneditedCopies, finalPasses }: EditSchedule) =>
     [...passesAfter].flatMap(([after, passes]) => passes.map((pass) => [after, pass] as const))

@@ -1,8 +1,9 @@
-// Which edits run where: the stacks of a Plan's values, in the order in which they run; as features/edits/edit_stacks.py in Python.
+// Which edits run where: the edit stacks of a Plan's values, in the order in which they run; as in
+// features/edits/edit_stacks.py.
 import type { Edit } from "./edits.ts";
 import type { PlanHeader, Value } from "./schema.ts";
 
-/** The active edits of one value, `number` among the Plan's, in their order. */
+/** The active edits of one value, in their order; `valueIndex` is the value's number in the Plan. */
 export interface EditStack {
   readonly valueIndex: number;
   readonly value: Value;
@@ -10,10 +11,12 @@ export interface EditStack {
 }
 
 type ValueTable = Pick<PlanHeader, "values">;
-/** Where edited values lie after their edits, by their number. */
+/** The texture of each edited value after its edits, by value number. */
 export type EditedTextures = ReadonlyMap<number, number>;
 
-/** One for each value that has edits, or is edited as one that has; behind the one that it is a view of. */
+/**
+ * One stack for each value that has edits, or shares those of another value; a view follows the value it is a view of.
+ */
 export function buildEditStacks(plan: ValueTable, edits: readonly Edit[]): EditStack[] {
   const numbers = new Map(plan.values.map(({ key }, number) => [key, number]));
   const more = new Map<string, number[]>();
@@ -53,11 +56,11 @@ export function sourceTexture(plan: ValueTable, number: number, bent: EditedText
   return view_of < 0 ? texture : editedTexture(plan, view_of, bent);
 }
 
-/** The texture that holds a value as its key has it. */
+/** The texture that holds a value after its edits, as its key returns it. */
 export function editedTexture(plan: ValueTable, number: number, bent: EditedTextures): number {
   return bent.get(number) ?? sourceTexture(plan, number, bent);
 }
 
-/** Whether an edit changes something. */
+/** Whether an edit has an effect. */
 export const isActive = ({ enabled, mix, channels }: Edit): boolean =>
   enabled && mix > 0 && channels?.length !== 0;

@@ -1,7 +1,7 @@
-// What to say when a shader is refused or a name is not known.
+// Error messages for a rejected shader or an unknown name.
 import { PlanError } from "./runtime.ts";
 
-/** The compiler's words with the numbered source lines they speak of. */
+/** The compiler's log with excerpts of the numbered source lines that it mentions. */
 export function shaderMessage(name: string, log: string, source: string): string {
   const lines = source.split("\n");
   const named = [...log.matchAll(/\b\d+:(\d+)/g)].map((match) => Number(match[1]));

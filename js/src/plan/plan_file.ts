@@ -1,4 +1,4 @@
-// A Plan's file and the checks that its numbers pass before anything is allocated for them.
+// Parses a Plan file, and validates its numbers before anything is allocated.
 
 import { checkPlan } from "./check_plan.ts";
 import { crc32 } from "./crc32.ts";
@@ -23,8 +23,8 @@ export interface PlanFile {
 const damagedFileError = (what: string) => new PlanError(`damaged Plan file: ${what}`);
 
 /**
- * A Plan file's header, its uniforms and all that follows the header; blobs may lie elsewhere.
- * What comes by its content's hash needs no checksum.
+ * Parse a Plan file into its header, its uniforms and everything after the header; blobs may be stored elsewhere. No
+ * checksum is verified here: data fetched by content hash needs none.
  */
 export function parsePlanFile(bytes: Uint8Array): {
   readonly plan: PlanHeader;
@@ -58,7 +58,7 @@ export function parsePlanFile(bytes: Uint8Array): {
   return { plan, uniforms: body.subarray(0, plan.uniform_bytes), body };
 }
 
-/** Throws where the file isn't what was written; what no magic begins is for `parsePlanFile` to name. */
+/** Throw if the checksum is wrong. A file without the magic number is left for `parsePlanFile` to report. */
 function verifyChecksum(bytes: Uint8Array): void {
   if (bytes.length < 16 || !hasMagic(bytes)) return;
   const kept = new DataView(bytes.buffer, bytes.byteOffset).getUint32(12, true);
@@ -72,7 +72,7 @@ function verifyChecksum(bytes: Uint8Array): void {
 const hasMagic = (bytes: Uint8Array): boolean =>
   String.fromCharCode(...bytes.subarray(0, MAGIC.length)) === MAGIC;
 
-/** Reads what `Plan.to_bytes` wrote, with every offset and size checked. */
+/** Parse the output of `Plan.to_bytes`, checking every offset and size. */
 export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   let bytes = file instanceof Uint8Array ? file : new Uint8Array(file);
   if (bytes.byteOffset % 4 !== 0) bytes = bytes.slice(); // for the Float32Arrays below
@@ -106,7 +106,7 @@ export function parsePlan(file: ArrayBuffer | Uint8Array): PlanFile {
   };
 }
 
-/** Numbers of 16 bits (IEEE 754's binary16) as float32, which has all of them. */
+/** Convert 16-bit floats (IEEE 754's binary16) to float32, which represents all of them exactly. */
 function halfToFloat(halves: Uint16Array): Float32Array {
   const numbers = new Float32Array(halves.length);
   const bits = new Uint32Array(numbers.buffer);
@@ -120,7 +120,7 @@ function halfToFloat(halves: Uint16Array): Float32Array {
   return numbers;
 }
 
-/** A header out of JSON; throws PlanError where it isn't what plan.py writes. */
+/** Validate a header parsed from JSON; throw PlanError if it doesn't match the record `PlanHeader`. */
 export function parseHeader(json: unknown): PlanHeader {
   const version = (json as { version?: unknown } | null)?.version;
   if (version !== VERSION) {
@@ -132,7 +132,7 @@ export function parseHeader(json: unknown): PlanHeader {
   return json as PlanHeader;
 }
 
-/** Throws where `value` isn't of this kind; `path` says which value it is. */
+/** Throw if `value` isn't of this kind; `path` names the value in the message. */
 export function checkRecordType(value: unknown, kind: Kind, path: string, records = RECORDS): void {
   const fail: (wanted: string) => never = (wanted) => {
     throw new PlanError(`${path} is not ${wanted}`);

@@ -1,9 +1,9 @@
-// What is compiled: a shader's text and its samplers.
+// Input of the compiler: a shader's source and its samplers.
 import type { Program } from "./schema.ts";
 
-/** Without a `vertex` shader of its own, one triangle covers the viewport. */
+/** If `vertex` is missing, one triangle covers the viewport. */
 export interface ProgramSource extends Pick<Program, "name" | "source" | "samplers"> {
   readonly vertex?: string;
-  /** The text that numbered lines of errors are of, where that is not all of the source. */
+  /** The text that line numbers in errors refer to, if it is not the whole source. */
   readonly errorSource?: string;
 }

@@ -1,9 +1,9 @@
-// Records of values that lie in other textures than a Plan says.
+// Value records for values in other textures than the Plan's.
 
 import { DIRECT_READ } from "./derived_values.ts";
 import type { Texture, Value } from "./schema.ts";
 
-/** The value in another texture of the same layout, under another name. */
+/** The value in another texture with the same layout, optionally with another key. */
 export function relocateValue(value: Value, texture: number, key = value.key): Value {
   if (texture === value.texture && key === value.key) return value;
   const { draw_pass } = value.readback;
@@ -16,12 +16,12 @@ export function relocateValue(value: Value, texture: number, key = value.key): V
   };
 }
 
-/** A texture for one channel's map. */
+/** The texture size for one channel's map. */
 export const singleMapTexture = ({ nchw }: Value, { format }: Texture): Texture => {
   return { width: nchw[3], height: nchw[2], layers: 1, format };
 };
 
-/** One channel of a value, a pixel a texel. */
+/** One channel of a value, one pixel per texel. */
 export function singleChannelValue(value: Value, key: string, texture: number): Value {
   const [, , h, w] = value.nchw;
   const nchw = [1, 1, h, w] as const;

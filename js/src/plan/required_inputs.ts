@@ -1,4 +1,4 @@
-// Which inputs have to be given: the others begin as a weight, in place of random numbers.
+// The inputs that the caller must set. Other inputs are initialised from a weight; they replace random numbers.
 import type { PlanHeader } from "./schema.ts";
 
 export function requiredInputs({ inputs, weights }: PlanHeader): PlanHeader["inputs"] {

@@ -1,31 +1,31 @@
-// When to wait and how to cut a run, so that neither the page nor the graphics driver waits long.
+// Slicing of long runs and polling for results, so that neither the page nor the graphics driver is blocked for long.
 import type { Pass } from "./schema.ts";
 
-/** Milliseconds: runs predicted to take longer than `long` are submitted in slices of about `slice`. */
+/** Milliseconds: runs predicted to take longer than `maxUnslicedMs` are submitted in slices of about `sliceMs`. */
 export interface SliceBudget {
   readonly maxUnslicedMs: number;
   readonly sliceMs: number;
 }
 
-/** Beside a page that is looked at: two slices are in flight, so the device is busy over a frame. */
+/** While the page is visible: two slices are in flight, so the device stays busy across an animation frame. */
 export const FLUENT_BUDGET: SliceBudget = { maxUnslicedMs: 50, sliceMs: 20 };
-/** For somebody who waits: every cut costs time, up to a tenth of a run, and 0.1 s passes for at once. */
+/** While a caller is blocked: each cut costs time, up to a tenth of a run, and 0.1 s feels immediate. */
 export const URGENT_BUDGET: SliceBudget = { maxUnslicedMs: 100, sliceMs: 60 };
 /** Drivers build a pipeline when a program first draws: measured 10 to 100 ms here. */
 const FIRST_DRAW_MS = 40;
-/** A pass without work, measured. */
+/** Duration of a pass without work, measured. */
 const MIN_PASS_MS = 0.05;
 const POLL_MS = 4;
-/** Pixels along the squares of llvmpipe. */
+/** Side of llvmpipe's tiles in pixels. */
 const TILE_SIDE = 64;
-/** An animation frame may never come: the page can be hidden while one waits for it. */
+/** Timeout for an animation frame, which never arrives if the page is hidden meanwhile. */
 const MAX_FRAME_WAIT_MS = 100;
 
 export function isPageHidden(): boolean {
   return typeof document !== "undefined" && document.hidden;
 }
 
-/** One poll's wait: an animation frame, or a timer when somebody waits or no frame will come. */
+/** Wait for one poll: until the next animation frame, or for a timer if the run is urgent or no frame will come. */
 export function waitForPoll(urgent: boolean): Promise<void> {
   if (urgent || typeof requestAnimationFrame === "undefined" || isPageHidden()) {
     return new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -44,13 +44,13 @@ export function waitForPoll(urgent: boolean): Promise<void> {
 /** x, y, width and height in texels. */
 export type Box = readonly [number, number, number, number];
 
-/** A pass, or an integer band of one: texels are independent, so bands give the same bits. */
+/** A pass, or a band of one in whole texels: texels are independent, so bands give bit-identical results. */
 export interface PassDraw {
   readonly pass: Pass;
   readonly band?: Box;
 }
 
-/** Milliseconds that each pass will take, as its share of `total`. */
+/** The predicted milliseconds of each pass: its share of `total`, by cost. */
 export function predictPassTimes(passes: readonly Pass[], total: number): number[] {
   const sum = passes.reduce((s, pass) => s + pass.cost, 0);
   return passes.map((pass) =>
@@ -58,7 +58,7 @@ export function predictPassTimes(passes: readonly Pass[], total: number): number
   );
 }
 
-/** The passes in order, in slices; one slice when all of it is short. */
+/** Split passes into slices, in order; a run that is short as a whole is one slice. */
 export function splitRun(
   passes: readonly Pass[],
   ms: readonly number[],
@@ -94,8 +94,8 @@ export function splitRun(
 }
 
 /**
- * At least `count` bands across the longer side of the pass's viewport, together exactly the viewport. Renderers on a
- * processor deal squares of pixels to their threads: a band that cuts one, or has one alone, leaves threads without work.
+ * Split a pass into at least `count` bands across the longer side of its viewport; together they cover it exactly. CPU
+ * renderers distribute square tiles to their threads: a band that cuts a tile, or has only one, leaves threads idle.
  */
 export function splitPass(pass: Pass, count: number): PassDraw[] {
   const [width, height] = pass.viewport;
@@ -113,18 +113,18 @@ export function splitPass(pass: Pass, count: number): PassDraw[] {
   });
 }
 
-/** Work on the device in turn, so that the page is never held for all of it. */
+/** Limits the work on the device at one time, so that the page is never blocked for all of it. */
 export class Semaphore {
   private readonly capacity: number;
   private inUse = 0;
   private waiting: (() => void)[] = [];
 
-  /** Works of `most` in size together may be under way; a larger one alone. */
+  /** Jobs may run together up to a total size of `most`; a larger job runs alone. */
   constructor(most: number) {
     this.capacity = most;
   }
 
-  /** Begins `work` of some size when what is under way leaves room for it. */
+  /** Run `work` of this size as soon as the running jobs leave room for it. */
   async run<T>(size: number, work: () => Promise<T>): Promise<T> {
     while (this.inUse > 0 && this.inUse + size > this.capacity) {
       await new Promise<void>((go) => this.waiting.push(go));

@@ -1,29 +1,32 @@
-// How long a run will take: as long as the last one of the same sections, or by the cost of its passes.
+// Estimates how long a run takes: as long as the last run of the same sections, or else by the cost of its passes.
 import type { Pass } from "./schema.ts";
 
 const totalCost = (passes: readonly Pass[]): number =>
   passes.reduce((sum, { cost }) => sum + cost, 0);
 
-/** By how much a time that was seen late is made shorter each time. */
+/** Factor by which a time that was noticed late is reduced at each run. */
 const LATE_TIME_DECAY = 0.7;
 
 export class RunTimeEstimate {
   private readonly planCost: number;
   /** Milliseconds and cost of the last runs that built no pipeline, by their sections. */
   private readonly measuredRuns = new Map<string, readonly [ms: number, cost: number]>();
-  /** Of all passes, before there is such a run: by their costs, and no more than what was seen. */
+  /** Estimate for all passes until such a run exists: from their costs, and at most the time measured. */
   private fullRunMs = Number.POSITIVE_INFINITY;
 
   constructor(passes: readonly Pass[]) {
     this.planCost = totalCost(passes);
   }
 
-  /** The device reads so many texels in a millisecond. */
+  /** Bound the estimate by the device's speed, in texels read per millisecond. */
   calibrate(perMs: number): void {
     this.fullRunMs = Math.min(this.fullRunMs, this.planCost / perMs);
   }
 
-  /** What a run of these sections took, if any was without building; by its cost, which edits of values change. */
+  /**
+   * The measured time of a run of these sections, if one ran without building pipelines, scaled by cost, since edits
+   * change the cost.
+   */
   measuredMs(sections: readonly number[], passes: readonly Pass[]): number | undefined {
     const [ms, cost] = this.measuredRuns.get(sections.join()) ?? [];
     if (ms === undefined || cost === undefined) return undefined;
@@ -31,14 +34,15 @@ export class RunTimeEstimate {
     return now === cost || cost === 0 ? ms : (ms * now) / cost;
   }
 
-  /** What it will take, as far as that is known. */
+  /** The expected time of a run, as far as it is known. */
   expectedMs(sections: readonly number[], passes: readonly Pass[]): number {
     return this.measuredMs(sections, passes) ?? this.fullRunMs * this.costShare(passes);
   }
 
   /**
-   * `seen`: by fences of several slices, each of which is seen a frame late. A short run that the machine once held up
-   * would be cut, seem longer for that, and be cut into more: so it comes down again, as far as the costs say.
+   * Record a run's time. `seen`: measured by the fences of several slices, each noticed up to a frame late. A short run
+   * that was delayed once would be cut, appear longer for that, and be cut further. So the time decays, down to the
+   * estimate from the costs.
    */
   record(
     sections: readonly number[],
@@ -61,7 +65,7 @@ export class RunTimeEstimate {
       this.fullRunMs = Math.min(this.fullRunMs, ms / this.costShare(passes));
   }
 
-  /** At most what it takes. */
+  /** A lower bound of the time of a run. */
   lowerBoundMs(sections: readonly number[], passes: readonly Pass[]): number {
     return Math.min(this.expectedMs(sections, passes), this.fullRunMs * this.costShare(passes));
   }

@@ -1,4 +1,4 @@
-// A Plan's sections: their passes, which of them write a texture, and which must run before another.
+// A Plan's sections: their passes, the textures they write, and their dependencies.
 
 import { formatList } from "./error_text.ts";
 import { PlanError } from "./runtime.ts";
@@ -6,7 +6,7 @@ import type { Pass, PlanHeader } from "./schema.ts";
 
 type SectionTables = Pick<PlanHeader, "passes" | "sections">;
 
-/** For each texture that passes write, the numbers of their sections. */
+/** For each texture that passes write, the numbers of the sections with those passes. */
 export function sectionsByTexture({ passes, sections }: SectionTables): Map<number, Set<number>> {
   const found = new Map<number, Set<number>>();
   for (const [number, { first, count }] of sections.entries()) {
@@ -17,7 +17,7 @@ export function sectionsByTexture({ passes, sections }: SectionTables): Map<numb
   return found;
 }
 
-/** The names of the sections that a layer's passes are in; nothing where there is one section. */
+/** The names of the sections with a layer's passes; empty if there is only one section. */
 export function layerSectionNames({ passes, sections }: SectionTables, layer: number): string[] {
   if (sections.length < 2) return [];
   const own = ({ first, count }: { readonly first: number; readonly count: number }) =>
@@ -26,7 +26,7 @@ export function layerSectionNames({ passes, sections }: SectionTables, layer: nu
 }
 
 export class Sections {
-  /** The numbers of those that run when nobody asks for one by its name. */
+  /** The numbers of the sections that run by default. */
   readonly defaults: readonly number[];
   private readonly plan: SectionTables;
   private readonly writers: ReadonlyMap<number, ReadonlySet<number>>;
@@ -40,7 +40,7 @@ export class Sections {
     this.dependencies = passNumbers.map((number) => this.sectionDependencies(number));
   }
 
-  /** Those that somebody asks for by a name; all of them by none. */
+  /** The numbers for a section's name; without a name, the default sections. */
   select(name: string | undefined): readonly number[] {
     if (name === undefined) return this.defaults;
     const { sections } = this.plan;
@@ -50,7 +50,7 @@ export class Sections {
     throw new PlanError(`no section ${JSON.stringify(name)}; this Plan has ${names}`);
   }
 
-  /** These and all that they follow from, in the order in which they run. */
+  /** These sections and all their dependencies, in run order. */
   requiredSections(numbers: readonly number[]): number[] {
     const found = new Set(numbers);
     for (let number = this.dependencies.length - 1; number >= 0; number--) {
@@ -59,12 +59,12 @@ export class Sections {
     return [...found].sort((a, b) => a - b);
   }
 
-  /** The section whose run gives a texture its values: the first one where no pass writes it. */
+  /** The section that computes a texture; the first one if no pass writes it. */
   sectionOf(texture: number): number {
     return Math.max(0, ...(this.writers.get(texture) ?? []));
   }
 
-  /** Whether a texture has its values when these have run, with all that they follow from. */
+  /** Whether running these sections and their dependencies computes a texture. */
   computes(texture: number, numbers: readonly number[]): boolean {
     const run = this.requiredSections(numbers);
     return run.includes(this.sectionOf(texture)) || !this.writers.has(texture);
@@ -74,7 +74,7 @@ export class Sections {
     return this.passNumbers(numbers).flatMap((number) => this.plan.passes[number] ?? []);
   }
 
-  /** Of their passes, among the Plan's. */
+  /** The numbers of these sections' passes in the Plan. */
   passNumbers(numbers: readonly number[]): number[] {
     return numbers.flatMap((number) => {
       const { first = 0, count = 0 } = this.plan.sections[number] ?? {};
@@ -86,7 +86,7 @@ export class Sections {
     return numbers.map((number) => this.plan.sections[number]?.name ?? "");
   }
 
-  /** The earlier sections whose values one reads. */
+  /** The earlier sections that a section reads from. */
   private sectionDependencies(number: number): Set<number> {
     const found = new Set<number>();
     for (const texture of this.passes([number]).flatMap(({ inputs }) => inputs)) {

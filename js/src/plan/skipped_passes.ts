@@ -1,4 +1,5 @@
-// What a latent spares: the passes that nothing behind its code needs, and the values old then; as features/edits/skipped_passes.py.
+// Passes that a latent makes unnecessary, because nothing after its code needs them, and the stale values; as in
+// features/edits/skipped_passes.py.
 
 import { isActive } from "./edit_stacks.ts";
 import type { Edit } from "./edits.ts";
@@ -6,7 +7,7 @@ import type { Pass, PlanHeader } from "./schema.ts";
 
 type PassTables = Pick<PlanHeader, "carries" | "passes" | "values">;
 
-/** Passes of a Plan that need not run, and the values that they would make, by their numbers. */
+/** Passes of a Plan that can be skipped, and the values they would compute, by number. */
 export interface SkippedPasses {
   readonly passes: ReadonlySet<number>;
   readonly values: ReadonlySet<number>;
@@ -15,8 +16,9 @@ export interface SkippedPasses {
 const NONE_SKIPPED: SkippedPasses = { passes: new Set(), values: new Set() };
 
 /**
- * What need not run while edits that skip stand in the place of their layers' values: all but what follows from these,
- * what that needs besides them, as the other end of a skip connection, and whatever makes a state that is carried on.
+ * Find the passes that can be skipped while edits with `skips_upstream` replace their layers' values. These passes are
+ * still needed: those that depend on the replaced values; those that provide their other operands, such as the other
+ * end of a skip connection; and those that compute carried state.
  */
 export function findSkippedPasses(plan: PassTables, edits: readonly Edit[]): SkippedPasses {
   const layers = edits
@@ -37,19 +39,19 @@ export function findSkippedPasses(plan: PassTables, edits: readonly Edit[]): Ski
 
 const keyOf = ({ values }: PassTables, number: number): string => values[number]?.key ?? "";
 
-/** Whether it is a given value, or another name or a view of one. */
+/** Whether a value is in `given`, or is an alias or a view of one. */
 function isAliasOf({ values }: PassTables, number: number, given: ReadonlySet<number>): boolean {
   for (let at = number; at >= 0; at = values[at]?.view_of ?? -1) if (given.has(at)) return true;
   return false;
 }
 
-/** Which textures of a pass are read as values that stand behind the given ones. */
+/** Whether the pass reads its k-th texture as one of the replaced values. */
 const readsLatent = ({ input_values }: Pass, k: number, behind: readonly boolean[]): boolean =>
   behind[input_values[k] ?? -1] ?? false;
 
-/** Which passes follow from the given values. */
+/** For each pass, whether it depends on the replaced values. */
 function downstreamPasses({ passes }: PassTables, behind: readonly boolean[]): boolean[] {
-  const textures = new Set<number>(); // that hold what follows, up to here
+  const textures = new Set<number>(); // textures that hold dependent values at this point
   return passes.map((pass) => {
     const follows = pass.inputs.some((one, k) => readsLatent(pass, k, behind) || textures.has(one));
     if (follows) textures.add(pass.output);
@@ -58,7 +60,7 @@ function downstreamPasses({ passes }: PassTables, behind: readonly boolean[]): b
   });
 }
 
-/** Those, and which others make what they read. */
+/** For each pass, whether it is dependent or computes an operand of a needed pass. */
 function neededPasses(
   { passes, carries }: PassTables,
   behind: readonly boolean[],
@@ -74,7 +76,7 @@ function neededPasses(
     const { inputs, output, viewport } = pass;
     if (!follows[number] && !wanted.has(output)) continue;
     found[number] = true;
-    // What was there before is written over.
+    // A pass that writes the whole texture overwrites earlier contents.
     if (viewport[0] * viewport[1] === whole.get(output)) wanted.delete(output);
     for (const [k, one] of inputs.entries()) if (!readsLatent(pass, k, behind)) wanted.add(one);
   }

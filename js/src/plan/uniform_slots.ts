@@ -1,11 +1,12 @@
-// Named uniform slots of the page's own shaders and of edits, as codegen/uniform_slots.py has them of a Plan's: a table of names and
-// GLSL types gives the macros by which the shader finds its numbers, u_name, and the words that they are written to.
+// Named uniform slots of the page's own shaders and of edits; codegen/uniform_slots.py does the same for a Plan. A
+// table of names and GLSL types yields the macros (u_name) by which the shader reads its values, and the words to which
+// they are written.
 import { FIRST_FLOAT_WORD, FIRST_INT_WORD, type SlotWords } from "./uniforms.ts";
 
-/** Numbers of a GLSL type. */
+/** Number of components of a GLSL type. */
 const COMPONENTS = { int: 1, ivec2: 2, ivec3: 3, ivec4: 4, float: 1, vec2: 2, vec3: 3, vec4: 4 };
 type GlslType = keyof typeof COMPONENTS;
-/** Names in their order, with a type or that of an array's elements. */
+/** Names in order, each with its type, or with its element type and length if it is an array. */
 type SlotTable = Readonly<Record<string, GlslType | `${GlslType}[${number}]`>>;
 
 type Vec2 = readonly [number, number];
@@ -24,27 +25,27 @@ type SlotValues<T extends SlotTable> = {
     : SlotElement<T[Name]>;
 };
 
-/** An array of vec4 or ivec4 in which slots lie: its name in GLSL, its first word, how many there are. */
+/** An array of vec4 or ivec4 that holds slots: its GLSL name, first word and length. */
 interface SlotBank {
   readonly name: string;
   readonly firstWord: number;
   readonly vectorCount: number;
 }
 
-/** The arrays at the end of the prelude's Pass. */
+/** The arrays at the end of the prelude's uniform block `Pass`. */
 const PASS_BANKS = {
   integers: { name: "u.i", firstWord: FIRST_INT_WORD, vectorCount: 8 },
   floats: { name: "u.f", firstWord: FIRST_FLOAT_WORD, vectorCount: 4 },
 };
 
 export interface UniformSlots<T extends SlotTable> {
-  /** Lines of GLSL. */
+  /** GLSL `#define` lines. */
   readonly macros: string;
-  /** The words of all slots: none may be left out. */
+  /** The words of all slots; a value is required for each. */
   fill(numbers: SlotValues<T>): SlotWords;
 }
 
-/** By std140's rule: no slot crosses a vec4, each element of an array has one. */
+/** Lay out slots by the std140 rules: no slot crosses a vec4, and each array element has its own vec4. */
 export function uniformSlots<const T extends SlotTable>(
   table: T,
   banks: { readonly integers: SlotBank; readonly floats?: SlotBank } = PASS_BANKS,

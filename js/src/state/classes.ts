@@ -1,8 +1,8 @@
-// What the output's classes are called.
+// The names of the output's classes.
 import { type Signal, signal } from "@preact/signals";
 
 export interface ClassState {
-  /** A name for each of them, "" for one without; empty where there are only numbers. */
+  /** A name for each class, "" for a class without one; empty if there are only numbers. */
   readonly classNames: Signal<readonly string[]>;
 }
 

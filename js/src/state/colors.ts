@@ -3,27 +3,29 @@ import { type Signal, signal } from "@preact/signals";
 import type { COLOR_RANGES } from "../messages.ts";
 import type { ColorMapName } from "../plan/runtime.ts";
 
-/** Whose limits the colour map has: each channel its own, the layer's for all, or those the layer had when "fixed" was chosen. */
+/**
+ * The source of the colour map's limits: each channel, the whole layer, or the layer's limits when "fixed" was chosen.
+ */
 export type RangeMode = (typeof COLOR_RANGES)[number];
-/** The least and the greatest value that a layer's colours are for. */
+/** The smallest and largest value of a layer's colour range. */
 export interface ColorLimits {
   readonly low: number;
   readonly high: number;
 }
 
-/** What a reader chose for a picture: the least and greatest of its own numbers, or two numbers. */
+/** The user's range for a picture: the minimum and maximum of its own values, or two numbers. */
 export type ImageRangeChoice = "layer" | readonly [low: number, high: number];
 
 export interface ColorState {
   readonly colormap: Signal<ColorMapName>;
   readonly rangeMode: Signal<RangeMode>;
-  /** Sequential colour maps go from −max to max too. */
+  /** Whether sequential colour maps also span −max to max. */
   readonly isSymmetric: Signal<boolean>;
-  /** For the range "fixed": each layer's limits since that was chosen. */
+  /** For the range "fixed": each layer's limits, stored since that was chosen. */
   readonly colorLimits: Signal<ReadonlyMap<string, ColorLimits>>;
-  /** What black and white of pictures are, by the values' keys, where that was chosen. */
+  /** The black and white levels of pictures by their values' keys, if the user chose them. */
   readonly imageRanges: Signal<Readonly<Record<string, ImageRangeChoice>>>;
-  /** The ranges stay as they are while the input is live, else follow it slowly. */
+  /** Whether ranges stay fixed while the input is live; else they follow it slowly. */
   readonly areRangesHeld: Signal<boolean>;
 }
 

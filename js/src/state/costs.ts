@@ -1,17 +1,17 @@
-// What layers cost.
+// The costs of layers.
 import { type Signal, signal } from "@preact/signals";
 import type { LayerTime } from "../plan/runtime.ts";
 
-/** Milliseconds, and what the layer table says. */
+/** Milliseconds, or a quantity from the layer table. */
 export type CostMetric = "ms" | "parameters" | "macs" | "bytes";
 
-/** How long each layer took by itself; index -1 is what belongs to none. */
+/** Each layer's time measured alone; index -1 holds passes without a layer. */
 export type LayerTimes = ReadonlyMap<number, LayerTime>;
 
 export interface CostState {
-  /** What the bars below stages stand for. */
+  /** The metric of the bars below stages. */
   readonly costMetric: Signal<CostMetric>;
-  /** Layers' times, as far as they are measured; null before anybody asked. */
+  /** The layer times measured so far; null until a profile is requested. */
   readonly layerTimes: Signal<LayerTimes | null>;
 }
 

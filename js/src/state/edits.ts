@@ -1,19 +1,19 @@
-// What is edited: bends, injected and frozen values, as they are now and as they were; features/edits/store.py in Python is the same.
+// The edits (bends, injected and frozen values) and their undo history; the same as features/edits/store.py in Python.
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { MOST_STEPS } from "../messages.ts";
 import { type Edit, RECORDS } from "../plan/edits.ts";
 
-/** What is edited at one time: the edits, and how many of the weights' edits are made. */
+/** The edits at one time, and the number of weight edits applied. */
 export interface EditSnapshot {
   readonly edits: readonly Edit[];
   readonly weights: number;
 }
 
-/** Other numbers in a parameter. */
+/** New values in a parameter. */
 export interface WeightEdit {
   /** The parameter's key. */
   readonly name: string;
-  /** Of the first of them among its elements, row-major. */
+  /** Row-major index of the first changed element. */
   readonly index: number;
   readonly values: readonly number[];
   /** Edits of one step are undone together. */
@@ -22,18 +22,18 @@ export interface WeightEdit {
 
 export interface EditState {
   readonly presentEdits: Signal<EditSnapshot>;
-  /** Steps that can be undone, and those that were. */
+  /** Undo stack, and redo stack below. */
   readonly pastEdits: Signal<readonly EditSnapshot[]>;
   readonly futureEdits: Signal<readonly EditSnapshot[]>;
-  /** The network is shown without its edits, as long as somebody holds a key. */
+  /** Whether the network is shown without its edits, while the user holds a key. */
   readonly withoutEdits: Signal<boolean>;
-  /** Why the last change of the edits could not be; "" when it could. */
+  /** The error of the last change of edits; "" if it succeeded. */
   readonly editError: Signal<string>;
-  /** Edits of a feature: not the reader's own, and no step to undo. The parity check makes none meanwhile. */
+  /** Edits by a feature: they are not the user's and can't be undone. No parity check runs meanwhile. */
   readonly featureEdits: Signal<readonly Edit[]>;
-  /** All that the engine is given. */
+  /** All edits that the engine receives. */
   readonly engineEdits: ReadonlySignal<readonly Edit[]>;
-  /** Changes a weight, by way of Python, which has the model; null where there is none. */
+  /** Change a weight through Python, which holds the model; null without Python. */
   readonly setWeight: Signal<((edit: WeightEdit) => void) | null>;
 }
 
@@ -56,10 +56,13 @@ const createHistorySignals = () => ({
   setWeight: signal<((edit: WeightEdit) => void) | null>(null),
 });
 
-/** The last step's name, and what it made: what Python has changed since is no part of it. */
+/**
+ * The last step's name and the edits it produced. If Python has changed the edits since, the next change starts a new
+ * step.
+ */
 const lastSteps = new WeakMap<Signal<EditSnapshot>, readonly [step: string, made: string]>();
 
-/** Makes these the edits of now. Changes of one `step` that follow each other are undone together. */
+/** Set the current edits. Consecutive changes with the same `step` are undone together. */
 export function setEdits(state: EditState, edits: readonly Edit[], step = ""): void {
   const before = state.presentEdits.peek();
   const after: EditSnapshot = { ...before, edits };
@@ -93,17 +96,17 @@ function moveSnapshot(
   });
 }
 
-/** Those that change something. */
+/** The edits that have an effect. */
 export const activeEdits = (edits: readonly Edit[]): readonly Edit[] =>
   edits.filter(({ enabled, mix, channels }) => enabled && mix > 0 && channels?.length !== 0);
 
-/** Whether something is bent that only a graphics device can, so that no framework has the same. */
+/** Whether there is an active edit that only a graphics device can compute, so that no framework can reproduce it. */
 export const hasGpuOnlyEdits = (edits: readonly Edit[]): boolean =>
   activeEdits(edits).some(({ transform }) => transform === "glsl");
 
 /**
- * The active edits as the parity check is told them, "" for none; null while the network is shown without them, or
- * with unlisted ones, of which nothing is checked.
+ * The active edits in the format of the parity check, "" for none. null while the network is shown without edits, or
+ * with a feature's edits, which are never checked.
  */
 export function serializeActiveEdits({
   presentEdits,
@@ -116,7 +119,7 @@ export function serializeActiveEdits({
   return withoutEdits.peek() ? null : JSON.stringify(edits, EDIT_FIELDS);
 }
 
-/** In this order, whoever made them. */
+/** The field order, whichever side made the edit. */
 const EDIT_FIELDS = Object.keys(RECORDS.get("Edit") ?? {});
 
 /** A name that no edit has yet. */

@@ -1,12 +1,12 @@
-// What enters the network in the place of the input that it came with.
+// The input that replaces the network's own.
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 
 export interface InputState {
-  /** What the engine's input was made of, as a feature has it; null where it is the network's own. */
+  /** The feature's object for the overridden input; null for the network's own input. */
   readonly inputOverride: Signal<object | null>;
-  /** Inputs follow each other by themselves. */
+  /** Whether new inputs arrive continuously. */
   readonly isInputLive: ReadonlySignal<boolean>;
-  /** The drawer below the bar is open. */
+  /** Whether the drawer below the toolbar is open. */
   readonly isDrawerOpen: Signal<boolean>;
 }
 

@@ -3,7 +3,7 @@ import { type Signal, signal } from "@preact/signals";
 
 export type NetworkLayout = "strip" | "graph";
 
-/** A CSS transform of the graph: a zoom, and where its origin is. */
+/** A CSS transform of the graph: zoom, and position of the origin. */
 export interface Camera {
   readonly zoom: number;
   readonly x: number;
@@ -11,13 +11,13 @@ export interface Camera {
 }
 
 export interface NetworkViewState {
-  /** Null is what suits the network and the room. */
+  /** null: chosen to suit the network and the available space. */
   readonly networkLayout: Signal<NetworkLayout | null>;
-  /** Ids of the graph's open groups; null before somebody opened or closed one. */
+  /** Ids of the graph's open groups; null until the user opens or closes one. */
   readonly openGroups: Signal<ReadonlySet<string> | null>;
-  /** A layer that was looked for: the graph opens the modules around it; null when it has. */
+  /** A layer found by search. The graph opens its enclosing modules, then sets this to null. */
   readonly searchedLayer: Signal<string | null>;
-  /** Null is the whole graph where that can be read, else its beginning. */
+  /** null: the whole graph if it is legible at that size, else its beginning. */
   readonly graphCamera: Signal<Camera | null>;
 }
 

@@ -1,11 +1,11 @@
-// How the viewer is shown: which of its views are on screen, and whether for a projector.
+// How the viewer is shown: which of its views are on screen, and whether it is in presentation mode.
 import { type Signal, signal } from "@preact/signals";
 
 export interface PresentationState {
-  /** Its views, and whether each is on screen. */
+  /** The viewer's views, and whether each is on screen. */
   readonly viewVisibility: Signal<ReadonlyMap<object, boolean>>;
   readonly isPresenting: Signal<boolean>;
-  /** The view that does it, of several in the page. */
+  /** The view in presentation mode, if the page has several. */
   readonly presentingView: Signal<HTMLElement | null>;
 }
 

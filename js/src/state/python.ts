@@ -1,10 +1,10 @@
-// What the page computes otherwise than Python knows.
+// Values that differ between the page and Python.
 import { type Signal, signal } from "@preact/signals";
 
 export interface PythonState {
   /**
-   * Keys of values that have other numbers here than what Python sent last makes of them. Whoever changes values in the
-   * page writes them here: layers in Python that follow from these are said to be of the last input from Python.
+   * Keys of values that differ from the results of what Python sent last. Code that changes values in the page adds
+   * their keys here. Layers in Python that depend on them are then marked as computed for the last input from Python.
    */
   readonly changedValues: Signal<ReadonlySet<string>>;
 }

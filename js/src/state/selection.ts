@@ -1,29 +1,29 @@
-// What the reader looks at: tab, layer, channels, pixel and example.
+// The user's selection: tab, layer, channels, pixel and example.
 import { type Signal, signal } from "@preact/signals";
 import type { HoverTarget, VIEWS } from "../messages.ts";
 
-/** A layer by name, and a channel of it when one was picked. */
+/** A layer by name, and a channel if one was selected. */
 export interface Selection {
   readonly layer: string;
   readonly channel: number | null;
 }
 
-/** What of a layer the Layer tab shows. */
+/** The section of the Layer tab. */
 export type LayerSection = "maps" | "filters" | "explain" | "bend";
-/** What Python calls a view is a tab, but for those that are sections of the Layer tab. */
+/** A tab; Python's view names are tabs too, except for the sections of the Layer tab. */
 export type TabName = Exclude<(typeof VIEWS)[number], LayerSection> | "layer";
 
-/** A pixel of maps of this size. */
+/** A pixel in maps of this size. */
 export interface Pixel {
   readonly height: number;
   readonly width: number;
   readonly y: number;
   readonly x: number;
-  /** Chosen from Python, which names the layer instead of its size. */
+  /** Set by Python, which names the layer instead of the map's size. */
   readonly layer?: string;
 }
 
-/** A number that was explained: a layer's, at a channel and a pixel. */
+/** An explained value: a layer's, at a channel and a pixel. */
 export interface ExplainStep {
   readonly layer: string;
   readonly channel: number;
@@ -31,13 +31,15 @@ export interface ExplainStep {
   readonly x: number;
 }
 
-/** The way to the layer that is explained, from number to number that it is made of; as long as it is that layer. */
+/**
+ * The path of explained values, each an operand of the one before. It applies only while the same layer is explained.
+ */
 export interface ExplainTrail {
   readonly layer: string;
   readonly steps: readonly ExplainStep[];
 }
 
-/** Channels of a layer that are shown large beside each other. */
+/** Channels of a layer that are shown enlarged, side by side. */
 export interface ComparedChannels {
   readonly layer: string;
   readonly channels: readonly number[];
@@ -49,14 +51,14 @@ export interface SelectionState {
   readonly tab: Signal<TabName>;
   readonly layerSection: Signal<LayerSection>;
   readonly selected: Signal<Selection | null>;
-  /** Which example of the batch is shown. */
+  /** Index of the displayed example in the batch. */
   readonly example: Signal<number>;
-  /** The pixel that is explained, kept from layer to layer of the same size. */
+  /** The explained pixel, kept when changing to a layer of the same size. */
   readonly pixel: Signal<Pixel | null>;
   readonly comparedChannels: Signal<ComparedChannels | null>;
   readonly explainTrail: Signal<ExplainTrail | null>;
   readonly channelOrder: Signal<ChannelOrder>;
-  /** What is under the pointer in any view, for Python. */
+  /** The target under the pointer in any view, reported to Python. */
   readonly pointerSpot: Signal<HoverTarget | null>;
 }
 

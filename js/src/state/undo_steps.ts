@@ -1,16 +1,16 @@
-// What is undone together: all of a drag, however long it is held, and keys and wheel within a second of each other.
+// Grouping of changes for undo: all of a drag, however long, and key presses and wheel events less than a second apart.
 import { ONE_STEP_MS } from "../messages.ts";
 
-/** The name of a step that no other change has had: a random one, as rooms have copies of this file. */
+/** A unique step name; random, so that names also differ between pages. */
 export const newStepName = (): string => `step ${Math.random()}`;
 
-/** Names the steps of one control. */
+/** Groups the changes of one control into undo steps. */
 export interface UndoStepper {
-  /** The step that a change of now belongs to. */
+  /** The step of a change made now. */
   currentStep(): string;
-  /** A drag begins. */
+  /** Begin a drag. */
   beginDrag(): void;
-  /** It ends, if there is one: the next change is another step. */
+  /** End the drag, if there is one: the next change starts a new step. */
   endDrag(): void;
 }
 
@@ -37,7 +37,9 @@ export function createUndoStepper(): UndoStepper {
   };
 }
 
-/** What a slider tells its stepper. A mouse that is let go outside of the page ends with a change alone. */
+/**
+ * Event handlers of a slider. If the mouse button is released outside of the page, only a change event ends the drag.
+ */
 export const dragHandlers = ({ beginDrag, endDrag }: UndoStepper) => ({
   onPointerDown: beginDrag,
   onPointerUp: endDrag,

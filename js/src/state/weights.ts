@@ -1,13 +1,13 @@
-// Which weights are shown, where these are others than Python offered.
+// The displayed weights, if they differ from those that Python sent.
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { WeightTextures } from "../engine/types.ts";
 
 export interface WeightState {
-  /** In the place of those that Python offered, by texture. */
+  /** Replacements for weights from Python, by texture. */
   readonly weightOverrides: Signal<WeightTextures | undefined>;
-  /** The weights of an earlier step, which views show instead of the current ones; null for none. */
+  /** The weights of an earlier step, displayed instead of the current ones; null for none. */
   readonly earlierWeights: Signal<WeightTextures | null>;
-  /** Whether something in this page changes the weights: not, not at the moment, or now. */
+  /** Whether something in this page changes the weights: no (""), paused ("resting"), or now ("changing"). */
   readonly weightActivity: ReadonlySignal<"" | "resting" | "changing">;
 }
 

@@ -1,14 +1,14 @@
-// The bins of a histogram: where they meet, and what is in them; float64, no GL.
+// Histogram bins: their edges and counts; float64, no GL.
 
 import type { Histogram } from "../plan/runtime.ts";
 import type { ChannelReduction } from "./summary.ts";
 
-/** What a device counts: values from each edge on that are finite and not zero. */
+/** The counts that a device computes: for each edge, the finite non-zero values at or above it. */
 export function countOnCpu(values: Float32Array, edges: Float32Array): number[] {
   const counts = new Array<number>(edges.length).fill(0);
   for (const value of values) {
     if (value === 0 || !Number.isFinite(value)) continue;
-    // Edges grow: those up to the value are the first ones.
+    // Edges increase: binary search for the number of edges up to the value.
     let [from, to] = [0, edges.length];
     while (from < to) {
       const middle = (from + to) >> 1;
@@ -21,7 +21,10 @@ export function countOnCpu(values: Float32Array, edges: Float32Array): number[] 
   return counts;
 }
 
-/** Where bins meet, as the least float32 that is not below: a float32 is in the same bin as with float64. */
+/**
+ * The inner edges of the bins. Each is rounded up to a float32, so that a float32 value falls into the same bin as in
+ * float64.
+ */
 export function binEdges(low: number, high: number, bins: number): Float32Array<ArrayBuffer> {
   const edges = new Float32Array(bins - 1);
   const bits = new Int32Array(edges.buffer);
@@ -29,13 +32,13 @@ export function binEdges(low: number, high: number, bins: number): Float32Array<
   for (let k = 0; k < edges.length; k++) {
     const edge = low + (k + 1) * step;
     edges[k] = edge;
-    // The next float32 above: of larger magnitude for a positive one, of smaller for a negative one.
+    // The next float32 above: larger magnitude if positive, smaller if negative.
     if ((edges[k] ?? 0) < edge) bits[k] = (bits[k] ?? 0) + (edge > 0 ? 1 : -1);
   }
   return edges;
 }
 
-/** What the reductions of channels say of all of them, before anything is counted. */
+/** Range and counts over all channels, from the reductions of the channels, before any histogram is counted. */
 export function valueSpan(channels: readonly ChannelReduction[]) {
   let [low, high, total, zeros] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, 0];
   for (const one of channels) {
@@ -48,7 +51,9 @@ export function valueSpan(channels: readonly ChannelReduction[]) {
   return { low, high, total, zeros };
 }
 
-/** Bins from how many values there are from each inner edge on; without edges all are in the first. */
+/**
+ * A histogram from the number of values at or above each inner edge; without edges, all values are in the first bin.
+ */
 export function histogramFromCounts(
   { low, high, total, zeros }: ReturnType<typeof valueSpan>,
   from: readonly number[],

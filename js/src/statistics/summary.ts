@@ -1,22 +1,22 @@
-// From what the device reduced to the numbers people read; float64, no GL.
+// Computes statistics from the device's reductions; float64, no GL.
 
 import type { Summary } from "../plan/runtime.ts";
 
-/** One channel, as the device reduced it; sums are divided by the number of pixels. */
+/** The device's reduction of one channel; sums are divided by the number of pixels. */
 export interface ChannelReduction {
   readonly pixels: number;
   readonly low: number;
   readonly high: number;
   readonly sum: number;
   readonly count: number;
-  /** Squared distances from the mean, in units of the greatest absolute value. */
+  /** Sum of squared deviations from the mean, in units of the largest magnitude. */
   readonly squares: number;
   readonly zeros: number;
   readonly nan: number;
   readonly inf: number;
 }
 
-/** Finite values so far, as Chan, Golub and LeVeque combine them: without cancellation. */
+/** Moments of finite values, combined by Chan, Golub and LeVeque's method, which avoids cancellation. */
 interface Moments {
   readonly count: number;
   readonly mean: number;
@@ -27,7 +27,7 @@ export function summarizeChannel(channel: ChannelReduction): Summary {
   return summarizeChannels([channel]);
 }
 
-/** What a device reduces, of each channel of one image out of all elements in row-major order. */
+/** The reductions that a device computes, for each channel of one image; `data` has all elements in row-major order. */
 export function reduceOnCpu(
   data: Float32Array,
   [, c, h, w]: readonly [number, number, number, number],
@@ -59,7 +59,7 @@ function reduceChannel(map: Float32Array): ChannelReduction {
   return { pixels, low, high, sum, count, squares, zeros, nan, inf: pixels - count - nan };
 }
 
-/** All channels together. */
+/** The summary of all channels together. */
 export function summarizeChannels(channels: readonly ChannelReduction[]): Summary {
   const { count, mean, squares } = channels
     .map(momentsOf)

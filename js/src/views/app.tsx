@@ -1,4 +1,4 @@
-// The shell: bar, content, message and status line, mounted into one element.
+// The viewer's shell: toolbar, content, message and status line, mounted into one element.
 
 import { computed, effect, signal } from "@preact/signals";
 import { render } from "preact";
@@ -26,7 +26,7 @@ import { Toolbar } from "./toolbar.tsx";
 import { Tooltip } from "./tooltip/tooltip.tsx";
 import { trackVisibility } from "./view_visibility.ts";
 
-/** Shows a viewer in `el`; the returned function takes it away with all its listeners. */
+/** Mount a viewer in `el`; return a function that removes it with all its listeners. */
 export function mount(
   el: HTMLElement,
   state: ViewerState,
@@ -34,7 +34,7 @@ export function mount(
 ): () => void {
   const root = document.createElement("div");
   root.className = "nbglcnn";
-  root.tabIndex = -1; // takes the focus when the element that had it is gone
+  root.tabIndex = -1; // receives the focus when the focused element is removed
   const sheet = document.createElement("style");
   const style = styleOf(features);
   sheet.textContent = style;
@@ -56,7 +56,7 @@ export function mount(
     network,
     classNames: computed(() => {
       const names = classNameLookup(network.value, state.classNames.value);
-      return (key) => names(baseKey(key)); // also of a value without its bends, and of the difference
+      return (key) => names(baseKey(key)); // also for the unedited value and the difference
     }),
     theme: theme.signal,
     zoom,
@@ -89,12 +89,12 @@ export function mount(
   };
   state.viewCaptures.add(screen);
   const stopPresenting = watchPresenting(views, el);
-  // Fixed colour limits are those of the time when they were chosen.
+  // Discard fixed colour limits in other modes: they are recorded again when "fixed" is chosen.
   const stopEnds = effect(() => {
     if (state.rangeMode.value !== "fixed" && state.colorLimits.peek().size > 0)
       state.colorLimits.value = new Map();
   });
-  // Another session's layers take their own time.
+  // A new session's layers have other times.
   let profiled = state.session.peek();
   const stopProfile = effect(() => {
     if (state.session.value !== profiled) state.layerTimes.value = null;
@@ -125,15 +125,18 @@ export function mount(
   };
 }
 
-/** CSS pixels: what bar and status line may take in a narrow place, and some more; with the drawer open. */
+/**
+ * CSS pixels: minimum height for separate scrolling of the content, somewhat more than toolbar and status line need in
+ * a narrow viewer; and with the drawer open.
+ */
 const MIN_SPLIT_HEIGHT = 240;
 const MIN_SPLIT_HEIGHT_DRAWER = 480;
 
-/** How high a viewer may be; null where nothing limits it. */
+/** The maximum height of a viewer; null if it is unlimited. */
 const heightLimit = ({ isPresenting, maxHeight }: ViewerState): number | null =>
   isPresenting.value ? null : maxHeight.value;
 
-/** Whether bar, drawer and status line leave the content so little that all of it scrolls together. */
+/** Whether toolbar, drawer and status line leave too little room for the content, so that the whole viewer scrolls. */
 function isTooLow(state: ViewerState): boolean {
   const height = heightLimit(state);
   return (
@@ -148,7 +151,8 @@ function App() {
   root.dataset.theme = theme.value;
   root.dataset.phase = state.status.value.phase;
   const height = heightLimit(state);
-  // All of the viewer, bar and status line too: its content scrolls, and all of it where these alone take more.
+  // Limits the whole viewer, including toolbar and status line. Its content scrolls; if these parts alone take more,
+  // the whole viewer does.
   root.style.maxHeight = height === null ? "" : px(height);
   root.toggleAttribute("data-limited", height !== null);
   root.toggleAttribute("data-low", isTooLow(state));

@@ -1,4 +1,4 @@
-// Vectors as signed bars, and the largest values of a long one as a list.
+// Vectors as signed bar charts, and the largest values of a long vector as a list.
 
 import { classText } from "../network/class_names.ts";
 import { drawKind } from "../network/display_kind.ts";
@@ -16,7 +16,7 @@ import {
 import { hasUnitRange } from "./image_limits.ts";
 import { argsortDescending, maxAbs, px } from "./layout.ts";
 
-/** The shown image's elements of a value. */
+/** The elements of a value for the displayed example. */
 export function useExampleValues(value: Value | null): Float32Array | null {
   const { network, state } = useViews();
   const values = useValues(value);
@@ -27,7 +27,10 @@ export function useExampleValues(value: Value | null): Float32Array | null {
   return values.subarray(start, start + size);
 }
 
-/** Which elements a bar chart with room for `most` shows, in number order; all when they fit. */
+/**
+ * The elements that a bar chart with room for `most` shows, in index order: all if they fit, else the largest
+ * magnitudes.
+ */
 export function shownElements(values: Float32Array | null, length: number, most: number): number[] {
   const all = Array.from({ length }, (_, i) => i);
   if (length <= most || values === null) return all.slice(0, most);
@@ -38,33 +41,36 @@ export function shownElements(values: Float32Array | null, length: number, most:
 
 interface BarsProps {
   value: Value;
-  /** CSS pixels of the picture. */
+  /** CSS pixels of the chart. */
   width: number;
   height: number;
   maxBars: number;
-  /** Bars stand side by side instead of one below the other. */
+  /** Whether bars are vertical, side by side, instead of horizontal, one below the other. */
   upright?: boolean;
-  /** Elements that are shown, and the size of the longest bar, where they aren't the value's own; of shares it is 1. */
+  /**
+   * The displayed elements, and the magnitude of the longest bar, if they differ from the value's default. For
+   * probabilities it is 1.
+   */
   channels?: readonly number[];
   limit?: number;
   label: string;
 }
 
-/** CSS pixels of a digit, and of a line of numbers, at the least size of type. */
+/** CSS pixels of a digit, and of a line of numbers, at the smallest font size. */
 const DIGIT_WIDTH = 6.6;
 const LINE_HEIGHT = 14;
-/** CSS pixels of a bar beside its number, in a column. */
+/** CSS pixels of a bar with its index, in a column. */
 const BAR_HEIGHT = 12;
 
-/** CSS pixels of a column of bars, with their numbers. */
+/** CSS pixels of a column of bars with their indices. */
 export const BAR_COLUMN_WIDTH = 78;
 
-/** A vector as a column of bars with their numbers: all of it, or what is largest. */
+/** A vector as a column of bars with their indices: all elements, or the largest. */
 export function BarColumn(props: { value: Value; width: number; height: number; label: string }) {
   const { value, width, height, label } = props;
   const length = value.nchw[1];
   const most = Math.max(1, Math.min(24, Math.floor((height - LINE_HEIGHT) / BAR_HEIGHT)));
-  // Thin bars in their order say more than a choice of thick ones.
+  // All elements as thin bars tell more than a selection of thick ones.
   const thin = Math.floor(height / 6);
   const shown = length <= Math.max(most, thin) ? length : most;
   const tall = Math.min(height, shown * BAR_HEIGHT + (shown < length ? LINE_HEIGHT : 0));
@@ -79,7 +85,7 @@ export function BarColumn(props: { value: Value; width: number; height: number; 
   );
 }
 
-/** Which of `count` bars have their number: as many as fit, at a step that reads well. */
+/** The step between labelled bars: the smallest round step at which the labels fit. */
 function labelStep(count: number, each: number, room: number): number {
   for (const step of [1, 2, 5]) if (each * step >= room) return step;
   const least = room / each;
@@ -87,7 +93,7 @@ function labelStep(count: number, each: number, room: number): number {
   return [1, 2, 5, 10].map((k) => k * tens).find((step) => step >= least) ?? count;
 }
 
-/** A vector as bars to both sides of zero, each with its number; shares of 1 have their zero at an end. */
+/** A vector as bars on both sides of zero, each with its index; probabilities have zero at one end. */
 export function BarChart(props: BarsProps) {
   const { value, width, height, maxBars, upright = false, label } = props;
   const views = useViews();
@@ -102,16 +108,16 @@ export function BarChart(props: BarsProps) {
   const room = { width: width - left, height: height - below };
   const along = (upright ? room.width : room.height) / shown.length;
   const across = upright ? room.height : room.width;
-  // From the low end to zero.
+  // Distance from the low end to zero.
   const zero = shares ? 0 : across / 2;
   const longest = across - zero - 1;
   const thickness = Math.max(1, along > 4 ? along - 1.5 : along * 0.85);
-  // Of a choice each has its number, of all in their order some do.
+  // A label needs this much space; label every bar if they fit, else every `step`-th.
   const step = labelStep(shown.length, along, upright ? digits + 4 : 11);
 
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
-    // As a share: the graph shows it larger or smaller.
+    // A fraction of the size, because the graph scales the chart.
     const at = upright
       ? (event.clientX - box.left) / box.width
       : (event.clientY - box.top) / box.height / (room.height / height);
@@ -131,7 +137,7 @@ export function BarChart(props: BarsProps) {
     views.hover.value = null;
   };
 
-  /** A number's middle, where none of its digits is cut off. */
+  /** The centre of a label, shifted so that no digit is cut off. */
   const inside = (x: number, channel: number): number => {
     const half = 3.3 * `${channel}`.length;
     return Math.max(half, Math.min(width - half, x));
@@ -201,7 +207,7 @@ export function BarChart(props: BarsProps) {
   );
 }
 
-/** In place of a bar: NaN hatched, an infinity solid, as in the maps. */
+/** Drawn in place of a bar: NaN hatched, infinity solid, as in the maps. */
 export function NonFiniteBar(props: {
   number: number;
   x: number;
@@ -224,16 +230,19 @@ export function NonFiniteBar(props: {
 interface TopProps {
   value: Value;
   maxRows: number;
-  /** CSS pixels that names may take, with their bars. */
+  /** CSS pixels available for the names and bars. */
   width?: number;
-  /** Elements that are shown, and the ends of the longest bars, where they aren't the value's own. */
+  /** The displayed elements, and the ends of the longest bars, if they differ from the value's default. */
   channels?: readonly number[];
   limits?: { low: number; high: number } | null;
-  /** A click on a value asks why it is that. */
+  /** Called on a click on a value, to explain it. */
   explain?: ((channel: number) => void) | undefined;
 }
 
-/** The largest values of a classifier's output, with their numbers; negative ones go left of a common zero. */
+/**
+ * The largest values of a classifier's output as bars with their numbers; negative bars extend to the left of a common
+ * zero.
+ */
 export function TopValues(props: TopProps) {
   const { value, maxRows, width = 0, explain } = props;
   const { classNames } = useViews();
@@ -281,7 +290,7 @@ export function TopValues(props: TopProps) {
 }
 
 function TopRow(props: {
-  /** Whose it is and which: an Alt-click mutes it. */
+  /** The value and channel of the row: an Alt-click mutes the channel. */
   channel: { "data-of": string; "data-channel": number };
   number: number;
   name: string;
@@ -318,7 +327,7 @@ function TopRow(props: {
       class="nbg-top-row"
       {...channel}
       title={`${title}: why this value?`}
-      tabIndex={-1} // the Layer tab is the keyboard's way
+      tabIndex={-1} // keyboard users use the Layer tab
       onClick={explain}
     >
       {row}
@@ -326,7 +335,7 @@ function TopRow(props: {
   );
 }
 
-/** A scalar is shown as its number. */
+/** A scalar, displayed as its number. */
 export function NumberPicture({ value }: { value: Value }) {
   const values = useExampleValues(value);
   return (
@@ -334,19 +343,22 @@ export function NumberPicture({ value }: { value: Value }) {
   );
 }
 
-/** How many named classes stand beside each other. */
+/** The most classes listed when vectors are compared. */
 const MAX_CLASSES = 8;
 
-/** Of classes those that are largest in one of two vectors. */
+/** The classes with the largest score in either of two vectors. */
 export const largestOfBoth = (a: Float32Array, b: Float32Array): number[] =>
   argsortDescending(Array.from(a, (one, k) => Math.max(one, b[k] ?? one))).slice(0, MAX_CLASSES);
 
-/** A vector beside others with the same limits: named classes as a list, else bars; a scalar as a number. */
+/**
+ * A vector for comparison with others on the same limits: named classes as a list, other vectors as bars, a scalar as a
+ * number.
+ */
 export function ComparedVector(props: {
   value: Value;
-  /** The value that this one is derived from, which has its kind and its classes. */
+  /** The value that this one is derived from; it determines the display kind and class names. */
   like?: Value;
-  /** CSS pixels of the picture. */
+  /** CSS pixels of the chart. */
   width: number;
   height: number;
   limits: { low: number; high: number } | null;

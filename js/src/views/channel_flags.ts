@@ -1,12 +1,12 @@
-// What may be wrong with a channel: nothing comes through, or it stands at an end of its activation.
+// Flags for suspicious channels: zero everywhere, or saturated at an end of the activation's range.
 import type { Summary } from "../plan/runtime.ts";
 import type { Layer } from "../plan/schema.ts";
 
-/** The ends of a bounded activation. */
+/** Lower and upper bound of an activation. */
 export type ActivationBounds = readonly [number, number];
 export type Flag = "dead" | "sat";
 
-/** What the captions' words mean. */
+/** Explanations of the flags in captions. */
 export const FLAG_TEXT: Readonly<Record<Flag, string>> = {
   dead: "dead: zero everywhere in this picture",
   sat: "saturated: everywhere within 1 % of an end of the activation’s range, in this picture",
@@ -14,13 +14,13 @@ export const FLAG_TEXT: Readonly<Record<Flag, string>> = {
 
 const SATURATION_TOLERANCE = 0.01;
 
-/** The ends of what a layer's activation gives; null where one of them is open. */
+/** The bounds of a layer's activation; null if it is unbounded on a side. */
 export function boundsOf(layer: Layer | undefined): ActivationBounds | null {
   const [low, high] = layer?.bounds ?? [null, null];
   return low === null || high === null ? null : [low, high];
 }
 
-/** "dead" for a channel that is zero everywhere, "sat" for one that is all at an end of its range. */
+/** "dead" for a channel that is zero everywhere, "sat" for one whose values are all near one end of the range. */
 export function flagOf(summary: Summary, bounds: ActivationBounds | null): Flag | null {
   if (summary.zeros === 1) return "dead";
   if (bounds === null) return null;

@@ -1,4 +1,4 @@
-// All channels of a layer: maps with their number and mean, in the chosen order, 256 a page.
+// All channels of a layer: maps with their number and mean, in the chosen order, 256 per page.
 
 import { MAX_COMPARED } from "../messages.ts";
 import { pictureFrame } from "../network/display_kind.ts";
@@ -23,7 +23,7 @@ export function ChannelGrid(props: {
   statistics: Statistics | null;
   selected: number | null;
   compared: readonly number[];
-  /** Its caption says so of channels near an end of their activation. */
+  /** Bounds of the activation, for captions of saturated channels. */
   bounds: ActivationBounds | null;
   width: number;
   map?: ColorMapName;
@@ -56,7 +56,7 @@ export function ChannelGrid(props: {
               state.pixel.value = { height, width: across, y, x };
             }}
           >
-            {/* Within the maps, so that the pointer over a frame is over the map below it. */}
+            {/* Inside the maps element, so that the map below a frame receives its pointer events. */}
             <span class="nbg-frames" style={{ gap: px(gap / ratio) }}>
               {row.map((channel) => (
                 <ChannelFrame
@@ -91,7 +91,7 @@ export function ChannelGrid(props: {
   );
 }
 
-/** A frame over a map of the row's canvas, which selects its channel. */
+/** A frame over a map in the row's canvas; clicking it selects the channel. */
 function ChannelFrame(props: {
   value: Value;
   channel: number;
@@ -142,10 +142,10 @@ function ChannelFrame(props: {
   );
 }
 
-/** The channel's number and mean, and what is wrong with it. */
+/** The channel's number and mean, and its flag or count of non-finite values. */
 function Caption(props: {
   channel: number;
-  /** Of a class. */
+  /** Class name of the channel; "" if it has none. */
   name: string;
   summary: Summary | undefined;
   chosen: boolean;
@@ -179,7 +179,7 @@ function Mean({ summary, bounds }: { summary: Summary; bounds: ActivationBounds 
   const flag = flagOf(summary, bounds);
   if (flag !== null) return <span title={FLAG_TEXT[flag]}>{flag}</span>;
   const flawed = hasNonFinite(summary);
-  // As everywhere, the mean is that of the finite values; the count of the others stands beside it.
+  // As everywhere, the mean covers finite values only; the count of the others is shown beside it.
   const mean = flawed && Number.isNaN(summary.mean) ? null : summary.mean;
   return (
     <>

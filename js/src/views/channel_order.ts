@@ -1,11 +1,11 @@
-// Which channels a grid shows, in which order, and how it fills its width.
+// The channels in a grid: their order, and the layout for a width.
 import type { Statistics } from "../plan/runtime.ts";
 import type { ChannelOrder } from "../state.ts";
 import { argsortDescending, fitScale, tileSide } from "./layout.ts";
 
 export const PAGE_SIZE = 256;
 
-/** Channels in the chosen order; by number until the numbers are there. `similarities` is for "similarity". */
+/** Channels in the chosen order; by number until the statistics have arrived. `similarities` is for "similarity". */
 export function channelOrder(
   length: number,
   order: ChannelOrder,
@@ -21,7 +21,10 @@ export function channelOrder(
   return argsortDescending(numbers.map((i) => statistics.channels[i]?.[key] ?? Number.NaN));
 }
 
-/** Columns and scale of maps that fill a width: whole map pixels, tiles near a good size, a full last row. */
+/**
+ * The best columns and scale for maps in a width: an integer number of pixels per map pixel, tiles near a preferred
+ * size, a full last row.
+ */
 export function gridLayout(
   map: { height: number; width: number },
   count: number,

@@ -1,6 +1,6 @@
-// How values are spread: which maps are alike, and a value's rank within its map.
+// Similarity of maps, and a value's rank within its map.
 
-/** Cosine of the angle between one channel's map and each other's; NaN where a map is zero everywhere. */
+/** Cosine similarity between one channel's map and each map; NaN if a map is zero everywhere. */
 export function cosineSimilarities(
   values: Float32Array,
   channels: number,

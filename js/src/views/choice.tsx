@@ -1,16 +1,16 @@
-// One of a few things, chosen by buttons or from a list.
+// Controls for choosing one of a few items: buttons or a select element.
 
 interface Choosing<T extends string> {
   label: string;
-  /** What can be chosen, with the words for it. */
+  /** The items, each with its label. */
   items: readonly (readonly [T, string])[];
   selected: T;
   choose: (item: T) => void;
-  /** What can't be chosen here, and stays in its place. */
+  /** An item that can't be chosen here but stays visible. */
   disabledItem?: T | false;
 }
 
-/** One of a few, side by side. */
+/** A row of buttons. */
 export function Choice<T extends string>(props: Choosing<T>) {
   const { label, items, selected, choose, disabledItem } = props;
   return (
@@ -30,7 +30,7 @@ export function Choice<T extends string>(props: Choosing<T>) {
   );
 }
 
-/** One of several, in the browser's own list. */
+/** A native select element. */
 export function Select<T extends string>(props: Choosing<T>) {
   const { label, items, selected, choose } = props;
   return (

@@ -1,4 +1,4 @@
-// What the maps of a view are coloured by: the colour map, and the range of numbers it spans.
+// Colour controls of a view with maps: the colour map and its value range.
 import type { ColorMapName } from "../plan/runtime.ts";
 import type { RangeMode } from "../state.ts";
 import { Choice, Select } from "./choice.tsx";
@@ -33,7 +33,7 @@ export function ColorMapSelect() {
 
 export function RangeChoice({ curves = false }: { curves?: boolean }) {
   const { rangeMode, colormap, isSymmetric } = useViews().state;
-  // Curves have no colour map.
+  // Curves don't use the colour map.
   const signed = colormap.value === "signed" && !curves;
   return (
     <>

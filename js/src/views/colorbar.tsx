@@ -1,4 +1,4 @@
-// The colour map's gradient between the real numbers at its ends.
+// A legend: the colour map's gradient between the values at its ends.
 
 import type { LegendProps } from "../features/feature.ts";
 import { drawKind } from "../network/display_kind.ts";
@@ -6,18 +6,18 @@ import { formatShort } from "../number_format.ts";
 import { cssGradient } from "./colors.ts";
 import { useViews } from "./context.ts";
 
-/** The limits of a colour map over values from `low` to `high`, and the part of the map that is used. */
+/** The limits of a colour map for values from `low` to `high`, and the part of the map that is used. */
 export function colorMapLimits(low: number, high: number, signed: boolean, symmetric = false) {
   const most = Math.max(Math.abs(low), Math.abs(high));
   if (!signed && symmetric) return { low: -most, high: most, from: 0, to: 1 };
   if (!signed) return { low, high, from: 0, to: 1 };
-  // A layer without negatives uses the positive half only, and its legend says so.
+  // A layer without negative values uses only the positive half, and so does its legend.
   if (low >= 0) return { low: 0, high: most, from: 0.5, to: 1 };
   if (high <= 0) return { low: -most, high: 0, from: 0, to: 0.5 };
   return { low: -most, high: most, from: 0, to: 1 };
 }
 
-/** The colours between the real numbers at their ends. */
+/** The gradient, with the values at its ends. */
 export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
   const { state, theme } = useViews();
   if (statistics === null) return null;
@@ -30,7 +30,7 @@ export function Colorbar({ value, statistics, channel, limits }: LegendProps) {
     state.rangeMode.value === "fixed" ? state.colorLimits.value.get(value.key) : undefined;
   const { low: least, high: most } = limits ?? fixed ?? { low: summary.min, high: summary.max };
   const curves = drawKind(value).name === "curves";
-  // A curve has zero in its range.
+  // A curve's range includes zero.
   const ends = curves ? [Math.min(0, least), Math.max(0, most)] : [least, most];
   const signed = map === "signed" && !curves;
   const symmetric = state.isSymmetric.value;

@@ -1,4 +1,4 @@
-// The colour maps outside of WebGL: legends, and kernels that are painted by the processor.
+// Colour maps outside WebGL: for legends, and for kernels painted by the CPU.
 
 import { colorMapLayer, colorMapTexels, toLinear } from "../pictures/colormaps.ts";
 import { MAP_TEXELS } from "../pictures/colortables.ts";
@@ -8,12 +8,12 @@ type Rgb = readonly [number, number, number];
 
 let texels: Uint8Array | null = null;
 
-/** The colour at a place from 0 to 1 of a map; a half is zero in the signed one. */
+/** A colour map as a function of a position from 0 to 1; 0.5 is zero in the signed map. */
 export function colorTable(map: ColorMapName, theme: Theme): (place: number) => Rgb {
   texels ??= colorMapTexels();
   const all = texels;
   const start = colorMapLayer(map, theme) * MAP_TEXELS;
-  // Zero stands on texel 256 of the signed map, and both ends are 255 from there.
+  // Zero is at texel 256 of the signed map; both ends are 255 texels away.
   const [low, steps] = map === "signed" ? [1, MAP_TEXELS - 2] : [0, MAP_TEXELS - 1];
   return (place) => {
     const at = (start + low + Math.round(Math.min(1, Math.max(0, place)) * steps)) * 4;
@@ -21,7 +21,7 @@ export function colorTable(map: ColorMapName, theme: Theme): (place: number) => 
   };
 }
 
-/** A CSS gradient of the part of a map between two places. */
+/** A CSS gradient of a colour map between two positions. */
 export function cssGradient(map: ColorMapName, theme: Theme, from: number, to: number): string {
   const table = colorTable(map, theme);
   const steps = 24;
@@ -31,7 +31,7 @@ export function cssGradient(map: ColorMapName, theme: Theme, from: number, to: n
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
-/** Black or white, whichever has the higher contrast (WCAG 2's relative luminance) to a colour. */
+/** Black or white, whichever contrasts more with a colour (relative luminance of WCAG 2). */
 export function textColorOn([r, g, b]: Rgb): string {
   const light = 0.2126 * toLinear(r) + 0.7152 * toLinear(g) + 0.0722 * toLinear(b);
   return (light + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";

@@ -1,4 +1,4 @@
-// What every component of one viewer shares, and the hooks that ask a session for numbers.
+// Shared context of one viewer's components, and hooks that query the session.
 import type { ReadonlySignal, Signal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -13,25 +13,25 @@ import type { Painter } from "./painter.ts";
 import type { LayerCost } from "./profile/costs.ts";
 import { type HistogramQuery, isSkipped, type RunQueries } from "./run_queries.ts";
 
-/** A position in CSS pixels from the viewer's top left corner. */
+/** A position in CSS pixels, relative to the viewer's top left corner. */
 export interface PointerPosition {
   readonly left: number;
   readonly top: number;
-  /** What the pointer is over. */
+  /** The element under the pointer. */
   readonly element: Element;
 }
 
-/** A place in a picture under the pointer. */
+/** The position under the pointer in a picture. */
 export interface Hover extends PointerPosition {
   readonly value: Value;
   readonly channels: readonly number[];
   readonly y: number;
   readonly x: number;
-  /** Also say the value's rank within its map. */
+  /** Also show the value's rank within its map. */
   readonly showRank: boolean;
 }
 
-/** A tooltip that is already worded. */
+/** A tooltip with prepared text. */
 export interface TextTooltip extends PointerPosition {
   readonly title: string;
   readonly text: string;
@@ -41,16 +41,16 @@ export interface Views {
   readonly features: readonly Feature[];
   readonly state: ViewerState;
   readonly network: ReadonlySignal<Network | null>;
-  /** What the classes are called, of values that are of the classes. */
+  /** Class names of values whose channels are classes. */
   readonly classNames: ReadonlySignal<ClassNames>;
   readonly theme: ReadonlySignal<Theme>;
-  /** How much the viewer is enlarged for a projector: 1 in a notebook. */
+  /** The viewer's magnification in presentation mode; 1 in a notebook. */
   readonly zoom: ReadonlySignal<number>;
-  /** Device pixels of one of the viewer's CSS pixels. */
+  /** Device pixels per CSS pixel of the viewer. */
   readonly pixelRatio: ReadonlySignal<number>;
   /** The width of the viewer's content in CSS pixels, without its scrollbar. */
   readonly width: ReadonlySignal<number>;
-  /** How high the content can be without scrolling, in CSS pixels; null where nothing limits it. */
+  /** The content's maximum height without scrolling, in CSS pixels; null if it is unlimited. */
   readonly contentHeight: ReadonlySignal<number | null>;
   readonly root: HTMLElement;
   readonly painter: Painter;
@@ -58,15 +58,15 @@ export interface Views {
   /** The pixel under the pointer. */
   readonly hover: Signal<Hover | null>;
   readonly tooltip: Signal<TextTooltip | null>;
-  /** The row of attention weights that was pointed at last: whose value's, and which token. */
+  /** The last hovered row of attention weights: the value's key, and the token's row. */
   readonly attentionRow: Signal<{ readonly key: string; readonly row: number } | null>;
   /** The layer under the pointer. */
   readonly hoveredLayer: Signal<string | null>;
-  /** What each layer costs; not news with every run: estimates are shares here. */
+  /** The cost of each layer. It does not update with every run, because estimates are shown only as shares. */
   readonly costs: ReadonlySignal<readonly LayerCost[]>;
-  /** The list of keys is open. */
+  /** Whether the list of keyboard shortcuts is open. */
   readonly isHelpOpen: Signal<boolean>;
-  /** Channels of the open layer in the order in which they are shown. */
+  /** Channels of the open layer, in display order. */
   readonly channelOrder: Signal<readonly number[]>;
 }
 
@@ -78,7 +78,7 @@ export function useViews(): Views {
   return views;
 }
 
-/** False in the first frames of a view: a click shows its choice at once, and what stands beside it right after that. */
+/** False in the first frames of a view. The view can then render the selection first and the rest right after it. */
 export function useAfterFirstPaint(): boolean {
   const [later, setLater] = useState(false);
   useEffect(() => {
@@ -90,7 +90,7 @@ export function useAfterFirstPaint(): boolean {
   return later;
 }
 
-/** Where the pointer is in an element, in the viewer's CSS pixels: one that is presented is enlarged. */
+/** The pointer's position in an element, in the viewer's CSS pixels, corrected for the zoom of presentation mode. */
 export function pointerIn(element: Element, event: MouseEvent, { zoom }: Views) {
   const box = element.getBoundingClientRect();
   return {
@@ -99,12 +99,12 @@ export function pointerIn(element: Element, event: MouseEvent, { zoom }: Views) 
   };
 }
 
-/** Where the pointer is in a viewer. */
+/** The pointer's position in a viewer. */
 export function pointerPosition(event: PointerEvent, views: Views): PointerPosition {
   return { ...pointerIn(views.root, event, views), element: event.currentTarget as Element };
 }
 
-/** The image of a value that belongs to the chosen example; 0 for a value without the batch's axis. */
+/** The image index of the displayed example in a value; 0 for a value without batch axis. */
 export function imageIndex(value: Value, network: Network, example: number): number {
   return value.nchw[0] === network.batch ? Math.min(example, network.batch - 1) : 0;
 }
@@ -116,8 +116,8 @@ interface CachedAnswer<T> {
 }
 
 /**
- * What `ask` answers for this run; the last run's answer stays until then, another value's never.
- * `query`: what else of the value is asked for, in words; `isEnabled`: false where nobody sees it now.
+ * The result of `ask` for the current run. Until it arrives, the previous run's result for the same value is returned.
+ * `query`: key of the other parameters; `isEnabled`: false while the result is not visible.
  */
 export function useQuery<T>(
   value: Value | null,
@@ -152,7 +152,7 @@ export function useQuery<T>(
       hiddenQueries.delete(go);
     };
   }, [views, value, session, sequence, image, query, isEnabled]);
-  if (value === null || isSkipped(session, value.key)) return null; // what is known is old
+  if (value === null || isSkipped(session, value.key)) return null; // the known answer is stale
   return known !== null && known.key === value.key && known.query === query ? known.answer : null;
 }
 
@@ -162,14 +162,14 @@ const queryValues = (views: Views, value: Value) => views.queries.read(value.key
 const queryTopk = (views: Views, value: Value, image: number) =>
   views.queries.topk(value.key, image, MAX_TOP_VALUES);
 
-/** Of scores so many are shown at most. */
+/** The most scores that are shown. */
 export const MAX_TOP_VALUES = 10;
 
-/** Numbers of the shown image of a value, or null before they are there. */
+/** Statistics of the displayed image of a value; null until they arrive. */
 export const useStatistics = (value: Value | null): Statistics | null =>
   useQuery(value, queryStatistics);
 
-/** How the shown image's values are spread, or null before that is known. */
+/** The histogram of the displayed image; null until it arrives. */
 export const useHistogram = (value: Value | null, spread: HistogramQuery): Histogram | null =>
   useQuery(
     value,
@@ -177,7 +177,7 @@ export const useHistogram = (value: Value | null, spread: HistogramQuery): Histo
     `${spread.bins} ${spread.channel}`,
   );
 
-/** How many numbers of the shown image a range clips, or null before that is known. */
+/** The number of values of the displayed image that a range clips; null until it arrives. */
 export const useClippedCount = (
   value: Value | null,
   low: number,
@@ -189,14 +189,14 @@ export const useClippedCount = (
     `${low} ${high}`,
   );
 
-/** All elements of a value or parameter, or null before they are there. */
+/** All elements of a value or parameter; null until they arrive. */
 export const useValues = (value: Value | null): Float32Array | null => useQuery(value, queryValues);
 
-/** The largest scores of the shown image, which nobody picks out while they are out of sight; null before they are there. */
+/** The largest scores of the displayed image, queried only while visible; null until they arrive. */
 export const useTopk = (value: Value | null, isVisible: boolean): TopK | null =>
   useQuery(value, queryTopk, "", isVisible);
 
-/** An element to look at, and whether it is in sight or nearly. */
+/** A ref for an element, and whether the element is on screen or close to it. */
 export function useVisibility<E extends Element>() {
   const element = useRef<E>(null);
   const [seen, setSeen] = useState(false);
@@ -210,7 +210,7 @@ export function useVisibility<E extends Element>() {
   return [element, seen] as const;
 }
 
-/** Values and parameters of one and the same run; null when one is not to be had. */
+/** Read values and parameters from the same run; null if one is not available. */
 async function readFromOneRun(
   { state, queries }: Views,
   values: readonly Value[],
@@ -227,10 +227,10 @@ async function readFromOneRun(
     }
     return found.size === values.length ? found : null;
   }
-  return null; // runs come faster than they can be read; the next one asks again
+  return null; // runs are faster than reads; the next run retries
 }
 
-/** All elements of several values, of one run; the last run's until the next are there. */
+/** All elements of several values, from the same run; the previous run's until they arrive. */
 export function useTensors(values: readonly Value[]): Tensors | null {
   const views = useViews();
   const session = views.state.session.value;
@@ -254,7 +254,7 @@ export function useTensors(values: readonly Value[]): Tensors | null {
   return known !== null && known.of === values ? known.tensors : null;
 }
 
-/** A failed question is a fault of the page, said where all faults are said. */
+/** Report a failed query as an error of the page, in the status message. */
 export function reportFailure(views: Views, error: unknown): void {
   views.state.status.value = {
     phase: "error",

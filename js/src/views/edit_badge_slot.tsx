@@ -1,4 +1,4 @@
-// At a layer: what features say of it.
+// The slot that feature badges fill beside a layer's name.
 
 import type { Slots } from "../features/feature.ts";
 import { Slot } from "./slot.tsx";

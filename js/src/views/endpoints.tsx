@@ -1,4 +1,4 @@
-// Where the network begins and ends: its input and output, the largest pictures.
+// The two ends of the network: its input and output, drawn as the largest pictures.
 
 import type { ComponentProps } from "preact";
 import { drawKind, imageShape } from "../network/display_kind.ts";
@@ -13,7 +13,7 @@ import { PythonBadge } from "./python_layers.tsx";
 import { breakable, StageLayers } from "./stage.tsx";
 import { useEndpointSide, ValuePicture } from "./value_picture.tsx";
 
-/** Input or output pictures, one below the other where there are several. */
+/** Input or output pictures, stacked vertically if there are several. */
 export function Endpoints(props: {
   values: readonly Value[];
   network: Network;
@@ -55,7 +55,7 @@ export function Endpoints(props: {
   );
 }
 
-/** Classes can lie over the input. */
+/** The picture of one input or output; a class map can be overlaid on the input. */
 function EndpointPicture(props: Omit<ComponentProps<typeof ValuePicture>, "minTile">) {
   const { value } = props;
   const least = Math.min(props.width, props.height);

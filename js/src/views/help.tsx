@@ -1,4 +1,4 @@
-// The keys, for whoever asks: `?`, or the button in the status line.
+// Keyboard shortcuts help, opened by `?` or by the button in the status line.
 
 import { useViews } from "./context.ts";
 import { KeyList } from "./help/key_list.tsx";

@@ -1,4 +1,4 @@
-// How often which value occurs: blue and orange bars, exact zeros as one grey bar of their own.
+// A histogram: blue and orange bars, and one grey bar for exact zeros.
 
 import { formatFixed, formatInteger } from "../number_format.ts";
 import type { Histogram as Found } from "../plan/runtime.ts";
@@ -7,7 +7,7 @@ export function Histogram(props: {
   histogram: Found | null;
   width: number;
   height: number;
-  /** A value that is marked with a line. */
+  /** A value to mark with a line. */
   mark?: number | undefined;
   label: string;
 }) {
@@ -20,7 +20,7 @@ export function Histogram(props: {
   const step = width / bins;
   const isOne = low === high;
   const place = (value: number) => (isOne ? 0.5 : (value - low) / span) * width;
-  // The tall bar of a ReLU's zeros would flatten all others: it has its own height, and its count in words.
+  // The tall bar of a ReLU's zeros would flatten all others: it has its own scale, and its count as text.
   const tall = zeros > 0 ? Math.min(height, (Math.sqrt(zeros) / most) * height) : 0;
   const decimals = isOne ? 2 : span >= 100 ? 0 : span >= 1 ? 1 : 2;
   return (

@@ -20,7 +20,7 @@ export function Icon({ children }: { children: ComponentChildren }) {
   );
 }
 
-/** An icon of lines, and how wide and how filled these are where that isn't the usual. */
+/** An icon made of paths, with optional line width and fill. */
 export const PathIcon = (props: { d: string; line?: number | undefined; fill?: string }) => (
   <Icon>
     <path d={props.d} stroke-width={props.line} fill={props.fill} />

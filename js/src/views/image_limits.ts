@@ -1,19 +1,23 @@
-// Black and white of a picture: what the network says, or its numbers; as image_limits in pictures/feature_maps.py has it.
+// Black and white points of a picture: from the network's declared range, or from the data; same rules as image_limits
+// in pictures/feature_maps.py.
 import type { Summary } from "../plan/runtime.ts";
 import { IMAGE_RANGES, type Value } from "../plan/schema.ts";
 import type { ColorLimits, ImageRangeChoice } from "../state/colors.ts";
 
-/** Noise may leave the range by a quarter of it, and what is but a little above 1 isn't of bytes. */
+/**
+ * The unit range tolerates noise of a quarter beyond its ends (SLACK); a maximum must exceed BYTES_FROM to count as
+ * bytes.
+ */
 const [SLACK, BULK, BYTES_FROM] = [0.25, 0.5, 16];
 
-/** The limits that the network says a value has; null where it doesn't. */
+/** The limits that the network declares for a value; null if it declares none. */
 export function declaredLimits({
   value_range: [low, high],
 }: Pick<Value, "value_range">): ColorLimits | null {
   return low === null || high === null ? null : { low, high };
 }
 
-/** The range that a picture's numbers are likely to be of; null for its own. */
+/** The standard range that a picture's data probably has; null for the range of the data itself. */
 function inferredLimits({ min, max, mean, std }: Summary): ColorLimits | null {
   const [unit, signed, bytes] = IMAGE_RANGES.map(([low, high]) => ({ low, high })) as [
     ColorLimits,
@@ -27,13 +31,13 @@ function inferredLimits({ min, max, mean, std }: Summary): ColorLimits | null {
   return mean - std >= -BULK && mean + std <= 1 + BULK ? unit : null;
 }
 
-/** Black and white of a picture by its least and greatest number; of equal numbers 0 is one, as own_limits has it. */
+/** Black and white points from the minimum and maximum. If both are equal, 0 is one of the limits, as in own_limits. */
 export function dataLimits({ low, high }: ColorLimits): ColorLimits {
   if (low < high) return { low, high };
   return low < 0 ? { low, high: 0 } : { low: 0, high: low > 0 ? low : 1 };
 }
 
-/** Black and white of a picture; null until its numbers are known, where these decide. */
+/** Black and white points of a picture; null if they depend on data that is not yet known. */
 export function imageLimits(
   value: Pick<Value, "value_range">,
   summary: Summary | undefined,
@@ -47,7 +51,7 @@ export function imageLimits(
   return choice === undefined ? (inferredLimits(summary) ?? own) : own;
 }
 
-/** Whether a value's numbers are shares of 1, as behind a softmax: its bars go from 0 to 1. */
+/** Whether a value's elements are shares of 1, such as a softmax output: its bars go from 0 to 1. */
 export function hasUnitRange(value: Pick<Value, "value_range">): boolean {
   const ends = declaredLimits(value);
   return ends !== null && ends.low === 0 && ends.high === 1;

@@ -1,4 +1,4 @@
-// What black and white of an image are, as a control, and how many of its numbers lie beyond.
+// A control for the black and white points of an image, with the count of values beyond them.
 
 import { drawKind } from "../network/display_kind.ts";
 import { formatFixed, formatInteger, formatShort } from "../number_format.ts";
@@ -21,13 +21,13 @@ const colorKind = (value: Value): string => (drawKind(value).drawMode === "rgb" 
 
 interface ImageRangeProps {
   value: Value;
-  /** The picture whose range is chosen, where several are drawn in one; by default the value's own. */
+  /** The value whose range is selected, if the picture combines several; by default `value`. */
   rangeValue?: Value;
-  /** Black and white of several pictures that share them; by default the value's own. */
+  /** Shared black and white points of several pictures; by default the value's own. */
   limits?: ColorLimits | null;
 }
 
-/** "grey", its range to be chosen, and what that clips: beside every image that is not a thumbnail. */
+/** The text "grey", the range selector and the clipping counts, shown beside every image that is not a thumbnail. */
 export function ImageRange(props: ImageRangeProps) {
   const { value, rangeValue = value } = props;
   const range = useColorRange(rangeValue);
@@ -88,7 +88,7 @@ function RangeSelect({ value, ends }: { value: Value; ends: ColorLimits | null }
   );
 }
 
-/** " · 12 above, 3 below": how many numbers of the shown image its range clips; nothing where it clips none. */
+/** " · 12 above, 3 below": the number of elements of the current example that the range clips; empty if none. */
 function ClippingNote({ value, ends }: { value: Value; ends: ColorLimits }) {
   const { network } = useViews();
   const found = useClippedCount(value, ends.low, ends.high);

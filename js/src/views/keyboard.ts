@@ -1,4 +1,4 @@
-// The keyboard, while the viewer has the focus; JupyterLab's own single-key commands stay quiet meanwhile.
+// Keyboard handling while the viewer has the focus; JupyterLab's single-key commands are suppressed meanwhile.
 import { batch } from "@preact/signals";
 import type { TabKeys } from "../features/feature.ts";
 import { COLORMAPS } from "../messages.ts";
@@ -11,7 +11,7 @@ import { focusedElement, isSearchField, leaveSearch } from "./layer_search.ts";
 import { togglePresenting } from "./present.tsx";
 import { shownTab, tabsOf } from "./tabs.tsx";
 
-// A text field, a list or an open menu needs these keys itself.
+// A text field, a list or an open menu handles these keys itself.
 const takesKeys = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.closest("select, input, textarea") !== null;
 
@@ -37,7 +37,7 @@ export function listenToKeys(views: Views): () => void {
     const selected = shownKeys(network).channel?.(network, state.selected.peek()) ?? null;
     const value = network.values.get(selected?.layer ?? "");
     if (selected === null || value === undefined) return;
-    // A key can come before the layer is on screen: by number, then.
+    // A key may arrive before the layer is on screen: use the order by number then.
     const known = views.channelOrder.peek();
     const length = channelCount(value);
     const order = known.length === length ? known : channelOrder(length, "number", null);
@@ -51,20 +51,23 @@ export function listenToKeys(views: Views): () => void {
     state.example.value = (state.example.peek() + by + count) % count;
   };
 
-  // The frame in which the focus follows an arrow.
+  // The pending animation frame in which the focus follows an arrow key.
   let following = 0;
 
-  /** To another tab; the element that has the focus goes with its own, the next key comes before a redraw. */
+  /**
+   * Switch to another tab. The focused element disappears with its tab, so the focus moves to the root before the next
+   * key arrives.
+   */
   const show = (tab: TabName): void => {
     cancelAnimationFrame(following);
     root.focus({ preventScroll: true });
     state.tab.value = tab;
   };
 
-  /** Enter on a picture: the selected layer, else the picture's own. */
+  /** Enter on a picture: open the selected layer, else the picture's own layer. */
   const open = (target: EventTarget | null): boolean => {
     if (!(target instanceof HTMLElement) || !target.classList.contains("nbg-picture")) return false;
-    // The focus follows the arrows a frame later; the selection is already there.
+    // After an arrow key the focus follows one frame later; the selection is already up to date.
     const layer =
       state.selected.peek()?.layer ?? target.closest<HTMLElement>("[data-layer]")?.dataset.layer;
     if (layer === undefined) return false;
@@ -103,7 +106,7 @@ export function listenToKeys(views: Views): () => void {
         }
         const [first] = network !== null && keys?.escapeToFirstTab ? tabsOf(network, views) : [];
         if (first === undefined) {
-          // A second Esc gives the keyboard back to the notebook.
+          // A second Esc returns the keyboard to the notebook.
           const active = focusedElement(root);
           if (active instanceof HTMLElement) active.blur();
           return true;
@@ -131,7 +134,7 @@ export function listenToKeys(views: Views): () => void {
     }
   };
 
-  /** The focus goes where the arrows went. */
+  /** Move the focus to the element that the arrow key selected. */
   const follow = (key: string): void => {
     const network = views.network.peek();
     if (network === null || !key.startsWith("Arrow")) return;
@@ -142,7 +145,7 @@ export function listenToKeys(views: Views): () => void {
     const from = focusedElement(root);
     following = requestAnimationFrame(() => {
       const now = focusedElement(root);
-      // The element that had the focus may have been drawn anew; the next key or click may have taken it elsewhere.
+      // The focused element may have been re-rendered, or a later key or click may have moved the focus.
       if (now !== from && now !== root && now !== null && now !== document.body) return;
       root.querySelector<HTMLElement>(`${place}[tabindex="0"]`)?.focus();
     });
@@ -151,7 +154,7 @@ export function listenToKeys(views: Views): () => void {
   const plain = (event: KeyboardEvent): boolean =>
     !event.ctrlKey && !event.metaKey && !event.altKey;
 
-  // JupyterLab listens on the document while events go down, so its own switch is set before, on the window.
+  // JupyterLab listens on the document in the capture phase, so its suppress attribute is set earlier, on the window.
   const before = (event: KeyboardEvent): void => {
     const inside = event.target instanceof Node && root.contains(event.target);
     root.toggleAttribute("data-lm-suppress-shortcuts", inside && plain(event) && !event.shiftKey);

@@ -1,7 +1,7 @@
-// Which layer the eye is on: the one under the pointer, else the selected one.
+// The layer in focus: the one under the pointer, else the selected one.
 import { useViews } from "./context.ts";
 
-/** Enter and leave of a stage; leaving one that is no longer under the pointer changes nothing. */
+/** Pointer enter and leave handlers of a stage; leaving a stage that is no longer the hovered one is a no-op. */
 export function useLayerHover() {
   const { hoveredLayer } = useViews();
   return {

@@ -1,4 +1,5 @@
-// What comments on the strip: the layer under the pointer or selected, its liveliest channels, its numbers.
+// The panel beside the strip: the layer under the pointer or the selected one, its most active channels, and its
+// statistics.
 
 import { channelCountText, contentsText, drawKind } from "../network/display_kind.ts";
 import { defaultValue, longType, type Network } from "../network/network.ts";
@@ -17,7 +18,7 @@ import { PythonBadge } from "./python_layers.tsx";
 import { isSkipped } from "./run_queries.ts";
 import { ChannelTile, TILE_SIDE, tilesPerRow } from "./tile.tsx";
 
-/** The layer that is commented: under the pointer, else selected, else the first. */
+/** The layer that the panel shows: under the pointer, else selected, else the first. */
 function usePanelValue(network: Network): Value | undefined {
   const { state, hoveredLayer } = useViews();
   for (const name of [hoveredLayer.value, state.selected.value?.layer]) {
@@ -117,7 +118,7 @@ function MostVaryingMaps(props: { value: Value; statistics: Statistics | null; s
   );
 }
 
-/** How many bars of a vector stand side by side. */
+/** The number of bars of a vector that fit side by side. */
 const barsAcross = (width: number): number => Math.floor(width / 6);
 
 function WidePicture({ value, width }: { value: Value; width: number }) {
@@ -146,10 +147,10 @@ function WidePicture({ value, width }: { value: Value; width: number }) {
   );
 }
 
-// A stage under the pointer for a moment is no reason to count more than this.
+// Hovering over a stage must not compute the histogram of more elements than this.
 const MAX_HISTOGRAM_SIZE = 4e6;
 
-/** How the layer's values are spread, and what sums them up. */
+/** The distribution of the layer's values, and its summary. */
 function ValueSummary({ value, statistics }: { value: Value; statistics: Statistics | null }) {
   const { state } = useViews();
   const found = useHistogram(value.readback.count <= MAX_HISTOGRAM_SIZE ? value : null, {
@@ -172,7 +173,7 @@ function ValueSummary({ value, statistics }: { value: Value; statistics: Statist
   );
 }
 
-/** mean, zero, dead: what one wants to know at a glance. */
+/** Key statistics: mean, share of zeros, dead channels. */
 function SummaryNumbers({ statistics }: { statistics: Statistics | null }) {
   if (statistics === null) return <p class="nbg-numbers">…</p>;
   const { layer, channels } = statistics;

@@ -1,19 +1,19 @@
-// The field that finds layers by name, and where the focus goes from it.
+// The search field for layers, and the focus when it closes.
 
 export const isSearchField = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.matches(".nbg-finder");
 
-/** What has the focus, also where the viewer stands in a shadow tree. */
+/** The focused element, also if the viewer is in a shadow tree. */
 export const focusedElement = (root: HTMLElement): Element | null =>
   (root.getRootNode() as Document | ShadowRoot).activeElement;
 
-/** From the field that finds layers to the layer that is selected, once the view shows it. */
+/** Clear the search field and move the focus to the selected layer, once the view shows it. */
 export function leaveSearch(root: HTMLElement): void {
   const field = root.querySelector<HTMLInputElement>(".nbg-finder");
   if (field !== null) field.value = "";
   root.focus({ preventScroll: true });
   requestAnimationFrame(() => {
-    if (focusedElement(root) !== root) return; // somebody went on
+    if (focusedElement(root) !== root) return; // the focus has moved on
     root.querySelector<HTMLElement>(".nbg-picture[tabindex='0'], .nbg-row.nbg-chosen")?.focus();
   });
 }

@@ -1,11 +1,11 @@
-// Which parameters belong to a layer, and the kernels of one output channel among a weight's elements.
+// The parameters of a layer, and the kernels of one output channel within a weight tensor.
 
 import type { Network, Stage } from "../network/network.ts";
 import type { Layer, PlanHeader, Value } from "../plan/schema.ts";
 
-/** The parameters of a layer, weight first: by its module's name, or by the textures its passes read. */
+/** The parameters of a layer, weight first: found by its module's name, or by the textures that its passes read. */
 export function parametersOf(plan: PlanHeader, network: Network, layer: Layer): Value[] {
-  // A module that is called twice has the keys `block` and `block:1`, and one set of parameters.
+  // A module that is called twice has the keys `block` and `block:1`, but one set of parameters.
   const module = `${layer.name.replace(/:\d+$/, "")}.`;
   const named = plan.parameters.filter(
     (value) => value.key.startsWith(module) && !value.key.slice(module.length).includes("."),
@@ -18,18 +18,18 @@ export function parametersOf(plan: PlanHeader, network: Network, layer: Layer): 
   return [...network.parameters.values()].filter((value) => read.has(value.texture));
 }
 
-/** Kernels as pictures: for each output channel, one for each input channel it reads. */
+/** Kernels of a weight tensor: for each output channel, one per input channel that it reads. */
 export interface Kernels {
   readonly layer: Layer;
   readonly weight: Value;
   readonly outputs: number;
-  /** Input channels that one output channel reads. */
+  /** The number of input channels that one output channel reads. */
   readonly inputs: number;
   readonly height: number;
   readonly width: number;
-  /** Over a signal: taps along a line, which are drawn as a curve. */
+  /** One-dimensional: the taps form a line and are drawn as a curve. */
   readonly is1d: boolean;
-  /** Of ConvTranspose the weight is stored input channel first. */
+  /** The weight is stored with the input channel first, as for ConvTranspose. */
   readonly transposed: boolean;
   readonly groups: number;
 }
@@ -52,7 +52,7 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
       weight,
       outputs: transposed ? second * groups : first,
       inputs: transposed ? first / groups : second,
-      // Of a kernel over a volume the slices stand one below the other.
+      // For a kernel over a volume, the slices are stacked vertically.
       height: spatial.slice(0, -1).reduce((product, size) => product * size, 1),
       width: spatial.at(-1) ?? 1,
       is1d: over || spatial.length === 1,
@@ -75,7 +75,7 @@ export function kernelsOf(plan: PlanHeader, network: Network, layer: Layer): Ker
   };
 }
 
-/** Where the kernel of (output channel, its k-th input channel) starts among the weight's elements. */
+/** The index of the kernel (output channel, its k-th input channel) among the weight's elements. */
 export function kernelStart(kernels: Kernels, output: number, input: number): number {
   const size = kernels.height * kernels.width;
   if (!kernels.transposed) return (output * kernels.inputs + input) * size;
@@ -90,7 +90,7 @@ export function inputChannel(kernels: Kernels, output: number, k: number): numbe
   return Math.floor(output / perGroup) * kernels.inputs + k;
 }
 
-/** The layer of a stage whose kernels make the channels that a layer of it shows. */
+/** The kernels of a stage: those of its last layer that has any. */
 export function stageKernels(plan: PlanHeader, network: Network, stage: Stage): Kernels | null {
   for (const layer of stage.layers.toReversed()) {
     const kernels = kernelsOf(plan, network, layer);

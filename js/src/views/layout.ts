@@ -1,36 +1,36 @@
-// Where pictures go: how large a map pixel is, how many columns a mosaic has, what fits on one line.
-// Lengths are device pixels unless they say css: a map pixel is a whole number of device pixels.
+// Picture layout: the size of a map pixel, the columns of a mosaic, the number of pictures that fit one line. Lengths
+// are device pixels unless their name contains css: a map pixel is a whole number of device pixels.
 import type { Summary } from "../plan/runtime.ts";
 
-/** CSS pixels below which everything is one column. */
+/** Below this many CSS pixels, everything is in one column. */
 export const NARROW = 520;
 
-/** Maps of one value: how many, and their size in map pixels. */
+/** The maps of one value: their number, and their size in map pixels. */
 export interface MapShape {
   readonly channels: number;
   readonly height: number;
   readonly width: number;
 }
 
-/** A mosaic as it will be drawn. */
+/** The layout of a mosaic. */
 export interface Mosaic {
-  /** How many of the channels it shows. */
+  /** The number of channels shown. */
   readonly shownCount: number;
   readonly columns: number;
   readonly rows: number;
-  /** Device pixels per map pixel: whole, or one whole-th for maps that are too large. */
+  /** Device pixels per map pixel: a whole number, or 1/n for maps that are too large. */
   readonly scale: number;
   readonly width: number;
   readonly height: number;
 }
 
-/** A length for a style. */
+/** A CSS length. */
 export const px = (length: number): string => `${length}px`;
 
 export const tileSide = (pixels: number, scale: number): number =>
   Math.max(1, Math.ceil(pixels * scale - 1e-9));
 
-/** A mosaic of the first `shown` channels in this many columns. */
+/** The mosaic of the first `shownCount` channels in this many columns. */
 export function mosaic(
   maps: MapShape,
   shownCount: number,
@@ -57,8 +57,8 @@ export function fitScale(pixels: number, room: number): number {
 }
 
 /**
- * All channels, no taller than `room`, at most about twice as tall as wide; columns that leave no gap in
- * the last row are preferred. Null when even one column per channel is too tall.
+ * A mosaic of all channels, no taller than `room` and at most about twice as tall as wide; prefers columns without a
+ * gap in the last row. Null if even one column per channel is too tall.
  */
 export function tallMosaic(
   maps: MapShape,
@@ -88,14 +88,14 @@ export function tallMosaic(
   return best;
 }
 
-/** As many channels as a box holds. */
+/** A mosaic of as many channels as fit a box. */
 export function boxMosaic(
   maps: MapShape,
   box: { width: number; height: number },
   gap: number,
   least: number,
 ): Mosaic {
-  // A tile is at least `least` wide, so that a 7×7 map can be seen, and a large map shrinks to a third of the box.
+  // A tile is at least `least` wide, so that a 7×7 map is visible; large maps shrink so that several fit the box.
   const side = Math.max(maps.width, maps.height);
   const third = Math.max(
     least,
@@ -112,7 +112,10 @@ export function boxMosaic(
   return squarest(maps, Math.min(maps.channels, columns * rows), { columns, rows }, scale, gap);
 }
 
-/** So many channels in the columns and rows that there are: not as a line, and best without a gap in the last row. */
+/**
+ * A mosaic of `shown` channels within these columns and rows: close to square, preferably without a gap in the last
+ * row.
+ */
 function squarest(
   maps: MapShape,
   shown: number,
@@ -121,7 +124,7 @@ function squarest(
   gap: number,
 ): Mosaic {
   const empty = (one: Mosaic): number => (one.rows * one.columns - shown) / shown;
-  // Lying rather than standing.
+  // Prefer landscape to portrait.
   const long = (one: Mosaic): number => Math.abs(Math.log(one.width / one.height) - 0.01);
   const cost = (one: Mosaic): number => long(one) + 8 * empty(one);
   return Array.from({ length: Math.max(1, Math.min(columns, shown)) }, (_, i) =>
@@ -131,7 +134,10 @@ function squarest(
     .reduce((a, one) => (cost(one) < cost(a) ? one : a));
 }
 
-/** As many channels as a box holds; where it holds all of them, as large as they fit, best without a gap in the last row. */
+/**
+ * A mosaic of as many channels as fit a box; if all fit, as large as possible, preferably without a gap in the last
+ * row.
+ */
 export function fullMosaic(
   maps: MapShape,
   box: { width: number; height: number },
@@ -150,27 +156,27 @@ export function fullMosaic(
   return best;
 }
 
-/** What stands on the strip's line: mosaics between the pictures at both ends. */
+/** The layout of a one-line strip: mosaics between the two end pictures. */
 export interface StripLayout {
-  /** Device pixels per map pixel, the same for all stages; null where each has its own. */
+  /** Device pixels per map pixel, the same for all stages; null if each stage has its own scale. */
   readonly scale: number | null;
   readonly stages: readonly (Mosaic | null)[];
-  /** Device pixels a side that the end pictures may have. */
+  /** The most device pixels per side of an end picture. */
   readonly endSide: number;
-  /** Height of the tallest mosaic, which bars don't exceed. */
+  /** Height of the tallest mosaic, which is also the limit for bars. */
   readonly maxHeight: number;
 }
 
 export interface StripRoom {
   readonly width: number;
   readonly height: number;
-  /** Between neighbours, with the arrow. */
+  /** The width between neighbours, including the arrow. */
   readonly arrow: number;
-  /** Each stage is at least so wide, for its caption. */
+  /** The least width of each stage, for its caption. */
   readonly captions: readonly number[];
-  /** Width of a stage that is bars or a number. */
+  /** The width of a stage that shows bars or a number. */
   readonly bars: number;
-  /** A channel's map is at least so large. */
+  /** The least size of a channel's map. */
   readonly tile: number;
   readonly gap: number;
   readonly ratio: number;
@@ -179,7 +185,7 @@ export interface StripRoom {
 const tallestHeight = (mosaics: readonly (Mosaic | null)[]): number =>
   Math.max(0, ...mosaics.map((one) => one?.height ?? 0));
 
-/** What end pictures have beside these mosaics on one line. */
+/** The size left for each end picture beside these mosaics on one line; −∞ if they do not fit. */
 function spaceLeft(mosaics: readonly (Mosaic | null)[], ends: number, room: StripRoom): number {
   const width = mosaics.reduce(
     (sum, one, i) => sum + Math.max(one?.width ?? room.bars, room.captions[i] ?? 0),
@@ -190,8 +196,8 @@ function spaceLeft(mosaics: readonly (Mosaic | null)[], ends: number, room: Stri
 }
 
 /**
- * The largest common scale at which every stage with all its channels and the end pictures fit one line;
- * null when there is none. `null` stages are bars or numbers; `ends` is the number of end pictures.
+ * The layout with the largest common scale at which every stage with all its channels and the end pictures fit one
+ * line; null if there is none. `null` stages are bars or numbers; `ends` is the number of end pictures.
  */
 export function fitLine(
   stages: readonly (MapShape | null)[],
@@ -207,7 +213,7 @@ export function fitLine(
     );
     if (mosaics.some((one, i) => one === null && stages[i] !== null)) continue;
     const left = spaceLeft(mosaics, ends, room);
-    // The pictures at both ends are the largest things on the line.
+    // The end pictures must be the largest pictures on the line.
     const tallest = tallestHeight(mosaics);
     const wanted =
       scale > 2 * room.ratio ? Math.max(smallest, Math.min(tallest, room.height)) : smallest;
@@ -218,8 +224,8 @@ export function fitLine(
 }
 
 /**
- * One line where each stage has its own scale, and as many channels as a box holds: the widest boxes that
- * leave the end pictures wider than they are; null where captions have no room.
+ * A one-line layout in which each stage has its own scale and shows as many channels as fit its box. The boxes are as
+ * wide as possible without being wider than the end pictures. Null if the captions do not fit.
  */
 export function fitBoxes(
   stages: readonly (MapShape | null)[],
@@ -243,8 +249,8 @@ export function fitBoxes(
 }
 
 /**
- * Rows of boxes, each behind an arrow, that fill the width (CSS pixels); some wider boxes rather than such in
- * which pictures of these sides are small, since they grow by whole numbers.
+ * Rows of boxes, each after an arrow, that fill the width (CSS pixels). Uses fewer, wider boxes if pictures of these
+ * sides would be much smaller than their boxes, since pictures scale by whole numbers.
  */
 export function fitRows(
   width: number,
@@ -261,7 +267,7 @@ export function fitRows(
   return rows(fewer.find((columns) => fill(columns) > 0.7) ?? most);
 }
 
-/** The whole number of device pixels per picture pixel that fits `room`, and the size it gives. */
+/** The largest whole-number scale (device pixels per picture pixel) that fits `room`, and the resulting size. */
 export function pictureSize(
   height: number,
   width: number,
@@ -271,12 +277,12 @@ export function pictureSize(
   return { scale, width: tileSide(width, scale), height: tileSide(height, scale) };
 }
 
-/** Of the largest picture's drawn side, what a smaller one has at least. */
+/** The least side of a smaller picture, as a share of the largest picture's drawn side. */
 const MIN_SHARE = 0.5;
 
 /**
- * The side that an input's or output's picture may have where the `largest` of them has `room`: both are drawn at one
- * scale, so that an upscaler's output is the larger one, but the smaller picture is not less than half as large.
+ * The side of an input or output picture if the `largest` of them takes `room`. All have one scale, so that an
+ * upscaler's output is larger than its input, but no picture is drawn less than half as large as the largest.
  */
 export function endpointSide(own: number, largest: number, room: number): number {
   if (own >= largest) return room;
@@ -284,12 +290,12 @@ export function endpointSide(own: number, largest: number, room: number): number
   return Math.min(room, Math.floor(drawn * Math.max(own / largest, MIN_SHARE)));
 }
 
-/** Channels in which something isn't finite: whatever they do, it is what one looks for. */
+/** Whether a channel has non-finite elements; these channels come first, whatever their variance. */
 export const hasNonFinite = ({ nan, inf }: Pick<Summary, "nan" | "inf">): boolean => nan + inf > 0;
 
 /**
- * Which channels vary most, first those with NaN or infinity, then the one that varies most; ties keep their number's
- * order.
+ * Channels sorted by standard deviation, largest first; channels with NaN or infinity come before all others. Ties keep
+ * their order.
  */
 export function rankByVariation(
   channels: readonly Pick<Summary, "std" | "nan" | "inf">[],
@@ -311,7 +317,7 @@ export function argsortDescending(values: readonly number[]): number[] {
   return values.map((_, i) => i).sort((a, b) => (key(b) === key(a) ? a - b : key(b) - key(a)));
 }
 
-/** Ends of a nice range for bars around zero. */
+/** The largest finite absolute value: the ends of a symmetric range for bars around zero. */
 export function maxAbs(values: ArrayLike<number>): number {
   let most = 0;
   for (let i = 0; i < values.length; i++) {

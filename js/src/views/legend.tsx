@@ -1,4 +1,4 @@
-// What the colours mean: the colour bar of maps, which follows live values or is held.
+// The colour bar of maps; for live input the range follows the values or is held.
 
 import type { LegendProps } from "../features/feature.ts";
 import { drawKind } from "../network/display_kind.ts";
@@ -6,7 +6,7 @@ import { Colorbar } from "./colorbar.tsx";
 import { useViews } from "./context.ts";
 import { Slot } from "./slot.tsx";
 
-/** The legend of a layer's maps; while its input is live, its colours can be held. */
+/** The legend of a layer's maps; for live input, its colour range can be held. */
 export function Legend(props: LegendProps) {
   const { state } = useViews();
   const { value, statistics } = props;

@@ -1,4 +1,4 @@
-// A picture of a value: maps in a mosaic, or an image, in one canvas that answers the pointer.
+// A picture of a value: maps in a mosaic, or an image, in one canvas that reacts to the pointer.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -14,42 +14,42 @@ import { type Mosaic, px, tileSide } from "./layout.ts";
 import type { Drawing } from "./painter.ts";
 import { TokenMarks } from "./value_views/token_marks.tsx";
 
-/** So long a finger is held before it reads numbers: as long as for the browser's own long press, nearly. */
+/** Milliseconds that a touch must be held before it shows values: slightly less than the browser's long press. */
 const HOLD_MS = 400;
 
 interface MapsProps {
   value: Value;
-  /** In the order in which they are shown. */
+  /** In display order. */
   channels: readonly number[];
   columns: number;
-  /** Canvas pixels per map pixel, and between maps. */
+  /** Canvas pixels per map pixel, and of the gap between maps. */
   scale: number;
   gap?: number;
   /** CSS pixels per canvas pixel; by default one device pixel. */
   zoom?: number;
-  /** CSS pixels of the picture's height, where that isn't in proportion: of a line of numbers. */
+  /** The picture's height in CSS pixels if it is not proportional: for one-dimensional signals. */
   cssHeight?: number;
-  /** CSS pixels of a curve. */
+  /** The size of a curve in CSS pixels. */
   cell?: { readonly width: number; readonly height: number };
-  /** Spoken by a screen reader. */
+  /** The label for screen readers. */
   label: string;
-  /** The tooltip says the rank within the map, and the pixel is marked. */
+  /** The tooltip shows the rank within the map, and the pixel is marked. */
   showRank?: boolean;
-  /** Nothing is marked on it. */
+  /** Show no marks on the picture. */
   hidesMarks?: boolean;
-  /** Hairlines between the maps. */
+  /** Draw hairlines between the maps. */
   hairlines?: boolean;
-  /** As one picture of three colours, or each channel by itself; by default what suits the value. */
+  /** True: one RGB picture; false: each channel separately; by default the value's display kind decides. */
   rgb?: boolean;
-  /** Colours and range other than the chosen ones. */
+  /** A colour map and a range that override the selected ones. */
   map?: ColorMapName | undefined;
   range?: ColorRange | undefined;
-  /** A click on a pixel. */
+  /** Called for a click on a pixel. */
   pick?: (y: number, x: number) => void;
   children?: ComponentChildren;
 }
 
-/** Maps of one value; the pointer shows the number under it. */
+/** The maps of one value, with a tooltip for the number under the pointer. */
 export function Maps(props: MapsProps) {
   const { value, channels, columns, label, showRank = false, hairlines = false, children } = props;
   const views = useViews();
@@ -59,13 +59,13 @@ export function Maps(props: MapsProps) {
   const whole = drawKind(value).drawMode ?? "maps";
   const isOne = whole === "rgb" || whole === "classes";
   const isPart = isOne && (props.rgb === false || channels.length < value.nchw[1]);
-  const part = whole === "rgb" ? "grey" : "maps"; // a colour of a picture is grey in the picture's range
+  const part = whole === "rgb" ? "grey" : "maps"; // one colour is grey, in the picture's range
   const picture = props.rgb ? "rgb" : isPart ? part : whole;
   const isWhole = picture === "rgb" || picture === "classes";
   const image = network ? imageIndex(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
   const asked = props.zoom ?? 1 / views.pixelRatio.value;
-  // A picture that the browser enlarges has one colour a value: marks need the pixels themselves.
+  // A picture that the browser enlarges has one canvas pixel per element: marks over pixels need the full size.
   const isCurve = picture === "curves";
   const enlarged = props.scale === 1 && gap === 0 && !isCurve;
   const times = enlarged ? Math.round(asked * views.pixelRatio.value) : 1;
@@ -76,7 +76,7 @@ export function Maps(props: MapsProps) {
   const hatched =
     flaws !== null && (flaws.layer.nan > 0 || (isImage && isClipped(range, flaws.layer)));
   const scale = isCurve ? 1 : hatched ? times : props.scale;
-  // A curve is drawn at the device's own resolution, whatever it has room for.
+  // A curve is drawn at device resolution, whatever its size.
   const zoom = isCurve ? 1 / views.pixelRatio.value : hatched ? asked / times : asked;
   const [, , height, width] = value.nchw;
   const cell = isCurve
@@ -117,7 +117,7 @@ export function Maps(props: MapsProps) {
     };
   }, [painter]);
 
-  /** The channel and pixel under the pointer; null between maps, undefined where nothing can be said. */
+  /** The channel and pixel under the pointer; null between maps, undefined if it cannot be determined. */
   const under = (event: MouseEvent) => {
     const box = canvas.current?.getBoundingClientRect();
     if (box === undefined || box.width === 0) return undefined;
@@ -156,14 +156,14 @@ export function Maps(props: MapsProps) {
   };
   const { pick } = props;
   const click = (event: MouseEvent): void => {
-    const at = event.detail > 0 && under(event); // by a key it has no place
+    const at = event.detail > 0 && under(event); // a click by keyboard has no position
     if (at) pick?.(at.y, at.x);
   };
   const leave = (): void => {
     hover.value = null;
   };
 
-  // A finger that was held still for a while reads numbers where it goes on; any other one scrolls the page.
+  // After a long press, moving the finger shows values; any other touch scrolls the page.
   const began = useRef(0);
   const begin = (event: TouchEvent): void => {
     began.current = event.timeStamp;
@@ -211,7 +211,7 @@ export function Maps(props: MapsProps) {
   );
 }
 
-/** Canvas pixels of a curve that has room for `asked` times its frame, or as high as is asked for. */
+/** Canvas pixels of a curve: `asked` times its frame, or the requested `cell` or `cssHeight`. */
 function curveCell(props: MapsProps, asked: number, ratio: number): readonly [number, number] {
   const [, , h, w] = props.value.nchw;
   const round = (side: number) => Math.max(1, Math.round(side));
@@ -223,7 +223,7 @@ function curveCell(props: MapsProps, asked: number, ratio: number): readonly [nu
   return [round(width * times), round(height * times)];
 }
 
-/** The pixel under the pointer, or the chosen one, in ink with a halo so that it shows on any colour map. */
+/** The pixel under the pointer, or the selected one, outlined with a halo so that it is visible on any colour map. */
 function PixelMark({
   value,
   curve,
@@ -254,7 +254,7 @@ function PixelMark({
   return <span class="nbg-mark" style={style} />;
 }
 
-/** A mosaic as `layout.ts` made it. */
+/** Maps of a value in a mosaic computed by `layout.ts`. */
 export function MosaicMaps(props: {
   value: Value;
   channels: readonly number[];
@@ -274,7 +274,7 @@ export function MosaicMaps(props: {
   );
 }
 
-/** The range of a picture's colours: an image's own, or the chosen one for maps. */
+/** The colour range of a picture: an image's own, or the selected mode for maps. */
 export function useColorRange(value: Value): ColorRange {
   const { state } = useViews();
   const { isImage } = drawKind(value);
@@ -295,12 +295,15 @@ export function useColorRange(value: Value): ColorRange {
   if (!isImage && mode === "fixed")
     return { mode: "layer", ...(kept && { mode, ...kept }), symmetric };
   if (!isImage) return { mode, symmetric };
-  if (isClasses) return { mode: "fixed" }; // a class has no range
+  if (isClasses) return { mode: "fixed" }; // class indices have no range
   const ends = known ?? imageLimits(value, statistics?.layer, choice);
-  return ends === null ? { mode: "layer" } : { mode: "fixed", ...ends }; // of NaN alone it has none
+  return ends === null ? { mode: "layer" } : { mode: "fixed", ...ends }; // all elements are NaN
 }
 
-/** The range that two pictures of a value share: as the value's own, but for the least and greatest of `both`. */
+/**
+ * The range that two pictures of a value share: the value's own range, but with the minimum and maximum of `both` if
+ * the range comes from the data.
+ */
 export function useSharedLimits(value: Value | null, both: ColorLimits | null): ColorLimits | null {
   const { state } = useViews();
   const summary = useStatistics(value)?.layer;
@@ -311,7 +314,7 @@ export function useSharedLimits(value: Value | null, both: ColorLimits | null): 
   return isOwn && both !== null && declaredLimits(value) === null ? dataLimits(both) : ends;
 }
 
-/** Whether a picture has numbers beyond its range, which are clipped and marked. */
+/** Whether a picture has values outside its range, which are clipped and marked. */
 function isClipped({ mode, low, high }: ColorRange, { min, max }: Summary): boolean {
   if (mode !== "fixed" || low === undefined || high === undefined) return false;
   const beyond = clippingLimits({ low, high });

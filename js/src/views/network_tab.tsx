@@ -1,4 +1,4 @@
-// The Network tab: which form the network has, strip or graph, and a layer found by its name.
+// The Network tab: the network as a strip or a graph, and the search field for layers.
 
 import { useId } from "preact/hooks";
 import { longType, type Network } from "../network/network.ts";
@@ -47,7 +47,7 @@ function NetworkView({ network }: { network: Network }) {
   );
 }
 
-/** A layer by name or type; the graph opens the modules around it. */
+/** Search for a layer by name or type; the graph opens the modules around it. */
 function LayerSearch({ network }: { network: Network }) {
   const { state, root } = useViews();
   const id = useId();
@@ -72,7 +72,8 @@ function LayerSearch({ network }: { network: Network }) {
         list={id}
         autocomplete="off"
         aria-keyshortcuts="/"
-        // A name of the list that was picked; with Enter also a part of a name, or a type.
+        // `change` accepts exact names only, e.g. from the suggestion list; Enter also accepts a part of a name, or a
+        // type.
         onChange={(event) => find(event.currentTarget, false)}
         onKeyDown={(event) => {
           if (event.key === "Enter") find(event.currentTarget, true);

@@ -1,27 +1,27 @@
-// A number that is typed or stepped: what is typed stays, however often the view is drawn again meanwhile, until the
-// field is left; what is no number within its ends is marked and not taken.
+// A number field that is typed or stepped. Typed text survives re-renders until the field loses the focus; text that is
+// no number in the range is marked and not applied.
 import { useState } from "preact/hooks";
 
 export function NumberField(props: {
   label: string;
   value: number;
-  /** From `low` to `high`, both included. */
+  /** The inclusive range. */
   low?: number;
   high?: number;
   step?: number;
-  /** What is wrong stays when the field is left; else the value stands there again. */
+  /** Keep invalid text when the field loses the focus; by default the value is shown again. */
   keepsInvalid?: true;
-  /** Classes of the label and of the field. */
+  /** CSS classes of the label and of the field. */
   class?: string;
   field?: string;
   set: (value: number) => void;
 }) {
   const { label, value, low = -Infinity, high = Infinity, step = 1, set } = props;
-  /** What is typed, and the value that it leaves as it is; undefined where it is taken. */
+  /** The typed text; for invalid text also the value at that time (`keeps`). */
   const [typed, setDraft] = useState<{ readonly text: string; readonly keeps?: number } | null>(
     null,
   );
-  // What is wrong goes where the value is changed elsewhere.
+  // Discard invalid text if the value changes elsewhere.
   const draft = typed?.keeps === undefined || typed.keeps === value ? typed : null;
   const isGood = ({ value, validity, valueAsNumber }: HTMLInputElement): boolean =>
     value !== "" && validity.valid && Number.isFinite(valueAsNumber);

@@ -1,4 +1,4 @@
-// Pages of what is too much to be shown at once.
+// Page controls for long lists.
 export function Pagination(props: { page: number; pages: number; go: (page: number) => void }) {
   const { page, pages, go } = props;
   return (

@@ -1,33 +1,34 @@
-// When pictures are drawn: only what changed and is visible, in one batch a frame, at most 12 a second for runs.
+// Schedules drawing: only what changed and is visible, in one batch per frame, and after runs at most 12 times a
+// second.
 import { computed, effect, untracked } from "@preact/signals";
 import type { DrawJob } from "../plan/runtime.ts";
 import type { ViewerState } from "../state.ts";
 import { isSkipped } from "./run_queries.ts";
 
-/** What a canvas shows; the painter adds the canvas. */
+/** A draw job without its canvas, which the painter adds. */
 export type Drawing = Omit<DrawJob, "canvas">;
 
 export interface Painter {
-  /** Shows a drawing in a canvas from now on; null leaves what is there. */
+  /** Draw into a canvas from now on; null leaves its content. */
   show(canvas: HTMLCanvasElement, drawing: Drawing | null): void;
   forget(canvas: HTMLCanvasElement): void;
-  /** Draws what is out of sight too, once, and asks what is `hiddenQueries`. */
+  /** Draw everything once, including what is out of sight, and run `hiddenQueries`. */
   drawAll(): Promise<void>;
-  /** What is asked for only while somebody sees the answer. */
+  /** Queries that otherwise run only while their result is visible. */
   readonly hiddenQueries: Set<() => Promise<void>>;
-  /** Canvases that are looked after, for leak tests. */
+  /** The number of registered canvases, for leak tests. */
   readonly size: number;
   dispose(): void;
 }
 
 interface Entry {
-  /** The same object for as long as the same is shown: the display prepares a job once. */
+  /** The same object as long as the drawing is unchanged: the display prepares a job only once. */
   job: DrawJob | null;
   visible: boolean;
   dirty: boolean;
 }
 
-// A very fast model runs 60 times a second; drawing every layer as often would cost more than the model.
+// A very fast model runs 60 times a second; drawing all layers at that rate would cost more than the model.
 const MIN_DRAW_INTERVAL_MS = 80;
 
 const jobKey = (job: DrawJob): string => JSON.stringify({ ...job, canvas: null });
@@ -43,10 +44,10 @@ export function createPainter(state: ViewerState): Painter {
   const hiddenQueries = new Set<() => Promise<void>>();
   let acting = state.engineEdits.peek();
 
-  /** What is to be drawn now. */
+  /** The entries to draw now. */
   const due = (): (Entry & { readonly job: DrawJob })[] => {
     const session = state.session.peek();
-    // What follows from edits can be gone before the view that shows it is.
+    // A value derived from an edit can disappear before the view that shows it.
     const drawn = (entry: Entry): entry is Entry & { readonly job: DrawJob } =>
       entry.dirty &&
       (entry.visible || everything) &&
@@ -56,7 +57,7 @@ export function createPainter(state: ViewerState): Painter {
 
   const paint = (): void => {
     frame = 0;
-    if (settling) return; // it draws what has come meanwhile
+    if (settling) return; // the pending draw includes what has arrived meanwhile
     const jobs = due().map((entry) => entry.job);
     const settled = jobs.length === 0 ? undefined : state.session.peek()?.prepareDraw(jobs);
     if (settled === undefined) draw();
@@ -77,7 +78,7 @@ export function createPainter(state: ViewerState): Painter {
     for (const entry of now) entry.dirty = false;
     const jobs = now.map((entry) => entry.job);
     session.draw(jobs);
-    // Read by style sheets (an empty canvas is a dashed box) and by tests.
+    // Used by style sheets (an empty canvas is a dashed box) and by tests.
     for (const job of jobs) job.canvas.dataset.drawn = String(session.sequence);
   };
 
@@ -111,7 +112,7 @@ export function createPainter(state: ViewerState): Painter {
     if (!state.isInputLive.value) return "exact";
     return state.areRangesHeld.value ? "held" : "slow";
   });
-  /** For style sheets: what a latent skips has an old picture. */
+  /** For style sheets: mark the outdated picture of a layer that a latent skips. */
   const markSkipped = (canvas: Element, job: DrawJob | null): void => {
     canvas.toggleAttribute("data-skipped", isSkipped(state.session.peek(), job?.key ?? ""));
   };
@@ -119,7 +120,7 @@ export function createPainter(state: ViewerState): Painter {
   const stop = effect(() => {
     const session = state.session.value;
     if (session !== null) session.rangeSmoothing = pace.value;
-    if (pace.value === "exact") state.areRangesHeld.value = false; // what is live next begins anew
+    if (pace.value === "exact") state.areRangesHeld.value = false; // a new live input starts unheld
     const ready = session !== null && state.run.value !== null;
     if (!ready) return;
     untracked(() => {
@@ -127,7 +128,7 @@ export function createPainter(state: ViewerState): Painter {
         entry.dirty = true;
         markSkipped(canvas, entry.job);
       }
-      // Who turns a knob sees each step of it.
+      // After an edit, draw immediately: a slider must show each step.
       const isStep = acting !== state.engineEdits.peek();
       acting = state.engineEdits.peek();
       (isStep ? soon : afterRun)();
@@ -156,7 +157,7 @@ export function createPainter(state: ViewerState): Painter {
     hiddenQueries,
     async drawAll() {
       await Promise.all([...hiddenQueries].map((ask) => ask()));
-      await new Promise((done) => setTimeout(done)); // by then the answers stand there
+      await new Promise((done) => setTimeout(done)); // the results have arrived by then
       everything = true;
       await state.session.peek()?.prepareDraw(due().map((entry) => entry.job));
       draw();

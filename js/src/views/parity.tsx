@@ -1,4 +1,4 @@
-// Whether a layer matches the framework's own values: a mark beside its name, computed on this page's GPU.
+// Whether a layer matches the framework's own values, as computed on this page's GPU: a badge beside its name.
 
 import { formatShort, nonFiniteCounts } from "../number_format.ts";
 import type { PlanHeader } from "../plan/schema.ts";
@@ -13,8 +13,9 @@ export const maxError = ({ layers }: ParityResult): number =>
   Math.max(0, ...layers.map(([, error]) => error));
 
 /**
- * The comparison with the framework's own values, once this page has run what it is of: Python keeps it where a page is
- * loaded again, and then there is nothing to see yet. A page that runs nothing shows Python's own pictures.
+ * The comparison with the framework's values. Null until this page has run: Python keeps the comparison across page
+ * reloads, but then no values are on screen yet. A page that cannot run shows Python's pictures, and the comparison, at
+ * once.
  */
 export function useParity(): ParityResult | null {
   const { parity, run, status } = useViews().state;
@@ -22,18 +23,18 @@ export function useParity(): ParityResult | null {
   return waits ? null : parity.value;
 }
 
-/** A layer's error and whether it matches; undefined for one that was not compared. */
+/** A layer's error and whether it matches; undefined if it was not compared. */
 export const parityRow = (parity: ParityResult | null, layer: string) =>
   parity?.layers.find(([name]) => name === layer);
 
-/** What is said of a layer: whether it matches, and whether all of it is finite. */
+/** The verdict for a layer: whether it matches, and whether all its elements are finite. */
 export interface ParityVerdict {
   readonly text: string;
   readonly matches: boolean;
   readonly finite: boolean;
 }
 
-/** "matches PyTorch, max error 7e−7", or null for a layer that was not compared. */
+/** "matches PyTorch, max error 7e−7"; null if the layer was not compared. */
 export function parityVerdict(parity: ParityResult | null, layer: string): ParityVerdict | null {
   const row = parityRow(parity, layer);
   if (!parity || row === undefined) return null;
@@ -44,20 +45,20 @@ export function parityVerdict(parity: ParityResult | null, layer: string): Parit
   return { text: words.filter(Boolean).join("; "), matches, finite: flaw === undefined };
 }
 
-/** "12 NaN, 1 infinity, first in channel 2". */
+/** The text of a layer's non-finite elements, e.g. "12 NaN, 1 infinity, first in channel 2". */
 function flawText([, nan, inf, channel]: ParityResult["non_finite"][number]): string {
   const first = channel >= 0 ? [`first in channel ${channel}`] : [];
   return [nonFiniteCounts({ nan, inf }), ...first].join(", ");
 }
 
-/** The rows that count: those of layers, which modules and outputs repeat; all where no layer is kept. */
+/** The rows of layers, without the modules and outputs that duplicate them; all rows if no layer is kept. */
 export function countedRows(parity: ParityResult, plan: PlanHeader) {
   const names = new Set(plan.layers.map(({ name }) => name));
   const rows = parity.layers.filter(([name]) => names.has(name));
   return rows.length > 0 ? { rows, noun: "layers" } : { rows: parity.layers, noun: "values" };
 }
 
-/** "3 layers have NaN or infinity, first NaN: features.3, channel 2"; null where all is finite. */
+/** "3 layers have NaN or infinity, first NaN: features.3, channel 2"; null if all elements are finite. */
 export function nonFiniteSummary(parity: ParityResult, plan: PlanHeader): string | null {
   const counted = new Set(countedRows(parity, plan).rows.map(([name]) => name));
   const rows = parity.non_finite.filter(([name]) => counted.has(name));
@@ -72,7 +73,7 @@ export function nonFiniteSummary(parity: ParityResult, plan: PlanHeader): string
   return `${count} NaN or infinity, ${places.join("; ")}`;
 }
 
-/** Beside a layer's name: whether Python computes it, else whether it matches. */
+/** Badges beside a layer's name: whether Python computes it, else whether it matches. */
 export function LayerBadge({ layer }: { layer: string }) {
   const verdict = parityVerdict(useParity(), layer);
   return (

@@ -1,4 +1,4 @@
-// For a projector: asks for one view of the viewer in the whole window (screen/fullscreen.ts shows it).
+// Presentation mode for projectors: requests that one view fill the whole window (implemented in screen/fullscreen.ts).
 import { batch, signal } from "@preact/signals";
 import type { ViewerState } from "../state.ts";
 import { useViews, type Views } from "./context.ts";
@@ -6,14 +6,14 @@ import { ProjectorIcon } from "./icons.tsx";
 
 export const MIN_ZOOM = 1.15;
 
-/** How much larger everything is then; pictures are drawn for it, so that their pixels stay whole. */
+/** The zoom of presentation mode; pictures are drawn for it, so that their pixels stay whole. */
 export const presentationZoom = signal(MIN_ZOOM);
 
-/** How much a view of the viewer is enlarged. */
+/** The zoom of a view. */
 export const zoomOf = ({ isPresenting, presentingView }: ViewerState, root: HTMLElement): number =>
   isPresenting.value && presentingView.value === root ? presentationZoom.value : 1;
 
-/** Begins in this view, or ends wherever it is. */
+/** Start presenting this view, or stop presenting any view. */
 export function togglePresenting({ state, root }: Views): void {
   batch(() => {
     if (!state.isPresenting.peek()) state.presentingView.value = root;

@@ -1,4 +1,4 @@
-// Which layers Python computes: a mark beside their names, a count in the status line, and why, in the Layer tab.
+// Layers that Python computes: a badge beside their names, a count in the status line, and the reason in the Layer tab.
 
 import {
   outdatedLayers,
@@ -11,7 +11,7 @@ import { useViews } from "./context.ts";
 
 const LAST_INPUT_TEXT = "last input from Python";
 
-/** The layer in Python whose value a key has, and whether the page has changed what goes into it. */
+/** The Python layer that computes the value of a key, and whether the page has changed its inputs since. */
 export function usePythonLayer(key: string): { layer: Layer; old: boolean } | null {
   const { network, state } = useViews();
   const plan = state.plan.value;
@@ -20,7 +20,7 @@ export function usePythonLayer(key: string): { layer: Layer; old: boolean } | nu
   return { layer, old: outdatedLayers(plan, state.changedValues.value).has(layer.name) };
 }
 
-/** Beside a layer's name. */
+/** The badge beside a layer's name. */
 export function PythonBadge({ layer: key }: { layer: string }) {
   const found = usePythonLayer(key);
   if (found === null) return null;
@@ -39,7 +39,7 @@ export function PythonBadge({ layer: key }: { layer: string }) {
   );
 }
 
-/** In the status line: how many, and which. */
+/** The status line's entry: the number of Python layers and their names. */
 export function PythonCount() {
   const { state } = useViews();
   const plan = state.plan.value;
@@ -55,7 +55,7 @@ export function PythonCount() {
   );
 }
 
-/** Under a layer's title: why, and what that means. */
+/** The note under a layer's title: the reason and its consequences. */
 export function PythonNote({ layer: key }: { layer: string }) {
   const found = usePythonLayer(key);
   if (found === null) return null;

@@ -1,11 +1,11 @@
-// Numbers that views ask of a session, each asked once per run: statistics, and values for a pointer.
+// Queries of a session by views, each sent once per run: statistics, and values for tooltips.
 
 import type { ClippedCounts, Histogram, Session, Statistics, TopK } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
 import type { ViewerState } from "../state.ts";
 import { topk } from "../statistics/topk.ts";
 
-/** What a histogram is of: one channel or all, in so many bins. */
+/** The subject of a histogram: one channel or all, and the number of bins. */
 export interface HistogramQuery {
   readonly bins: number;
   readonly channel?: number;
@@ -14,32 +14,35 @@ export interface HistogramQuery {
 export interface RunQueries {
   statistics(key: string, image: number): Promise<Statistics | null>;
   histogram(key: string, image: number, spread: HistogramQuery): Promise<Histogram | null>;
-  /** How many numbers of one image lie beyond a range. */
+  /** Count the elements of one image that are outside a range. */
   countClipped(
     key: string,
     image: number,
     range: { low: number; high: number },
   ): Promise<ClippedCounts | null>;
-  /** The largest scores of one image of a vector. */
+  /** The largest scores of a vector, for one image. */
   topk(key: string, image: number, count: number): Promise<TopK | null>;
-  /** The likeliest channel of each place of one image, -1 for none; undefined where it is to be found in all elements. */
+  /**
+   * The most likely channel of each pixel of one image, -1 for none; undefined if the caller must compute it from all
+   * elements.
+   */
   argmax(key: string, image: number): Promise<Float32Array | undefined | null>;
-  /** All elements of a value or parameter; null when there is no run yet, or it is too large to bring here. */
+  /** All elements of a value or parameter; null before the first run, or if the value is too large to read back. */
   read(key: string): Promise<Float32Array | null>;
 }
 
-// A pointer over a map is no reason to move more than this through the read-back.
+// A tooltip must not read back more than this.
 const MAX_READ_ELEMENTS = 16e6;
 
-/** Whether a value is small enough to be brought here. */
+/** Whether a value is small enough to be read back. */
 export const isReadable = (value: Value): boolean => value.readback.count <= MAX_READ_ELEMENTS;
 
-// Expected when a context is lost or a viewer closes while somebody waits; the status says so.
+// Expected if the context is lost or the viewer closes during a query; the status line shows it.
 const EXPECTED_ERRORS = new Set(["ContextLostError", "SessionClosed"]);
 export const isExpectedError = (error: unknown): boolean =>
   error instanceof Error && EXPECTED_ERRORS.has(error.name);
 
-/** Whether a latent skips the layer that would compute a value, so that it has none now. */
+/** Whether a latent skips the layer that computes a value, so that the value does not exist now. */
 export const isSkipped = (session: Session | null, key: string): boolean =>
   session?.value(key) === undefined &&
   (session?.plan.values.some((value) => value.key === key) ?? false);
@@ -49,7 +52,7 @@ export function createRunQueries(state: ViewerState): RunQueries {
   let sequence = -1;
   let cache = new Map<string, Promise<unknown>>();
 
-  /** The one answer of this run, asked for once. */
+  /** Send a query once per run and cache its promise. */
   function once<T>(
     what: string,
     key: string,
@@ -79,7 +82,7 @@ export function createRunQueries(state: ViewerState): RunQueries {
     const value =
       state.session.peek()?.value(key) ?? plan?.parameters.find((one) => one.key === key);
     if (value === undefined || !isReadable(value)) return null;
-    // Not `read`, which holds the page for all that the device has to do before.
+    // Not `read`, which blocks the page until the GPU has finished all earlier work.
     const [width, height] = value.readback.draw_pass.viewport;
     return once("read", key, async (now) => {
       const texels = await now.sample(key, [[0, 0, width, height]]);

@@ -1,13 +1,13 @@
-// A place in the views that features fill.
+// A slot in the views that features fill.
 import type { FunctionComponent } from "preact";
 import type { Slots } from "../features/feature.ts";
 import { useViews } from "./context.ts";
 
-/** Whether a feature of this viewer fills a place. */
+/** Whether a feature of this viewer fills a slot. */
 export const useIsSlotFilled = (name: keyof Slots): boolean =>
   useViews().features.some(({ slots }) => slots?.[name] !== undefined);
 
-/** What the features of this viewer put there, in their order. */
+/** The components that this viewer's features put into a slot, in feature order. */
 export function Slot<S extends keyof Slots>(props: { name: S; slotProps: Slots[S] }) {
   const { name, slotProps } = props;
   return (

@@ -1,4 +1,4 @@
-// One stage of the network: its picture, and below it what it is.
+// One stage of the network: its picture and caption.
 
 import type { ComponentChildren } from "preact";
 import { contentsText, drawKind, imageShape, pictureFrame } from "../network/display_kind.ts";
@@ -14,7 +14,7 @@ import { LayerBadge } from "./parity.tsx";
 import { StageBar } from "./profile/cost_bar.tsx";
 import { StageMaps } from "./value_picture.tsx";
 
-/** CSS pixels of a stage's picture where each has its own scale. */
+/** CSS pixels of a stage's picture if each stage has its own scale. */
 export const STAGE_SIDE = 132;
 
 /** The layer of a stage that is shown: the selected one, else the last. */
@@ -22,7 +22,7 @@ export function shownLayer(stage: Stage, selected: string | undefined): string {
   return stage.layers.find((layer) => layer.name === selected)?.name ?? stage.key;
 }
 
-/** A value's maps for the layout; null for what is shown otherwise. */
+/** The shape of a value's maps for the layout; null if the value is not shown as maps. */
 export const mapShapeOf = (value: Value | undefined): MapShape | null => {
   if (value === undefined || !drawKind(value).isPerChannel) return null;
   return { channels: value.nchw[1], ...pictureFrame(value) };
@@ -34,14 +34,14 @@ export const ArrowColumn = () => (
   </div>
 );
 
-/** One stage: its picture, and below it what it is. */
+/** One stage: its picture and caption. */
 export function StageView(props: {
   network: Network;
   stage: Stage;
   mosaic: Mosaic | null;
   gap: number;
   height: number;
-  /** The module whose heading it stands under. */
+  /** The module in whose section the stage is shown. */
   group?: string;
 }) {
   const { network, stage, gap, height, group = "" } = props;
@@ -52,7 +52,7 @@ export function StageView(props: {
   const value = network.values.get(name) ?? network.values.get(stage.key);
   if (value === undefined) return null;
   const maps = mapShapeOf(value);
-  // The layout was made for the stage's last layer; another one of it may have maps of another size.
+  // The mosaic was computed for the stage's last layer; the maps of another layer may have another size.
   const fits =
     maps !== null &&
     JSON.stringify(maps) === JSON.stringify(mapShapeOf(network.values.get(stage.key)));
@@ -72,7 +72,7 @@ export function StageView(props: {
   const chosen = stage.layers.some((layer) => layer.name === selected);
   const select = (layer: string): void => {
     views.state.selected.value = { layer, channel: null };
-    // The pointer is on what it clicked, whatever the stage showed when it came.
+    // The pointer hovers over the clicked layer, whatever layer the stage showed on enter.
     if (views.hoveredLayer.peek() !== null) views.hoveredLayer.value = layer;
   };
   const open = (): void => {
@@ -122,7 +122,7 @@ export function StageView(props: {
   );
 }
 
-/** What a stage reads, where that isn't simply what stands before it. */
+/** The inputs of a stage, if it does not simply read the preceding stage. */
 export const StageInputs = ({ stage, group }: { stage: Stage; group: string }) =>
   stage.readTitles.length === 0 ? null : (
     <span class="nbg-reads">
@@ -130,32 +130,32 @@ export const StageInputs = ({ stage, group }: { stage: Stage; group: string }) =
     </span>
   );
 
-/** A name that may go on in the next line at its separators. */
+/** A name that may wrap at its separators. */
 export const breakable = (name: string): ComponentChildren =>
   name.split(/(?<=[._–/ ])|(?=_)/).map((part, i) => [i > 0 && <wbr />, part]);
 
 export const isShortTitle = (title: string): boolean => title.length <= 14;
 
-/** A short name stays on one line; a long one may break, anywhere if it must. */
+/** A short name does not wrap; a long one may wrap, anywhere if necessary. */
 export const Title = ({ text }: { text: string }) => (
   <strong class={isShortTitle(text) ? "nbg-name nbg-keep" : "nbg-name"}>
     {isShortTitle(text) ? text : breakable(text)}
   </strong>
 );
 
-/** What isn't maps: bars of a vector, or a number. */
+/** A value without maps: bars of a vector, or a number. */
 function NonMapPicture({ value, height }: { value: Value; height: number }) {
   if (drawKind(value).name === "number") return <NumberPicture value={value} />;
   const label = `${value.key}, ${contentsText(value)}`;
   return <BarColumn value={value} width={BAR_COLUMN_WIDTH} height={height} label={label} />;
 }
 
-/** Conv·BN·ReLU, each a way to show that layer. */
+/** "Conv·BN·ReLU": buttons that select each layer of a stage. */
 export function StageLayers(props: {
   stage: Stage;
   shown: string;
   select: (layer: string) => void;
-  /** What each is called. */
+  /** The label of a layer. */
   label?: (layer: Layer) => string;
 }) {
   const { stage, shown, select, label = shortType } = props;

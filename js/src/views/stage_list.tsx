@@ -1,4 +1,4 @@
-// The network in a narrow place: both pictures above, then one row per stage.
+// The network in a narrow view: the input and output pictures on top, then one row per stage.
 
 import { contentsText, drawKind, imageShape, pictureFrame } from "../network/display_kind.ts";
 import { leafName, relativeName } from "../network/layer_names.ts";
@@ -25,7 +25,7 @@ export function StageList({ network, stages }: { network: Network; stages: reado
         <Endpoints values={network.outputs} network={network} side={side} label="Output" />
       </div>
       {groups.map((group) => [
-        // One module needs no heading: its name stands in every row.
+        // A single module needs no heading: its name is in every row.
         groups.length > 2 && <h3 key={group.name}>{group.name || state.plan.value?.name}</h3>,
         group.stages.map((stage) => (
           <StageListItem
@@ -84,7 +84,7 @@ function StageListItem({
   );
 }
 
-/** As many maps as fit a row, six as a rule; a vector as upright bars. */
+/** As many maps as fit a row, usually six; a vector as upright bars. */
 function RowMaps({ value, width, ratio }: { value: Value; width: number; ratio: number }) {
   const label = `${leafName(value.key)}, ${contentsText(value)}`;
   const { name } = drawKind(value);

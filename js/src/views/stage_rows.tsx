@@ -51,7 +51,7 @@ export function StageRows({ network, stages }: { network: Network; stages: reado
   );
 }
 
-/** Neighbours in the same module. */
+/** Runs of consecutive stages in the same module. */
 export function moduleGroups(stages: readonly Stage[]): { name: string; stages: Stage[] }[] {
   const groups: { name: string; stages: Stage[] }[] = [];
   for (const stage of stages) {

@@ -1,4 +1,4 @@
-// The line below, with what was measured and what draws; and the message under the pictures.
+// The status line, with measurements and the GPU's name, and the message below the pictures.
 
 import { lastRun } from "../engine/signals.ts";
 import { formatLayerCount } from "../network/network.ts";
@@ -91,7 +91,7 @@ export function StatusLine() {
   );
 }
 
-/** What values are stored in; where that is half of float32, why, and what it costs. */
+/** The precision in which values are stored; for float16, the reason and the consequences. */
 function Precision() {
   const { plan, capabilities } = useViews().state;
   const parity = useParity();
@@ -148,7 +148,7 @@ function ParitySummary() {
   );
 }
 
-/** When the comparison was made: by the clock of the wall. */
+/** The time of the comparison, on the local clock. */
 function ComparedAt({ at }: { at: number }) {
   const date = new Date(at);
   return (
@@ -158,7 +158,7 @@ function ComparedAt({ at }: { at: number }) {
   );
 }
 
-/** In a page without Python: why what is shown is not what was, or can be, compared. */
+/** In a page without Python: the reason that the current values are not compared. */
 function UncheckedNote() {
   const { uncheckedReason, parity } = useViews().state;
   if (uncheckedReason.value === "") return null;
@@ -170,7 +170,7 @@ function UncheckedNote() {
   );
 }
 
-/** Numbers that 16 bits cannot hold, and the way out. */
+/** A note for values that overflow float16, with the remedy. */
 function OverflowNote({ layer }: { layer: string }) {
   const { plan, capabilities, setPrecision } = useViews().state;
   if (plan.value?.precision !== "float16") return null;
@@ -207,7 +207,7 @@ const TONES: Record<Status["phase"], string> = {
   closed: "warn",
 };
 
-/** Under the pictures, never over them. */
+/** The status message, below the pictures and never over them. */
 export function StatusMessage() {
   const { status } = useViews().state;
   const { phase, title, text, done, total, detail, action } = status.value;

@@ -1,4 +1,4 @@
-// The network as a strip: from a picture to a picture, on one line where it fits, else in rows.
+// The network as a strip from input to output picture: on one line if it fits, else in rows.
 
 import { drawKind } from "../network/display_kind.ts";
 import type { Network, Stage } from "../network/network.ts";
@@ -19,7 +19,7 @@ import { ArrowColumn, isShortTitle, mapShapeOf, StageView } from "./stage.tsx";
 import { StageList } from "./stage_list.tsx";
 import { StageRows } from "./stage_rows.tsx";
 
-/** The stages between the end pictures: the last one is the output's own where they are one value. */
+/** The stages between the end pictures; the last stage is left out if its value is the output. */
 export function middleStages(network: Network): readonly Stage[] {
   const last = network.stages.at(-1);
   const output = network.outputs.length === 1 ? network.outputs[0] : undefined;
@@ -41,16 +41,19 @@ export function Strip({ network }: { network: Network }) {
   );
 }
 
-/** Whether each stage reads just what stands before it. */
+/** Whether each stage reads only the preceding stage. */
 export const isChain = (network: Network): boolean =>
   network.stages.every((stage) => stage.readTitles.length === 0);
 
-/** CSS pixels: around the strip, between neighbours, and a channel's map at least. */
+/** CSS pixels: the padding around the strip, the gap between neighbours, and the least size of a channel's map. */
 const PAD = 24;
 const ARROW = 20;
 const MIN_TILE = 20;
 
-/** All stages on one line, at one scale if it can be; null for more than twelve, or where they don't fit. */
+/**
+ * A layout of all stages on one line, at one scale if possible; null for more than twelve stages, or if they do not
+ * fit.
+ */
 function stripLayout(network: Network, width: number, ratio: number): StripLayout | null {
   const middle = middleStages(network);
   if (middle.length > 12) return null;
@@ -58,7 +61,7 @@ function stripLayout(network: Network, width: number, ratio: number): StripLayou
     width: Math.floor((width - 2 * PAD) * ratio),
     height: Math.floor(Math.min(252, Math.max(180, width * 0.21)) * ratio),
     arrow: Math.floor(ARROW * ratio),
-    // A short name is not broken; bold digits and letters are about 7.6 px wide.
+    // A short name does not wrap; bold digits and letters are about 7.6 px wide.
     captions: middle.map(({ title }) =>
       Math.ceil(Math.max(84, isShortTitle(title) ? title.length * 7.6 : 0) * ratio),
     ),
@@ -103,7 +106,7 @@ function LineStrip({ network, stages, line }: Props & { line: StripLayout }) {
   );
 }
 
-/** What a reader should know of pictures that aren't at one scale. */
+/** A note that the pictures do not have a common scale. */
 const OwnScaleNote = () => (
   <p class="nbg-note nbg-own-scale">
     Each layer has its own scale. Where not all channels fit, those with the largest variance are
@@ -120,7 +123,7 @@ function StageColumn(props: Parameters<typeof StageView>[0]) {
   );
 }
 
-/** A long chain in rows that wrap like text: the input first, the output last. */
+/** A long chain in rows that wrap like text: input first, output last. */
 function WrappedStrip({ network, stages }: Props) {
   const { width, pixelRatio } = useViews();
   const images = [...network.inputs, ...network.outputs].filter((value) => drawKind(value).isImage);

@@ -1,4 +1,4 @@
-// The style sheet: that of each component, in the order in which later rules win; those of features last.
+// The style sheet: one part per component, in cascade order, features last.
 
 import type { Feature } from "../features/feature.ts";
 import attentionView from "./attention/style.css";

@@ -1,4 +1,4 @@
-// The tabs: an entry is all that the bar, the shell and the keyboard know of one.
+// The tabs: each entry holds everything that the toolbar, the shell and the keyboard need.
 
 import { type Feature, STAGE_KEYS, type Tab } from "../features/feature.ts";
 import { defaultValue, type Network } from "../network/network.ts";
@@ -48,7 +48,7 @@ const profile: Tab = {
   keys: STAGE_KEYS,
 };
 
-/** In their order: those of features stand before the ones that they name. */
+/** All tabs in order: a feature's tab comes before the tab that it names. */
 function allTabs(features: readonly Feature[]): readonly Tab[] {
   const all: Tab[] = [network, layer, profile];
   for (const tab of features.flatMap(({ tabs = [] }) => tabs)) {
@@ -58,11 +58,11 @@ function allTabs(features: readonly Feature[]): readonly Tab[] {
   return all;
 }
 
-/** A network's tabs. */
+/** The tabs available for a network. */
 export const tabsOf = (network: Network, { features, state }: Views): readonly Tab[] =>
   allTabs(features).filter((tab) => tab.available?.(network, state) ?? true);
 
-/** The tab that is shown: the chosen one where the network has it. */
+/** The current tab: the selected one if it is available for the network. */
 export function shownTab(of: Network, name: TabName, views: Views): Tab {
   return tabsOf(of, views).find((tab) => tab.name === name) ?? network;
 }

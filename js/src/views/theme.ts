@@ -1,4 +1,4 @@
-// Light or dark, as JupyterLab says it, else as the reader's system does; and the screen's pixel ratio.
+// The theme, light or dark, from JupyterLab or else from the operating system; and the screen's pixel ratio.
 import { type ReadonlySignal, signal } from "@preact/signals";
 import type { Theme } from "../plan/runtime.ts";
 
@@ -30,7 +30,7 @@ export function watchTheme(): DisposableSignal<Theme> {
   };
 }
 
-/** Device pixels per CSS pixel; changes with the browser's zoom and between screens. */
+/** Watch the device pixels per CSS pixel, which change with the browser's zoom and between screens. */
 export function watchRatio(): DisposableSignal<number> {
   const ratio = signal(window.devicePixelRatio);
   let query = matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
@@ -44,22 +44,23 @@ export function watchRatio(): DisposableSignal<number> {
   return { signal: ratio, dispose: () => query.removeEventListener("change", update) };
 }
 
-/** What a viewer's content has of the page, in CSS pixels. */
+/** The viewer's size on the page, in CSS pixels. */
 interface Sizes {
-  /** Without its scrollbar. */
+  /** Without the scrollbar. */
   readonly width: number;
-  /** What stands above and below it: bar, drawer, status line. */
+  /** Height of the elements above and below the content: toolbar, drawer, status line. */
   readonly chromeHeight: number;
 }
 
 export interface ObservedSizes extends DisposableSignal<Sizes> {
-  /** Begins to measure, as soon as the content is there. */
+  /** Start measuring, once the content exists. */
   observe(content: HTMLElement): void;
 }
 
 export function watchSizes(root: HTMLElement): ObservedSizes {
   let content: HTMLElement | null = null;
-  // A scrollbar's place is kept: pictures that fit beside it might need none, and without it one, and so on.
+  // Keep the scrollbar's width: otherwise pictures that fit beside it might need no scrollbar, then need one again, and
+  // so on.
   let kept = { of: "", scrollbar: 0 };
   const now = (): Sizes => {
     const width = root.clientWidth;

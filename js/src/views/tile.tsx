@@ -1,4 +1,4 @@
-// A channel as a button: its map as large as a small picture may be, and words below it.
+// A channel as a button: its map at thumbnail size, with a caption.
 import type { ComponentChildren } from "preact";
 import { pictureFrame } from "../network/display_kind.ts";
 import type { Value } from "../plan/schema.ts";
@@ -6,7 +6,7 @@ import { useViews } from "./context.ts";
 import { fitScale, px, tileSide } from "./layout.ts";
 import { Maps } from "./maps.tsx";
 
-/** CSS pixels: 3 × 28, 6 × 14, 12 × 7. */
+/** CSS pixels; 84 = 3 × 28 = 6 × 14 = 12 × 7. */
 export const TILE_SIDE = 84;
 export const TILE_GAP = 8;
 
@@ -15,11 +15,11 @@ const scaleOf = (value: Value, ratio: number): number => {
   return fitScale(Math.max(height, width), TILE_SIDE * ratio);
 };
 
-/** CSS pixels that a channel takes: its map at the largest whole scale, and room for its words. */
+/** CSS pixels of a channel's tile: its map at the largest whole-number scale, with room for the caption. */
 export const tileWidth = (value: Value, ratio: number): number =>
   Math.max(44, tileSide(pictureFrame(value).width, scaleOf(value, ratio)) / ratio);
 
-/** How many tiles of a value stand side by side. */
+/** The number of tiles of a value that fit side by side. */
 export const tilesPerRow = (value: Value, ratio: number, room: number): number =>
   Math.max(1, Math.floor((room + TILE_GAP) / (tileWidth(value, ratio) + TILE_GAP)));
 

@@ -1,4 +1,4 @@
-// The bar above: which model, which tab, which example of the batch.
+// The toolbar: the model's name, the tabs, and the example of the batch.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { drawKind } from "../network/display_kind.ts";
@@ -11,13 +11,13 @@ import { PresentButton } from "./present.tsx";
 import { Slot } from "./slot.tsx";
 import { tabsOf } from "./tabs.tsx";
 
-/** In fewer there is no room for its button; `p` is the way then. */
+/** Below this width there is no room for the Present button; the `p` key still works. */
 const MIN_PRESENT_WIDTH = 500;
 
 export function Toolbar({ network }: { network: Network | null }) {
   const { state, width } = useViews();
   const plan = state.plan.value;
-  // A snapshot has no tabs and no other example.
+  // A snapshot has no tabs and only one example.
   const live = network !== null && state.status.value.phase !== "unsupported";
   const name = plan?.name ?? "Viewer";
   return (
@@ -46,10 +46,13 @@ export function Toolbar({ network }: { network: Network | null }) {
   );
 }
 
-/** From what is best to what always can be: all in "one" line, the "tabs" in one of their own, the "name", or "each". */
+/**
+ * From the best layout to the one that always fits: everything on "one" line, the "tabs" or the "name" on a separate
+ * line, or "each" part on its own.
+ */
 const LINE_LAYOUTS = ["one", "tabs", "name", "each"];
 
-/** Keeps in `data-lines` how the bar's parts stand: how wide they are is up to the model, the source, and what is bent. */
+/** Keep the toolbar's line layout in `data-lines`: the parts' widths depend on the model, the source and the edits. */
 function useLineLayout() {
   const bar = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
@@ -63,7 +66,7 @@ function useLineLayout() {
     };
     arrange();
     let frame = 0;
-    // In the next frame: what changes its size while sizes are told is told of as an error.
+    // In the next frame: changing sizes inside a ResizeObserver callback is reported as an error.
     const watched = new ResizeObserver(() => {
       cancelAnimationFrame(frame);
       frame = requestAnimationFrame(arrange);
@@ -77,7 +80,7 @@ function useLineLayout() {
   return bar;
 }
 
-/** One stop of the Tab key; the arrow keys go to the tabs beside it, and only from here. */
+/** A single tab stop; on a tab, the arrow keys move to its neighbours. */
 function Tabs({ network }: { network: Network }) {
   const views = useViews();
   const { state, root } = views;
@@ -91,7 +94,7 @@ function Tabs({ network }: { network: Network }) {
       return;
     }
     event.preventDefault();
-    event.stopPropagation(); // elsewhere these keys go to other layers
+    event.stopPropagation(); // otherwise these keys would select other layers
     tab.value = next;
     root.querySelector<HTMLElement>(`.nbg-tabs [data-tab="${next}"]`)?.focus();
   };
@@ -106,7 +109,7 @@ function Tabs({ network }: { network: Network }) {
           aria-selected={tab.value === name}
           tabIndex={tab.value === name ? 0 : -1}
           onClick={(event) => {
-            // After a click the arrow keys are for layers, as in the view that it opened.
+            // After a click the arrow keys are for layers, as in the opened view.
             if (event.detail > 0) root.focus({ preventScroll: true });
             tab.value = name;
           }}
@@ -118,7 +121,7 @@ function Tabs({ network }: { network: Network }) {
   );
 }
 
-/** The tabs where there is no room for them. */
+/** The tabs as a menu, if there is no room for them. */
 function Menu({ network }: { network: Network }) {
   const views = useViews();
   const { tab } = views.state;
@@ -142,7 +145,7 @@ function Menu({ network }: { network: Network }) {
   );
 }
 
-/** Steps through the examples of the batch; nothing is computed again. */
+/** Buttons to step through the examples of the batch; nothing is recomputed. */
 function ExamplePicker({ network }: { network: Network }) {
   const { state, pixelRatio } = useViews();
   const index = state.example.value;

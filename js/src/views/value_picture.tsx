@@ -1,4 +1,4 @@
-// One value in a given room: an image, maps, bars, or a number, whatever shows it best.
+// One value in a given space: as image, maps, bars or a number, depending on its kind.
 
 import { contentsText, drawKind, pictureFrame } from "../network/display_kind.ts";
 import type { Value } from "../plan/schema.ts";
@@ -7,7 +7,7 @@ import { MAX_TOP_VALUES, useStatistics, useViews } from "./context.ts";
 import { boxMosaic, endpointSide, type Mosaic, pictureSize, rankByVariation } from "./layout.ts";
 import { Maps, MosaicMaps } from "./maps.tsx";
 
-/** Channels in the order in which a mosaic shows them: all by number, or the ones that vary most. */
+/** Channels in the order of a mosaic: all by number, or the ones with the largest variance. */
 export function useShownChannels(value: Value, shown: number): readonly number[] {
   const length = value.nchw[1];
   const some = shown < length;
@@ -19,7 +19,7 @@ export function useShownChannels(value: Value, shown: number): readonly number[]
     : rankByVariation(statistics.channels).slice(0, shown);
 }
 
-/** Maps of a value in a mosaic that the strip's layout has chosen. */
+/** Maps of a value in the mosaic of the strip's layout. */
 export function StageMaps(props: { value: Value; mosaic: Mosaic; gap: number }) {
   const { value, mosaic, gap } = props;
   const channels = useShownChannels(value, mosaic.shownCount);
@@ -27,7 +27,10 @@ export function StageMaps(props: { value: Value; mosaic: Mosaic; gap: number }) 
   return <MosaicMaps value={value} channels={channels} mosaic={mosaic} gap={gap} label={label} />;
 }
 
-/** CSS pixels that a value's picture may have of `side`: images at both ends of a network show how large they are. */
+/**
+ * The share of `side`, in CSS pixels, for a value's picture: input and output images are drawn in proportion to their
+ * sizes.
+ */
 export function useEndpointSide(value: Value, side: number): number {
   const { network, pixelRatio } = useViews();
   const now = network.value;
@@ -40,31 +43,31 @@ export function useEndpointSide(value: Value, side: number): number {
 
 interface PictureProps {
   value: Value;
-  /** CSS pixels that the picture may take. */
+  /** The most CSS pixels of the picture. */
   width: number;
   height: number;
-  /** CSS pixels a map is wide at least, where several stand in the box. */
+  /** The least CSS pixels of a map's width, if several maps are in the box. */
   minTile: number;
-  /** The output of a classifier shows its largest values. */
+  /** Show the largest values, for the output of a classifier. */
   showTopValues?: boolean;
-  /** A click on one of them asks why it is that. */
+  /** Called for a click on one of the largest values, to explain it. */
   explain?: ((channel: number) => void) | undefined;
 }
 
-/** CSS pixels of a row of `TopValues`, and of one with the name of its class. */
+/** CSS pixels of a row of `TopValues`, and of one with a class name. */
 const TOP_ROW = 20;
-/** So many curves stand one below the other in a box, as wide as it; more are a mosaic. */
+/** Up to this many curves are stacked vertically at the box's full width; more are a mosaic. */
 const MAX_CURVES = 8;
 const NAMED_ROW = 27;
 
-/** How many of the largest values fit, and no more than are brought here, with a line for those that are left out. */
+/** The number of largest values that fit, limited to the number read back, with a line for the omitted ones. */
 function topCount(length: number, height: number, row: number): number {
   const rows = Math.floor(height / row);
   const most = Math.min(MAX_TOP_VALUES, rows);
   return length <= most ? length : Math.max(1, Math.min(MAX_TOP_VALUES, rows - 1));
 }
 
-/** A value as a picture that fits the room. */
+/** A value as a picture that fits `width` and `height`. */
 export function ValuePicture(props: PictureProps) {
   const { value, width, height, minTile, showTopValues = false, explain } = props;
   const { pixelRatio: ratioOf, classNames } = useViews();

@@ -1,6 +1,6 @@
-// Long names on narrow screens.
+// Line-break opportunities for long names on narrow screens.
 
-/** Words that may break at the dots of a layer's name, before the middle of a word. */
+/** Text that may wrap at the dots of a layer's name, rather than inside a word. */
 export const WordBreak = ({ text }: { text: string }) => (
   <>{text.split(/(?<=[.×_])|(?=\[)/).map((part, i) => [i > 0 && <wbr key={i} />, part])}</>
 );

@@ -1,4 +1,4 @@
-// What the display's draws are made of: pictures on atlases, where each map lies, and the numbers of each draw.
+// The draws of the display: pictures packed on atlases, the texture positions of their maps, and each draw's uniforms.
 
 import { clippingLimits } from "../pictures/clipping.ts";
 import {
@@ -27,21 +27,21 @@ import {
   MAPS_SLOTS,
 } from "./kernels.ts";
 
-/** Pixels along a side of the device's canvas; larger ones are slow everywhere. */
+/** The largest side of the device's canvas, in pixels; larger canvases are slow everywhere. */
 const MAX_CANVAS_SIDE = 4096;
-/** Reads along each axis for maps drawn smaller than they are. */
+/** Reads along each axis for maps that are drawn smaller than their size. */
 const MAX_TAPS = 4;
-/** Texels along a side of the smallest table; larger ones are its double, and so on. */
+/** The side of the smallest map table, in texels; larger ones double it repeatedly. */
 export const MIN_TABLE_SIDE = 64;
-/** The display's `scaling`. */
+/** The values of the display's `scaling` uniform. */
 const SCALINGS = { signed: 0, spread: 1, symmetric: 2, zero: 3 } as const;
 const RANGE_MODES = ["channel", "layer", "fixed"] as const;
-/** Channels of what can be drawn as an image, at most: three colours and an alpha. */
+/** The most channels of a value that can be drawn as an image: three colours and alpha. */
 const IMAGE_CHANNELS = 4;
-/** No finite number is clipped. */
+/** Limits that clip no finite value. */
 const NO_CLIPPING = { low: -3.402823466e38, high: 3.402823466e38 };
 
-/** A job with the value it shows. */
+/** A draw job with its value and texture. */
 export interface DrawItem {
   readonly job: DrawJob;
   readonly value: Value;
@@ -52,12 +52,12 @@ export interface DrawItem {
 export type AtlasPicture = Mosaic & DrawItem;
 export type ProgramName = keyof typeof DISPLAY_PROGRAMS;
 
-/** One picture. */
+/** The draw of one picture. */
 export interface PictureDraw {
   readonly texture: WebGLTexture;
   readonly area: Box;
   readonly program: ProgramName;
-  /** Byte offset of its uniform block. */
+  /** Byte offset of the picture's uniform block. */
   readonly uniformOffset: number;
 }
 
@@ -67,7 +67,7 @@ export interface AtlasDrawing {
   readonly mapTable: MapTable;
 }
 
-/** A texel a map: see colormap.glsl. */
+/** The map table with one texel per map: see colormap.glsl. */
 export interface MapTable {
   readonly width: number;
   readonly height: number;
@@ -75,7 +75,7 @@ export interface MapTable {
   readonly data: Float32Array;
 }
 
-/** A picture's texels in the table; an image's colours have one each. */
+/** A picture's texels in the table; an image has one per colour. */
 interface TableCells {
   readonly width: number;
   readonly height: number;
@@ -84,7 +84,10 @@ interface TableCells {
 
 type TableCorner = readonly [number, number, number];
 
-/** WebGL counts rows from below: pictures that are read back stand on their heads, so that their first row comes first. */
+/**
+ * WebGL's rows start at the bottom: pictures that are read back are drawn upside down, so that their first row comes
+ * first.
+ */
 export function composeDrawing(
   shown: readonly DrawItem[],
   ranges: ColorRanges,
@@ -143,19 +146,19 @@ function isSinglePicture({ drawMode }: DrawJob): boolean {
   return drawMode === "rgb" || drawMode === "classes";
 }
 
-/** A curve is drawn in the signed map's colours, whatever is chosen. */
+/** A curve has the signed colour map, whatever is selected. */
 function colorMapFor({ drawMode, colormap }: DrawJob): DrawJob["colormap"] {
   if (drawMode === "curves") return "signed";
   return drawMode === "maps" ? colormap : "grey";
 }
 
-/** Texels of the table that a picture in colour has: red, green and blue, and where it is drawn with it its alpha. */
+/** The table texels of a colour picture: red, green and blue, and alpha if the picture has it. */
 const colorChannelCount = ({ channels }: Pick<DrawJob, "channels">): number =>
   channels.length === IMAGE_CHANNELS ? IMAGE_CHANNELS : IMAGE_CHANNELS - 1;
 
 type PictureUniforms = Parameters<typeof MAPS_SLOTS.fill>[0];
 
-/** With what only this picture's program has. */
+/** The uniform words including the ones of the picture's own program. */
 function programSlots(
   { job, value, mapHeight }: AtlasPicture,
   numbers: PictureUniforms,
@@ -184,7 +187,7 @@ function programSlots(
   }
 }
 
-/** What values of a form are drawn with, besides what draws maps. */
+/** The additional program for each display kind, beside the programs for maps. */
 const FORM_PROGRAMS = {
   signal: "curves",
   classes: "classes",
@@ -192,7 +195,7 @@ const FORM_PROGRAMS = {
   attention: "means",
 } as const;
 
-/** The names of the programs that values of a Plan may be drawn with. */
+/** The names of the programs that can draw the values of a Plan. */
 export function programNames(values: readonly Value[]): ProgramName[] {
   const names = new Set<ProgramName>(["plain", "means", "each"]);
   for (const value of values) {
@@ -262,7 +265,7 @@ function pictureUniforms(
   };
 }
 
-/** Where all maps lie in their textures, and each picture's corner in this table. */
+/** Build the table of all maps' positions in their textures, and each picture's corner in the table. */
 function buildMapTable(pictures: readonly AtlasPicture[]): {
   table: MapTable;
   corners: Map<AtlasPicture, TableCorner>;
@@ -298,7 +301,7 @@ function tableCells(picture: AtlasPicture): TableCells {
   return { width, height: Math.max(1, Math.ceil(channels.length / width)), picture };
 }
 
-/** A channel's texel of the table. */
+/** The table texel of a channel. */
 function tableTexel({ job, value, size }: AtlasPicture, channel: number | undefined): number[] {
   if (channel === undefined) return [0, 0, 0, -1];
   if (isReshaped(value)) return [0, 0, job.image, channel];

@@ -1,4 +1,5 @@
-// Draws values into 2-D canvases: one pass a picture onto an atlas, and all pictures of an atlas from there at once.
+// Draws values into 2-D canvases: one pass per picture onto an atlas, then all pictures of an atlas to their canvases
+// at once.
 
 import { colorMapTexels } from "../pictures/colormaps.ts";
 import { MAP_TEXELS } from "../pictures/colortables.ts";
@@ -21,17 +22,17 @@ import type { TextureSize } from "./gl_resources.ts";
 import { DISPLAY_PROGRAMS } from "./kernels.ts";
 import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
 
-/** What a drawing is made of, good for as long as the same is shown. */
+/** A prepared drawing, reusable while the same items are shown. */
 interface PreparedDrawing {
   readonly drawing: AtlasDrawing;
   readonly items: readonly DrawItem[];
   readonly canvasTransfer: CanvasTransfer;
-  /** Where the limits of its colours lie. */
+  /** The ranges that the drawing's colours refer to. */
   readonly ranges: ColorRanges;
   readonly mapTable: WebGLTexture;
 }
 
-/** What pictures are drawn on that are read back. */
+/** The render target of pictures that are read back. */
 interface RenderTarget {
   readonly texture: WebGLTexture;
   readonly framebuffer: WebGLFramebuffer;
@@ -39,10 +40,10 @@ interface RenderTarget {
   readonly height: number;
 }
 
-/** Pixels along a side of the smallest render target; larger ones are its double, and so on. */
+/** The side of the smallest render target, in pixels; larger ones double it repeatedly. */
 const MIN_TARGET_SIDE = 1024;
 
-/** What a Plan's pictures are drawn with. */
+/** The programs that a Plan's pictures need. */
 export const displayPrograms = (plan: PlanHeader) =>
   programNames(plan.values).map((name) => DISPLAY_PROGRAMS[name]);
 
@@ -95,7 +96,7 @@ export class CanvasDisplay {
     );
   }
 
-  /** Draws a pixel with each program, as `ColorRanges.warmUp` does. */
+  /** Draw one pixel with each program, as `ColorRanges.warmUp` does. */
   warmUp(ranges: ColorRanges, delivery: CanvasTransfer): void {
     const { gl, state } = this.device;
     const { texture } = ranges.results;
@@ -117,7 +118,7 @@ export class CanvasDisplay {
   draw(prepared: PreparedDrawing, ranges: ColorRanges): void {
     for (const atlas of prepared.drawing.atlases) {
       this.drawAtlas(atlas, prepared, ranges);
-      if (this.device.gl.isContextLost()) return; // the old picture stays until all is rebuilt
+      if (this.device.gl.isContextLost()) return; // keep the old picture until the rebuild is done
       if (prepared.canvasTransfer === "canvas") this.transferToCanvases(atlas);
       else this.readBack(atlas);
     }
@@ -132,7 +133,10 @@ export class CanvasDisplay {
     programs.release([...this.linked.values()]);
   }
 
-  /** Usually the same is shown as the last time, with other values. What is new is asked for memory, which waits. */
+  /**
+   * Usually the same items are shown again with other values, so the last preparation is reused. New resources need a
+   * memory check, which blocks.
+   */
   prepare(
     items: readonly DrawItem[],
     ranges: ColorRanges,
@@ -153,7 +157,7 @@ export class CanvasDisplay {
     return this.prepared;
   }
 
-  /** The last one where it has the right size, as most have. */
+  /** The current table if it has the right size, as usual; else a new one. */
   private ensureMapTable(size: TextureSize): WebGLTexture {
     const { resources } = this.device;
     const { width, height, layers } = this.mapTable.size;
@@ -166,7 +170,7 @@ export class CanvasDisplay {
     return this.mapTable.texture;
   }
 
-  /** The last one where all atlases have room on it. */
+  /** Keep the current render target if all atlases fit; else create a larger one. */
   private ensureRenderTarget(atlases: readonly Atlas<AtlasPicture>[]): void {
     const [width, height] = [
       Math.max(...atlases.map((one) => one.width)),
@@ -184,7 +188,7 @@ export class CanvasDisplay {
     this.renderTarget = made;
   }
 
-  /** There must be room for what was just made, and for the numbers; else it is freed. */
+  /** Check that the last allocation succeeded; on failure free it and throw. */
   private checkMemory(free: () => void): void {
     try {
       this.device.resources.checkMemory();
@@ -213,7 +217,7 @@ export class CanvasDisplay {
     this.device.resources.freeTexture(renderTarget.texture);
   }
 
-  /** The next draws go to the device's canvas, in this size, or onto the render target. */
+  /** Direct the next draws to the device's canvas, resized, or to the render target. */
   private bindTarget(delivery: CanvasTransfer, width: number, height: number): void {
     const { canvas, state } = this.device;
     state.setScissor(undefined);
@@ -221,7 +225,7 @@ export class CanvasDisplay {
       state.bindFramebuffer(this.renderTarget?.framebuffer ?? null);
       return;
     }
-    // The buffer is new after each transfer anyway; one that fits is the cheapest.
+    // The drawing buffer is new after each transfer anyway; an exact size is the cheapest.
     if (canvas.width !== width) canvas.width = width;
     if (canvas.height !== height) canvas.height = height;
     state.bindFramebuffer(null);
@@ -246,7 +250,9 @@ export class CanvasDisplay {
     }
   }
 
-  /** From the device's canvas to the pictures' own, in one transfer where the browser can. */
+  /**
+   * Copy from the device's canvas to the pictures' canvases, by one ImageBitmap transfer if the browser supports it.
+   */
   private transferToCanvases(atlas: Atlas<AtlasPicture>): void {
     const { canvas } = this.device;
     const bitmap = "transferToImageBitmap" in canvas ? canvas.transferToImageBitmap() : undefined;
@@ -261,7 +267,7 @@ export class CanvasDisplay {
     bitmap?.close();
   }
 
-  /** All pixels of an atlas to this thread, and from there to the canvases. */
+  /** Read all pixels of an atlas back to this thread, and put them into the canvases. */
   private readBack({ width, height, placed }: Atlas<AtlasPicture>): void {
     const { gl } = this.device;
     const { pixels } = this;
@@ -275,7 +281,7 @@ export class CanvasDisplay {
     }
   }
 
-  /** Of the canvas of a picture, which gets its size. */
+  /** The 2-D context of a picture's canvas, which is resized to fit. */
   private canvasContext({
     job: { canvas },
     width,
@@ -283,7 +289,7 @@ export class CanvasDisplay {
   }: AtlasPicture): CanvasRenderingContext2D | null {
     if (canvas.width !== width) canvas.width = width;
     if (canvas.height !== height) canvas.height = height;
-    // Where all is drawn by the processor, a canvas in its memory is drawn at once.
+    // With a software renderer, canvases in CPU memory are faster.
     return canvas.getContext("2d", { willReadFrequently: this.device.capabilities.isSoftware });
   }
 }

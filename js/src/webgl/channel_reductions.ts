@@ -1,5 +1,5 @@
-// Numbers of a value's channels: two reductions on the device, a few texels back, the rest in float64 here.
-// A device that draws only 16-bit floats could not even count to a map's pixels: all of it is done here.
+// Channel statistics: two reductions on the GPU, a readback of a few texels, and the rest in float64 on the CPU. A
+// device that only renders 16-bit floats could not even count a map's pixels, so everything is computed on the CPU.
 import type { Value } from "../plan/schema.ts";
 import { channelGroupCount, planStrips, type SlotWords } from "../plan/uniforms.ts";
 import { type ChannelReduction, reduceOnCpu } from "../statistics/summary.ts";
@@ -18,14 +18,14 @@ import {
   uploadPassUniforms,
 } from "./utility_passes.ts";
 
-/** Reduces every channel of one image; what is returned reads that, at once or when the device has done it. */
+/** Reduce every channel of one image; the returned function reads the result, at once or when the GPU has finished. */
 export type ChannelReducer = (
   value: Value,
   image: number,
   objects: PlanObjects,
 ) => () => ChannelReduction[];
 
-/** `programs`: those of REDUCTION_PROGRAMS, or of RESHAPED_REDUCTION_PROGRAMS. */
+/** `programs`: either REDUCTION_PROGRAMS or RESHAPED_REDUCTION_PROGRAMS. */
 export async function createReducer(
   device: GlDevice,
   programs: LazyPrograms,

@@ -1,5 +1,5 @@
-// The least and greatest value of each channel, and of an image's channels together, in a texture that
-// the display samples: nothing is read back. Computed once a run, only for what is drawn.
+// The minimum and maximum of each channel, and of all channels of an image, in a texture that the display samples
+// without readback. Computed once per run, only for values that are drawn.
 
 import type { RangeSmoothing } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
@@ -18,25 +18,25 @@ import {
 } from "./utility_passes.ts";
 
 /**
- * Texels in a row of all results. Narrow, so that most areas have several rows: processors draw squares of pixels,
- * and share rows among threads.
+ * Texels per row of the results. Rows are short so that most areas have several: software renderers draw square tiles
+ * and distribute rows over threads.
  */
 export const RANGE_COLUMNS = 256;
-/** Rows of a batch's partial results; more is what one value may need. */
+/** The most rows of a batch's partial results, unless a single value needs more. */
 const MAX_BATCH_ROWS = 2048;
-const RESULT_LAYERS = 2; // least and greatest
-/** Values that one pass reduces: the inputs whose layouts a uniform block has. */
+const RESULT_LAYERS = 2; // minimum and maximum
+/** Values that one pass reduces: the number of input layouts in a uniform block. */
 const VALUES_PER_PASS = 4;
 /** A row that no pass draws. */
 const NO_ROW = 2 ** 24;
-/** Ranges that follow slowly come nearer by 1 − 1/e in this time. */
+/** Time constant of slow ranges: the distance to the target shrinks by 1 − 1/e in this time. */
 const SMOOTHING_MS = 500;
 
-/** Where a value's ranges lie among all texels of `found`, counted along its rows. */
+/** The position of a value's ranges in the texels of `results`, counted row by row. */
 export interface RangeTexel {
-  /** Number of its first channel group's texel; the others follow. */
+  /** Index of the first channel group's texel; the others follow. */
   readonly first: number;
-  /** Column and row of what its channels have together. */
+  /** Column and row of the range that all channels share. */
   readonly layerTexel: readonly [number, number];
 }
 
@@ -45,9 +45,9 @@ interface RangeSlot extends RangeTexel {
   readonly strips: StripPlan;
   image: number;
   sequence: number;
-  /** When it was computed or held, by performance.now(). */
+  /** Time of the last computation or hold, by performance.now(). */
   time: number;
-  /** How much of it is that run's, from 0 to 1. */
+  /** The share of the last run in the stored range, from 0 to 1. */
   mixFactor: number;
 }
 
@@ -59,14 +59,14 @@ export class ColorRanges {
   private readonly buffer: WebGLBuffer;
   private readonly entries: WebGLTexture;
   private readonly scratch: Surface;
-  /** What was found before, to come from there slowly. */
+  /** The previous ranges, from which slow ranges start. */
   private readonly previous: WebGLTexture;
   private prepared: PreparedRanges | undefined;
 
   private constructor(device: GlDevice, values: Iterable<Value>, linked: readonly LinkedProgram[]) {
     this.device = device;
     this.linked = linked;
-    // Modules and outputs share their last layer's texture: one slot for all of them.
+    // Modules and outputs share their last layer's texture, and so have one slot.
     const same = new Map<string, RangeSlot>();
     let texels = 0;
     for (const value of values) {
@@ -93,7 +93,7 @@ export class ColorRanges {
       this.slots.set(value, slot);
     }
     const rows = Math.max(1, Math.ceil(texels / RANGE_COLUMNS));
-    // Room for any batch: to ask for it between two pictures would hold the page.
+    // Large enough for any batch: allocating between two pictures would block the page.
     const needed = [...same.values()].map(scratchRows);
     const all = needed.reduce((a, b) => a + b, 0);
     const most = Math.max(1, ...needed, Math.min(MAX_BATCH_ROWS, all));
@@ -112,13 +112,13 @@ export class ColorRanges {
     return new ColorRanges(device, values, linked);
   }
 
-  /** Those of other values, in the place of these. */
+  /** Replace these ranges by ranges for other values. */
   withValues(values: Iterable<Value>): ColorRanges {
     this.free();
     return new ColorRanges(this.device, values, this.linked);
   }
 
-  /** Draws a texel with each program: their pipelines are built while nobody waits in a transfer. */
+  /** Draw one texel with each program: this builds the pipelines before a transfer has to wait for them. */
   warmUp(): void {
     const passes = this.linked.map((linked): UtilityPass => {
       const inputs = new Array<WebGLTexture>(VALUES_PER_PASS).fill(this.entries);
@@ -134,8 +134,8 @@ export class ColorRanges {
   }
 
   /**
-   * Computes what isn't known yet of image `image` in run `sequence`; how many numbers it goes over. What another run has
-   * shown of that image goes there slowly, or is held.
+   * Compute the missing ranges of the wanted values for run `sequence`; return the number of elements reduced. A range
+   * that an earlier run has shown for the same image changes slowly or is held, depending on `pace`.
    */
   update(
     wanted: readonly { value: Value; image: number; texture: WebGLTexture }[],
@@ -156,7 +156,7 @@ export class ColorRanges {
       return [{ value, slot, image, texture, mixFactor }];
     });
     if (some.length === 0) return 0;
-    // One program after the other: each reduces values that are beside each other.
+    // Group the jobs by program: a pass reduces consecutive values.
     const jobs = [
       ...some.filter(({ value }) => !isReshaped(value)),
       ...some.filter(({ value }) => isReshaped(value)),
@@ -175,7 +175,10 @@ export class ColorRanges {
     return slot;
   }
 
-  /** The ends of a value's colours as they are drawn now, of one channel or of all: as `readAsync`. */
+  /**
+   * Read the limits of a value's colours as currently drawn, of one channel or of all; returns a function, as
+   * `readAsync` does.
+   */
   read(value: Value, channel: number | undefined): () => readonly [low: number, high: number] {
     const { first, layerTexel } = this.locate(value);
     const at = first + ((channel ?? 0) >> 2);
@@ -209,7 +212,7 @@ export class ColorRanges {
     device.resources.freeBuffer(this.buffer);
   }
 
-  /** Usually what was done last is to be done again, with other values. */
+  /** Usually the jobs are the same as last time, with other values, so the passes are reused. */
   private preparePasses(jobs: readonly RangeJob[]): PreparedRanges {
     const { prepared } = this;
     if (prepared !== undefined && sameJobs(prepared.jobs, jobs)) return prepared;
@@ -228,7 +231,7 @@ export class ColorRanges {
     return this.prepared;
   }
 
-  /** The passes that find the ranges of all strips of a batch's values, a few values each. */
+  /** The passes that reduce all strips of a batch's values, a few values per pass. */
   private reducePasses(
     placed: readonly PlacedJob[],
     target: Surface,
@@ -257,7 +260,7 @@ export class ColorRanges {
       const inputs = some.map(({ job }) => job.texture);
       return {
         linked,
-        inputs: padToPass(inputs, inputs[0] as WebGLTexture), // no unit may hold what is drawn into
+        inputs: padToPass(inputs, inputs[0] as WebGLTexture), // a unit must not hold the target
         target,
         viewport: [0, row, Math.min(RANGE_COLUMNS, width), end - row],
         uniforms: {
@@ -272,7 +275,7 @@ export class ColorRanges {
     });
   }
 
-  /** One pass for all values of a batch. */
+  /** One combining pass for all values of a batch. */
   private combinePasses(placed: readonly PlacedJob[], from: Surface, batch: number): UtilityPass[] {
     const [linked] = this.linked;
     if (linked === undefined) return [];
@@ -287,7 +290,7 @@ export class ColorRanges {
     return [{ linked, inputs, target: this.results, viewport, uniforms: { slotWords } }];
   }
 
-  /** Writes combine.glsl's list: an entry for each texel of the results. */
+  /** Upload the list that combine.glsl reads: an entry for each texel of the results. */
   private uploadEntries(batches: readonly Batch[]): void {
     const { device, entries, results } = this;
     const data = new Float32Array(results.width * results.height * 4).fill(-1);
@@ -305,17 +308,17 @@ export class ColorRanges {
   }
 }
 
-/** A value's ranges that aren't known yet. */
+/** A value whose ranges must be computed. */
 interface RangeJob {
   readonly value: Value;
   readonly slot: RangeSlot;
   readonly image: number;
   readonly texture: WebGLTexture;
-  /** Of what is found now, where the rest is what was there. */
+  /** The share of the new range; the rest is the previous range. */
   readonly mixFactor: number;
 }
 
-/** Passes whose numbers are on the device, good for as long as the same is to be done. */
+/** Passes whose uniforms are uploaded, reusable while the jobs are the same. */
 interface PreparedRanges {
   readonly jobs: readonly RangeJob[];
   readonly passes: readonly UtilityPass[];
@@ -332,7 +335,7 @@ interface Batch {
   rows: number;
 }
 
-/** Jobs that have room beside each other in the scratch texture, and the rows that they take. */
+/** Split jobs into batches that fit the scratch texture, with the rows that they take. */
 function batchesOf(jobs: readonly RangeJob[]): Batch[] {
   const batches: Batch[] = [];
   let batch: Batch = { placed: [], rows: MAX_BATCH_ROWS };
@@ -357,12 +360,12 @@ function sameJobs(a: readonly RangeJob[], b: readonly RangeJob[]): boolean {
   return a.length === b.length && a.every((one, k) => same(one, b[k]));
 }
 
-/** A list for all sources of a pass. */
+/** Pad a list to the number of values per pass. */
 function padToPass<T>(found: readonly T[], none: T): T[] {
   return Array.from({ length: VALUES_PER_PASS }, (_, k) => found[k] ?? none);
 }
 
-/** How many partial results a value has. */
+/** The number of a value's partial results. */
 function partialCount({ groups, strips }: RangeSlot): number {
   return groups * strips.stripCount;
 }
@@ -371,7 +374,7 @@ function scratchRows(slot: RangeSlot): number {
   return Math.ceil(partialCount(slot) / RANGE_COLUMNS);
 }
 
-/** Numbers of one image of a value. */
+/** The number of elements of one image of a value. */
 export function elementsPerImage({ nchw }: Value): number {
   const [, c, h, w] = nchw;
   return c * h * w;

@@ -1,4 +1,4 @@
-// A Plan's programs, compiled while its weights are still on their way.
+// Compiles a Plan's programs while its weights are still loading.
 
 import { checkPlan } from "../plan/check_plan.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
@@ -8,8 +8,8 @@ import type { GlDevice } from "./gl_device.ts";
 import { COMBINE, MIN_MAX } from "./kernels.ts";
 
 /**
- * Compiles what a session of this Plan will ask for first; undone by calling the result, once that session has them.
- * Throws at once what is wrong with the Plan.
+ * Compile the programs that a session of this Plan needs first. Call the returned function to release them, once the
+ * session has acquired them. Throws synchronously if the Plan is invalid.
  */
 export function compileAhead(
   device: GlDevice,
@@ -26,7 +26,7 @@ async function acquirePrograms(
   sources: readonly ProgramSource[],
 ): Promise<() => void> {
   const { generation, programs } = device;
-  await device.readSpeed(); // how they read textures stands in their text
+  await device.readSpeed(); // the shader text depends on how textures are read
   device.check(generation);
   const linked = await programs.acquire(sources);
   return () => {

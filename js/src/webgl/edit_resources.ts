@@ -1,4 +1,4 @@
-// What edits have on the device, by names: programs, textures, tables of channels and injected arrays.
+// GPU resources of edits, by name: programs, textures, channel tables and injected arrays.
 
 import {
   arrayTextureSize,
@@ -16,9 +16,9 @@ import type { PlanObjects } from "./plan_objects.ts";
 import type { LinkedProgram } from "./programs.ts";
 import { warmUpPrograms } from "./warm_up.ts";
 
-/** Uploading waits for the device after this long, and the page can draw a frame. */
+/** Milliseconds of uploads after which the page waits for the GPU and can draw a frame. */
 const UPLOAD_MS = 16;
-/** Programs of somebody's own texts that are kept, though they may not be needed any more. */
+/** The most programs of custom shader text that are kept, even if unused. */
 const MAX_CUSTOM_PROGRAMS = 8;
 
 interface ChannelTable {
@@ -26,13 +26,13 @@ interface ChannelTable {
   readonly channels: readonly number[] | null;
 }
 
-/** Notes all that is asked for, and gives what is there: -1 for what isn't. */
+/** Records all requested resources and returns the existing ones; -1 if a resource does not exist yet. */
 export class ResourceRequests implements ResourcePool {
-  /** By their texts, each with what it draws into. */
+  /** By shader text, each with the texture that it draws into. */
   readonly programs = new Map<string, readonly [ProgramSource, Texture]>();
   readonly textures = new Map<string, Texture>();
   readonly tables = new Map<string, ChannelTable>();
-  /** Hashes. */
+  /** Hashes of the arrays, by name. */
   readonly arrays = new Map<string, string>();
   readonly maxTextureSide: number;
   private readonly device: GlDevice;
@@ -73,7 +73,7 @@ export class ResourceRequests implements ResourcePool {
     return this.resources?.textures.get(name) ?? -1;
   }
 
-  /** As a texture can be had here. */
+  /** The texture in a format that this device supports. */
   private supportedFormat(size: Texture): Texture {
     const { renderFormat } = this.device.resources;
     return renderFormat === "rgba16f" ? { ...size, format: renderFormat } : size;
@@ -82,13 +82,13 @@ export class ResourceRequests implements ResourcePool {
 
 export class EditResources {
   readonly objects: PlanObjects;
-  /** The objects are freed, or gone with their context. */
+  /** The objects are freed, or lost with their context. */
   isDetached = false;
-  /** By their texts: kept as long as the session, so that what was removed comes back at once. */
+  /** By shader text; kept for the session's lifetime, so that a removed edit can return at once. */
   readonly programs = new Map<string, number>();
   readonly textures = new Map<string, number>();
   private readonly device: GlDevice;
-  /** What is in each table and array. */
+  /** The content of each table and array. */
   private readonly contents = new Map<string, string>();
 
   constructor(device: GlDevice, objects: PlanObjects) {
@@ -96,7 +96,7 @@ export class EditResources {
     this.objects = objects;
   }
 
-  /** Whether all of it is there. */
+  /** Whether all requested resources exist. */
   has({ programs, textures, tables, arrays }: ResourceRequests): boolean {
     const names = [...textures.keys(), ...tables.keys(), ...arrays.keys()];
     return (
@@ -105,7 +105,10 @@ export class EditResources {
     );
   }
 
-  /** Compiles, allocates and uploads what isn't there, beside whatever runs; `check` throws when that is useless. */
+  /**
+   * Compile, allocate and upload missing resources without blocking active runs; `check` throws if the work is no
+   * longer needed.
+   */
   async allocate(
     needs: ResourceRequests,
     array: (hash: string) => Float32Array,
@@ -136,7 +139,7 @@ export class EditResources {
         this.contents.set(name, hash);
       }
       if (added.length === 0) return;
-      await waitForIdle(device); // asking for errors would hold the page until all of it is allocated
+      await waitForIdle(device); // getError would block the page until everything is allocated
       check();
       device.resources.checkMemory(objects.bytes);
     } catch (error) {
@@ -179,7 +182,7 @@ export class EditResources {
     }
   }
 
-  /** Writes tables that have other channels now, and arrays that keep their place. */
+  /** Write tables whose channels changed, and arrays that keep their texture. */
   writeContents({ tables, arrays }: ResourceRequests, array: (hash: string) => Float32Array): void {
     for (const [name, hash] of arrays) {
       if (this.contents.get(name) === hash) continue;
@@ -198,7 +201,7 @@ export class EditResources {
     }
   }
 
-  /** Frees what isn't needed, but for textures whose names begin like this. */
+  /** Free unused resources, except textures whose names start with one of `still`. */
   freeUnused(
     { programs, textures, tables, arrays }: ResourceRequests,
     still: readonly string[],
@@ -207,7 +210,7 @@ export class EditResources {
       (name) => !textures.has(name) && !tables.has(name) && !arrays.has(name),
     );
     this.freeTextures(names.filter((name) => !still.some((one) => name.startsWith(one))));
-    // A text that is being written is a new program with each letter.
+    // While custom shader text is typed, each keystroke creates a program.
     const own = [...this.programs].filter(([text]) => text.includes("#define CUSTOM 1\n"));
     const old = own.filter(([text]) => !programs.has(text));
     for (const [text, index] of old.slice(0, Math.max(0, own.length - MAX_CUSTOM_PROGRAMS))) {

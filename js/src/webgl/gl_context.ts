@@ -1,4 +1,4 @@
-// What small passes and clocks need of a device: its WebGL context, and the objects in it.
+// The interface of a device for utility passes and clocks: its WebGL context, and the context's resources.
 import type { Capabilities } from "../plan/runtime.ts";
 import type { GlResources } from "./gl_resources.ts";
 import type { GlState } from "./gl_state.ts";
@@ -10,8 +10,8 @@ export interface GlContext {
   readonly state: GlState;
   readonly programs: Programs;
   readonly resources: GlResources;
-  /** Counts contexts: what was made in an earlier one is gone. */
+  /** Counts contexts; objects of an earlier context are lost. */
   readonly generation: number;
-  /** Throws when what was made in context `generation` cannot be used any more. */
+  /** Throw if objects of context `generation` are no longer usable. */
   check(generation?: number): void;
 }

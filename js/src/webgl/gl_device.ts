@@ -1,4 +1,4 @@
-// The page's one WebGL 2 context: what hangs on it, and its death and rebirth.
+// The page's single WebGL 2 context: its resources, its loss and its restoration.
 
 import {
   type Capabilities,
@@ -21,10 +21,10 @@ import { Programs } from "./programs.ts";
 import { type ReadSpeed, readSpeedOf } from "./read_speed.ts";
 import { SharedTextures } from "./shared_textures.ts";
 
-/** How long the browser may take to give the context back before we ask for another, and again. */
+/** Milliseconds to wait for the browser to restore the context before opening a new one, per attempt. */
 const RETRY_MS = [5_000, 10_000, 20_000];
 
-/** The page's one WebGL 2 context; throws DeviceUnavailable. */
+/** Open the page's single WebGL 2 context; throws DeviceUnavailable. */
 export function openDevice(): GlDevice {
   const device = new GlDevice(openContext());
   if (!device.gl.isContextLost()) return device;
@@ -42,7 +42,7 @@ export class GlDevice implements Device {
   resources!: GlResources;
   sharedTextures!: SharedTextures;
   isLost = false;
-  /** Counts contexts: what was made in an earlier one is gone. */
+  /** Counts contexts; objects of an earlier context are lost. */
   generation = 0;
   private isDisposed = false;
   private readSpeedTask: Promise<ReadSpeed> | undefined;
@@ -68,20 +68,20 @@ export class GlDevice implements Device {
     return () => this.restoredCallbacks.delete(callback);
   }
 
-  /** Called after a loss, in a new context; returns what undoes it. */
+  /** Register a callback for a new context after a loss; returns a function that removes it. */
   onRebuild(callback: () => Promise<void>): () => void {
     this.rebuildCallbacks.add(callback);
     return () => this.rebuildCallbacks.delete(callback);
   }
 
-  /** Throws when what was made in context `generation` cannot be used any more. */
+  /** Throw if objects of context `generation` are no longer usable. */
   check(generation = this.generation): void {
     if (this.isDisposed || this.generation !== generation || this.gl.isContextLost()) {
       throw new ContextLostError(this.isDisposed ? "the graphics device was closed" : undefined);
     }
   }
 
-  /** How this device reads textures best, measured once. */
+  /** The fastest way to read textures on this device, measured once. */
   async readSpeed(): Promise<ReadSpeed> {
     this.readSpeedTask ??= readSpeedOf(this);
     try {
@@ -102,7 +102,7 @@ export class GlDevice implements Device {
     this.lostCallbacks.clear();
     this.restoredCallbacks.clear();
     this.rebuildCallbacks.clear();
-    // Browsers keep 16 contexts; a dropped one counts until it is collected.
+    // Browsers allow 16 contexts; a dropped one counts until it is garbage-collected.
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 
@@ -110,7 +110,7 @@ export class GlDevice implements Device {
     this.canvas = canvas;
     this.gl = gl;
     Object.assign(this.liveObjects, { textures: 0, programs: 0, buffers: 0, framebuffers: 0 });
-    // What a lost context took with it has to be asked for again, extensions too.
+    // A new context has none of the old one's objects; extensions must be requested again too.
     const floats = FLOAT_FORMATS.flatMap(({ extensions }) => extensions);
     for (const name of [...floats, "EXT_disjoint_timer_query_webgl2"]) gl.getExtension(name);
     this.state = new GlState(gl);
@@ -121,7 +121,7 @@ export class GlDevice implements Device {
     gl.disable(gl.DITHER);
     this.removeListeners();
     const lost = (event: Event) => {
-      event.preventDefault(); // or it is never restored
+      event.preventDefault(); // otherwise the context is never restored
       this.handleLoss();
     };
     const restored = () => void this.restore({ canvas, gl, precision });
@@ -142,7 +142,7 @@ export class GlDevice implements Device {
     for (const callback of [...this.lostCallbacks]) callback();
   }
 
-  /** Some browsers never give a context back: after a while we open another, a few times. */
+  /** Some browsers never restore a context: open a new one after a while, a few times. */
   private scheduleRetry(attempt: number): void {
     clearTimeout(this.retryTimer);
     const wait = RETRY_MS[attempt];

@@ -1,4 +1,4 @@
-// Textures, framebuffers and buffers, made and freed with a count of those alive.
+// Creates and frees textures, framebuffers and buffers, and counts the live ones.
 
 import {
   ContextLostError,
@@ -11,14 +11,14 @@ import {
 import type { Pass, PlanHeader, Texture } from "../plan/schema.ts";
 import type { GlState } from "./gl_state.ts";
 
-/** Texels of one upload call: 4 MiB, so that no call keeps the page long. */
+/** Texels per upload call: 4 MiB, so that no call blocks the page for long. */
 const UPLOAD_TEXELS = 2 ** 18;
 
 export type TextureSize = Pick<Texture, "width" | "height" | "layers">;
 
 const INTERNAL_FORMATS = { rgba32f: "RGBA32F", rgba16f: "RGBA16F", rgba8: "RGBA8" } as const;
 
-/** The texture that is bound there is read texel by texel, and has no others around it. */
+/** Set the bound texture to NEAREST sampling, clamped to its edge. */
 export function setNearestFilter(gl: WebGL2RenderingContext, target: GLenum): void {
   for (const [name, value] of [
     [gl.TEXTURE_MIN_FILTER, gl.NEAREST],
@@ -34,13 +34,13 @@ export class GlResources {
   private readonly gl: WebGL2RenderingContext;
   private readonly state: GlState;
   private readonly liveObjects: LiveObjects;
-  /** The most exact format that this device can draw into. */
+  /** The most precise format that this device can render to. */
   readonly renderFormat: Format;
-  /** How often something had no room: see `checkErrorsSince`. */
+  /** The number of failed allocations: see `checkErrorsSince`. */
   errorCount = 0;
   private lastError: PlanError | undefined;
   private pendingCheck: Promise<void> | undefined;
-  /** Kinds of framebuffers that were found complete: format and number of colour attachments. */
+  /** Kinds of framebuffers known to be complete: format and number of colour attachments. */
   private readonly completeKinds = new Set<string>();
 
   constructor(
@@ -55,11 +55,13 @@ export class GlResources {
     this.renderFormat = precision === "float16" ? "rgba16f" : "rgba32f";
   }
 
-  /** The textures of a Plan as they can be had here: what is drawn into is half where it must be. */
+  /**
+   * A Plan's textures in formats that this device supports: render targets are float16 if float32 cannot be rendered.
+   */
   supportedTextures({ textures, carries, inputs }: PlanHeader, passes: readonly Pass[]): Texture[] {
     const outputs = new Set(passes.map((pass) => pass.output));
-    for (const { fit, staging } of inputs) if (fit !== "") outputs.add(staging); // pictures are drawn there
-    for (const { target } of carries) outputs.add(target); // as what is copied there
+    for (const { fit, staging } of inputs) if (fit !== "") outputs.add(staging); // pictures go here
+    for (const { target } of carries) outputs.add(target); // same format as the copied texture
     return textures.map((one, k) =>
       outputs.has(k) && this.renderFormat === "rgba16f"
         ? { ...one, format: this.renderFormat }
@@ -67,7 +69,7 @@ export class GlResources {
     );
   }
 
-  /** A texture array, NEAREST and one level: all reads are exact. */
+  /** A texture array with NEAREST filtering and one level, so that all reads are exact. */
   createTexture(
     { width, height, layers }: TextureSize,
     format: keyof typeof INTERNAL_FORMATS = this.renderFormat,
@@ -81,7 +83,7 @@ export class GlResources {
     return texture;
   }
 
-  /** Writes a whole texture in calls of at most UPLOAD_TEXELS; yields the texels written by each. */
+  /** Upload a whole texture in calls of at most UPLOAD_TEXELS; yields the number of texels written by each call. */
   *upload(texture: WebGLTexture, { width, height, layers }: TextureSize, data: Float32Array) {
     const { gl } = this;
     const rows = Math.max(1, Math.floor(UPLOAD_TEXELS / width));
@@ -99,7 +101,7 @@ export class GlResources {
     }
   }
 
-  /** Writes a rectangle of a texture. */
+  /** Upload a rectangle of a texture. */
   uploadPatch(texture: WebGLTexture, { layer, x, y, width, height, data }: Patch): void {
     const { gl } = this;
     this.state.bindForUpload(texture);
@@ -108,7 +110,7 @@ export class GlResources {
     ); // biome-ignore format: one call's arguments
   }
 
-  /** Copies all of a texture, over which `from` is, to another one of its size and format. */
+  /** Copy a whole texture, bound to framebuffer `from`, to another texture of the same size and format. */
   copyTexture(
     from: WebGLFramebuffer,
     to: WebGLTexture,
@@ -121,10 +123,10 @@ export class GlResources {
       gl.readBuffer(gl.COLOR_ATTACHMENT0 + layer);
       gl.copyTexSubImage3D(gl.TEXTURE_2D_ARRAY, 0, 0, 0, layer, 0, 0, width, height);
     }
-    gl.readBuffer(gl.COLOR_ATTACHMENT0); // where all else is read
+    gl.readBuffer(gl.COLOR_ATTACHMENT0); // the attachment that all other code reads
   }
 
-  /** A framebuffer whose colour attachments are the texture's layers. */
+  /** Create a framebuffer whose colour attachments are the texture's layers. */
   createFramebuffer(
     texture: WebGLTexture,
     layers: number,
@@ -153,7 +155,7 @@ export class GlResources {
     return framebuffer;
   }
 
-  /** A buffer, of uniforms unless it is read; `data` is its contents or its size. */
+  /** Create a uniform buffer, or a readback buffer for STREAM_READ; `data` is its contents or its size. */
   createBuffer(
     data: Uint8Array | number,
     usage: "STATIC_DRAW" | "DYNAMIC_DRAW" | "STREAM_READ",
@@ -167,12 +169,12 @@ export class GlResources {
     return buffer;
   }
 
-  /** Throws when what was allocated since the last question did not fit; `bytes` of a network are in the message. */
+  /** Throw if an allocation since the last check failed; the message mentions `bytes`, the size of a network. */
   checkMemory(bytes = 0): void {
     const { gl } = this;
-    const error = gl.getError(); // seldom: each question waits for the driver
+    const error = gl.getError(); // rarely: each getError waits for the driver
     if (error === gl.NO_ERROR) return;
-    while (gl.getError() !== gl.NO_ERROR); // what follows from the first is nobody else's fault
+    while (gl.getError() !== gl.NO_ERROR); // drop the errors that follow from the first
     if (error === gl.CONTEXT_LOST_WEBGL) throw new ContextLostError();
     const mib = (bytes / 2 ** 20).toFixed(0);
     const all = bytes > 0 ? ` for this network's ${mib} MiB of values and weights` : " left";
@@ -186,8 +188,8 @@ export class GlResources {
   }
 
   /**
-   * Throws when something since `faults` were counted had no room. Those who ask at once share a question, which is
-   * put when `finish` says that the device has nothing to do: the page would be held for all that waits there.
+   * Throw if an allocation has failed since the error count was `faults`. Concurrent calls share one check, made when
+   * `finish` reports that the GPU is idle: an earlier getError would block the page for all pending work.
    */
   async checkErrorsSince(faults: number, finish: () => Promise<void>): Promise<void> {
     this.pendingCheck ??= finish().then(() => {

@@ -1,13 +1,13 @@
-// What is bound now, so that nothing is bound twice; each call into WebGL costs a browser microseconds.
+// A cache of the bound WebGL state that skips redundant calls; each call into WebGL costs microseconds.
 import type { Box } from "../plan/run_slices.ts";
 
 export class GlState {
-  /** Grows with each program that is chosen or linked: the device has more to do then. */
+  /** Incremented by each program that is used or linked: the GPU has new work then. */
   workCount = 0;
   private readonly gl: WebGL2RenderingContext;
   private program: WebGLProgram | null = null;
   private framebuffer: WebGLFramebuffer | null = null;
-  /** The active one. */
+  /** The active texture unit. */
   activeUnit = 0;
   private readonly textures: (WebGLTexture | undefined)[] = [];
   private viewportBox: Box = [-1, -1, -1, -1];
@@ -33,12 +33,12 @@ export class GlState {
     this.textures[unit] = texture;
   }
 
-  /** Where calls that fill a texture find it: the active unit, which is any. */
+  /** Bind a texture for uploads, to the active unit, whichever it is. */
   bindForUpload(texture: WebGLTexture): void {
     this.bindTexture(this.activeUnit, texture);
   }
 
-  /** One texture a unit, from the active one on: that needs no call to become active. */
+  /** Bind one texture per unit, starting with the active unit, which saves a call. */
   bindTextures(textures: readonly WebGLTexture[]): void {
     const { length } = textures;
     const first = this.activeUnit < length ? this.activeUnit : 0;
@@ -48,7 +48,7 @@ export class GlState {
     }
   }
 
-  /** For drawing and reading; null is the canvas. */
+  /** Bind a framebuffer for drawing and reading; null is the canvas. */
   bindFramebuffer(framebuffer: WebGLFramebuffer | null): void {
     if (this.framebuffer === framebuffer) return;
     this.gl.bindFramebuffer(this.gl.FRAMEBUFFER, framebuffer);

@@ -1,16 +1,16 @@
-// Measures how long submitted work takes, with the best clock this browser has.
+// Measures the time of submitted work, with the best clock that this browser has.
 
 import { isPageHidden, waitForPoll } from "../plan/run_slices.ts";
 import type { RunInfo } from "../plan/runtime.ts";
 import type { GlContext } from "./gl_context.ts";
 
-/** EXT_disjoint_timer_query_webgl2, which TypeScript's DOM types leave out. */
+/** EXT_disjoint_timer_query_webgl2, which is missing in TypeScript's DOM types. */
 interface TimerQuery {
   readonly TIME_ELAPSED_EXT: number;
   readonly GPU_DISJOINT_EXT: number;
 }
 
-/** Work between `begin` and `end`: a fence behind it, and a timer query around it where there is one. */
+/** Work between `begin` and `end`: a fence after it, and a timer query around it if available. */
 export interface TimingMark {
   readonly start: number;
   readonly fence: WebGLSync | null;
@@ -25,7 +25,7 @@ export class GpuClock {
   private query: WebGLQuery | null = null;
   private start = 0;
 
-  /** A software renderer's timer query leaves out what its threads do, so there the fence tells more. */
+  /** A software renderer's timer query omits the time of its threads, so the fence is more accurate there. */
   constructor(gl: WebGL2RenderingContext, software: boolean) {
     this.gl = gl;
     this.timer = software ? null : gl.getExtension("EXT_disjoint_timer_query_webgl2");
@@ -51,7 +51,7 @@ export class GpuClock {
     return { start, query, fence };
   }
 
-  /** Resolves when the work is done; `check` throws when waiting has become useless. */
+  /** Resolve when the work is done; `check` throws if the wait is no longer needed. */
   async waitFor(mark: TimingMark, urgent: () => boolean, check: () => void): Promise<void> {
     const { gl } = this;
     check();
@@ -62,12 +62,12 @@ export class GpuClock {
     gl.deleteSync(mark.fence);
   }
 
-  /** The work is known to be done. */
+  /** Free a mark whose work is known to be done. */
   discard(mark: TimingMark | undefined): void {
     this.gl.deleteSync(mark?.fence ?? null);
   }
 
-  /** Milliseconds of all the work marked, once it has passed. */
+  /** Milliseconds of all marked work, once it is done. */
   async elapsed(
     marks: readonly TimingMark[],
     end: number,
@@ -91,7 +91,7 @@ export class GpuClock {
   }
 }
 
-/** Resolves when the device has done what was asked of it so far, or never will. */
+/** Resolve when the GPU has finished all work submitted so far, or the context is lost. */
 export async function waitForFence(device: GlContext): Promise<void> {
   const { generation } = device;
   const clock = new GpuClock(device.gl, true);
@@ -99,10 +99,10 @@ export async function waitForFence(device: GlContext): Promise<void> {
   await clock.waitFor(clock.end(), () => true, check).catch(() => undefined);
 }
 
-/** So often what was asked later is let go first: where runs follow each other there is always something. */
+/** The most waits for work that was submitted meanwhile: with back-to-back runs the GPU is never idle. */
 const MAX_IDLE_WAITS = 3;
 
-/** Resolves when the device has done what was asked of it so far, and what was asked meanwhile. */
+/** Resolve when the GPU has finished all work submitted so far, and work submitted meanwhile. */
 export async function waitForIdle(device: GlContext): Promise<void> {
   for (let k = 0, workCount = -1; k < MAX_IDLE_WAITS && workCount !== device.state.workCount; k++) {
     ({ workCount } = device.state);
@@ -110,7 +110,7 @@ export async function waitForIdle(device: GlContext): Promise<void> {
   }
 }
 
-/** What `read` finds when the device has done all that it was just asked; throws where that had no room. */
+/** Call `read` when the GPU has finished all submitted work and return its result; throws if an allocation failed. */
 export async function readWhenIdle<T>(device: GlContext, read: () => T): Promise<T> {
   const { generation, resources } = device;
   const { errorCount } = resources;

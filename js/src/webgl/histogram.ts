@@ -1,4 +1,4 @@
-// How often which value occurs: counted on the device as values from each edge on, subtracted here.
+// Histograms: the GPU counts the values at or above each edge; bins are differences of these counts.
 import type { Value } from "../plan/schema.ts";
 import { channelGroupCount, planStrips } from "../plan/uniforms.ts";
 import { countOnCpu } from "../statistics/histogram_bins.ts";
@@ -18,12 +18,12 @@ import {
   uploadPassUniforms,
 } from "./utility_passes.ts";
 
-/** Edges that one fragment counts at: 4 targets of 4 lanes. */
+/** Edges per fragment: 4 targets of 4 lanes. */
 const EDGES_PER_FRAGMENT = 16;
-/** Fragments that are added on the device; their counts stay far below 2^24, up to which float32 is exact. */
+/** Fragments that are added up on the GPU; their counts stay far below 2^24, up to which float32 is exact. */
 const FRAGMENTS_PER_SUM = 256;
 
-/** Counts values of an image from each edge on, of one channel or of all; resolves once the device has. */
+/** Count the values of an image at or above each edge, of one channel or of all; resolves when the GPU has finished. */
 type EdgeCounter = (
   value: Value,
   image: number,
@@ -32,7 +32,7 @@ type EdgeCounter = (
   edges: Float32Array,
 ) => Promise<readonly number[]>;
 
-/** `programs`: those of COUNT_PROGRAMS, or of RESHAPED_COUNT_PROGRAMS. */
+/** `programs`: either COUNT_PROGRAMS or RESHAPED_COUNT_PROGRAMS. */
 export async function createEdgeCounter(
   device: GlDevice,
   programs: LazyPrograms,
@@ -123,7 +123,7 @@ export async function createEdgeCounter(
       });
     };
     const counted = readWhenIdle(device, read);
-    counted.catch(() => undefined); // a run that fails is asked again: nobody waits for this one
+    counted.catch(() => undefined); // if the run fails, the count is requested again
     return counted;
   };
 }

@@ -1,4 +1,4 @@
-// The display's and the statistics' own programs, put together as codegen/glsl.py does for a Plan's.
+// The programs of the display and the statistics, assembled as codegen/glsl.py does for a Plan.
 import prelude from "../../../src/nbglcnn/ops/shaders/prelude.glsl";
 import { uniformSlots } from "../plan/uniform_slots.ts";
 import classes from "./shaders/classes.glsl";
@@ -18,7 +18,7 @@ import picture from "./shaders/picture_vertex.glsl";
 import reduction from "./shaders/reduction.glsl";
 import targets from "./shaders/render_targets.glsl";
 
-/** The names of a shader's numbers: a table of slots. */
+/** Macros that name the slots of a shader's uniforms. */
 interface SlotMacros {
   readonly macros: string;
 }
@@ -41,15 +41,15 @@ export function createKernel(
   return { name, source, samplers };
 }
 
-/** For values that are shown in another nchw than they lie in, or lie in strips. */
+/** For values whose displayed nchw differs from their stored shape, or that are stored in strips. */
 const RESHAPED_DEFINES = { RESHAPED: 1, WRAPPED: 1 };
 const VALUE_SAMPLERS = ["x0", "x1", "x2", "x3"];
 
-/** Ranges for drawing: least and greatest of each channel, of four values in one pass. */
+/** Ranges for drawing: minimum and maximum of each channel, for four values per pass. */
 export const MIN_MAX_SLOTS = uniformSlots({
-  /** Here and below: image, strips of a map, lines of a strip, number of fragments. */
+  /** Here and below: image index, strips per map, lines per strip, number of fragments. */
   work: "ivec4[4]",
-  /** First row of a value's partial results, and fragments in a row. */
+  /** First row of a value's partial results, and fragments per row. */
   rows: "ivec2[4]",
 });
 const minMaxKernel = (name: string, constants: Readonly<Record<string, number>>) =>
@@ -67,9 +67,9 @@ export const RESHAPED_MIN_MAX = minMaxKernel("reshaped min max", RESHAPED_DEFINE
 
 export const COMBINE_SLOTS = uniformSlots({
   batch: "int",
-  /** Of the partial results. */
+  /** Width of the partial results. */
   width: "int",
-  /** How much of the result is the new one's, where `before` has an older one. */
+  /** The share of the new result; the rest is the older one in `before`. */
   share: "float",
 });
 export const COMBINE = createKernel(
@@ -81,11 +81,11 @@ export const COMBINE = createKernel(
   combine,
 );
 
-/** One picture of a value: a canvas pixel is a fragment, the picture is the viewport. */
+/** One picture of a value: one fragment per canvas pixel, with the picture as viewport. */
 const PICTURE_SLOTS = {
-  /** Left and top of the picture in the canvas, where rows may go up or down from. */
+  /** Left and top of the picture in the canvas; rows may go up or down. */
   origin: "ivec2",
-  /** Its corner in `table`. */
+  /** The picture's corner in `table`. */
   corner: "ivec2",
   /** Canvas pixels of a map with the gap beside it, and without. */
   cell: "ivec2",
@@ -94,49 +94,51 @@ const PICTURE_SLOTS = {
   colormap: "int",
   marks: "int",
   table_layer: "int",
-  /** Reads a canvas pixel along each axis. */
+  /** Reads per canvas pixel along each axis. */
   taps: "int",
-  /** 0 of each channel, 1 of the layer, 2 fixed. */
+  /** Range mode: 0 per channel, 1 per layer, 2 fixed. */
   range: "int",
-  /** 0 signed, 1 minimum to maximum, 2 symmetric, 3 with zero in it. */
+  /** Scaling: 0 signed, 1 minimum to maximum, 2 symmetric, 3 including zero. */
   scaling: "int",
-  /** The value's first texel in `ranges`, and how wide that is; column and row of what its maps share there. */
+  /**
+   * The value's first texel in `ranges`, and the width of `ranges`; column and row of the range that its maps share.
+   */
   first: "int",
   columns: "int",
   shared: "ivec2",
-  /** 1 over `cell`, and over the sides of `table`. */
+  /** 1 / `cell`, and 1 / size of `table`. */
   over_cell: "vec2",
   over_table: "vec2",
-  /** Map pixels a canvas pixel. */
+  /** Map pixels per canvas pixel. */
   step: "vec2",
-  /** Lowest and highest value of a fixed range. */
+  /** Minimum and maximum of a fixed range. */
   fixed: "vec2",
-  /** 1 over the value's phases and blocks, and over the sides of its texture. */
+  /** 1 / the value's phases and blocks, and 1 / size of its texture. */
   over_phases: "vec2",
   over_blocks: "vec2",
   over_texture: "vec2",
-  /** What is less than the first or more than the second is clipped by an image's range. */
+  /** An image's range clips values below the first or above the second. */
   clipped: "vec2",
 } as const;
 export const MAPS_SLOTS = uniformSlots(PICTURE_SLOTS);
 export const IMAGE_SLOTS = uniformSlots({ ...PICTURE_SLOTS, channels: "int" });
 export const CURVES_SLOTS = uniformSlots({
   ...PICTURE_SLOTS,
-  /** Values of the curve, and whether they lie below each other: 1. */
+  /** The number of values of the curve; 1 if the signal is vertical. */
   values: "int",
   vertical: "int",
-  /** The line's half width in hundredths of a pixel. */
+  /** Half the line width, in hundredths of a pixel. */
   thickness: "int",
 });
 export const CLASSES_SLOTS = uniformSlots({
   ...PICTURE_SLOTS,
   channels: "int",
-  /** Colours of the classes, and their layer in `maps`. */
+  /** The number of class colours, and their layer in `maps`. */
   colours: "int",
   colours_layer: "int",
 });
 
-/** The vertex shader takes the range that a picture's maps share, the fragment shader does all else. */
+/** The vertex shader reads the range that a picture's maps share; the fragment shader does everything else. */
 function pictureKernel(
   drawn: string,
   named: SlotMacros,
@@ -148,7 +150,10 @@ function pictureKernel(
     vertex: createKernel("display", ["ranges"], named, { VERTEX: 1 }, display, picture).source,
   };
 }
-/** One read a pixel; means of several; those with a range for each channel; an image; curves; the largest channel. */
+/**
+ * plain: one read per pixel; means: the mean of several reads; each: means with a range per channel; image; curves;
+ * classes: the largest channel.
+ */
 export const DISPLAY_PROGRAMS = {
   plain: pictureKernel(colours, MAPS_SLOTS, { PLAIN: 1 }),
   means: pictureKernel(colours, MAPS_SLOTS, {}),
@@ -163,14 +168,14 @@ export const DISPLAY_PROGRAMS = {
   "reshaped classes": pictureKernel(classes, CLASSES_SLOTS, RESHAPED_DEFINES),
 } as const;
 
-/** `width`, here and below: of what is written. */
+/** `width`, here and below: width of the output. */
 export const PARTIAL_SUMS_SLOTS = uniformSlots({
-  /** Texels of `a` that make one of the result, how many there are, and results. */
+  /** Texels of `a` per result, number of texels, and number of results. */
   each: "int",
   texels: "int",
   results: "int",
   width: "int",
-  /** Of `a`. */
+  /** Width of `a`. */
   width_before: "int",
 });
 const partialSumsKernel = (name: string, sums: 0 | 1) =>
@@ -186,12 +191,12 @@ const partialSumsKernel = (name: string, sums: 0 | 1) =>
 const PARTIAL_MOMENTS = partialSumsKernel("partial moments", 0);
 const PARTIAL_SUMS = partialSumsKernel("partial sums", 1);
 
-/** Statistics: two reductions, so that deviations are taken from the mean. */
+/** Statistics in two reductions, so that deviations are computed from the mean. */
 export const MOMENTS_SLOTS = uniformSlots({ work: "ivec4", width: "int", pixels: "float" });
 export const DEVIATIONS_SLOTS = uniformSlots({
   work: "ivec4",
   width: "int",
-  /** Of `a`: the moments. */
+  /** Width of `a`, the moments. */
   width_before: "int",
   pixels: "float",
 });
@@ -222,14 +227,14 @@ const reductionKernels = (constants: Readonly<Record<string, number>>) => [
 export const REDUCTION_PROGRAMS = reductionKernels({});
 export const RESHAPED_REDUCTION_PROGRAMS = reductionKernels(RESHAPED_DEFINES);
 
-/** Histograms. */
+/** The uniforms of histograms. */
 export const COUNTS_SLOTS = uniformSlots({
   work: "ivec4",
   width: "int",
-  /** First channel group; the one channel, or -1 for all. */
+  /** First channel group; the selected channel, or -1 for all. */
   first_group: "int",
   channel: "int",
-  /** Fragments for 16 edges, and how many of them have a strip. */
+  /** Fragments for 16 edges, and the number of fragments that have a strip. */
   fragments: "int",
   filled: "int",
 });

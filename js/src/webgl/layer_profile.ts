@@ -1,4 +1,4 @@
-// How long each layer takes: its passes again and again, alone, by the best clock this browser has.
+// Times each layer by repeating its passes alone, with the best clock that this browser has.
 
 import { FLUENT_BUDGET, predictPassTimes, splitRun, waitForPoll } from "../plan/run_slices.ts";
 import type { LayerTime, RunInfo } from "../plan/runtime.ts";
@@ -8,26 +8,26 @@ import type { PlanObjects } from "./plan_objects.ts";
 import type { Runner } from "./runner.ts";
 
 /**
- * A layer is repeated until it takes so long: the cost of looking is small then. And no longer: what else
- * the machine does falls between two short times, but into each long one, so that layers would add up to
- * more than a run.
+ * A layer is repeated until a sample takes this long, so that the timing overhead is small. Longer samples would be
+ * worse: other load on the machine falls between short samples but inside long ones, and the layers would then add up
+ * to more than a run.
  */
 const MIN_SAMPLE_MS = 3;
 const MAX_REPEATS = 64;
-/** Of so many, the shortest: whatever else the machine does makes times longer only. */
+/** The number of samples; the shortest counts, since other load on the machine only adds time. */
 const TRIES = 3;
-/** Of so many by the wall clock, into which all of that goes. */
+/** The number of samples with the wall clock, which includes all other load. */
 const WALL_TRIES = 8;
-/** Layers that add up to more than a run were disturbed: so often they are measured again, and the run. */
+/** If layers add up to more than a run, they were disturbed: layers and run are measured again, up to this often. */
 const MAX_ROUNDS = 4;
 
-/** Times all layers, one after the other: see Session. */
+/** Time all layers, one after the other: see Session. */
 export async function profileLayers(
   runner: Runner,
   onLayer: (layer: number, time: LayerTime) => void,
   signal: AbortSignal,
 ): Promise<RunInfo> {
-  // The first one may build pipelines, the second waits for what the first has left.
+  // The first run may build pipelines; the second may wait for work that the first has left.
   let run = await runner.run({ urgent: true, keepState: true });
   const again = async (afresh: boolean): Promise<void> => {
     const next = await runner.run({ urgent: true, keepState: true });
@@ -41,7 +41,7 @@ export async function profileLayers(
     for (const layer of layers) {
       if (signal.aborted) return run;
       const before = times.get(layer);
-      // Of a layer too long for one frame, one time says enough.
+      // For a layer too long for one frame, one sample is enough.
       if (before !== undefined && (before.passes === 0 || before.ms > FLUENT_BUDGET.maxUnslicedMs))
         continue;
       const time = await timeLayer(runner, layer, run.ms);
@@ -56,7 +56,7 @@ export async function profileLayers(
   return run;
 }
 
-/** Times the passes of one layer of a network that has run, without its edits; -1 for those of none, and all edits. */
+/** Time the passes of one layer after a run, without edits; layer -1 has the passes of no layer and of all edits. */
 async function timeLayer(runner: Runner, layer: number, total: number): Promise<LayerTime> {
   const all = runner.passes;
   const expected = predictPassTimes(all, total);
@@ -77,7 +77,7 @@ async function timeLayer(runner: Runner, layer: number, total: number): Promise<
 
 type RepeatedTime = MeasuredTime & Pick<LayerTime, "repeats">;
 
-/** As often as it takes, in one query of the GPU's own clock. */
+/** Repeat the passes as often as needed, inside one GPU timer query. */
 async function timeByQuery(
   objects: PlanObjects,
   clock: GpuClock,
@@ -98,7 +98,7 @@ async function timeByQuery(
   return { clock: best?.clock ?? "gpu timer", ms: (best?.ms ?? 0) / repeats, repeats };
 }
 
-/** Waiting for a pixel says to the microsecond when all is done, and holds the page for a frame. */
+/** Reading one pixel back shows to the microsecond when all work is done, but blocks the page for a frame. */
 async function timeByWallClock(
   objects: PlanObjects,
   passes: readonly Pass[],
@@ -114,13 +114,13 @@ async function timeByWallClock(
   const best = async (repeats: number, tries: number): Promise<number> => {
     let least = Number.POSITIVE_INFINITY;
     for (let k = 0; k < tries; k++) {
-      await waitForPoll(true); // the page is not held for two of them in a row
+      await waitForPoll(true); // let the page run between two blocking samples
       check(); // the session may have been closed meanwhile
       least = Math.min(least, once(repeats));
     }
     return least;
   };
-  const empty = await best(0, TRIES); // what waiting costs
+  const empty = await best(0, TRIES); // the cost of waiting
   let repeats = 1;
   let ms = await best(1, TRIES);
   while (ms - empty < MIN_SAMPLE_MS && repeats < MAX_REPEATS) {
@@ -132,7 +132,7 @@ async function timeByWallClock(
   return { ms: Math.max(0, ms - empty) / repeats, clock: "wall", repeats };
 }
 
-/** A layer too long for one frame goes in slices, as in a run. */
+/** A layer too long for one frame is split into slices, as in a run. */
 async function timeInSlices(
   objects: PlanObjects,
   clock: GpuClock,

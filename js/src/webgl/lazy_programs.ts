@@ -1,4 +1,4 @@
-// Programs that are compiled when they are first asked for, and kept while the context lives.
+// Programs that are compiled on first use and kept while the context lives.
 
 import type { ProgramSource } from "../plan/program_source.ts";
 import type { GlDevice } from "./gl_device.ts";
@@ -16,7 +16,7 @@ export class LazyPrograms {
   private readonly device: GlDevice;
   private readonly sources: readonly ProgramSource[];
   private readonly generation: number;
-  /** Targets that they write. */
+  /** The number of render targets that the programs write. */
   private readonly targetCount: number;
   private linked: Promise<readonly LinkedProgram[]> | undefined;
 
@@ -30,12 +30,14 @@ export class LazyPrograms {
   async ready(): Promise<readonly LinkedProgram[]> {
     this.linked ??= this.build();
     return await this.linked.catch((error: unknown) => {
-      this.linked = undefined; // the next question may find more room
+      this.linked = undefined; // a later attempt may find more memory
       throw error;
     });
   }
 
-  /** Software renderers build a pipeline at its first draw: nothing is drawn here, and nobody waits in a read. */
+  /**
+   * Software renderers build a pipeline at the first draw: draw once here, so that a later read does not wait for it.
+   */
   private async build(): Promise<readonly LinkedProgram[]> {
     const { device, generation } = this;
     const linked = await device.programs.acquire(this.sources);

@@ -1,16 +1,16 @@
-// How long a run takes, with nothing else on the device.
+// Measures the time of a run, with no other work on the GPU.
 
 import type { RunInfo } from "../plan/runtime.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { waitForIdle } from "./gpu_clock.ts";
 import type { Runner } from "./runner.ts";
 
-/** Of so many, the shortest: whatever else the machine does makes times longer only. */
+/** The number of runs; the shortest counts, since other load on the machine only adds time. */
 const TRIES = 3;
-/** Of fewer runs, when they have taken so long. */
+/** Stop earlier once the runs have taken this long. */
 const MAX_TRIES_MS = 250;
 
-/** Times the last run once more: see Session. */
+/** Time the last run once more: see Session. */
 export async function measureRun(
   device: GlDevice,
   runner: Runner,

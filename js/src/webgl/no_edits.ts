@@ -1,4 +1,5 @@
-// What a runner asks of its edits, and what it has without any: runtime.js runs networks without the code of edits.
+// The interface that a runner needs of edits, and its implementation without edits: runtime.js runs networks without
+// the code of edits.
 
 import { splitKey } from "../plan/derived_values.ts";
 import type { Pass, PlanHeader, Value } from "../plan/schema.ts";
@@ -23,7 +24,7 @@ export type RunEdits = Pick<
   | "uneditedPasses"
 >;
 
-/** A network that nobody edits. */
+/** The edits of an unedited network. */
 export class NoEdits implements RunEdits {
   readonly hasEdits = false;
   readonly finalPasses: readonly Pass[] = [];

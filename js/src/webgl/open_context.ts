@@ -1,4 +1,4 @@
-// Opens a WebGL 2 context and finds out what it can do, by doing it.
+// Opens a WebGL 2 context and probes its capabilities.
 import { type Capabilities, DeviceUnavailable, type Precision } from "../plan/runtime.ts";
 
 export type Canvas = OffscreenCanvas | HTMLCanvasElement;
@@ -6,11 +6,11 @@ export type Canvas = OffscreenCanvas | HTMLCanvasElement;
 export interface OpenedContext {
   readonly canvas: Canvas;
   readonly gl: WebGL2RenderingContext;
-  /** Of the floats that it can draw. */
+  /** Precision of the floats that the context can render. */
   readonly precision: Precision;
 }
 
-/** What may be drawn, best first, and with any of which extensions. */
+/** Renderable float formats, best first, with the extensions any of which enables them. */
 export const FLOAT_FORMATS = [
   {
     precision: "float32",
@@ -26,7 +26,7 @@ export const FLOAT_FORMATS = [
   },
 ] as const;
 const SOFTWARE_RENDERERS = /swiftshader|llvmpipe|softpipe|software|basic render/i;
-/** What WebGL 2 guarantees, and all that 4 targets of RGBA32F need on Apple's GPUs. */
+/** The number of targets that WebGL 2 guarantees, and the most RGBA32F targets on Apple's GPUs. */
 const RENDER_TARGETS = 4;
 
 const ATTRIBUTES: WebGLContextAttributes = {
@@ -37,7 +37,7 @@ const ATTRIBUTES: WebGLContextAttributes = {
   preserveDrawingBuffer: false,
 };
 
-/** A context on a canvas of its own; throws DeviceUnavailable. */
+/** Open a context on its own canvas; throws DeviceUnavailable. */
 export function openContext(): OpenedContext {
   const opened = createContext();
   if (opened === undefined) {
@@ -64,7 +64,7 @@ export function openContext(): OpenedContext {
   );
 }
 
-/** What a lost context says of itself is wrong, so that it is nobody's device. */
+/** The error for a context that is lost on creation: its capabilities are wrong, so it cannot be used. */
 export function lostContextError(): DeviceUnavailable {
   return new DeviceUnavailable(
     "lost-at-birth",
@@ -90,7 +90,7 @@ function createContext(): Omit<OpenedContext, "precision"> | undefined {
   return undefined;
 }
 
-/** Writes a number into four targets and reads it back; extensions' names alone don't tell. */
+/** Render a number into four targets and read it back; extension names alone are not reliable. */
 function testFloatFormat(
   gl: WebGL2RenderingContext,
   { extensions, format, probe }: (typeof FLOAT_FORMATS)[number],
@@ -136,7 +136,7 @@ export function readCapabilities({ gl, precision }: OpenedContext): Capabilities
       max_draw_buffers: gl.getParameter(gl.MAX_DRAW_BUFFERS),
       max_texture_units: gl.getParameter(gl.MAX_TEXTURE_IMAGE_UNITS),
       float32_render: precision === "float32",
-      fast_kernels: true, // until Python finds that they are wrong here
+      fast_kernels: true, // until Python finds them to be wrong on this device
     },
     hasTimerQuery: gl.getExtension("EXT_disjoint_timer_query_webgl2") !== null,
     hasParallelCompile: gl.getExtension("KHR_parallel_shader_compile") !== null,

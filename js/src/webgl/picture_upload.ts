@@ -1,4 +1,4 @@
-// Pictures go into inputs on the device: uploaded, resampled along rows and columns, and written as an input's numbers.
+// Feeds pictures to inputs on the GPU: uploads them, resamples rows and columns, and writes the input's values.
 
 import {
   channelsAndSize,
@@ -20,41 +20,41 @@ import pictureInput from "./shaders/picture_input.glsl";
 import resample from "./shaders/resample.glsl";
 import { createSurface, freeSurface, type Surface } from "./utility_passes.ts";
 
-/** What an input is fed with from here on. */
+/** The picture that an input is fed with from now on. */
 export interface InputPicture {
   readonly picture: ImageSource;
   readonly mirrored: boolean;
 }
 
-/** What the numbers are drawn into. */
+/** The target that the input's values are drawn into. */
 export type StagingTarget = Pick<Surface, "framebuffer" | "width" | "height">;
 
-/** A longer side would have taps that a loop of llvmpipe leaves out without a word: it ends after 65,535 rounds. */
+/** A longer side would need more taps than llvmpipe's loops allow: they end silently after 65,535 iterations. */
 const MAX_PICTURE_SIDE = 2 ** 14;
-/** Not 0, where tables and what was drawn are. */
+/** The picture's texture unit; unit 0 is used for tables and intermediate results. */
 const PICTURE_UNIT = 1;
 
-/** Their numbers are one array of three ivec4. */
+/** The uniforms are one array of three ivec4. */
 const SLOT_BANKS = { integers: { name: "n", firstWord: 0, vectorCount: 3 } };
 const RESAMPLE_SLOTS = uniformSlots(
   {
-    /** The source's first row or column that counts. */
+    /** The first source row or column that is used. */
     first: "int",
-    /** Minus the width of a picture that is mirrored, else 0. */
+    /** Minus the width of a mirrored picture, else 0. */
     mirrored: "int",
   },
   SLOT_BANKS,
 );
 const INPUT_SLOTS = uniformSlots(
   {
-    /** Channels, height and width of the input, and texels in a row of the result. */
+    /** Channels, height and width of the input, and texels per row of the result. */
     size: "ivec3",
     width: "int",
     /** Left, top, width and height of the picture in the input. */
     part: "ivec4",
-    /** 1 where the channels are the last axis. */
+    /** 1 if the channels are the last axis. */
     channels_last: "int",
-    /** The number of white. */
+    /** The input's value for white. */
     white: "int",
   },
   SLOT_BANKS,
@@ -71,31 +71,31 @@ export const RESAMPLE_PROGRAMS: readonly ProgramSource[] = [
   },
 ];
 
-/** A picture as texImage2D takes it in the way that the browser shows it. */
+/** A picture that texImage2D uploads as the browser displays it. */
 type UploadableImage = Exclude<ImageSource, HTMLImageElement | VideoFrame>;
 
-/** The uploaded picture; its texture stays while its size does. */
+/** The uploaded picture; its texture is reused while the size is the same. */
 interface PictureTexture {
   readonly texture: WebGLTexture;
   readonly width: number;
   readonly height: number;
 }
 
-/** All that one input is fed with, good for pictures of one size. */
+/** The resources of one fed input, valid for pictures of one size. */
 interface InputResources {
   readonly size: string;
   readonly source: PictureTexture;
   readonly tables: readonly [WebGLTexture, WebGLTexture];
   readonly rows: Surface;
   readonly result: Surface;
-  /** The first row of the picture that counts. */
+  /** The first picture row that is used. */
   readonly firstRow: number;
-  /** Left, top, width and height in the input. */
+  /** Left, top, width and height of the picture in the input. */
   readonly region: readonly [number, number, number, number];
   readonly bytes: number;
 }
 
-/** Width and height as the browser shows it; zeros while there is nothing to see, and where it was closed. */
+/** Width and height as displayed; zeros if the picture has no frame yet or was closed. */
 export function pictureSize(picture: ImageSource): [number, number] {
   if ("videoWidth" in picture) {
     const here = picture.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA;
@@ -111,9 +111,9 @@ export class PictureUploader {
   private generation = -1;
   private linked: readonly LinkedProgram[] = [];
   private locations: readonly (WebGLUniformLocation | null)[] = [];
-  /** By the inputs' keys. */
+  /** By input key. */
   private readonly inputResources = new Map<string, InputResources>();
-  /** What cannot be uploaded as it is shown is drawn there. */
+  /** Canvases, by input key, for pictures that cannot be uploaded as displayed. */
   private readonly canvases = new Map<string, OffscreenCanvas | HTMLCanvasElement>();
   private readonly uniformWords = new Int32Array(12);
   private isClosed = false;
@@ -122,7 +122,7 @@ export class PictureUploader {
     this.device = device;
   }
 
-  /** Its programs are those of today's context. */
+  /** Whether its programs belong to the current context. */
   get isReady(): boolean {
     return this.generation === this.device.generation;
   }
@@ -133,13 +133,13 @@ export class PictureUploader {
       : 0;
   }
 
-  /** Compiles what isn't there in this context. */
+  /** Compile the programs if this context lacks them. */
   async prepare(): Promise<void> {
     const { device } = this;
     const { generation } = device;
     if (this.isReady) return;
     const linked = await device.programs.acquire(RESAMPLE_PROGRAMS);
-    if (device.generation !== generation) return; // gone with their context
+    if (device.generation !== generation) return; // lost with their context
     if (this.isClosed || this.isReady) {
       device.programs.release(linked);
       return;
@@ -151,8 +151,8 @@ export class PictureUploader {
   }
 
   /**
-   * Draws the picture's numbers into an input's staging texture; false where there is nothing to see yet, or any more.
-   * Throws PlanError where the picture may not be read, or there is no room for it.
+   * Draw the picture's values into an input's staging texture; returns false if the picture has no frame, or no longer
+   * has one. Throws PlanError if the picture may not be read, or memory runs out.
    */
   drawPicture(input: Input, { picture, mirrored }: InputPicture, staging: StagingTarget): boolean {
     const size = pictureSize(picture);
@@ -165,7 +165,7 @@ export class PictureUploader {
       this.upload(place.source, upload);
       this.draw(input, place, mirrored, staging);
     } catch (error) {
-      this.canvases.delete(key); // what a picture of another origin was drawn on is closed for ever
+      this.canvases.delete(key); // a picture of another origin has tainted the canvas for good
       if (error instanceof Error && error.name === "SecurityError") {
         throw new PlanError(
           `input ${JSON.stringify(key)} cannot take a picture of another origin: its server has to allow that (CORS), ` +
@@ -177,7 +177,7 @@ export class PictureUploader {
     return true;
   }
 
-  /** Frees what an input was fed with. */
+  /** Free the resources of a fed input. */
   freeInput(key: string): void {
     this.canvases.delete(key);
     this.freeResources(key);
@@ -191,8 +191,8 @@ export class PictureUploader {
   }
 
   /**
-   * What texImage2D would not take as it is shown (turned as EXIF says, in the display's proportions, with colours that
-   * are not multiplied by alpha), and what is too large for the device, is drawn on a canvas.
+   * Draw the picture on a canvas if texImage2D would not upload it as displayed (EXIF orientation, display aspect
+   * ratio, colours not premultiplied by alpha), or if it is too large for the device.
    */
   private toUploadable(
     key: string,
@@ -204,7 +204,7 @@ export class PictureUploader {
     const times = Math.min(1, most / Math.max(across, down));
     const { isSoftware } = this.device.capabilities;
     const isFilm = "videoWidth" in picture || "getContext" in picture;
-    // Browsers that draw on the processor take five times as long for a film's picture as over a canvas.
+    // With software renderers, a direct upload of a video frame takes five times as long as by a canvas.
     const isAsShown = "data" in picture || isUnpremultiplied(picture) || (isFilm && !isSoftware);
     if (isAsShown && times === 1) return picture as UploadableImage;
     const [w, h] = [across, down].map((side) => Math.max(1, Math.round(side * times)));
@@ -278,7 +278,7 @@ export class PictureUploader {
     };
   }
 
-  /** What resample.glsl reads. */
+  /** The tap table that resample.glsl reads. */
   private createTapTable({ firsts, counts, weights }: ResampleTaps) {
     const { resources } = this.device;
     const width = 1 + Math.ceil(Math.max(...counts) / 4);
@@ -300,7 +300,7 @@ export class PictureUploader {
     return { texture, framebuffer, width, height, layers: 1, bytes: width * height * 4 };
   }
 
-  /** Two-dimensional, since only those get pictures from canvas and video without a way through this thread. */
+  /** A 2-D texture: only those receive pictures from canvas and video without a copy on this thread. */
   private createTexture(width: number, height: number): PictureTexture {
     const { liveObjects, gl } = this.device;
     const texture = gl.createTexture();
@@ -320,12 +320,13 @@ export class PictureUploader {
     gl.bindTexture(gl.TEXTURE_2D, texture);
   }
 
-  /** The context's pixel store stays as it is at first: rows from the top, colours as the browser shows them. */
+  /** The context's pixel store keeps its defaults: rows from the top, colours as the browser displays them. */
   private upload({ texture }: PictureTexture, picture: UploadableImage): void {
     const { gl } = this.device;
     this.bindTexture(texture);
     if ("videoWidth" in picture) {
-      // A texture of the same size is filled again. Browsers copy a film's pictures on the device with this call alone.
+      // texImage2D reuses a texture of the same size, and it is the only call by which browsers copy video frames on
+      // the GPU.
       gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, gl.RGBA, gl.UNSIGNED_BYTE, picture);
     } else gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, gl.RGBA, gl.UNSIGNED_BYTE, picture);
   }
@@ -374,7 +375,7 @@ export class PictureUploader {
   }
 }
 
-/** A picture's numbers as an input has them that is fed with it, for each example of its batch; waits for them. */
+/** Resample a picture to an input's values, repeated for each example of its batch; blocks until they are read back. */
 export async function resamplePicture(
   device: GlDevice,
   input: Input,
@@ -396,7 +397,7 @@ export async function resamplePicture(
       const data = new Float32Array(width * surface.height * 4);
       state.bindFramebuffer(surface.framebuffer);
       gl.readPixels(0, 0, width, surface.height, gl.RGBA, gl.FLOAT, data);
-      device.check(generation); // a lost context leaves `data` as it was, without a word
+      device.check(generation); // a lost context leaves `data` unchanged, without an error
       return data.slice(0, count);
     } finally {
       if (device.generation === generation) freeSurface(device, surface);
@@ -406,7 +407,7 @@ export async function resamplePicture(
   }
 }
 
-/** Nothing is to be seen of a picture that somebody wants the numbers of. */
+/** The error for a picture without a frame whose values were requested. */
 export function emptyPictureError(key: string): PlanError {
   return new PlanError(
     `the picture for input ${JSON.stringify(key)} has no size: wait until the image is loaded or the video has a frame, ` +
@@ -428,7 +429,7 @@ function context2d(
   return context as OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D;
 }
 
-/** ImageData on a canvas of its size. */
+/** ImageData on a canvas of the same size. */
 function toCanvas(data: ImageData): OffscreenCanvas | HTMLCanvasElement {
   const canvas = createCanvas(data.width, data.height);
   context2d(canvas, true).putImageData(data, 0, 0);

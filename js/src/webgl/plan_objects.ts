@@ -1,4 +1,4 @@
-// A Plan's objects on the device: programs, textures, framebuffers, uniforms; and how one pass is drawn.
+// A Plan's objects on the GPU: programs, textures, framebuffers, uniforms; and the draw of one pass.
 
 import { textureBytes } from "../plan/check_plan.ts";
 import { type Band, type Patch, PlanError, type Progress } from "../plan/runtime.ts";
@@ -9,12 +9,12 @@ import type { StagingTarget } from "./picture_upload.ts";
 import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
 import { readAsync } from "./utility_passes.ts";
 
-/** Uploading waits for the device after this long, and the page can draw a frame. */
+/** Milliseconds of uploads after which the page waits for the GPU and can draw a frame. */
 const UPLOAD_MS = 16;
 
-/** A Plan's weights by their number. */
+/** A Plan's weights by index. */
 export interface WeightSource {
-  /** Of what `data` gives; "" where it is nobody's but this session's. */
+  /** The hash of `weightData`; "" for data that only this session has. */
   weightHash(index: number): string;
   weightData(index: number): Float32Array;
 }
@@ -22,22 +22,22 @@ export interface WeightSource {
 export class PlanObjects {
   readonly programs: (LinkedProgram | undefined)[];
   private readonly device: GlDevice;
-  /** Of the context they live in. */
+  /** The generation of the context that the objects belong to. */
   readonly generation: number;
   private readonly plan: PlanHeader;
   private readonly sizes: Texture[];
   private readonly textures: WebGLTexture[] = [];
-  /** Numbers of added textures that were freed. */
+  /** Indices of added textures that were freed. */
   private readonly freeIndices: number[] = [];
-  /** Programs of the Plan itself. */
+  /** The number of the Plan's own programs. */
   private readonly planProgramCount: number;
-  /** Weights that another session has brought to the device. */
+  /** Weights that another session has already uploaded. */
   private readonly sharedWeights = new Set<number>();
-  /** State, which is this session's alone. */
+  /** State textures, which are never shared with other sessions. */
   private readonly carryTargets: ReadonlySet<number>;
   private readonly framebuffers = new Map<number, WebGLFramebuffer>();
   private readonly uniforms: WebGLBuffer;
-  /** Those of passes with added programs. */
+  /** The uniforms of passes with added programs. */
   private addedUniforms: WebGLBuffer | undefined;
 
   private constructor(
@@ -65,7 +65,7 @@ export class PlanObjects {
     }
   }
 
-  /** Compiles, allocates and uploads; on failure nothing stays behind. */
+  /** Compile, allocate and upload; on failure everything is freed. */
   static async create(
     device: GlDevice,
     plan: PlanHeader,
@@ -82,7 +82,7 @@ export class PlanObjects {
     device.check(generation);
     const objects = new PlanObjects(device, plan, uniforms, weights, programs);
     try {
-      await waitForIdle(device); // asking for errors would hold the page until all of it is allocated
+      await waitForIdle(device); // getError would block the page until everything is allocated
       device.check(generation);
       device.resources.checkMemory(objects.bytes);
       for (const pass of objects.allPasses()) objects.framebuffer(pass.output);
@@ -98,14 +98,14 @@ export class PlanObjects {
     return textureBytes(this.sizes) + this.plan.uniform_bytes;
   }
 
-  /** How large a texture is, and its format. */
+  /** The size and format of a texture. */
   size(index: number): Texture {
     const size = this.sizes[index];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
     return size;
   }
 
-  /** One more texture, numbered behind the Plan's. Whether there is room for it is not asked. */
+  /** Add a texture, numbered after the Plan's textures. Does not check for sufficient memory. */
   addTexture(size: Texture): number {
     const index = this.freeIndices.pop() ?? this.textures.length;
     this.textures[index] = this.device.resources.createTexture(size, size.format);
@@ -113,7 +113,7 @@ export class PlanObjects {
     return index;
   }
 
-  /** Frees one that was added. */
+  /** Free an added texture. */
   removeTexture(index: number): void {
     const { resources } = this.device;
     const framebuffer = this.framebuffers.get(index);
@@ -124,7 +124,7 @@ export class PlanObjects {
     this.freeIndices.push(index);
   }
 
-  /** One more program, numbered behind the Plan's; it is this one's to release. */
+  /** Add a program, numbered after the Plan's programs; this object releases it. */
   addProgram(linked: LinkedProgram): number {
     return this.programs.push(linked) - 1;
   }
@@ -135,7 +135,10 @@ export class PlanObjects {
     if (linked !== undefined) this.device.programs.release([linked]);
   }
 
-  /** The uniform blocks of passes with programs behind the Plan's: all of them, or from a byte on where only those differ. */
+  /**
+   * Write the uniform blocks of passes with added programs: all of them, or only the bytes between `from` and `to`, if
+   * only those changed.
+   */
   writeAddedUniforms(blocks: Uint8Array, from = 0, to = blocks.length): void {
     const { gl, resources } = this.device;
     this.addedUniforms ??= resources.createBuffer(0, "DYNAMIC_DRAW");
@@ -151,12 +154,12 @@ export class PlanObjects {
     return texture;
   }
 
-  /** Writes all of one texture now. */
+  /** Upload a whole texture now. */
   write(index: number, data: Float32Array): void {
     for (const _ of this.uploadChunks(index, data));
   }
 
-  /** Writes other weights, under their hash where they have one; those who share the old ones keep them. */
+  /** Replace a weight, sharing the new data under its hash if it has one; other users of the old data keep it. */
   replaceWeight(index: number, data: Float32Array, hash: string): void {
     const size = this.sizes[index];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${index}`);
@@ -165,7 +168,7 @@ export class PlanObjects {
     this.shareWeight(hash, index);
   }
 
-  /** Writes a rectangle of a weight; where others share the texture, all of what `rows` gives into one of its own. */
+  /** Upload a rectangle of a weight; if others share the texture, upload all of `rows` into a separate texture. */
   patchWeight(patch: Patch, rows: () => Float32Array): void {
     const size = this.sizes[patch.texture];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${patch.texture}`);
@@ -177,19 +180,19 @@ export class PlanObjects {
     else this.write(patch.texture, rows());
   }
 
-  /** A texture to draw into. */
+  /** A texture as a render target. */
   stagingTarget(index: number): StagingTarget {
     return { framebuffer: this.framebuffer(index), ...this.size(index) };
   }
 
-  /** Copies a texture to another one of its size and format. */
+  /** Copy a texture to another one of the same size and format. */
   copy(source: number, target: number): void {
     const size = this.sizes[source];
     if (size === undefined) throw new PlanError(`the Plan has no texture ${source}`);
     this.device.resources.copyTexture(this.framebuffer(source), this.texture(target), size);
   }
 
-  /** Submits one pass, or a band (x, y, width, height) of it. */
+  /** Submit one pass, or a band (x, y, width, height) of it. */
   draw(pass: Pass, band?: readonly [number, number, number, number]): void {
     const { gl, state } = this.device;
     const linked = this.programs[pass.program];
@@ -206,17 +209,17 @@ export class PlanObjects {
     linked.hasDrawn = true;
   }
 
-  /** The texels that `pass` has drawn, of all or the first ones; waits for them. */
+  /** Read the texels that `pass` has drawn, all or the first ones; blocks until they are available. */
   read(pass: Pass, width = pass.viewport[0], height = pass.viewport[1]): Float32Array {
     const { gl, state } = this.device;
     const data = new Float32Array(width * height * 4);
     state.bindFramebuffer(this.framebuffer(pass.output));
     gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, data);
-    this.device.check(this.generation); // a lost context leaves `data` as it was, without a word
+    this.device.check(this.generation); // a lost context leaves `data` unchanged, without an error
     return data;
   }
 
-  /** Draws bands of `pass`; what is returned has their texels once the device has finished. */
+  /** Draw bands of `pass`; the returned function reads their texels, once the GPU has finished. */
   sample(pass: Pass, bands: readonly Band[]): () => Float32Array<ArrayBuffer> {
     const { gl } = this.device;
     const texels = bands.reduce((sum, [, , width, height = 1]) => sum + width * height, 0);
@@ -230,7 +233,10 @@ export class PlanObjects {
     });
   }
 
-  /** All texels of one texture, layer after layer, as `write` takes them; there once the device has finished. */
+  /**
+   * Read all texels of a texture, layer after layer, in the order of `write`; the returned function has them once the
+   * GPU has finished.
+   */
   readTextureRows(index: number): () => Float32Array<ArrayBuffer> {
     const { gl, state } = this.device;
     const { width, height, layers } = this.size(index);
@@ -247,7 +253,7 @@ export class PlanObjects {
 
   dispose(): void {
     const { device } = this;
-    if (device.generation !== this.generation) return; // gone with its context
+    if (device.generation !== this.generation) return; // lost with its context
     const { resources } = device;
     for (const framebuffer of this.framebuffers.values()) resources.freeFramebuffer(framebuffer);
     for (const [index, texture] of this.textures.entries()) {
@@ -292,7 +298,7 @@ export class PlanObjects {
       if (this.sharedWeights.has(texture)) continue;
       for (const _ of this.uploadChunks(texture, weights.weightData(done))) {
         if (performance.now() - since < UPLOAD_MS) continue;
-        // What the browser keeps for the device is bounded: past that a call would hold the page until there is room.
+        // The browser's command buffer is limited: beyond its limit a call would block the page until there is space.
         await waitForFence(this.device);
         this.device.check(this.generation);
         since = performance.now();
@@ -302,7 +308,7 @@ export class PlanObjects {
     onProgress({ stage: "upload", done: total, total });
   }
 
-  /** Others may share what is in a texture, unless that changes with each step. */
+  /** Share a texture with other sessions, unless it is state that changes with each step. */
   private shareWeight(hash: string, index: number): void {
     const size = this.sizes[index];
     if (size === undefined || this.carryTargets.has(index)) return;

@@ -1,4 +1,4 @@
-// Compiles shaders once a page, without making the page wait.
+// Compiles each shader once per page, without blocking the page.
 import vertexText from "../../../src/nbglcnn/ops/shaders/vertex.glsl";
 import { shaderMessage } from "../plan/error_text.ts";
 import type { ProgramSource } from "../plan/program_source.ts";
@@ -9,17 +9,17 @@ import type { GlState } from "./gl_state.ts";
 const VERSION_LINE = "#version 300 es\n";
 /** The binding point of the prelude's uniform block. */
 export const PASS_BINDING = 0;
-/** Without KHR_parallel_shader_compile each one is waited for by a fence; two keep the driver busy. */
+/** Without KHR_parallel_shader_compile, a fence reports when a program is ready; two in flight keep the driver busy. */
 const IN_FLIGHT = 2;
-/** What a program's end costs is the driver's affair: after so long the page can draw a frame. */
+/** The time to finish a program depends on the driver: after this many milliseconds the page can draw a frame. */
 const MAX_BLOCKING_MS = 16;
 
-/** A linked program, shared by all who asked for the same text. */
+/** A linked program, shared by all users of the same text. */
 export interface LinkedProgram {
   readonly key: string;
   readonly name: string;
   readonly program: WebGLProgram;
-  /** False until it has drawn: the first draw of a program builds its pipeline. */
+  /** False until the first draw, which builds the program's pipeline. */
   hasDrawn: boolean;
 }
 
@@ -28,7 +28,7 @@ interface ProgramEntry extends LinkedProgram {
   readonly errorSource: string | undefined;
   readonly samplers: readonly string[];
   readonly fragment: WebGLShader;
-  /** Its own vertex shader and that one's text. */
+  /** The program's own vertex shader and its text, if it has one. */
   readonly vertex: readonly [WebGLShader, string] | undefined;
   fence: WebGLSync | null;
   refCount: number;
@@ -36,7 +36,7 @@ interface ProgramEntry extends LinkedProgram {
 }
 
 export class Programs {
-  /** Reads are texture() instead of textureLod(): see the prelude. Set before anything is compiled. */
+  /** Use texture() instead of textureLod() for reads: see the prelude. Set before anything is compiled. */
   usesTextureCall = false;
   private readonly gl: WebGL2RenderingContext;
   private readonly state: GlState;
@@ -46,7 +46,7 @@ export class Programs {
   private readonly entries = new Map<string, ProgramEntry>();
   private vertex: WebGLShader | undefined;
 
-  /** `finish` resolves when the device has nothing to do. */
+  /** `finish` resolves when the GPU is idle. */
   constructor(
     gl: WebGL2RenderingContext,
     state: GlState,
@@ -60,7 +60,7 @@ export class Programs {
     this.parallel = gl.getExtension("KHR_parallel_shader_compile");
   }
 
-  /** Linked programs in the order of `sources`; each call is undone by `release`. */
+  /** Linked programs in the order of `sources`; `release` undoes each call. */
   async acquire(
     sources: readonly ProgramSource[],
     onProgress: (done: number) => void = () => undefined,
@@ -81,7 +81,7 @@ export class Programs {
     const building = this.build(fresh, () => onProgress(++done));
     for (const entry of fresh) {
       entry.ready = building;
-      entry.ready.catch(() => undefined); // it is awaited below, by whoever asked
+      entry.ready.catch(() => undefined); // awaited below, by each caller
     }
     try {
       await Promise.all(entries.map((entry) => entry.ready));
@@ -96,11 +96,11 @@ export class Programs {
   release(linked: readonly LinkedProgram[]): void {
     for (const { key, program } of linked) {
       const entry = this.entries.get(key);
-      if (entry?.program !== program) continue; // of a context that is gone
+      if (entry?.program !== program) continue; // of a lost context
       entry.refCount -= 1;
       if (entry.refCount > 0) continue;
       this.entries.delete(key);
-      this.gl.deleteSync(entry.fence); // of one that another's failure kept from being asked
+      this.gl.deleteSync(entry.fence); // unused if another program's failure ended the build
       this.gl.deleteShader(entry.fragment);
       if (entry.vertex !== undefined) this.gl.deleteShader(entry.vertex[0]);
       this.gl.deleteProgram(entry.program);
@@ -145,7 +145,7 @@ export class Programs {
     };
   }
 
-  /** All are compiled, then all linked, then, when the device has done so, each is asked. */
+  /** Compile all, then link all, then check each when the GPU has finished. */
   private async build(entries: readonly ProgramEntry[], onDone: () => void): Promise<void> {
     const width = this.parallel === null ? IN_FLIGHT : entries.length;
     let submitted = 0;
@@ -162,7 +162,7 @@ export class Programs {
     let since = Number.NEGATIVE_INFINITY;
     for (const entry of entries) {
       if (performance.now() - since > MAX_BLOCKING_MS) {
-        // What came of it can only be asked behind all that the device has to do.
+        // The link status is only available after all pending GPU work.
         if (!isPageHidden()) await this.waitForIdle();
         since = performance.now();
       }

@@ -1,23 +1,23 @@
-// The faster of two ways to read a texture, and how fast: timed once on a device that is not known.
+// Selects the faster of two ways to read a texture and measures its speed, once, unless the renderer is known.
 import type { GlContext } from "./gl_context.ts";
 import text from "./shaders/probe.glsl";
 
 const SIZE = 128;
 const READS_PER_FRAGMENT = 32;
 const REPEATS = 5;
-/** texture() must win by this much: it is 1.1 to 1.3 on SwiftShader, and on a GPU only noise differs. */
+/** The least speedup for texture(): it is 1.1 to 1.3 on SwiftShader; on a GPU the difference is only noise. */
 const MIN_SPEEDUP = 1.07;
-/** Its shader compiler unrolls loops around reads that need derivatives, or refuses them. */
+/** Direct3D's shader compiler unrolls or rejects loops around reads that need derivatives. */
 const NO_DERIVATIVES = /Direct3D/;
 
 export interface ReadSpeed {
   /** texture() is faster than textureLod(). */
   readonly usesTextureCall: boolean;
-  /** Texture reads a millisecond, the cost unit of a Plan's passes; a lower bound on fast GPUs. */
+  /** Texture reads per millisecond, the cost unit of a Plan's passes; a lower bound on fast GPUs. */
   readonly readsPerMs: number;
 }
 
-/** Processors that draw are known: on two cores the question itself costs 50 to 90 ms of a first picture. */
+/** Software renderers have known speeds: on two cores, measuring would delay the first picture by 50 to 90 ms. */
 const KNOWN_RENDERERS: readonly (readonly [RegExp, ReadSpeed])[] = [
   [/SwiftShader/, { usesTextureCall: true, readsPerMs: 300_000 }],
   [/llvmpipe/, { usesTextureCall: false, readsPerMs: 800_000 }],
@@ -28,7 +28,7 @@ export async function readSpeedOf(device: GlContext): Promise<ReadSpeed> {
   return known?.[1] ?? measureReadSpeed(device);
 }
 
-/** Exported for its test: no device of a test asks for it. */
+/** Exported for its test: the devices of tests are all known renderers. */
 export async function measureReadSpeed(device: GlContext): Promise<ReadSpeed> {
   const { gl, state, resources, programs } = device;
   const source = `#define READS ${READS_PER_FRAGMENT}\n${text}`;

@@ -1,4 +1,4 @@
-// Brings values from the device: all of one, or stretches of it.
+// Reads values back from the GPU: a whole value, or parts of it.
 
 import { DIRECT_READ } from "../plan/derived_values.ts";
 import { type Band, PlanError } from "../plan/runtime.ts";
@@ -6,12 +6,12 @@ import type { Value } from "../plan/schema.ts";
 import { readWhenIdle, waitForFence } from "./gpu_clock.ts";
 import type { Runner } from "./runner.ts";
 
-/** A value's or parameter's elements in row-major order; runs first what is old. */
+/** Read a value's or parameter's elements in row-major order; runs outdated sections first. */
 export async function readValue(runner: Runner, key: string): Promise<Float32Array> {
   const value = runner.findValue(key);
   await warmUp(runner, value);
   return runner.whenFresh(value, (objects) => {
-    const now = runner.findValue(key); // an edit may have brought it elsewhere
+    const now = runner.findValue(key); // an edit may have moved it to another texture
     const step = runner.readPass(now);
     if (step.program === DIRECT_READ) return objects.read(step).filter((_, k) => k % 4 === 0);
     objects.draw(step);
@@ -20,7 +20,7 @@ export async function readValue(runner: Runner, key: string): Promise<Float32Arr
   });
 }
 
-/** Stretches of the texels that reading a value draws, one after the other. */
+/** Read bands of the texels that a value's readback pass draws, concatenated. */
 export async function sampleValue(
   runner: Runner,
   key: string,
@@ -34,7 +34,7 @@ export async function sampleValue(
   if (!inside) throw new PlanError(`there are ${width} × ${height} texels of ${key} to sample`);
   await warmUp(runner, value);
   return runner.whenFresh(value, (objects) => {
-    // Taken also where a new input makes them useless: what they lie in goes with that.
+    // Always read, even if a new input makes the data useless: reading also frees its buffer.
     const read = objects.sample(runner.readPass(runner.findValue(key)), bands);
     const data = readWhenIdle(runner.device, read);
     data.catch(() => undefined);
@@ -42,7 +42,7 @@ export async function sampleValue(
   });
 }
 
-/** The first draw of a program builds its pipeline: reading right behind it would hold the page so long. */
+/** A program's first draw builds its pipeline: a read right after it would block the page for that time. */
 async function warmUp(runner: Runner, { readback }: Value): Promise<void> {
   const objects = await runner.whenBuilt();
   if (objects.programs[readback.draw_pass.program]?.hasDrawn !== false) return;

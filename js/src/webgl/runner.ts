@@ -1,4 +1,4 @@
-// Writes, runs and reads a Plan on the device, and survives the loss of its context. No pictures here.
+// Writes, runs and reads a Plan on the GPU, and restores it after a context loss. Contains no drawing of pictures.
 
 import { Carries } from "../plan/carries.ts";
 import { checkPlan } from "../plan/check_plan.ts";
@@ -27,29 +27,30 @@ import { type ReadbackCallback, type Submission, submitAndWait, submitSlices } f
 import { UploadQueue } from "./upload_queue.ts";
 
 /**
- * A run that seemed this short (a fence is seen late) is waited for: no clock is better, and no frame is lost.
- * Somebody who waits for its numbers loses more with a fence: whatever is one slice is waited for then.
+ * A run with a shorter measured time (fences report late) is waited for synchronously: that is the most accurate clock,
+ * and no frame is lost. For an urgent run a fence would cost more, so any run that fits one slice is waited for
+ * synchronously.
  */
 const MAX_BLOCKING_MS = 16;
 
 interface ActiveRun {
-  /** Which writes it computes. */
+  /** The write version that it computes. */
   version: number;
   isUrgent: boolean;
-  /** It computes what is there already, for the time that this takes. */
+  /** The run recomputes current values, only to measure its time. */
   readonly isRemeasure: boolean;
   sections: readonly number[];
-  /** It runs without edits first, for these inputs and weights. */
+  /** The version of inputs and weights for which it first runs without edits. */
   uneditedVersion?: number;
   result: Promise<RunInfo>;
 }
 
 interface InternalRunOptions extends RunOptions {
-  /** What is there is computed anew, or brought up to date: a commit waits for the next step. */
+  /** Recompute or update the current values; a pending commit waits for the next step. */
   readonly keepState?: boolean;
 }
 
-/** What runs behind the flight, for all who asked meanwhile. */
+/** The run after the active one, shared by all callers meanwhile. */
 interface QueuedRun extends Pick<ActiveRun, "sections" | "result"> {
   readonly options: InternalRunOptions;
 }
@@ -59,10 +60,10 @@ type OnProgress = (progress: Progress) => void;
 export class Runner {
   readonly plan: PlanHeader;
   sequence = 0;
-  /** Called when the objects are made anew, before they run again. */
+  /** Called after the objects are rebuilt, before they run again. */
   onRebuilt: () => Promise<void> = async () => undefined;
   readonly device: GlDevice;
-  /** Those of a network that is edited. */
+  /** The edits, if the network is edited. */
   sessionEdits: SessionEdits | undefined;
   private readonly uniforms: Uint8Array;
   private readonly uploads: UploadQueue;
@@ -75,14 +76,14 @@ export class Runner {
   private pictureUploader: PictureUploader | undefined;
   private readonly noEdits: NoEdits;
   private readonly estimate: RunTimeEstimate;
-  /** Of the writes whose values the textures hold, by section. */
+  /** The write version whose values the textures hold, by section. */
   private readonly shownVersions: number[];
-  /** Of the writes that the last run computed. */
+  /** The write version that the last run computed. */
   private lastVersion = -1;
   private activeRun: ActiveRun | undefined;
   private queuedRun: QueuedRun | undefined;
   private lastRun: RunInfo | undefined;
-  /** What that was of. */
+  /** The sections of the last run. */
   private lastSections: readonly number[];
   private isClosed = false;
 
@@ -152,11 +153,11 @@ export class Runner {
     this.carries.commit();
   }
 
-  /** The rows of all state as it is after the last commit, by texture; no run changes it meanwhile. */
+  /** The rows of all state after the last commit, by texture; no run changes the state meanwhile. */
   async committedState(): Promise<ReadonlyMap<number, Float32Array>> {
     const { device } = this;
     const objects = this.requireObjects();
-    // Taken at once: what follows on the device comes behind it.
+    // Queue the reads now: later GPU work comes after them.
     const reads = this.carries.stateTextures.map(
       ([target, lies]) => [target, objects.readTextureRows(lies)] as const,
     );
@@ -195,16 +196,16 @@ export class Runner {
     return this.queuedRun.result;
   }
 
-  /** Milliseconds that the last run takes, as far as that is known. */
+  /** The expected milliseconds of the last run, as far as known. */
   get expectedMs(): number {
     return this.estimate.lowerBoundMs(this.lastSections, this.edits.passes(this.lastSections));
   }
 
-  /** Computes what is there already, for the time that this takes; undefined where something new is to be run, or is. */
+  /** Recompute the current values to measure the time; undefined if a run is active or values are outdated. */
   remeasure(): Promise<RunInfo> | undefined {
     this.requireObjects();
     if (this.activeRun !== undefined || !this.isUpToDate(this.lastSections)) return undefined;
-    // By a fence a short run seems long; once it is known to be short, it is waited for.
+    // Measured by a fence, a short run seems long; once a run is known to be short, it is waited for synchronously.
     const measured = this.estimate.measuredMs(
       this.lastSections,
       this.edits.passes(this.lastSections),
@@ -221,7 +222,10 @@ export class Runner {
     return this.sessionEdits ?? this.noEdits;
   }
 
-  /** Edits to change. The caller passes their class, so that runtime.js has no code of edits. */
+  /**
+   * The edits, created on first use. The caller passes their class, so that runtime.js does not contain the code of
+   * edits.
+   */
   openEdits(Made: SessionEditsClass): SessionEdits {
     if (this.isClosed) throw new SessionClosed("this session was closed");
     const changed = () => {
@@ -237,12 +241,12 @@ export class Runner {
     await this.pictureUploader.prepare();
   }
 
-  /** Which inputs, weights and state there are, whatever is edited. */
+  /** The version of inputs, weights and state, independent of edits. */
   private get unchangedVersion(): number {
     return this.uploads.version - this.edits.changeCount;
   }
 
-  /** Brings what only looks at values up to date: by itself, where these are there, else with a run. */
+  /** Update values that only observe others: by their own passes if the observed values are current, else by a run. */
   async refreshDerived(): Promise<void> {
     await this.buildTask;
     while (this.activeRun !== undefined) {
@@ -261,24 +265,24 @@ export class Runner {
     for (const pass of this.edits.finalPasses) objects.draw(pass);
   }
 
-  /** The objects, once they are built. */
+  /** Resolve to the objects, once they are built. */
   whenBuilt = (): Promise<PlanObjects> => this.buildTask.then(() => this.requireObjects());
 
-  /** All of a run, with edits. */
+  /** All passes of a run, with edits. */
   get passes(): readonly Pass[] {
     return this.edits.passes(this.sections.defaults);
   }
 
-  /** How a value is read now: a state that is committed lies elsewhere until the next run. */
+  /** The pass that reads a value back; a committed state is in another texture until the next run. */
   readPass({ readback }: Value): Pass {
     return this.carries.redirectReads(readback.draw_pass);
   }
 
-  /** Does `work` when `value`'s texture holds what the current inputs and weights give, and no run is on its way. */
+  /** Call `work` when `value`'s texture holds the result of the current inputs and weights, and no run is in flight. */
   async whenFresh<T>(value: Value, work: (objects: PlanObjects) => T): Promise<T> {
     await this.buildTask;
     if (value.kind === "parameter" && this.uploads.missingInputs.length > 0) {
-      this.uploads.flushWeights(this.requireObjects()); // no run was possible yet, so none is disturbed
+      this.uploads.flushWeights(this.requireObjects()); // nothing has run yet: no run is disturbed
       return work(this.requireObjects());
     }
     let done: { readonly result: T } | undefined;
@@ -291,7 +295,7 @@ export class Runner {
       const options = { urgent: true, keepState: true };
       const flight = this.activeRun ?? this.startRun(options, sections, finish);
       if (this.isUpToDate(sections)) {
-        flight.result.catch(() => undefined); // all is submitted; `work` sees a loss for itself
+        flight.result.catch(() => undefined); // all is submitted; `work` detects a lost context
         break;
       }
       flight.isUrgent = true;
@@ -307,8 +311,8 @@ export class Runner {
   }
 
   /**
-   * Does `work` while no run is on its way; runs asked for meanwhile wait for it. It may run passes
-   * again: what they give is the same, but textures that several layers share hold old values then.
+   * Call `work` while no run is in flight; runs requested meanwhile wait for it. `work` may repeat passes: their
+   * results are the same, but textures that several layers share then hold outdated values.
    */
   async runExclusive<T>(work: (objects: PlanObjects, clock: GpuClock) => Promise<T>): Promise<T> {
     await this.buildTask;
@@ -335,7 +339,10 @@ export class Runner {
     return working;
   }
 
-  /** After passes ran by themselves: what a commit would copy is computed anew at once, all else when it is wanted. */
+  /**
+   * After passes were run individually: recompute at once the values that a commit would copy, and all others on
+   * demand.
+   */
   private async restoreValues(flight: ActiveRun): Promise<void> {
     const { length } = this.plan.passes;
     if (length === new Set(this.plan.passes.map(({ output }) => output)).size) return;
@@ -349,7 +356,7 @@ export class Runner {
     );
   }
 
-  /** A value or parameter by name, as it lies now: what follows from edits too. */
+  /** Find a value or parameter by name, at its current location; includes values derived from edits. */
   findValue(key: string): Value {
     const { values, parameters } = this.plan;
     const value = this.edits.findValue(key) ?? parameters.find((one) => one.key === key);
@@ -360,7 +367,7 @@ export class Runner {
     throw new PlanError(`no value ${JSON.stringify(key)}; this network has ${formatList(keys)}`);
   }
 
-  /** The Plan's objects; throws when they are gone. */
+  /** The Plan's objects; throws if the session is closed or the context is lost. */
   requireObjects(): PlanObjects {
     if (this.isClosed) throw new SessionClosed("this session was closed");
     const { objects } = this;
@@ -403,15 +410,15 @@ export class Runner {
     this.activeRun = undefined; // it fails at its next check
     this.queuedRun = undefined;
     this.buildTask = this.build(() => undefined);
-    this.buildTask.catch(() => undefined); // whoever runs or reads is told
+    this.buildTask.catch(() => undefined); // runs and reads await it and get the error
     await this.buildTask;
     await this.onRebuilt();
     if (this.sequence === 0) return;
     await this.run({ urgent: true });
-    this.carries.discardRuns(); // it was nobody's step
+    this.carries.discardRuns(); // the repeated run is no step of the state
   }
 
-  /** `finish` waits for what it reads: where a run is waited for anyway, it is called in place of that. */
+  /** `finish` reads back and blocks: if the run is waited for synchronously anyway, this replaces the wait. */
   private startRun(
     options: InternalRunOptions,
     sections: readonly number[],
@@ -419,7 +426,7 @@ export class Runner {
     isRemeasure = false,
   ): ActiveRun {
     const { version } = this.uploads;
-    // Textures that layers share hold old values meanwhile.
+    // Textures that layers share hold outdated values meanwhile.
     if (isRemeasure) for (const one of sections) this.shownVersions[one] = -1;
     const { urgent: isUrgent = false } = options;
     const flight: ActiveRun = { version, isUrgent, isRemeasure, sections, result: NEVER_RESOLVES };
@@ -436,7 +443,7 @@ export class Runner {
     flight.result.then(clear, clear);
   }
 
-  /** Submits before its first await when all is ready, so that a draw right after shows the new values. */
+  /** Submit before the first await if everything is ready, so that a draw right after shows the new values. */
   private async execute(
     flight: ActiveRun,
     options: InternalRunOptions,
@@ -453,14 +460,14 @@ export class Runner {
       !(options.keepState && this.lastVersion === this.uploads.version)
     ) {
       this.carries.copyCommitted(objects);
-      this.uploads.version += 1; // all that follows from the state is old
+      this.uploads.version += 1; // all values that depend on the state are outdated
     }
     this.edits.applyNext(objects);
     const inputs = this.uploads.flush(objects, this.pictureUploader);
     flight.version = this.lastVersion = this.uploads.version;
     const needed = this.sections.requiredSections(flight.sections);
     const without = this.edits.uneditedPasses(needed, this.unchangedVersion);
-    // A run without edits leaves none of what sections before it gave with them.
+    // Unedited passes overwrite the edited values of all required sections, so these sections run again.
     if (without.length > 0) flight.uneditedVersion = this.unchangedVersion;
     const sections = needed.filter(
       (one) => without.length > 0 || flight.sections.includes(one) || !this.isUpToDate([one]),
@@ -472,7 +479,8 @@ export class Runner {
     const hasBuiltPipelines = passes.some(isFirst);
     const ms = predictPassTimes(passes, this.estimate.expectedMs(sections, own));
     const before = this.estimate.measuredMs(sections, own);
-    // How long pipelines take to build is a guess, and the page is held by what is in flight at the end.
+    // Pipeline build times are unpredictable, and slices in flight at the end block the page: runs that build pipelines
+    // use FLUENT_BUDGET.
     const slices = splitRun(
       passes,
       ms,
@@ -516,7 +524,7 @@ export class Runner {
     };
   }
 
-  /** All of a run is submitted, or done: the textures hold its values. */
+  /** All passes of a run are submitted, or done: the textures hold its values. */
   private markDone(flight: ActiveRun): void {
     for (const one of flight.sections) this.shownVersions[one] = flight.version;
     if (flight.uneditedVersion !== undefined)

@@ -1,4 +1,5 @@
-// What is picked out of scores on the device, while somebody looks at it: the largest of a vector, and of each place.
+// Top-k and argmax of scores on the GPU, while a view shows them: the largest scores of a vector, and the largest
+// channel of each pixel.
 
 import type { TopK } from "../plan/runtime.ts";
 import type { Value } from "../plan/schema.ts";
@@ -23,23 +24,23 @@ import {
   uploadPassUniforms,
 } from "./utility_passes.ts";
 
-/** Texels beside each other in a texture of ours. */
+/** Texels per row of a surface. */
 const SURFACE_COLUMNS = 1024;
-/** Of more scores a fragment would go round its loops more often than llvmpipe lets it (codegen/glsl.py: ROUNDS). */
+/** With more scores, a fragment's loops would exceed llvmpipe's iteration limit (codegen/glsl.py: ROUNDS). */
 const MAX_SCORES = 2 ** 20;
 const MAX_CHANNELS = 2 ** 13;
-/** So many places are brought here and counted at most. */
+/** The most pixels whose classes are read back and counted. */
 const MAX_POSITIONS = 2 ** 23;
 
-// As of tensors in strips, which every other one can be read as.
+// The layout of tensors in strips; all other layouts can be read this way too.
 const ANY_LAYOUT = { WRAPPED: 1 };
 const TOPK_SLOTS = uniformSlots({
   image: "int",
-  /** Of the image, and of a stretch of them. */
+  /** Scores of the image, scores per stretch, and number of stretches. */
   scores: "int",
   stretch: "int",
   stretches: "int",
-  /** Of what the first draw writes. */
+  /** Width of the first pass's output. */
   width: "int",
 });
 export const TOPK_PROGRAMS = [
@@ -57,14 +58,14 @@ export const ARGMAX_PROGRAMS = [
   createKernel("likeliest", ["x0"], ARGMAX_SLOTS, ANY_LAYOUT, likeliest),
 ];
 
-/** Scores that one fragment goes through in the first draw: both draws take equally long then. */
+/** Scores per fragment in the first pass, chosen so that both passes take equally long. */
 const scoresPerFragment = (scores: number, count: number): number =>
   Math.max(16, Math.ceil(Math.sqrt((2 * scores) / count)));
 
 export class ScoreReductions {
   private readonly device: GlDevice;
   private readonly runner: Runner;
-  /** Of the context of now. */
+  /** Programs of the current context. */
   private programSet: {
     readonly generation: number;
     largest: LazyPrograms;
@@ -110,7 +111,7 @@ export class ScoreReductions {
     this.programSet.likeliest.dispose();
   }
 
-  /** One that draws 16-bit floats alone could not even say where a score is. */
+  /** A device that only renders 16-bit floats could not even represent a score's index. */
   private get isExact(): boolean {
     return this.device.resources.renderFormat === "rgba32f";
   }
@@ -131,15 +132,15 @@ export class ScoreReductions {
     return this.programSet;
   }
 
-  /** Draws when the value is that of the current inputs; resolves to what is drawn, on its way. */
+  /** Draw once the value is current; resolves to a promise of the result. */
   private drawWhenFresh(
     key: string,
     draw: (value: Value, objects: PlanObjects) => () => Float32Array[],
   ) {
     const { device, runner } = this;
     return runner.whenFresh(runner.findValue(key), (objects) => {
-      const found = readWhenIdle(device, draw(runner.findValue(key), objects)); // it may lie elsewhere now
-      found.catch(() => undefined); // whoever waits for the run is told first
+      const found = readWhenIdle(device, draw(runner.findValue(key), objects)); // it may have moved
+      found.catch(() => undefined); // the run's own caller gets the error first
       return [found] as const;
     });
   }
@@ -160,7 +161,7 @@ export class ScoreReductions {
     const [finding, merging] = linked as [LinkedProgram, LinkedProgram];
     const own = TOPK_SLOTS.fill({ image, scores, stretch, stretches, width: firsts.width });
     const uniforms = { inputLayouts: value.layout_words, slotWords: own };
-    // The first draw reads none of its second texture, which may not be the one that it writes.
+    // The first pass does not read its second texture, but that texture must not be its target.
     const inputs = [texture, texture];
     return this.draw([
       { linked: finding, inputs, target: firsts, viewport: fullViewport(firsts), uniforms },
@@ -191,7 +192,7 @@ export class ScoreReductions {
     ]);
   }
 
-  /** Draws passes; what is returned reads what the last one has written, once the device has done it. */
+  /** Draw passes; the returned function reads the last pass's output, once the GPU has finished. */
   private draw(passes: readonly UtilityPass[]): () => Float32Array[] {
     const { device } = this;
     const { resources } = device;

@@ -1,4 +1,4 @@
-// A session with pictures: a Runner, the ranges of what it computes, and the display.
+// A session with pictures: a Runner, the colour ranges of its values, and the display.
 
 import { clippedCounts, clippingEdges } from "../pictures/clipping.ts";
 import { Semaphore } from "../plan/run_slices.ts";
@@ -44,28 +44,28 @@ type Span = ReturnType<typeof valueSpan>;
 
 const NO_VALUES: ReadonlyMap<string, Value> = new Map();
 
-/** Reducing so many numbers may hold the page for longer than a frame. */
+/** Reducing this many elements may block the page for longer than a frame. */
 const LONG_REDUCTION = { gpu: 2 ** 21, software: 2 ** 18 };
 
-/** The programs of numbers that somebody asks for. */
+/** Programs of statistics that views request. */
 interface StatisticsPrograms {
   readonly reductions: LazyPrograms;
   readonly counts: LazyPrograms;
 }
 
-/** What only drawing needs; made anew with each context. */
+/** Resources that only drawing needs; created for each context. */
 interface DrawResources {
   readonly generation: number;
   ranges: ColorRanges;
-  /** The values whose ranges those are. */
+  /** The values that the ranges belong to. */
   values: ReadonlyMap<string, Value>;
   readonly display: CanvasDisplay;
   readonly statistics: StatisticsPrograms;
-  /** For values that are shown in another nchw than they lie in. */
+  /** For values whose displayed nchw differs from their stored shape. */
   readonly reshapedStatistics: StatisticsPrograms;
 }
 
-/** Compiles, allocates and uploads; nothing is run. `weight` is asked again when a lost context is rebuilt. */
+/** Compile, allocate and upload, without a run. `weight` is called again when a lost context is rebuilt. */
 export async function createSession(
   device: GlDevice,
   plan: PlanHeader,
@@ -76,13 +76,13 @@ export async function createSession(
   const long = device.capabilities.isSoftware ? LONG_REDUCTION.software : LONG_REDUCTION.gpu;
   const runner = await Runner.create(device, plan, uniforms, weight, onProgress);
   let disposed = false;
-  // Browsers that draw on the processor bring each picture there by themselves, which takes longer.
+  // With software renderers, browsers copy each canvas separately, which is slower than a readback.
   let delivery: CanvasTransfer = device.capabilities.isSoftware ? "readback" : "canvas";
   let rangePace: RangeSmoothing = "exact";
   let pictures: DrawResources | undefined;
   let scores: ScoreReductions | undefined;
 
-  /** What picks scores out, while the session is open. */
+  /** The score reductions, while the session is open. */
   function picking(): typeof scores {
     if (!disposed) scores ??= new ScoreReductions(device, runner);
     return scores;
@@ -95,8 +95,8 @@ export async function createSession(
     let display: CanvasDisplay | undefined;
     try {
       display = await CanvasDisplay.create(device, plan);
-      // Software renderers build a program's pipeline when it first draws: the first picture, or a read behind it,
-      // would hold the page until all are there.
+      // Software renderers build a program's pipeline at its first draw: the first picture, or a read after it, would
+      // block the page until all are built.
       ranges.warmUp();
       display.warmUp(ranges, delivery);
       await waitForIdle(device);
@@ -144,7 +144,7 @@ export async function createSession(
     return isReshaped(value) ? reshapedStatistics : statistics;
   }
 
-  /** The channels of one image, reduced once a run, and the run's number. */
+  /** The reduced channels of one image, cached per run, and the run's number. */
   const known = { sequence: -1, of: new Map<string, Promise<ChannelReduction[]>>() };
   const turns = new Semaphore(long);
   async function reduced(
@@ -161,10 +161,10 @@ export async function createSession(
         const name = `${image} ${key}`;
         let asked = of.get(name);
         if (asked === undefined) {
-          const read = reduce(runner.findValue(key), image, objects); // it may lie elsewhere now
+          const read = reduce(runner.findValue(key), image, objects); // an edit may have moved it
           asked = readWhenIdle(device, read);
         }
-        asked.catch(() => of.delete(name)); // to be asked again
+        asked.catch(() => of.delete(name)); // retry on the next request
         of.set(name, asked);
         return [sequence, asked] as const;
       });
@@ -176,19 +176,19 @@ export async function createSession(
     return work(runner.sessionEdits ?? runner.openEdits(SessionEdits));
   }
 
-  /** Asks edits to keep what follows from values, and brings it up to date. */
+  /** Request that edits keep derived values, and update those values. */
   const keeping = (what: "keepUnedited" | "keepStages") => async (keys: readonly string[]) => {
     if (runner.sessionEdits === undefined && keys.length === 0) return;
     await editing((own) => own[what](keys));
     await runner.refreshDerived();
   };
 
-  /** What is to be drawn, apart by image; nothing while the context is lost. */
+  /** The items to draw, in groups that show one image of each value; requires a live context. */
   function shownOf(jobs: readonly DrawJob[], made: DrawResources): DrawItem[][] {
     const objects = runner.requireObjects();
     const { edits } = runner;
     if (made.values !== edits.values) {
-      // Edits have brought values elsewhere, where others than before may share their ranges.
+      // Edits have moved values to other textures, so other values may share a range now.
       if (made.values !== NO_VALUES || edits.hasEdits)
         made.ranges = made.ranges.withValues(edits.values.values());
       made.values = edits.values;
@@ -232,14 +232,14 @@ export async function createSession(
     if (most <= long) return undefined;
     const made = drawable();
     const groups = made === undefined ? [] : shownOf(jobs, made);
-    // A value's ranges are kept for one image: those of several groups would be found twice.
+    // A value keeps the ranges of one image only: with several groups, they would be computed twice.
     const [group] = groups;
     if (made === undefined || group === undefined || groups.length > 1) return undefined;
-    made.display.prepare(group, made.ranges, delivery); // whether there is room for it is asked before the device is busy
+    made.display.prepare(group, made.ranges, delivery); // check memory before the GPU is busy
     return findRanges(group, made) > long ? waitForFence(device) : undefined;
   }
 
-  /** Counts values of one image, of one channel or of all: at which edges follows from what they span. */
+  /** Count the values of one image, of one channel or of all; `asks` derives the edges from the span of the values. */
   async function counted<T>(
     key: string,
     image: number,
@@ -247,7 +247,7 @@ export async function createSession(
     asks: (span: Span) => { edges: Float32Array; result: (from: readonly number[]) => T } | null,
   ): Promise<T | null> {
     const value = runner.findValue(key);
-    // Asked for at once: a session that was closed meanwhile would never give its programs back.
+    // Request both before the first await: a session closed in between would never release its programs.
     const { reductions, counts } = measuringOf(value);
     const [reduce, count] = await Promise.all([
       createReducer(device, reductions),
@@ -256,7 +256,7 @@ export async function createSession(
     const [sequence, channels] = await reduced(value, image);
     return runner.whenFresh(value, (objects) => {
       const now = runner.findValue(key);
-      // Where runs follow each other, its ends are waited for: they are to be those of this one.
+      // If another run has finished meanwhile, read its span synchronously: span and counts must be of the same run.
       const all = runner.sequence === sequence ? channels : reduce(now, image, objects)();
       const asked = asks(valueSpan(channel === undefined ? all : all.slice(channel, channel + 1)));
       if (asked === null) return Promise.resolve(null);
@@ -286,7 +286,7 @@ export async function createSession(
     patchWeight: (patch) => runner.patchWeight(patch),
     run: async (options) => runner.run(options),
     setEdits: (edits, array) => {
-      // Nothing to take back, or to be told at once: the very next run has it.
+      // There are no edits to remove: the next run is unedited anyway.
       if (runner.sessionEdits === undefined && edits.length === 0) return Promise.resolve();
       return editing((own) => own.setEdits(edits, array));
     },
@@ -365,7 +365,7 @@ function checkJob({ image, channels }: DrawJob, { key, nchw }: Value): void {
   if (wrong !== undefined) throw new RangeError(`channel ${wrong} of ${key}, which has ${c}`);
 }
 
-/** Jobs in groups that show one image of each value: its ranges are kept for one. */
+/** Split jobs into groups that show one image of each value, since ranges are kept for one image only. */
 function groupByImage(
   shown: readonly DrawItem[],
   place: (value: Value) => RangeTexel,

@@ -1,4 +1,4 @@
-// The edits of a session on its device: which are wanted, whose objects are there, and which the last run had.
+// A session's edits on the GPU: the requested ones, the ones whose resources exist, and the ones of the last run.
 
 import { checkEdits, checkPreview, checkValue } from "../plan/check_edits.ts";
 import { type EditPreview, splitKey } from "../plan/derived_values.ts";
@@ -39,7 +39,7 @@ const EMPTY_REQUEST: EditRequest = {
 };
 
 export class SessionEdits {
-  /** How often they were changed, so that what was computed is old. */
+  /** The number of changes; each one makes computed values outdated. */
   changeCount = 0;
   private readonly device: GlDevice;
   private readonly plan: PlanHeader;
@@ -47,7 +47,7 @@ export class SessionEdits {
   private readonly onChanged: () => void;
   private resources: EditResources | undefined;
   private request = EMPTY_REQUEST;
-  /** Those of the next run, whose objects are there, and those of the last one. */
+  /** The edits of the next run, whose resources exist, and the schedule of the last run. */
   private nextEdits: ScheduledEdits;
   private activeSchedule: EditSchedule;
   private uniformBlocks = new Uint8Array();
@@ -55,13 +55,13 @@ export class SessionEdits {
   private waiters: Waiter[] = [];
   private buildTask: Promise<void> = Promise.resolve();
   private isBuilding = false;
-  /** For which inputs and weights each value without edits is there. */
+  /** The version of inputs and weights for which each unedited value is kept. */
   private readonly keptVersions = new Map<number, number>();
   private previewCount = 0;
   private failure: { readonly of: EditRequest; readonly error: unknown } | undefined;
   private isClosed = false;
 
-  /** `objects` are those that are there already. */
+  /** `objects`: the Plan's objects, if they exist already. */
   constructor(
     device: GlDevice,
     plan: PlanHeader,
@@ -78,33 +78,33 @@ export class SessionEdits {
     this.activeSchedule = this.nextEdits.schedule;
   }
 
-  /** Something is edited, or compared or previewed. */
+  /** Whether anything is edited, compared or previewed. */
   get hasEdits(): boolean {
     return !isEmptyRequest(this.activeSchedule.request);
   }
 
-  /** All values as they lie after the last run, by their keys. */
+  /** All values at their locations after the last run, by key. */
   get values(): ReadonlyMap<string, Value> {
     return this.activeSchedule.values;
   }
 
-  /** A value as it lies now, one that follows from it too; undefined where there is none. */
+  /** A value at its current location, including derived values; undefined if there is none. */
   findValue(key: string): Value | undefined {
     const found = this.activeSchedule.values.get(key);
     const [what, own] = splitKey(key);
     const isSame =
       what === "before" ||
-      what.startsWith("stage ") || // of edits that are there no more
+      what.startsWith("stage ") || // of edits that were removed
       (what === "without" && this.activeSchedule.editedTextures.size === 0);
     return found ?? (isSame ? this.activeSchedule.values.get(own) : undefined);
   }
 
-  /** The Plan's value that one is, or follows from. */
+  /** The Plan's value that a value is, or is derived from. */
   baseValue(value: Value): Value {
     return this.activeSchedule.baseValues.get(value) ?? value;
   }
 
-  /** Of the next run. Resolves when their objects are there; the last call wins. */
+  /** Set the edits of the next run. Resolves when their resources exist; the last call wins. */
   async setEdits(edits: readonly Edit[], getArray: (hash: string) => Float32Array): Promise<void> {
     checkEdits(this.plan, edits, getArray);
     await this.updateRequest({ edits, getArray });
@@ -120,7 +120,10 @@ export class SessionEdits {
     await this.updateRequest({ stagedKeys: [...new Set(keys)] });
   }
 
-  /** The keys of what is made; from the next run on, or when `finalPasses` are drawn. */
+  /**
+   * Set a preview; returns the keys of the preview's values, which exist from the next run on, or once `finalPasses`
+   * are drawn.
+   */
   async previewEdits(asked: EditPreview | null): Promise<readonly string[]> {
     if (asked === null && this.request.preview === null) return [];
     if (asked !== null) checkPreview(this.plan, asked);
@@ -130,7 +133,7 @@ export class SessionEdits {
     return schedule.request.preview?.id === id ? schedule.previewKeys : [];
   }
 
-  /** Passes of sections with those of edits among them. */
+  /** The passes of sections, including the passes of edits. */
   passes(sections: readonly number[]): readonly Pass[] {
     const { passesAfter, finalPasses, editedTextures } = this.activeSchedule;
     if (passesAfter.size === 0 && finalPasses.length === 0) return this.sections.passes(sections);
@@ -143,7 +146,10 @@ export class SessionEdits {
     return found;
   }
 
-  /** Passes of sections that aren't skipped, with others behind them, reading edited values where those are. */
+  /**
+   * The passes of sections without skipped ones, with additional passes after them, reading edited values where they
+   * exist.
+   */
   private interleavePasses(
     sections: readonly number[],
     behind: ReadonlyMap<number, readonly Pass[]>,
@@ -165,14 +171,14 @@ export class SessionEdits {
     return [...(behind.get(-1) ?? []), ...own];
   }
 
-  /** What is drawn behind the network's own passes. */
+  /** The passes after the network's own. */
   get finalPasses(): readonly Pass[] {
     return this.activeSchedule.finalPasses;
   }
 
   /**
-   * The passes of sections without edits but for a latent's, and those that keep what is asked for of that; none where it is kept for
-   * these inputs and weights.
+   * The passes of sections without edits except latents, and the passes that copy the requested unedited values; empty
+   * if the copies are current for these inputs and weights (`given`).
    */
   uneditedPasses(sections: readonly number[], given: number): readonly Pass[] {
     const { uneditedCopies } = this.activeSchedule;
@@ -191,7 +197,7 @@ export class SessionEdits {
     ];
   }
 
-  /** These were run without edits. */
+  /** Record that these sections were run without edits. */
   markKept(sections: readonly number[], given: number): void {
     for (const number of this.copiedValues(sections)) this.keptVersions.set(number, given);
   }
@@ -202,7 +208,7 @@ export class SessionEdits {
     );
   }
 
-  /** What is wanted counts from here on: no run is under way. */
+  /** Apply the edits of the next run; no run may be in flight. */
   applyNext(objects: PlanObjects): void {
     const { resources, nextEdits } = this;
     if (resources?.objects !== objects || this.activeSchedule === nextEdits.schedule) return;
@@ -214,25 +220,25 @@ export class SessionEdits {
     resources.writeContents(requests, schedule.request.getArray);
     const latents = ({ request }: EditSchedule) =>
       request.edits.filter(({ skips_upstream }) => skips_upstream);
-    // Another code is another network without its edits.
+    // Another latent changes the unedited network too.
     if (latents(schedule).some((one, k) => one !== latents(this.activeSchedule)[k]))
       this.keptVersions.clear();
     this.activeSchedule = schedule;
     this.passCache = new Map();
-    if (this.isBuilding) return; // some of the textures are for what comes next
+    if (this.isBuilding) return; // some textures belong to the next schedule
     const { edits, stagedKeys } = schedule.request;
     const still = buildEditStacks(this.plan, edits).flatMap(({ valueIndex, value }) => [
       `bent ${valueIndex} `,
       ...(stagedKeys.includes(value.key) ? [`stage ${valueIndex} `] : []),
     ]);
     const names = edits.map(({ name }) => `table of ${name} `);
-    // What is switched off for a while comes back as it is.
+    // Keep the resources of disabled edits, so that they can be re-enabled unchanged.
     resources.freeUnused(requests, [...still, ...names]);
     for (const number of this.keptVersions.keys())
       if (!schedule.uneditedCopies.has(number)) this.keptVersions.delete(number);
   }
 
-  /** New objects: all is made again in them. */
+  /** Rebuild all resources with new objects. */
   async restore(objects: PlanObjects): Promise<void> {
     await this.buildTask;
     this.resources = new EditResources(this.device, objects);
@@ -244,12 +250,12 @@ export class SessionEdits {
     const { request } = this;
     if (isEmptyRequest(request)) this.request = EMPTY_REQUEST;
     await this.startBuild();
-    // It was here before: nobody waits for it who could be told that it has no room now.
+    // The edits existed before the loss: no caller waits for them who would get the out-of-memory error.
     if (this.resources?.objects === objects && this.failure?.of === request)
       throw this.failure.error;
   }
 
-  /** The objects are gone, or about to be. */
+  /** The objects are lost, or about to be freed. */
   detachResources(): void {
     if (this.resources !== undefined) this.resources.isDetached = true;
     this.resources = undefined;
@@ -280,7 +286,7 @@ export class SessionEdits {
     const { schedule: before } = this.nextEdits;
     const { schedule } = made;
     const same = haveSamePasses(before, schedule);
-    // Whoever holds a value, or its ranges, can go on.
+    // Keep the Value objects, so that holders of a value or of its ranges can continue.
     this.nextEdits = same
       ? { ...made, schedule: { ...schedule, values: before.values, baseValues: before.baseValues } }
       : made;
@@ -304,7 +310,7 @@ export class SessionEdits {
     return this.buildTask;
   }
 
-  /** Makes what is wanted, until that is there. */
+  /** Build the requested edits until they are complete. */
   private async buildRequested(): Promise<void> {
     while (
       !this.isClosed &&
@@ -321,7 +327,7 @@ export class SessionEdits {
         for (const { resolve } of waiting) resolve();
       } catch (error) {
         if (error instanceof ContextLostError && !this.isClosed) {
-          this.waiters.unshift(...waiting); // they are served in the next context
+          this.waiters.unshift(...waiting); // they resolve in the next context
           break;
         }
         this.failure = { of: request, error };
@@ -334,7 +340,7 @@ export class SessionEdits {
     for (const { resolve } of this.waiters.splice(0)) resolve();
   }
 
-  /** What cannot be is not tried again with the next change. */
+  /** Revert the failed parts of the request, so that the next change does not retry them. */
   private revertRequest(failed: EditRequest): void {
     const before = this.nextEdits.schedule.request;
     const { request } = this;
@@ -355,7 +361,7 @@ export class SessionEdits {
     this.device.check(shelf.objects.generation);
   }
 
-  /** Its passes, with numbers of objects that are not there left open, and all that it needs. */
+  /** Schedule a request: its passes, with -1 for missing objects, and all resources that it needs. */
   private scheduleRequest(wanted: EditRequest): ScheduledEdits {
     const resources = new ResourceRequests(this.device, this.resources);
     return { schedule: scheduleEdits(this.plan, wanted, resources), resources };
@@ -373,7 +379,7 @@ const isSameRequest = (a: EditRequest, b: EditRequest): boolean =>
   a.stagedKeys === b.stagedKeys &&
   a.preview === b.preview;
 
-/** From where to where two rows of bytes differ; all of the second where they are of several lengths. */
+/** The range of bytes that differ; all of the second array if the lengths differ. */
 function changedRange(a: Uint8Array, b: Uint8Array): [number, number] {
   if (a.length !== b.length) return [0, b.length];
   let [from, to] = [0, b.length];

@@ -1,4 +1,4 @@
-// Textures of weights by the hash of what is in them: sessions on one device that hold the same weights share them.
+// Weight textures by content hash: sessions on one device share the textures of equal weights.
 import type { Texture } from "../plan/schema.ts";
 import type { GlResources } from "./gl_resources.ts";
 
@@ -16,14 +16,14 @@ export class SharedTextures {
     this.resources = resources;
   }
 
-  /** The texture that holds these weights in this form, for one more user; undefined when there is none. */
+  /** Acquire the texture with these weights and size for one more user; undefined if there is none. */
   acquire(hash: string, size: Texture): WebGLTexture | undefined {
     const entry = this.entries.get(textureKey(hash, size));
     if (entry !== undefined) entry.refCount += 1;
     return entry?.texture;
   }
 
-  /** `texture` now holds all of these weights: others may share it. */
+  /** Register `texture`, which now holds all of these weights, for sharing. */
   share(hash: string, size: Texture, texture: WebGLTexture): void {
     const name = textureKey(hash, size);
     if (hash === "" || this.entries.has(name) || this.keys.has(texture)) return;
@@ -31,7 +31,7 @@ export class SharedTextures {
     this.keys.set(texture, name);
   }
 
-  /** What to write other weights into instead: `texture` itself where nobody else uses it. */
+  /** The texture to write other weights into: `texture` itself if it has no other users, else a new one. */
   makeExclusive(texture: WebGLTexture, size: Texture): WebGLTexture {
     const entry = this.entries.get(this.keys.get(texture) ?? "");
     if (entry === undefined || entry.refCount === 1) {
@@ -42,7 +42,7 @@ export class SharedTextures {
     return this.resources.createTexture(size, size.format);
   }
 
-  /** One user less; the last one frees it. */
+  /** Remove one user; the last one frees the texture. */
   release(texture: WebGLTexture): void {
     const entry = this.entries.get(this.keys.get(texture) ?? "");
     if (entry !== undefined) {

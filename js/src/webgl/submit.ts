@@ -1,4 +1,4 @@
-// Submits the passes of a run, at once or in slices, and sees when the device has done them.
+// Submits the passes of a run, at once or in slices, and detects when the GPU has finished them.
 
 import { isPageHidden, type PassDraw } from "../plan/run_slices.ts";
 import type { Progress } from "../plan/runtime.ts";
@@ -6,27 +6,27 @@ import type { Pass } from "../plan/schema.ts";
 import type { GpuClock, MeasuredTime, TimingMark } from "./gpu_clock.ts";
 import type { PlanObjects } from "./plan_objects.ts";
 
-/** Slices that are submitted and not finished. */
+/** The most slices submitted but not finished. */
 const MAX_IN_FLIGHT = 2;
 
-/** Reads what somebody waits for, behind the passes. */
+/** Reads a result back after the passes, for a waiting caller. */
 export type ReadbackCallback = (objects: PlanObjects) => void;
 
 export interface Submission {
   readonly objects: PlanObjects;
   readonly clock: GpuClock;
-  /** Waits for what it reads: where a run is waited for anyway, it is called in place of that. */
+  /** Blocks until its data is read: if the run is waited for synchronously anyway, this replaces the wait. */
   readonly readBack: ReadbackCallback | undefined;
   onProgress(progress: Progress): void;
-  /** Throws when waiting has become useless. */
+  /** Throws if the wait is no longer needed. */
   check(): void;
-  /** Somebody waits for the result. */
+  /** Whether a caller waits for the result. */
   isUrgent(): boolean;
-  /** All is submitted in its order: who reads or draws after this sees the new values. */
+  /** Called when everything is submitted in order: later reads and draws see the new values. */
   onSubmitted(): void;
 }
 
-/** Waits in place, for a run that is known to be short: no clock is better. */
+/** Submit and wait synchronously, for a run that is known to be short: that is the most accurate clock. */
 export function submitAndWait(
   passes: readonly Pass[],
   { objects, readBack, onSubmitted }: Submission,
@@ -35,7 +35,7 @@ export function submitAndWait(
   for (const pass of passes) objects.draw(pass);
   const last = passes.at(-1);
   if (readBack !== undefined) readBack(objects);
-  else if (last !== undefined) objects.read(last, 1, 1); // returns when all is done
+  else if (last !== undefined) objects.read(last, 1, 1); // returns when the GPU is done
   onSubmitted();
   return { ms: performance.now() - start, clock: "wall" };
 }
@@ -49,23 +49,23 @@ export async function submitSlices(
   const marks: TimingMark[] = [];
   let passed = 0;
   const pass = async (mark: TimingMark | undefined) => {
-    // A single slice takes less than a frame or three: timers see its end sooner.
+    // A single slice takes at most about three frames: polling by timers sees its end sooner.
     if (mark !== undefined) await clock.waitFor(mark, () => single || submission.isUrgent(), check);
     passed += 1;
     submission.onProgress({ stage: "run", done: passed, total: slices.length });
   };
   try {
     for (const slice of slices) {
-      // A hidden page has nothing to keep fluent, and its timers are slow.
+      // A hidden page needs no smooth frames, and its timers are slow.
       while (marks.length - passed >= MAX_IN_FLIGHT && !isPageHidden()) await pass(marks[passed]);
-      check(); // what was waited for may have ended in the same moment as the session
+      check(); // the session may have closed at the same moment as the wait ended
       clock.begin();
       for (const { pass: step, band } of slice) objects.draw(step, band);
       marks.push(clock.end());
     }
     if (single) submission.onSubmitted();
     else if (readBack !== undefined) {
-      // What is still in flight is short, and the read that somebody waits for is its end: no fence is as quick.
+      // The work in flight is short and the caller's read waits for its end, which is faster than any fence.
       check();
       submission.onSubmitted();
       readBack(objects);
@@ -73,7 +73,7 @@ export async function submitSlices(
     }
     while (passed < marks.length) await pass(marks[passed]);
   } finally {
-    for (const mark of marks.slice(passed)) clock.discard(mark); // of a run that nobody waits for
+    for (const mark of marks.slice(passed)) clock.discard(mark); // of an abandoned run
   }
   const end = performance.now();
   if (!single && readBack === undefined) submission.onSubmitted();

@@ -1,4 +1,4 @@
-// Inputs and weights as last written, kept on the CPU so that a lost context costs nothing.
+// Inputs and weights as last written, kept on the CPU so that a lost context can be restored.
 
 import { elementCount } from "../plan/constraints.ts";
 import { formatList, noPictureInputError } from "../plan/error_text.ts";
@@ -10,11 +10,11 @@ import type { InputPicture, PictureUploader } from "./picture_upload.ts";
 import type { PlanObjects, WeightSource } from "./plan_objects.ts";
 
 interface QueuedInput {
-  /** Padded with zeros to the staging texture. */
+  /** Zero-padded to the size of the staging texture. */
   readonly data: Float32Array;
   hasData: boolean;
   isDirty: boolean;
-  /** Taken instead of `data` by the run that finds it fresh. */
+  /** Used instead of `data`; uploaded by the next run if `hasNewPicture`. */
   picture?: InputPicture | undefined;
   hasNewPicture: boolean;
 }
@@ -30,11 +30,11 @@ export class UploadQueue implements WeightSource {
   private readonly plan: PlanHeader;
   private readonly loadWeight: (hash: string) => Float32Array;
   private readonly inputs: readonly QueuedInput[];
-  /** New in their staging textures, and in no others yet. */
+  /** Inputs whose staging texture is new but not yet spread to other textures. */
   private readonly stagedInputs = new Set<Input>();
   private readonly weights = new Map<number, QueuedWeight>();
   private readonly dirtyWeights = new Set<number>();
-  /** On top of those, in their order. */
+  /** Patches on top of the weights, in order. */
   private readonly patches = new Map<number, Patch[]>();
   private readonly dirtyPatches = new Set<Patch>();
 
@@ -73,7 +73,7 @@ export class UploadQueue implements WeightSource {
     this.version += 1;
   }
 
-  /** Some picture is to be taken by the next run. */
+  /** Whether the next run has a picture to upload. */
   get hasNewPicture(): boolean {
     return this.inputs.some(({ hasNewPicture }) => hasNewPicture);
   }
@@ -111,19 +111,19 @@ export class UploadQueue implements WeightSource {
     this.version += 1;
   }
 
-  /** The rows of the Plan's weight number `index`, as last written. */
+  /** The rows of the Plan's weight `index`, as last written. */
   weightData(index: number): Float32Array {
     const { texture, hash } = this.weightRecord(index);
     return this.applyPatches(texture, this.weights.get(texture)?.data ?? this.loadWeight(hash));
   }
 
-  /** What is known of those rows: their hash, or "". */
+  /** The hash of those rows; "" if unknown. */
   weightHash(index: number): string {
     const { texture, hash } = this.weightRecord(index);
     return this.patches.has(texture) ? "" : (this.weights.get(texture) ?? { hash }).hash;
   }
 
-  /** Keys of the inputs that nobody has written yet, and that no weight fills. */
+  /** Keys of the inputs that have not been written and that no weight fills. */
   get missingInputs(): string[] {
     const has = (place: QueuedInput | undefined) => place?.hasData || place?.picture !== undefined;
     const written = this.plan.inputs.filter((_, k) => has(this.inputs[k]));
@@ -132,7 +132,7 @@ export class UploadQueue implements WeightSource {
       .map((input) => input.key);
   }
 
-  /** Uploads weights that have changed. */
+  /** Upload changed weights. */
   flushWeights(objects: PlanObjects): void {
     for (const texture of this.dirtyWeights) {
       const replaced = this.weights.get(texture);
@@ -146,7 +146,9 @@ export class UploadQueue implements WeightSource {
     this.dirtyPatches.clear();
   }
 
-  /** Uploads what has changed; returns the passes that spread new inputs. `feeding` is there where one is fed. */
+  /**
+   * Upload all changes; returns the passes that spread new inputs. `feeding` exists if an input is fed with pictures.
+   */
   flush(objects: PlanObjects, feeding?: PictureUploader): PassDraw["pass"][] {
     this.flushWeights(objects);
     for (const [k, input] of this.plan.inputs.entries()) {
@@ -156,7 +158,7 @@ export class UploadQueue implements WeightSource {
       if (picture === undefined) feeding?.freeInput(input.key);
       else if (place.hasNewPicture && feeding !== undefined) {
         place.hasNewPicture = false;
-        place.picture = undefined; // what cannot be taken is not tried again
+        place.picture = undefined; // a picture that throws is not tried again
         if (feeding.drawPicture(input, picture, objects.stagingTarget(input.staging))) {
           place.isDirty = false;
           this.stagedInputs.add(input);
@@ -173,7 +175,7 @@ export class UploadQueue implements WeightSource {
     return steps;
   }
 
-  /** Everything is to be written again, into new objects with these weights. */
+  /** Mark everything for upload, for new objects that already have the current weights. */
   markAllDirty(): void {
     this.dirtyWeights.clear();
     this.dirtyPatches.clear();
@@ -192,7 +194,7 @@ export class UploadQueue implements WeightSource {
     throw new PlanError(`no input ${JSON.stringify(key)}; this network has ${keys}`);
   }
 
-  /** A copy of the rows with the texture's patches, or the rows themselves where there are none. */
+  /** A copy of the rows with the texture's patches applied, or the rows themselves without patches. */
   private applyPatches(texture: number, rows: Float32Array): Float32Array {
     const patches = this.patches.get(texture);
     const { width: across = 0, height: down = 0 } = this.plan.textures[texture] ?? {};

@@ -1,4 +1,4 @@
-// Small passes of our own between textures: for ranges and statistics.
+// Small passes between textures, for ranges and statistics.
 import { TEXEL_BYTES, UNIFORM_BYTES } from "../plan/schema.ts";
 import { type PassUniforms, writeUniforms } from "../plan/uniforms.ts";
 import type { GlDevice } from "./gl_device.ts";
@@ -6,7 +6,7 @@ import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
 
 const SURFACE_COLUMNS = 1024;
 
-/** A texture array that is drawn into. */
+/** A texture array used as a render target. */
 export interface Surface {
   readonly texture: WebGLTexture;
   readonly framebuffer: WebGLFramebuffer;
@@ -29,7 +29,7 @@ export function createSurface(
   return { texture, framebuffer, width, height, layers, bytes };
 }
 
-/** One with 4 layers of at least so many texels. */
+/** A surface with 4 layers of at least `texels` texels. */
 export function createSurfaceFor(device: GlDevice, texels: number): Surface {
   return createSurface(
     device,
@@ -48,7 +48,7 @@ export function fullViewport({ width, height }: Surface): [number, number, numbe
   return [0, 0, width, height];
 }
 
-/** All texels of each layer of surfaces of one size: as `readAsync`. */
+/** Read all texels of each layer of surfaces of the same size; returns a function, as `readAsync` does. */
 export function readSurfaceLayers(
   device: GlDevice,
   ...targets: readonly Surface[]
@@ -74,8 +74,8 @@ export function readSurfaceLayers(
 }
 
 /**
- * Floats that `copy` reads into a buffer of the device, which holds nobody: what is returned takes them from
- * there, to be called once, by readWhenIdle or, where that is to wait, at once.
+ * Read floats by `copy` into a GPU buffer, without blocking. The returned function takes them from the buffer: call it
+ * once, by readWhenIdle or, if blocking is wanted, at once.
  */
 export function readAsync(
   device: GlDevice,
@@ -92,15 +92,15 @@ export function readAsync(
     resources.freeBuffer(buffer);
     throw error;
   } finally {
-    gl.bindBuffer(pack, null); // else whoever reads next would read into it
+    gl.bindBuffer(pack, null); // otherwise the next readPixels would write into it
   }
   return () => {
     device.check(generation);
     const data = new Float32Array(length);
     gl.bindBuffer(pack, buffer);
     gl.getBufferSubData(pack, 0, data);
-    resources.freeBuffer(buffer); // which unbinds it
-    device.check(); // a lost context leaves `data` as it was, without a word
+    resources.freeBuffer(buffer); // which also unbinds it
+    device.check(); // a lost context leaves `data` unchanged, without an error
     return data;
   };
 }
@@ -114,7 +114,7 @@ export interface UtilityPass {
   readonly uniforms: PassUniforms;
 }
 
-/** Puts the numbers of passes on the device, in one upload. */
+/** Upload the uniforms of passes, in one call. */
 export function uploadPassUniforms(
   { gl }: GlDevice,
   buffer: WebGLBuffer,
@@ -126,7 +126,7 @@ export function uploadPassUniforms(
   gl.bufferData(gl.UNIFORM_BUFFER, block, gl.DYNAMIC_DRAW);
 }
 
-/** Draws passes in order, whose numbers are in `buffer`. */
+/** Draw passes in order, with their uniforms in `buffer`. */
 export function drawPasses(
   { gl, state }: GlDevice,
   buffer: WebGLBuffer,

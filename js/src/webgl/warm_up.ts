@@ -1,10 +1,10 @@
-// Builds programs' pipelines before anybody waits for what they draw.
+// Builds programs' pipelines before their results are needed.
 import { type Texture, UNIFORM_BYTES } from "../plan/schema.ts";
 import type { GlDevice } from "./gl_device.ts";
 import { waitForFence } from "./gpu_clock.ts";
 import { type LinkedProgram, PASS_BINDING } from "./programs.ts";
 
-/** Draws a texel with each program that has not drawn yet, into a texture like the one it is to draw into. */
+/** Draw one texel with each program that has not drawn yet, into a texture like its target. */
 export async function warmUpPrograms(
   device: GlDevice,
   programs: readonly (readonly [LinkedProgram, Texture])[],

@@ -1,4 +1,4 @@
-"""The command line `nbglcnn`: a file a command. Nothing heavy is imported before one runs."""
+"""The command line `nbglcnn`: one file per command. Heavy imports are lazy, in each command."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nbglcnn.cli.console import CommandError, error_text, print_note
 from nbglcnn.errors import NbglcnnError
 
 COMMANDS = ("check", "summary", "run", "verify", "compile", "html", "serve", "bench")
-EXIT_INTERRUPTED = 130  # as a shell has it: 128 and the number of SIGINT
+EXIT_INTERRUPTED = 130  # the convention of shells: 128 + the number of SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says; the exit status: 0, 1 where that cannot be or isn't so."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal may lack the × of shapes
+    """Run the command line and return the exit status: 0, or 1 for an error or a failed check."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal's encoding may lack × in shapes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     given = build_parser().parse_args(arguments)
@@ -29,18 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # what reads our output has ended, as `head` does
+    except BrokenPipeError:  # the reader of our output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print_note(str(error))  # with what it is about, which args[0] lacks
+        print_note(str(error))  # str() includes the file name, args[0] doesn't
     except (NbglcnnError, KeyError, CommandError) as error:
         print_note(error_text(error))
     return 1
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands with their options."""
+    """Build the parser of all commands with their options."""
     made = argparse.ArgumentParser(
         prog="nbglcnn",
         description="Every layer of a convolutional network, on the GPU.",

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRECISIONS = ("float32", "float16")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """MODEL and the shapes of its inputs."""
+    """Add MODEL and the shapes of its inputs."""
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -30,7 +30,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_preprocess(parser: argparse.ArgumentParser) -> None:
-    """What becomes of a picture before the model."""
+    """Add the steps from a picture to the model's input."""
     parser.add_argument(
         "--preprocess",
         type=parse_preprocess,
@@ -45,7 +45,7 @@ def add_preprocess(parser: argparse.ArgumentParser) -> None:
 
 
 def add_images(parser: argparse.ArgumentParser, *, count: str | None = None) -> None:
-    """The input's files: positional ones, so many as `count` says, or else behind --input."""
+    """Add the input files: `count` positional ones, or the option --input if `count` is None."""
     words = (
         "pictures, as a batch; or .npy, an array with the model's input shape (several are "
         "concatenated along the first axis); or .npz, with an array for each input name"
@@ -64,14 +64,14 @@ def add_images(parser: argparse.ArgumentParser, *, count: str | None = None) -> 
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Numbers for other programs."""
+    """Add the option for machine-readable output."""
     parser.add_argument(
         "--json", action="store_true", help="print JSON (NaN and infinities become null)"
     )
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
-    """What values and weights are stored in."""
+    """Add the number format of values and weights."""
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
@@ -81,7 +81,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """The sizes of "1x3x224x224"; of "scalar" none."""
+    """Parse "1x3x224x224" into sizes; "scalar" into ()."""
     if text == "scalar":
         return ()
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", text):
@@ -93,7 +93,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
 
 def parse_preprocess(text: str) -> tuple[str, Any]:
-    """A name of Preprocess and its value: ("mean", (0.485, 0.456, 0.406))."""
+    """Parse an argument of Preprocess and its value, such as ("mean", (0.485, 0.456, 0.406))."""
     name, equals, value = text.partition("=")
     if name not in PREPROCESS_NAMES or not equals:
         raise argparse.ArgumentTypeError(
@@ -114,7 +114,7 @@ def parse_preprocess(text: str) -> tuple[str, Any]:
 
 
 def parse_count(text: str) -> int:
-    """A count."""
+    """Parse a positive integer."""
     if not re.fullmatch(r"[1-9]\d{0,6}", text):
         raise argparse.ArgumentTypeError(f"{text!r}: expected an integer ≥ 1")
     return int(text)

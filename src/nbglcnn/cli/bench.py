@@ -1,4 +1,4 @@
-"""`nbglcnn bench`: milliseconds a run, beside ONNX Runtime or PyTorch on the processor."""
+"""`nbglcnn bench`: milliseconds per run, compared with ONNX Runtime or PyTorch on the CPU."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ A run uploads the inputs, computes, and reads the outputs. "fused" keeps only th
 "kept" every layer's values, as the Viewer does. ONNX Runtime (for a torch module: PyTorch)
 runs on the CPU with all threads."""
 WARM_UP_RUNS = 3
-TIME_LIMIT_S = 30.0  # after which no further round is begun
+TIME_LIMIT_S = 30.0  # after this time no further round starts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the medians."""
+    """Print the median times."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.load import PreprocessedModel, load, strip_preprocess
     from nbglcnn.lowering.lower import lower
@@ -58,10 +58,10 @@ def run(given: argparse.Namespace) -> int:
         )
     own = strip_preprocess(
         graph
-    )  # the other engine runs the model alone, on what comes out in front of it
+    )  # the other engine runs the model alone, on the preprocessed input
     prepared = model.source if isinstance(model.source, PreprocessedModel) else None
     taken = arrays if prepared is None else prepared.raw_inputs(x).preprocessed
-    count = len(own.inputs) - len(graph.noise)  # the framework draws the rest itself
+    count = len(own.inputs) - len(graph.noise)  # the framework draws the noise itself
     other, engine, missing = _reference_engine(model, own.inputs[:count], taken[:count])
     if missing:
         console.print_note(missing)
@@ -98,7 +98,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def measure_medians(works: Mapping[str, Callable[[], object]], runs: int) -> dict[str, float]:
-    """The median milliseconds of each, in turns, so that what else the machine does hits all."""
+    """Return the median milliseconds of each, interleaved so that other load affects all alike."""
     from tqdm import tqdm
 
     calls: dict[str, list[float]] = {name: [] for name in works}
@@ -122,7 +122,7 @@ def _run_session(session: Session, arrays: tuple[Array, ...]) -> None:
 def _reference_engine(
     model: ModelArgument, names: tuple[str, ...], arrays: tuple[Array, ...]
 ) -> tuple[Callable[[], object] | None, str, str]:
-    """A run by the model's own framework, that one's name, and what is said where it isn't there.
+    """Return a run by the model's own framework, its name, and a note if it is unavailable.
 
     `names` are the Graph's inputs.
     """
@@ -142,7 +142,7 @@ def _reference_engine(
         )
         given = dict(zip(names, arrays, strict=True))
         session.run(None, given)
-    except Exception as error:  # an operator set that is newer than the runtime's, or a type
+    except Exception as error:  # such as an operator set newer than the runtime's, or a type
         words = str(error).strip().splitlines()[0]
         return None, "", f"ONNX Runtime cannot run this model, so it is not measured: {words}"
     return lambda: session.run(None, given), engine_name(model.unwrapped), ""

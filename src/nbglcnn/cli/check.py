@@ -1,4 +1,4 @@
-"""`nbglcnn check`: which layers can run, and why others can't."""
+"""`nbglcnn check`: which layers can run, and why the others can't."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ The exit status is 1 if a layer cannot run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)

@@ -1,4 +1,4 @@
-"""`nbglcnn compile`: a Plan as a file, which any page runs."""
+"""`nbglcnn compile`: write a Plan file, which any page can run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Write the Plan and say what is in it."""
+    """Write the Plan and print a summary of it."""
     from nbglcnn.api import compile
     from nbglcnn.cli import console, inputs, models
 

@@ -1,4 +1,4 @@
-"""What the command line says: results, refusals, JSON, and how far it is."""
+"""The output of the command line: results, errors, JSON and progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# What messages say to somebody who writes Python, and what it is on a command line.
+# Phrases for Python users in messages, and their replacements on the command line.
 SHAPE_HINT = "Give it with --shape, as in --shape 1x3x224x224"
 OPTION_TEXTS = {
     "Give an example input x to fix it": SHAPE_HINT,
@@ -19,11 +19,11 @@ OPTION_TEXTS = {
 
 
 class CommandError(Exception):
-    """What was asked for cannot be; the words say why, and what to do."""
+    """A command that cannot be carried out; the message gives the reason and the remedy."""
 
 
 def error_text(error: Exception) -> str:
-    """The words of an error, for somebody at a command line."""
+    """Return the message of an error, worded for the command line."""
     words = str(error.args[0] if error.args else error)
     for python, option in OPTION_TEXTS.items():
         words = words.replace(python, option)
@@ -31,12 +31,12 @@ def error_text(error: Exception) -> str:
 
 
 def print_note(words: str) -> None:
-    """Say something beside the result."""
+    """Print a note to stderr."""
     print(f"nbglcnn: {words}", file=sys.stderr)
 
 
 def print_json(data: Any) -> None:
-    """Print data as JSON, which has no NaN and no infinity: these are null."""
+    """Print data as JSON; NaN and infinities become null."""
     print(json.dumps(_json_safe(data), indent=2, allow_nan=False))
 
 
@@ -50,7 +50,7 @@ def _json_safe(data: Any) -> Any:
 
 @contextmanager
 def write_errors(file: str | Path) -> Iterator[None]:
-    """Says of a file that cannot be written which it is, and why."""
+    """Turn an OSError while writing a file into a CommandError with its name and the reason."""
     try:
         yield
     except BrokenPipeError:
@@ -61,7 +61,7 @@ def write_errors(file: str | Path) -> Iterator[None]:
 
 @contextmanager
 def show_progress(what: str) -> Iterator[None]:
-    """Shows a terminal what is being done, as its steps begin; the first export takes seconds."""
+    """Show each step in a terminal when it starts; the first export takes seconds."""
     from tqdm import tqdm
 
     from nbglcnn.load.progress import progress_listener

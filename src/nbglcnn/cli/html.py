@@ -1,4 +1,4 @@
-"""`nbglcnn html`: the network in its Viewer as one file."""
+"""`nbglcnn html`: write the network in its Viewer as one HTML file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Write the page and say how large it is."""
+    """Write the page and print its size."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.features.export.export import export_html
 

@@ -1,4 +1,4 @@
-"""IMAGE and --shape as an example input: pictures, .npy and .npz files, or numbers made up."""
+"""IMAGE and --shape as an example input: pictures, .npy and .npz files, or random numbers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from nbglcnn.inputs.arguments import InputSpec
     from nbglcnn.load import PreprocessedModel
 
-MAX_BATCH = 16  # examples that a Plan is compiled for; more run in pieces
+MAX_BATCH = 16  # examples that a Plan is compiled for; more run in batches
 Shapes = Sequence[tuple[int, ...]]
 
 
 def load_example(
     model: ModelArgument, files: Sequence[str], shapes: Shapes, *, resize: bool = False
 ) -> Any:
-    """What the command line gives as input; None where an ONNX file's own shapes do.
+    """Return the input of the command line; None if an ONNX file's own shapes are enough.
 
     Raises:
-        Refused: a file is none of these, or doesn't fit; or a torch module has no input at all.
+        CommandError: If a file has another format or doesn't fit, or a torch module has no input.
     """
     from nbglcnn.load import PreprocessedModel
 
@@ -54,7 +54,7 @@ def load_example(
 def _picture_or_random(
     model: PreprocessedModel, files: Sequence[str], shapes: Shapes, resize: bool
 ) -> Any:
-    """Pictures of any size for a model with a preprocess; without files random numbers."""
+    """Return pictures of any size for a model with a preprocess; without files random numbers."""
     if resize:
         raise CommandError("--preprocess already resizes pictures: remove --resize")
     if files:
@@ -74,9 +74,10 @@ def _picture_or_random(
 
 
 def compile_batch(model: ModelArgument, x: Any) -> Any:
-    """Of all examples those that a Plan is compiled for.
+    """Return the examples that a Plan is compiled for.
 
-    As many as the file says, of which the last may be there several times; else AT_ONCE at most.
+    Their number is the batch size of the file, filled up with copies of the last example; if the
+    file leaves it open, at most MAX_BATCH.
     """
     count = _example_count(x)
     if count is None:
@@ -86,7 +87,7 @@ def compile_batch(model: ModelArgument, x: Any) -> Any:
 
 
 def split_batches(model: ModelArgument, x: Any) -> list[Any]:
-    """The same as inputs that the model itself takes: one, or where its file fixes a batch more."""
+    """Split the input into batches for the model: one, or several if its file fixes the size."""
     count = _example_count(x)
     size = None if count is None else _fixed_batch(model, x)
     if count is None or size is None or size == count:
@@ -95,7 +96,7 @@ def split_batches(model: ModelArgument, x: Any) -> list[Any]:
 
 
 def _fixed_batch(model: ModelArgument, x: Any) -> int | None:
-    """How many examples the file itself takes at once, where it says."""
+    """Return the batch size that the file fixes, or None."""
     if model.is_python:
         return None
     for spec in _input_specs(model, ()):
@@ -107,7 +108,7 @@ def _fixed_batch(model: ModelArgument, x: Any) -> int | None:
 
 
 def _input_specs(model: ModelArgument, shapes: Shapes) -> list[InputSpec]:
-    """What is known of the inputs, by the file or by --shape."""
+    """Return the known properties of the inputs, from the file or from --shape."""
     from nbglcnn.inputs.arguments import InputSpec
 
     if model.is_python:
@@ -123,7 +124,7 @@ def _input_specs(model: ModelArgument, shapes: Shapes) -> list[InputSpec]:
 
 
 def _example_count(x: Any) -> int | None:
-    """How many examples there are, where that can be told."""
+    """Return the number of examples, or None if it is ambiguous."""
     if isinstance(x, dict):
         counts = {len(array) for array in x.values() if array.ndim > 1}
         return counts.pop() if len(counts) == 1 else None
@@ -131,7 +132,7 @@ def _example_count(x: Any) -> int | None:
 
 
 def _take_examples(x: Any, first: int, size: int, count: int) -> Any:
-    """So many examples from one on; the last of all again where there are no more."""
+    """Return `size` examples starting at `first`; the last example fills missing ones."""
     rows = [min(row, count - 1) for row in range(first, first + size)]
     if isinstance(x, dict):
         return {name: array[rows] if array.ndim > 1 else array for name, array in x.items()}
@@ -174,18 +175,18 @@ def _suffix(file: str) -> str:
 
 
 def _load_arrays(file: str) -> Any:
-    """The array of an .npy file, or those of an .npz file by name; never a pickle."""
+    """Load the array of an .npy file, or the arrays of an .npz file by name; never a pickle."""
     import numpy as np
 
     try:
-        found = np.load(file)  # NumPy refuses pickles unless told otherwise
+        found = np.load(file)  # NumPy rejects pickles by default
         if isinstance(found, np.ndarray):
             return found
         with found:
             arrays = {name: found[name] for name in found.files}
     except FileNotFoundError:
         raise CommandError(f"file not found: {file}") from None
-    except Exception as error:  # zipfile, zlib and NumPy have each their own
+    except Exception as error:  # zipfile, zlib and NumPy each raise their own types
         raise CommandError(f"{file} cannot be read as arrays: {error}") from None
     if not arrays:
         raise CommandError(f"{file} contains no arrays")
@@ -207,7 +208,7 @@ def _concatenate(arrays: Sequence[Any], files: Sequence[str]) -> Any:
 
 
 def _read_pictures(files: Sequence[str], spec: InputSpec, resize: bool) -> list[Image]:
-    """Pictures of one size: the input's, where that is known."""
+    """Read pictures of one size: the input's, if it is known."""
     pictures = [_read_picture(file) for file in files]
     wanted = _picture_size(spec)
     if resize:
@@ -230,7 +231,7 @@ def _read_pictures(files: Sequence[str], spec: InputSpec, resize: bool) -> list[
 
 
 def _read_picture(file: str) -> Image:
-    """A picture file as `picture_decoding` reads it, so that its size is that of the input."""
+    """Read a picture file and decode it by `decode_picture`, so that its size is the input's."""
     from nbglcnn.errors import InputError
     from nbglcnn.inputs.picture_decoding import decode_picture
     from nbglcnn.inputs.picture_files import read_picture
@@ -252,7 +253,7 @@ def _resize(picture: Image, size: tuple[int, int]) -> Image:
 
 
 def _picture_size(spec: InputSpec) -> tuple[int, int] | None:
-    """Width and height of a picture, where the input's shape (examples, channels, …) fixes them."""
+    """Return a picture's (width, height) if the input's shape (examples, channels, …) fixes it."""
     if spec.shape is None or len(spec.shape) not in (3, 4):
         return None
     from nbglcnn.plan.picture_layout import channels_and_size, picture_layout

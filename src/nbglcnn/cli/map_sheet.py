@@ -1,4 +1,4 @@
-"""Maps of layers as a picture: a row for each example, in it a picture for each layer."""
+"""A sheet of feature maps: one row for each example, with one picture for each layer."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from nbglcnn.plan.schema import Plan, Value
 
 MAX_ROWS = 32
-MAPS_WIDTH = 320  # pixels that a layer's maps have beside each other, where they are small enough
-GAP, LINE_HEIGHT = 16, 18  # pixels between pictures, and of a line of words
+MAPS_WIDTH = 320  # pixels of a layer's maps side by side; smaller maps are enlarged
+GAP, LINE_HEIGHT = 16, 18  # pixels between pictures, and of a line of text
 
 
 def draw_sheet(
     plan: Plan, values: Mapping[str, Array], image_range: ColorRange | None = None
 ) -> bytes:
-    """A PNG of these values, of the first MOST_ROWS examples.
+    """Draw these values as a PNG, for the first MAX_ROWS examples.
 
-    `image_range` is what black and white of pictures are; how many numbers lie beyond stands above.
+    `image_range` are the numbers shown as black and white in pictures. The heading has the count of
+    numbers outside of the range.
     """
     from PIL import Image, ImageDraw, ImageFont
 
@@ -38,7 +39,7 @@ def draw_sheet(
     ]
     font = ImageFont.load_default(12)
     pen = ImageDraw.Draw(Image.new("RGB", (1, 1)))
-    # Pillow's own font has no ×.
+    # Pillow's default font has no ×.
     words = [
         f"{v.key}  {'x'.join(map(str, v.nchw[1:]))}{_format_clipped([row[k] for row in rows])}"
         for k, v in enumerate(shown)
@@ -62,7 +63,7 @@ def draw_sheet(
 
 
 def _with_all_examples(value: Value, array: Array, batch: int) -> Value:
-    """The value of all examples, which may be more than a Plan has at once."""
+    """Return the value's record for all examples, which may exceed the Plan's batch."""
     from msgspec.structs import replace
 
     from nbglcnn.runtime.batching import has_examples
@@ -73,14 +74,14 @@ def _with_all_examples(value: Value, array: Array, batch: int) -> Value:
 
 
 def _format_clipped(column: Sequence[Image]) -> str:
-    """How many numbers of pictures their range clips, in words."""
+    """Format how many numbers of the pictures the range clips."""
     counts = {word: sum(one.info.get(word, 0) for one in column) for word in ("above", "below")}
     found = [f"{count:,} {word}" for word, count in counts.items() if count]
     return "".join(f"  {text}" for text in found)
 
 
 def _draw_value(value: Value, array: Array, example: int, image_range: ColorRange | None) -> Image:
-    """One example of a value, or of one that has no examples itself."""
+    """Draw one example of a value; a value without an example axis is the same in each row."""
     from nbglcnn.pictures.feature_maps import draw_kind, draw_picture, mosaic_columns
 
     _, channels, _, width = value.nchw

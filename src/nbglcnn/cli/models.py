@@ -1,4 +1,4 @@
-"""MODEL: the path of an ONNX file, or a torch module that a Python file has or makes."""
+"""MODEL: the path of an ONNX file, or a torch module or a factory function in a Python file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelArgument:
-    """What the functions of nbglcnn take as a model, and what people call it."""
+    """A model as the functions of nbglcnn accept it, and its name for messages."""
 
     source: load.Model
     name: str
@@ -29,20 +29,20 @@ class ModelArgument:
 
     @property
     def unwrapped(self) -> Any:
-        """The module, or the file's path, without what comes before it."""
+        """The module, or the file's path, without the preprocess."""
         return self.source.source
 
     def output_path(self, suffix: str) -> str:
-        """A file's name for what is made of it: beside an ONNX file, or else in this folder."""
+        """Return a default output path: beside an ONNX file, otherwise in the current folder."""
         place = Path(f"{self.name}.py" if self.is_python else self.unwrapped)
         return str(place.with_suffix(suffix))
 
 
 def find_model(text: str, settings: Sequence[tuple[str, Any]] = ()) -> ModelArgument:
-    """The model that MODEL names, behind a Preprocess of these `settings` if there are any.
+    """Load the model that MODEL names, with a Preprocess of these `settings` if there are any.
 
     Raises:
-        Refused: the Python file cannot be imported, or has no such module or function.
+        CommandError: If the Python file cannot be imported, or has no such module or function.
     """
     from nbglcnn.inputs.preprocess import Preprocess
     from nbglcnn.load import model_of
@@ -53,7 +53,7 @@ def find_model(text: str, settings: Sequence[tuple[str, Any]] = ()) -> ModelArgu
 
 
 def _resolve(text: str) -> tuple[Any, str, bool]:
-    """A module or a path, what people call it, and whether a Python file has it."""
+    """Return a module or a path, its name, and whether a Python file defines it."""
     file, _, name = text.rpartition(":")
     if file.endswith(".py"):
         return _make_module(Path(file).resolve(), name), name, True
@@ -95,19 +95,19 @@ def _make_module(path: Path, name: str) -> Any:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise CommandError(f"file not found: {path}")
-    # Under a name that no other module has: a file may be called like a package that it imports.
+    # A unique module name: the file may have the name of a package that it imports.
     spec = importlib.util.spec_from_file_location(f"nbglcnn_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.parent))  # as where Python runs the file itself
+    sys.path.insert(0, str(path.parent))  # as Python does when it runs the file
     loader = spec.loader
     _run_user_code(path, "importing it", lambda: loader.exec_module(module))
     return module
 
 
 def _run_user_code(path: Path, doing: str, work: Any) -> Any:
-    """What their code gives; Refused with its line where it fails. It prints beside our result."""
+    """Run code of the user's file, with stdout on stderr; CommandError if it fails."""
     try:
         with redirect_stdout(sys.stderr):
             return work()
@@ -126,7 +126,7 @@ def _run_user_code(path: Path, doing: str, work: Any) -> Any:
 
 
 def _model_names(module: ModuleType) -> list[str]:
-    """What of a file's own could be meant: functions, classes and modules that it defines."""
+    """List the modules, functions and classes of a file that MODEL could mean."""
     from nbglcnn.load import is_module
 
     return [

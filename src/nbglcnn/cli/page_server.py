@@ -1,4 +1,4 @@
-"""One page for this machine alone: on 127.0.0.1, under an address that nobody can guess."""
+"""A local HTTP server for one page: on 127.0.0.1, under a random secret path."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any
 
 HOST = "127.0.0.1"
 HOST_NAMES = (HOST, "localhost")
-IDLE_TIMEOUT_S = 10  # after which a connection that says nothing is closed
+IDLE_TIMEOUT_S = 10  # after which an idle connection is closed
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",  # a link would tell where it leads the page's address
+    "Referrer-Policy": "no-referrer",  # a link would send the page's secret address to its target
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Content-Security-Policy": "frame-ancestors 'none'",  # what a page's own <meta> cannot say
+    "Content-Security-Policy": "frame-ancestors 'none'",  # not possible in the page's own <meta>
 }
 
 
 class PageServer(ThreadingHTTPServer):
-    """Answers with the page under `url`, and with 404 to everything else.
+    """Serve the page at `url`, and 404 for every other request.
 
-    A page of another site can ask this machine's ports, too: it doesn't know the address, and a
-    name of its own that leads here (DNS rebinding) is refused by the Host header.
+    Pages of other sites can send requests to local ports, too. They don't know the secret path, and
+    the check of the Host header rejects a domain that resolves to this machine (DNS rebinding).
 
-    Raises OSError where the port cannot be had.
+    Raises OSError if the port is not available.
     """
 
     daemon_threads = True
-    # Elsewhere it only lets a port be had again at once; Windows would give one to two servers.
+    # On POSIX this only reuses a port in TIME_WAIT; on Windows two servers could share one port.
     allow_reuse_address = os.name != "nt"
 
     def __init__(self, content: bytes, port: int = 0) -> None:
@@ -42,7 +42,7 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{HOST}:{self.server_port}{self.path}"
 
     def is_page_request(self, path: str, hosts: list[str]) -> bool:
@@ -54,7 +54,7 @@ class PageServer(ThreadingHTTPServer):
         return right and len(hosts) == 1 and hosts[0].lower() in own
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away before it has all is no error."""
+        """Ignore browsers that disconnect before the response is complete."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Whatever is wrong, nothing is here."""
+        """Send 404 for every error, to reveal nothing."""
         self._respond(404, "text/plain; charset=utf-8", b"Nothing is here.\n")
 
     def _respond(self, status: int, kind: str, content: bytes) -> None:
@@ -87,9 +87,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing of requests: the terminal has the address and the way to end."""
+        """Don't log requests: the terminal shows only the address and how to stop."""
 
 
 def open_browser(url: str) -> None:
-    """Open a browser and go on at once: one in a terminal holds whoever opens it."""
+    """Open a browser in a thread: `webbrowser.open` blocks for a terminal browser."""
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -25,7 +25,7 @@ STATISTICS = ("min", "max", "mean", "std")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser, count="+")
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the pictures; print each layer's statistics, write what was asked for."""
+    """Run the pictures; print each layer's statistics and write the output file."""
     from nbglcnn.api import compile
     from nbglcnn.cli import console, inputs, map_sheet, models
     from nbglcnn.runtime.session import Session
@@ -93,7 +93,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _parse_range(text: str) -> Any:
-    """What `--range` says, as `color_range` has it."""
+    """Parse `--range` into a `color_range`."""
     if text == "own":
         return "layer"
     try:
@@ -109,7 +109,7 @@ def _parse_range(text: str) -> Any:
 
 
 def statistics(array: Array) -> dict[str, Any]:
-    """What is said of a value; the numbers are of what is finite."""
+    """Return the shape, type and statistics of a value; statistics ignore NaN and infinities."""
     import numpy as np
 
     numbers = array.astype(np.float64).reshape(-1)
@@ -126,7 +126,7 @@ def statistics(array: Array) -> dict[str, Any]:
 
 
 def npz_bytes(values: Mapping[str, Array]) -> bytes:
-    """What numpy.load reads as arrays by name; numpy.savez itself takes no array called "file"."""
+    """Return arrays as an .npz file; numpy.savez itself rejects an array called "file"."""
     import numpy as np
 
     data = io.BytesIO()

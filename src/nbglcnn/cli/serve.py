@@ -1,4 +1,4 @@
-"""`nbglcnn serve`: the exported page on this machine's own address, until Ctrl-C."""
+"""`nbglcnn serve`: serve the exported page on a local address, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ The server listens on 127.0.0.1 only, at an unguessable address."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Serve until somebody types Ctrl-C."""
+    """Serve until Ctrl-C."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.cli.page_server import PageServer, open_browser
     from nbglcnn.features.export.export import build_page

@@ -15,7 +15,7 @@ MACs are multiply–accumulate operations, for the whole batch."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser)
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the layers and their sums."""
+    """Print the layers and the totals."""
     from nbglcnn.cli import console, inputs, models
     from nbglcnn.lowering.lower import lower
     from nbglcnn.python_fallback import load_with_fallback

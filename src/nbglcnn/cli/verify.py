@@ -1,4 +1,4 @@
-"""`nbglcnn verify`: every layer beside ONNX Runtime, or for a torch module beside PyTorch."""
+"""`nbglcnn verify`: compare every layer with ONNX Runtime, or for a torch module with PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ The exit status is 1 if a layer differs by more than rounding."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
+    """Add the command's options."""
     arguments.add_model(parser)
     arguments.add_preprocess(parser)
     arguments.add_images(parser, count="*")

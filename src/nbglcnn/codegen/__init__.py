@@ -1,1 +1,1 @@
-"""What operators draw with: GLSL text, uniform slots, weight textures, and the Plan's passes."""
+"""Code generation for operators: GLSL text, uniform slots, weight textures and passes."""

@@ -1,4 +1,4 @@
-"""Collects a Plan while operators lower themselves: values, weights, programs and passes."""
+"""The builder of a Plan: operators add values, weights, programs and passes to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbglcnn.graph import Array, Carry, Graph, Key, Node
 from nbglcnn.plan import schema as p
 from nbglcnn.plan.layout import NCHW, Block, Layout, storage_nchw
 
-WIDTH_SLOT = "int width"  # of the texture of row-major elements
+WIDTH_SLOT = "int width"  # width of the texture with row-major elements
 FLATTEN = FragmentShader(
     "flatten", shader_source("flatten.glsl"), has_pixel_function=False, uniform_slots=WIDTH_SLOT
 )
@@ -32,13 +32,13 @@ UNFLATTEN = FragmentShader(
 UNFLATTEN_PAIRS = replace(UNFLATTEN, source=shader_source("unflatten_pairs.glsl"))
 RESHAPE = FragmentShader("reshape", shader_source("reshape.glsl"))
 
-# Bytes of all textures: above it browsers tend to lose the context, not to say no.
+# Limit for all textures, in bytes: above it browsers tend to lose the context without an error.
 TEXTURE_BUDGET = 2 * 2**30
-MAX_REPEATED_BYTES = 2**26  # bytes of a constant of few numbers
+MAX_REPEATED_BYTES = 2**26  # bytes of a constant with few distinct numbers
 
 
 def too_large_error(layer: str, observe: str) -> UnsupportedModel:
-    """The error for more than the budget."""
+    """Return the error for a network that exceeds the texture budget."""
     more = "" if observe == "outputs" else ', observe="outputs"'
     return UnsupportedModel(
         f"{layer}: the network needs more than {TEXTURE_BUDGET / 2**30:.0f} GiB of textures. "
@@ -48,7 +48,7 @@ def too_large_error(layer: str, observe: str) -> UnsupportedModel:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A texture and how a tensor lies in it; `value` is the Graph's that is meant, "" for none."""
+    """A texture with the layout of a tensor in it; `value` is its name in the Graph, or ""."""
 
     texture: int
     layout: Layout
@@ -57,10 +57,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What a convolution does to its sums before it stores them, fused from the nodes after it.
+    """Operations on a convolution's sums before it stores them, fused from the nodes after it.
 
-    `value` is the name under which the result is known; `normalization` a BatchNormalization,
-    `residual` a value of the same shape to add, `activation` a unary node.
+    `value` is the name of the result; `normalization` is a BatchNormalization, `residual` a value
+    of the same shape to add, `activation` a unary node.
     """
 
     value: str
@@ -72,7 +72,7 @@ class Epilogue:
 def flat_size(count: int, max_side: int = 4096) -> tuple[int, int]:
     """(width, height) in texels of a texture that holds `count` floats in row-major order.
 
-    `max_side` is the device's longest side.
+    `max_side` is the largest side of a texture on the device.
     """
     texels = -(-max(count, 1) // 4)
     width = min(texels, 1024 if texels <= 2**22 else 4096, max_side)
@@ -80,7 +80,7 @@ def flat_size(count: int, max_side: int = 4096) -> tuple[int, int]:
 
 
 def _strip_arguments(layout: Layout) -> dict[str, int]:
-    """What a recipe says of strips: nothing where there are none."""
+    """Return a recipe's argument for a layout in strips; empty for other layouts."""
     return {"side": layout.max_side} if layout.max_side else {}
 
 
@@ -100,10 +100,10 @@ class Builder:
         self.target = target
         self.formats = TextureFormats(precision, target.float32_render)
         self.epilogues = epilogues
-        self.layer = -1  # of the node being lowered; passes remember it
+        self.layer = -1  # layer of the current node; stored in passes
         self.textures: list[p.Texture] = []
-        self.bordered_textures: set[int] = set()  # those that end with a column and a row of zeros
-        self._weight_bytes = 0  # of the weights' textures
+        self.bordered_textures: set[int] = set()  # with a trailing column and row of zeros
+        self._weight_bytes = 0  # of the weight textures
         self.programs: list[p.Program] = []
         self.passes: list[p.Pass] = []
         self.weights: list[p.Weight] = []
@@ -120,12 +120,12 @@ class Builder:
         self.carries: list[p.Carry] = []
         self.readback_index = -1
 
-    # Sections, and state that lives over runs.
+    # Sections and state that persists between runs.
 
     def end_section(self, name: str) -> None:
-        """What was added since the last section is this one.
+        """End a section: the passes since the end of the last section belong to this one.
 
-        The next one makes copies of its own: it may run when this one doesn't.
+        The next section makes its own copies, because it may run without this one.
         """
         first = sum(section.count for section in self.sections)
         self.sections.append(
@@ -134,14 +134,14 @@ class Builder:
         self._copies.clear()
 
     def bind_carry(self, carry: Carry) -> None:
-        """Bind a carry's target to a texture that begins with the initial contents."""
+        """Bind a carry's target to a texture that starts with the initial contents."""
         if math.prod(self.shape(carry.target)):
             self._bind_initial(carry.target, carry.initial)
 
     def _bind_initial(self, value: str, initial: str) -> Tensor:
-        """Bind a value to a texture of its own that begins as a constant.
+        """Bind a value to its own texture, which starts as a constant.
 
-        `weight_texture` would share it with a constant of the same numbers.
+        `weight_texture` would share the texture with a constant of equal contents.
         """
         layout = self.fit_to_device(self.layout(storage_nchw(self.shape(value))))
         arguments = {"nchw": layout.nchw, "block": layout.block, **_strip_arguments(layout)}
@@ -150,9 +150,9 @@ class Builder:
         return tensor
 
     def add_carry(self, carry: Carry) -> None:
-        """A commit takes the source's texture to the target's.
+        """Add a carry: a commit copies the source's texture to the target's.
 
-        One pass brings it into the target's layout, or out of a texture that no pass writes.
+        An additional pass copies the source if the layouts differ or no pass writes its texture.
         """
         if not math.prod(self.shape(carry.target)):
             return
@@ -164,32 +164,32 @@ class Builder:
             source = copy
         self.carries.append(p.Carry(source.texture, target.texture))
 
-    # What is known of values.
+    # Properties of values.
 
     def shape(self, value: str) -> tuple[int, ...]:
         """The concrete shape of a value."""
         return self.graph.shape(value)
 
     def constant(self, value: str) -> Array | None:
-        """The data of a value that is known now, else None."""
+        """Return the data of a constant value, or None."""
         return self.graph.constant(value)
 
     def static_data(self, value: str) -> Array | None:
-        """A constant's data when no new weights can change its numbers, else None."""
+        """Return a constant's data if new weights cannot change it, or None."""
         return self.graph.static_data(value)
 
     def epilogue(self, node: Node) -> Epilogue:
-        """What was fused behind `node`; nothing but its own output when there is no fusion."""
+        """Return the epilogue fused into `node`; without fusion only its own output."""
         return self.epilogues.get(node.name, Epilogue(node.outputs[0]))
 
-    # Where values lie.
+    # Layouts of values.
 
     def block(self, nchw: NCHW, *, slices: bool = False) -> Block:
-        """The block of an nchw: the one policy that every operator asks.
+        """Return the block for a shape nchw; all operators use this policy.
 
-        The one that wastes least: 2×2 pixels for maps, lines for lines, images for vectors. With
-        `slices` the rows are those of a volume's slices below each other, and no block holds
-        pixels of two.
+        The block wastes the fewest texels: 2×2 pixels for maps, lines for lines, images for
+        vectors. With `slices` the rows are a volume's slices below each other, and no block
+        contains pixels of two slices.
         """
         n, _, h, w = nchw
         if slices and h > 1:
@@ -203,11 +203,11 @@ class Builder:
         return (4, 1, 1) if n > 2 else (n, 1, 1)
 
     def layout(self, nchw: NCHW, block: Block | None = None) -> Layout:
-        """A nchw in the given block (default: its own)."""
+        """Return the layout of a shape nchw in the given block (default: its own)."""
         return Layout(nchw, block or self.block(nchw))
 
     def stored_tensor(self, value: str) -> Tensor:
-        """A value as it lies now, in whatever nchw; constants are packed on demand."""
+        """Return a value's tensor as stored, in any nchw; constants are packed on demand."""
         if not math.prod(self.shape(value)):
             return self.zero_tensor()
         if value in self._deferred_nodes:
@@ -221,7 +221,7 @@ class Builder:
         return self._tensors[value]
 
     def view_of(self, number: int) -> int:
-        """The kept value in the same texture that a kept one is a name or view of, or -1."""
+        """Return the kept value whose texture a kept view or alias shares, or -1."""
         source, own = (
             self.edit_targets.view_of(number),
             self.stored_tensor(self.edit_targets.value(number)),
@@ -231,30 +231,30 @@ class Builder:
         return source
 
     def edit_target(self, tensor: Tensor | int) -> int:
-        """Of which kept value the node being lowered reads a tensor; -1 for none."""
+        """Return the kept value whose edits apply when the current node reads a tensor, or -1."""
         if isinstance(tensor, int):
             return -1
         found = self.edit_targets.key_read_by(self._node, tensor.value)
         if found < 0 or self._tensors[self.edit_targets.value(found)].texture != tensor.texture:
-            return -1  # a copy has what was edited
+            return -1  # a copy already contains the edits
         return found
 
     def defer(self, node: Node, lower: Callable[[Builder, Node], None]) -> None:
-        """Lower a node only when somebody wants its one output as a texture."""
+        """Defer a node until its only output is requested as a texture."""
         if node.inputs[0] in self._deferred_nodes:
             self.stored_tensor(
                 node.inputs[0]
-            )  # of a chain only the last: a convolution applies one
+            )  # of a chain only the last is deferred: a convolution fuses one
         self._deferred_nodes[node.outputs[0]] = (node, self.layer, lower)
 
     def deferred_node(self, value: str) -> Node | None:
-        """The node that gives this value when there is no texture of it yet."""
+        """Return the deferred node that computes this value, or None."""
         return self._deferred_nodes[value][0] if value in self._deferred_nodes else None
 
     def tensor(self, value: str, nchw: NCHW | None = None, block: Block | None = None) -> Tensor:
-        """A value in the given nchw (default: its own shape's) and block (default: any).
+        """Return a value in the given nchw (default: its own shape's) and block (default: any).
 
-        One pass copies it there if it lies otherwise; the copy is remembered.
+        A pass copies it if the stored layout differs; the copy is cached.
         """
         if not math.prod(self.shape(value)):
             return self.zero_tensor()
@@ -272,10 +272,10 @@ class Builder:
         return self._copies[key]
 
     def constant_tensor(self, value: str, nchw: NCHW, block: Block | None = None) -> Tensor:
-        """A constant as a tensor in a texture of weights."""
+        """Pack a constant into a weight texture."""
         data = self.graph.values[value].data
         assert data is not None
-        if 0 in data.strides:  # a file of a few bytes can ask for as much as it likes
+        if 0 in data.strides:  # a tiny file can declare a huge constant
             self._check_repeated(value)
         layout = self.fit_to_device(self.layout(nchw, block))
         arguments = {"nchw": layout.nchw, "block": layout.block, **_strip_arguments(layout)}
@@ -283,7 +283,7 @@ class Builder:
         return Tensor(texture, layout)
 
     def _check_repeated(self, value: str) -> None:
-        """UnsupportedModel where a few numbers that repeat would be packed by the gigabyte."""
+        """Raise UnsupportedModel if a few repeated numbers would be packed into a huge texture."""
         shape = self.shape(value)
         if 4 * math.prod(shape) > MAX_REPEATED_BYTES:
             raise UnsupportedModel(
@@ -293,11 +293,11 @@ class Builder:
             )
 
     def zero_tensor(self) -> Tensor:
-        """A single zero: for a sampler that nothing reads, and where nothing is stored."""
+        """Return a single zero, for samplers that aren't read and for empty tensors."""
         return Tensor(self.weight_texture(p.Recipe("zero", ())), Layout((1, 1, 1, 1)))
 
     def bind_filled(self, value: str, number: float) -> None:
-        """Say that a value is this number everywhere."""
+        """Bind a value to a texture filled with one number."""
         self._check_repeated(value)
         nchw = storage_nchw(self.shape(value))
         layout = self.fit_to_device(self.layout(nchw))
@@ -311,13 +311,13 @@ class Builder:
         self.bind(value, Tensor(self.weight_texture(p.Recipe("filled", (), arguments)), layout))
 
     def output(self, value: str, layout: Layout | None = None) -> Tensor:
-        """A new texture for `value`."""
+        """Bind `value` to a new texture."""
         tensor = self.scratch(layout or self.layout(storage_nchw(self.shape(value))))
         self.bind(value, tensor)
         return tensor
 
     def bind(self, value: str, tensor: Tensor) -> None:
-        """Say where `value` lies: its row-major elements in any nchw of the same size."""
+        """Bind `value` to a tensor with its row-major elements, in any nchw of the same size."""
         assert math.prod(tensor.layout.nchw) == math.prod(self.shape(value)), (value, tensor)
         self.formats.mark_dtype(tensor.texture, self.graph.values[value].dtype)
         if tensor.value:
@@ -325,7 +325,7 @@ class Builder:
         self._tensors[value] = replace(tensor, value=value)
 
     def scratch(self, layout: Layout, source: Tensor | None = None) -> Tensor:
-        """A new texture of this layout, for elements of the tensor `source` when that is given."""
+        """Create a texture of this layout, for copies of elements of `source` if it is passed."""
         layout = self.fit_to_device(layout)
         tensor = Tensor(self.create_texture(*layout.size), layout)
         if layout.border:
@@ -335,9 +335,9 @@ class Builder:
         return tensor
 
     def fit_to_device(self, layout: Layout) -> Layout:
-        """The same elements in strips, if a texture of this device is too short for them.
+        """Split a layout into strips if it exceeds the device's largest texture side.
 
-        UnsupportedModel when it would have no room for the strips either.
+        Raises UnsupportedModel if the strips don't fit either.
         """
         longest = self.target.max_texture_size
         fitted = layout.split_to_fit(longest)
@@ -349,11 +349,11 @@ class Builder:
                 "more than a texture can have; this device supports at most "
                 f"{longest}×{longest}. Use a smaller input or batch"
             )
-        self._check_size(*fitted.size)  # before a gigabyte is packed
+        self._check_size(*fitted.size)  # before a huge array is packed
         return fitted
 
     def create_texture(self, width: int, height: int, layers: int = 1) -> int:
-        """A new texture; UnsupportedModel when the device or the budget cannot hold it."""
+        """Create a texture; UnsupportedModel if it exceeds the device's limits or the budget."""
         self._check_size(width, height, layers)
         self.textures.append(p.Texture(width, height, layers))
         return len(self.textures) - 1
@@ -365,12 +365,12 @@ class Builder:
                 f"{self.layer_label()}: needs a texture of {width}×{height}×{layers} texels; "
                 f"this device supports at most {limit}×{limit}. Use a smaller input or batch"
             )
-        # What else there is at once is known when all passes are: lower.py adds it up.
+        # Here without activations: lower.py sums all textures when the passes are known.
         if self._weight_bytes + width * height * layers * self.formats.texel_bytes > TEXTURE_BUDGET:
             raise too_large_error(self.layer_label(), "")
 
     def layer_label(self) -> str:
-        """The layer being lowered, for messages."""
+        """Return the layer being lowered, for messages."""
         node = self._node
         if node is None:
             return self.graph.name
@@ -379,15 +379,15 @@ class Builder:
     _node: Node | None = None
 
     def enter_layer(self, node: Node, layer: int) -> None:
-        """From here on passes belong to this node and layer."""
+        """Set the node and layer of the passes that follow."""
         self._node, self.layer = node, layer
 
     def enter_readback(self) -> None:
-        """From here on steps belong to no layer: they bring values to the CPU."""
+        """Start the passes that read values back to the CPU; they belong to no layer."""
         self._node, self.layer = None, -1
 
     def readback_texture(self, width: int, height: int, sources: Sequence[int]) -> int:
-        """The one texture that all reads draw to, at least this large and as exact as `sources`."""
+        """Return the one texture of all readbacks, at least this large and exact as `sources`."""
         if self.readback_index < 0:
             self.readback_index = self.create_texture(width, height)
         for source in sources:
@@ -403,9 +403,9 @@ class Builder:
     # Weights, programs, passes.
 
     def weight_texture(self, recipe: p.Recipe) -> int:
-        """The texture packed by `recipe` from constants; equal contents share one texture."""
+        """Return the texture packed by `recipe`; equal contents share one texture."""
         blob = self._pack_recipe(recipe)
-        # The recipe is part of the name: fresh parameters are equal now and differ after
+        # The name contains the recipe: fresh parameters may be equal now and differ after
         # load_state_dict.
         name = p.blob_name(recipe, blob)
         if name not in self._weight_textures:
@@ -418,7 +418,7 @@ class Builder:
         return pack_weight(recipe, [self.graph.values[s].data for s in recipe.sources])
 
     def _create_weight(self, recipe: p.Recipe, blob: p.Float32 | None = None) -> int:
-        """A new texture with what a recipe makes."""
+        """Create a texture with the contents that a recipe packs."""
         blob = self._pack_recipe(recipe) if blob is None else blob
         layers, height, width, _ = blob.shape
         texture = self.create_texture(width, height, layers)
@@ -476,7 +476,7 @@ class Builder:
         fetches: int = 4,
         viewport: tuple[int, int] | None = None,
     ) -> p.Pass:
-        """A pass without adding it to the list: what writing an input or reading a value draws."""
+        """Return a pass without adding it, for uploads of inputs and readbacks of values."""
         assert len(inputs) <= 4
         samplers = (*(f"x{k}" for k in range(len(inputs))), *(f"w{k}" for k in range(len(weights))))
         layouts = [layout, *(tensor.layout for tensor in inputs)]
@@ -510,7 +510,7 @@ class Builder:
         )
 
     def add_input(self, key: str, value: str, initial: str = "") -> p.Input:
-        """The upload of one of the network's inputs, which may begin as a constant."""
+        """Add the upload of one of the network's inputs, which may start as a constant."""
         shape, dtype = self.shape(value), self.graph.values[value].dtype
         empty = not math.prod(shape)
         if empty:

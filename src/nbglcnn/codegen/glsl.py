@@ -1,4 +1,4 @@
-"""GLSL text: the prelude, a kernel's constants, and how the parts are put together."""
+"""GLSL text: the prelude, a kernel's constants, and the assembly of the parts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from nbglcnn.plan.layout import Layout
 # For shaders that read or write weight textures.
 COLUMN_GROUPS_GLSL = f"const int COLUMN_GROUPS = {COLUMN_GROUPS};"
 MAX_FAST_DIVIDEND = 2**20  # prelude.glsl's over() is exact up to here
-# What all loops of a fragment may go round together: Mesa's llvmpipe ends them after 65,535
-# rounds, without a word (LP_MAX_TGSI_LOOP_ITERATIONS), and systems reset a graphics card that takes
-# seconds.
+# The most iterations of all loops of a fragment together: Mesa's llvmpipe silently ends them after
+# 65,535 iterations (LP_MAX_TGSI_LOOP_ITERATIONS), and systems reset a graphics card that is busy
+# for seconds.
 MAX_LOOP_ITERATIONS = 60_000
 
 
 def loop_iterations(*lengths: int) -> int:
-    """How often loops inside each other go round altogether, the outermost first.
+    """Return the total number of iterations of nested loops, the outermost first.
 
-    Each goes round once more, to find that it has ended, and that counts in llvmpipe's limit too.
+    The last test of a loop's condition counts as an iteration, as it does in llvmpipe's limit.
     """
     found = 0
     for length in reversed(lengths):
@@ -32,7 +32,7 @@ def loop_iterations(*lengths: int) -> int:
 
 
 def loop_problem(iterations: int) -> str | None:
-    """Why a fragment has no time for loops that go round so often; None where it has."""
+    """Return the reason why a fragment cannot run so many loop iterations, or None."""
     if iterations <= MAX_LOOP_ITERATIONS:
         return None
     return (
@@ -43,17 +43,17 @@ def loop_problem(iterations: int) -> str | None:
 
 @cache
 def shader_source(name: str) -> str:
-    """The text of one file in nbglcnn/ops/shaders."""
+    """Return the text of a file in nbglcnn/ops/shaders."""
     return files("nbglcnn").joinpath("ops", "shaders", name).read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentShader:
-    """A fragment shader's own text.
+    """The source of a fragment shader.
 
-    With `has_pixel_function` true the text defines `vec4 pixel(ivec4 at)` and
-    shaders/pixel_main.glsl supplies main(); otherwise it defines main() and writes
-    o0 .. o(LAYERS-1) itself. `uniform_slots` declares the numbers that a pass gives it
+    If `has_pixel_function` is true, the source defines `vec4 pixel(ivec4 at)` and
+    shaders/pixel_main.glsl supplies main(); otherwise it defines main() and writes o0 ..
+    o(LAYERS-1) itself. `uniform_slots` declares the numbers that a pass sets
     (codegen/uniform_slots.py).
     """
 
@@ -66,7 +66,7 @@ class FragmentShader:
 def uniform_slots_of(
     kernel: FragmentShader, parts: Sequence[str | GlslFunction]
 ) -> tuple[UniformSlot, ...]:
-    """The uniform slots of a kernel and of the functions that it calls."""
+    """Return the uniform slots of a kernel and of the functions that it calls."""
     own = (part.uniform_slots for part in parts if isinstance(part, GlslFunction))
     return parse_slots(";".join([kernel.uniform_slots, *own]))
 
@@ -78,10 +78,10 @@ def program_source(
     constants: Mapping[str, int],
     functions: Sequence[str | GlslFunction] = (),
 ) -> str:
-    """The whole shader without its #version line.
+    """Return the whole shader without its #version line.
 
-    Structure is #defined: the output's, from its `layout`, and the kernel's `constants`. Shapes
-    come in uniforms. `functions` are GLSL functions the kernel calls, such as the activation of an
+    The structure is #defined: the output's, from its `layout`, and the kernel's `constants`. Shapes
+    are uniforms. `functions` are GLSL functions that the kernel calls, such as the activation of an
     epilogue.
     """
     bn, by, bx = layout.block

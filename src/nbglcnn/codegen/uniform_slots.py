@@ -1,8 +1,8 @@
-"""Named uniform slots: the numbers of a pass, declared once in GLSL's words and filled by name.
+"""Named uniform slots: a pass's numbers, declared once in GLSL syntax and set by name.
 
-A kernel, or a function that it calls, declares "float alpha, beta; ivec2 stride". Its text finds
-them as u_alpha and u_stride, macros for their places in the uniform block; Python fills them with
-{"alpha": 0.1, "beta": 2.0, "stride": (2, 2)}. Nobody counts words.
+A kernel, or a function that it calls, declares "float alpha, beta; ivec2 stride". Its GLSL reads
+them as u_alpha and u_stride, macros for their offsets in the uniform block; Python sets them with
+{"alpha": 0.1, "beta": 2.0, "stride": (2, 2)}. Offsets are computed, never written by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nbglcnn.graph import Array
 
 UniformValue = float | Sequence[float] | Sequence[Sequence[float]]
 
-# The arrays at the end of prelude.glsl's Pass: first word, and how many words.
+# The arrays at the end of prelude.glsl's Pass: first word, and number of words.
 UNIFORM_BANKS = {"i": (80, 32), "f": (112, 16)}
 GLSL_TYPES = {
     **{"int": ("i", 1), "ivec2": ("i", 2), "ivec3": ("i", 3), "ivec4": ("i", 4)},
@@ -36,9 +36,9 @@ class GlslFunction:
 
 @dataclass(frozen=True, slots=True)
 class UniformSlot:
-    """`components` numbers from the `offset` word of a bank on.
+    """`components` numbers in a bank, starting at word `offset`.
 
-    Of an array, each of the `count` elements has so many.
+    In an array, each of the `count` elements has `components` numbers.
     """
 
     name: str
@@ -49,17 +49,17 @@ class UniformSlot:
 
     @property
     def word_offset(self) -> int:
-        """The first of the slot's words among a pass's 128."""
+        """The slot's first word among a pass's 128."""
         return UNIFORM_BANKS[self.bank][0] + self.offset
 
     @property
     def type(self) -> str:
-        """As GLSL declares it: "ivec2", "vec4[2]"."""
+        """The GLSL type: "ivec2", "vec4[2]"."""
         kind = next(kind for kind, of in GLSL_TYPES.items() if of == (self.bank, self.components))
         return f"{kind}[{self.count}]" if self.count else kind
 
     def macro(self) -> str:
-        """The line of GLSL that gives the slot its name."""
+        """Return the #define that gives the slot its name."""
         line, lane = divmod(self.offset, 4)
         lanes = "" if self.components == 4 else "." + "xyzw"[lane : lane + self.components]
         if self.count:
@@ -79,7 +79,7 @@ class UniformSlot:
 
 @cache
 def parse_slots(declarations: str) -> tuple[UniformSlot, ...]:
-    """Where declared slots lie, by std140's rule: none crosses a vec4, each of an array has one."""
+    """Assign offsets by std140's rule: no slot crosses a vec4; each array element has its own."""
     used = dict.fromkeys(UNIFORM_BANKS, 0)
     slots: list[UniformSlot] = []
     for declaration in filter(None, map(str.strip, declarations.split(";"))):
@@ -102,7 +102,7 @@ def parse_slots(declarations: str) -> tuple[UniformSlot, ...]:
 def write_uniforms(
     words: Array, slots: Sequence[UniformSlot], uniforms: Mapping[str, UniformValue]
 ) -> None:
-    """Fill all slots, and no others: a name that is missing or unknown is a mistake."""
+    """Write all slots; a missing or unknown name is an error."""
     names = {slot.name for slot in slots}
     assert names == uniforms.keys(), f"declared {sorted(names)}, given {sorted(uniforms)}"
     for slot in slots:

@@ -1,4 +1,4 @@
-"""Packing: from a network's constants to the contents of weight textures; pure functions."""
+"""Packing of a network's constants into the contents of weight textures; pure functions."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from nbglcnn.plan.layout import Float32, Layout
 from nbglcnn.plan.schema import Recipe
 
 COLUMN_GROUPS = 1024  # input channel groups side by side in a weight texture: 4096 texels
-MAX_KERNEL_ROWS = 4096  # of texels in a weight texture; further ones are in further layers
+MAX_KERNEL_ROWS = 4096  # rows of texels in a weight texture; further rows are in further layers
 Packer = Callable[..., Float32]
 
 
 def pack_weight(recipe: Recipe, constants: Sequence[Array | None]) -> Float32:
-    """The texture contents (layers, height, width, 4) that a recipe makes of its sources' data."""
-    with np.errstate(all="ignore"):  # what is infinite becomes infinite
+    """Return the texture (layers, height, width, 4) that a recipe packs from its sources."""
+    with np.errstate(all="ignore"):  # overflow becomes infinity
         return PACKERS[recipe.packer](*constants, **recipe.arguments)
 
 
 def tensor(array: Array, *, nchw: Sequence[int], block: Sequence[int], side: int = 0) -> Float32:
-    """A constant as an ordinary tensor."""
+    """Pack a constant as an ordinary tensor."""
     n, c, h, w = nchw
     bn, by, bx = block
     return Layout((n, c, h, w), (bn, by, bx), max_side=side).pack(array)
 
 
 def filled(*, nchw: Sequence[int], block: Sequence[int], bits: int, side: int = 0) -> Float32:
-    """A tensor of one number, given by the bits of its float32."""
+    """Pack a tensor filled with one number, passed as the bits of its float32."""
     array = np.full(tuple(nchw), np.uint32(bits).view(np.float32))
     return tensor(array, nchw=nchw, block=block, side=side)
 
 
 def zero() -> Float32:
-    """One texel of zeros."""
+    """Return one texel of zeros."""
     return np.zeros((1, 1, 1, 4), np.float32)
 
 
 def batchnorm_scale(scale: Array, variance: Array, *, epsilon: float) -> Float32:
-    """BatchNormalization's factor scale / √(variance + ε), per channel."""
+    """Return BatchNormalization's factor scale / √(variance + ε), per channel."""
     return (scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)).astype(
         np.float32
     )
@@ -50,7 +50,7 @@ def batchnorm_scale(scale: Array, variance: Array, *, epsilon: float) -> Float32
 def batchnorm_shift(
     scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Float32:
-    """BatchNormalization's term bias − mean · scale / √(variance + ε), per channel."""
+    """Return BatchNormalization's term bias − mean · scale / √(variance + ε), per channel."""
     factor = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
     return (bias.astype(np.float64) - mean * factor).astype(np.float32)
 
@@ -60,12 +60,12 @@ def _pack_vector(values: Array) -> Float32:
 
 
 def batchnorm_factor(scale: Array, variance: Array, *, epsilon: float) -> Float32:
-    """BatchNormalization's factor as a texture."""
+    """Pack BatchNormalization's factor into a texture."""
     return _pack_vector(batchnorm_scale(scale, variance, epsilon=epsilon))
 
 
 def split_kernel(inputs: int, outputs: int, taps: int) -> tuple[int, int]:
-    """How a dense kernel's texture is cut: output groups of one layer, and layers."""
+    """Return how a dense kernel's texture is split: output groups per layer, and layers."""
     parts = -(-inputs // (4 * COLUMN_GROUPS))
     groups = -(-outputs // 4)
     layers = -(-groups // max(1, MAX_KERNEL_ROWS // (parts * taps)))
@@ -73,10 +73,10 @@ def split_kernel(inputs: int, outputs: int, taps: int) -> tuple[int, int]:
 
 
 def pack_dense_kernel(weight: Array) -> Float32:
-    """A dense kernel (O, I, KH, KW): texel (i, og·KK + k) holds 4 outputs' weights of input i.
+    """Pack a dense kernel (O, I, KH, KW): texel (i, og·KK + k) has 4 outputs' weights of input i.
 
-    Beyond COLUMN_GROUPS input groups further columns continue below, after all rows; outputs that
-    would go beyond MOST_ROWS are in further layers, as many in each.
+    Columns beyond COLUMN_GROUPS input groups continue below, after all rows. Outputs beyond
+    MAX_KERNEL_ROWS are in further layers; all layers have equally many.
     """
     o, i, kh, kw = weight.shape
     ig, kk = -(-i // 4), kh * kw
@@ -98,7 +98,7 @@ def pack_dense_kernel(weight: Array) -> Float32:
 
 
 def conv(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
-    """A Conv, ConvTranspose or Gemm kernel, packed by `pack_dense_kernel`.
+    """Pack a Conv, ConvTranspose or Gemm kernel with `pack_dense_kernel`.
 
     The arguments are those of `kernel_array`.
     """
@@ -115,12 +115,12 @@ def kernel_array(
     epsilon: float = 0.0,
     outputs: slice = slice(None),
 ) -> Array:
-    """The kernel (O, I/groups, KH, KW) of a Conv, ConvTranspose or Gemm; of some `outputs` only.
+    """Return the kernel (O, I/groups, KH, KW) of a Conv, ConvTranspose or Gemm, for `outputs`.
 
     `shape` is the kernel's 4-D shape (1-D kernels get a height of 1, matrices 1×1);
-    `transposed_groups` is ConvTranspose's group count (its kernels come as (I, O/groups, KH, KW));
-    `transpose` turns a matrix (Gemm's B when it isn't transposed), `factor` multiplies it;
-    `normalization` (scale, variance) of a BatchNormalization is multiplied in.
+    `transposed_groups` is ConvTranspose's group count (its kernels are (I, O/groups, KH, KW));
+    `transpose` transposes a matrix (Gemm's B unless it is already transposed), `factor` multiplies
+    it; `normalization` (scale, variance) of a BatchNormalization is multiplied in.
     """
     array = np.asarray(weight, np.float32)
     if transpose:
@@ -141,7 +141,7 @@ def kernel_array(
 
 
 def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **options: Any) -> Float32:
-    """A kernel whose groups aren't multiples of 4: a tensor of nchw (I/groups, O, KH, KW)."""
+    """Pack a kernel whose groups aren't multiples of 4 in nchw (I/groups, O, KH, KW)."""
     array = kernel_array(weight, *normalization, shape=shape, **options)
     o, i, kh, kw = array.shape
     return Layout((i, o, kh, kw)).pack(array.swapaxes(0, 1))
@@ -150,9 +150,9 @@ def grouped(weight: Array, *normalization: Array, shape: Sequence[int], **option
 def bias(
     *arrays: Array, epsilon: float = 0.0, has_bias: bool = True, factor: float = 1.0
 ) -> Float32:
-    """A bias vector; with a BatchNormalization's four vectors behind it, that of both.
+    """Pack a bias vector, combined with the four vectors of a following BatchNormalization if any.
 
-    Without a bias of its own (`has_bias` false) only the four are given.
+    If `has_bias` is false, only the four vectors are passed.
     """
     own = arrays[0].reshape(-1) * np.float32(factor) if has_bias else None
     normalization = arrays[1:] if has_bias else arrays
@@ -167,14 +167,14 @@ def bias(
 
 
 def _slice_starts(indices: Array, strides: Sequence[int], lengths: Sequence[int]) -> Array:
-    """Where the slice begins that each row of indices chooses; negative ones count from the end."""
+    """Return the slice start that each row of indices selects; negative ones count from the end."""
     rows = indices.reshape(-1, len(strides)).astype(np.int64)
     starts: Array = np.where(rows < 0, rows + np.array(lengths), rows) @ np.array(strides, np.int64)
     return starts
 
 
 def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
-    """Where the slices start that rows of indices choose, four a texel, 1024 texels a row."""
+    """Pack the slice starts that rows of indices select; 4 per texel, 1024 texels per row."""
     starts = _slice_starts(indices, strides, lengths)
     width = min(1024, -(-starts.size // 4))
     flat = np.zeros(-(-starts.size // (4 * width)) * 4 * width, np.float32)
@@ -183,9 +183,9 @@ def offsets(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
 
 
 def updates(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -> Float32:
-    """For each slice that rows of indices can choose the last row which does, or -1.
+    """Pack, for each slice that indices can select, the last row that selects it, or -1.
 
-    Four a texel, 1024 texels a row.
+    4 per texel, 1024 texels per row.
     """
     places = _slice_starts(indices, strides, lengths)
     count = int(np.prod(lengths))
@@ -195,7 +195,7 @@ def updates(indices: Array, *, strides: Sequence[int], lengths: Sequence[int]) -
 
 
 def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]]) -> Float32:
-    """A table of (place, weight) texels, the taps of one position after those of the one before."""
+    """Pack a table of (place, weight) texels, the taps of each position in order."""
     pairs = np.stack([np.asarray(places, np.float32), np.asarray(weights, np.float32)], -1)
     flat = pairs.reshape(-1, 2)
     texture = np.zeros((-(-len(flat) // COLUMN_GROUPS) * COLUMN_GROUPS, 4), np.float32)
@@ -203,10 +203,10 @@ def taps(*, places: Sequence[Sequence[int]], weights: Sequence[Sequence[float]])
     return texture.reshape(1, -1, COLUMN_GROUPS, 4)
 
 
-INTEGER_PACKERS = {"offsets", "updates", "taps"}  # places: integers, which no rounding may touch
+INTEGER_PACKERS = {"offsets", "updates", "taps"}  # hold indices: integers that must not be rounded
 PACKERS: Mapping[str, Packer] = {
     f.__name__: f
     for f in (zero, tensor, filled, batchnorm_factor, conv, grouped, bias, offsets, updates, taps)
 }
-# What a BatchNormalization is packed into that runs inside a convolution; its variance comes last.
+# Packers that fold a BatchNormalization into a convolution; its variance is the last source.
 BATCHNORM_PACKERS = frozenset({"conv", "grouped", "bias"})

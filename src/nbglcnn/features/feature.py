@@ -1,4 +1,4 @@
-"""What a feature offers a Viewer, and what a Viewer hands its features."""
+"""The interface between a Viewer and its features."""
 
 from __future__ import annotations
 
@@ -27,26 +27,29 @@ def _no_op(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class Feature:
-    """What one feature offers; its host has it as `feature`.
+    """The callbacks, traits and views of one feature; its host has it as the attribute `feature`.
 
     Args:
-        name: of the feature, in Python and in pages.
-        traits: that the Viewer gets, by name.
-        page_writable: the names of those that pages may set, all at once; `traits_changed` follows
-            them.
-        messages: what is done with each kind of a page's messages, given one and its buffers.
-        blob: a blob that pages ask for, by its name; None where it isn't of this feature.
-        after_message: is called after each message of a page.
-        edits_changed, weights_changed: are called when the reader's edits, or the weights, have
-            changed.
-        weights_replaced: is called when other weights were loaded, before pages are shown them.
-        plan_changed: is called before pages are shown anything: the Plan may be another one.
-        batch_reduced: is called when the network was compiled again for the first example of a
-            batch of so many.
-        views: the views of this feature by name, each with why it isn't there yet, "" where it is.
-        lock_reason: why no other feature may change the weights now; "" where they may.
-        fetch_weights: fetches the current weights from the page or the loop that changes them.
-        close: frees what it holds.
+        name: The name of the feature, in Python and in pages.
+        traits: The traits that the Viewer gets, by name.
+        page_writable: The names of the traits that pages may set, all in one message;
+            `traits_changed` is called afterwards.
+        messages: The handlers of a page's messages by type, called with the message and its
+            buffers.
+        blob: Returns the blob of a name that a page requests; None if it belongs to another
+            feature.
+        after_message: Called after each message of a page.
+        edits_changed, weights_changed: Called after a change of the user's edits, or of the
+            weights.
+        weights_replaced: Called when other weights were loaded, before they are sent to pages.
+        plan_changed: Called before an update is sent to pages: the Plan may have changed.
+        batch_reduced: Called with the old batch size when the network was recompiled for the first
+            example of a batch.
+        views: Returns the views of this feature by name, each with the reason why it isn't
+            available yet, or "".
+        lock_reason: Returns the reason why other features must not change the weights now, or "".
+        fetch_weights: Fetches the current weights from the page or the loop that changes them.
+        close: Frees the feature's resources.
     """
 
     name: str
@@ -80,9 +83,9 @@ class FeatureHost(Protocol):
 
 
 class ViewerHost:
-    """A Viewer as its features see it: its network, connection and reader, and its traits.
+    """The Viewer's interface for features: its network, connection and reader, and its traits.
 
-    It holds no reference to the Viewer, which goes when its last user has gone.
+    It has no strong reference to the Viewer, so it doesn't prolong the Viewer's lifetime.
     """
 
     reader: Reader
@@ -92,18 +95,18 @@ class ViewerHost:
         self.network = network
         self.connection = connection
         self.feature_hosts: list[Any] = []
-        self._traits_being_set: list[str] = []  # traits that Python sets at this moment
+        self._traits_being_set: list[str] = []  # traits that Python is setting now
 
     def add_feature(self, feature: Any) -> None:
-        """Take the host of a feature, which has its Feature as `feature`."""
+        """Add the host of a feature, which has its Feature as `feature`."""
         self.feature_hosts.append(feature)
 
     def find_host(self, name: str) -> Any:
-        """The host of the feature of this name; None in a Viewer without it."""
+        """Return the host of the feature of this name, or None."""
         return next((one for one in self.feature_hosts if one.feature.name == name), None)
 
     def require_host(self, name: str) -> Any:
-        """The same; InputError in a Viewer without it."""
+        """Return the host of the feature of this name; InputError if the Viewer has none."""
         found = self.find_host(name)
         if found is None:
             raise InputError(
@@ -112,42 +115,42 @@ class ViewerHost:
         return found
 
     def all_features(self) -> Iterator[Feature]:
-        """What all features offer, in their order."""
+        """Iterate over all features in order."""
         for one in self.feature_hosts:
             yield one.feature
 
     # The Viewer
 
     def update_pages(self) -> int:
-        """Bring the pages up to date; the revision that they are shown."""
+        """Send the current network to the pages; return the revision of the update."""
         found: int | None = lifetime.call_weak(self._viewer, "_update_pages")
         return self.connection.revision if found is None else found
 
     def send_patches(self, patches: Sequence[Patch]) -> None:
-        """The same by what has changed in the weights; all of it where that is ()."""
+        """Send patches of weights to the pages; () sends all weights."""
         lifetime.call_weak(self._viewer, "_send_patches", patches)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Load other weights, as `Viewer.load_state_dict`."""
+        """Load other weights, like `Viewer.load_state_dict`."""
         lifetime.call_weak(self._viewer, "load_state_dict", weights)
 
     def read_before_edits(self, layer: str) -> Array:
-        """A layer's value before its own edits."""
+        """Return a layer's value before its own edits."""
         self.check_open()
         found: Array = self.reader.read([layer], before_edits=True).arrays[0]
         return found
 
     def check_open(self) -> None:
-        """PageError where the Viewer was closed."""
+        """Raise PageError if the Viewer is closed."""
         if self.connection.is_closed or self._viewer() is None:
             raise PageError(VIEWER_CLOSED_MESSAGE)
 
     def get(self, name: str) -> Any:
-        """A trait's value."""
+        """Return a trait's value."""
         return getattr(self._viewer(), name, None)
 
     def set(self, **values: Any) -> None:
-        """Set traits, in one message to pages; `traits_changed` isn't called for these."""
+        """Set traits in one message to pages, without calling `traits_changed`."""
         viewer = self._viewer()
         if viewer is None:
             return
@@ -160,29 +163,29 @@ class ViewerHost:
             self._traits_being_set = before
 
     def is_setting_trait(self, name: str) -> bool:
-        """Whether Python sets this trait at the moment, and not a page or a linked Viewer."""
+        """Whether Python is setting this trait now, rather than a page or a linked Viewer."""
         return name in self._traits_being_set
 
-    # What has changed, for all features
+    # Notifications to all features
 
     def edits_changed(self) -> None:
-        """The reader's edits are others."""
+        """Notify all features that the user's edits have changed."""
         for one in self.all_features():
             one.edits_changed()
         lifetime.call_weak(self._viewer, "_on_edits_changed")
 
     def weights_changed(self) -> None:
-        """The weights are others."""
+        """Notify all features that the weights have changed."""
         for one in self.all_features():
             one.weights_changed()
 
     def weights_replaced(self) -> None:
-        """Other weights were loaded; pages don't have them yet."""
+        """Notify all features that other weights were loaded, which pages don't have yet."""
         for one in self.all_features():
             one.weights_replaced()
 
     def plan_changed(self) -> None:
-        """Pages are going to be shown the network, whose Plan may be another one."""
+        """Notify all features that an update will be sent to pages, whose Plan may have changed."""
         for one in self.all_features():
             one.plan_changed()
 
@@ -192,7 +195,7 @@ class ViewerHost:
             one.fetch_weights()
 
     def views(self) -> dict[str, str]:
-        """All features' views, each with why it isn't there yet, "" where it is."""
+        """Return all features' views, each with the reason why it isn't available yet, or ""."""
         found: dict[str, str] = {}
         for one in self.all_features():
             for name, why in one.views().items():
@@ -200,20 +203,20 @@ class ViewerHost:
         return found
 
     def close(self) -> None:
-        """Free what features hold."""
+        """Free the features' resources."""
         for one in self.all_features():
             one.close()
 
     def batch_reduced(self, batch: int) -> None:
-        """The network was compiled again for the first example of a batch."""
+        """Notify all features that the network was recompiled for the first example of a batch."""
         for one in self.all_features():
             one.batch_reduced(batch)
         self.set(example=0)
 
-    # Who may change the weights
+    # The lock of the weights
 
     def check_weights_unlocked(self, name: str) -> None:
-        """InputError where a feature other than this one claims the weights."""
+        """Raise InputError if a feature other than this one has locked the weights."""
         for one in self.all_features():
             if one.name != name and (why := one.lock_reason()):
                 raise InputError(why)

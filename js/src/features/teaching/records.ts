@@ -12,12 +12,12 @@ export const GRADIENT = 1e-09;
 export const MOST_ROUNDS = 500;
 
 /**
- * A teaching as Python sends it to pages, which ask for a LessonSnapshot when they need one.
+ * A teaching as Python sends it to pages, which request a LessonSnapshot when they need one.
  *
- * `layer` is the key of the value that has the features, `feature_count` of them, `averaged` over
- * height and width where that is so; `input` is the key of the pictures' input, of (channels,
- * height, width) `shape`. `weights_hash` names those of the network now. `sequence` and
- * `acknowledged` are as in the LessonSnapshot.
+ * `layer` is the key of the value with the features, `feature_count` is their number, `averaged`
+ * is whether they are means over height and width; `input` is the key of the input for pictures,
+ * and `shape` is their (channels, height, width). `weights_hash` identifies the network's current
+ * weights. `sequence` and `acknowledged` are as in the LessonSnapshot.
  */
 export interface TeachingRecord {
   readonly id: string;
@@ -32,10 +32,10 @@ export interface TeachingRecord {
 }
 
 /**
- * Everything that there is, in the order in which it came: a blob in JSON.
+ * A whole lesson, in order of addition: a blob in JSON.
  *
- * `acknowledged` are the numbers of the last Changes that Python has heard, by page; `sequence`
- * counts what Python has changed itself.
+ * `acknowledged` has, by page, the number of the last LessonChange that Python has received;
+ * `sequence` counts Python's own changes.
  */
 export interface LessonSnapshot {
   readonly sequence: number;
@@ -46,17 +46,17 @@ export interface LessonSnapshot {
   readonly head: ClassifierHead | null;
 }
 
-/** A class by its id, which stays where people call it otherwise. */
+/** A class; its id stays when the user renames it. */
 export interface LessonClass {
   readonly id: string;
   readonly name: string;
 }
 
 /**
- * An example of the class `class_id`; a version in the LessonSnapshot computed its features.
+ * An example of class `class_id`; `version` is an index into the LessonSnapshot's versions.
  *
- * Its `id` names a blob: the features as float32, then the picture as bytes (channels, height,
- * width), 255 of which are 1.
+ * Its `id` is the name of a blob: the features as float32, then the picture as bytes (channels,
+ * height, width), where 255 is 1.
  */
 export interface LessonExample {
   readonly id: string;
@@ -64,19 +64,20 @@ export interface LessonExample {
   readonly version: number;
 }
 
-/** What decides the features: `weights_hash` names the weights, `edits` the active edits. */
+/** What features depend on: `weights_hash` identifies the weights, `edits` the active edits. */
 export interface FeatureVersion {
   readonly weights_hash: string;
   readonly edits: string;
 }
 
 /**
- * A head for classes by their ids, in the order of its outputs.
+ * A head; `classes` are ids in the order of its outputs.
  *
- * Its `id` names a blob of float32: the weight (classes, features), then the bias. Of
- * `count` examples that it learned from it tells `correct`. Of the last fifth of each
- * class, `held_out_count`, a head that learned from the others tells `held_out_correct`; 0 of 0
- * where a class has too few.
+ * Its `id` is the name of a blob of float32: the weight (classes, features), then the bias.
+ * `correct` is the number of correct predictions for its `count` training examples.
+ * `held_out_correct` is the number of correct predictions for the last fifth of each class,
+ * `held_out_count` examples, by a head trained on the others; both are 0 if a class has too few
+ * examples.
  */
 export interface ClassifierHead {
   readonly id: string;
@@ -88,12 +89,12 @@ export interface ClassifierHead {
 }
 
 /**
- * What a page changes, by ids: Python and pages do the same with it.
+ * A page's change of a lesson, by ids; Python and pages apply it in the same way.
  *
- * "class": the class `id` is called `text`, and made where there is none; "remove": it goes, with
- * its examples; "example": a new one of the class `class_id`, whose features are those of
- * `version`; "forget": an example goes; "features": those of an example, computed again; "head":
- * another head. An example's data, features and a head's data come in the message's buffer.
+ * The kinds are: "class": rename the class `id` to `text`, or create it; "remove": remove a class
+ * and its examples; "example": add an example to the class `class_id`, with features of `version`;
+ * "forget": remove an example; "features": replace an example's features, computed again; "head":
+ * replace the head. The message's buffer has the data of an example, features or a head.
  */
 export interface LessonChange {
   readonly kind: "class" | "example" | "features" | "forget" | "head" | "remove";

@@ -7,17 +7,17 @@ export const MOST_MARKS = 100;
 export const ONE_TOUCH = 20;
 
 /**
- * A training as pages and Python tell it each other.
+ * The state of a training that pages and Python exchange.
  *
- * `config` names the blob of its TrainingConfig. The page `owner` runs it; "": whoever sees it
- * first. "handing": the owner finishes its step, gives Python its state and waits; Python answers
- * with the next `swap_count`, which begins with the Plan's weights, those behind `start_step`
- * steps. `history` is a blob of what was told before them: see `LossHistory`. `pause_at` is the
- * step at which it pauses, -1 for none. `noise` is the standard deviation of what is added to
- * inputs. `batch_size` (0: the TrainingConfig's) and `frozen`, names of parameters, are what is
- * wanted: Python hands over another TrainingConfig for them. `failed_layer` is the layer whose
- * values first became NaN or infinite. `is_mirror`: a loop in Python trains, and pages follow it;
- * nothing else of it can be wanted then.
+ * `config` names the blob of its TrainingConfig. The page `owner` runs the training; "" until the
+ * first page sees it. In state "handing" the owner finishes its step, sends its state to Python
+ * and waits; Python replies with the next `swap_count`, whose Plan has the weights after
+ * `start_step` steps. `history` is a blob of the earlier results: see `LossHistory`. `pause_at` is
+ * the step at which the training pauses, -1 for none. `noise` is the standard deviation of the
+ * noise that is added to inputs. `batch_size` (0: the TrainingConfig's) and `frozen`, names of
+ * parameters, are requested settings: Python sends another TrainingConfig for them. `failed_layer`
+ * is the first layer whose values became NaN or infinite. `is_mirror`: a loop in Python trains,
+ * and pages only follow it; they cannot change its settings.
  */
 export interface TrainingRecord {
   readonly id: string;
@@ -37,22 +37,22 @@ export interface TrainingRecord {
   readonly is_mirror: boolean;
 }
 
-/** What was changed by hand behind `step` steps, in words. */
+/** A description of what the user changed after `step` steps. */
 export interface EditMark {
   readonly step: number;
   readonly text: string;
 }
 
 /**
- * All of a training that stays the same while it runs.
+ * The part of a training that stays constant while it runs.
  *
- * `plan` is the hash of its Plan; `example_count` and `held_out_count` are examples, `batch_size`
- * those of a step; `start_step` is the number of steps done before. `end_step` is the step to stop
- * at, -1 for none. `learning_rates` is a blob of a learning rate for each step from `start_step`
- * on, "" where one number is set. `betas` are Adam's, of whose moving means a step is given the
- * corrections. `inputs` and `held_out_inputs` are keys of the Plan's inputs by what they are, and
- * so are the keys of what a step gives: see `TrainingGraph`. `state_names` are the names of all
- * that changes, in the order in which it is saved.
+ * `plan` is the hash of its Plan. `example_count` and `held_out_count` count examples;
+ * `batch_size` is the examples per step. `start_step` is the number of steps done before,
+ * `end_step` the step to stop at (-1 for none). `learning_rates` is a blob with the learning rate
+ * of each step from `start_step` on; "" if the rate is a single number. `betas` are Adam's, from
+ * which the bias corrections of a step are computed. `inputs` and `held_out_inputs` map roles to
+ * keys of the Plan's inputs; the other keys name results of a step: see `TrainingGraph`.
+ * `state_names` are the names of all changing tensors, in the order in which they are saved.
  */
 export interface TrainingConfig {
   readonly plan: string;
@@ -84,10 +84,10 @@ export interface TrainingConfig {
 }
 
 /**
- * One array of a data set: of an input of the model by its key, or "target".
+ * One array of a data set: a model input by its key, or "target".
  *
- * `blob` and `held_out` are the names of blobs: rows one after the other, in the type
- * `dtype`; times `scale` they are the numbers that the network gets.
+ * `blob` and `held_out` are names of blobs: the rows in order, of type `dtype`. The network's
+ * input is the stored value times `scale`.
  */
 export interface Column {
   readonly key: string;

@@ -1,4 +1,5 @@
-// A page where another one trains: its curve, and in all views the weights that Python was sent last.
+// The training state in a page that doesn't train: the loss curve, and in all views the weights that Python received
+// last.
 import { effect } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
 import { examplesSeen } from "./dataset.ts";
@@ -8,7 +9,10 @@ import { NO_TRAINING, type TrainingHost } from "./state.ts";
 import { NO_FAILURE } from "./step_runner.ts";
 import { fetchTrainingConfig } from "./training_config.ts";
 
-/** So often it says that it sees the training: Python answers with what there is, and where the owner is gone, with that. */
+/**
+ * Interval at which the page reports that it views the training. Python replies with the current state; if the owner
+ * page has disconnected, this page takes over.
+ */
 const POLL_MS = 2000;
 
 export class RemoteView {
@@ -43,7 +47,7 @@ export class RemoteView {
     this.stopFollowing();
   }
 
-  /** The Plan, or what is to be shown, may have come. */
+  /** Update after the Plan or the blob to show may have arrived. */
   update(): void {
     const { training, round, blob } = this.state.remoteView.peek();
     const { training: record, progress } = this.state;
@@ -56,7 +60,7 @@ export class RemoteView {
     const before = this.shownBlob;
     this.shownBlob = blob;
     this.show(blob).catch(() => {
-      if (this.shownBlob === blob) this.shownBlob = before; // with the next one again
+      if (this.shownBlob === blob) this.shownBlob = before; // retry with the next update
     });
   }
 

@@ -1,4 +1,4 @@
-// A training in this page: what is wanted of it, how it goes, and what runs it is given.
+// State of a training in this page: the requested settings, the progress, and the host that it runs on.
 import { computed, type Signal, signal } from "@preact/signals";
 import type { WeightTextures } from "../../engine/types.ts";
 import type { StateChunk, StepReport } from "../../messages.ts";
@@ -8,77 +8,80 @@ import type { TrainingConfig, TrainingRecord } from "./records.ts";
 
 export type { WeightTextures };
 
-/** What a client has for a training: the engine's session, blobs, and a way to Python. */
+/** What a training needs from its client: the engine's session, blobs, and a connection to Python. */
 export interface TrainingHost {
-  /** This page's name, as a training's owner. */
+  /** This page's name, used as the owner of a training. */
   readonly page: string;
-  /** Whether Python can be asked for another batch size or for layers to be frozen. */
+  /** Whether Python can recompile for another batch size or other frozen layers. */
   readonly canRecompile: boolean;
-  /** The hash of the Plan that is loaded, also while that runs and while the context is lost; "" for none. */
+  /** The hash of the loaded Plan, also during a run and while the context is lost; "" for none. */
   readonly planHash: string;
-  /** Whether its values are there: not while a run is on its way, and not while the context is lost. */
+  /** Whether the Plan's values are available: false during a run and while the context is lost. */
   readonly hasValues: boolean;
-  /** How often the context was lost: with it went all that was learned since the last state that was kept. */
+  /** The number of context losses. Each one discards the training since the last saved state. */
   readonly contextLosses: number;
-  /** The rows of all that changes, as it is at first, by texture; of a Plan where nothing does, of all weights now. */
+  /** The packed rows of the initial training state, by texture; for a Plan without state, of all current weights. */
   initialWeights(): WeightTextures;
-  /** Those of a loop in Python that are loaded. */
+  /** The loaded weight overrides, from a training loop in Python. */
   readonly weightOverrides: WeightTextures | undefined;
   withSession<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** Runs the network that is shown on the weights of now. */
+  /** Run the displayed network with the current weights. */
   refresh(): Promise<void>;
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
-  /** Two numbers for each step: its loss, and the share of right answers. */
+  /** Report two numbers for each step: its loss and its accuracy. */
   reportSteps(stepped: Omit<StepReport, "type" | "page">, rows: Float32Array<ArrayBuffer>): void;
-  /** Bytes of a message, at most. */
+  /** Maximum size of a message in bytes. */
   readonly maxChunkBytes: number;
-  /** A part of all that changes, in the config's order. */
+  /** Send a chunk of the training state, in the config's order. */
   sendWeights(saved: Omit<StateChunk, "type" | "page">, part: ArrayBuffer): void;
-  /** Has the browser save the weights that are shown; null where Python has them. */
+  /** Let the browser save the displayed weights; null if Python has them. */
   readonly saveWeights: (() => Promise<void>) | null;
 }
 
-/** Steps done, the loss of what is held out, and its share of right answers. */
+/** Number of steps done, held-out loss, and held-out accuracy. */
 export type HeldOutLoss = readonly [step: number, loss: number, share: number | null];
 
-/** What was told of steps, from the first on. */
+/** The reported losses and accuracies, from the first step on. */
 export interface LossCurve {
   /** One for each step. */
   readonly losses: readonly number[];
-  /** The share of right answers of each step's batch; NaN where targets are no classes. */
+  /** The accuracy on each step's batch; NaN if the targets are not classes. */
   readonly accuracies: readonly number[];
   readonly heldOut: readonly HeldOutLoss[];
 }
 
-/** A state to look at and to go back to. */
+/** A saved training state that can be shown and restored. */
 export interface Checkpoint {
-  /** Unlike any other's of this training. */
+  /** Unique within this training. */
   readonly id: number;
-  /** Steps done. */
+  /** Number of steps done. */
   readonly step: number;
-  /** Of what is held out, where some is; else of the last step before it (NaN at step 0). */
+  /** The held-out loss if there are held-out examples; else the loss of the step before (NaN at step 0). */
   readonly loss: number;
-  /** 0 for the curve of now; else the number of the branch that it is of: see `branches`. */
+  /** 0 for the current curve; else the number of the checkpoint's branch, see `branches`. */
   readonly branch: number;
-  /** The parameters that are trained, row-major, by the names of the config's `trained_parameters`. */
+  /** The trained parameters, row-major, by the names in the config's `trained_parameters`. */
   readonly arrays: ReadonlyMap<string, Float32Array>;
-  /** Whether it can be shown and gone back to: not where layers that were frozen then are trained now. */
+  /** Whether the checkpoint can be shown and restored: false if layers that were frozen then are trained now. */
   readonly fits: boolean;
-  /** The output for the fixed examples, one after the other; empty where there are none. */
+  /** The outputs for the fixed examples, concatenated; empty if there are none. */
   readonly predictions: Float32Array;
 }
 
-/** The examples whose predictions are watched: some of what is held out, or of what is learned from. */
+/** The fixed examples whose predictions are shown: some of the held-out examples, or of the training examples. */
 export interface Examples {
   readonly isHeldOut: boolean;
   readonly count: number;
-  /** Of the model's first input, one after the other, as the network gets them; shape of one. */
+  /**
+   * Values of the model's first input as the network receives them, concatenated; `inputShape` is the shape of one
+   * example.
+   */
   readonly inputs: Float32Array;
   readonly inputShape: readonly number[];
-  /** Empty where the loss has no targets. A class is one number (or one for each place). */
+  /** Empty if the loss has no targets. A class is one number (or one for each position). */
   readonly targets: Float32Array;
   readonly targetShape: readonly number[];
-  /** Of one example's output. */
+  /** The shape of one example's output. */
   readonly outputShape: readonly number[];
 }
 
@@ -89,55 +92,58 @@ export type TrainingPhase =
   | "waiting"
   | "running"
   | "paused"
-  /** Until somebody sees the page. */
+  /** Until the page is visible. */
   | "hidden"
-  /** Another page runs it: its curve and its weights come when that one saves. */
+  /** Another page trains: this page's curve and weights update when that page saves. */
   | "elsewhere"
-  /** A loop in Python: its weights and its curve come from there. */
+  /** A training loop in Python provides the weights and the curve. */
   | "mirrored"
   | "stopped"
   | "failed"
-  /** This device can't train: `message` says why. */
+  /** This device can't train: `message` has the reason. */
   | "refused";
 
 export interface TrainingProgress extends LossCurve {
   readonly phase: TrainingPhase;
-  /** What went wrong, or why it goes on from an earlier step; "" for nothing. */
+  /** The error, or the reason for continuing from an earlier step; "" for none. */
   readonly message: string;
-  /** What never changes of it; null while it isn't here. */
+  /** The fixed configuration of the training; null until it has loaded. */
   readonly config: TrainingConfig | null;
-  /** Steps done. */
+  /** Number of steps done. */
   readonly step: number;
-  /** Examples seen. */
+  /** Number of examples seen. */
   readonly examples: number;
-  /** Milliseconds that a step takes, of the last ones. */
+  /** Milliseconds per step, averaged over recent steps. */
   readonly stepMs: number;
-  /** Curves that were left by going back with `keep`; the first is branch 1. */
+  /** Curves that `restoreCheckpoint` kept with `keep`; the first is branch 1. */
   readonly branches: readonly LossCurve[];
-  /** By branch and step; ever sparser towards the beginning. */
+  /** In order of branch and step; increasingly sparse towards the beginning. */
   readonly checkpoints: readonly Checkpoint[];
-  /** The id of the checkpoint that all views show, while it pauses; null for the weights of now. */
+  /** The id of the checkpoint that all views show while the training is paused; null for the current weights. */
   readonly shownCheckpoint: number | null;
   readonly fixedExamples: Examples | null;
-  /** The output for the fixed examples, with the weights of now; null before it was computed. */
+  /** The outputs for the fixed examples with the current weights; null until computed. */
   readonly predictions: Float32Array | null;
-  /** |update| / |weight| of the last step that was measured, for each of the config's `trained_parameters`. */
+  /** |update| / |weight| of the last measured step, for each of the config's `trained_parameters`. */
   readonly updateRatios: Float32Array | null;
-  /** The share of channels that are 0 for the whole batch, for each of the config's `relu_layers`. */
+  /** The fraction of channels that are 0 for the whole batch, for each of the config's `relu_layers`. */
   readonly deadUnits: Float32Array | null;
 }
 
-/** What views ask of a training that runs here, beside what they write into the record. */
+/** Actions of views on a training that runs in this page, in addition to changing the record. */
 export interface TrainingActions {
   /**
-   * Reads parameters (by the names of the config's `trained_parameters`) and gradients of the last step (by the keys in its
-   * `gradients`, zeros before the first) now, and again whenever views are refreshed (four times a second at most)
-   * until the result is called. `take` gets the arrays, row-major, in the order of the keys.
+   * Read parameters (by the names in the config's `trained_parameters`) and gradients of the last step (by the keys in
+   * its `gradients`; zeros before the first step) now, and again whenever views refresh (at most four times a second)
+   * until the returned function is called. `take` receives the arrays, row-major, in the order of the keys.
    */
   watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void;
-  /** Shows a checkpoint's weights in all views while it pauses; null: those of now again. */
+  /** Show a checkpoint's weights in all views while the training is paused; null restores the current ones. */
   showCheckpoint(id: number | null): void;
-  /** Pauses, and goes on from there when asked to; `keep`: the curve of now becomes a branch, with its checkpoints. */
+  /**
+   * Pause and restore a checkpoint; resuming continues from it. `keep`: the current curve becomes a branch, with its
+   * checkpoints.
+   */
   restoreCheckpoint(id: number, keep: boolean): void;
 }
 
@@ -160,7 +166,7 @@ export const NO_TRAINING: TrainingProgress = {
   deadUnits: null,
 };
 
-/** Follows one training. */
+/** Follows one training record. */
 export interface TrainingFollower {
   readonly id: string;
   readonly round: number;
@@ -169,20 +175,23 @@ export interface TrainingFollower {
 }
 
 export interface TrainingState {
-  /** What is wanted; views change it: state, lr, noise, until, batch, frozen; another id begins again. */
+  /** The requested settings. Views change state, lr, noise, until, batch and frozen; a new id restarts the training. */
   readonly training: Signal<TrainingRecord | null>;
-  /** null where the page cannot train: it cannot draw, or not in 32 bits. */
+  /** null if the page cannot train: it cannot draw, or not in 32 bits. */
   readonly trainingHost: Signal<TrainingHost | null>;
   readonly progress: Signal<TrainingProgress>;
-  /** What pages show where another one trains: a blob of Python's `Trained.seen_by_others`, of a round of a training. */
+  /**
+   * The state that pages show while another one trains: a blob of Python's `TrainingPlan.pack_remote_view`, for one
+   * round of a training.
+   */
   readonly remoteView: Signal<{ training?: string; round?: number; blob: string }>;
-  /** The id of the checkpoint that the reader has chosen; null for none. */
+  /** The id of the checkpoint that the user has selected; null for none. */
   readonly selectedCheckpoint: Signal<number | null>;
-  /** Follows a loop in Python; null where no feature does. */
+  /** Creates a follower of a training loop in Python; null if no feature provides one. */
   readonly createWeightFollower: Signal<
     ((host: TrainingHost, record: TrainingRecord) => TrainingFollower) | null
   >;
-  /** null while none runs here. */
+  /** null if no training runs in this page. */
   readonly trainingActions: Signal<TrainingActions | null>;
 }
 
@@ -190,7 +199,7 @@ declare module "../../state.ts" {
   interface ViewerState extends TrainingState {}
 }
 
-/** What a training does to the weights in each phase, where it does something. */
+/** The effect of a training on the weights, for each phase that has one. */
 const WEIGHT_CLAIMS: { readonly [P in TrainingPhase]?: "resting" | "changing" } = {
   waiting: "changing",
   running: "changing",

@@ -1,31 +1,31 @@
-// What a training's Plan computes: a step, what is held out, predictions. Each works with a session.
+// Computations of a training's Plan in a session: a step, the held-out loss, predictions.
 import type { Session } from "../../plan/runtime.ts";
 import { addNoise, batchExamples, makeBatch, stepScalars } from "./batches.ts";
 import { type Dataset, learningRate } from "./dataset.ts";
 import type { FixedExamples } from "./fixed_examples.ts";
 
 export interface StepRequest {
-  /** Steps done before. */
+  /** Number of steps done before. */
   readonly step: number;
   readonly lr: number;
   readonly noise: number;
-  /** Whether ratios and dead units are wanted. */
+  /** Whether to compute update ratios and dead units. */
   readonly needsMeasures: boolean;
 }
 
 export interface StepResult {
   readonly loss: number;
-  /** The share of right answers; NaN where targets are no classes. */
+  /** The accuracy; NaN if the targets are not classes. */
   readonly accuracy: number;
-  /** A number that is finite where all parameters are. */
+  /** A number that is finite if all parameters are finite. */
   readonly finiteCheck: number;
-  /** Of the batch. */
+  /** Indices of the examples in the batch. */
   readonly examples: readonly number[];
-  /** The scalars that it was given, by what they are. */
+  /** The scalar inputs of the step, by their names. */
   readonly scalars: ReadonlyMap<string, number>;
 }
 
-/** What is told of steps that nothing is wrong with. */
+/** The failure fields of a report for steps without a problem. */
 export const NO_FAILURE = {
   failed_examples: [],
   step_scalars: {},
@@ -33,7 +33,7 @@ export const NO_FAILURE = {
   is_remote: false,
 } as const;
 
-/** Computes a step; it counts once the session commits. */
+/** Compute a step; it takes effect when the session commits. */
 export async function runStep(
   session: Session,
   given: Dataset,
@@ -57,7 +57,7 @@ export async function runStep(
   return { loss, accuracy, finiteCheck, examples, scalars };
 }
 
-/** The loss of some of what is held out, and its share of right answers. */
+/** The loss and accuracy of one batch of held-out examples. */
 export async function evaluateBatch(
   session: Session,
   { config, heldOutRows }: Dataset,
@@ -74,7 +74,7 @@ export async function evaluateBatch(
   return [loss, share];
 }
 
-/** The output for the fixed examples. */
+/** Compute the output for the fixed examples. */
 export async function predictFixed(
   session: Session,
   { config }: Dataset,

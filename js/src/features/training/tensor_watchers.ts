@@ -1,4 +1,4 @@
-// What views watch of a training: parameters, and gradients of its last step.
+// Tensors of a training that views watch: parameters, and gradients of the last step.
 import type { Session } from "../../plan/runtime.ts";
 import type { TrainingConfig } from "./records.ts";
 
@@ -10,14 +10,14 @@ interface TensorWatcher {
 export class TensorWatchers {
   private readonly gradientKeys: ReadonlySet<string>;
   private readonly watchers = new Set<TensorWatcher>();
-  /** The gradients of the last step of which they were read. */
+  /** The gradients of the last step for which they were read. */
   private readonly gradientCache = new Map<string, Float32Array>();
 
   constructor(course: TrainingConfig) {
     this.gradientKeys = new Set(Object.values(course.gradients));
   }
 
-  /** `read` gives a watch its arrays at once. */
+  /** Add a watcher. `read` delivers its arrays at once. */
   add(
     keys: readonly string[],
     onArrays: (arrays: Float32Array[]) => void,
@@ -31,15 +31,15 @@ export class TensorWatchers {
     };
   }
 
-  /** Reads the gradients of a step that has run and isn't committed yet. */
+  /** Read the gradients of a step that has run but is not yet committed. */
   async captureGradients(session: Session): Promise<void> {
     this.gradientCache.clear();
     for (const key of this.watchedKeys(true)) this.gradientCache.set(key, await session.read(key));
   }
 
   /**
-   * Gives all watches their arrays as they are now; `stepped`: gradients that nobody has read before are those of the
-   * last batch with the weights of now.
+   * Pass their current arrays to all watchers. `stepped`: also read gradients that are not cached; they belong to the
+   * last batch with the current weights.
    */
   async notify(session: Session, stepped: boolean): Promise<void> {
     const keys = [...this.watchedKeys(false)];
@@ -52,7 +52,7 @@ export class TensorWatchers {
     }
   }
 
-  /** Nothing is known of a step. */
+  /** Discard the gradients of the last step. */
   clear(): void {
     this.gradientCache.clear();
   }

@@ -1,15 +1,15 @@
-// The state of a training by the names of its tensors: it outlives the Plan whose textures hold it.
+// The state of a training, keyed by tensor names: it outlives the Plan whose textures hold it.
 import type { Session } from "../../plan/runtime.ts";
 import type { PlanHeader, Value } from "../../plan/schema.ts";
 import type { PackedTensor, Tensors } from "./checkpoints.ts";
 
-/** The parameters of a Plan that change. */
+/** The parameters that a Plan changes. */
 const trainedParameters = ({ parameters, carries }: PlanHeader): Value[] => {
   const targets = new Set(carries.map(({ target }) => target));
   return parameters.filter(({ texture }) => targets.has(texture));
 };
 
-/** A state given by textures. */
+/** Key a state by tensor names; `rows` holds it by texture. */
 export function tensorsByName(plan: PlanHeader, rows: ReadonlyMap<number, Float32Array>): Tensors {
   const found = new Map<string, PackedTensor>();
   for (const { key, texture, layout } of trainedParameters(plan)) {
@@ -19,13 +19,13 @@ export function tensorsByName(plan: PlanHeader, rows: ReadonlyMap<number, Float3
   return found;
 }
 
-/** All of a session's state as it is now. */
+/** Read the current state of a session. */
 export const readTensors = async (session: Session): Promise<Tensors> =>
   tensorsByName(session.plan, await session.committedState());
 
 /**
- * Whether a state of another Plan can be this one's: it has all `trained`, which lie as they did. (What an optimizer
- * keeps of a parameter that was frozen then begins with zeros.)
+ * Whether a state from another Plan fits this one: it has all of `trained`, in the same layouts. (Optimizer state of a
+ * parameter that was frozen starts at zero.)
  */
 export const fits = (plan: PlanHeader, tensors: Tensors, trained: readonly string[]): boolean =>
   trainedParameters(plan).every(({ key, layout }) => {
@@ -34,7 +34,7 @@ export const fits = (plan: PlanHeader, tensors: Tensors, trained: readonly strin
     return JSON.stringify(own.layout) === JSON.stringify(layout);
   });
 
-/** Makes a state that fits that of a session. */
+/** Load a state into a session. */
 export function loadTensors(
   session: Session,
   tensors: Tensors,

@@ -1,4 +1,4 @@
-// The config of a training, out of its blob.
+// Loads the config of a training from its blob.
 
 import type { TrainingConfig, TrainingRecord } from "./records.ts";
 import type { TrainingHost } from "./state.ts";

@@ -1,4 +1,5 @@
-// Runs the training of one Viewer: begins it once its Plan is shown and its data is here, follows what is wanted.
+// Runs the training of one Viewer: starts it once its Plan is loaded and its data has arrived, and follows the
+// requested settings.
 import { batch, effect, untracked } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
 import { fetchDataset } from "./dataset.ts";
@@ -12,14 +13,14 @@ import { NO_FAILURE } from "./step_runner.ts";
 import { fetchTrainingConfig } from "./training_config.ts";
 
 interface TrainingRun extends TrainingFollower {
-  /** What the next round goes on with. */
+  /** The history that the next round continues. */
   readonly history?: TrainingHistory | undefined;
 }
 
-/** Follows `state.training` and trains by `state.trainingHost`; returns what ends that. */
+/** Follow `state.training` and train with `state.trainingHost`; return a function that stops this. */
 export const runTraining = (state: ViewerState): (() => void) => {
   let now: TrainingRun | undefined;
-  /** The training that begins again as soon as Python gives the weights of the beginning. */
+  /** The id of a training that was reset and waits for Python to send the initial weights. */
   let awaited = "";
   const end = (): void => {
     now?.close();
@@ -29,7 +30,7 @@ export const runTraining = (state: ViewerState): (() => void) => {
   const stop = effect(() => {
     const record = state.training.value;
     const host = state.trainingHost.value;
-    // Another Plan may have come.
+    // Rerun when another Plan may have loaded.
     state.session.value;
     state.run.value;
     untracked(() => {
@@ -54,7 +55,7 @@ export const runTraining = (state: ViewerState): (() => void) => {
       }
       const history = now?.id === record.id ? now.history : undefined;
       end();
-      if (history === undefined) state.selectedCheckpoint.value = null; // ids count from 1 again
+      if (history === undefined) state.selectedCheckpoint.value = null; // ids restart from 1
       if (record.is_mirror) {
         now = state.createWeightFollower.peek()?.(host, record);
         return;
@@ -101,7 +102,7 @@ function startTraining(
   };
   const open = async (): Promise<void> => {
     config ??= await fetchTrainingConfig((name) => host.blob(name), first);
-    // The Plan comes by another way.
+    // The Plan arrives separately.
     if (closed || opening || host.planHash !== config.plan || !host.hasValues) return;
     opening = true;
     history ??= await past();
@@ -143,7 +144,7 @@ function startTraining(
     update(next: TrainingRecord): void {
       const isNew = next !== record;
       record = next;
-      // Python had said something else when this page said so.
+      // Python sent this record before it received this page's claim: claim it again.
       if (loop !== undefined && next.owner === "") change({ owner: host.page });
       if (loop === undefined) attempt();
       else if (isNew) batch(() => loop?.update(next));

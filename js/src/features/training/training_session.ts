@@ -1,4 +1,4 @@
-// What a training does with the session of its Plan. Whatever a lost context cut short gives undefined.
+// The training's use of its Plan's session. Results are undefined if a context loss interrupts the work.
 import type { Session } from "../../plan/runtime.ts";
 import type { PlanHeader } from "../../plan/schema.ts";
 import type { StoredCheckpoint, Tensors } from "./checkpoints.ts";
@@ -18,9 +18,9 @@ import { fits, loadTensors, readTensors } from "./trained_state.ts";
 const RETRY_MS = 200;
 
 export interface CheckedStep extends StepResult {
-  /** All numbers are finite: the step counts. */
+  /** Whether all numbers are finite; only then does the step count. */
   readonly isCommitted: boolean;
-  /** Where they were asked for, and the Plan has them. */
+  /** Set if they were requested and the Plan has them. */
   readonly updateRatios: Float32Array | null;
   readonly deadUnits: Float32Array | null;
 }
@@ -31,7 +31,7 @@ export class TrainingSession {
   private readonly dataset: Dataset;
   private readonly watchers: TensorWatchers;
   private plan: PlanHeader | undefined;
-  /** Of the context, as of the last state that was put in. */
+  /** The host's context losses when the state was last loaded. */
   private knownLosses: number;
 
   constructor(host: TrainingHost, given: Dataset, watches: TensorWatchers) {
@@ -41,7 +41,7 @@ export class TrainingSession {
     this.knownLosses = host.contextLosses;
   }
 
-  /** The state is that of the Plan. */
+  /** Start with the Plan's initial state. */
   async start(): Promise<void> {
     const initial = this.host.initialWeights();
     await this.host.withSession(async (session) => {
@@ -53,7 +53,7 @@ export class TrainingSession {
       this.fixedExamples = selectFixedExamples(this.plan, config, trainRows, heldOutRows);
   }
 
-  /** The state went with the context: see `recoverContext`. */
+  /** Whether the state was lost with the context: see `recoverContext`. */
   get isContextLost(): boolean {
     return this.host.contextLosses !== this.knownLosses;
   }
@@ -73,7 +73,7 @@ export class TrainingSession {
     return this.host.withSession(readTensors);
   }
 
-  /** A step, committed where it is sound. */
+  /** Compute a step; commit it if all numbers are finite. */
   step(asked: StepRequest): Promise<CheckedStep | undefined> {
     const { dataset } = this;
     return this.withSession(async (session) => {
@@ -93,7 +93,7 @@ export class TrainingSession {
     });
   }
 
-  /** The loss of all that is held out, and its share of right answers. */
+  /** The loss and accuracy over all held-out examples. */
   async evaluate(): Promise<readonly [loss: number, share: number] | undefined> {
     const { config } = this.dataset;
     let [loss, share] = [0, 0];
@@ -109,7 +109,7 @@ export class TrainingSession {
     return [loss, share];
   }
 
-  /** What a checkpoint keeps of now. */
+  /** Read the contents of a checkpoint of the current state. */
   readCheckpoint(): Promise<
     Pick<StoredCheckpoint, "tensors" | "arrays" | "predictions"> | undefined
   > {
@@ -127,7 +127,7 @@ export class TrainingSession {
     });
   }
 
-  /** All that changes, as Python takes it. */
+  /** Serialize the training state in the order of the config's `state_names`. */
   async serialize(): Promise<Float32Array<ArrayBuffer> | undefined> {
     const parts = await this.withSession(async (session) => {
       const found: Float32Array[] = [];
@@ -144,12 +144,12 @@ export class TrainingSession {
     return all;
   }
 
-  /** Views show the network with the weights that are put in. */
+  /** Let views show the network with the loaded weights. */
   async refresh(): Promise<void> {
     await ignoreContextLoss(() => this.host.refresh());
   }
 
-  /** Gives watches what they want; the output for the fixed examples. */
+  /** Notify watchers, and compute the output for the fixed examples. */
   refreshPredictions(stepped: boolean): Promise<Float32Array | undefined> {
     return this.withSession(async (session) => {
       await this.watchers.notify(session, stepped);
@@ -161,11 +161,11 @@ export class TrainingSession {
     await this.withSession((session) => this.watchers.notify(session, stepped));
   }
 
-  /** Waits until the network is there again, with this state; false where `given` has become useless meanwhile. */
+  /** Wait until the network is restored, with this state; return false once `isUseless()` is true. */
   async recoverContext(tensors: Tensors, isUseless: () => boolean): Promise<boolean> {
     const { host, dataset } = this;
     while (!isUseless()) {
-      // A run fails before the page is told of the loss, and again until all is there.
+      // Runs fail before the page receives the loss event, and until everything is rebuilt: retry.
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       if (host.planHash !== dataset.config.plan || !host.hasValues) continue;
       this.knownLosses = host.contextLosses;

@@ -1,6 +1,6 @@
-// Hidden pages.
+// Page visibility.
 
-/** Resolves when the page is seen again. */
+/** Resolve when the page is visible. */
 export function whenVisible(): Promise<void> {
   return new Promise((resolve) => {
     const look = () => {

@@ -1,4 +1,4 @@
-// Attention in three steps: q·k of one pair of tokens, its softmax row, and the weighted sum of v.
+// Attention in three steps: q·k for one pair of tokens, its softmax row, and the weighted sum of v.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -15,7 +15,7 @@ import { cellLayout, Equation, maxAbsCell } from "../explain/equation.tsx";
 import { Num, SignedTerm } from "../explain/number.tsx";
 import { NumberField } from "../number_field.tsx";
 
-/** Longer rows are told by their bars alone. */
+/** Longer rows are shown only as bars. */
 const MAX_ROW = 160;
 
 interface Props {
@@ -29,7 +29,7 @@ interface Props {
 export function AttentionView(props: Props) {
   const { attention, layer, tensors, index } = props;
   const { scores, weights, output } = attention;
-  // Another key or feature is looked at until another place is.
+  // The user's choice of key and feature applies until another position is selected.
   const [held, hold] = useState({ index: -1, key: -1, feature: -1 });
   const first = tokenPairAt(attention, layer, tensors, index, weights.name);
   const more = held.index === index ? held : { key: -1, feature: -1 };
@@ -138,7 +138,7 @@ function AttentionStep(props: {
   );
 }
 
-/** A row times a column, number by number, with their curves. */
+/** The elementwise products of a row and a column, with connecting curves. */
 function TokenRow(props: { products: Products; names: readonly [string, string]; width: number }) {
   const { products, names, width } = props;
   const hoveredCell = useSignal<number | null>(null);

@@ -1,4 +1,4 @@
-// A step of an explanation: what it is called, its numbers, and what they give.
+// One step of an explanation as a card: its title, its numbers and their result.
 import type { ComponentChildren } from "preact";
 import { formatFixed } from "../../number_format.ts";
 import { WordBreak } from "../word_break.tsx";
@@ -8,7 +8,7 @@ export function Card(props: {
   title: string;
   text: string;
   value: number;
-  /** What the numbers on the card give as they are shown. */
+  /** The result of the numbers on the card as displayed, after rounding. */
   roundedResult?: number;
   children?: ComponentChildren;
 }) {

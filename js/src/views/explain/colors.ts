@@ -1,4 +1,4 @@
-// The colours of an explanation's cells: an image's numbers in grey, all others in the chosen map.
+// The colours of an explanation's cells: an image's values in grey, all others in the selected colour map.
 
 import { drawKind } from "../../network/display_kind.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -8,14 +8,14 @@ import { useColorRange } from "../maps.tsx";
 
 export type ColorFunction = (value: number) => readonly [number, number, number];
 
-/** Around zero, in the chosen colour map. */
+/** Colours of signed values around zero, in the selected colour map. */
 export function useSignedColor(most: number): ColorFunction {
   const { state, theme } = useViews();
   const table = colorTable(state.colormap.value, theme.value);
   return (value) => table(0.5 + (most > 0 ? (0.5 * value) / most : 0));
 }
 
-/** As the value itself is shown: an image in grey, between the ends of its range. */
+/** The colours that the value itself is shown in: grey between the ends of its range for an image, signed otherwise. */
 export function useValueColor(value: Value, most: number): ColorFunction {
   const { theme } = useViews();
   const signed = useSignedColor(most);

@@ -1,4 +1,4 @@
-// What each input channel gives to a sum: sorted bars, one of them chosen to be shown tap by tap.
+// The contribution of each input channel to a sum: sorted bars, one of which is selected for the tap-by-tap display.
 
 import { formatExact, formatInteger, formatShort } from "../../number_format.ts";
 import { NonFiniteBar } from "../bar_chart.tsx";
@@ -7,7 +7,7 @@ import { argsortDescending, maxAbs } from "../layout.ts";
 import { NumberField } from "../number_field.tsx";
 import { Num } from "./number.tsx";
 
-/** Channels from the one that gives most, in either direction, to the one that gives least. */
+/** Channels sorted by absolute contribution, largest first. */
 export const rankContributions = (contributions: Float64Array): number[] =>
   argsortDescending(
     Array.from(contributions, (one) => (Number.isNaN(one) ? Infinity : Math.abs(one))),
@@ -15,16 +15,16 @@ export const rankContributions = (contributions: Float64Array): number[] =>
 
 export function Contributions(props: {
   contributions: Float64Array;
-  /** The first channel's number. */
+  /** The index of the first channel. */
   firstChannel: number;
-  /** What the terms are: "channel", "input". */
+  /** The noun for one term: "channel", "input". */
   noun: string;
-  /** Behind "All 64 channels". */
+  /** The text after "All 64 channels". */
   text: string;
   chosen: number;
-  /** From the highest to the lowest, and not by size. */
+  /** Sort by value, highest first, instead of by absolute value. */
   descending?: boolean;
-  /** Absent where the choice is not the reader's. */
+  /** Absent if the user cannot select a term. */
   choose?: (k: number) => void;
   width: number;
 }) {

@@ -1,4 +1,4 @@
-// A convolution's number: the patch under the filter, times the filter, tap by tap.
+// Explains one output value of a convolution: the patch under the filter, times the filter, tap by tap.
 import { useSignal } from "@preact/signals";
 import { paddingModeText } from "../../explain/padding_modes.ts";
 import type { ConvolutionProducts, Patch } from "../../explain/products.ts";
@@ -31,7 +31,7 @@ import {
   usePictureSizes,
 } from "./source_result.tsx";
 
-/** CSS pixels beside the pictures that bars of channels have room in. */
+/** The least CSS pixels that the channel bars need beside the pictures. */
 const MIN_BARS_WIDTH = 230;
 
 export interface ConvolutionProps {
@@ -40,14 +40,14 @@ export interface ConvolutionProps {
   readonly products: ConvolutionProducts;
   readonly chosen: number;
   readonly choose: (k: number) => void;
-  /** "encoder.0.weight". */
+  /** The weight's name, e.g. "encoder.0.weight". */
   readonly weight: string;
   /** The output channel. */
   readonly output: number;
   readonly context: DrawContext;
 }
 
-/** What each input channel gives. */
+/** The contribution of each input channel. */
 export function ChannelContributions(props: ConvolutionProps & { width: number }) {
   const { source, products, chosen, choose, width } = props;
   const { contributions, firstChannel, count } = products;
@@ -160,7 +160,7 @@ export function ConvolutionView(props: ConvolutionProps) {
   );
 }
 
-/** "9 terms, 3 from padding". */
+/** The caption of the products, e.g. "9 terms, 3 from padding". */
 function productsText(patch: Patch, mode: unknown): string {
   const { cells } = patch;
   const hatched = cells.filter((one) => one.state !== "input").length;

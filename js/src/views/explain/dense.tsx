@@ -1,4 +1,4 @@
-// A dense layer's number: every input times its weight, the ones that count most as a table.
+// Explains one output value of a dense layer: every input times its weight, the largest contributions as a table.
 
 import type { Explanation } from "../../explain/explanation.ts";
 import type { DenseProducts } from "../../explain/products.ts";

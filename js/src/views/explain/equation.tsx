@@ -1,4 +1,4 @@
-// Patch × filter = products: matrices beside each other, those of one row with their curves.
+// Patch × filter = products: matrices side by side; those with a single row also have curves.
 import type { Signal } from "@preact/signals";
 import type { Patch } from "../../explain/products.ts";
 import { formatExact, formatFixed } from "../../number_format.ts";
@@ -14,13 +14,13 @@ import {
 } from "./matrix.tsx";
 import { parseShown } from "./number.tsx";
 
-/** CSS pixels of a sign, and of a caption: as wide as a picture or a matrix is at least. */
+/** CSS pixels of an operator sign, and of a caption, which is the least width of a picture or matrix. */
 const SIGN_WIDTH = 28;
 export const CAPTION_WIDTH = 112;
-/** A larger kernel is told by its channels alone. */
+/** Kernels with more taps than this are explained by their channel contributions only. */
 export const MAX_TAPS = 1024;
 
-/** The cell at which so many matrices fit beside each other, captions and signs included; 0 if none does. */
+/** The cell size at which this many matrices fit side by side, captions and signs included; 0 if they do not fit. */
 export function cellSize(room: number, rows: number, columns: number, times: number): number {
   const each = (room - (times - 1) * SIGN_WIDTH) / times;
   return each < CAPTION_WIDTH
@@ -28,7 +28,7 @@ export function cellSize(room: number, rows: number, columns: number, times: num
     : Math.max(6, Math.min(54, Math.floor(each / columns), Math.floor(300 / rows)));
 }
 
-/** Beside each other where numbers can be read then, else one below the other. */
+/** Side by side if cells are then large enough for numbers, else stacked. */
 export function cellLayout(room: number, rows: number, columns: number, times: number) {
   const [beside, stacked] = [times, 1].map((count) => cellSize(room, rows, columns, count));
   const way = (beside ?? 0) >= Math.min(MIN_NUMBER_CELL, stacked ?? 0) ? "beside" : "stacked";
@@ -46,7 +46,7 @@ export const weightCells = (patch: Patch): MatrixCell[] =>
 export const productCells = (patch: Patch): MatrixCell[] =>
   patch.cells.map(({ product }) => ({ value: product }));
 
-/** The tooltip of a product: how it came about; `border`: what padding does there. */
+/** The tooltip of a product: its factors; `border` describes the padding mode. */
 export const productTooltip =
   (patch: Patch, border = "repeated") =>
   (i: number) => {
@@ -60,18 +60,18 @@ export const productTooltip =
 export const maxAbsCell = (cells: readonly MatrixCell[]): number =>
   maxAbs(cells.map(({ value }) => value)) || 1;
 
-/** A matrix of an equation. */
+/** One matrix of an equation. */
 export interface EquationTerm {
   readonly title: string;
   readonly text: string;
-  /** What the cells add up to. */
+  /** The sum of the cells. */
   readonly sum?: number;
   readonly label: string;
   readonly cells: readonly MatrixCell[];
   readonly color: ColorFunction;
 }
 
-/** "sum = 0.305", "sum ≈ 0.305" where the cells as they are shown add up to another one. */
+/** "sum = 0.305", or "sum ≈ 0.305" if the rounded cells add up to a different number. */
 function sumText({ cells, sum }: EquationTerm, cell: number): string {
   if (sum === undefined) return "";
   const shown = formatFixed(sum);
@@ -80,7 +80,7 @@ function sumText({ cells, sum }: EquationTerm, cell: number): string {
   return `sum ${cell >= MIN_NUMBER_CELL && apart ? "≈" : "="} ${shown}`;
 }
 
-/** "=", or "≈" where the numbers as they are shown have another product somewhere. */
+/** "=", or "≈" if some product differs from the product of the rounded factors. */
 function productSign([a, b, c]: readonly EquationTerm[], cell: number): string {
   if (cell < MIN_NUMBER_CELL || a === undefined || b === undefined || c === undefined) return "=";
   const read = (term: EquationTerm, i: number): number =>
@@ -92,12 +92,12 @@ function productSign([a, b, c]: readonly EquationTerm[], cell: number): string {
   return same ? "=" : "≈";
 }
 
-/** Terms with signs between them: a × b = c. */
+/** Matrices with operator signs between them: a × b = c. */
 export function Equation(props: {
   terms: readonly EquationTerm[];
   columns: number;
   cell: number;
-  /** Over neighbours along a line: with curves. */
+  /** One-dimensional terms: a curve is drawn above each. */
   is1d?: boolean;
   hoveredCell: Signal<number | null>;
   cellTooltip: (i: number) => string;
@@ -125,7 +125,7 @@ export function Equation(props: {
 
 const STEMS_HEIGHT = 72;
 
-/** A row of numbers as a curve over its cells, each number a dot above its own. */
+/** A row of numbers as a stem plot over its cells: each number is a dot above its cell. */
 function StemPlot({ cells, cell }: { cells: readonly MatrixCell[]; cell: number }) {
   const values = cells.map(({ value }) => (Number.isFinite(value) ? value : 0));
   const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];

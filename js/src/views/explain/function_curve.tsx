@@ -1,11 +1,11 @@
-// A function of one number as a small curve, with the point where it is looked at.
+// A small plot of a function of one number, with the evaluated point marked.
 
 const [WIDTH, HEIGHT] = [76, 60];
 const STEPS = 60;
 
 export function FunctionCurve({ evaluate, at }: { evaluate: (x: number) => number; at: number }) {
   if (!Number.isFinite(at)) return null;
-  // Zero is in the middle, and the point within.
+  // Zero is in the middle, and the point is inside the range.
   const reach = Math.max(3, Math.abs(at) * 1.3);
   const xs = Array.from({ length: STEPS + 1 }, (_, i) => (i / STEPS - 0.5) * 2 * reach);
   const ys = xs.map(evaluate);

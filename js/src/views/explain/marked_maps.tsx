@@ -1,4 +1,4 @@
-// Maps with something marked in them: where a patch lies, and the pixel that is explained.
+// Maps with marks over them: the window of a patch, and the explained pixel.
 import { useRef } from "preact/hooks";
 import { type AxisTap, tapPosition, type WindowTaps } from "../../explain/window.ts";
 import { NO_MARGINS, type WindowMargins } from "../../explain/window_margins.ts";
@@ -9,20 +9,20 @@ import { pointerPosition, useViews } from "../context.ts";
 import { fitScale, px, tileSide } from "../layout.ts";
 import { Maps } from "../maps.tsx";
 
-/** CSS pixels that a pixel of a tiny map has at most, and that a picture has at least. */
+/** The most CSS pixels of one pixel of a tiny map, and the least CSS pixels of a picture. */
 const MAX_PIXEL_SIZE = 28;
 const MIN_PICTURE_SIZE = 120;
-/** How tall a line of numbers is drawn as colours, and as a curve. */
+/** CSS pixels of height of a one-dimensional signal, drawn as colours and as a curve. */
 const LINE_HEIGHT = 28;
 const CURVE_HEIGHT = 96;
-/** A curve of more numbers goes up and down within each CSS pixel. */
+/** With more values per CSS pixel than this, a curve is drawn as the minimum and maximum of each stretch. */
 const MAX_POINTS_PER_PIXEL = 2;
-/** Lines from a border's pixels to those that they repeat; more could not be told apart. */
+/** The most lines drawn from padding pixels to the pixels that they repeat; more would be indistinguishable. */
 const MAX_REPEAT_LINES = 64;
 
 /**
- * The scale of a map in a square room that nothing less than LEAST is shown in, and the CSS pixels that it takes;
- * `large`: as much of the room as whole pixels take, however few they are.
+ * The scale of a map in a square of `room` CSS pixels, at least MIN_PICTURE_SIZE large, and the CSS pixels that the map
+ * takes; `large`: fill the room as far as whole pixels allow, even for a map of few pixels.
  */
 export function mapSize(
   value: Value,
@@ -52,7 +52,7 @@ export function mapSize(
   };
   return {
     ...{ scale, pad, ...own },
-    /** With what the window reaches around the map. */
+    /** The size including the window's margins around the map. */
     outer: {
       width: own.width + pad.left + pad.right,
       height: own.height + pad.top + pad.bottom,
@@ -60,7 +60,7 @@ export function mapSize(
   };
 }
 
-/** The same of a line of numbers that is drawn as a curve: all of the room's width. */
+/** The same for a signal that is drawn as a curve: it takes all of the room's width. */
 function curveSize(
   value: Value,
   room: number,
@@ -78,13 +78,13 @@ interface SingleMapProps {
   channel: number;
   room: number;
   label: string;
-  /** The numbers of a line, which is then drawn as a curve. */
+  /** The values of a one-dimensional signal, which is then drawn as a curve. */
   signal?: Float32Array | null;
-  /** However few pixels it has, it takes the room. */
+  /** Fill the room even if the map has few pixels. */
   fillsRoom?: boolean;
 }
 
-/** How large it is drawn. */
+/** The scale and size that the map is drawn at. */
 export function drawnSize(
   { value, room, signal, fillsRoom = false }: Omit<SingleMapProps, "channel" | "label">,
   ratio: number,
@@ -95,7 +95,7 @@ export function drawnSize(
     : mapSize(value, room, ratio, around, fillsRoom);
 }
 
-/** A line of numbers as a curve, from the least to the greatest. */
+/** A one-dimensional signal as a curve, from its minimum to its maximum. */
 function SignalCurve(props: {
   numbers: Float32Array;
   width: number;
@@ -115,7 +115,7 @@ function SignalCurve(props: {
   const every = Math.max(1, Math.floor(numbers.length / (width * MAX_POINTS_PER_PIXEL)));
   const points: string[] = [];
   for (let i = 0; i < numbers.length; i += every) {
-    // Of many numbers the least and the greatest of each stretch.
+    // Long signals: the minimum and maximum of each stretch.
     const some = numbers.subarray(i, i + every).filter(Number.isFinite);
     if (some.length === 0) continue;
     const ends = every > 1 ? [Math.min(...some), Math.max(...some)] : [some[0] ?? 0];
@@ -144,7 +144,7 @@ function SignalCurve(props: {
   );
 }
 
-/** One channel of a map, or an image, with something over it. */
+/** One channel of a map, or an image, with an overlay. */
 export function SingleMap(
   props: SingleMapProps & { around?: WindowMargins; children: preact.ComponentChildren },
 ) {
@@ -177,13 +177,13 @@ export function SingleMap(
   );
 }
 
-/** From a box to the patch beside it: how far away that is, and how tall. */
+/** The connection from the window's box to the patch beside it: the distance to the patch and the patch's height. */
 export interface Callout {
   readonly gap: number;
   readonly height: number;
 }
 
-/** The input with the window drawn where it lies, on the map or on the padding around it. */
+/** The input with the window drawn at its position, over the map or over the padding around it. */
 export function InputMap(
   props: SingleMapProps & { lines: WindowTaps; callout: Callout | null; around?: WindowMargins },
 ) {
@@ -244,7 +244,7 @@ export function InputMap(
   );
 }
 
-/** From each pixel of a border to the one that it repeats, with a frame around that one. */
+/** Lines from each padding pixel to the pixel that it repeats, and a frame around the latter. */
 function repeatPath({ rows, columns }: WindowTaps, along: number, down: number): string {
   const found = rows.flatMap((row) =>
     columns.flatMap((column) => {
@@ -270,7 +270,7 @@ const STEPS = new Map([
   ["ArrowDown", [1, 0]],
 ] as const);
 
-/** The map whose pixel is explained: a click or the arrow keys choose another one. */
+/** The map that contains the explained pixel: a click or the arrow keys select another pixel. */
 export function PixelMap(props: PixelProps) {
   const { value, y, x, choose, label } = props;
   const ratio = useViews().pixelRatio.value;
@@ -288,7 +288,7 @@ export function PixelMap(props: PixelProps) {
   const move = (event: KeyboardEvent): void => {
     const step = [...STEPS].find(([key]) => key === event.key)?.[1];
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.stopPropagation(); // elsewhere these keys go to other layers and channels
+    event.stopPropagation(); // otherwise these keys would change the layer or channel
     event.preventDefault();
     choose(
       Math.min(mapHeight - 1, Math.max(0, y + step[0])),

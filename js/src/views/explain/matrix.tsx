@@ -1,4 +1,4 @@
-// Numbers in a grid, each cell in the colour of its number: patches, filters and products.
+// A grid of numbers, each cell in the colour of its number: patches, filters and products.
 import type { Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import type { TapState } from "../../explain/window.ts";
@@ -12,37 +12,37 @@ type Rgb = readonly [number, number, number];
 
 export interface MatrixCell {
   readonly value: number;
-  /** Cells outside of the map are hatched. */
+  /** The tap's state; cells outside the map are hatched. */
   readonly state?: TapState;
   /** A ring around the cell, or a line through it. */
   readonly mark?: "ring" | "struck";
-  /** No number stands there at all. */
+  /** The cell has no number. */
   readonly empty?: boolean;
-  /** Padding that repeats the map: which of its pixels this is. */
+  /** For padding that repeats the map: the name of the repeated pixel. */
   readonly repeatedPixel?: string | undefined;
 }
 
 export interface MatrixProps {
-  /** What it is, for a screen reader. */
+  /** The name for screen readers. */
   label: string;
   columns: number;
-  /** CSS pixels of a cell; numbers are written from NUMBERED on. */
+  /** CSS pixels of a cell; numbers are shown from MIN_NUMBER_CELL on. */
   cell: number;
   cells: readonly MatrixCell[];
   color: (value: number) => Rgb;
-  /** The cell under the pointer, shared by matrices whose cells belong together. */
+  /** The cell under the pointer, shared by the matrices of one equation. */
   hoveredCell?: Signal<number | null>;
   /** The tooltip's second line. */
   cellTooltip?: (i: number) => string;
 }
 
-/** From here on a cell has room for its number. */
+/** The least cell size that has room for a number. */
 export const MIN_NUMBER_CELL = 34;
-/** Smaller cells have fewer decimals; cells a little larger have smaller letters. */
+/** Cells below PRECISE show one decimal less; cells below LARGE have a smaller font. */
 const PRECISE = 44;
 const LARGE = 50;
 
-/** As many digits as a cell has room for. */
+/** The number with as many digits as the cell has room for. */
 export function cellText(value: number, cell: number): string {
   const size = Math.abs(value);
   if (value === 0) return "0";
@@ -135,11 +135,11 @@ function Td(props: {
   );
 }
 
-/** A picture or matrix under a caption: what it is, and its particulars. */
+/** A picture or matrix with a caption: a title and details. */
 export function Figure(props: {
   title: string;
   text?: string;
-  /** Words that stay on one line. */
+  /** Text that does not wrap. */
   unbrokenText?: string;
   children: ComponentChildren;
 }) {
@@ -160,7 +160,7 @@ export function Figure(props: {
   );
 }
 
-/** Between two figures of a row. */
+/** The operator between two figures of a row. */
 export const OperatorSign = ({ children }: { children: string }) => (
   <span class="nbg-sign">{children}</span>
 );

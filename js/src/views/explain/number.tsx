@@ -1,15 +1,15 @@
-// A number in an explanation: few digits to read, all of them on hover and for programs.
+// A number in an explanation: few digits on screen, all of them on hover and in the `value` attribute.
 import { formatExact, formatFixed } from "../../number_format.ts";
 
-/** The number that a text of ours says. */
+/** Parse a number from displayed text. */
 export const parseShown = (text: string): number =>
   Number(text.replaceAll("−", "-").replace("∞", "Infinity"));
 
-/** A number as `Num` and `SignedTerm` show it, for seeing whether what is shown adds up as it is shown. */
+/** A number rounded as `Num` and `SignedTerm` display it, to check whether the displayed numbers add up. */
 export const roundAsShown = (value: number, decimals = 3): number =>
   parseShown(formatFixed(value, decimals));
 
-/** A number with three decimals, all its digits in its title and its value. */
+/** A number with three decimals; `title` and `value` hold all digits. */
 export function Num(props: { value: number; strong?: boolean; decimals?: number }) {
   const { value, strong = false, decimals = 3 } = props;
   const text = value === 0 ? "0" : formatFixed(value, decimals);
@@ -20,7 +20,7 @@ export function Num(props: { value: number; strong?: boolean; decimals?: number 
   );
 }
 
-/** "+ 0.088" or "− 0.195": a number that is added. */
+/** A summand with its sign: "+ 0.088" or "− 0.195". */
 export function SignedTerm({ value, strong = false }: { value: number; strong?: boolean }) {
   const minus = value < 0 || Object.is(value, -0);
   return (

@@ -1,4 +1,4 @@
-// What makes a number, as pictures and as a row of cards: each kind of explanation has its own.
+// The explanation of a number as pictures and as a row of cards, chosen by the kind of explanation.
 
 import { useRef, useState } from "preact/hooks";
 import type { Attention } from "../../explain/attention.ts";
@@ -29,7 +29,7 @@ import {
 } from "./source_result.tsx";
 import { StepCards } from "./step_cards.tsx";
 
-/** Kinds of which source and result are not drawn as maps beside each other. */
+/** Kinds whose source and result are not drawn as maps side by side. */
 const BAR_KINDS: ReadonlySet<Computation["kind"]> = new Set<Computation["kind"]>([
   "dense",
   "softmax",
@@ -37,7 +37,7 @@ const BAR_KINDS: ReadonlySet<Computation["kind"]> = new Set<Computation["kind"]>
 
 export function ExplanationPictures(props: {
   chain: Chain;
-  /** That the layer is a part of. */
+  /** The attention block that contains the layer. */
   attention: Attention | null;
   found: Explanation;
   index: number;
@@ -146,7 +146,7 @@ function RootPictures({
       const sources = terms.flatMap((term) => {
         const value = network?.values.get(term.key);
         if (network === null || value === undefined) return [];
-        // As maps, where it was laid out as tokens or a row only.
+        // As maps if the value was merely reshaped to tokens or to a row.
         const seen = valueBeforeReshape(network, value);
         return [pixelSource(seen.nchw[2] > 1 ? seen : value, term.index)];
       });
@@ -158,11 +158,14 @@ function RootPictures({
   }
 }
 
-/** Whether an operator reads maps as they are shown, so that what it looks at can be marked in them. */
+/**
+ * Whether an operator reads its operand in the layout in which maps are shown, so that its window can be marked in
+ * them.
+ */
 const readsMaps = ({ nchw }: Value, operand: Operand | undefined): boolean =>
   operand?.index_maps.length === 0 && operand.shape[0] === nchw[0] && operand.shape[1] === nchw[1];
 
-/** A value with one of its pixels marked: that of an element. */
+/** A value with one pixel marked: the pixel of the element at `index`. */
 function pixelSource(value: Value, index: number): MarkedSource {
   const [, channel = 0, y = 0, x = 0] = coordinates(value.nchw, index);
   const line = (inputIndex: number) => [{ tap: 0, inputIndex, state: "input" }] as const;
@@ -171,8 +174,8 @@ function pixelSource(value: Value, index: number): MarkedSource {
 }
 
 /**
- * The input channel that is shown tap by tap: the one that gives most where an output channel is first
- * looked at, and that one still where the filter goes on, until the reader chooses another.
+ * The input channel that is shown tap by tap: initially the one with the largest contribution to the output channel. It
+ * stays the same while the filter slides, until the user selects another.
  */
 function useSelectedTerm(made: Computation, output: number) {
   const held = useRef({ output: -1, term: 0 });

@@ -1,9 +1,9 @@
-// Softmax's number: a power of e, and its share of the sum of all.
+// Explains one output value of a softmax: a power of e, and its share of the sum of all powers.
 import type { SoftmaxTerms } from "../../explain/softmax.ts";
 import type { Value } from "../../plan/schema.ts";
 import { Contributions } from "./contributions.tsx";
 
-/** The powers along the axis as bars. */
+/** The exponentials along the axis as bars. */
 export function SoftmaxBars(props: { source: Value; terms: SoftmaxTerms; width: number }) {
   const { source, terms, width } = props;
   return (

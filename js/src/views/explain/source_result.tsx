@@ -1,4 +1,4 @@
-// Where a number comes from and where it stands: source and result as pictures of one size beside each other.
+// Source and result of an explanation as pictures of the same size, side by side.
 
 import type { ComponentChildren } from "preact";
 import type { Tensors } from "../../explain/tensor.ts";
@@ -13,14 +13,14 @@ import { CAPTION_WIDTH } from "./equation.tsx";
 import { type Callout, drawnSize, InputMap, mapSize, PixelMap } from "./marked_maps.tsx";
 import { Figure } from "./matrix.tsx";
 
-/** CSS pixels of a picture, of a curve, and between two of them. */
+/** CSS pixels of a picture, of a curve, and of the gap between two pictures. */
 const PICTURE_SIZE = 240;
-/** Of a result's caption, which has the layer's name. */
+/** The least width of a result's caption, which contains the layer's name. */
 const MIN_RESULT_WIDTH = 160;
 const [MIN_CURVE, MAX_CURVE] = [260, 520];
 export const GAP = 40;
 
-/** The explained number's place, and how another one is chosen. */
+/** The position of the explained value, and the callback that selects another. */
 export interface ExplainedPixel {
   readonly value: Value;
   readonly channel: number;
@@ -29,11 +29,11 @@ export interface ExplainedPixel {
   readonly choose: (y: number, x: number) => void;
 }
 
-/** Everything that pictures of an explanation are drawn with. */
+/** The shared context of an explanation's pictures. */
 export interface DrawContext {
   readonly result: ExplainedPixel;
   readonly tensors: Tensors;
-  /** CSS pixels of the view. */
+  /** The view's width in CSS pixels. */
   readonly width: number;
 }
 
@@ -42,14 +42,14 @@ export interface MarkedSource {
   readonly channel: number;
   readonly taps: WindowTaps;
   readonly margins?: WindowMargins;
-  /** What is marked in it: "the patch", "the pixel". */
+  /** The noun for the mark: "the patch", "the pixel". */
   readonly markLabel: string;
 }
 
 const is1d = ({ nchw: [, , height, width] }: Value): boolean => height === 1 && width > 1;
 export const hasPixels = ({ nchw: [, , height, width] }: Value): boolean => height * width > 1;
 
-/** The numbers of a line of numbers, of the shown example; null for maps. */
+/** The values of a one-dimensional signal for the current example; null for maps. */
 function useSignalValues(value: Value, channel: number, tensors: Tensors): Float32Array | null {
   const views = useViews();
   const network = views.network.value;
@@ -63,20 +63,20 @@ function useSignalValues(value: Value, channel: number, tensors: Tensors): Float
   );
 }
 
-/** How wide pictures of so many values beside each other are: their rooms, and what they take. */
+/** The width of each of `count` pictures in a row; a curve without enough room takes the full width. */
 export function pictureWidth(value: Value, width: number, count: number): number {
   const each = (width - (count - 1) * GAP) / count;
   if (!is1d(value)) return Math.max(120, Math.min(PICTURE_SIZE, each));
   return each >= MIN_CURVE ? Math.min(MAX_CURVE, each) : width;
 }
 
-/** "channel 3 of 8×14×14". */
+/** The source's caption, e.g. "channel 3 of 8×14×14". */
 function sourceText({ value, channel }: MarkedSource, batch: number): string {
   const shape = exampleShape(value.shape, batch);
   return value.nchw[1] > 1 ? `channel ${channel} of ${shape}` : shape;
 }
 
-/** "−0.2 to 1.3": between which numbers a curve lies. */
+/** The minimum and maximum of a curve, e.g. "−0.2 to 1.3". */
 function valueRangeText(line: Float32Array | null): string {
   if (line === null) return "";
   const ends = [line.reduce((a, b) => Math.min(a, b)), line.reduce((a, b) => Math.max(a, b))];
@@ -116,7 +116,7 @@ export function SourceFigure(props: {
   );
 }
 
-/** The layer's own map, with the explained pixel: a click chooses another one. */
+/** The layer's own map with the explained pixel: a click selects another pixel. */
 export function ResultFigure({
   result,
   room,
@@ -143,7 +143,7 @@ export function ResultFigure({
   );
 }
 
-/** How wide the pictures of sources and a result are drawn, and what the result is drawn in. */
+/** The sizes of the source and result pictures, and the room that the result is drawn in. */
 export function usePictureSizes(
   source: MarkedSource,
   { result, tensors, width }: DrawContext,
@@ -156,7 +156,8 @@ export function usePictureSizes(
   let size = drawnSize({ value, room, signal }, pixelRatio.value, margins);
   let to = signal === null ? Math.max(size.width, size.height, 120) : room;
   if (signal === null) {
-    // Pixels are whole: of a large result fewer fit, and the source is drawn no larger than it.
+    // Map pixels have a whole number of device pixels, so a large result may be drawn smaller than the room; the source
+    // is then drawn no larger than the result.
     const own = mapSize(result.value, to, pixelRatio.value, NO_MARGINS, true);
     const side = Math.max(own.width, own.height);
     if (side < 0.85 * to && hasPixels(result.value)) {
@@ -175,12 +176,12 @@ export function usePictureSizes(
 interface EndsProps {
   sources: readonly MarkedSource[];
   context: DrawContext;
-  /** CSS pixels that what stands beside them takes; below them where there is no such room. */
+  /** CSS pixels of the content beside the pictures; without that room, the content goes below them. */
   asideWidth?: number;
   children?: ComponentChildren;
 }
 
-/** Sources, and the result behind them. */
+/** Source pictures, followed by the result. */
 export function SourceAndResult(props: EndsProps) {
   const [first] = props.sources.filter(({ value }) => hasPixels(value));
   if (first !== undefined) return <PictureRow {...props} first={first} />;

@@ -1,4 +1,4 @@
-// The steps from a sum to the layer's number, as a row of cards.
+// The steps from a sum to the layer's output value, as a row of cards.
 
 import type { AppliedStep, Bias, Computation, Explanation } from "../../explain/explanation.ts";
 import { longType, shortType } from "../../network/network.ts";
@@ -10,7 +10,7 @@ import { FunctionCurve } from "./function_curve.tsx";
 import { Num, roundAsShown, SignedTerm } from "./number.tsx";
 import type { ExplainedPixel } from "./source_result.tsx";
 
-/** What the cards have no room for: whose mean and deviation a normalisation has. */
+/** Details that do not fit on the cards: the origin of a normalisation's mean and deviation. */
 function NormalizationNotes({ steps }: { steps: readonly AppliedStep[] }) {
   return (
     <>

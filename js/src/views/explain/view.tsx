@@ -1,4 +1,4 @@
-// The Explain view: why one pixel of a layer has its value, in the numbers of the last run.
+// The Explain view: the computation of one pixel of a layer, with the values of the last run.
 
 import { useEffect, useMemo } from "preact/hooks";
 import { type Attention, attentionOf } from "../../explain/attention.ts";
@@ -54,7 +54,7 @@ function checkReadable(chain: Chain | UnsupportedReason): Chain | UnsupportedRea
   };
 }
 
-/** Why there is nothing to be seen here; the way that led here is still there to go back. */
+/** The reason that this value cannot be explained; the trail that led here stays, so that the user can go back. */
 function UnsupportedNote(props: { words: UnsupportedReason; network: Network; value: Value }) {
   const { words, network, value } = props;
   const { pixel, selected } = useViews().state;
@@ -64,7 +64,7 @@ function UnsupportedNote(props: { words: UnsupportedReason; network: Network; va
   const at = { y: Math.min(y, height - 1), x: Math.min(x, width - 1) };
   return (
     <>
-      {/* An input has its own, with its picture. */}
+      {/* An input has its own trail, with its picture. */}
       {value.kind !== "input" && (
         <ExplainTrailView {...{ network, value, channel, ...at }} explained={null} />
       )}
@@ -76,18 +76,18 @@ function UnsupportedNote(props: { words: UnsupportedReason; network: Network; va
   );
 }
 
-/** Whether a pixel that was chosen is one of a value's. */
+/** Whether the selected pixel belongs to a value, or to one of the same size. */
 const isPixelOf = ({ key, nchw }: Value, one: Pixel | null): one is Pixel =>
   one !== null && (one.layer === key || (one.height === nchw[2] && one.width === nchw[3]));
 
-/** The pixel that is explained: the one that was chosen, or else where the channel's largest value is. */
+/** The explained pixel: the selected one, or else the position of the channel's largest absolute value. */
 function useExplainedPixel(value: Value, tensors: Tensors | null, start: number) {
   const { pixel } = useViews().state;
   const [, , height, width] = value.nchw;
   const chosen = pixel.value;
   const data = isPixelOf(value, chosen) ? null : (tensors?.get(value.key)?.data ?? null);
   useEffect(() => {
-    if (data === null || isPixelOf(value, pixel.peek())) return; // somebody may have chosen since
+    if (data === null || isPixelOf(value, pixel.peek())) return; // selected meanwhile
     const at = argmaxAbs(data, start, height * width);
     pixel.value = { height, width, y: Math.floor(at / width), x: at % width };
   });
@@ -118,7 +118,7 @@ function ExplanationView(props: { network: Network; value: Value; chain: Chain }
   const tensors = useTensors(needed);
   const [, channels, height, width] = value.nchw;
   const image = imageIndex(value, network, state.example.value);
-  // Of a vector, as a classifier gives, the largest until one is chosen.
+  // For a vector, such as a classifier's output, the largest value until the user selects one.
   const vector = height * width === 1 ? tensors?.get(value.key)?.data : undefined;
   const [winner = 0] = argsortDescending([
     ...(vector?.slice(image * channels, (image + 1) * channels) ?? []),
@@ -177,7 +177,7 @@ function ExplanationView(props: { network: Network; value: Value; chain: Chain }
   );
 }
 
-/** "encoder.0 Conv 4×4, 1→32, stride 2 → encoder.1 BN → encoder.2 ReLU". */
+/** The chain as text, e.g. "encoder.0 Conv 4×4, 1→32, stride 2 → encoder.1 BN → encoder.2 ReLU". */
 const chainText = ({ root, steps }: Chain): string =>
   [...(root === null ? [] : [root]), ...steps.map(({ layer }) => layer)]
     .map((layer) => `${layer.name} ${layerText(layer)}`)
@@ -192,7 +192,7 @@ interface PixelPosition {
   x: number;
 }
 
-/** "encoder.2, channel 21, pixel y 10, x 8"; "decoder.0, value 3". */
+/** The explained position, e.g. "encoder.2, channel 21, pixel y 10, x 8" or "decoder.0, value 3". */
 function pixelText(
   value: Value,
   { channels, height, width, channel, y, x }: PixelPosition,
@@ -211,12 +211,12 @@ const sliderSubject = (chain: Chain): string | null => {
   return root.explanation.endsWith("convolution") ? "filter" : "window";
 };
 
-/** Numbers to type a place, and the window's way over the map. */
+/** Number fields for the position, and the slider that moves the window over the map. */
 function PixelChooser(props: {
   value: Value;
   place: PixelPosition;
   choose: (y: number, x: number) => void;
-  /** What stands along the last axis where channels are heads, and rows the tokens of queries; else "". */
+  /** The name of the last axis if channels are heads and rows are query tokens; else "". */
   last: string;
   slides: string | null;
 }) {
@@ -268,7 +268,7 @@ function PixelChooser(props: {
   );
 }
 
-/** The GPU's number beside the one that the shown terms add up to. */
+/** The GPU's value beside the sum of the displayed terms. */
 function RoundingNote({ found: { computedValue, gpuValue } }: { found: Explanation }) {
   const { state } = useViews();
   const precision = state.plan.value?.precision ?? "float32";

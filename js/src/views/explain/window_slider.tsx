@@ -1,4 +1,4 @@
-// The window's way over the map, position by position: by itself four a second, by steps, or scrubbed.
+// A slider that moves the window over the map, position by position: four positions per second, by steps, or scrubbed.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { LeftIcon, RightIcon } from "../icons.tsx";
 
@@ -7,11 +7,11 @@ const STEP_MS = 250;
 const prefersReducedMotion = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 export function WindowSlider(props: {
-  /** "filter", "window". */
+  /** The noun for the moving object: "filter", "window". */
   subject: string;
   position: number;
   count: number;
-  /** A position in words: "y 3, x 5". */
+  /** The current position as text: "y 3, x 5". */
   words: string;
   go: (position: number) => void;
 }) {

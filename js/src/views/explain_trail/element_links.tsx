@@ -1,4 +1,5 @@
-// Where numbers that are read come from, one click away, and what they were before they were laid in a row.
+// Links from an explanation to the elements that it reads, and the names of their layers and positions before a reshape
+// to a row.
 
 import type { ElementRef } from "../../explain/operand_elements.ts";
 import { originAt, valueBeforeReshape } from "../../explain/origin.ts";
@@ -8,7 +9,7 @@ import type { Value } from "../../plan/schema.ts";
 import { useViews } from "../context.ts";
 import { explainElement, trailTo, usePositionText } from "./steps.ts";
 
-/** The number that is explained. */
+/** The position of the explained value. */
 interface ExplainedElement {
   readonly value: Value;
   readonly channel: number;
@@ -16,7 +17,7 @@ interface ExplainedElement {
   readonly x: number;
 }
 
-/** "inputs are features.3, 32×7×7": what they were before they were laid in a row. */
+/** "inputs are features.3, 32×7×7": the value before it was reshaped to a row. */
 export function ReshapedFrom({ from }: { from: ElementRef }) {
   const network = useViews().network.value;
   const source = network?.values.get(from.key);
@@ -31,7 +32,7 @@ export function ReshapedFrom({ from }: { from: ElementRef }) {
   );
 }
 
-/** "channel 13, y 3, x 3": a number that is read, one click away; with its layer where it is `showsLayer`. */
+/** "channel 13, y 3, x 3": a link to an element that is read; `showsLayer` adds the layer's name. */
 export function ElementLink({
   from,
   at,

@@ -1,4 +1,4 @@
-// From an explained number to another one, and what a place is called on the way.
+// Steps from one explained element to another, and the text for each element's position.
 
 import { batch } from "@preact/signals";
 import { attentionOf } from "../../explain/attention.ts";
@@ -9,10 +9,10 @@ import type { PlanHeader, TokenGrid, Value } from "../../plan/schema.ts";
 import type { ExplainStep, ViewerState } from "../../state.ts";
 import { useViews } from "../context.ts";
 
-/** Where a number stands in a value. */
+/** The position of an element in a value. */
 type ElementPosition = Omit<ExplainStep, "layer">;
 
-/** Explains another number: `before` are the steps that led there. */
+/** Explain another element; `steps` is the trail that leads there. */
 export function explainElement(
   state: ViewerState,
   value: Value,
@@ -21,7 +21,7 @@ export function explainElement(
 ): void {
   const [images, , height, width] = value.nchw;
   batch(() => {
-    // A value that has no examples in front may have led to any of them.
+    // A value without a batch axis may have contributed to any example.
     if (to.image !== undefined && images > 1 && images === state.plan.value?.batch) {
       state.example.value = to.image;
     }
@@ -31,7 +31,7 @@ export function explainElement(
   });
 }
 
-/** The steps that led to the number of a value that is explained, and this one. */
+/** The trail to the explained element, including that element. */
 export function trailTo(
   { explainTrail }: ViewerState,
   { key }: Value,
@@ -41,7 +41,7 @@ export function trailTo(
   return [...before, { layer: key, channel: at.channel, y: at.y, x: at.x }];
 }
 
-/** "3 (patch 0, 2)": by the patch's row and column. */
+/** "3 (patch 0, 2)": the token with its patch's row and column. */
 function tokenText(token: number, tokens: TokenGrid | undefined): string {
   const patch = tokens?.positions[token];
   if (tokens === undefined || patch === undefined) return `${token}`;
@@ -49,7 +49,10 @@ function tokenText(token: number, tokens: TokenGrid | undefined): string {
   return `${token} (patch ${Math.floor(patch / tokens.columns)}, ${patch % tokens.columns})`;
 }
 
-/** What the layers of attentions are of them; for each network once. */
+/**
+ * For each layer of an attention block: the attention weights' value (`share`), and whether the layer is the weighted
+ * sum (`mixes`). Cached per network.
+ */
 const attentionParts = new WeakMap<Network, Map<string, { share: Value; mixes: boolean } | null>>();
 
 function attentionPart(network: Network, value: Value): { share: Value; mixes: boolean } | null {
@@ -66,7 +69,7 @@ function attentionPart(network: Network, value: Value): { share: Value; mixes: b
   return part;
 }
 
-/** Of attention "head 1, query token 3 (patch 0, 2), key token 5 (patch 1, 1)"; null of other values. */
+/** For attention "head 1, query token 3 (patch 0, 2), key token 5 (patch 1, 1)"; null for other values. */
 export function tokenPairText(
   network: Network,
   plan: PlanHeader | null,
@@ -79,7 +82,7 @@ export function tokenPairText(
   const at = coordinates(shape, flatIndex(nchw, [0, channel, y, x]));
   const [head = 0, query = 0, last = 0] = shape.length > 2 ? at.slice(-3) : [0, ...at];
   const [rows, columns] = part.share.tokens.map((number) => plan?.tokens[number]);
-  // Examples stand along an axis of three; heads have one of their own then, or there is one alone.
+  // The first of three axes is either the batch or the heads; if it is the batch, there is a single head.
   const heads = shape.length > 3 || (shape.length > 2 && shape[0] !== nchw[0]);
   return [
     ...(heads ? [`head ${head}`] : []),
@@ -88,7 +91,7 @@ export function tokenPairText(
   ].join(", ");
 }
 
-/** What places are called, with the names of classes and the patches of tokens. */
+/** The text of element positions, with class names and token patches. */
 export function usePositionText() {
   const { network, state, classNames } = useViews();
   const known = classNames.value;
@@ -97,13 +100,13 @@ export function usePositionText() {
     positionText(value, at, known);
   return {
     spotText: spot,
-    /** "features.3, channel 13, y 3, x 3". */
+    /** The layer and the position, e.g. "features.3, channel 13, y 3, x 3". */
     placeText: (value: Value, at: ElementPosition): string =>
       [value.key, spot(value, at)].filter((part) => part !== "").join(", "),
   };
 }
 
-/** "channel 13, y 3, x 3"; of a vector "value 661" or "tabby (281)". */
+/** "channel 13, y 3, x 3"; for a vector "value 661" or "tabby (281)". */
 function positionText(value: Value, { channel, y, x }: ElementPosition, names: ClassNames): string {
   const [, channels, height, width] = value.nchw;
   const vector = height * width === 1;

@@ -1,4 +1,5 @@
-// The way from a number back to what it is made of, one click a step: where one came from, and where one can go on.
+// The Explain trail: from an element back to the elements that it is computed from, one click per step, with the steps
+// already taken.
 import type { Chain } from "../../explain/chain.ts";
 import type { Explanation } from "../../explain/explanation.ts";
 import { largestOrigins } from "../../explain/largest_origins.ts";
@@ -14,19 +15,19 @@ import { argsortDescending, fitScale, px } from "../layout.ts";
 import { Maps } from "../maps.tsx";
 import { explainElement, trailTo, usePositionText } from "./steps.ts";
 
-/** The largest values of a vector that are offered beside the one that is explained. */
+/** The number of largest values of a vector that are offered beside the explained one. */
 const MAX_LARGEST = 5;
-/** CSS pixels of the picture at the way's end. */
+/** CSS pixels of the input picture at the end of the trail. */
 const PICTURE_SIDE = 260;
 
 interface Props {
   network: Network;
   value: Value;
-  /** The number that is explained. */
+  /** The position of the explained element. */
   channel: number;
   y: number;
   x: number;
-  /** How it came about; null where that isn't known, and of an input, where the way ends. */
+  /** The explanation; null if it is unknown, or for an input, where the trail ends. */
   explained: { chain: Chain; found: Explanation; index: number } | null;
 }
 
@@ -81,7 +82,7 @@ export function ExplainTrailView(props: Props) {
   );
 }
 
-/** The way's end: an input's pixel, which is given. */
+/** The end of the trail: a pixel of the input, which has no explanation. */
 export function InputTrail({ network, value }: { network: Network; value: Value }) {
   const { pixel, selected } = useViews().state;
   const [, channels, height, width] = value.nchw;
@@ -95,7 +96,7 @@ export function InputTrail({ network, value }: { network: Network; value: Value 
   );
 }
 
-/** Of a vector the values that compete with the explained one. */
+/** For a vector, the largest values beside the explained one. */
 function LargestValues({ value, channel }: { value: Value; channel: number }) {
   const { state, classNames } = useViews();
   const [, channels, height, width] = value.nchw;
@@ -126,10 +127,10 @@ function LargestValues({ value, channel }: { value: Value; channel: number }) {
   );
 }
 
-/** What the number is made of most, each one click away. */
+/** Links to the elements that contribute most. */
 function OriginLinks(props: {
   origins: readonly Origin[];
-  /** They are all that there is, in their order. */
+  /** The links are all operands, in order. */
   operands: boolean;
   go: (to: Origin) => void;
 }) {
@@ -166,7 +167,7 @@ function OriginLinks(props: {
   );
 }
 
-/** The end of the way: the number in the input's picture. */
+/** The end of the trail: the element, marked in the input's picture. */
 function InputPixel(props: Pick<Props, "network" | "value" | "channel" | "y" | "x">) {
   const { value, channel, y, x } = props;
   const { pixelRatio } = useViews();

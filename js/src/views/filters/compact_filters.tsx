@@ -1,4 +1,4 @@
-// The kernels of a layer's channels, in a few rows below its maps.
+// The kernels of a layer's channels, in a few rows below the layer's maps.
 import { useMemo } from "preact/hooks";
 import { useValues } from "../context.ts";
 import type { Kernels } from "../layer_weights.ts";
@@ -8,7 +8,7 @@ import type { KernelCell } from "./kernels.tsx";
 
 const SMALL_GAP = 7;
 
-/** Up to four rows of kernels about 34 px large; a little smaller where that fills the last row. */
+/** Lay out up to four rows of kernels of about 34 px, a little smaller if that fills the last row. */
 function compactRows(count: number, kernels: Kernels, width: number) {
   const side = 34;
   const largest = kernelScale(kernels, side);
@@ -26,7 +26,7 @@ function compactRows(count: number, kernels: Kernels, width: number) {
   return rowsAt(largest);
 }
 
-/** Below the maps: one kernel per channel, in the maps' order. */
+/** One kernel per channel, in the order of the maps above. */
 export function CompactFilters(props: {
   kernels: Kernels;
   order: readonly number[];
@@ -35,7 +35,7 @@ export function CompactFilters(props: {
   const { kernels, order, width } = props;
   const values = useValues(kernels.weight);
   const most = useMemo(() => (values === null ? 0 : maxAbs(values)), [values]);
-  // One output channel has a kernel for each input channel; several are shown by their first.
+  // A single output channel shows a kernel per input channel; several output channels show their first kernel each.
   const single = kernels.outputs === 1 && kernels.inputs > 1;
   const all = single
     ? Array.from({ length: kernels.inputs }, (_, input): KernelCell => ({ output: 0, input }))

@@ -1,4 +1,4 @@
-// Over a picture of weights: a corner in the colour of what is mine on each that was changed, and the chosen one's ring.
+// Marks over a picture of weights: a coloured corner on each edited weight, and a ring around the selected one.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { useViews } from "../context.ts";
 import { px } from "../layout.ts";
@@ -11,7 +11,7 @@ export interface PixelBox {
   readonly height: number;
 }
 
-/** CSS pixels of a corner's sides. */
+/** The least and most CSS pixels of a corner's sides. */
 const [MIN_CORNER, MAX_CORNER] = [3, 7] as const;
 
 export function EditedCorners(props: {
@@ -46,7 +46,7 @@ export function EditedCorners(props: {
       context.lineTo(right, box.top);
       context.lineTo(right, box.top + side);
       context.fill();
-      // So that it shows on any colour.
+      // An outline, so that the corner is visible on any colour.
       context.beginPath();
       context.moveTo(right - side - 0.7, box.top);
       context.lineTo(right, box.top + side + 0.7);

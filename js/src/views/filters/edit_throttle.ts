@@ -1,15 +1,15 @@
-// When edits are sent: one a frame, and the next when the numbers of the one before are back.
+// Throttles weight edits: at most once per frame, and only after the previous edit's values have arrived.
 import type { WeightEdit } from "../../state/edits.ts";
 
-/** An edit whose numbers aren't back by then is not waited for: Python may have refused it. */
+/** The longest wait for an edit's values: Python may have refused the edit. */
 const ACK_TIMEOUT_MS = 400;
 
 export interface EditThrottle {
-  /** Sends them when their turn comes, unless others are offered before. */
+  /** Sends the edits at the next opportunity; a later call replaces them. */
   schedule(edits: readonly WeightEdit[]): void;
-  /** Sends them, or else those that wait, at once. */
+  /** Sends these edits, or the pending ones, immediately. */
   flush(edits?: readonly WeightEdit[]): void;
-  /** Numbers are back. */
+  /** The values of the previous edit have arrived. */
   acknowledge(): void;
   dispose(): void;
 }

@@ -1,4 +1,5 @@
-// Below a parameter's picture: the chosen kernel's numbers, what is done to a whole filter, and what was changed.
+// The weight editor below a parameter's picture: the selected kernel's numbers, operations on a whole filter, and the
+// count of edited weights.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatExact, formatInteger } from "../../number_format.ts";
 import { redoEdits, undoEdits } from "../../state/edits.ts";
@@ -75,7 +76,7 @@ export function ParameterEditor(props: {
   );
 }
 
-/** Opens the numbers, and says "1 of 800 weights changed". */
+/** Opens the number grid; its label is "1 of 800 weights changed". */
 export function EditButton(props: {
   editor: WeightEditor;
   open: boolean;
@@ -104,7 +105,7 @@ export function EditButton(props: {
   );
 }
 
-/** What is done to all weights of a filter: a factor, zero, and back to what they were. */
+/** Operations on all weights of a filter: scale by a factor, set to zero, and reset. */
 function FilterTools(props: {
   editor: WeightEditor;
   filter: Filter;
@@ -112,10 +113,10 @@ function FilterTools(props: {
 }) {
   const { editor, filter, showError } = props;
   const { state } = useViews();
-  // The weights that the factor is of: those that the filter had when it was 1.
+  // The filter's weights when the factor was 1, which the factor scales.
   const [base, setBase] = useState<readonly number[] | null>(null);
   const [factor, setFactor] = useState(1);
-  // The view is drawn again with each run: what is typed stays.
+  // The view renders again with each run; typed text must survive that.
   const [draft, setDraft] = useState<string | null>(null);
   const text = String(Number(factor.toFixed(4)));
   const stepper = useRef(createUndoStepper()).current;
@@ -126,7 +127,7 @@ function FilterTools(props: {
   }, []);
   const undone = state.futureEdits.value.length > 0;
   useEffect(() => {
-    if (undone) forget(); // it is of none of the weights that are there now
+    if (undone) forget(); // the base no longer matches the current weights
   }, [undone, forget]);
   const scale = (by: number, live: boolean): void => {
     const now = base ?? indices.map((at) => editor.values[at] ?? 0);
@@ -171,7 +172,7 @@ function FilterTools(props: {
         value={draft ?? text}
         onInput={(event) => setDraft(event.currentTarget.value)}
         onKeyDown={(event) => {
-          event.stopPropagation(); // the field has an undo of its own
+          event.stopPropagation(); // the field has its own undo
           if (event.key === "Escape") event.currentTarget.value = text;
           if (event.key === "Escape" || event.key === "Enter") event.currentTarget.blur();
         }}
@@ -239,7 +240,7 @@ function UndoButtons() {
   );
 }
 
-/** Ctrl or ⌘ and Z, with Shift or Y: undo and redo, where no text is typed. */
+/** Undo and redo by Ctrl/⌘+Z, Ctrl/⌘+Shift+Z and Ctrl/⌘+Y, except while text is typed. */
 export function useUndoKeys(): (event: KeyboardEvent) => void {
   const { state } = useViews();
   return (event) => {

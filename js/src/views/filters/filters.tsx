@@ -5,7 +5,7 @@ import { kernelsOf, parametersOf } from "../layer_weights.ts";
 import { KernelTable } from "./kernel_table.tsx";
 import { ParameterBars } from "./parameter_bars.tsx";
 
-/** The Filters view: every layer of the stage with its weights. */
+/** The Filters view: the weights of every layer of the stage. */
 export function Filters(props: { network: Network; stage: Stage; width: number }) {
   const { network, stage, width } = props;
   const plan = useViews().state.plan.value;

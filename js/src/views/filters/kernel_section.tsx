@@ -1,4 +1,4 @@
-// Kernels under a heading: whose they are, how they lie, and what their colours mean.
+// Kernel pictures under a heading: layer name, arrangement and colour legend.
 import type { ComponentChildren } from "preact";
 import { formatShort } from "../../number_format.ts";
 import { cssGradient } from "../colors.ts";
@@ -6,7 +6,7 @@ import { useViews } from "../context.ts";
 import type { Kernels } from "../layer_weights.ts";
 import { KernelPictures } from "./kernels.tsx";
 
-/** Ends of the weights' colours, or of their curves, as a legend. */
+/** The ends of the weights' colour range, or of their curves' axis, as a legend. */
 function WeightLegend({ most, line }: { most: number; line: boolean }) {
   const { state, theme } = useViews();
   if (line) {
@@ -28,7 +28,7 @@ function WeightLegend({ most, line }: { most: number; line: boolean }) {
   );
 }
 
-/** CSS pixels of a kernel: whole ones a weight; a curve as wide as about `side`, and wider for its taps. */
+/** CSS pixels of a kernel: a whole number per weight; a curve is about `side` wide, and wider for many taps. */
 export function kernelSize({ height, width, is1d }: Kernels, scale: number, side: number) {
   if (!is1d) return { width: width * scale, height: height * scale };
   const wide = Math.round(Math.max(1.4 * side, Math.min(120, 2 * height * width)));
@@ -38,7 +38,7 @@ export function kernelSize({ height, width, is1d }: Kernels, scale: number, side
 export const kernelScale = ({ height, width }: Kernels, side: number): number =>
   Math.max(1, Math.floor(side / Math.max(height, width)));
 
-/** Kernels under a heading that says whose they are and how they lie. */
+/** Kernels under a heading with the layer name and the arrangement. */
 export function KernelSection(
   props: { title: string; words: string; aside?: ComponentChildren } & Parameters<
     typeof KernelPictures

@@ -1,4 +1,4 @@
-// All kernels of a layer, or its matrix; the chosen kernel's numbers below.
+// All kernels of a layer, or its matrix; the selected kernel's numbers are below.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { longType } from "../../network/network.ts";
 import { useValues, useViews } from "../context.ts";
@@ -12,7 +12,7 @@ import { focusSelected } from "./number_grid.tsx";
 import { startDrag, useWeightEditor } from "./weight_editor.ts";
 import { kernelSheet, matrixSheet } from "./weight_sheet.ts";
 
-/** Rows are output channels, columns the input channels they read. */
+/** A table of kernels: rows are output channels, columns the input channels that they read. */
 export function KernelTable({ kernels, width }: { kernels: Kernels; width: number }) {
   const views = useViews();
   const values = useValues(kernels.weight);
@@ -28,7 +28,7 @@ export function KernelTable({ kernels, width }: { kernels: Kernels; width: numbe
   const linear = kernels.weight.shape.length === 2;
   const room = width - 40;
   const side = inputs === 1 ? 34 : inputs <= 16 ? 28 : 16;
-  // One picture a row for a matrix; a kernel is at least 14 px, and wide layers get pages of columns.
+  // A matrix has one picture per row; a kernel is at least 14 px wide, and wide layers have pages of columns.
   const scale = linear
     ? Math.max(1, Math.min(12, Math.floor(room / kernels.width)))
     : kernelScale(kernels, side);
@@ -106,7 +106,7 @@ export function KernelTable({ kernels, width }: { kernels: Kernels; width: numbe
           press: (event, spot, words) => {
             setTyping(false);
             pick(spot);
-            // A finger that moves over so many small weights scrolls the page.
+            // On touch screens, a drag over weights this small scrolls the page.
             if (event.pointerType === "touch") return;
             startDrag(event, views, editor, spot.index, words, () =>
               focusSelected(section.current),

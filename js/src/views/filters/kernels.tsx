@@ -1,4 +1,4 @@
-// Kernels as pictures: small numbers painted by the processor, since they are read for their tooltips anyway.
+// Kernels as pictures. The CPU paints them: they are small, and tooltips need their values anyway.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { formatExact } from "../../number_format.ts";
 import { colorTable } from "../colors.ts";
@@ -15,14 +15,14 @@ export interface KernelCell {
   readonly input: number;
 }
 
-/** A weight of a kernel, and where it is among all elements. */
+/** A weight of a kernel, and its index among all elements. */
 export interface WeightPosition extends KernelCell {
   readonly y: number;
   readonly x: number;
   readonly index: number;
 }
 
-/** Of a picture with more weights none has a corner: it would hide those beside it. */
+/** Pictures with more weights show no corners: a corner would cover its neighbours. */
 const MAX_CORNERS = 50_000;
 
 interface KernelsProps {
@@ -30,26 +30,26 @@ interface KernelsProps {
   values: Float32Array;
   cells: readonly KernelCell[];
   columns: number;
-  /** CSS pixels of a kernel, and between kernels. */
+  /** CSS pixels of a kernel, and of the gap between kernels. */
   cell: { readonly width: number; readonly height: number };
   gap: number;
-  /** The value with the map's full colour. */
+  /** The absolute value that has the colour map's full colour. */
   maxAbs: number;
   label: string;
-  /** Where the weights can be chosen. */
+  /** Present if weights can be selected. */
   edit?: KernelEditing | undefined;
 }
 
 interface KernelEditing {
-  /** What the weights were before they were changed. */
+  /** The weights before they were edited. */
   readonly original: Float32Array;
-  /** The one that is chosen, if its kernel is shown. */
+  /** The selected weight, if its kernel is shown. */
   readonly chosen: WeightPosition | null;
   press(event: PointerEvent, spot: WeightPosition, words: string): void;
   open(spot: WeightPosition): void;
 }
 
-/** Kernels in a mosaic: signed around zero in the chosen map's colours, or as curves. */
+/** Kernels in a mosaic: signed around zero in the selected colour map, or as curves. */
 export function KernelPictures(props: KernelsProps) {
   const { kernels, values, cells, columns, cell, gap, maxAbs, label } = props;
   const views = useViews();
@@ -87,13 +87,13 @@ export function KernelPictures(props: KernelsProps) {
       const one = Math.max(1, Math.round((cell.width * ratio) / kw));
       const picture = new ImageData(element.width, element.height);
       for (const kernel of shown) paintColors(picture, kernel, kw, one, maxAbs, table);
-      // One call for all: each takes as long as hundreds of pixels.
+      // One call for all kernels: each call costs as much as hundreds of pixels.
       context.putImageData(picture, 0, 0);
       for (const kernel of shown) paintEdge(context, kernel, kw, one);
     }
   }, [kernels, values, which, columns, cell.width, cell.height, gap, maxAbs, ratio, map, theme]);
 
-  /** A curve has its taps from left to right, whichever way the signal lies. */
+  /** A curve runs from left to right, even for a vertical signal. */
   const column = kernels.is1d && kw === 1;
   const boxOf = (i: number, y: number, x: number): PixelBox => {
     const [left, top] = [

@@ -1,4 +1,4 @@
-// A few of a parameter's weights as numbers that are dragged, stepped and typed: one grid, with one stop of the Tab key.
+// A grid of weights that can be dragged, stepped and typed; the grid is a single tab stop.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatExact, formatPadded } from "../../number_format.ts";
 import { createUndoStepper, newStepName } from "../../state/undo_steps.ts";
@@ -11,7 +11,7 @@ import { parseNumber, parsePasted, type WeightSheet } from "./weight_sheet.ts";
 
 /** CSS pixels of a number's cell. */
 export const CELL_WIDTH = 52;
-/** Rows at once: a kernel of 3×3×3 has nine. */
+/** The most rows shown at once: a 3×3×3 kernel has nine. */
 const MAX_ROWS = 9;
 const MAX_COLUMNS = 12;
 const MAX_VECTOR_COLUMNS = 16;
@@ -26,19 +26,19 @@ interface CellsProps {
   sheet: WeightSheet;
   position: GridPosition;
   moveTo: (place: GridPosition) => void;
-  /** To the kernel before or after this one. */
+  /** Select the previous or next kernel. */
   stepKernel?: ((by: number) => void) | undefined;
-  /** The value with the map's full colour. */
+  /** The absolute value that has the colour map's full colour. */
   maxAbs: number;
   width: number;
-  /** The chosen number is being typed. */
+  /** The selected number is being typed. */
   isTyping: boolean;
   setTyping: (typing: boolean) => void;
-  /** Says why something could not be. */
+  /** Shows the reason for a rejected input. */
   showError: (why: string) => void;
 }
 
-/** Where the page of `most` begins that has the k-th of `count`. */
+/** The start of the page of `most` items, out of `count`, that contains item `k`. */
 function pageStart(k: number, count: number, most: number): number {
   return Math.max(0, Math.min(Math.floor(k / most) * most, count - most));
 }
@@ -51,7 +51,7 @@ export function NumberGrid(props: CellsProps) {
     props;
   const views = useViews();
   const grid = useRef<HTMLDivElement>(null);
-  // The focus goes with the choice where the grid has it.
+  // Whether the grid has the focus; the focus then follows the selection.
   const [held, setHeld] = useState(false);
   const { row, column } = position;
   const fit = Math.max(3, Math.floor((props.width - 34) / CELL_WIDTH));
@@ -72,7 +72,7 @@ export function NumberGrid(props: CellsProps) {
     editor.change([sheet.index(row, column)], [number], { step: newStepName() });
   };
 
-  /** Several key presses in a row are one step. */
+  /** Consecutive key presses form one undo step. */
   const stepping = useRef({ stepper: createUndoStepper(), at: -1 });
   const nudge = (by: number): void => {
     const at = sheet.index(row, column);
@@ -90,7 +90,7 @@ export function NumberGrid(props: CellsProps) {
       if (up === 0) return;
       if (editor.canEdit) nudge(up * (event.shiftKey ? 0.1 : 1));
     } else if (/^[-0-9]$/.test(key)) {
-      // It is the first of the number that is typed: the field has the focus before the letter comes.
+      // The key is the first character of the number: the field gets the focus before the character arrives.
       if (editor.canEdit) setTyping(true);
       event.stopPropagation();
       return;
@@ -112,12 +112,12 @@ export function NumberGrid(props: CellsProps) {
       const [y, x] = next;
       if (y >= 0 && y < sheet.rows && x >= 0 && x < sheet.columns) moveTo({ row: y, column: x });
     }
-    // Elsewhere these keys go to other layers and channels.
+    // Otherwise these keys would change the layer or channel.
     event.preventDefault();
     event.stopPropagation();
   };
 
-  /** Takes pasted numbers, or says why it does not. */
+  /** Apply pasted numbers, or return the reason that they are rejected. */
   const paste = (text: string): string => {
     const found = parsePasted(text);
     if (typeof found === "string") return found;
@@ -136,7 +136,7 @@ export function NumberGrid(props: CellsProps) {
     if (editor.canEdit) showError(paste(event.clipboardData?.getData("text/plain") ?? ""));
   };
 
-  /** A whole kernel, or a row of what is larger. */
+  /** Copy a whole kernel, or one row of a larger parameter. */
   const onCopy = (event: ClipboardEvent): void => {
     if (isTyping) return;
     event.preventDefault();
@@ -167,7 +167,7 @@ export function NumberGrid(props: CellsProps) {
         if (to !== null && !grid.current?.contains(to as Node)) setHeld(false);
       }}
     >
-      {/* Each weight says itself where it is. */}
+      {/* Each weight has its position in its own label. */}
       <div class="nbg-weight-row" aria-hidden="true">
         <span>{sheet.rows > 1 ? "" : sheet.columnLabel}</span>
         {columns.map((x) => (
@@ -199,7 +199,7 @@ export function NumberGrid(props: CellsProps) {
   );
 }
 
-/** Gives the focus to the chosen weight of a grid. */
+/** Move the focus to the selected weight of a grid. */
 export function focusSelected(within: Element | null): void {
   within
     ?.querySelector<HTMLElement>('[role="gridcell"][tabindex="0"]')
@@ -267,7 +267,7 @@ function Weight(props: {
   );
 }
 
-/** The number as text, until Enter takes it or Esc leaves it. */
+/** The number as a text field: Enter commits, Esc cancels. */
 function NumberInput(props: {
   number: number;
   elementText: string;
@@ -279,7 +279,7 @@ function NumberInput(props: {
   const field = useRef<HTMLInputElement>(null);
   const [bad, setBad] = useState(false);
   const done = useRef(false);
-  // Before the next key comes.
+  // Before the next key event.
   useLayoutEffect(() => {
     field.current?.focus({ preventScroll: true });
     field.current?.select();
@@ -289,7 +289,7 @@ function NumberInput(props: {
     showError("");
     setTyping(false);
   };
-  /** Whether it could be taken. */
+  /** Try to commit the text; return whether it was valid. */
   const take = (): boolean => {
     const text = field.current?.value ?? "";
     const found = parseNumber(text);
@@ -318,7 +318,7 @@ function NumberInput(props: {
         event.preventDefault();
       }}
       onBlur={() => {
-        // To type elsewhere what cannot be taken here is to give it up.
+        // Leaving the field with invalid text discards the text.
         if (!done.current && !take()) leave();
       }}
     />

@@ -1,16 +1,16 @@
-// What the weights were before they were edited: as the page first read them, or as Python set all of them since.
+// The weights before they were edited: as first read by the page, or as last set as a whole by Python.
 import type { ViewerState } from "../../state.ts";
 
 const originalsByViewer = new WeakMap<ViewerState, Map<string, Float32Array>>();
-/** Viewers whose page has asked for an edit that Python's history doesn't have yet. */
+/** Viewers whose page has requested an edit that is not yet in Python's history. */
 const pendingEdits = new WeakSet<ViewerState>();
 
-/** An edit is on its way: what comes back is none of the originals. */
+/** An edit is in flight: values that arrive from now on are not the originals. */
 export function markEditPending(state: ViewerState): void {
   pendingEdits.add(state);
 }
 
-/** Whether some weight is edited, or was and can be again. */
+/** Whether a weight edit is active or can be undone or redone, or an edit is pending. */
 function hasWeightEdits(state: ViewerState): boolean {
   const moments = [state.presentEdits.value, ...state.pastEdits.value, ...state.futureEdits.value];
   if (!moments.some(({ weights }) => weights > 0)) return pendingEdits.has(state);
@@ -18,7 +18,7 @@ function hasWeightEdits(state: ViewerState): boolean {
   return true;
 }
 
-/** A parameter's elements before all edits; while there are none, those of now. */
+/** A parameter's elements before all edits; the current elements if there are no edits. */
 export function originalWeights(state: ViewerState, key: string, now: Float32Array): Float32Array {
   const all = originalsByViewer.get(state) ?? new Map<string, Float32Array>();
   originalsByViewer.set(state, all);
@@ -29,11 +29,11 @@ export function originalWeights(state: ViewerState, key: string, now: Float32Arr
   return now;
 }
 
-/** Whether an element is another one; NaN is one number here. */
+/** Whether two elements differ; NaN equals NaN. */
 export const differs = (a: number | undefined, b: number | undefined): boolean =>
   !Object.is(a, b) && a !== b;
 
-/** How many elements are others than they were. */
+/** The number of elements that differ from the originals. */
 export function countChanged(now: Float32Array, original: Float32Array): number {
   if (now === original) return 0;
   let count = 0;

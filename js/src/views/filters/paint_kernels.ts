@@ -1,9 +1,9 @@
-// Kernels painted by the processor: as pixels in a map's colours, or as curves. Lengths are canvas pixels.
+// Paints kernels on the CPU: as pixels in a colour map, or as curves. Lengths are canvas pixels.
 import { MAGENTA } from "../../pictures/colortables.ts";
 
 type ColorFunction = (place: number) => readonly [number, number, number];
 
-/** A kernel's weights, and where its picture begins. */
+/** A kernel's weights, and the top left corner of its picture. */
 interface PlacedKernel {
   readonly weights: Float32Array;
   readonly left: number;
@@ -12,10 +12,10 @@ interface PlacedKernel {
 
 const BLACK = [0, 0, 0] as const;
 const GREY = "rgb(128 128 128 / 0.5)";
-/** Canvas pixels a weight has at least where its kernel has an edge. */
+/** The least canvas pixels per weight for which a kernel has an outline. */
 const MIN_EDGED = 4;
 
-/** Rows of `columns` weights, each a square of `one` pixels; `most` has the map's full colour. */
+/** Paint rows of `columns` weights, each a square of `one` pixels; `most` has the colour map's full colour. */
 export function paintColors(
   picture: ImageData,
   { weights, left, top }: PlacedKernel,
@@ -30,7 +30,7 @@ export function paintColors(
     const corner = { x: left + (k % columns) * one, y: top + Math.floor(k / columns) * one };
     for (let y = 0; y < one; y++) {
       for (let x = 0; x < one && corner.x + x < picture.width; x++) {
-        // Black stripes over the magenta of a NaN, as in the maps.
+        // Black stripes over magenta mark a NaN, as in the maps.
         const striped = Number.isNaN(value) && (x + y) % 4 < 2;
         const [r, g, b] = striped ? BLACK : color;
         const at = ((corner.y + y) * picture.width + corner.x + x) * 4;
@@ -43,7 +43,7 @@ export function paintColors(
   }
 }
 
-/** Its edge, on which weights near zero end that have the colour of the page; small weights have no room for it. */
+/** Paint the kernel's outline: weights near zero have the colour of the page. Too small weights have no outline. */
 export function paintEdge(
   context: CanvasRenderingContext2D,
   { weights, left, top }: PlacedKernel,
@@ -57,11 +57,11 @@ export function paintEdge(
   context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
 }
 
-// Where curves.glsl has its inks in the signed map, and zero.
+// Positions of curves.glsl's ink colours, and of zero, in the signed colour map.
 const [POSITIVE, ZERO, NEGATIVE] = [0.86, 0.5, 0.14] as const;
 const MARGIN = 1.5;
 
-/** A kernel's weights from left to right, straight between them, from −most to most around a line at zero. */
+/** Paint a kernel's weights as straight segments from left to right; the axis is −most to most around a zero line. */
 export function paintCurve(
   context: CanvasRenderingContext2D,
   { weights, left, top }: PlacedKernel,
@@ -76,7 +76,8 @@ export function paintCurve(
   const reach = (height / 2 - MARGIN * ratio) / (most || 1);
   const line = new Path2D();
   const area = new Path2D();
-  // A run of finite weights; beyond the first and the last one the curve goes on level, as wide as its places.
+  // A run of finite weights. The curve extends level before the first and after the last one, so that each weight has
+  // its full width.
   const run = (from: number, to: number): void => {
     const points: [number, number][] = [];
     for (let k = from; k < to; k++) {
@@ -129,12 +130,12 @@ export function paintCurve(
     context.restore();
   }
   context.strokeStyle = GREY;
-  context.lineWidth = 2 * hair; // half of it is clipped
+  context.lineWidth = 2 * hair; // the outer half is clipped
   context.strokeRect(left, top, width, height);
   context.restore();
 }
 
-/** A weight that is not finite, as wide as its place. */
+/** Paint a weight that is not finite, over its full width. */
 function paintNonFinite(
   context: CanvasRenderingContext2D,
   left: number,

@@ -1,4 +1,4 @@
-// Weights under one's hand: what was changed of a parameter, how it is changed, and dragging a number.
+// The weight editor's model: edits of a parameter, their original values, and dragging a number.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { formatExact } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -13,17 +13,17 @@ export interface WeightEditor {
   readonly value: Value;
   readonly values: Float32Array;
   readonly original: Float32Array;
-  /** How many elements are others than they were. */
+  /** The number of elements that differ from the originals. */
   readonly changed: number;
-  /** From the least to the greatest number that the colours tell apart. */
+  /** The width of the colour range, from its lowest to its highest value. */
   readonly range: number;
-  /** False where there is no Python. */
+  /** False without Python. */
   readonly canEdit: boolean;
-  /** An element as it is, or as it was asked to be. */
+  /** An element's requested value if an edit is pending, else its current value. */
   latestValue(place: number): number;
-  /** Makes elements these numbers; `live`: when the page has followed those before. */
+  /** Set elements to these numbers; `live` throttles: the edit waits until the page has shown the previous one. */
   change(places: readonly number[], numbers: readonly number[], how: ChangeOptions): void;
-  /** What waits is sent. */
+  /** Send the pending edits now. */
   flush(): void;
 }
 
@@ -32,10 +32,10 @@ export interface ChangeOptions {
   readonly live?: boolean;
 }
 
-/** What a number was asked to be holds for so long; Python may refuse it. */
+/** How long a requested value counts as pending; Python may refuse it. */
 const PENDING_MS = 1_000;
 
-/** A parameter's elements to edit; null before they are here. */
+/** The editor of a parameter's elements; null before the values are loaded. */
 export function useWeightEditor(value: Value, values: Float32Array | null): WeightEditor | null {
   const { state } = useViews();
   const setWeight = state.setWeight.value;
@@ -73,7 +73,7 @@ export function useWeightEditor(value: Value, values: Float32Array | null): Weig
         if (pace.current === null) return;
         markEditPending(state);
         const time = performance.now();
-        // Python takes none that is not finite: those stay.
+        // Python rejects non-finite numbers: those elements stay unchanged.
         const taken = places.map((_, k) => k).filter((k) => Number.isFinite(numbers[k]));
         const at = taken.map((k) => places[k] ?? 0);
         const to = taken.map((k) => numbers[k] ?? 0);
@@ -89,12 +89,12 @@ export function useWeightEditor(value: Value, values: Float32Array | null): Weig
   }, [state, value, values, original, setWeight]);
 }
 
-/** Until then a press is a click. */
+/** Movements below this many pixels are a click. */
 const MIN_DRAG_PIXELS = 2;
 
 /**
- * A press on a number: from there up or down changes it, by a hundredth of its range a pixel, with Shift by a tenth of
- * that; `end` is told whether it was changed.
+ * Start a drag on a number: each pixel up or down changes it by a hundredth of its range, with Shift by a tenth of
+ * that. `end` is called with whether the number changed.
  */
 export function startDrag(
   event: PointerEvent,
@@ -124,7 +124,7 @@ export function startDrag(
   };
   const move = (now: Event): void => {
     if (!(now instanceof PointerEvent) || now.pointerId !== pointerId || !hand.canEdit) return;
-    now.stopImmediatePropagation(); // the tooltip's numbers would be those of other weights
+    now.stopImmediatePropagation(); // the tooltip would show other weights
     const pixels = (y - now.clientY) / views.zoom.value;
     if (!moved && Math.abs(pixels) < MIN_DRAG_PIXELS) return;
     moved = true;

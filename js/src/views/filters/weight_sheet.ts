@@ -1,4 +1,4 @@
-// Weights in rows and columns, as one edits them: a kernel, a matrix, one number per channel.
+// Weights in rows and columns for the editor: a kernel, a matrix, or one number per channel.
 
 import type { Value } from "../../plan/schema.ts";
 import type { WeightEdit } from "../../state/edits.ts";
@@ -6,25 +6,25 @@ import { inputChannel, type Kernels, kernelStart } from "../layer_weights.ts";
 
 export interface WeightSheet {
   readonly title: string;
-  /** "3×3"; "" where the heading above says it. */
+  /** "3×3"; "" if the heading above contains it. */
   readonly size: string;
   readonly rows: number;
   readonly columns: number;
-  /** What rows and columns are counted by, in words. */
+  /** The nouns for columns and rows. */
   readonly columnLabel: string;
   readonly rowLabel: string;
-  /** Where a weight is among the parameter's elements. */
+  /** The index of a weight among the parameter's elements. */
   index(row: number, column: number): number;
-  /** "kernel 3, input 1, row 2, column 0". */
+  /** The weight's name, e.g. "kernel 3, input 1, row 2, column 0". */
   elementText(row: number, column: number): string;
-  /** What is scaled, zeroed and reset with the weights of a row. */
+  /** The filter that contains a row: the unit for scale, zero and reset. */
   filter(row: number): Filter;
 }
 
-/** Weights that belong together: all that one output channel is made with. */
+/** Weights that belong together: all weights of one output channel. */
 export interface Filter {
   readonly title: string;
-  /** Among the parameter's elements, in their order. */
+  /** Indices among the parameter's elements, ascending. */
   readonly indices: readonly number[];
 }
 
@@ -32,7 +32,7 @@ export interface Filter {
 export function kernelSheet(kernels: Kernels, output: number, k: number): WeightSheet {
   const { height, width, inputs } = kernels;
   const { shape } = kernels.weight;
-  // Of a volume: slices that stand one below the other.
+  // For a volume: slices, one below the other.
   const slice = shape.length > 4 ? (shape.at(-2) ?? 1) : height;
   const rowWords = (row: number): string =>
     slice < height ? `slice ${Math.floor(row / slice)}, row ${row % slice}` : `row ${row}`;
@@ -59,7 +59,7 @@ export function kernelSheet(kernels: Kernels, output: number, k: number): Weight
   };
 }
 
-/** A linear layer's weight: what each output has of each input. */
+/** A linear layer's weight: a row per output, a column per input. */
 export function matrixSheet({ outputs, width }: Kernels): WeightSheet {
   return {
     title: "Matrix",
@@ -74,7 +74,7 @@ export function matrixSheet({ outputs, width }: Kernels): WeightSheet {
   };
 }
 
-/** One number per channel, which `word` says what it is. */
+/** One number per channel; `word` names the parameter. */
 export function vectorSheet(length: number, word: string): WeightSheet {
   return {
     title: `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`,
@@ -95,12 +95,12 @@ export function vectorSheet(length: number, word: string): WeightSheet {
 const indexRange = (start: number, length: number): number[] =>
   Array.from({ length }, (_, k) => start + k);
 
-/** More edits than that are one, with what stands between them as it is. */
+/** More runs than this are merged into one edit that includes the unchanged elements between them. */
 const MAX_RUNS = 32;
-/** Numbers in one message, at most: `SetWeight` in features/edits/messages.py. */
+/** The most numbers in one message: `SetWeight` in features/edits/messages.py. */
 const MAX_NUMBERS = 2 ** 16;
 
-/** Edits that make the elements at these places these numbers; `values` are those of now. */
+/** Create the edits that set the elements at `places` to `numbers`; `values` are the current elements. */
 export function createWeightEdits(
   { key }: Value,
   values: Float32Array,
@@ -132,7 +132,7 @@ export function createWeightEdits(
   return [{ name: key, index: start, values: whole, step }];
 }
 
-/** The line of Python that sets a weight. */
+/** The Python statement that sets a weight. */
 export function pythonLine({ key, shape }: Value, place: number, number: number): string {
   const index: number[] = [];
   let rest = place;
@@ -144,7 +144,7 @@ export function pythonLine({ key, shape }: Value, place: number, number: number)
   return `viewer.set_weight("${key}", ${where}, ${shortestFloat32(number)})`;
 }
 
-/** The fewest digits that are this float32 and no other. */
+/** The shortest decimal that identifies this float32. */
 function shortestFloat32(number: number): number {
   const same = (digits: number): boolean =>
     Math.fround(Number(number.toPrecision(digits))) === Math.fround(number);
@@ -152,7 +152,7 @@ function shortestFloat32(number: number): number {
   return Number(number.toPrecision(digits));
 }
 
-/** A typed number, or why it is none. */
+/** Parse a typed number; return the reason as a string if it is invalid. */
 export function parseNumber(text: string): number | string {
   const plain = text.trim().replace("−", "-");
   const number = plain === "" ? Number.NaN : Number(plain);
@@ -163,7 +163,10 @@ export function parseNumber(text: string): number | string {
   return number;
 }
 
-/** A pasted rectangle of numbers, or why it is none: lines of cells between tabs, commas or spaces. */
+/**
+ * Parse a pasted rectangle of numbers, or return the reason that it is invalid. Lines are rows; tabs, commas or spaces
+ * separate cells.
+ */
 export function parsePasted(text: string): number[][] | string {
   const lines = text
     .replace(/[[\]()]/g, " ")

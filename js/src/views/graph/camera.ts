@@ -1,4 +1,4 @@
-// Zoom and pan of the graph: which part of it is seen, and how gestures change that.
+// Zoom and pan of the graph: the visible part, and the gestures that change it.
 import type { Signal } from "@preact/signals";
 import type { Camera } from "../../state.ts";
 import { NODE_SIDE } from "./node_boxes.ts";
@@ -9,14 +9,14 @@ export interface Size {
 }
 
 const MARGIN = 20;
-/** A node's picture has 44 pixels at least, but where all of a large graph is wanted. */
+/** At the lowest zoom a node's picture has 44 pixels; only fitting all of a large graph goes below. */
 const ZOOM_LIMITS = { least: 44 / NODE_SIDE, most: 4 };
-/** A small graph is enlarged no more than this. */
+/** The highest zoom that a small graph is enlarged to. */
 const MAX_FIT_ZOOM = 1.25;
-/** A graph whose names can't be read when it fits begins at this zoom, and is moved through. */
+/** The initial zoom of a graph whose names would be unreadable if it were fitted; the user pans through it. */
 const INITIAL_ZOOM = 0.75;
 
-/** A graph's size, and the zoom from which on its names can be read. */
+/** A graph's size, and the lowest zoom at which its names are readable. */
 export interface GraphSize extends Size {
   readonly minReadableZoom: number;
 }
@@ -27,13 +27,13 @@ const isReadable = ({ minReadableZoom }: GraphSize, zoom: number): boolean =>
 const fitWidthZoom = (size: Size, width: number): number =>
   Math.min(MAX_FIT_ZOOM, (width - 2 * MARGIN) / size.width);
 
-/** What stands beside the window in a viewer of limited height: its tools. */
+/** Height of the tools beside the window, in a viewer of limited height. */
 const TOOLBAR_HEIGHT = 48;
 const MIN_HEIGHT = 160;
 
 /**
- * Height of the window for a graph of this size: all of it, where that isn't higher than most of a notebook cell, nor
- * than the `room` that a viewer of limited height has for it.
+ * The window's height for a graph of this size: the whole graph, limited to most of a notebook cell and, in a viewer of
+ * limited height, to its `room`.
  */
 export function windowHeight(size: GraphSize, width: number, room: number | null = null): number {
   const whole = fitWidthZoom(size, width);
@@ -43,7 +43,7 @@ export function windowHeight(size: GraphSize, width: number, room: number | null
   return Math.round(Math.min(most, size.height * zoom + 2 * MARGIN));
 }
 
-/** At this zoom in the middle of the window, or from its beginning on where there is more. */
+/** The camera at this zoom: the graph is centred, or starts at its beginning if it is larger than the window. */
 function cameraAt(size: Size, view: Size, zoom: number): Camera {
   const start = (length: number, room: number): number => Math.max(MARGIN, (room - length) / 2);
   const x = start(size.width * zoom, view.width);
@@ -53,21 +53,21 @@ function cameraAt(size: Size, view: Size, zoom: number): Camera {
 const fitZoom = (size: Size, view: Size): number =>
   Math.min(fitWidthZoom(size, view.width), (view.height - 2 * MARGIN) / size.height);
 
-/** All of the graph, however small. */
+/** Fit all of the graph, however small. */
 export const fitCamera = (size: Size, view: Size): Camera =>
   cameraAt(size, view, fitZoom(size, view));
 
-/** What is seen before anybody moves: all of the graph where that can be read, else its beginning. */
+/** The initial camera: all of the graph if its names are readable then, else its beginning. */
 export function initialCamera(size: GraphSize, view: Size): Camera {
   const zoom = fitZoom(size, view);
   return cameraAt(size, view, isReadable(size, zoom) ? zoom : INITIAL_ZOOM);
 }
 
-/** Whether some of the graph is outside of the window. */
+/** Whether part of the graph is outside the window. */
 export const overflows = ({ zoom, x, y }: Camera, size: Size, view: Size): boolean =>
   x < 0 || y < 0 || x + size.width * zoom > view.width || y + size.height * zoom > view.height;
 
-/** Moves along, no further than the graph's ends; the same camera if it is there. */
+/** Pan, but not beyond the graph's ends; returns the same camera if nothing changes. */
 export function pan(camera: Camera, dx: number, dy: number, size: Size, view: Size): Camera {
   const along = (start: number, by: number, length: number, room: number): number => {
     const [low, high] = [Math.min(MARGIN, room - MARGIN - length), Math.max(MARGIN, start)];
@@ -79,19 +79,19 @@ export function pan(camera: Camera, dx: number, dy: number, size: Size, view: Si
   return x === camera.x && y === camera.y ? camera : { zoom, x, y };
 }
 
-/** The point of the graph in the middle of the window. */
+/** Centre the window on a point of the graph. */
 export function centerCamera({ zoom }: Camera, view: Size, x: number, y: number): Camera {
   return { zoom, x: view.width / 2 - x * zoom, y: view.height / 2 - y * zoom };
 }
 
-/** Zooms by a factor; what is under a point of the window stays there. */
+/** Zoom by a factor; the graph's point under the window's point (px, py) stays in place. */
 export function zoomAt({ zoom, x, y }: Camera, by: number, px: number, py: number): Camera {
   const next = Math.min(ZOOM_LIMITS.most, Math.max(Math.min(ZOOM_LIMITS.least, zoom), zoom * by));
   const grown = next / zoom;
   return { zoom: next, x: px - (px - x) * grown, y: py - (py - y) * grown };
 }
 
-/** Moves so that a box of the graph is in the window; the same camera if it is. */
+/** Pan until a box of the graph is inside the window; returns the same camera if it already is. */
 export function reveal(
   camera: Camera,
   view: Size,
@@ -108,10 +108,10 @@ export function reveal(
   return dx === 0 && dy === 0 ? camera : { zoom, x: camera.x + dx, y: camera.y + dy };
 }
 
-/** Below so many pixels a press is a click. */
+/** Movements below this many pixels are a click. */
 const CLICK_TOLERANCE = 4;
 
-/** What a window shows now. */
+/** The current camera, graph size and window size. */
 export interface Scene {
   readonly camera: Camera;
   readonly size: Size;
@@ -119,8 +119,8 @@ export interface Scene {
 }
 
 /**
- * Handlers of the window: drag pans, two fingers pinch, the wheel zooms with Ctrl or ⌘. Sideways it moves a graph
- * that is wider than the window; up and down it is the notebook's.
+ * Event handlers of the window: dragging pans, pinching and Ctrl/⌘+wheel zoom. Horizontal scrolling pans a graph that
+ * is wider than the window; vertical scrolling scrolls the notebook.
  */
 export function createGestures(scene: () => Scene, camera: Signal<Camera | null>) {
   const now = (): Camera => scene().camera;
@@ -129,7 +129,7 @@ export function createGestures(scene: () => Scene, camera: Signal<Camera | null>
   const at = (event: MouseEvent) => {
     const element = event.currentTarget as HTMLElement;
     const box = element.getBoundingClientRect();
-    // A viewer that is presented is enlarged.
+    // In presentation mode the viewer is enlarged.
     const own = box.width > 0 ? element.offsetWidth / box.width : 1;
     return { x: (event.clientX - box.left) * own, y: (event.clientY - box.top) * own };
   };
@@ -138,7 +138,7 @@ export function createGestures(scene: () => Scene, camera: Signal<Camera | null>
   };
   return {
     onWheel(event: WheelEvent): void {
-      // A pinch on a touchpad comes as a wheel in pixels; a mouse's notch is 100 or 3 lines.
+      // A touchpad pinch arrives as a wheel event in pixels; one notch of a mouse is 100 pixels or 3 lines.
       const unit = event.deltaMode === 1 ? 33 : 1;
       if (!event.ctrlKey && !event.metaKey) {
         const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
@@ -165,14 +165,14 @@ export function createGestures(scene: () => Scene, camera: Signal<Camera | null>
       if (before === undefined) return;
       const { x, y } = at(event);
       const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-      // One finger scrolls the page over a graph that is all there.
+      // If the whole graph is visible, one finger scrolls the page.
       const { size, view } = scene();
       const still = camera.peek() === null && !overflows(now(), size, view);
       if (other === undefined && event.pointerType === "touch" && still) return;
       moved += Math.hypot(x - before.x, y - before.y);
       if (moved < CLICK_TOLERANCE) return;
       const element = event.currentTarget as Element;
-      // From here on no node takes it for a click.
+      // From here on, no node treats the gesture as a click.
       if (!element.hasPointerCapture(event.pointerId)) element.setPointerCapture(event.pointerId);
       fingers.set(event.pointerId, { x, y });
       if (other === undefined) {

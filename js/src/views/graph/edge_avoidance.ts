@@ -1,10 +1,10 @@
-// A way around the nodes for a line that would run through one: along the gaps between them, with few corners.
+// Routes an edge around the nodes that it would cross: along the gaps between them, with few corners.
 import { captionHeight, isMerge, type NodeBox, rightEdge, stackOffset } from "./node_boxes.ts";
 
 export type Point = readonly [number, number];
 export type Direction = "right" | "down" | "up";
 
-/** What a line keeps clear of: the node with the edge behind a closed module. */
+/** The obstacle that a line avoids: a node with the stacked edge of a closed module. */
 interface Rectangle {
   readonly left: number;
   readonly top: number;
@@ -12,20 +12,20 @@ interface Rectangle {
   readonly bottom: number;
 }
 
-/** Where a line begins or ends, and a point before it from where it goes straight there. */
+/** One end of a line: the line is straight between `stub` and `point`. */
 interface Port {
   readonly point: Point;
   readonly stub: Point;
   readonly towards: Direction;
 }
 
-/** CSS pixels between a node and a line that goes around it. */
+/** CSS pixels between a node and a line that is routed around it. */
 const CLEARANCE = 12;
 const CORNER_COST = 40;
-/** How much longer a line may be for not lying on another one, and for not crossing words. */
+/** Extra cost per length of a line that overlaps another one, and of one that crosses captions. */
 const OVERLAP_COST = 3;
 const CAPTION_COST = 4;
-/** Nodes so far away can be in nobody's way: a grid of all nodes of a large network is slow. */
+/** Nodes farther away than this are ignored: a grid over all nodes of a large network is slow. */
 const SEARCH_MARGIN = 260;
 
 const rectangle = (box: NodeBox, more: number): Rectangle => ({
@@ -35,14 +35,14 @@ const rectangle = (box: NodeBox, more: number): Rectangle => ({
   bottom: box.y + box.height + more,
 });
 
-/** The words of a node, where they stand below it. */
+/** The rectangle of a node's caption, if the caption is below the node. */
 function captionRectangle(box: NodeBox): Rectangle | null {
   if (box.captionSide !== "below" && box.captionSide !== "inset") return null;
   const bottom = box.y + box.height;
   return { left: box.x, top: bottom, right: rightEdge(box), bottom: bottom + captionHeight(box) };
 }
 
-/** Whether a straight line between two points, in whatever direction, has a part inside. */
+/** Whether a straight line between two points, in any direction, intersects a rectangle. */
 function intersects([x1, y1]: Point, [x2, y2]: Point, one: Rectangle): boolean {
   let [first, last] = [0, 1];
   for (const [from, by, low, high] of [
@@ -60,7 +60,7 @@ function intersects([x1, y1]: Point, [x2, y2]: Point, one: Rectangle): boolean {
   return first < last;
 }
 
-/** Whether a line along these points runs through one of the nodes, but for its own two. */
+/** Whether a polyline crosses a node other than its own two. */
 export function crossesNodes(
   points: readonly Point[],
   from: NodeBox,
@@ -109,16 +109,19 @@ function endPorts(box: NodeBox): Port[] {
 interface SearchState {
   readonly i: number;
   readonly j: number;
-  /** Along x, rather than y. */
+  /** The direction of travel: along x rather than y. */
   readonly isHorizontal: boolean;
   readonly cost: number;
-  /** What the whole way costs at least. */
+  /** Lower bound of the whole route's cost. */
   readonly estimate: number;
   readonly previous: SearchState | null;
   readonly start: Port;
 }
 
-/** The corners of a line between two nodes that runs through none, and where its arrow points; null where there is none. */
+/**
+ * The corners of a line between two nodes that crosses no node, and its arrow's direction; null if there is no such
+ * route.
+ */
 export function routeAround(
   from: NodeBox,
   to: NodeBox,
@@ -165,7 +168,7 @@ export function routeAround(
         : [];
     }),
   );
-  /** What a straight piece costs; infinity where a node is in its way. */
+  /** The cost of a straight segment; infinity if a node blocks it. */
   const priceOf = (a: Point, b: Point): number => {
     if (blocks.some((one) => intersects(a, b, one))) return Number.POSITIVE_INFINITY;
     const length = Math.abs(b[0] - a[0]) + Math.abs(b[1] - a[1]);
@@ -231,7 +234,7 @@ export function routeAround(
       const [x, y] = [xs[i + di], ys[j + dj]];
       if (x === undefined || y === undefined) continue;
       const isAcross = di !== 0;
-      // Never back along its own piece.
+      // Never reverse along the previous segment.
       const { previous } = state;
       if (previous !== null && previous.i === i + di && previous.j === j + dj) continue;
       if (previous === null && isBackwards(start.towards, di, dj)) continue;
@@ -262,7 +265,7 @@ function routeCorners(
     points.unshift([xs[state.i] as number, ys[state.j] as number]);
   }
   points.unshift(last.start.point);
-  // Those alone where it turns.
+  // Keep only the corners.
   return points.filter((point, k) => {
     const [before, after] = [points[k - 1], points[k + 1]];
     if (before === undefined || after === undefined) return true;
@@ -273,7 +276,7 @@ function routeCorners(
   });
 }
 
-/** States by what their way costs at least, the cheapest first: a heap. */
+/** A heap of search states, lowest estimate first. */
 class PriorityQueue {
   private readonly all: SearchState[] = [];
 

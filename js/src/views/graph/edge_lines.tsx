@@ -1,4 +1,4 @@
-// The graph's lines: what travels where. A skip says what travels, and can be clicked.
+// The graph's edges. A skip connection is labelled with its tensor's shape, and can be clicked.
 
 import { imageShape } from "../../network/display_kind.ts";
 import { useViews } from "../context.ts";
@@ -49,20 +49,23 @@ export function EdgeLines(props: {
 
 const lineKey = ({ edge }: EdgeLine): string => `${edge.from}\n${edge.to}\n${edge.key}`;
 
-/** What each skip says: its shape where there is room, less where there is less, nothing where another one's words are. */
+/**
+ * The label of each skip connection: its shape, shortened or omitted if there is no room or another label is in the
+ * way.
+ */
 function skipLabels(
   skips: readonly EdgeLine[],
   zoom: number,
   shapeOf: (key: string) => string,
 ): Map<EdgeLine, string> {
   const found = new Map<EdgeLine, string>();
-  // As large as style.css makes it.
+  // The font size in style.css.
   const letter = Math.max(6.4, 5.6 / zoom);
   const height = Math.max(16, 14 / zoom);
   const taken = skips
     .filter(({ to }) => to.kind !== "merge")
     .map(({ end }) => ({ ...end, half: OPERATOR_SIZE.width / 2 }));
-  // A short one first: a longer one over it has more room beside.
+  // Short ones first: a longer one that arches over them has more room.
   for (const line of [...skips].sort((a, b) => a.labelPosition.room - b.labelPosition.room)) {
     const { x, y, room } = line.labelPosition;
     const isFree = (text: string): boolean =>
@@ -79,7 +82,7 @@ function skipLabels(
   return found;
 }
 
-/** Words on a skip that are a button, the line itself for the pointer, and "+" or "cat" where it ends. */
+/** A skip connection: its label as a button, its line as a pointer target, and "+" or "cat" at its end. */
 function SkipConnection({
   line,
   text,

@@ -1,4 +1,4 @@
-// The lines of the graph: from a placed node to a placed node, as SVG paths with arrows.
+// The graph's edges between placed nodes, as SVG paths with arrows.
 import { crossesNodes, type Direction, type Point, routeAround } from "./edge_avoidance.ts";
 import {
   type EdgeLine,
@@ -12,13 +12,13 @@ import {
 
 const pathPoints = (...points: Point[]): string =>
   points.map((point) => point.map((length) => Math.round(length * 10) / 10).join()).join(" ");
-/** The point `by` before `to` on the way there, half-way at most. */
+/** The point at distance `by` before `to`, at most half-way to `from`. */
 const pointBefore = ([x1, y1]: Point, [x2, y2]: Point, by: number): Point => {
   const share = Math.min(0.5, by / (Math.hypot(x2 - x1, y2 - y1) || 1));
   return [x2 + (x1 - x2) * share, y2 + (y1 - y2) * share];
 };
 
-/** A path along these points with round corners. */
+/** A path along these points with rounded corners. */
 function polyline(first: Point, ...rest: Point[]): string {
   let path = `M${pathPoints(first)}`;
   for (const [i, corner] of rest.entries()) {
@@ -31,7 +31,7 @@ function polyline(first: Point, ...rest: Point[]): string {
   return path;
 }
 
-/** The head of an arrow that points right, down or up. */
+/** The arrow head that points right, down or up. */
 function arrowHead([x, y]: Point, towards: Direction): string {
   if (towards === "right")
     return `M${pathPoints([x - 5, y - 4])}L${pathPoints([x, y], [x - 5, y + 4])}`;
@@ -39,11 +39,11 @@ function arrowHead([x, y]: Point, towards: Direction): string {
   return `M${pathPoints([x - 4, y + back])}L${pathPoints([x, y], [x + 4, y + back])}`;
 }
 
-/** Over a node and the names of the open modules around it. */
+/** The y above a node and the names of the open modules around it. */
 const overNames = (box: NodeBox): number =>
   box.y - stackOffset(box) - 25 - GAPS.bracket * box.node.groups.length;
 
-/** The lines of all ways; `arches` has the heights of those that lead over nodes of their lane. */
+/** The lines of all routes; `arches` holds the heights of those that pass over nodes of their lane. */
 export function edgeLines(
   ways: readonly EdgeRoute[],
   boxes: readonly NodeBox[],
@@ -73,7 +73,7 @@ export function edgeLines(
   return lines;
 }
 
-/** The middle of the longest piece that lies level. */
+/** The middle of the longest horizontal segment. */
 function labelPositionOf(points: readonly Point[]): EdgeLine["labelPosition"] {
   const pieces = points.slice(1).map(([x, y], k) => {
     const [before, height] = points[k] ?? [x, y];
@@ -83,7 +83,7 @@ function labelPositionOf(points: readonly Point[]): EdgeLine["labelPosition"] {
   return pieces.reduce((best, one) => (one.room > best.room ? one : best));
 }
 
-/** Points along a path without its arrow's head, so near to each other that straight lines between them are it. */
+/** Points along a path without its arrow head, dense enough that straight segments between them approximate it. */
 function samplePath(path: string): Point[] {
   const [line = ""] = path.slice(1).split("M");
   const points: Point[] = [];
@@ -111,7 +111,7 @@ function bezierPoint(given: readonly Point[], share: number): Point {
   return next.length > 1 ? bezierPoint(next, share) : (next[0] ?? [0, 0]);
 }
 
-/** An edge's line; over the nodes between, at the height `arch`, where it has one. */
+/** The line of an edge; at height `arch`, if it has one, it passes over the nodes between its ends. */
 function edgeLine(way: EdgeRoute, arch: number | undefined): EdgeLine {
   const { edge, from, to, steps } = way;
   const start: Point = [rightEdge(from) + 2 + stackOffset(from), from.y + from.height / 2];
@@ -132,7 +132,7 @@ function edgeLine(way: EdgeRoute, arch: number | undefined): EdgeLine {
   const low = Math.max(from.x, to.x);
   const high = Math.min(rightEdge(from), rightEdge(to));
   if (from.row !== to.row && high - low >= 8) {
-    // Right of the words below the upper node.
+    // Right of the caption below the upper node.
     const x = isMerge(to) ? to.x + to.width / 2 : low + (high - low) * 0.85;
     const down = to.y > from.y;
     const last: Point = [x, down ? to.y - 3 - stackOffset(to) : to.y + to.height + 3];
@@ -147,7 +147,7 @@ function edgeLine(way: EdgeRoute, arch: number | undefined): EdgeLine {
     ]);
   }
   if (to.row < from.row && isMerge(to)) {
-    // Out at the top, then along between the rows.
+    // Leave at the top, then run between the rows.
     const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
     const x = rightEdge(from) - 12;
     const top = overNames(from);
@@ -169,7 +169,7 @@ function edgeLine(way: EdgeRoute, arch: number | undefined): EdgeLine {
     const path = polyline(start, [x, start[1]], [x, end[1]], end);
     return line(path + arrow, ...between(x, end[0], end[1]), before);
   }
-  // A branch ends in a lane above: along its own, then up.
+  // A branch that merges into a lane above: along its own lane, then up.
   if (isMerge(to)) {
     const last: Point = [to.x + to.width / 2, to.y + to.height + 3];
     const path = polyline(start, [last[0], start[1]], last) + arrowHead(last, "up");

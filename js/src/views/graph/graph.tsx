@@ -1,4 +1,4 @@
-// The Network tab as a graph: modules closed or open in place, skips, live pictures; zoom, pan and keys.
+// The Network tab's graph view: modules closed or opened in place, skip connections, live pictures; zoom, pan and keys.
 import { batch, computed, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
@@ -28,20 +28,20 @@ import { NodeView } from "./node.tsx";
 import { type GraphLayout, NODE_SIDE, type PlacedNode } from "./node_boxes.ts";
 import { openAllGroups, openGroup } from "./repeated_blocks.ts";
 
-/** Nodes that are smaller than this, and than at first, are seen from far: blocks with their names, no pictures. */
+/** Nodes smaller than this, and smaller than initially, show only their names as blocks, without pictures. */
 const MIN_PICTURE_SIDE = 54;
-/** In fewer pixels names have no room: they are pictures again, where there are no more than so many. */
+/** Below `side` pixels names have no room: nodes show pictures again if there are at most `most` of them. */
 const TINY = { side: 30, most: 64 };
-/** Below this zoom captions of 12 pixels have fewer than 11: only names are left, and are kept that large. */
+/** Below this zoom, 12-pixel captions would be smaller than 11 pixels: only names are shown, and kept at that size. */
 const MIN_CAPTION_ZOOM = 11 / 12;
-/** Below this one the names of modules in modules, one over the other, would touch. */
+/** Below this zoom, the stacked names of nested modules would touch. */
 const MIN_NESTED_ZOOM = 0.7;
-/** Below this one a module that was opened is looked at from near. */
+/** If the zoom is below this when a module is opened, the camera zooms in. */
 const MIN_OPENED_ZOOM = 0.55;
-/** Milliseconds after which a zoom is over, and pictures are drawn for it. */
+/** Milliseconds without change after which a zoom gesture has ended and pictures are drawn at the new zoom. */
 const ZOOM_SETTLE_MS = 120;
 
-/** The node that shows a value: the layer's own, or the closed module around it. */
+/** The node that shows a value: the layer's own node, or the closed module around it. */
 const nodeOfValue = (
   nodes: readonly PlacedNode[],
   key: string | undefined,
@@ -49,7 +49,7 @@ const nodeOfValue = (
   nodes.find(({ node }) => node.layers.some(({ name }) => name === key)) ??
   nodes.find(({ node }) => node.value.key === key);
 
-/** What a group takes, open or closed. */
+/** The bounding box of a group, open or closed. */
 function groupBounds({ nodes }: GraphLayout, id: string) {
   const own = nodes.filter(
     ({ node }) =>
@@ -102,7 +102,7 @@ function GraphWindow(props: {
   const handlers = useMemo(() => createGestures(() => scene.current, state.graphCamera), [state]);
   const beyond = overflows(camera, placement, view);
   const sharp = useSettledZoom(camera.zoom);
-  // Inside, a CSS pixel is `zoom` of them: pictures are drawn for the device's pixels all the same.
+  // Inside the graph, a CSS pixel is scaled by `zoom`; pictures are still drawn in device pixels.
   const inner = useMemo(
     () => ({ ...views, pixelRatio: computed(() => views.pixelRatio.value * sharp.value) }),
     [views, sharp],
@@ -126,7 +126,7 @@ function GraphWindow(props: {
     state.selected.value = { layer, channel: null };
     if (views.hoveredLayer.peek() !== null) views.hoveredLayer.value = layer;
   };
-  /** Opens or closes a group; what was at `from` stays where it is on screen. */
+  /** Open or close a group; the node `from` stays in place on screen. */
   const toggle = (id: string, from: PlacedNode): void => {
     const next = open.has(id)
       ? new Set([...open].filter((one) => one !== id))
@@ -142,7 +142,7 @@ function GraphWindow(props: {
         const { zoom } = camera;
         const x = camera.x + (from.x - to.x) * zoom;
         const stays = { zoom, x, y: camera.y + (from.y - to.y) * zoom };
-        // Where there is more than before, what was opened is seen.
+        // If the graph now overflows the window, move the opened group into view.
         state.graphCamera.value = overflows(all, there, view)
           ? reveal(stays, view, groupBounds(there, id))
           : stays;
@@ -150,7 +150,7 @@ function GraphWindow(props: {
     });
     focus.current = element.current?.contains(document.activeElement) ?? false;
   };
-  /** Opens a closed module, or one of the repeated blocks that a node stands for. */
+  /** Open a closed module, or one of the repeated blocks of a node. */
   const openBlock = (placed: PlacedNode, block = nextBlock(tree, open, placed.node)): void => {
     if (block === undefined) return;
     state.selected.value = { layer: block.value.key, channel: null };
@@ -187,7 +187,7 @@ function GraphWindow(props: {
     const next = box && reveal(camera, view, box);
     if (next && next !== camera) state.graphCamera.value = next;
   };
-  // A layer that was chosen elsewhere, in Python or by its name, is looked for.
+  // Move a layer that was selected elsewhere, from Python or by the search field, into view.
   const wanted = chosen?.node.id;
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another choice moves the window
   useEffect(() => {
@@ -285,7 +285,7 @@ function GraphWindow(props: {
   );
 }
 
-/** Which of a node's repeated blocks is opened: the one beside the open one, else the first. */
+/** The repeated block that a node opens: the one next to the open block, else the first. */
 function nextBlock(
   { repeatedBlocks }: ModuleTree,
   open: ReadonlySet<string>,
@@ -297,7 +297,7 @@ function nextBlock(
   return before ? blocks.at(-1) : blocks[0];
 }
 
-/** "3", of repeated blocks "3 · one of 12 alike". */
+/** "3", for repeated blocks "3 · one of 12 identical blocks". */
 function bracketTitle({ repeatedBlocks }: ModuleTree, group: ModuleGroup): string {
   const fold = repeatedBlocks.get(group.id);
   return fold === undefined
@@ -312,7 +312,7 @@ const sheetStyle = ({ zoom, x, y }: Camera, { width, height }: GraphLayout) => (
   "--nb-zoom": zoom,
 });
 
-/** The zoom for which pictures are drawn: it follows when a gesture is over. */
+/** The zoom that pictures are drawn for: it follows after a gesture has ended. */
 function useSettledZoom(zoom: number) {
   const sharp = useSignal(zoom);
   useEffect(() => {

@@ -1,5 +1,5 @@
-// Where the graph's nodes and lines go: flow steps right, resolution steps down, so that a U-Net looks like a U.
-// Lengths are CSS pixels at zoom 1. dagre would need a second for 200 nodes, and knows no resolution.
+// Layout of the graph's nodes and edges: data flow goes right, lower resolution goes down, so that a U-Net looks like a
+// U. Lengths are CSS pixels at zoom 1. dagre would take a second for 200 nodes, and does not know resolutions.
 
 import { nameParts } from "../../network/layer_names.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -29,7 +29,7 @@ const stepWidth = (node: GraphNode): number => 14 + 6.6 * node.title.length;
 
 const layoutCache = new WeakMap<ModuleTree, Map<string, GraphLayout>>();
 
-/** Where everything is for a choice of open groups, worked out once. */
+/** The layout for a set of open groups, cached. */
 export function graphLayout(tree: ModuleTree, open: ReadonlySet<string>): GraphLayout {
   const known = layoutCache.get(tree) ?? new Map<string, GraphLayout>();
   layoutCache.set(tree, known);
@@ -39,7 +39,7 @@ export function graphLayout(tree: ModuleTree, open: ReadonlySet<string>): GraphL
   return found;
 }
 
-/** Places nodes and lines; a picture a bit over half as tall as wide is what a notebook has room for. */
+/** Place nodes and edges; the target is a graph a bit over half as tall as wide, which suits a notebook. */
 function computeLayout(picture: NodeGraph): GraphLayout {
   const { boxes, ways: routes } = createBoxes(picture);
   const incoming = new Map(boxes.map((box) => [box, routes.filter((way) => way.to === box)]));
@@ -72,15 +72,15 @@ interface FlowGraph {
   readonly routes: readonly EdgeRoute[];
   readonly incoming: ReadonlyMap<NodeBox, readonly EdgeRoute[]>;
   readonly outgoing: ReadonlyMap<NodeBox, readonly EdgeRoute[]>;
-  /** Some way leads to a higher resolution: a U, not a stair. */
+  /** Some edge leads to a higher resolution: the graph is a U rather than a staircase. */
   readonly isUShaped: boolean;
 }
 
 const sideOf = ({ nchw }: Value): number => Math.max(...nchw.slice(2));
 
 /**
- * How often a node's picture is half as large as the largest one. What isn't a picture (tokens, attention) is
- * where it comes from, until a window or a change of resolution makes a picture again.
+ * For each node, how often the largest picture's resolution is halved. A value that is not a picture (tokens,
+ * attention) has the level of its source, until a window or a change of resolution yields a picture again.
  */
 function resolutionLevels({ nodes, edges }: NodeGraph): number[] {
   const inputs = nodes.filter(({ kind }) => kind === "input");
@@ -92,7 +92,7 @@ function resolutionLevels({ nodes, edges }: NodeGraph): number[] {
     );
     const last = layers.find(({ name }) => name === value.key);
     const places = last?.position_axes.length ?? 0;
-    // A layer table without places says nothing.
+    // A layer without position axes in the layer table does not decide.
     const maps = value.shape.length === rank && (places === 0 || places === rank - 2);
     const before = edges.some(({ from, to }) => to === id && pictured.get(from));
     pictured.set(id, kind === "input" || (maps && (made || before)));
@@ -109,7 +109,7 @@ function resolutionLevels({ nodes, edges }: NodeGraph): number[] {
   return [...levels.values()];
 }
 
-/** Steps (pools, resampling) between two nodes go on the line; all others get a box. */
+/** Steps (pools, resampling) between two nodes are drawn on the edge; all other nodes get a box. */
 function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; ways: EdgeRoute[] } {
   const sides = nodes.map(({ value }) => sideOf(value));
   const levels = resolutionLevels({ nodes, edges });
@@ -119,7 +119,7 @@ function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; ways: Edg
   for (const [i, node] of nodes.entries()) {
     if (node.kind === "step") continue;
     const size = node.kind === "merge" ? OPERATOR_SIZE : { width: NODE_SIDE, height: NODE_SIDE };
-    // A classifier's largest values, with their numbers.
+    // A classifier's largest values are listed with their numbers.
     const listed = node.kind === "output" && sides[i] === 1;
     const row = rows.indexOf(levels[i] ?? 0);
     boxes.set(node.id, {
@@ -151,7 +151,10 @@ function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; ways: Edg
   return { boxes: [...boxes.values()], ways };
 }
 
-/** A node's rank is the longest way to it; nodes of one row and rank lie in lanes, a branch in one lane. */
+/**
+ * Assign ranks and lanes: a node's rank is the length of the longest path to it; nodes of the same row and rank are in
+ * different lanes, and a branch stays in one lane.
+ */
 function assignRanks({ boxes, incoming }: FlowGraph): void {
   const taken = new Set<string>();
   const place = ({ row, rank }: NodeBox, lane: number): string => `${row} ${rank} ${lane}`;
@@ -166,7 +169,7 @@ function assignRanks({ boxes, incoming }: FlowGraph): void {
   }
 }
 
-/** Words stand outside of the U, so that skips have its inside for themselves. */
+/** Captions are outside of the U, so that skip connections have its inside. */
 function captionSideOf(box: NodeBox, { incoming, outgoing, isUShaped }: FlowGraph): CaptionSide {
   if (box.node.kind === "merge") return "none";
   if (!isUShaped) return "below";
@@ -180,10 +183,10 @@ function captionSideOf(box: NodeBox, { incoming, outgoing, isUShaped }: FlowGrap
   return rises ? "inset" : "below";
 }
 
-/** Where the pictures of a lane begin. */
+/** The top of a lane's pictures. */
 const laneTop = (lane: readonly NodeBox[]): number => Math.min(...lane.map((box) => box.y));
 
-/** How far a node reaches with its words. */
+/** How far a node with its caption extends. */
 function captionExtent(box: NodeBox): { left: number; right: number; below: number } {
   const left = box.captionSide === "left" ? CAPTION_SIZE.beside : 0;
   const beside =
@@ -192,7 +195,10 @@ function captionExtent(box: NodeBox): { left: number; right: number; below: numb
   return { left, right: inset, below: captionHeight(box) };
 }
 
-/** Gives each box its place; `shift` is by how much of its width a node stands right of the one above or below. */
+/**
+ * Assign each box its coordinates; `shift` is the fraction of its width by which a node is right of the one above or
+ * below.
+ */
 function assignCoordinates(flow: FlowGraph, shift: number): { width: number; height: number } {
   const { boxes, incoming, isUShaped } = flow;
   const lanes = new Map<string, NodeBox>();
@@ -229,7 +235,10 @@ function assignCoordinates(flow: FlowGraph, shift: number): { width: number; hei
   return { width: Math.max(...boxes.map((box) => box.x + reach(box))), height: bottom };
 }
 
-/** Moves what leads up to a far place nearer to it, while what it comes from is still above: the foot of a U. */
+/**
+ * Move a node whose only consumer is far right closer to that consumer, while its source stays above it: the foot of a
+ * U.
+ */
 function tighten({ boxes, incoming, outgoing, isUShaped }: FlowGraph, shift: number): void {
   if (!isUShaped) return;
   for (const box of [...boxes].reverse()) {
@@ -242,7 +251,10 @@ function tighten({ boxes, incoming, outgoing, isUShaped }: FlowGraph, shift: num
   }
 }
 
-/** Heights of rows and of the lanes in them; rows of a stair, where nothing stands below another, are near. */
+/**
+ * Assign the heights of rows and of the lanes in them; rows of a staircase, where no node is below another, are close
+ * together.
+ */
 function assignRows({ boxes, routes, isUShaped }: FlowGraph): number {
   const rows = Math.max(...boxes.map((box) => box.row)) + 1;
   let bottom = 0;
@@ -270,7 +282,7 @@ function assignRows({ boxes, routes, isUShaped }: FlowGraph): number {
   return bottom;
 }
 
-/** What stands over a lane's pictures: arches of skips, then the names of open groups. */
+/** The height above a lane's pictures: the arches of skip connections, then the names of open groups. */
 function headroom(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): number {
   const arches = skipArches(lane, ways);
   const depth = Math.max(...lane.map((box) => box.node.groups.length));
@@ -281,7 +293,10 @@ function headroom(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): number 
   );
 }
 
-/** Lines that lead over other nodes of their lane, and how high: a longer one over those within it. */
+/**
+ * The routes that pass over other nodes of their lane, and their arch levels: a longer route is above the ones within
+ * it.
+ */
 function skipArches(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): Map<EdgeRoute, number> {
   const over = ways.filter(
     ({ from, to }) =>
@@ -299,7 +314,7 @@ function skipArches(lane: readonly NodeBox[], ways: readonly EdgeRoute[]): Map<E
   return heights;
 }
 
-/** What is drawn, now that every box has its place. */
+/** The nodes, lines and brackets, once every box has its coordinates. */
 function createLayout(
   { boxes, routes }: FlowGraph,
   picture: NodeGraph,
@@ -309,7 +324,7 @@ function createLayout(
     const name = `${box.row} ${box.lane}`;
     lanes.set(name, [...(lanes.get(name) ?? []), box]);
   }
-  /** Height of each arch. */
+  /** The y of each arch. */
   const arches = new Map<EdgeRoute, number>();
   for (const lane of lanes.values()) {
     for (const [way, over] of skipArches(lane, routes)) {
@@ -326,7 +341,7 @@ function createLayout(
       const width = stepWidth(node);
       const y = line.labelPosition.y - 11 + (i - (line.steps.length - 1) / 2) * 24;
       const middle = line.labelPosition.x - width / 2;
-      // Down into the foot of a U and up out of it lie beside each other.
+      // The steps on the edges down into the foot of a U and up out of it are placed side by side.
       const beside = onLines.filter(
         (one) =>
           Math.abs(one.y - y) < 24 && one.x < middle + width + 8 && middle < one.x + one.width + 8,
@@ -339,7 +354,7 @@ function createLayout(
   for (const { node } of [...boxes].reverse()) {
     for (const group of node.groups) first.set(group, node);
   }
-  // Of a module's lanes in a row the uppermost one bears its bracket.
+  // If a module has several lanes in a row, the top lane has its bracket.
   const borne = new Set<string>();
   const brackets = [...lanes.values()]
     .sort(([a], [b]) => (a?.lane ?? 0) - (b?.lane ?? 0))

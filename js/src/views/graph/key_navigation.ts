@@ -1,9 +1,9 @@
-// Which node an arrow key leads to: along the edges, forth and back, and to what stands above or below.
+// Arrow-key navigation: forward and back along the edges, and to the nodes above or below.
 
 import type { GraphNode } from "./module_graph.ts";
 import type { GraphLayout, PlacedNode } from "./node_boxes.ts";
 
-/** The next node for a key; null where there is none. */
+/** The node that a key leads to; null if there is none. */
 export function neighbour(
   { nodes, lines }: GraphLayout,
   from: PlacedNode,
@@ -14,7 +14,7 @@ export function neighbour(
   const add = (map: Map<GraphNode, GraphNode[]>, at: GraphNode, node: GraphNode): void => {
     map.set(at, [...(map.get(at) ?? []), node]);
   };
-  // The way of the network first, skips behind it.
+  // The main path first, skip connections last.
   for (const line of [...lines].sort((a, b) => a.edge.skip.length - b.edge.skip.length)) {
     const way = [line.from, ...line.steps, line.to];
     for (const [i, node] of way.slice(1).entries()) {

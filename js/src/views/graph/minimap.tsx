@@ -1,10 +1,10 @@
-// The whole of a graph that is larger than its window, small: a frame says what the window shows.
+// A minimap of a graph that is larger than its window: a frame marks the visible part.
 
 import type { Camera } from "../../state.ts";
 import { centerCamera, type Size } from "./camera.ts";
 import type { GraphLayout } from "./node_boxes.ts";
 
-/** CSS pixels that it may take. */
+/** The most CSS pixels of the minimap. */
 const ROOM = { width: 200, height: 60 };
 
 export function Minimap(props: {

@@ -1,4 +1,4 @@
-// The network as nodes and edges, for any choice of open modules: a closed module is one node.
+// The network as nodes and edges, for any set of open modules: a closed module is one node.
 
 import { relativeName } from "../../network/layer_names.ts";
 import { type Network, type Stage, shortType } from "../../network/network.ts";
@@ -10,14 +10,14 @@ export interface GraphNode {
   readonly id: string;
   readonly kind: "input" | "output" | "stage" | "group" | "merge" | "step";
   readonly title: string;
-  /** What its picture shows. */
+  /** The value that its picture shows. */
   readonly value: Value;
-  /** Every layer that it stands for. */
+  /** All layers that the node represents. */
   readonly layers: readonly Layer[];
   readonly stages: readonly Stage[];
-  /** The open groups around it, from the outermost on. */
+  /** The open groups around the node, outermost first. */
   readonly groups: readonly ModuleGroup[];
-  /** What a closed group stands for: itself, or several repeated blocks, with the value that each gives. */
+  /** For a closed group, the group itself, or several repeated blocks, each with its output value. */
   readonly blocks: readonly Block[];
 }
 
@@ -29,9 +29,9 @@ export interface Block {
 export interface GraphEdge {
   readonly from: string;
   readonly to: string;
-  /** Key of the value that travels. */
+  /** Key of the tensor that the edge carries. */
   readonly key: string;
-  /** It joins a later value of the network there: "cat" or "+". */
+  /** For a skip connection, the merge operator at its end: "cat" or "+"; else "". */
   readonly skip: string;
 }
 
@@ -42,7 +42,7 @@ export interface NodeGraph {
 
 const trees = new WeakMap<Network, ModuleTree>();
 
-/** Who reads whom among stages and inputs, and the modules around them; made once per network. */
+/** The edges between stages and inputs, and the modules around them; cached per network. */
 export function moduleTree(plan: PlanHeader, network: Network): ModuleTree {
   const tree = trees.get(network) ?? buildTree(plan, network);
   trees.set(network, tree);
@@ -56,7 +56,7 @@ function buildTree(plan: PlanHeader, network: Network): ModuleTree {
     for (const layer of stage.layers) producers.set(layer.name, inputs.length + i);
   }
   const all = new Map(plan.layers.map((layer) => [layer.name, layer]));
-  /** What a layer reads that can be seen; behind layers that the Plan keeps nothing of. */
+  /** The visible sources of a layer; looks through layers whose values the Plan does not keep. */
   const seen = (keys: readonly string[]): Set<string> => {
     const found = new Set<string>();
     const known = new Set(keys);
@@ -90,7 +90,10 @@ function buildTree(plan: PlanHeader, network: Network): ModuleTree {
   };
 }
 
-/** The groups around each stage: runs of neighbours in one module, several, and not just those of the run around it. */
+/**
+ * The groups around each stage: runs of consecutive stages in the same module. A run of one stage, or one equal to the
+ * surrounding group, is no group.
+ */
 function enclosingGroups(stages: readonly Stage[]): ModuleGroup[][] {
   const around: ModuleGroup[][] = stages.map(() => []);
   const used = new Map<string, number>();
@@ -118,13 +121,13 @@ function enclosingGroups(stages: readonly Stage[]): ModuleGroup[][] {
   return around;
 }
 
-// Up to so many stages are all shown; of more, about this many nodes are read at a glance.
+// Networks of up to this many stages are fully open; larger ones start with about this many nodes.
 const MAX_ALL_OPEN = 12;
 const TARGET_NODES = 7;
 
 /**
- * The groups that are open before anybody chose: as many levels as give about seven nodes, rather more than fewer.
- * Repeated blocks are closed.
+ * The groups that are open initially: as many levels as give about seven nodes, rather more than fewer. Repeated blocks
+ * are closed.
  */
 export function initiallyOpen(tree: ModuleTree): ReadonlySet<string> {
   const { items, repeatedBlocks } = tree;
@@ -152,13 +155,13 @@ export function initiallyOpen(tree: ModuleTree): ReadonlySet<string> {
 const closedGroup = (item: TreeItem, open: ReadonlySet<string>): ModuleGroup | undefined =>
   item.groups.find((group) => !open.has(group.id));
 
-/** The groups open that make a layer a node's own, and these. */
+/** The open groups, plus the ones that must be open for a layer to have its own node. */
 export function openAround(tree: ModuleTree, open: ReadonlySet<string>, layer: string) {
   const item = tree.items.find(({ stage }) => stage?.layers.some(({ name }) => name === layer));
   return (item?.groups ?? []).reduce((all, { id }) => openGroup(tree, all, id), open);
 }
 
-/** What each item's node is called: itself, the closed group around it, or the repeated blocks that this is one of. */
+/** The node id of each item: its own, or the one of the closed group or the repeated blocks that contain it. */
 function nodeIds(tree: ModuleTree, open: ReadonlySet<string>): string[] {
   const segments = closedSegments(tree, open);
   return tree.items.map((item) => {
@@ -169,7 +172,7 @@ function nodeIds(tree: ModuleTree, open: ReadonlySet<string>): string[] {
   });
 }
 
-/** Nodes in call order and edges between them, when just these groups are open. */
+/** Build the nodes, in call order, and the edges between them for a set of open groups. */
 export function buildGraph(tree: ModuleTree, open: ReadonlySet<string>): NodeGraph {
   const { items, network } = tree;
   const ids = nodeIds(tree, open);
@@ -189,13 +192,13 @@ export function buildGraph(tree: ModuleTree, open: ReadonlySet<string>): NodeGra
       const skips = merges && source !== latest && (tree.readerCounts[source] ?? 0) > 1;
       const skip = skips ? shortType(head) : "";
       const name = `${from}\n${to}\n${key}`;
-      // What a closed module reads and also adds at its end is one edge, and no skip of this picture.
+      // If a closed module both reads a value and adds it at its end, the graph shows one edge and no skip connection.
       const known = edges.get(name);
       if (from !== to && (!known || (known.skip && !skip)))
         edges.set(name, { from, to, key, skip });
     }
   }
-  // Two nodes that are joined anyway, by another value, have no skip between them.
+  // If another value already connects two nodes, no skip connection is shown between them.
   const joined = new Set(
     [...edges.values()].map((edge) => !edge.skip && `${edge.from}\n${edge.to}`),
   );
@@ -204,7 +207,7 @@ export function buildGraph(tree: ModuleTree, open: ReadonlySet<string>): NodeGra
   for (const edge of edges.values()) {
     const ends = `${edge.from}\n${edge.to}`;
     const one = joined.has(ends) ? { ...edge, skip: "" } : edge;
-    // Of what several blocks give, one line shows the last.
+    // If several blocks are merged into one node, only the edge of the last one is shown.
     const many = members
       .get(edge.from)
       ?.some(({ groups }) => groups.some(({ id }) => closed.has(id)));
@@ -262,7 +265,7 @@ function buildNode(
   return { ...common, kind, title };
 }
 
-/** "MaxPool ½"; with its name where it has weights: "up1 ConvT ×2". */
+/** "MaxPool ½"; a layer with weights has its name: "up1 ConvT ×2". */
 function stepTitle(layer: Layer, name: string): string {
   const [before = 1] = layer.input_shapes[0]?.slice(2) ?? [];
   const [after = 1] = layer.output_shape.slice(2);
@@ -271,13 +274,16 @@ function stepTitle(layer: Layer, name: string): string {
   return `${layer.parameters > 0 ? `${name} ` : ""}${shortType(layer)} ${by}`;
 }
 
-/** Whether both sides of a pool or an resampling are maps. */
+/** Whether input and output of a pool or resampling are maps of different sizes. */
 function changesResolution({ input_shapes: [input = []], output_shape: output }: Layer): boolean {
   const maps = (shape: readonly number[]) => shape.slice(2).some((length) => length > 1);
   return maps(input) && maps(output) && input.slice(2).join() !== output.slice(2).join();
 }
 
-/** The stage that makes an output is drawn as the output; behind any other node the output is its own. */
+/**
+ * Add the output nodes: the stage that computes an output becomes the output's node; otherwise the output gets a node
+ * after its source.
+ */
 function addOutputs({ nodes, edges }: NodeGraph, { outputs, values }: Network): NodeGraph {
   const all = new Map(nodes.map((node) => [node.id, node]));
   const more: GraphEdge[] = [];

@@ -1,4 +1,4 @@
-// A fast look into a closed module: its layers side by side, below the graph; of repeated blocks what each gives.
+// A preview of a closed module below the graph: its layers side by side, or for repeated blocks the output of each.
 
 import { contentsText } from "../../network/display_kind.ts";
 import { relativeName } from "../../network/layer_names.ts";
@@ -11,7 +11,7 @@ import { ValuePicture } from "../value_picture.tsx";
 import type { Block, GraphNode } from "./module_graph.ts";
 
 const TILE_SIDE = 84;
-/** A long module is opened rather than looked into. */
+/** Modules with more layers are opened instead of previewed. */
 const MAX_TILES = 24;
 
 interface LayerTile {

@@ -1,23 +1,23 @@
-// Records of the module tree that the graph is made of: stages, the modules around them, repeated blocks.
+// The module tree that the graph is built from: stages, the modules around them, and repeated blocks.
 import type { Network, Stage } from "../../network/network.ts";
 import type { Value } from "../../plan/schema.ts";
 
-/** A module's stages that stand one after the other. A module that is entered again later is another group. */
+/** A run of consecutive stages in one module. A module that is entered again later is another group. */
 export interface ModuleGroup {
   readonly id: string;
-  /** The module's path: "layer1.0". */
+  /** The module's path, e.g. "layer1.0". */
   readonly module: string;
-  /** The name below the group around it: "0". */
+  /** The name relative to the surrounding group, e.g. "0". */
   readonly title: string;
 }
 
-/** What travels from one stage, input or layer to a stage. */
+/** A tensor that a stage reads from another stage, an input or a layer. */
 interface Link {
   readonly from: number;
   readonly key: string;
 }
 
-/** A stage, or an input, with the groups around it from the outermost on. */
+/** A stage, or an input, with the groups around it, outermost first. */
 export interface TreeItem {
   readonly stage: Stage | null;
   readonly value: Value;
@@ -28,12 +28,12 @@ export interface TreeItem {
 export interface ModuleTree {
   readonly items: readonly TreeItem[];
   readonly groups: readonly ModuleGroup[];
-  /** Repeated blocks, by each of them. */
+  /** The repeated blocks that each group id belongs to. */
   readonly repeatedBlocks: ReadonlyMap<string, RepeatedBlocks>;
-  /** How many stages read each item. */
+  /** The number of stages that read each item. */
   readonly readerCounts: readonly number[];
   readonly network: Network;
 }
 
-/** Blocks of equal structure in the order in which they run. */
+/** Blocks of the same structure, in call order. */
 export type RepeatedBlocks = readonly ModuleGroup[];

@@ -1,4 +1,5 @@
-// One node of the graph: a picture with words, a closed module with a stacked edge, a sign, or a step on a line.
+// One node of the graph: a picture with a caption, a closed module with a stacked edge, a merge operator, or a step on
+// an edge.
 
 import { contentsText, drawKind, imageShape } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
@@ -21,11 +22,11 @@ import type { PlacedNode } from "./node_boxes.ts";
 interface NodeProps {
   placed: PlacedNode;
   isSelected: boolean;
-  /** The Tab key comes here. */
+  /** The node is the graph's tab stop. */
   isTabStop: boolean;
-  /** It is in the window. */
+  /** The node is inside the window. */
   isVisible: boolean;
-  /** Seen from far: its name, no picture. */
+  /** The level of detail; a node seen from far shows only its name. */
   detail: "picture" | "name" | "nothing";
   select: (placed: PlacedNode) => void;
   enter: (placed: PlacedNode) => void;
@@ -37,7 +38,7 @@ const KIND_CLASSES: Readonly<Partial<Record<GraphNode["kind"], string>>> = {
   group: "nbg-stack",
 };
 
-/** The value of the layer that is looked at, where the node has it; else the node's last. */
+/** The value of the selected layer if the node contains it; else the node's last value. */
 function shownValue(node: GraphNode, network: Network | null, selected: string | undefined): Value {
   const [stage] = node.stages;
   if (node.kind !== "stage" || stage === undefined) return node.value;

@@ -1,20 +1,24 @@
-// Nodes and edges of the graph while they are placed, and what is known of them then. Lengths are CSS pixels at zoom 1.
+// The records that the layout works on: boxes of nodes and routes of edges. Lengths are CSS pixels at zoom 1.
 import { drawKind } from "../../network/display_kind.ts";
 import type { GraphEdge, GraphNode } from "./module_graph.ts";
 import type { ModuleGroup } from "./module_tree.ts";
 
-/** A node's picture fits this square. */
+/** The side of the square that a node's picture fits in. */
 export const NODE_SIDE = 108;
 export const OPERATOR_SIZE = { width: 36, height: 24 };
 export const LIST_SIZE = { width: 172 };
 export const CAPTION_SIZE = { below: 54, beside: 104, range: 34 };
-/** A name of 11 pixels on screen: the room for its longest part at zoom 1, and what a bold letter takes. */
+/**
+ * For a name of 11 screen pixels: the width available for its longest part at zoom 1, and the width of a bold letter.
+ */
 export const NAME_SIZE = { width: 130, letter: 6.8 };
-/** The widest line below a node: it begins with the node, and may be longer. */
+/**
+ * The widest line of a caption below a node: the line starts at the node's left edge and may be wider than the node.
+ */
 export const MAX_CAPTION_WIDTH = 136;
 export const GAPS = { across: 30, small: 14, rows: 48, skip: 56, bracket: 32, arch: 12, word: 18 };
 
-/** Where a node's words stand; "inset" is below it, right of the arrow that comes from there. */
+/** The position of a node's caption; "inset" is below the node, right of the arrow that leaves there. */
 export type CaptionSide = "below" | "inset" | "left" | "right" | "none";
 
 export interface PlacedNode {
@@ -30,23 +34,23 @@ export interface EdgeLine {
   readonly edge: GraphEdge;
   readonly from: GraphNode;
   readonly to: GraphNode;
-  /** Pools and resamplings on it. */
+  /** Pools and resamplings that are drawn on the edge. */
   readonly steps: readonly GraphNode[];
-  /** Of an SVG path. */
+  /** The SVG path data. */
   readonly path: string;
-  /** Where a word on it has its middle, and how long it may be; steps sit here too. */
+  /** The centre of a label on the edge, and the label's maximum length; steps are also placed here. */
   readonly labelPosition: { readonly x: number; readonly y: number; readonly room: number };
-  /** Where a word at its end has its middle. */
+  /** The centre of a label at the edge's end. */
   readonly end: { readonly x: number; readonly y: number };
 }
 
-/** An open group's name over its nodes in one row. */
+/** An open group's name over those of its nodes that are in one row. */
 export interface GroupBracket {
   readonly group: ModuleGroup;
   readonly x: number;
   readonly y: number;
   readonly width: number;
-  /** It bears the name: the group's first nodes are below it. */
+  /** Whether the bracket shows the name: it is above the group's first nodes. */
   readonly hasName: boolean;
 }
 
@@ -56,11 +60,11 @@ export interface GraphLayout {
   readonly brackets: readonly GroupBracket[];
   readonly width: number;
   readonly height: number;
-  /** The zoom from which on the longest name has room. */
+  /** The lowest zoom at which the longest name fits. */
   readonly minReadableZoom: number;
 }
 
-/** A node while it is placed. */
+/** A node during layout. */
 export interface NodeBox {
   readonly node: GraphNode;
   readonly width: number;
@@ -73,7 +77,7 @@ export interface NodeBox {
   y: number;
 }
 
-/** An edge, or two with a step between them that is drawn on it. */
+/** An edge, or two edges with a step between them that is drawn on the line. */
 export interface EdgeRoute {
   readonly edge: GraphEdge;
   readonly from: NodeBox;
@@ -81,12 +85,12 @@ export interface EdgeRoute {
   readonly steps: readonly GraphNode[];
 }
 
-/** By how much the edge behind a closed module stands out above and to the right. */
+/** The offset, up and to the right, of the stacked edge behind a closed module. */
 const STACK = 7;
 export const stackOffset = ({ node }: NodeBox): number => (node.kind === "group" ? STACK : 0);
 export const isMerge = (box: NodeBox): boolean => box.node.kind === "merge";
 export const rightEdge = (box: NodeBox): number => box.x + box.width;
-/** How high the words of a node are, where they stand below it; an image has its range among them. */
+/** The height of a caption below a node; an image's caption includes its range. */
 export const captionHeight = ({
   node,
   captionSide,

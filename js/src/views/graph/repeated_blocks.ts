@@ -1,12 +1,13 @@
-// Repeated blocks: sibling modules of one structure, one behind the other, are one node of which one block can be open.
+// Repeated blocks: consecutive sibling modules of the same structure share one node, and at most one of them can be
+// open.
 
 import { relativeName } from "../../network/layer_names.ts";
 import type { ModuleGroup, ModuleTree, RepeatedBlocks, TreeItem } from "./module_tree.ts";
 
-/** From so many blocks on. */
+/** The least number of blocks. */
 const MIN_REPEATS = 3;
 
-/** All folds of a network; a module that is in none is for itself. */
+/** All runs of repeated blocks in a network, by block; other modules are not in the map. */
 export function findRepeatedBlocks(
   items: readonly TreeItem[],
   groups: readonly ModuleGroup[],
@@ -34,7 +35,7 @@ export function findRepeatedBlocks(
   return folds;
 }
 
-/** Where a group's items are. */
+/** The range of a group's items. */
 type ItemRange = readonly [first: number, end: number];
 
 function itemRange(items: readonly TreeItem[], group: ModuleGroup): ItemRange {
@@ -42,13 +43,16 @@ function itemRange(items: readonly TreeItem[], group: ModuleGroup): ItemRange {
   return [first, items.findLastIndex((item) => item.groups.includes(group)) + 1];
 }
 
-/** The group around a group; undefined for the network's own. */
+/** The group around a group; undefined at the top level. */
 function parentOf(items: readonly TreeItem[], range: ItemRange | undefined, group: ModuleGroup) {
   const around = items[range?.[0] ?? 0]?.groups ?? [];
   return around[around.indexOf(group) - 1];
 }
 
-/** Whether a block is called like the one before it but for its number, reads it, and has the same layers. */
+/**
+ * Whether a block has the same name as the one before it except for the number, reads its output, and has the same
+ * layers.
+ */
 function isRepeat(
   items: readonly TreeItem[],
   before: ItemRange | undefined,
@@ -68,10 +72,10 @@ function isRepeat(
   );
 }
 
-/** Names, kinds and windows of a block's layers, and the size of its maps; channels may differ. */
+/** Names, types and windows of a block's layers, and the size of its maps; channel counts may differ. */
 function blockSignature(items: readonly TreeItem[], { module }: ModuleGroup): string {
   const layers = items.flatMap(({ stage }) => stage?.layers ?? []);
-  // What only the network's code calls has numbers for names; modules have their own.
+  // Operators called directly in the network's code have numbered names; modules have their own names.
   const named = layers.filter((layer) => layer.module !== "");
   const words = (named.length > 0 ? named : layers).map((layer) => {
     const name = relativeName(layer.name, module);
@@ -82,7 +86,7 @@ function blockSignature(items: readonly TreeItem[], { module }: ModuleGroup): st
   return JSON.stringify([words, items.at(-1)?.value.nchw.slice(2)]);
 }
 
-/** The closed blocks of a fold that stand beside each other, by block: of open ones there is one at most. */
+/** The adjacent closed blocks of each run, by block; at most one block of a run is open. */
 export function closedSegments(
   { repeatedBlocks }: ModuleTree,
   open: ReadonlySet<string>,
@@ -101,7 +105,7 @@ export function closedSegments(
   return segments;
 }
 
-/** "denselayer2–6 × 5"; a block alone is called by its name in the module `around`. */
+/** "denselayer2–6 × 5"; a single block has its name relative to the module `around`. */
 export function segmentTitle(segment: RepeatedBlocks, around: string): string {
   const [first = "", last = ""] = [segment[0], segment.at(-1)].map(
     (group) => group && relativeName(group.module, around),
@@ -113,7 +117,7 @@ export function segmentTitle(segment: RepeatedBlocks, around: string): string {
   return `${first}–${last.slice(same)} × ${segment.length}`;
 }
 
-/** These groups open, and one more; of repeated blocks it takes the open one's place. */
+/** The open groups plus one; an open block of the same run is closed. */
 export function openGroup(
   { repeatedBlocks }: ModuleTree,
   open: ReadonlySet<string>,
@@ -123,7 +127,7 @@ export function openGroup(
   return new Set([...[...open].filter((one) => !others.has(one)), id]);
 }
 
-/** All modules, and of repeated blocks the first. */
+/** Open all modules, and the first block of each run. */
 export function openAllGroups(tree: ModuleTree): ReadonlySet<string> {
   const { repeatedBlocks, groups } = tree;
   return new Set(

@@ -1,4 +1,4 @@
-// The list of keys, as a room.
+// The list of keyboard shortcuts, as a panel.
 import { useEffect, useRef } from "preact/hooks";
 import { useViews } from "../context.ts";
 
@@ -27,7 +27,7 @@ const KEYS: readonly (readonly [string, string])[] = [
 export function KeyList() {
   const { isHelpOpen } = useViews();
   const list = useRef<HTMLElement>(null);
-  // Asked for by a key, it may be out of sight.
+  // When it is opened by a key, it may be outside the visible area.
   useEffect(() => {
     if (isHelpOpen.value) list.current?.scrollIntoView({ block: "nearest" });
   }, [isHelpOpen.value]);

@@ -1,4 +1,5 @@
-// In the middle of the Layer tab: a layer's channels in the way that suits it, maps and curves in a grid, a vector as bars.
+// The middle of the Layer tab: a layer's channels in the form that suits them: maps and curves in a grid, a vector as
+// bars.
 
 import type { ComponentProps } from "preact";
 import { contentsText, drawKind } from "../../network/display_kind.ts";
@@ -12,9 +13,9 @@ import { SegmentationView } from "../overlay/segmentation.tsx";
 import { ValuePicture } from "../value_picture.tsx";
 import { ElementRows } from "../value_views/element_rows.tsx";
 
-/** CSS pixels of a vector's bars, and of each at least. */
+/** CSS pixels: the height of a vector's bars, and the least width of each. */
 const BARS_SIZE = { height: 120, least: 3 };
-/** CSS pixels of the picture that a layer's channels make. */
+/** CSS pixels of the single picture that a layer's channels form. */
 const PICTURE_SIZE = 200;
 
 export function LayerChannels(props: ComponentProps<typeof ChannelGrid>) {
@@ -55,7 +56,10 @@ export function LayerChannels(props: ComponentProps<typeof ChannelGrid>) {
   );
 }
 
-/** The input or output that a layer's channels are, as in the Network tab: in its range, which is chosen here too. */
+/**
+ * The picture of an input or output whose channels are shown, with the same range as in the Network tab; the range can
+ * be selected here too.
+ */
 function ChannelsPicture({ value, side }: { value: Value; side: number }) {
   const word = value.kind === "input" ? "The input" : "The output";
   return (

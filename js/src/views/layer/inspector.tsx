@@ -1,4 +1,4 @@
-// One channel large, the filter that makes it, and its numbers beside the layer's.
+// One channel enlarged, the filter that computes it, and its statistics beside the layer's.
 
 import { drawKind, pictureFrame } from "../../network/display_kind.ts";
 import {
@@ -23,10 +23,13 @@ import { BlendedPicture } from "../overlay/blended_picture.tsx";
 import { AttendedTokens } from "../value_views/attended_tokens.tsx";
 
 const LARGE_SIDE = 300;
-/** CSS pixels beside it where nothing stands below, and weights up to which there is room for them. */
+/**
+ * ASIDE_WIDTH: CSS pixels beside a filter in presentation mode, where the histogram must not wrap below it.
+ * MAX_COMPACT_KERNEL: the largest kernel for which that space suffices.
+ */
 const ASIDE_WIDTH = 163;
 const MAX_COMPACT_KERNEL = 5;
-/** Kernels up to this many weights are shown with their numbers. */
+/** Kernels up to this many weights per side are shown with their numbers. */
 const MAX_NUMBERED_KERNEL = 7;
 /** CSS pixels of a number's cell. */
 const CELL_SIZE = 40;
@@ -35,10 +38,10 @@ export function ChannelInspector(props: {
   value: Value;
   statistics: Statistics | null;
   channel: number;
-  /** The channels in the order in which they are shown. */
+  /** The channels in display order. */
   order: readonly number[];
   kernels: Kernels | null;
-  /** Channels to show beside each other; the one alone when there are fewer than two. */
+  /** Channels to compare side by side; with fewer than two, only the selected channel is shown. */
   compared: readonly number[];
 }) {
   const { value, statistics, channel, order, kernels, compared } = props;
@@ -86,7 +89,7 @@ export function ChannelInspector(props: {
   );
 }
 
-/** One channel, or up to four in rows of two with their numbers. */
+/** One channel, or up to four in rows of two, each with its number. */
 function LargeMaps({ value, channels }: { value: Value; channels: readonly number[] }) {
   const { width } = useViews();
   const side = Math.min(LARGE_SIDE, width.value - 48);
@@ -137,7 +140,7 @@ function LargeMap(props: { value: Value; channel: number; side: number }) {
   );
 }
 
-/** CSS pixels that are left beside a filter with its numbers; all where the values stand below it. */
+/** CSS pixels left beside a filter with its numbers; the full width if the histogram is below it. */
 function widthBesideFilter(kernels: Kernels | null): number {
   if (kernels === null) return LARGE_SIDE;
   const { height, width } = kernels;
@@ -145,7 +148,7 @@ function widthBesideFilter(kernels: Kernels | null): number {
   return Math.max(height, width) <= MAX_NUMBERED_KERNEL && left >= 120 ? left : LARGE_SIDE;
 }
 
-/** The channel's values as a histogram, with the one under the pointer marked. */
+/** A histogram of the channel's values, with the value under the pointer marked. */
 function ChannelValues(props: {
   value: Value;
   channel: number;
@@ -181,7 +184,7 @@ function ChannelValues(props: {
   );
 }
 
-/** The kernel of the channel for one input channel: the one with the largest weights, when there are several. */
+/** The channel's kernel for one input channel; among several, the one with the largest weights. */
 function ChannelFilter({ kernels, channel }: { kernels: Kernels; channel: number }) {
   const { state, theme } = useViews();
   const values = useValues(kernels.weight);
@@ -294,7 +297,7 @@ function SummaryTable({ statistics, channel }: { statistics: Statistics; channel
   );
 }
 
-/** "third by variance": why a channel stands where it does. */
+/** The channel's rank in the current order, e.g. "third by variance". */
 function rankText(order: string, channels: readonly number[], channel: number): string {
   const at = channels.indexOf(channel);
   return order === "number" || at < 0

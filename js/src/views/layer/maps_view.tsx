@@ -1,4 +1,4 @@
-// Maps of a layer: all its channels in an order, one of them large, the values of the layer.
+// The Maps view of a layer: all channels in a selectable order, one of them enlarged, and the layer's values.
 
 import { useEffect, useState } from "preact/hooks";
 import { channelCount, channelCountText, drawKind } from "../../network/display_kind.ts";
@@ -28,7 +28,7 @@ const ORDERS: readonly (readonly [ChannelOrder, string])[] = [
   ["variance", "Variance"],
   ["similarity", "Similarity"],
 ];
-/** Which channels are shown. */
+/** The filter on the shown channels. */
 type ShownChannels = "all" | "live" | Flag;
 const SHOWN_ITEMS: readonly (readonly [ShownChannels, string])[] = [
   ["all", "All"],
@@ -41,7 +41,7 @@ export function MapsView(props: {
   value: Value;
   stage: Stage | undefined;
   layer: Layer | undefined;
-  /** Not only the channels. */
+  /** Whether to render the rest of the view too, after the first paint of the channels. */
   later: boolean;
 }) {
   const { network, value, stage, layer, later } = props;
@@ -141,7 +141,7 @@ export function MapsView(props: {
   );
 }
 
-/** Three channels as red, green and blue of one picture. */
+/** Three channels as the red, green and blue of one picture. */
 function RgbPicture({ value }: { value: Value }) {
   const { pixelRatio } = useViews();
   const [, , height, width] = value.nchw;

@@ -1,4 +1,4 @@
-// One small picture per layer, so that one always knows where one is.
+// The layer rail: one small picture per layer, with the current layer marked.
 
 import { useEffect, useRef } from "preact/hooks";
 import { contentsText, drawKind, pictureFrame } from "../../network/display_kind.ts";
@@ -13,19 +13,19 @@ import { Maps } from "../maps.tsx";
 import { VectorThumb } from "../value_views/vector_thumb.tsx";
 
 const PICTURE_SIDE = 28;
-/** Of a layer's name: a longer one would part the pictures. */
+/** The most characters of a layer's label: a longer one would push the pictures apart. */
 const MAX_LABEL_LENGTH = 14;
-const INPUT_GROUP = "\0in"; // no module's name
+const INPUT_GROUP = "\0in"; // cannot be the name of a module
 
 interface RailEntry {
   readonly value: Value;
   readonly picturedValue: Value;
-  /** Its name within the module around it. */
+  /** The name relative to the surrounding module. */
   readonly label: string;
   readonly group: string;
 }
 
-/** Inputs and layers in order, those of a module together. */
+/** Inputs and layers in order, grouped by module. */
 function railGroups(network: Network): { group: string; entries: RailEntry[] }[] {
   const layers = network.layers.flatMap((layer) => {
     const value = network.values.get(layer.name);
@@ -65,7 +65,7 @@ export function Rail(props: { network: Network; current: string; pictures: boole
     }
   }, [current, width]);
   const groups = railGroups(network);
-  // One module needs no heading: its name stands nowhere else either.
+  // A single module needs no heading.
   const headed = groups.filter(({ group }) => group !== INPUT_GROUP).length > 1;
   return (
     <nav class="nbg-rail" aria-label="Layers">
@@ -120,7 +120,7 @@ function RailItem(props: { entry: RailEntry; current: boolean; pictures: boolean
   );
 }
 
-/** The channel that varies most; bars of a vector, the number of a scalar. */
+/** The channel with the largest variance; bars of a vector, the number of a scalar. */
 function RailPicture({ value }: { value: Value }) {
   const ratio = useViews().pixelRatio.value;
   const channels = value.nchw[1];

@@ -1,4 +1,4 @@
-// The Layer tab: which layer, what of it, and that.
+// The Layer tab: a layer selector, the selector of a view, and that view of the layer.
 
 import { contentsText, drawKind } from "../../network/display_kind.ts";
 import {
@@ -82,14 +82,14 @@ export function LayerTab({ network }: { network: Network }) {
   );
 }
 
-/** "ReLU · 32 channels of 14×14 · after encoder.0 Conv2d and encoder.1 BatchNorm2d". */
+/** The layer's description, e.g. "ReLU · 32 channels of 14×14 · after encoder.0 Conv2d and encoder.1 BatchNorm2d". */
 function titleOf(value: Value, layer: Layer | undefined, stage: Stage | undefined): string {
   if (layer === undefined) return contentsText(value);
   const before = stage?.layers.slice(0, stage.layers.indexOf(layer)) ?? [];
   const names = before.map((one) => `${one.name} ${longType(one)}`);
   const after = names.length > 0 ? [`after ${names.join(" and ")}`] : [];
   const told = layerText(layer, longType(layer));
-  // PyTorch's own words where there are no shorter ones.
+  // PyTorch's own description if there is no shorter one.
   const described = told === longType(layer) && layer.description !== "" ? [layer.description] : [];
   return [told, contentsText(value), ...described, ...after].join(" · ");
 }

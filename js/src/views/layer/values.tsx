@@ -1,4 +1,4 @@
-// Below a layer's maps: which channels are like the chosen one, and how all values are spread.
+// Below a layer's maps: the channels most similar to the selected one, and the distribution of all values.
 import { useMemo } from "preact/hooks";
 import { formatFixed, formatInteger, nonFiniteCounts } from "../../number_format.ts";
 import type { Statistics } from "../../plan/runtime.ts";
@@ -15,7 +15,10 @@ interface Props {
   width: number;
 }
 
-/** How alike each channel's map is to one's, from −1 to 1; empty for no value and what is too large to be read here. */
+/**
+ * The similarity of each channel's map to the map of `channel`, from −1 to 1; empty for null and for values too large
+ * to read back.
+ */
 export function useSimilarity(value: Value | null, channel: number): readonly number[] {
   const channels = value?.nchw[1] ?? 0;
   const values = useExampleValues(value);
@@ -28,7 +31,7 @@ export function useSimilarity(value: Value | null, channel: number): readonly nu
   );
 }
 
-/** The channels whose maps point into most the same direction as the chosen one's. */
+/** The channels whose maps have the highest cosine similarity to the selected channel's map. */
 export function SimilarChannels(
   props: Props & { channel: number; similarities: readonly number[] },
 ) {
@@ -67,7 +70,7 @@ export function SimilarChannels(
   );
 }
 
-/** A histogram of the whole layer, for the chosen example. */
+/** A histogram of the whole layer, for the current example. */
 export function LayerValues(props: Props & { statistics: Statistics | null }) {
   const { value, width, statistics } = props;
   const found = useHistogram(value, { bins: Math.max(20, Math.floor(width / 8)) });

@@ -1,4 +1,5 @@
-// Cards of all that is no sum of products: numbers from elsewhere, of several operands, of a window or along an axis.
+// Cards of operators that are not sums of products: copies, operators of several operands, of a window or along an
+// axis.
 
 import type { ComponentChildren } from "preact";
 import { type Computation, operandLetter } from "../../explain/explanation.ts";
@@ -13,11 +14,11 @@ import { Num, roundAsShown, SignedTerm } from "../explain/number.tsx";
 import type { ExplainedPixel } from "../explain/source_result.tsx";
 import { ElementLink } from "../explain_trail/element_links.tsx";
 
-/** A number and where it comes from, a click away. */
+/** A number with a link to the element that it comes from. */
 function OperandNumber(props: {
   term: OperandElement;
   at: ExplainedPixel;
-  /** What stands before the number. */
+  /** The content before the number. */
   children?: ComponentChildren;
 }) {
   const { term, at, children } = props;

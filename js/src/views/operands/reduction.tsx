@@ -1,10 +1,10 @@
-// A mean, sum or maximum along any axes: all numbers that are joined, as bars.
+// A mean, sum or maximum over any axes: all reduced elements as bars.
 
 import type { PoolWindow } from "../../explain/pool.ts";
 import type { Value } from "../../plan/schema.ts";
 import { Contributions } from "../explain/contributions.tsx";
 
-/** Where the number stands that counts most, in either direction. */
+/** The index of the largest absolute value. */
 const argmaxAbs = (numbers: Float64Array): number =>
   numbers.reduce((best, one, k) => (Math.abs(one) > Math.abs(numbers[best] ?? 0) ? k : best), 0);
 

@@ -1,4 +1,4 @@
-// A value's picture over the input's, both in the input's rectangle; how much of each is to be seen.
+// Overlays a value's picture on the input's, both in the input's rectangle, with adjustable opacity.
 import { type Signal, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { contentsText, drawKind } from "../../network/display_kind.ts";
@@ -9,11 +9,11 @@ import { useViews } from "../context.ts";
 import { pictureSize, px, tileSide } from "../layout.ts";
 import { Maps } from "../maps.tsx";
 
-/** What is chosen in one Viewer, for all of its views. */
+/** Blend settings of one Viewer, shared by all its views. */
 interface BlendSettings {
-  /** Maps and classes are shown over the picture. */
+  /** Show maps and classes over the input's picture. */
   readonly over: Signal<boolean>;
-  /** How much of what lies above is seen, in percent. */
+  /** Opacity of the overlay, in percent. */
   readonly opacity: Signal<number>;
 }
 
@@ -26,7 +26,10 @@ export function useBlendSettings(): BlendSettings {
   return known;
 }
 
-/** The input's picture that a value can lie over; of two networks that of the value's own. */
+/**
+ * The input picture that a value can be laid over; in a comparison of two networks, the input of the value's own
+ * network.
+ */
 export function backgroundInput(network: Network, value: Value): Value | undefined {
   const { name } = drawKind(value);
   if (value.kind === "input" || (name !== "maps" && name !== "classes")) return undefined;
@@ -35,7 +38,7 @@ export function backgroundInput(network: Network, value: Value): Value | undefin
   return own ?? pictures[0];
 }
 
-/** CSS pixels of a picture of h×w that fits a square. */
+/** CSS pixels of a picture of h×w scaled to fit a square. */
 export function useFittedSize(value: Value, side: number) {
   const ratio = useViews().pixelRatio.value;
   const [, , h, w] = value.nchw;
@@ -43,7 +46,7 @@ export function useFittedSize(value: Value, side: number) {
   return { width: width / ratio, height: height / ratio };
 }
 
-/** Pictures on each other, in this order. */
+/** Stacked pictures, in this order from bottom to top. */
 export function Blend(props: {
   width: number;
   height: number;
@@ -60,7 +63,7 @@ export function Blend(props: {
   );
 }
 
-/** Channels of a value as one picture of this width, whatever its own size. */
+/** Channels of a value as one picture of this width, whatever the value's resolution. */
 export function BlendLayer(props: {
   value: Value;
   channels?: readonly number[];
@@ -93,7 +96,7 @@ export function BlendLayer(props: {
   );
 }
 
-/** How much of what lies above is seen. */
+/** A slider for the overlay's opacity. */
 export function OpacitySlider() {
   const { opacity } = useBlendSettings();
   return (
@@ -113,7 +116,7 @@ export function OpacitySlider() {
   );
 }
 
-/** Whether maps lie over the picture, and how much of them is seen. */
+/** The overlay's switch and opacity slider. */
 export function BlendTools() {
   const { over } = useBlendSettings();
   return (

@@ -1,4 +1,4 @@
-// A picture that can be laid over the input's: a channel of a layer, or the classes of a segmentation.
+// A picture that can be overlaid on the input's: a channel of a layer, or the classes of a segmentation.
 import type { ComponentChildren } from "preact";
 import { drawKind } from "../../network/display_kind.ts";
 import type { Value } from "../../plan/schema.ts";
@@ -14,11 +14,14 @@ import {
 
 interface OverProps {
   value: Value;
-  /** CSS pixels that the picture may be high and wide. */
+  /** The most CSS pixels of the picture's height and width. */
   side: number;
-  /** Of a layer, which has the switch below it; else all are one picture, and the switch is elsewhere. */
+  /**
+   * The channel of a layer, with the overlay's switch below it; without a channel, all channels are one picture and the
+   * switch is elsewhere.
+   */
   channel?: number;
-  /** The picture by itself. */
+  /** The picture without the overlay. */
   children: ComponentChildren;
 }
 

@@ -1,4 +1,4 @@
-// How many places of a picture are of each class.
+// Counts the pixels of each class.
 
 export interface ClassCount {
   readonly classIndex: number;
@@ -6,8 +6,8 @@ export interface ClassCount {
 }
 
 /**
- * The classes of an image's scores, channel after channel, by the largest one of each place, the first of equals; of
- * one channel its values are the classes. The most frequent first. A place with a NaN has none.
+ * Count classes, most frequent first. The class of a pixel is the channel with its largest score, the first of equal
+ * ones; with one channel, the values are the classes. A pixel with a NaN has no class.
  */
 export function countClasses(values: Float32Array, channels: number): ClassCount[] {
   const places = values.length / channels;

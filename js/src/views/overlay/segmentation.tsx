@@ -1,4 +1,4 @@
-// What a segmentation says: each place's class in its colour, over the input, and which classes there are.
+// The view of a segmentation: each pixel's class as a colour over the input, and a legend of the classes.
 import { useState } from "preact/hooks";
 import type { Network } from "../../network/network.ts";
 import { formatInteger, formatPercent } from "../../number_format.ts";
@@ -24,7 +24,7 @@ const MODE_ITEMS: readonly (readonly [SegmentationMode, string])[] = [
   ["input", "Input"],
 ];
 
-/** The input whose picture classes cover: of the same proportions. */
+/** The input whose picture the classes cover: it has the same aspect ratio. */
 function coveredInput(network: Network, value: Value): Value | undefined {
   const input = backgroundInput(network, value);
   const [, , h, w] = value.nchw;
@@ -32,7 +32,7 @@ function coveredInput(network: Network, value: Value): Value | undefined {
   return Math.abs(height / h - width / w) * w <= 1 ? input : undefined;
 }
 
-/** Classes as a picture over the input's, with their legend. */
+/** The class map over the input's picture, with a legend. */
 export function SegmentationView(props: { value: Value; side: number }) {
   const { value, side } = props;
   const { network } = useViews();
@@ -60,7 +60,7 @@ export function SegmentationView(props: { value: Value; side: number }) {
   );
 }
 
-/** Below the output's picture: whether it lies over the input's, and the classes of which there is most. */
+/** Below the output's picture: the overlay's switch, and the most frequent classes. */
 export function SegmentationLegend({ value }: { value: Value }) {
   const { network } = useViews();
   return (
@@ -71,7 +71,10 @@ export function SegmentationLegend({ value }: { value: Value }) {
   );
 }
 
-/** A place's likeliest class is found on the device, and only those are brought here; where it cannot, all scores. */
+/**
+ * The most likely class of each pixel is computed on the GPU and read back; if that is impossible, all scores are read
+ * back.
+ */
 async function queryClassCounts(
   { queries }: Views,
   value: Value,
@@ -92,7 +95,7 @@ async function queryClassCounts(
   return all && countClasses(all.subarray(image * size, (image + 1) * size), channels);
 }
 
-/** Which classes there are in the picture, the most frequent first, with their colours and shares. */
+/** The classes in the picture, most frequent first, with their colours and shares. */
 function ClassLegend({ value, most }: { value: Value; most: number }) {
   const called = useViews().classNames.value(value.key);
   const [element, seen] = useVisibility<HTMLDivElement>();

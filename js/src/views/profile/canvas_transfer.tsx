@@ -1,4 +1,4 @@
-// What each delivery of a picture to the screen costs: canvas to canvas, or read back to the page; and numbers to Python.
+// Measures the ways to get a picture to the screen (canvas to canvas, or readback to the page), and numbers to Python.
 import { useState } from "preact/hooks";
 import { channelCount, contentsText, drawKind } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
@@ -17,7 +17,7 @@ const TRANSFER_MODES: readonly (readonly [CanvasTransfer, string, string])[] = [
 interface TransferTimings {
   readonly canvas: number;
   readonly readback: number;
-  /** All numbers of the value, to this thread. */
+  /** Milliseconds to read all elements of the value back to this thread. */
   readonly numbers: number;
 }
 
@@ -32,7 +32,7 @@ export function TransferTimes({ network }: { network: Network }) {
   const measure = (): void => {
     setBusy(true);
     measureTransfers(session, value)
-      .then(setFound, () => setFound(null)) // lost or closed: the status says so
+      .then(setFound, () => setFound(null)) // lost or closed: the status line shows it
       .finally(() => setBusy(false));
   };
   return (
@@ -47,7 +47,7 @@ export function TransferTimes({ network }: { network: Network }) {
             onChange={() => {
               session.canvasTransfer = one;
               setDelivery(one);
-              // All pictures are drawn again, by the new delivery.
+              // Redraw all pictures by the new transfer.
               if (state.run.value !== null) state.run.value = { ...state.run.value };
             }}
           />
@@ -83,14 +83,14 @@ async function measureTransfers(session: Session, value: Value): Promise<Transfe
   const before = session.canvasTransfer;
   const timed = (delivery: CanvasTransfer): number => {
     session.canvasTransfer = delivery;
-    // Each its own canvas: a picture that is painted over at once need not be painted.
+    // Separate canvases: the browser may skip a picture that is overdrawn at once.
     const jobs = Array.from({ length: REPEATS }, () => createJob(value));
-    for (const job of jobs) session.draw([job]); // canvases get their size, and are dirty
+    for (const job of jobs) session.draw([job]); // sets the canvas sizes; canvases are dirty
     const start = performance.now();
     for (const job of jobs) session.draw([job]);
     for (const { canvas } of jobs) forcePixels(canvas);
     const drawn = performance.now();
-    for (const { canvas } of jobs) forcePixels(canvas); // looking costs as much again
+    for (const { canvas } of jobs) forcePixels(canvas); // subtract the cost of the check itself
     return Math.max(0, 2 * drawn - start - performance.now()) / REPEATS;
   };
   try {

@@ -1,4 +1,4 @@
-// Below each stage of the network: its share of the time, or of what else is asked for.
+// Below each stage of the network: its share of the run time, or of another selected cost.
 
 import { formatPercent } from "../../number_format.ts";
 import type { Layer } from "../../plan/schema.ts";
@@ -6,7 +6,7 @@ import { useViews } from "../context.ts";
 import { Slot, useIsSlotFilled } from "../slot.tsx";
 import { COSTS, costText, type LayerCost } from "./costs.ts";
 
-/** A bar for some layers together: what they cost, or in a comparison how much they differ. */
+/** A bar for a group of layers: their cost, or in a comparison their difference. */
 export function StageBar(props: { layers: readonly Layer[] }) {
   const isCompared = (useViews().network.value?.pairs.size ?? 0) > 0;
   const isFilled = useIsSlotFilled("difference");
@@ -17,7 +17,7 @@ export function StageBar(props: { layers: readonly Layer[] }) {
   );
 }
 
-/** A click shows another cost, on all bars. */
+/** The cost bar; a click switches all bars to another cost. */
 function CostBar({ layers }: { layers: readonly Layer[] }) {
   const { state, costs } = useViews();
   const plan = state.plan.value;
@@ -34,7 +34,7 @@ function CostBar({ layers }: { layers: readonly Layer[] }) {
   const [next = cost, word = ""] = COSTS[(at + 1) % COSTS.length] ?? [];
   const estimated = cost === "ms" && !own.measured;
   const name = inSentence(COSTS[at]?.[1] ?? "");
-  // An estimate's milliseconds would be other ones with every run.
+  // Estimated milliseconds would change with every run.
   const words = estimated ? formatPercent(share) : costText(cost, own);
   const text = `${estimated ? "" : `${words}, `}${formatPercent(share)} of ${name}${estimated ? ", estimated" : ""}`;
   return (
@@ -67,5 +67,5 @@ const addCosts = (a: LayerCost, b: LayerCost): LayerCost => ({
   bytes: a.bytes + b.bytes,
 });
 
-/** A cost's name within a sentence: "memory", but "MACs". */
+/** A cost's name inside a sentence: "memory", but "MACs". */
 const inSentence = (name: string) => (/^[A-Z]{2}/.test(name) ? name : name.toLowerCase());

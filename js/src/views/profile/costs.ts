@@ -1,4 +1,4 @@
-// What each layer costs: measured, or this run's time shared out by how much its passes fetch.
+// The cost of each layer: its measured time, or its share of the run's time, estimated from the reads of its passes.
 
 import { formatBytes, formatCount, formatDuration } from "../../number_format.ts";
 import { predictPassTimes } from "../../plan/run_slices.ts";
@@ -9,14 +9,14 @@ export interface LayerCost {
   /** Null before the first run. */
   readonly ms: number | null;
   readonly measured: boolean;
-  /** Draws of its own; 0 where another layer's compute it too, or nothing has to. */
+  /** The number of passes of its own; 0 if another layer's passes compute it too, or if it needs no computation. */
   readonly passes: number;
   readonly parameters: number;
   readonly macs: number;
   readonly bytes: number;
 }
 
-/** The costs of all layers, and last of what belongs to none; `total` is what a run takes. */
+/** The costs of all layers; the last entry is for passes of no layer. `total` is the time of a run. */
 export function layerCosts(
   plan: PlanHeader,
   profile: LayerTimes | null,
@@ -24,7 +24,7 @@ export function layerCosts(
 ): LayerCost[] {
   const shares = new Map<number, number>();
   const passes = new Map<number, number>();
-  // A run has none of what is asked for by its name, as a training step is.
+  // A run does not include on-demand sections, such as a training step.
   const run = plan.sections
     .filter(({ on_demand }) => !on_demand)
     .flatMap(({ first, count }) => plan.passes.slice(first, first + count));
@@ -54,7 +54,7 @@ export const COSTS: readonly (readonly [CostMetric, string])[] = [
   ["bytes", "Memory"],
 ];
 
-/** A cost as people read it. */
+/** A cost as text. */
 export function costText(cost: CostMetric, of: LayerCost): string {
   if (cost === "ms")
     return of.ms === null ? "" : of.ms < 0.005 ? "< 0.01 ms" : formatDuration(of.ms);

@@ -1,4 +1,4 @@
-// The Profile tab: what each layer costs, how long a picture's way to the screen is, runs a second.
+// The Profile tab: the cost of each layer, the time to get a picture to the screen, and runs per second.
 import { useEffect, useState } from "preact/hooks";
 import { lastRun } from "../../engine/signals.ts";
 import { exampleShape } from "../../network/display_kind.ts";
@@ -29,7 +29,7 @@ const CLOCKS = {
   wall: "the wall clock",
 } as const;
 
-/** So much more than a run its layers may take without a word. */
+/** The sum of the layers may exceed the run's time by this factor without a note. */
 const MAX_EXCESS = 1.05;
 
 type Column = "number" | "name" | "type" | "shape" | CostMetric | "error";
@@ -38,7 +38,7 @@ interface ProfileRow {
   readonly layer: Layer;
   readonly number: number;
   readonly cost: LayerCost;
-  /** Which part of the Plan runs it; "" where there is one. */
+  /** The section of the Plan that runs the layer; "" if there is only one. */
   readonly section: string;
 }
 
@@ -104,13 +104,13 @@ export function ProfileView({ network }: { network: Network }) {
   );
 }
 
-/** A run whose time is its own: not one that built shaders. */
+/** The last run, unless its time includes building pipelines. */
 function timedRun(state: ViewerState): RunInfo | null {
   const run = lastRun(state);
   return run?.hasBuiltPipelines ? null : run;
 }
 
-/** Measures all layers of what is shown; what is known so far is shown at once. */
+/** Measure all layers of the network; results are shown as they arrive. */
 async function measureLayers(views: Views, signal: AbortSignal): Promise<void> {
   const { state } = views;
   const session = state.session.peek();
@@ -144,7 +144,7 @@ function Headline({ costs, plan }: { costs: readonly LayerCost[]; plan: PlanHead
   const run = timedRun(state);
   const sum = costs.reduce((s, cost) => s + (cost.ms ?? 0), 0);
   const done = costs.every((cost) => cost.measured);
-  // The last of them is of no layer.
+  // The last entry is for passes of no layer.
   const measured = costs.slice(0, -1).filter((cost) => cost.measured).length;
   const clock = [...(state.layerTimes.value?.values() ?? [])].find((one) => one.passes > 0)?.clock;
   return (
@@ -279,7 +279,7 @@ function CostTable({ rows, plan }: { rows: readonly ProfileRow[]; plan: PlanHead
   );
 }
 
-/** What an earlier row of the table counts too. */
+/** The part of a cost that an earlier row already counts. */
 const sharedCost = (cost: CostMetric, layer: Layer): number =>
   cost === "parameters" ? layer.shared : 0;
 

@@ -1,4 +1,4 @@
-// Where a pixel comes from in the network's input, and where it goes in its output.
+// The receptive field of a pixel in the network's input, and its projective field in the output.
 
 import { useMemo } from "preact/hooks";
 import type { FieldExtents } from "../../explain/field_extents.ts";
@@ -19,7 +19,7 @@ import { useViews } from "../context.ts";
 import { mapSize, SingleMap } from "../explain/marked_maps.tsx";
 import { Maps } from "../maps.tsx";
 
-/** Who gives a value, a layer or an input, and along which axes its places lie. */
+/** The layer or input that produces a value, and its position axes. */
 function producerOf(plan: PlanHeader, value: Value) {
   const layer = plan.layers[value.layer];
   if (layer !== undefined) return layer;
@@ -29,7 +29,7 @@ function producerOf(plan: PlanHeader, value: Value) {
   return { name: key, position_axes };
 }
 
-/** The pixels of a value's picture that a field covers. */
+/** The pixels of a value's picture that are in a field. */
 function coveredRegion(
   plan: PlanHeader,
   value: Value,
@@ -94,13 +94,13 @@ export function FieldPictures(props: { network: Network; value: Value; y: number
 interface FieldPictureProps {
   value: Value;
   marked: MaskedRegion;
-  /** What the explained number is: a pixel of a map, or a value. */
+  /** The noun for the explained element: a pixel of a map, or a value. */
   of: "pixel" | "value";
   theory?: FieldExtents | null;
   from?: boolean;
 }
 
-/** CSS pixels of a picture of a map, and of a curve. */
+/** CSS pixels of a map's picture, and of a curve. */
 const MAP_SIZE = 220;
 const CURVE_SIZE = { width: 300, height: 96 };
 
@@ -108,7 +108,7 @@ function FieldPicture({ value, marked, of, theory = null, from = false }: FieldP
   const { pixelRatio, state } = useViews();
   const curve = drawKind(value).drawMode === "curves";
   const size = curve ? CURVE_SIZE : mapSize(value, MAP_SIZE, pixelRatio.value);
-  // Whichever way a signal lies, its curve goes from left to right.
+  // A curve runs from left to right, even for a vertical signal.
   const shown = useMemo(
     () => (curve ? maskedRegion(marked.mask, 1, marked.mask.length) : marked),
     [curve, marked],
@@ -122,7 +122,7 @@ function FieldPicture({ value, marked, of, theory = null, from = false }: FieldP
   const meaning = from
     ? `the input pixels that can affect this ${of}`
     : `the output pixels that this ${of} can affect`;
-  // Between pixels that are left out a thick line would hide those that are not.
+  // If the field has gaps, a thick outline would hide the pixels between them.
   const line = gaps === "" ? "" : "nbg-ray";
   const one = from ? 0 : channel;
   const label = `${word}: ${where}`;

@@ -1,4 +1,4 @@
-// A resampled pixel: the pixels that it is made of, times their shares.
+// A resampled pixel: its source pixels times their interpolation weights.
 
 import { useSignal } from "@preact/signals";
 import type { Interpolation } from "../../explain/data_movement.ts";
@@ -9,7 +9,7 @@ import { useSignedColor, useValueColor } from "../explain/colors.ts";
 import { cellLayout, Equation, maxAbsCell } from "../explain/equation.tsx";
 import { type DrawContext, type MarkedSource, SourceAndResult } from "../explain/source_result.tsx";
 
-/** CSS pixels of an equation over four pixels. */
+/** CSS pixels of an equation with four pixels. */
 const MIN_EQUATION_WIDTH = 3 * 112 + 2 * 28;
 
 export function InterpolationView(props: {

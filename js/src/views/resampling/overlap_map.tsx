@@ -1,16 +1,17 @@
-// How many weights reach each pixel of a transposed convolution's output: where they differ, checkerboards arise.
+// The number of weights that reach each output pixel of a transposed convolution: where the counts differ,
+// checkerboards appear.
 import { useEffect, useRef } from "preact/hooks";
 import { type OverlapCounts, overlapText } from "../../explain/overlap_counts.ts";
 import { colorTable } from "../colors.ts";
 import { pointerPosition, useViews } from "../context.ts";
 import { px } from "../layout.ts";
 
-/** CSS pixels of the picture's longer side, and how many places it shows at most: the pattern repeats. */
+/** CSS pixels of the picture's longer side, and the most pixels shown, since the pattern repeats. */
 const SIDE = 240;
 const MAX_SHOWN = 30;
 const LINE_HEIGHT = 28;
 
-/** The places from which on, and how many, are shown around one of them. */
+/** The first pixel and the number of pixels shown around `at`. */
 const visibleRange = (length: number, at: number) => {
   const count = Math.min(length, MAX_SHOWN);
   return { from: Math.min(Math.max(0, at - Math.floor(count / 2)), length - count), count };

@@ -1,14 +1,14 @@
-// Which weights of a filter each phase of a transposed convolution has: those of this one are marked.
+// The filter weights that each phase of a transposed convolution uses; those of the current phase are marked.
 
 import type { TransposedTaps } from "../../explain/window.ts";
 import { Figure } from "../explain/matrix.tsx";
 
-/** CSS pixels of the diagram's longer side, of one weight at most, and the least with its letters. */
+/** CSS pixels: of the diagram's longer side, the most of one weight, and the least of one with a letter. */
 const SIDE = 132;
 const MOST = 26;
 const MIN_LETTER_CELL = 20;
 
-/** A letter for each phase while there are so many. */
+/** Letters for the phases, if there are few enough. */
 const LETTERS = "ABCDEFGHIJKLMNOP";
 
 export function Phases(props: {

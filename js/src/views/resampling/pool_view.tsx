@@ -1,4 +1,4 @@
-// A pool's number: which of a window's numbers is passed on, or what their mean is.
+// Explains one output value of a pool: the maximum or the mean of its window.
 
 import type { PoolWindow } from "../../explain/pool.ts";
 import { windowMargins } from "../../explain/window_margins.ts";
@@ -15,7 +15,7 @@ import {
 } from "../explain/source_result.tsx";
 import { maxAbs } from "../layout.ts";
 
-/** CSS pixels of the words beside. */
+/** CSS pixels of the text beside the pictures. */
 const TEXT_WIDTH = 200;
 const MAX_CELLS = 1024;
 

@@ -1,4 +1,4 @@
-// A transposed convolution's number, told in its two ways: with zeros inserted, and by phases.
+// Explains one output value of a transposed convolution in two ways: by zero insertion, and by phases.
 
 import { useSignal } from "@preact/signals";
 import { overlapCounts } from "../../explain/overlap_counts.ts";
@@ -22,10 +22,10 @@ import { type MarkedSource, SourceAndResult } from "../explain/source_result.tsx
 import { OverlapMap } from "./overlap_map.tsx";
 import { Phases } from "./phases.tsx";
 
-/** CSS pixels of what stands beside the pictures. */
+/** CSS pixels of the content beside the pictures. */
 const COUNTED = 240;
 
-/** How many of a filter's taps read padding, if any do. */
+/** The number of the filter's taps that read padding, as text; "" if none. */
 function outsideText(taps: number, inside: number): string {
   if (inside === taps) return "";
   const some = inside === 0 ? "all" : `${taps - inside} of its ${taps}`;

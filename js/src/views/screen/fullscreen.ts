@@ -1,13 +1,15 @@
-// For a projector: one view of the viewer takes the whole window, or the whole screen where the browser allows it.
+// Presentation mode: one view of the viewer fills the window, or the screen if the browser allows fullscreen.
 import { effect } from "@preact/signals";
 import type { Views } from "../context.ts";
 import { px } from "../layout.ts";
 import { MIN_ZOOM, presentationZoom } from "../present.tsx";
 
-/** What a view has room for then, in its own CSS pixels: the tour's network fits, from a projector's 1280×720 on. */
+/**
+ * The room of a presented view in its own CSS pixels: the tour's network fits, and a projector has at least 1280×720.
+ */
 const ROOM = { width: 1113, height: 626 };
 
-/** Follows `presenting`; of several views the one that was asked shows it, else the first that is seen. */
+/** Follow `isPresenting`: the requested view is shown, else the first visible one. */
 export function watchPresenting({ state, root, width }: Views, place: HTMLElement): () => void {
   let undo: (() => void) | undefined;
   const leave = (): void => {
@@ -20,7 +22,7 @@ export function watchPresenting({ state, root, width }: Views, place: HTMLElemen
       undo = undefined;
       return;
     }
-    if (width.value === 0) return; // a page's hidden part, or not yet anywhere
+    if (width.value === 0) return; // the page's part is hidden, or not attached yet
     if (state.presentingView.value === null) state.presentingView.value = root;
     if (state.presentingView.value === root) undo ??= enterFullscreen(root, place, leave);
   });
@@ -36,7 +38,7 @@ function enterFullscreen(root: HTMLElement, place: HTMLElement, leave: () => voi
   let here = true;
   let whole = false;
   const owner = root.getRootNode() as Document | ShadowRoot;
-  // What the view stood in keeps its height, so that the notebook does not jump, nor a frame around it close.
+  // The view's place keeps its height, so that the notebook does not jump and a frame around it does not collapse.
   place.style.minHeight = px(root.offsetHeight);
   root.dataset.presenting = "";
   const enlarge = (): void => {
@@ -53,7 +55,7 @@ function enterFullscreen(root: HTMLElement, place: HTMLElement, leave: () => voi
   };
   const screen = async (): Promise<void> => {
     try {
-      // Only after a click or a key of the reader's own; in a frame its page must allow it too.
+      // Needs a recent click or key press; inside a frame, the page must allow fullscreen too.
       if (!document.fullscreenEnabled || !navigator.userActivation?.isActive) return fill();
       await root.requestFullscreen();
       whole = true;
@@ -63,10 +65,11 @@ function enterFullscreen(root: HTMLElement, place: HTMLElement, leave: () => voi
     }
   };
   const onScreen = (): void => {
-    // The browser's own Esc.
+    // Esc was handled by the browser.
     if (whole && owner.fullscreenElement !== root) leave();
   };
-  // Wherever the focus is, there is nothing else to be seen; the viewer's own keys are with the others.
+  // Handle Esc wherever the focus is, since only the presented view is visible; keys inside the viewer are handled in
+  // keyboard.ts.
   const onKey = (event: KeyboardEvent): void => {
     if (event.key !== "Escape" || event.composedPath().includes(root)) return;
     event.stopPropagation();

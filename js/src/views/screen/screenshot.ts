@@ -1,12 +1,12 @@
-// A view's elements, drawn once more into a picture.
+// Renders a view's elements into a picture.
 
-/** What a browser draws no larger picture of; Chromium's and Firefox's least. */
+/** The largest picture side that browsers draw: the lower of Chromium's and Firefox's limits. */
 const MAX_SIDE = 16_384;
 
-/** Characters that no XML may have; names of layers may. */
+/** Characters that are invalid in XML but may occur in layer names. */
 const INVALID_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 
-/** A PNG of an element with the styles that are its own, in the screen's pixels. */
+/** A PNG of an element with its own styles, at the screen's resolution. */
 export async function takeScreenshot(
   root: HTMLElement,
   style: string,
@@ -15,14 +15,14 @@ export async function takeScreenshot(
   if (width === 0 || height === 0) throw new Error("this page shows no view of it");
   const ratio = Math.min(window.devicePixelRatio, MAX_SIDE / Math.max(width, height));
   const copy = cloneWithState(root);
-  // Of the page around it, what its style sheet asks for.
+  // Copy the page's CSS variables that the style sheet uses.
   const own = getComputedStyle(root);
   for (const name of new Set(style.match(/--jp-[\w-]+/g) ?? [])) {
     const value = own.getPropertyValue(name);
     if (value !== "") copy.style.setProperty(name, value);
   }
   const sheet = document.createElement("style");
-  // No picture moves, and nothing is hovered or focused in it.
+  // Disable transitions and animations; hover and focus do not occur.
   sheet.textContent = `${style}\n* { transition: none !important; animation: none !important; }`;
   const page = document.createElement("div");
   page.setAttribute("style", `width: ${width}px; height: ${height}px; overflow: hidden;`);
@@ -32,7 +32,7 @@ export async function takeScreenshot(
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">` +
     `<foreignObject width="100%" height="100%">${text}</foreignObject></svg>`;
   const image = new Image();
-  // Not a blob's address: what is drawn from one cannot be read again.
+  // Not a blob URL: it would taint the canvas, which could then not be read.
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await image.decode();
   const canvas = document.createElement("canvas");
@@ -48,16 +48,16 @@ export async function takeScreenshot(
   return new Uint8Array(await blob.arrayBuffer());
 }
 
-/** A copy of an element that shows what the element shows, for what is no attribute: pixels, choices, scrolling. */
+/** Clone an element including state that is not in attributes: canvas pixels, form values, scroll positions. */
 function cloneWithState(root: HTMLElement): HTMLElement {
   const copy = root.cloneNode(true) as HTMLElement;
-  copy.removeAttribute("popover"); // one that nobody opened is not shown
+  copy.removeAttribute("popover"); // a closed popover would be hidden
   const copies = [copy, ...copy.querySelectorAll("*")];
   for (const [k, element] of [root, ...root.querySelectorAll("*")].entries()) {
     const mine = copies[k];
     if (!(mine instanceof HTMLElement)) continue;
     if (element instanceof HTMLCanvasElement && element.width * element.height > 0) {
-      // In a picture nobody draws a canvas; what stands behind its pixels is drawn.
+      // A canvas is not rendered in an SVG image, so its pixels become its background image.
       mine.style.backgroundImage = `url("${element.toDataURL()}")`;
       mine.style.backgroundSize = "100% 100%";
     } else if (element instanceof HTMLInputElement) {

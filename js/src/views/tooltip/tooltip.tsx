@@ -1,4 +1,4 @@
-// The number under the pointer: its value, where it is, and its rank within the map.
+// The tooltip of the number under the pointer: its value, position and rank within the map.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { HoverTarget } from "../../messages.ts";
 import type { ClassNames } from "../../network/class_names.ts";
@@ -9,7 +9,7 @@ import { valueRank } from "../channel_similarity.ts";
 import { type Hover, imageIndex, type TextTooltip, useValues, useViews } from "../context.ts";
 import { argsortDescending } from "../layout.ts";
 
-/** Of a picture of classes the channel that gives a place its colour, once the numbers are there. */
+/** For a class map, the channel that determines the pixel's colour, once the values are available. */
 function withTopChannel(
   hover: Hover,
   network: Network,
@@ -22,7 +22,7 @@ function withTopChannel(
   return { ...hover, channels: [hover.channels[first] ?? 0] };
 }
 
-/** The words for a place in a picture; "…" for a number that is still on its way. */
+/** The text for a position in a picture; "…" for a value that has not arrived yet. */
 export function hoverText(
   hover: Hover,
   network: Network,
@@ -55,7 +55,7 @@ export function hoverText(
   return { title, text: place.join(" · ") };
 }
 
-/** The numbers at a place, one for each of its channels; undefined while they are on their way. */
+/** The values at a position, one per channel; undefined until they have arrived. */
 function valuesAt(hover: Hover, network: Network, example: number, values: Float32Array | null) {
   const [, channels, height, width] = hover.value.nchw;
   const offset = hover.y * width + hover.x;
@@ -65,7 +65,7 @@ function valuesAt(hover: Hover, network: Network, example: number, values: Float
   return { numbers, startOf, offset };
 }
 
-/** The same for Python. */
+/** The same data for Python. */
 function createSpot(
   hover: Hover,
   network: Network,
@@ -84,7 +84,7 @@ function createSpot(
   };
 }
 
-/** Tells Python what is under the pointer of this view. */
+/** Report the position under this view's pointer to Python. */
 function usePointerReport(hover: Hover | null, values: Float32Array | null): void {
   const { state, network } = useViews();
   const telling = useRef(false);
@@ -95,7 +95,7 @@ function usePointerReport(hover: Hover | null, values: Float32Array | null): voi
       hover !== null && now?.values.has(hover.value.key) === true
         ? createSpot(withTopChannel(hover, now, example, values), now, example, values)
         : null;
-    if (spot === null && !telling.current) return; // another view of this viewer may tell
+    if (spot === null && !telling.current) return; // another view of this viewer may report
     telling.current = spot !== null;
     state.pointerSpot.value = spot;
   }, [state, hover, values, now, example]);
@@ -107,7 +107,10 @@ function usePointerReport(hover: Hover | null, values: Float32Array | null): voi
   );
 }
 
-/** The pointer says nothing once it has left the viewer, or what it was over is gone: an element that is taken away is not left. */
+/**
+ * Clear the tooltip if the pointer leaves the viewer or the hovered element is removed: a removed element gets no leave
+ * event.
+ */
 function useClearOnLeave(of: Element | null): void {
   const { root, hover, tooltip } = useViews();
   useEffect(() => {
@@ -121,7 +124,7 @@ function useClearOnLeave(of: Element | null): void {
     });
     observer.observe(root, { childList: true, subtree: true });
     root.addEventListener("pointerleave", leave);
-    if (!root.contains(of)) leave(); // before this effect ran
+    if (!root.contains(of)) leave(); // removed before this effect ran
     return () => {
       observer.disconnect();
       root.removeEventListener("pointerleave", leave);
@@ -157,7 +160,7 @@ export function Tooltip() {
   return note === null ? null : <TooltipBox {...note} />;
 }
 
-/** Kept inside the viewer: beside the pointer where there is room, on its other side else. */
+/** The tooltip, kept inside the viewer: on one side of the pointer if there is room, else on the other. */
 function TooltipBox({ title, text, left, top }: Omit<TextTooltip, "element">) {
   const { root } = useViews();
   const box = useRef<HTMLDivElement>(null);

@@ -1,4 +1,4 @@
-// What one token looks at: the largest weights of its row, and all of them over the patches of the input.
+// The attention of one token: the largest weights of its row, and all of them over the patches of the input.
 import { useEffect } from "preact/hooks";
 import { contentsText } from "../../network/display_kind.ts";
 import type { Network } from "../../network/network.ts";
@@ -10,10 +10,10 @@ import { argsortDescending, pictureSize, px } from "../layout.ts";
 import { Maps } from "../maps.tsx";
 import { AttentionOverlay, PatchMark, tokenAt, tokenAxes, weightsRow } from "./token_marks.tsx";
 
-/** Weights that are listed. */
+/** The most weights listed. */
 const MAX_LISTED = 6;
 
-/** "patch 1, 2" by row and column, or what a token without a patch is. */
+/** The token's patch, "patch 1, 2" by row and column, or "no patch". */
 function patchText(token: number, tokens: TokenGrid | undefined): string {
   const place = tokens?.positions[token];
   if (tokens === undefined || place === undefined) return "";
@@ -21,7 +21,7 @@ function patchText(token: number, tokens: TokenGrid | undefined): string {
   return `patch ${Math.floor(place / tokens.columns)}, ${place % tokens.columns}`;
 }
 
-/** What one token looks at: its row's largest weights, and all of them over the patches. */
+/** The attention of one token: its row's largest weights, and all of them over the patches. */
 export function AttendedTokens(props: {
   network: Network;
   value: Value;
@@ -45,7 +45,7 @@ export function AttendedTokens(props: {
   const kept = last.value?.key === value.key ? last.value.row : 0;
   const token = under >= 0 ? under : kept;
   const { key } = value;
-  // It stays when the pointer leaves, for as long as this is open.
+  // Keep the row after the pointer leaves, as long as this view is open.
   useEffect(() => {
     if (under >= 0) last.value = { key, row: under };
   }, [last, key, under]);
@@ -116,7 +116,7 @@ export function AttendedTokens(props: {
   );
 }
 
-/** The input under its veil, which the pointer may ask for another token. */
+/** The input under the attention overlay; hovering selects another token. */
 function AttendedInput(props: {
   input: Value;
   tokens: TokenGrid;

@@ -1,4 +1,4 @@
-// A vector's elements as rows: number, bar, value; each can be chosen.
+// A vector's elements as selectable rows: index, bar, value.
 import { formatExact, formatShort } from "../../number_format.ts";
 import type { Value } from "../../plan/schema.ts";
 import { NonFiniteBar, useExampleValues } from "../bar_chart.tsx";
@@ -10,7 +10,7 @@ const BAR = { width: 72, height: 12 };
 
 export function ElementRows(props: {
   value: Value;
-  /** In the order in which they are shown. */
+  /** In display order. */
   channels: readonly number[];
   selected: number | null;
 }) {
@@ -47,7 +47,7 @@ export function ElementRows(props: {
   );
 }
 
-/** To both sides of zero; of shares of 1 zero is at the left. */
+/** A bar to either side of zero; for shares of 1, zero is at the left. */
 function ElementBar({ number, most, shares }: { number: number; most: number; shares: boolean }) {
   const { width, height } = BAR;
   const zero = shares ? 0 : width / 2;

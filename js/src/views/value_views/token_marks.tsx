@@ -1,15 +1,15 @@
-// Marks of attention over pictures: the row of weights under the pointer, and the patches that its tokens stand for.
+// Attention marks over pictures: the row of weights under the pointer, and the patches of its tokens.
 import type { TokenGrid, Value } from "../../plan/schema.ts";
 import { useExampleValues } from "../bar_chart.tsx";
 import { useViews } from "../context.ts";
 
-/** What the rows and the columns of attention weights stand for. */
+/** The tokens of the rows and of the columns of attention weights. */
 export function tokenAxes(value: Value, tokens: readonly TokenGrid[]) {
   const [rows, columns] = value.tokens;
   return { rows: tokens[rows], columns: tokens[columns] };
 }
 
-/** A rectangle in shares of a picture, for a style. */
+/** A rectangle as fractions of a picture, for a style. */
 const percentBox = (left: number, top: number, width: number, height: number) => ({
   left: `${100 * left}%`,
   top: `${100 * top}%`,
@@ -31,7 +31,7 @@ export function PatchMark({ tokens, token }: { tokens: TokenGrid; token: number 
   );
 }
 
-/** What a token looks at stays as it is; the less it looks at a patch, the darker that becomes. */
+/** Darkens the patches by attention: the lower the weight of a patch, the darker. */
 export function AttentionOverlay({
   tokens,
   weights,
@@ -71,7 +71,7 @@ export function AttentionOverlay({
   );
 }
 
-/** The weights of a head's row, of one image's values. */
+/** The weights of one row of a head, for one image. */
 export function weightsRow(
   value: Value,
   values: Float32Array,
@@ -83,7 +83,7 @@ export function weightsRow(
   return values.subarray(start, start + width);
 }
 
-/** The token whose patch has a pixel of the input's picture. */
+/** The token whose patch contains a pixel of the input's picture. */
 export function tokenAt(tokens: TokenGrid, input: Value, y: number, x: number): number {
   const [, , height, width] = input.nchw;
   const row = Math.floor((y * tokens.rows) / height);
@@ -92,12 +92,12 @@ export function tokenAt(tokens: TokenGrid, input: Value, y: number, x: number): 
 }
 
 /**
- * Over a picture: the row under the pointer, in all heads; over the input's picture the patch of that token, and what it
- * looks at; and with the pointer on the input, the row of that patch's token.
+ * Marks over an attention picture or the input. While an attention picture is hovered: the same row in all heads, and
+ * over the input that token's patch and its attention. While the input is hovered: the row of that patch's token.
  */
 export function TokenMarks(props: {
   value: Value;
-  /** How the maps stand: their number, columns, sides and the gap between them in canvas pixels. */
+  /** The mosaic of the maps: their number, columns, and the sizes of map and gap in canvas pixels. */
   mosaic: { count: number; columns: number; width: number; height: number; gap: number };
 }) {
   const { value, mosaic } = props;

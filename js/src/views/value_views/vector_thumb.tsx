@@ -1,4 +1,4 @@
-// A vector as a small picture of its bars: so many as can be told apart, each of the elements that it stands for.
+// A vector as a thumbnail of bars: as many as can be distinguished, each for a run of elements.
 import type { Value } from "../../plan/schema.ts";
 import { NonFiniteBar, useExampleValues } from "../bar_chart.tsx";
 import { hasUnitRange } from "../image_limits.ts";
@@ -7,11 +7,11 @@ import { maxAbs } from "../layout.ts";
 interface Bar {
   readonly low: number;
   readonly high: number;
-  /** Of its elements one that is NaN or infinite. */
+  /** A NaN or infinite element of the run, if any. */
   readonly nonFinite: number | undefined;
 }
 
-/** The elements in order, in as many runs as there are bars: how far each reaches to both sides of zero. */
+/** Split the elements into one run per bar; each bar has its run's extent on both sides of zero. */
 function groupBars(values: Float32Array, most: number): Bar[] {
   const count = Math.min(values.length, most);
   return Array.from({ length: count }, (_, i) => {
@@ -25,11 +25,11 @@ function groupBars(values: Float32Array, most: number): Bar[] {
   });
 }
 
-/** In a square: negative bars grow to the left of zero, which of shares is at the left. */
+/** In a square: negative bars extend left of zero; for shares of 1, zero is at the left. */
 export function VectorThumb({ value, side }: { value: Value; side: number }) {
   const values = useExampleValues(value);
   if (values === null) return null;
-  const bars = groupBars(values, side); // of a CSS pixel at least
+  const bars = groupBars(values, side); // each bar is at least one CSS pixel
   const each = side / bars.length;
   const thick = each < 3 ? each : each - 1;
   const shares = hasUnitRange(value);

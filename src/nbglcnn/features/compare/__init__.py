@@ -1,1 +1,1 @@
-"""Two networks, or two inputs of one, layer by layer."""
+"""Comparison of two networks, or of two inputs of one, layer by layer."""

@@ -1,4 +1,4 @@
-"""compare: two networks, or two inputs of one, in a Viewer that shows how each layer differs."""
+"""The function compare: a Viewer of two networks, or two inputs of one, with differences."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def compare(
 
     Layers are compared if they have the same name and shape. Each remaining layer is matched in
     order with one of the same operator and shape, otherwise with one of the same shape.
-    `comparison.unmatched` are the others. The arguments are copied: later changes of a model or
-    Viewer don't change the comparison.
+    `comparison.unmatched` lists the layers without a partner. The arguments are copied: later
+    changes of a model or Viewer don't change the comparison.
 
     Args:
         a: A model as for the Viewer, or a Viewer: its network with the current weights and input.
@@ -114,7 +114,7 @@ def compare(
 
 
 def _to_model(model: Any, preprocess: Any) -> Any:
-    """A Model with a preprocess; a Viewer brings its own, and weights alone stay as they are."""
+    """Wrap a model with its preprocess; a Viewer has its own, a state_dict is returned as it is."""
     if isinstance(model, Viewer | Mapping):
         return model
     return load.model_of(model, preprocess)
@@ -123,7 +123,7 @@ def _to_model(model: Any, preprocess: Any) -> Any:
 def _make_side(
     model: Any, x: Any, strict: bool, same: ComparisonSide | None = None
 ) -> ComparisonSide:
-    """A model or Viewer with an input; `same` is a side with the same model."""
+    """Build a side from a model or Viewer and its input; `same` is a side with the same model."""
     if isinstance(model, Comparison):
         raise ModelError("a comparison is not a model: give one of the two models that it compares")
     if isinstance(model, Viewer):
@@ -140,7 +140,7 @@ def _make_side(
         try:
             return ComparisonSide(model, same.graph, load.convert_inputs(same.graph, x))
         except InputError:
-            pass  # of another shape, or none that fits: then `load` says so
+            pass  # the input doesn't fit: `load` below raises the error
     graph, arrays = (load.load if strict else load_with_fallback)(model, x)
     return ComparisonSide(model, graph, arrays)
 

@@ -1,4 +1,4 @@
-"""What a Viewer of two networks holds of their comparison."""
+"""The comparison of a Viewer of two networks, for its host."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Difference:
 
 
 class CompareHost:
-    """The layers that are compared, their values and differences, and the weights of B."""
+    """The compared layers, their values and differences, and the weights of B."""
 
-    messages = Messages()  # pages ask for nothing and send nothing of it
+    messages = Messages()  # pages send no messages of this feature
 
     def __init__(self, host: ViewerHost) -> None:
         self._host = host
@@ -49,17 +49,17 @@ class CompareHost:
 
     @property
     def comparison(self) -> Comparison:
-        """What the Plan compares."""
+        """The comparison that the Plan describes."""
         return self._network.plan.header.comparison
 
     @property
     def matched(self) -> tuple[tuple[str, str], ...]:
-        """Names in A and in B, in the order of A."""
+        """Pairs of names in A and in B, in the order of A."""
         return tuple((pair.name, pair.b.removeprefix("B.")) for pair in self.comparison.pairs)
 
     @property
     def unmatched(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The layers of A, and those of B, without a partner."""
+        """The layers of A, and of B, without a partner."""
         found = self.comparison
         return (
             tuple(key.removeprefix("A.") for key in found.only_a),
@@ -69,9 +69,9 @@ class CompareHost:
     def read(
         self, names: Sequence[str] | None = None, timeout: float | None = None
     ) -> dict[str, Difference]:
-        """These layers' values and differences by their names in A, of all layers if None.
+        """Return the values and differences by names in A, of all layers if `names` is None.
 
-        KeyError for a name that isn't compared.
+        Raises KeyError for a name that isn't compared.
         """
         known = {pair.name: pair for pair in self.comparison.pairs}
         for name in names or ():
@@ -87,7 +87,7 @@ class CompareHost:
         }
 
     def changes(self, timeout: float | None = None) -> Report[Change]:
-        """How much each layer of B differs from A, over all examples."""
+        """Return the differences of each layer of B from A, over all examples."""
         compared = self.comparison
         [table] = self._host.reader.read([compared.table], timeout).arrays
         table = table.astype(np.float64)
@@ -103,17 +103,17 @@ class CompareHost:
         return Report(tuple(rows), "are equal in A and B", names)
 
     def resolve_view(self, layer: str | int | None, view: str | None) -> tuple[str | None, Any]:
-        """The view and the key that `show` turns to: the Compare tab by the name of a layer."""
+        """Return the view and the key for `show`: the Compare tab if a layer's name is passed."""
         compared = {pair.name: pair.difference for pair in self.comparison.pairs}
         if view in (None, "compare") and (layer is None or layer in compared):
             return "compare", None if layer is None else compared[str(layer)]
         return view, layer
 
     def merge_weights_of_b(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
-        """The weights of both: the current ones of A, those of a state_dict for B.
+        """Merge the current weights of A with those of a state_dict for B.
 
         Raises:
-            InputError: both share their weights.
+            InputError: If A and B share weights.
         """
         values = self._network.graph.parameters
         of_a = {value for name, value in values.items() if name.startswith("A.")}
@@ -129,12 +129,12 @@ class CompareHost:
         return {**kept, **{f"B.{name}": array for name, array in of_b.items()}}
 
     def state_dict(self) -> dict[str, Any]:
-        """Every parameter and buffer of B as it is now."""
+        """Return the current parameters and buffers of B."""
         return weights.state_dict(self._b.model, self._network.graph, "B.")
 
     @property
     def summary(self) -> str:
-        """What is compared, for a repr."""
+        """A description of the comparison, for its repr."""
         layers = {layer.name for layer in self._network.plan.layers}
         pairs = sum(pair.a in layers for pair in self.comparison.pairs)
         count = f"{self._network.plan.layer_count} layers, {pairs} compared"

@@ -1,1 +1,1 @@
-"""Edits of a running network: bends, injected and frozen values. Plain data; the Plan stays."""
+"""Edits of a running network: bends, injected and frozen values. Data only; the Plan is fixed."""

@@ -1,4 +1,4 @@
-"""`nbglcnn.apply_bends`: a PyTorch model that gives what the bent network gives."""
+"""`nbglcnn.apply_bends`: a PyTorch model with the outputs of the bent network."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
     check_replayable(edits, arrays)
     edits = _to_model_keys(edits, plan)
     if plan is not None and plan.header.preprocess:
-        plan = None  # of another input than the model's own
+        plan = None  # compiled for another input than the model's own
     from nbglcnn.load.torch.edits.edited_module import BentModule
     from nbglcnn.load.torch.model import TorchModel
 
@@ -80,14 +80,14 @@ def apply_bends(model: Any, bends: Any) -> torch.nn.Module:
         made = lower(graph)
         bent_graph(
             graph, edit_replay(made, edits, arrays)
-        )  # InputError for what is behind in Python
+        )  # raises InputError if a Python layer depends on a bend
         return graph, made
 
     return BentModule(TorchModel(model).module, edits, arrays, plan, compiled)
 
 
 def _parse_bends(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | None]:
-    """The active edits, the arrays that are there for them, and their Plan if they have one."""
+    """Return the active edits, the available arrays, and the Plan if `bends` has one."""
     if isinstance(bends, Bends):
         store = bends.store
         return active_edits(store.edits), dict(store.arrays), store.plan
@@ -105,9 +105,9 @@ def _parse_bends(bends: Any) -> tuple[list[Edit], Mapping[str, Array], Plan | No
 
 
 def _to_model_keys(edits: list[Edit], plan: Plan | None) -> list[Edit]:
-    """The edits under the model's own keys: the last step of a preprocess gives its input.
+    """Rename the edits to the model's own keys: its input is the last preprocess step's output.
 
-    InputError by name for one of what lies before that.
+    Raises InputError for an edit of a value before that.
     """
     steps = plan.header.preprocess if plan is not None else ()
     if plan is None or not steps:

@@ -1,4 +1,4 @@
-"""Bends as live objects: each one's traits are its parameters, and a sequence of them."""
+"""Bends as objects with their parameters as traits, and the sequence of a network's bends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from nbglcnn.features.edits.store import EditStore
 from nbglcnn.features.edits.transforms import GLSL, INJECT, TRANSFORM_KINDS
 from nbglcnn.transforms import Transform
 
-COMMON_PARAMETERS = ("mix", "channels", "enabled")  # what each bend has
-SEPARATE_UNDO_STEPS = ("enabled", "channels")  # each change of these is a step of its own
+COMMON_PARAMETERS = ("mix", "channels", "enabled")  # parameters of each bend
+SEPARATE_UNDO_STEPS = ("enabled", "channels")  # each change of these is a separate undo step
 
 
 class Bend(traitlets.HasTraits):
@@ -55,7 +55,7 @@ class Bend(traitlets.HasTraits):
         self.observe(self._handle_change)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Python would keep any name, and a misspelt parameter would change nothing without a word.
+        # Without this check, Python would accept a misspelt parameter as a new attribute.
         if not name.startswith("_") and not hasattr(type(self), name):
             kind, own = (
                 self._edit.transform,
@@ -161,7 +161,7 @@ class Bend(traitlets.HasTraits):
             return msgspec.structs.replace(edit, channels=own)
         if name == "enabled":
             return msgspec.structs.replace(edit, enabled=new)
-        # float(): a number of numpy passes for one in a trait, but is none in a message.
+        # float(): a trait accepts a numpy number, a message doesn't.
         if name == "mix":
             return msgspec.structs.replace(edit, mix=float(new))
         numbers = {**records.parameters_of(edit), name: float(new)}
@@ -170,13 +170,13 @@ class Bend(traitlets.HasTraits):
 
 @cache
 def _bend_class(transform: str, names: tuple[str, ...]) -> type[Bend]:
-    """Bends of one transform: their parameters are traits of the class."""
+    """Return the class of a transform's bends, with the transform's parameters as traits."""
     traits = {name: traitlets.Float() for name in names}
     return type("Bend", (Bend,), {"__doc__": Bend.__doc__, "__module__": __name__, **traits})
 
 
 def make_bend(store: EditStore, edit: Edit) -> Bend:
-    """A live object for an edit."""
+    """Create the Bend of an edit."""
     kind = TRANSFORM_KINDS.get(edit.transform)
     names = tuple(one.name for one in kind.parameters) if kind else edit.parameter_names
     return _bend_class(edit.transform, names)(store, edit)
@@ -195,7 +195,7 @@ class Bends(Sequence[Bend]):
     def __init__(self, store: EditStore) -> None:
         self._store = store
         self._current_bends: dict[str, Bend] = {}
-        # Removed ones that somebody still has: they live again when that is undone.
+        # Removed bends that are still referenced; an undo reattaches them.
         self._removed_bends: WeakValueDictionary[str, Bend] = WeakValueDictionary()
         store.listeners.append(self._sync)
 
@@ -285,7 +285,7 @@ class Bends(Sequence[Bend]):
 
 
 def _is_same_bend(one: Edit, other: Edit) -> bool:
-    """Whether an edit is what a live object stands for."""
+    """Whether a Bend can represent this edit."""
     return (one.layer, one.transform, one.source, one.parameter_names) == (
         other.layer,
         other.transform,

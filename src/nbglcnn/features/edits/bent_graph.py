@@ -1,4 +1,4 @@
-"""A Graph with its edits as nodes: each key's value is what a hook there would leave behind."""
+"""A Graph with its edits as nodes: each key has the value after a forward hook there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nbglcnn.graph import Graph, Key, Node
 
 
 def bent_graph(graph: Graph, bends: EditReplay) -> Graph:
-    """The Graph in which keys and nodes have the values that they have behind the edits.
+    """Return the Graph with edits as nodes; its keys and nodes have the values after the edits.
 
     Raises:
-        InputError: what Python computes lies behind an edit: it has the values without them.
+        InputError: If a layer computed in Python depends on an edit: its result has no edits.
     """
     if not bends:
         return graph
@@ -40,18 +40,18 @@ def insert_at_keys(
     word: str,
     nodes_of: Callable[[Key, str, str], Sequence[Node]],
 ) -> Graph:
-    """The Graph with nodes behind each of some keys, where a forward hook would act.
+    """Insert nodes after some keys of a Graph, where a forward hook would act.
 
-    `nodes_of` makes them of the key, of the value that they read and of the name of what they
-    give, which `word` is part of: other keys of the value, and who reads it behind the key, have
-    that.
+    `nodes_of` returns the nodes for a key, the name of their input and the name of their output,
+    which contains `word`. Other keys of the value, and the nodes that read it after the key, then
+    refer to the output.
     """
     targets = EditTargets(graph, graph.keys)
-    values, behind = dict(graph.values), dict[str, list[Node]]()  # nodes by the value they follow
+    values, behind = dict(graph.values), dict[str, list[Node]]()  # nodes by preceding value
     made: dict[int, str] = {}
 
     def of(number: int) -> str:
-        """The value of a key behind its node."""
+        """Return the value of a key after its node."""
         if number in made:
             return made[number]
         key, source = graph.keys[number], targets.view_of(number)
@@ -59,7 +59,7 @@ def insert_at_keys(
         if key.name in names:
             name = f"{key.value} {word} as {key.name}"
             behind.setdefault(key.value, []).extend(nodes_of(key, value, name))
-            if key.value in values:  # of what is between two networks there are no shapes yet
+            if key.value in values:  # values between two networks have no shapes yet
                 values[name] = replace(values[key.value], name=name, data=None)
             value = name
         made[number] = value
@@ -87,7 +87,7 @@ def insert_at_keys(
 
 
 def edited_values(graph: Graph, keys: Collection[str] | None = None) -> set[str]:
-    """The values that depend on edits, on all of them or on those of `keys` alone."""
+    """Return the values that depend on edits, on all of them or only on those of `keys`."""
     own = None if keys is None else {key.value for key in graph.keys if key.name in keys}
     found: set[str] = set()
     for node in graph.nodes:
@@ -98,6 +98,6 @@ def edited_values(graph: Graph, keys: Collection[str] | None = None) -> set[str]
 
 
 def keys_without_hook(graph: Graph, bends: EditReplay) -> list[str]:
-    """Keys with edits that no hook sees: operators of forward itself."""
+    """Return the edited keys without a module to hook: operators of forward itself."""
     return [k.name for k in graph.keys if k.name in bends and k.kind == "layer"
             and not k.module_type]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which edits run where: the stacks of a Plan's values, in the order in which they run."""
+"""The edit stacks of a Plan's values: which edits run on each value, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbglcnn.plan import schema as p
 
 @dataclass(frozen=True, slots=True)
 class EditStack:
-    """The active edits of one value, `value_index` among the Plan's, in their order."""
+    """The active edits of one value, in order; `value_index` is its index in the Plan."""
 
     value_index: int
     value: p.Value
@@ -20,9 +20,10 @@ class EditStack:
 
 
 def build_edit_stacks(header: p.Header, edits: Sequence[Edit]) -> list[EditStack]:
-    """One for each value that has active edits; behind the one that it is a view of.
+    """Build an EditStack for each value with active edits, after those of values it is a view of.
 
-    A value that a latent spares has none; one that is `shares_edits_of` another has that one's too.
+    A value that a latent skips has no stack. The stack of a value with `shares_edits_of` includes
+    the other value's edits, except injected arrays.
     """
     numbers = {value.key: number for number, value in enumerate(header.values)}
     more: dict[str, list[int]] = {}
@@ -41,7 +42,7 @@ def build_edit_stacks(header: p.Header, edits: Sequence[Edit]) -> list[EditStack
 
 
 def view_depth(header: p.Header, number: int) -> int:
-    """How many values it is a view of, one of the other."""
+    """Return the length of a value's chain of views."""
     count = 0
     while (number := header.values[number].view_of) >= 0:
         count += 1
@@ -49,11 +50,11 @@ def view_depth(header: p.Header, number: int) -> int:
 
 
 def source_texture(header: p.Header, number: int, bent: Mapping[int, int]) -> int:
-    """The texture of a value before its own edits; `bent` are those of edited values."""
+    """Return the texture of a value before its own edits; `bent` has those of edited values."""
     source = header.values[number].view_of
     return header.values[number].texture if source < 0 else edited_texture(header, source, bent)
 
 
 def edited_texture(header: p.Header, number: int, bent: Mapping[int, int]) -> int:
-    """The texture that holds a value as its key has it."""
+    """Return the texture of a value after its edits."""
     return bent[number] if number in bent else source_texture(header, number, bent)

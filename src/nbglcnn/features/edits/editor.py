@@ -1,4 +1,4 @@
-"""Edits a network's values: what a Session and a Viewer do when they are asked to."""
+"""The editing methods that a Session and a Viewer share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nbglcnn.transforms import Transform, check_not_function
 
 
 class Editor:
-    """Bends, injected and frozen values, and the way back; `bends` is the sequence of all bends.
+    """Bends, injected and frozen values, undo and redo; `bends` is the sequence of all bends.
 
-    `plan`, `apply` and `value` are those of the `store`; `check_open` raises where nothing can be
-    edited any more.
+    `plan`, `apply` and `value` are passed to the `store`; `check_open` raises if edits are no
+    longer possible.
     """
 
     def __init__(
@@ -41,31 +41,31 @@ class Editor:
         name: str | None = None,
         enabled: bool = True,
     ) -> Bend:
-        """Bend a value behind the bends that it has; the live Bend."""
+        """Bend a value after its existing bends; return the Bend."""
         self._check_open()
         check_not_function(transform)
         edit = self.store.add_bend(layer, transform, channels, mix, name, enabled)
         return self.bends[edit.name]
 
     def inject(self, layer: str, array: Any, *, channels: Any = None) -> None:
-        """Put an array in the place of a value, or of some of its channels."""
+        """Replace a value, or some of its channels, by an array."""
         self._check_open()
         self.store.add_injection(layer, array, channels)
 
     def freeze(self, layer: str) -> None:
-        """Keep a value, before its bends, as it is now."""
+        """Freeze a value at its current state, before its bends."""
         self._check_open()
         self.store.add_injection(layer, self._read_before_edits(layer), frozen=True)
 
     def release(self, layer: str) -> None:
-        """End what was injected into a value, or frozen."""
+        """Remove the injected or frozen array of a value."""
         self._check_open()
         self.store.remove_injection(layer)
 
     def undo(self) -> bool:
-        """Take the last change of the edits back; whether there was one."""
+        """Undo the last change of the edits; return whether there was one."""
         return self.store.undo()
 
     def redo(self) -> bool:
-        """Do again what was undone last; whether there was something."""
+        """Redo the last undone change; return whether there was one."""
         return self.store.redo()

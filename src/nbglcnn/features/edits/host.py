@@ -1,4 +1,4 @@
-"""The edits of a Viewer: Python and pages change them, and share one undo stack."""
+"""The host of a Viewer's edits: Python and pages change them and share one undo stack."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EMPTY_EDITS: Mapping[str, Any] = {"edits": [], "weights": 0}
 
 
 class EditsHost:
-    """Holds the edits of a Viewer's values and of its weights."""
+    """The edits of a Viewer's values and of its weights."""
 
     messages = MESSAGES
 
     def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
-        this = weakref.ref(self)  # a Bend that a user keeps must not keep the Viewer alive
+        this = weakref.ref(self)  # a Bend that the user keeps must not keep the Viewer alive
 
         def own() -> EditsHost:
             found = this()
@@ -66,8 +66,8 @@ class EditsHost:
     # Weights
 
     def set_weight(self, name: str, index: Any, values: Any, step: str = "") -> None:
-        """Put other numbers at `index` of a parameter; those of one `step` are undone together."""
-        # Each drag has a step name of its own: a change of that name joins it at any time.
+        """Write numbers at `index` of a parameter; changes with one `step` are undone together."""
+        # Each drag has a unique step name, so a change of that name joins the step at any time.
         if self.store.extends_last_step(step, math.inf) and self._weight_log.replace(
             name, index, values
         ):
@@ -80,7 +80,7 @@ class EditsHost:
             raise
 
     def clear_weight_edits(self) -> None:
-        """Other weights were loaded: what was set before can't be undone any more."""
+        """Clear the weights' undo history, because other weights were loaded."""
         told = (self._host.get("_edits") or EMPTY_EDITS)["weights"]
         if self._weight_log.applied_count or self.store.present.weight_edit_count or told:
             self._weight_log.clear()
@@ -88,7 +88,7 @@ class EditsHost:
         self._weight_log.clear()
 
     def _handle_set_weight(self, message: SetWeight, _: Sequence[bytes]) -> None:
-        """Set what a page asks for."""
+        """Apply a weight edit of a page."""
         try:
             name = self._network.graph.parameters[message.name]
             shape = self._network.graph.shape(name)
@@ -98,10 +98,10 @@ class EditsHost:
         except (InputError, KeyError) as error:
             protocol.warn_once(f"ignored a weight edit of the page: {error}")
 
-    # Both ways
+    # Values and weights together
 
     def _apply(self, state: EditSnapshot) -> None:
-        """Make a state's edits and weights those of the network; raises where it can't be."""
+        """Apply a snapshot's edits and weights to the network; if this raises, nothing changes."""
         before = self._weight_log.applied_count
         self._weight_log.seek(state.weight_edit_count)
         try:
@@ -111,7 +111,7 @@ class EditsHost:
             raise
 
     def _publish(self) -> None:
-        """Bring the pages up to date with the store: the arrays first, then what uses them."""
+        """Send the store to the pages: arrays first, then the edits that use them."""
         used = self.store.used_arrays()
         self._network.injected = used
         if self._published_arrays != used.keys():
@@ -128,7 +128,7 @@ class EditsHost:
         self._host.edits_changed()
 
     def _handle_traits(self) -> None:
-        """Take edits from a page, which has not checked them; invalid ones bring the old back."""
+        """Apply edits from a page after validation; if they are invalid, send the old ones back."""
         try:
             now = _snapshot_from_dict(self._host.get("_edits"))
             history = self._host.get("_history")
@@ -136,9 +136,9 @@ class EditsHost:
                 [_snapshot_from_dict(one) for one in history.get(part, [])]
                 for part in ("past", "future")
             )
-            # As JSON has them, and not only equal.
+            # Equal as parsed from JSON, not only by value.
             same = (past, future) == (self.store.past, self.store.future)
-            if same:  # not a step: of a drag, from which weights set meanwhile don't follow
+            if same:  # not an undo step: during a drag the page's weight count may be old
                 now = EditSnapshot(now.edits, self.store.present.weight_edit_count)
             self.store.restore(now, past, future)
         except (InputError, KeyError, AttributeError, TypeError) as error:
@@ -146,7 +146,7 @@ class EditsHost:
             self._publish()
 
     def remove_unfit_edits(self) -> None:
-        """Remove edits that don't fit the network's Plan, with a warning, where it is another."""
+        """If the Plan has changed, remove edits that don't fit it, with a warning."""
         if self._plan_hash == self._network.plan.hash:
             return
         self._plan_hash = self._network.plan.hash
@@ -165,7 +165,7 @@ def _snapshot_to_dict(state: EditSnapshot) -> dict[str, Any]:
 
 
 def _snapshot_from_dict(words: Mapping[str, Any]) -> EditSnapshot:
-    """The inverse, of what a page says."""
+    """Parse an EditSnapshot that a page has sent."""
     count = words["weights"]
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise InputError(f"{count!r} is not a valid number of edits")

@@ -1,4 +1,4 @@
-"""The message of a page that edits a weight."""
+"""The message by which a page edits a weight."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from nbglcnn.protocol import Count, Messages, Name
 
 
 class SetWeight(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """Asks Python for other numbers in a parameter, from a flat row-major index on.
+    """Requests new numbers in a parameter, starting at a flat row-major index.
 
-    Those of one `step` are undone together: all of a drag. A page gives no step's name twice.
+    Changes with one `step`, as in one drag, are undone together. A page uses each step name only
+    once.
     """
 
     page: Name

@@ -1,4 +1,4 @@
-"""Edits as plain data: what is done to a value, in order; checked before anything runs."""
+"""Edits as plain data: an ordered list of changes to values, validated before anything runs."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(edit: Edit) -> dict[str, float]:
-    """An edit's parameters by their names."""
+    """Return an edit's parameters by name."""
     kind = TRANSFORM_KINDS.get(edit.transform)
     names = [one.name for one in kind.parameters] if kind else edit.parameter_names
     return dict(zip(names, edit.parameters, strict=False))
 
 
 def check_batched_seeds(edits: Iterable[Edit], batch: int, count: int) -> None:
-    """InputError for bends whose random numbers each piece of a larger batch would have again."""
+    """Raise InputError for random bends if the batches of a larger input would repeat numbers."""
     for edit in active_edits(edits):
         if count > batch and "seed" in parameters_of(edit):
             raise InputError(
@@ -75,7 +75,7 @@ def check_batched_seeds(edits: Iterable[Edit], batch: int, count: int) -> None:
 
 
 def validate_number(what: str, number: Any, parameter: TransformParameter | None = None) -> float:
-    """A parameter's value as a float; InputError where it is none, not finite or out of range."""
+    """Return a parameter as a float; InputError if it is no number, not finite or out of range."""
     try:
         value = float(number)
     except (TypeError, ValueError):
@@ -96,7 +96,7 @@ def validate_number(what: str, number: Any, parameter: TransformParameter | None
 
 
 def validate_glsl(source: Any, names: Sequence[str]) -> str:
-    """The text of a transform of one's own, as far as it can be checked without a compiler."""
+    """Validate the code of a custom GLSL transform as far as possible without a compiler."""
     if not isinstance(source, str) or not source.strip():
         raise InputError(
             'transforms.glsl: expected a string, as in glsl("y = sin(x * p0)", p0=1.0)'
@@ -126,11 +126,11 @@ def validate_glsl(source: Any, names: Sequence[str]) -> str:
     return source.strip()
 
 
-trusted_glsl: set[str] = set()  # texts that this process has made
+trusted_glsl: set[str] = set()  # code that this process has created
 
 
 def check_trusted_glsl(source: str) -> None:
-    """InputError for a text in GLSL that comes from elsewhere."""
+    """Raise InputError for GLSL code that this process didn't create."""
     if source not in trusted_glsl:
         raise InputError(
             f"a GLSL bend from a file or page needs your approval: read {source[:60]!r}, and if "
@@ -139,7 +139,7 @@ def check_trusted_glsl(source: str) -> None:
 
 
 def validate_edits(edits: Iterable[Edit], plan: Plan) -> tuple[Edit, ...]:
-    """Edits that this Plan can run, each with a name of its own; KeyError or InputError else."""
+    """Validate edits for this Plan, with unique names; raises KeyError or InputError."""
     found = tuple(edits)
     if len(found) > MAX_EDITS:
         raise InputError(f"{len(found)} edits; at most {MAX_EDITS} are supported")
@@ -191,7 +191,7 @@ def _check_edit(edit: Edit, plan: Plan) -> None:
 
 
 def validate_channels(channels: Any, value: Value) -> tuple[int, ...] | None:
-    """Numbers of channels that a value has, in ascending order; None stands for all."""
+    """Return a value's channel numbers in ascending order; None means all."""
     if channels is None:
         return None
     count = value.nchw[1]
@@ -207,7 +207,7 @@ def validate_channels(channels: Any, value: Value) -> tuple[int, ...] | None:
 
 
 def editable_value(plan: Plan, layer: str) -> Value:
-    """The value of a key; KeyError where it isn't kept, InputError where it can't be edited."""
+    """Return the value of a key; KeyError if it isn't kept, InputError if it can't be edited."""
     known = {value.key: value for value in plan.values}
     if layer not in known:
         fused = layer in {one.name for one in plan.layers}
@@ -231,13 +231,13 @@ def editable_value(plan: Plan, layer: str) -> Value:
 
 
 def to_dict(edits: Iterable[Edit]) -> list[dict[str, Any]]:
-    """Edits as JSON has them, with lists."""
+    """Convert edits to data for JSON."""
     found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(list(edits)))
     return found
 
 
 def from_dict(rows: Iterable[Mapping[str, Any]]) -> tuple[Edit, ...]:
-    """The inverse; InputError where something is none."""
+    """Parse edits from data of JSON; InputError if one is invalid."""
     try:
         return tuple(msgspec.convert(row, Edit) for row in rows)
     except (msgspec.ValidationError, TypeError) as error:
@@ -245,5 +245,5 @@ def from_dict(rows: Iterable[Mapping[str, Any]]) -> tuple[Edit, ...]:
 
 
 def active_edits(edits: Iterable[Edit]) -> list[Edit]:
-    """Those that change something."""
+    """Return the edits that are enabled and have an effect."""
     return [one for one in edits if one.enabled and one.mix > 0 and one.channels != ()]

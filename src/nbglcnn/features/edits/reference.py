@@ -1,4 +1,4 @@
-"""Edits of numpy arrays: what the runtimes compute, for PyTorch, verify and tests."""
+"""Edits of numpy arrays: the reference of the GPU's edits, for PyTorch, verify and tests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nbglcnn.plan.layout import NCHW
 def apply_edits(
     array: Array, nchw: NCHW, edits: Iterable[Edit], arrays: Mapping[str, Array]
 ) -> Array:
-    """A value after its edits, in its own shape, float32, or float64 where it is that.
+    """Return a value after its edits, in its own shape, as float32, or float64 if it was.
 
-    `nchw` is how it is shown; `arrays` has the injected arrays by their hash. InputError for a text
-    in GLSL, which only a graphics device runs.
+    `nchw` is the shape in which the value is displayed and edited; `arrays` maps hashes to injected
+    arrays. Raises InputError for GLSL code, which runs only on a graphics device.
     """
     kept = array.dtype if array.dtype == np.float64 else np.dtype(np.float32)
     found = np.array(array, kept).reshape(nchw)
@@ -37,7 +37,7 @@ def apply_edits(
 def _transform_channels(
     whole: Array, chosen: tuple[Array, ...], edit: Edit, arrays: Mapping[str, Array]
 ) -> Array:
-    """What an edit makes of the chosen channels, before it is mixed."""
+    """Return the transformed values of the selected channels, before mixing."""
     if edit.transform == GLSL:
         raise InputError(
             f"the bend {edit.name!r} of {edit.layer} is written in GLSL, which runs only on a "
@@ -53,8 +53,8 @@ def _transform_channels(
 
 
 def group_by_layer(edits: Iterable[Edit]) -> dict[str, list[Edit]]:
-    """The active edits of each layer, in their order."""
+    """Group the active edits by layer, in order."""
     rows = sorted(
         active_edits(edits), key=lambda one: one.layer
-    )  # stable: the order within one stays
+    )  # stable: keeps the order within a layer
     return {layer: list(group) for layer, group in groupby(rows, lambda one: one.layer)}

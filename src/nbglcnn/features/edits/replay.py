@@ -1,4 +1,4 @@
-"""Edits as something to apply to a network's values by their keys, outside of a graphics device."""
+"""Replay of edits on a network's values by key, without a graphics device."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from nbglcnn.graph import Array, Attribute, Node
 from nbglcnn.plan.layout import NCHW
 from nbglcnn.plan.schema import Plan
 
-DOMAIN = "nbglcnn.features.edits"  # of the nodes that stand for edits in a Graph
-# Of a value's largest: two who are right may be so far apart, and a threshold between them.
+DOMAIN = "nbglcnn.features.edits"  # domain of the nodes that represent edits in a Graph
+# Relative to a value's maximum: two correct results may differ by this and straddle a threshold.
 ROUNDING_TOLERANCE = 1e-5
-MIN_JUMP = 1e-4  # of the edited value's largest: what is no rounding any more
+MIN_JUMP = 1e-4  # relative to the edited value's maximum: larger changes aren't rounding
 
 
 @dataclass(frozen=True)
 class EditReplay:
-    """The active edits of a network by key, how their values are shown, and injected arrays.
+    """The active edits of a network by key, the nchw shapes of their values, and injected arrays.
 
-    `device_values` is what a device has made of bent values: where a threshold lies within the
-    rounding of an element, either side is right, and its side is taken.
+    `device_values` are a device's values after the bends: if an element is within rounding of a
+    threshold, either result is correct, and the device's is used.
     """
 
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=lambda: MappingProxyType({}))
@@ -43,7 +43,7 @@ class EditReplay:
         return key in self.edits
 
     def apply(self, key: str, array: Array) -> Array:
-        """A value after its edits: itself where it has none."""
+        """Return a value after its edits, unchanged if it has none."""
         if key not in self.edits:
             return array
         made = apply_edits(array, self.nchw[key], self.edits[key], self.arrays)
@@ -54,7 +54,7 @@ class EditReplay:
         return _resolve_ties(array, made, self, key)
 
     def without(self, keys: Iterable[str]) -> EditReplay:
-        """The same without the edits of some keys."""
+        """Return the replay without the edits of some keys."""
         own = self.edits.keys() - set(keys)
         return EditReplay(
             {key: self.edits[key] for key in self.edits if key in own},
@@ -66,7 +66,7 @@ class EditReplay:
     def for_prefix(
         self, prefix: str, names: Mapping[str, str] = MappingProxyType({})
     ) -> EditReplay:
-        """Of a comparison those of one side, under its own keys; `names` are keys of others."""
+        """Return one side's edits of a comparison, by its own keys; `names` renames others."""
         own = {
             key: names.get(key, key.removeprefix(prefix))
             for key in self.edits
@@ -84,12 +84,12 @@ EMPTY_REPLAY = EditReplay()
 
 
 def is_discontinuous(edit: Edit) -> bool:
-    """Whether the last digit of an element can make another one of it."""
+    """Whether a rounding error of an element can change the result by a large amount."""
     return edit.transform == "threshold"
 
 
 def _resolve_ties(array: Array, made: Array, bends: EditReplay, key: str) -> Array:
-    """The edited value, with what was found where a threshold could go either way."""
+    """Return the edited value, with the device's result where rounding decides a threshold."""
     shown, edits, arrays = bends.nchw[key], bends.edits[key], bends.arrays
     near = array.dtype.type(ROUNDING_TOLERANCE * _max_magnitude(array) + 1e-6)
     low, high = (apply_edits(one, shown, edits, arrays) for one in (array - near, array + near))
@@ -110,7 +110,7 @@ def edit_replay(
     arrays: Mapping[str, Array],
     device_values: Mapping[str, Array] = MappingProxyType({}),
 ) -> EditReplay:
-    """The edits of a Plan that can be replayed; InputError by name for one that cannot."""
+    """Build the replay of a Plan's edits; InputError names one that can't be replayed."""
     check_replayable(edits := active_edits(edits), arrays)
     layers = {layer: tuple(some) for layer, some in group_by_layer(edits).items()}
     shown = {value.key: value.nchw for value in plan.values if value.key in layers}
@@ -119,7 +119,7 @@ def edit_replay(
 
 
 def check_replayable(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None:
-    """InputError for an active edit that only a graphics device runs, or whose array isn't here."""
+    """Raise InputError for an active edit that needs a GPU, or whose array is missing."""
     for edit in active_edits(edits):
         if edit.transform == GLSL:
             raise InputError(
@@ -135,7 +135,7 @@ def check_replayable(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None
 
 
 def make_bend_node(key: str, value: str, made: str, bends: EditReplay) -> Node:
-    """A Graph's node that makes of a value what it is after the edits of a key."""
+    """Return a Graph node that applies the edits of a key to a value."""
     edits = bends.edits[key]
     arrays = {
         f"array {one.array_hash}": bends.arrays[one.array_hash] for one in edits if one.array_hash
@@ -150,7 +150,7 @@ def make_bend_node(key: str, value: str, made: str, bends: EditReplay) -> Node:
 
 
 def evaluate_bend_node(node: Node, array: Array) -> Array:
-    """What such a node gives, in the precision of its input."""
+    """Compute such a node in the precision of its input."""
     attributes = node.attributes
     text, shown = attributes["edits"], attributes["shown"]
     assert isinstance(text, str)

@@ -1,4 +1,4 @@
-"""The program of a bend: its text, the numbers of one pass, and the table of channels."""
+"""The shader program of a bend: its source, a pass's uniforms, and the table of channels."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from nbglcnn.features.edits.transforms import (
 from nbglcnn.plan import schema as p
 
 SAMPLERS = ("x0", "x1", "table", "array")
-TABLE_WIDTH = 2048  # texels in a row
-# What a Plan's passes know beforehand is asked of the uniforms here: one program for all.
+TABLE_WIDTH = 2048  # texels per row
+# A Plan's passes have these as constants; here they are uniforms, so that one program fits all
+# values.
 SHADER_CONSTANTS: dict[str, str | int] = {
     "BN": "u.o.block.x",
     "BY": "u.o.block.y",
@@ -31,13 +32,13 @@ SHADER_CONSTANTS: dict[str, str | int] = {
     "MANY": 1,
 }
 RESHAPED_CONSTANTS: dict[str, str | int] = {"RESHAPED": 1, "WRAPPED": "u_side"}
-# What bend.glsl is told, by name in JavaScript, too. `max_side`: the longest of a texture in
-# strips.
+# The uniforms of bend.glsl, with the same names in JavaScript. `side` is the longest side of a
+# texture in strips.
 SLOTS = parse_slots(
     "int transform, stage, one_channel, one_example; ivec4 shown; int injected, side;"
     "vec4 parameters[2]; float mix"
 )
-# A text of one's own is the body of a function of these names, which sets y.
+# User code is the body of a function with these parameters; it sets y.
 CUSTOM_TEMPLATE = """
 float custom(float x, int example, int channel, int row, int column) {
   int examples = u_shown.x, channels = u_shown.y, height = u_shown.z, width = u_shown.w;
@@ -50,7 +51,7 @@ SOURCE;
 
 
 def _transform_branches(depth: int, text: Callable[[TransformKind], str]) -> str:
-    """Each transform's text where it is the transform; those that have the same share it."""
+    """Return the branches by transform; transforms with equal GLSL share a branch."""
     kinds: dict[str, list[str]] = {}
     for kind in TRANSFORM_KINDS.values():
         if own := text(kind).strip():
@@ -75,7 +76,7 @@ def _shader_inserts() -> dict[str, str]:
     }
 
 
-# What stands in bend.glsl in the place of a line that is one of these words.
+# The replacements of the lines in bend.glsl that consist of one of these words.
 SHADER_INSERTS = _shader_inserts()
 BEND_SHADER = "".join(
     f"{SHADER_INSERTS.get(line, line)}\n" for line in shader_source("bend.glsl").splitlines()
@@ -86,15 +87,17 @@ BEND_SHADER = "".join(
 def bend_program(
     layers: int, reshaped: bool, transform: str, source: str = "", names: tuple[str, ...] = ()
 ) -> p.Program:
-    """The program of a transform for textures of so many layers.
+    """Return the program of a transform for textures with this number of layers.
 
-    `reshaped`: of values that are shown in another nchw than they lie in, or lie in strips.
+    `reshaped`: for values whose displayed nchw differs from the stored one, or that are stored in
+    strips.
     """
     constants: dict[str, str | int] = {"LAYERS": layers, **SHADER_CONSTANTS}
     constants |= RESHAPED_CONSTANTS if reshaped else {}
     constants |= {"CUSTOM": 1} if source else {}
     constants |= {name.upper(): number for name, number in TRANSFORM_IDS.items()}
-    # Compilers leave out what the other transforms would do, which costs as much as a convolution.
+    # As a constant, so that compilers drop the code of other transforms, which costs as much as a
+    # convolution.
     constants |= {"TRANSFORM": TRANSFORM_IDS[transform], "ONE_CHANNEL": -1}
     text = "\n".join(
         [
@@ -111,7 +114,7 @@ def bend_program(
 
 
 def custom_function(source: str, names: Sequence[str]) -> str:
-    """The function that a text of one's own is the body of."""
+    """Return the GLSL function whose body is the user's code."""
     places = [f"u_parameters({k // 4}).{'xyzw'[k % 4]}" for k in range(len(names))]
     pairs = zip(names, places, strict=True)
     lines = "".join(f"  float {name} = {place};\n" for name, place in pairs)
@@ -119,12 +122,12 @@ def custom_function(source: str, names: Sequence[str]) -> str:
 
 
 def is_reshaped(value: p.Value) -> bool:
-    """Whether a value is shown in another nchw than it lies in, or lies in strips."""
+    """Whether a value's displayed nchw differs from the stored one, or it is stored in strips."""
     return bool(value.layout.max_side) or value.nchw != value.layout.nchw
 
 
 def uniform_block(value: p.Value, edit: Edit, stage: int) -> bytes:
-    """One pass's uniform block."""
+    """Return the uniform block of one pass."""
     block = np.zeros(p.UNIFORM_BYTES // 4, np.int32)
     for at in (0, 16, 32):
         block[at : at + 16] = value.layout_words
@@ -141,12 +144,12 @@ def uniform_block(value: p.Value, edit: Edit, stage: int) -> bytes:
 
 
 def pass_count(edit: Edit) -> int:
-    """How many passes an edit takes."""
+    """Return the number of passes of an edit."""
     return TRANSFORM_KINDS[edit.transform].stages if edit.transform in TRANSFORM_KINDS else 1
 
 
 def channel_table(value: p.Value, channels: Sequence[int] | None) -> p.Float32:
-    """A texel (row, column, 4) a group of channels: each one's place among the chosen, or 0."""
+    """Return one texel (row, column, 4) per channel group: 1 + index among `channels`, or 0."""
     groups = -(-value.nchw[1] // 4)
     width = min(groups, TABLE_WIDTH)
     found = np.zeros((-(-groups // width), width, 4), np.float32)
@@ -156,7 +159,7 @@ def channel_table(value: p.Value, channels: Sequence[int] | None) -> p.Float32:
 
 
 def pack_texels(array: p.Float32) -> p.Float32:
-    """An injected array as texels (row, column, 4) in row-major order."""
+    """Pack an injected array into texels (row, column, 4) in row-major order."""
     texels = max(1, -(-array.size // 4))
     width = min(texels, TABLE_WIDTH)
     found = np.zeros((-(-texels // width), width, 4), np.float32)

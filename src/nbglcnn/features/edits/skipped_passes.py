@@ -1,4 +1,4 @@
-"""What a latent spares: the passes that nothing behind its code needs, and the values old then."""
+"""Passes that an active latent makes unnecessary, and the values that become stale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbglcnn.plan import schema as p
 
 @dataclass(frozen=True, slots=True)
 class SkippedPasses:
-    """Passes of a Plan that need not run, and the values that they would make, by their numbers."""
+    """The passes of a Plan that need not run, and the values that they would write, by number."""
 
     passes: frozenset[int] = frozenset()
     values: frozenset[int] = frozenset()
@@ -21,7 +21,7 @@ NONE_SKIPPED = SkippedPasses()
 
 
 def skipped_value_error(key: str) -> str:
-    """The words of a KeyError: a value that is asked for while it is spared."""
+    """Return the message of the KeyError for reading a skipped value."""
     return (
         f"{key!r} has no value: an active latent skips its layer. Set viewer.source = None, or "
         "viewer.input, to compute it"
@@ -29,10 +29,11 @@ def skipped_value_error(key: str) -> str:
 
 
 def find_skipped_passes(header: p.Header, edits: Sequence[Edit]) -> SkippedPasses:
-    """What need not run while edits that skip stand in the place of their layers' values.
+    """Find the passes and values to skip while edits with `skips_upstream` replace layers' values.
 
-    What follows from the given values runs, and what that needs besides them, as the other end of
-    a skip connection; and whatever makes a state that is carried on. All else is spared.
+    Passes downstream of the replaced values run, and the other passes that these need, such as the
+    other branch of a skip connection, and passes that compute the source of a carry. All others are
+    skipped.
     """
     numbers = {value.key: number for number, value in enumerate(header.values)}
     given = {numbers[one.layer] for one in active_edits(edits) if one.skips_upstream}
@@ -51,7 +52,7 @@ def find_skipped_passes(header: p.Header, edits: Sequence[Edit]) -> SkippedPasse
 
 
 def downstream_keys(header: p.Header, layer: str) -> frozenset[str]:
-    """The keys of all values that follow from a layer's, and of those that repeat it."""
+    """Return the keys of all values downstream of a layer, and of the layer's aliases and views."""
     numbers = {value.key: number for number, value in enumerate(header.values)}
     given = {numbers[layer]}
     behind = [_is_alias_of(header, number, given) for number in range(len(header.values))]
@@ -65,7 +66,7 @@ def downstream_keys(header: p.Header, layer: str) -> frozenset[str]:
 
 
 def _is_alias_of(header: p.Header, number: int, given: set[int]) -> bool:
-    """Whether it is a given value, or another name or a view of one."""
+    """Whether a value is among `given`, or an alias or view of one."""
     while number >= 0:
         if number in given:
             return True
@@ -74,13 +75,13 @@ def _is_alias_of(header: p.Header, number: int, given: set[int]) -> bool:
 
 
 def _pass_inputs(step: p.Pass) -> list[tuple[int, int]]:
-    """The textures of a pass, each with the value that it is read as, or -1."""
+    """Return the textures that a pass reads, each with the index of its value, or -1."""
     return list(zip(step.inputs, step.input_values or (-1,) * len(step.inputs), strict=True))
 
 
 def _downstream_passes(header: p.Header, behind: Sequence[bool]) -> list[bool]:
-    """Which passes follow from the given values."""
-    textures: set[int] = set()  # that hold what follows, up to here
+    """Return for each pass whether it is downstream of the replaced values."""
+    textures: set[int] = set()  # textures with downstream values, up to this pass
     found = []
     for step in header.passes:
         one = any((v >= 0 and behind[v]) or t in textures for t, v in _pass_inputs(step))
@@ -90,7 +91,7 @@ def _downstream_passes(header: p.Header, behind: Sequence[bool]) -> list[bool]:
 
 
 def _needed_passes(header: p.Header, behind: Sequence[bool], follows: Sequence[bool]) -> list[bool]:
-    """Those, and which others make what they read."""
+    """Return for each pass whether it is downstream of them, or needed by a pass that runs."""
     whole: dict[int, int] = {}
     for step in header.passes:
         width, height = step.viewport
@@ -102,7 +103,7 @@ def _needed_passes(header: p.Header, behind: Sequence[bool], follows: Sequence[b
             continue
         found[number] = True
         width, height = step.viewport
-        if width * height == whole[step.output]:  # what was there before is written over
+        if width * height == whole[step.output]:  # overwrites the earlier contents
             wanted.discard(step.output)
         wanted.update(t for t, v in _pass_inputs(step) if v < 0 or not behind[v])
     return found

@@ -1,4 +1,4 @@
-"""The edits of one network: as they are now, as they were, and the arrays that they inject."""
+"""The edits of one network: the current ones, the undo stack, and the injected arrays."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from nbglcnn.inputs.arrays import native_array
 from nbglcnn.plan.schema import Plan, Value, content_hash
 from nbglcnn.transforms import Transform
 
-MAX_UNDO_STEPS = 50  # that can be undone
-COALESCE_S = 1.0  # seconds within which changes of one number are one step
+MAX_UNDO_STEPS = 50  # undo steps that are kept
+COALESCE_S = 1.0  # seconds within which changes with one step name coalesce
 
 
 @dataclass(frozen=True, slots=True)
 class EditSnapshot:
-    """What is edited at one time: the edits, and how many of the weights' edits are made."""
+    """A snapshot of the edits, and the number of weight edits that are applied."""
 
     edits: tuple[Edit, ...] = ()
     weight_edit_count: int = 0
 
 
 class EditStore:
-    """Holds the edits, checks and undoes them.
+    """The edits of a network, with validation, undo and redo.
 
-    `apply` is given every new EditSnapshot before it counts; where it raises, the old one stays.
-    `plan` gives the Plan of now, `value` that of a key before its own edits.
+    `apply` is called with every new EditSnapshot before it becomes current; if it raises, the old
+    one stays. `plan` returns the current Plan, `value` a key's value before its own edits.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class EditStore:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """All of now, in order."""
+        """All current edits, in order."""
         return self.present.edits
 
     # Changes
 
     def set_edits(self, edits: Iterable[Edit], step: str = "") -> None:
-        """Make these the edits of now, as a step that can be undone.
+        """Replace the current edits, as a step that can be undone.
 
-        Changes of one `step` within a second of each other are undone together.
+        Changes with the same `step` within a second are undone together.
         """
         self._push_step(
             EditSnapshot(validate_edits(edits, self.plan), self.present.weight_edit_count), step
@@ -79,13 +79,13 @@ class EditStore:
     def set_weight_edit_count(
         self, count: int, step: str = "", within: float | None = None
     ) -> None:
-        """Say that so many of the weights' edits are made now, as a step that can be undone."""
+        """Set the number of applied weight edits, as a step that can be undone."""
         self._push_step(EditSnapshot(self.present.edits, count), step, within)
 
     def extends_last_step(self, step: str, within: float | None = None) -> bool:
-        """Whether a change of this step belongs to the last one; it has just been then.
+        """Whether a change coalesces with the last step; if so, update the step's time.
 
-        `within`: how many seconds behind the last one it may come; by default ONE_STEP.
+        `within` is the most seconds since the last change; default: COALESCE_S.
         """
         last, at = self._last_step
         now = time.monotonic()
@@ -132,11 +132,11 @@ class EditStore:
             listener()
 
     def undo(self) -> bool:
-        """Take the last step back; whether there was one."""
+        """Undo the last step; return whether there was one."""
         return self._move_snapshot(self.past, self.future)
 
     def redo(self) -> bool:
-        """Do again what was undone last; whether there was something."""
+        """Redo the last undone step; return whether there was one."""
         return self._move_snapshot(self.future, self.past)
 
     def _move_snapshot(self, source: list[EditSnapshot], target: list[EditSnapshot]) -> bool:
@@ -159,7 +159,7 @@ class EditStore:
         past: Sequence[EditSnapshot] | None,
         future: Sequence[EditSnapshot] | None,
     ) -> None:
-        """Take what a page has made of them; InputError or KeyError where it cannot be."""
+        """Replace the edits and history by a page's; InputError or KeyError if they are invalid."""
         now = EditSnapshot(validate_edits(now.edits, self.plan), now.weight_edit_count)
         if now != self.present:
             self._set_present(now)
@@ -169,9 +169,10 @@ class EditStore:
         self._notify()
 
     def reapply(self) -> list[str]:
-        """Give the edits to whoever runs them once more: the Plan has changed.
+        """Apply the edits again, after a change of the Plan.
 
-        Those that don't fit it are left out, now and in every step; why, of each of now.
+        Edits that don't fit the new Plan are removed, from the current edits and the history.
+        Returns the reasons for the current ones.
         """
         problems: list[str] = []
         now = self._without_unfit(self.present, problems)
@@ -184,9 +185,9 @@ class EditStore:
         return problems
 
     def reduce_to_one_example(self, batch: int) -> None:
-        """Keep of every array for so many examples the first one's, in all steps.
+        """Keep only the first example of every array with `batch` examples, in all snapshots.
 
-        The Plan has changed to one of one example; `reapply` gives it the edits.
+        For a change to a Plan of one example; `reapply` applies the edits afterwards.
         """
         names: dict[str, str] = {}
         arrays: dict[str, Array] = {}
@@ -220,7 +221,7 @@ class EditStore:
         return EditSnapshot(tuple(kept), state.weight_edit_count)
 
     def clear_weight_edits(self) -> None:
-        """The weights' edits are none any more: other weights were loaded."""
+        """Remove the weight edits from all snapshots, because other weights were loaded."""
         states = [EditSnapshot(one.edits) for one in (*self.past, self.present)]
         steps = [one for one, next_ in pairwise(states) if one != next_]
         future = [EditSnapshot(one.edits) for one in self.future]
@@ -239,7 +240,7 @@ class EditStore:
         name: str | None = None,
         enabled: bool = True,
     ) -> Edit:
-        """Add a bend behind all others; the edit that it is."""
+        """Add a bend after all others; return its Edit."""
         if not isinstance(transform, Transform):
             raise InputError(
                 f"bend: {transform!r} is not a transform; give one of nbglcnn.transforms, as in "
@@ -263,7 +264,7 @@ class EditStore:
     def add_injection(
         self, layer: str, array: Any, channels: Any = None, *, frozen: bool = False
     ) -> Edit:
-        """Put an array in the place of a layer's values, or of some channels', before its bends."""
+        """Replace a layer's values, or some channels', by an array, before its bends."""
         value = editable_value(self.plan, layer)
         own = self.resolve_channels(value, channels)
         data = fit_array(array, value.shape, value.nchw, own, layer)
@@ -277,7 +278,7 @@ class EditStore:
             array_hash=name,
             is_frozen=frozen,
         )
-        # In front of the layer's bends, which bend it; of several the last one counts.
+        # Before the layer's bends, which apply to it; of several injections the last one wins.
         others = [one for one in self.edits if not _replaces(edit, one)]
         first = next(
             (k for k, one in enumerate(others) if one.layer == layer and one.transform != INJECT),
@@ -287,12 +288,12 @@ class EditStore:
         return edit
 
     def remove_injection(self, layer: str) -> None:
-        """End what is injected into a layer, or frozen."""
+        """Remove the injected or frozen arrays of a layer."""
         editable_value(self.plan, layer)
         self.set_edits(e for e in self.edits if e.layer != layer or e.transform != INJECT)
 
     def resolve_channels(self, value: Value, channels: Any) -> tuple[int, ...] | None:
-        """The numbers of a value's channels, of whatever says which; None stands for all."""
+        """Return the channel numbers for a `channels` argument; None means all."""
 
         def numbers() -> Array:
             return self._get_value(value.key).reshape(value.nchw)
@@ -314,7 +315,7 @@ class EditStore:
         return free
 
     def used_arrays(self) -> Mapping[str, Array]:
-        """The arrays that edits of now, or of a step that can be undone, inject."""
+        """Return the arrays that current or undoable edits inject, and drop all others."""
         states = (self.present, *self.past, *self.future)
         names = {edit.array_hash for state in states for edit in state.edits if edit.array_hash}
         self.arrays = {name: data for name, data in self.arrays.items() if name in names}
@@ -322,7 +323,7 @@ class EditStore:
 
 
 def _replaces(new: Edit, old: Edit) -> bool:
-    """Whether nothing of an injected array is left once another one is there."""
+    """Whether an injected array replaces an older one completely."""
     if old.layer != new.layer or old.transform != INJECT:
         return False
     return new.channels is None or (
@@ -331,9 +332,9 @@ def _replaces(new: Edit, old: Edit) -> bool:
 
 
 def parse_channels(channels: Any, count: int, values: Callable[[], Array]) -> Any:
-    """Channels as somebody gives them: a number, a slice, an iterable, one of nbglcnn.channels.
+    """Parse a `channels` argument: a number, a slice, an iterable, or one of nbglcnn.channels.
 
-    `values` gives the layer's value, where channels are chosen by it.
+    `values` returns the layer's value, for rules that depend on it.
     """
     if isinstance(channels, Channels):
         return channels.numbers(count, values)
@@ -358,7 +359,7 @@ def fit_array(
     channels: tuple[int, ...] | None,
     layer: str,
 ) -> Array:
-    """An array to inject as (n, channels, h, w), float32, one example repeated for all."""
+    """Convert an array to inject to float32 (n, channels, h, w); one example is broadcast."""
     if hasattr(array, "detach"):
         array = array.detach().cpu().numpy()
     data = native_array(array, f"inject into {layer}")

@@ -1,22 +1,22 @@
-"""The transforms of bends, each one record: name, words, formula in numpy, GLSL, parameters, cost.
+"""The transforms of bends, one record each: name, label, formula in numpy, GLSL, parameters, cost.
 
-`TRANSFORM_KINDS` has all of them. shader.py puts their GLSL into ops/shaders/bend.glsl, which has
-what all share; tests hold GLSL and formula together. The set is that of Terence Broad's network
-bending (Broad, Leymarie and Grierson 2021, arXiv:2005.12420; his code is
-github.com/terrybroad/network-bending); add, clamp, noise, blur, sharpen, what one does to pictures
-(contrast, saturation, salt and pepper, edges, pixelate, occlude) and one's own GLSL were added.
-Where ours differ from his OpenCV operators:
+`TRANSFORM_KINDS` contains all of them. shader.py inserts their GLSL into ops/shaders/bend.glsl,
+which has the common code; tests compare GLSL and formula. The set is that of Terence Broad's
+network bending (Broad, Leymarie and Grierson 2021, arXiv:2005.12420; his code is
+github.com/terrybroad/network-bending). Additions: add, clamp, noise, blur, sharpen, image
+operations (contrast, saturation, salt and pepper, edges, pixelate, occlude) and custom GLSL.
+Differences from his OpenCV operators:
 
-- rotate and scale turn around the middle of the pixels, ((width - 1) / 2, (height - 1) / 2), where
+- rotate and scale use the centre of the pixels, ((width - 1) / 2, (height - 1) / 2), where
   his turn around (rows / 2, columns / 2): half a turn is both flips here, to the bit.
-- translate's x is a share of the width and y one of the height; his are the other way around, which
+- translate's x is a share of the width and y one of the height; his are exchanged, which
   is the same for square maps.
-- ablate gives zeros where he multiplies by zero, so that no NaN or infinity stays.
-- Parameters aren't bound to his ranges.
+- ablate returns zeros where he multiplies by zero, so that NaN and infinity disappear, too.
+- Parameters aren't limited to his ranges.
 
-As his, rotate, scale and translate read between pixels bilinearly and zeros outside of the map
-(cv::warpAffine); erode and dilate take an ellipse of a radius and leave out what lies outside of
-the map (cv::erode with MORPH_ELLIPSE). blur, sharpen and edges repeat the map's border.
+As in his code, rotate, scale and translate read bilinearly, with zeros outside of the map
+(cv::warpAffine); erode and dilate use an ellipse of a radius and ignore pixels outside of the map
+(cv::erode with MORPH_ELLIPSE). blur, sharpen and edges repeat the map's border.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ Formula = Callable[..., Array]
 
 @dataclass(frozen=True, slots=True)
 class TransformParameter:
-    """A number of a transform: what it may be, and from where to where a slider goes.
+    """A parameter of a transform: its allowed values, and the range of its slider.
 
-    `least` and `most` are limits that are checked; None for none. `above` says that `least` itself
-    is too little.
+    `least` and `most` are the validated limits, None for no limit. `above` excludes `least` itself.
     """
 
     name: str
@@ -54,13 +53,14 @@ class TransformParameter:
 
 @dataclass(frozen=True, slots=True)
 class NeighborReads:
-    """How a transform reads more than its own element: the loop of bend.glsl, and its cost.
+    """The reads of a transform beyond its own element: the loop of bend.glsl, and its cost.
 
-    Texts of GLSL, in which (x, y) is the element's place: `begin` sets `taps`, the number of reads;
-    `tap` sets the place `at` of read k, its `weight` and its channel, `from_channel`, or continues;
-    `fold` adds the element that was read, `v`, to `found`; `end` makes the result of `found` and
-    of the sum of `weights`. A place outside of the map is skipped. The cost of a pass counts
-    (base + slope · parameter) ** power reads, of the parameter of this number.
+    GLSL code, in which (x, y) is the element's position: `begin` sets `taps`, the number of reads;
+    `tap` sets the position `at` of read k, its `weight` and its channel, `from_channel`, or
+    continues; `fold` adds the element that was read, `v`, to `found`; `end` computes the result
+    from `found` and the sum of `weights`. Positions outside of the map are skipped. The cost of a
+    pass counts (base + slope · parameter) ** power reads, where `parameter` is the index of a
+    parameter.
     """
 
     begin: str
@@ -75,16 +75,16 @@ class NeighborReads:
 
 @dataclass(frozen=True, slots=True)
 class TransformKind:
-    """A transform: its name, what becomes of x in words, and the same in numpy and in GLSL.
+    """A transform: its name, its effect on x as text, and its formula in numpy and in GLSL.
 
-    `formula` takes values (n, c, h, w) and the parameters in their order. `glsl` is the body of a
-    function of the element `x` (the result of `reads`, where there are some, which is also the
-    default), `old` before the transform, and its place, `example`, `channel`, `row` and `column`.
-    In all texts of GLSL P0 to P3 are the parameters.
-    `functions` are what it calls. `stages` are the passes that it takes on a device; u_stage is the
-    number of the present one. `needs_all_channels`: an element depends on its place or on other
-    channels, so the formula takes all channels, whichever are bent. `counts` are the numbers of
-    channels that a value may have; none for any.
+    `formula` takes values (n, c, h, w) and the parameters in order. `glsl` is the body of a
+    function of the element `x` (the result of `reads`, if any; by default the body returns it),
+    `old` before the transform, and its position, `example`, `channel`, `row` and `column`. In all
+    GLSL code P0 to P3 are the parameters. `functions` are the functions that it calls. `stages` is
+    the number of passes on a device; u_stage is the index of the current one. `needs_all_channels`:
+    an element depends on its position or on other channels, so the formula takes all channels,
+    including those that aren't bent. `counts` are the numbers of channels that a value may have;
+    empty for any.
     """
 
     name: str
@@ -102,11 +102,11 @@ class TransformKind:
 SEED_PARAMETER = TransformParameter("seed", 0, 0, 99, 1, least=0, most=2**24 - 1, integer=True)
 
 
-# Of one element alone
+# Pointwise transforms
 
 
 def _clamp(x: Array, low: float, high: float) -> Array:
-    """Low below it, high above it; NaN stays."""
+    """Return `low` below it, `high` above it; NaN stays."""
     least, most = np.float32(low), np.float32(high)
     return np.where(x < least, least, np.where(x > most, most, x))
 
@@ -132,8 +132,8 @@ POINTWISE_TRANSFORMS = (
         "clamp",
         "low where x < low, high where x > high, else x",
         _clamp,
-        # A NaN stays, told by its bits: some compilers make min and max of the comparisons, which
-        # drop it.
+        # Keep NaN by testing its bits: some compilers turn the comparisons into min and max, which
+        # drop NaN.
         """
 if ((floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u) return x;
 return x < P0 ? P0 : x > P1 ? P1 : x;
@@ -149,7 +149,7 @@ return x < P0 ? P0 : x > P1 ? P1 : x;
     ),
     TransformKind(
         "contrast",
-        # As the CSS filter of that name: https://www.w3.org/TR/filter-effects-1/#contrastEquivalent
+        # Like the CSS filter contrast(): https://www.w3.org/TR/filter-effects-1/#contrastEquivalent
         "0.5 + factor · (x − 0.5)",
         lambda x, factor: 0.5 + np.float32(factor) * (x - 0.5),
         "return 0.5 + P0 * (x - 0.5);",
@@ -158,13 +158,13 @@ return x < P0 ? P0 : x > P1 ? P1 : x;
 )
 
 
-# Of a pixel's channels
+# Transforms of a pixel's channels
 
 LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as Pillow's mode "L"
 
 
 def _saturation(x: Array, factor: float) -> Array:
-    """Away from each pixel's grey or towards it; a fourth channel, alpha, stays."""
+    """Scale each pixel's distance from its grey; a fourth channel, alpha, stays."""
     grey = sum(x[:, k : k + 1] * np.float64(share) for k, share in enumerate(LUMA))
     found = x.astype(np.float64)
     found[:, :3] = grey + np.float32(factor) * (found[:, :3] - grey)
@@ -200,7 +200,7 @@ found += weight * v;
 )
 
 
-# Random numbers, the same for the same seed on every device
+# Random numbers, equal on every device for equal seeds
 
 
 def _pcg_hash(v: Array) -> Array:
@@ -213,18 +213,18 @@ def _pcg_hash(v: Array) -> Array:
 
 
 def _seeded_hash(index: Array, seed: float) -> Array:
-    """The first random word of each index."""
+    """Return the first random word of each index."""
     return _pcg_hash(index ^ _pcg_hash(np.array(int(seed), np.uint32)))
 
 
 def _to_uniform(word: Array) -> Array:
-    """From 0 to 1, without both ends; float32 has it exactly."""
+    """Convert words to numbers in the open interval (0, 1), exactly representable in float32."""
     found: Array = ((word >> np.uint32(9)) + 0.5) / 8388608
     return found
 
 
 def _noise(x: Array, std: float, seed: float) -> Array:
-    """Nearly normal numbers: twelve uniform ones added (Irwin-Hall), of PCG's output function."""
+    """Add nearly normal noise: sums of twelve uniform numbers (Irwin-Hall) from PCG's output."""
     with np.errstate(over="ignore"):
         state = _seeded_hash(np.arange(x.size, dtype=np.uint32).reshape(x.shape), seed)
         total = np.zeros(x.shape)
@@ -235,7 +235,7 @@ def _noise(x: Array, std: float, seed: float) -> Array:
 
 
 def _salt_and_pepper(x: Array, share: float, seed: float) -> Array:
-    """One random number for each pixel of an example, the same in all its channels."""
+    """Draw one random number for each pixel of an example, the same in all its channels."""
     n, _, height, width = x.shape
     places = np.arange(n * height * width, dtype=np.uint32).reshape(n, 1, height, width)
     with np.errstate(over="ignore"):
@@ -292,11 +292,11 @@ return drawn < P0 / 2.0 ? 0.0 : drawn < P0 ? 1.0 : x;
 )
 
 
-# Of a neighbourhood; the map's border is repeated
+# Neighbourhood transforms; the map's border is repeated
 
 
 def _blur(x: Array, sigma: float) -> Array:
-    """A Gaussian, cut off at 4 sigma, with the border repeated."""
+    """Convolve with a Gaussian, truncated at 4 sigma, with the border repeated."""
     radius = int(4 * sigma + 0.5)
     offsets = np.arange(-radius, radius + 1)
     weights = np.exp(-0.5 * (offsets / sigma) ** 2)
@@ -313,12 +313,12 @@ def _blur(x: Array, sigma: float) -> Array:
 
 
 def _sharpen(x: Array, amount: float, sigma: float) -> Array:
-    """Unsharp masking."""
+    """Sharpen by unsharp masking."""
     return x + amount * (x - _blur(x, sigma))
 
 
 def _edges(x: Array) -> Array:
-    """Sobel's two derivatives as one length; divided by 4, so that a straight step of 1 gives 1."""
+    """Return the norm of Sobel's two derivatives, divided by 4: a straight step of 1 gives 1."""
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)), "edge")
     height, width = x.shape[2:]
     part = [[padded[:, :, r : r + height, c : c + width] for c in range(3)] for r in range(3)]
@@ -329,7 +329,7 @@ def _edges(x: Array) -> Array:
 
 
 def _pixelate(x: Array, size: float) -> Array:
-    """Means of blocks from the left top on; those at the right and bottom border may be smaller."""
+    """Average blocks, starting at the top left; blocks at the right and bottom may be smaller."""
     found = x.astype(np.float64)
     for axis in (3, 2):
         starts = np.arange(0, x.shape[axis], int(size))
@@ -351,7 +351,7 @@ SIGMA_PARAMETER = TransformParameter(
 
 
 def _gaussian_reads(parameter: int) -> NeighborReads:
-    """Along x in the first stage and along y in the second, cut off at 4 sigma."""
+    """Return Gaussian reads: along x in stage 1, along y in stage 2, truncated at 4 sigma."""
     return NeighborReads(
         begin=f"""
 sigma = P{parameter};
@@ -425,11 +425,11 @@ at = u_stage == 0 ? ivec2(x / taps * taps + k, y) : ivec2(x, y / taps * taps + k
 )
 
 
-# The least and the greatest in an ellipse, of what lies within the map
+# Minimum and maximum in an ellipse, ignoring pixels outside of the map
 
 
 def ellipse_offsets(radius: int) -> list[tuple[int, int]]:
-    """Offsets (row, column) of OpenCV's MORPH_ELLIPSE of 2 radius + 1 pixels a side."""
+    """Return the offsets (row, column) of OpenCV's MORPH_ELLIPSE with sides of 2 radius + 1."""
     found = []
     for down in range(-radius, radius + 1):
         half = round(math.sqrt(radius**2 - down**2))
@@ -453,12 +453,12 @@ def _morphology(x: Array, radius: float, fold: Callable[[Array, Array], Array]) 
 
 
 def _erode(x: Array, radius: float) -> Array:
-    """The least in an ellipse, of what lies within the map."""
+    """Return the minimum in an ellipse, ignoring pixels outside of the map."""
     return _morphology(x, radius, np.minimum)
 
 
 def _dilate(x: Array, radius: float) -> Array:
-    """The greatest in the same ellipse."""
+    """Return the maximum in an ellipse, ignoring pixels outside of the map."""
     return _morphology(x, radius, np.maximum)
 
 
@@ -468,7 +468,7 @@ RADIUS_PARAMETER = TransformParameter(
 
 
 def _ellipse_reads(fold: str) -> NeighborReads:
-    """Those of OpenCV's getStructuringElement(MORPH_ELLIPSE, (2 r + 1, 2 r + 1))."""
+    """Return the reads of OpenCV's getStructuringElement(MORPH_ELLIPSE, (2 r + 1, 2 r + 1))."""
     return NeighborReads(
         begin="""
 radius = int(P0);
@@ -503,11 +503,11 @@ MORPHOLOGY_TRANSFORMS = (
 )
 
 
-# Moved, turned and resized: bilinear reads with zeros outside of the map
+# Affine transforms: bilinear reads with zeros outside of the map
 
 
 def _affine(x: Array, place: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
-    """Bilinear reads of (sx, sy) = place(column, row), with zeros outside of the map."""
+    """Read bilinearly at (sx, sy) = place(column, row), with zeros outside of the map."""
     height, width = x.shape[2:]
     rows, columns = np.mgrid[:height, :width].astype(np.float64)
     sx, sy = place(columns, rows)
@@ -528,7 +528,7 @@ def _map_center(x: Array) -> tuple[float, float]:
 
 
 def _cos_sin(degrees: float) -> tuple[float, float]:
-    """Cosine and sine, exact for quarter turns."""
+    """Return cosine and sine, exact for quarter turns."""
     quarters = math.floor(degrees / 90 + 0.5)
     rest = math.radians(degrees - 90 * quarters)
     cosine, sine = math.cos(rest), math.sin(rest)
@@ -536,7 +536,7 @@ def _cos_sin(degrees: float) -> tuple[float, float]:
 
 
 def _rotate(x: Array, degrees: float) -> Array:
-    """Turned counter-clockwise around the middle of the pixels."""
+    """Rotate counter-clockwise around the centre of the pixels."""
     (mx, my), (cosine, sine) = _map_center(x), _cos_sin(degrees)
     return _affine(
         x,
@@ -548,13 +548,13 @@ def _rotate(x: Array, degrees: float) -> Array:
 
 
 def _scale(x: Array, factor: float) -> Array:
-    """Factor times as large, around the middle of the pixels."""
+    """Scale by a factor around the centre of the pixels."""
     mx, my = _map_center(x)
     return _affine(x, lambda column, row: (mx + (column - mx) / factor, my + (row - my) / factor))
 
 
 def _translate(x: Array, right: float, down: float) -> Array:
-    """Moved by shares of the width and the height."""
+    """Translate by shares of the width and the height."""
     height, width = x.shape[2:]
     return _affine(x, lambda column, row: (column - right * width, row - down * height))
 
@@ -575,7 +575,7 @@ vec2 turned(vec2 d, float degrees) {
 
 
 def _bilinear_reads(origin: str) -> NeighborReads:
-    """Reads of the four pixels around a place: `origin`, as GLSL of the pixel `to`, (x, y)."""
+    """Return the four reads around `origin`, a GLSL expression of the output pixel `to` (x, y)."""
     return NeighborReads(
         begin=f"""
 taps = 4;
@@ -632,14 +632,14 @@ AFFINE_TRANSFORMS = (
 )
 
 
-# Of a part of the map
+# Transforms of a part of the map
 
-# Where a patch's edge falls on the middle of a pixel, up to rounding, all devices go one way.
+# Breaks ties in the same direction on all devices if a patch's edge falls on a pixel's centre.
 TIE_OFFSET = 1 / 1024
 
 
 def _occlude(x: Array, right: float, down: float, size: float, value: float) -> Array:
-    """One value in a square around a place, given in widths and heights."""
+    """Fill a square, whose centre is a share of the width and height, with one value."""
     height, width = x.shape[2:]
     found = x.copy()
     left, top = (
@@ -670,7 +670,7 @@ return all(greaterThanEqual(at, corner)) && all(lessThan(at, corner + P2)) ? P3 
     ),
 )
 
-# In the order in which pages offer them.
+# In the order of the page's menu.
 TRANSFORM_KINDS = {
     kind.name: kind
     for kind in (
@@ -684,11 +684,11 @@ TRANSFORM_KINDS = {
     )
 }
 
-GLSL = "glsl"  # of a text of one's own
-INJECT = "inject"  # of an array in the place of the values
-# How bend.glsl numbers them; the first and the third are the runtimes' own.
+GLSL = "glsl"  # of user code
+INJECT = "inject"  # the transform that injects an array
+# The numbers in bend.glsl; "none" and "difference" are used only by the runtimes.
 TRANSFORM_IDS = {
     name: number
     for number, name in enumerate(("none", INJECT, "difference", *TRANSFORM_KINDS, GLSL))
 }
-MAX_PARAMETERS = 8  # of a text of one's own
+MAX_PARAMETERS = 8  # of user code

@@ -1,4 +1,4 @@
-"""Edits of a network's weights, one behind the other; and the weights of now, to take along."""
+"""The log of weight edits, and export of the current weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class WeightEdit:
-    """Other numbers at an index of one parameter, and those that were there."""
+    """New numbers at an index of one parameter, and the old ones."""
 
     name: str
     index: Any
@@ -33,9 +33,10 @@ class WeightEdit:
 
 
 class WeightLog:
-    """The weights' edits in order, of which the first `applied_count` are in the network.
+    """The log of weight edits, in order; the first `applied_count` are applied to the network.
 
-    `show` is given what each change is in weight textures; () where all is to be shown anew.
+    `show` is called with each change as patches of weight textures, or with () if everything must
+    be uploaded again.
     """
 
     def __init__(self, network: Network, show: Callable[[list[Patch]], None]) -> None:
@@ -45,9 +46,9 @@ class WeightLog:
         self.applied_count = 0
 
     def add(self, name: str, index: Any, values: Any) -> int:
-        """Put an edit behind those that are made, and forget what was undone; how many there are.
+        """Append an edit after the applied ones, dropping undone ones; return the number of edits.
 
-        It is made by `seek`. KeyError or InputError where it can't be.
+        `seek` applies it. Raises KeyError or InputError if the edit is invalid.
         """
         edit = make_weight_edit(self._network.graph, name, index, values)
         del self._edits[self.applied_count :]
@@ -55,9 +56,9 @@ class WeightLog:
         return len(self._edits)
 
     def replace(self, name: str, index: Any, values: Any) -> bool:
-        """Make the last edit one of these numbers, as while somebody drags; False if it can't be.
+        """Replace the numbers of the last edit, as during a drag; return False if impossible.
 
-        That is where it was made elsewhere, or isn't the last one any more.
+        That is if the last edit has another index or parameter, or isn't applied.
         """
         if not self._edits or self.applied_count != len(self._edits):
             return False
@@ -70,16 +71,16 @@ class WeightLog:
         return True
 
     def discard_unapplied(self) -> None:
-        """Forget the edits that aren't made."""
+        """Drop the edits that aren't applied."""
         del self._edits[self.applied_count :]
 
     def clear(self) -> None:
-        """Forget all: the network has got other weights."""
+        """Clear the log: the network has new weights."""
         self._edits.clear()
         self.applied_count = 0
 
     def seek(self, count: int) -> None:
-        """Make the first `count` edits, and no others; InputError where there are fewer."""
+        """Apply exactly the first `count` edits; InputError if there are fewer."""
         if count > len(self._edits):
             raise InputError(f"{count} weight edits were requested; {len(self._edits)} are kept")
         while self.applied_count < count:
@@ -99,7 +100,7 @@ class WeightLog:
 
 
 def make_weight_edit(graph: Graph, name: str, index: Any, values: Any) -> WeightEdit:
-    """An edit that the parameter can take, of finite numbers."""
+    """Return an edit that fits the parameter, of finite numbers."""
     if name not in graph.parameters:
         raise KeyError(unknown_name_message(name, list(graph.parameters), "parameter"))
     data = graph.values[graph.parameters[name]].data
@@ -132,14 +133,14 @@ def make_weight_edit(graph: Graph, name: str, index: Any, values: Any) -> Weight
 
 
 def _is_same_index(one: Any, other: Any) -> bool:
-    """Whether two indices are the same in words: a wrong False makes one more entry."""
+    """Whether two indices have equal reprs; a false negative only adds an entry to the log."""
     return type(one) is type(other) and repr(one) == repr(other)
 
 
 def state_dict(model: load.Model, graph: Graph, prefix: str = "") -> dict[str, Any]:
-    """Every parameter and buffer of a Graph: tensors under a module's own names, or arrays.
+    """Return all parameters and buffers of a Graph: tensors for a torch module, otherwise arrays.
 
-    `prefix` is before the names of the Graph.
+    `prefix` is the prefix of the names in the Graph.
     """
     now = {
         name.removeprefix(prefix): np.array(graph.values[value].data)
@@ -158,7 +159,7 @@ def to_onnx(model: load.Model, graph: Graph, path: str | os.PathLike[str]) -> Pa
 
 
 def flat_index(shape: tuple[int, ...], first: int, count: int) -> tuple[Array, ...]:
-    """The index of so many numbers one behind the other in row-major order."""
+    """Return the index of `count` successive elements in row-major order."""
     size = math.prod(shape)
     if first + count > size:
         raise InputError(f"the values {first} to {first + count - 1} of {size}")

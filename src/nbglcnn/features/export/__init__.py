@@ -1,1 +1,1 @@
-"""A Viewer as one HTML page that runs offline."""
+"""Export of a Viewer as one HTML page that runs offline."""

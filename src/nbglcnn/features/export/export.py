@@ -1,4 +1,4 @@
-"""A network in its Viewer as one HTML file, which runs without Python and without a network."""
+"""Export of a network in its Viewer as one HTML file, which runs offline and without Python."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from nbglcnn.features.teaching.records import TeachingRecord
     from nbglcnn.plan.schema import Plan, Precision
 
-# Of a source's pictures in a page, and of what it trains on: as text they are a third more, and a
-# browser holds them twice.
+# Limit for a source's pictures, and for training data: base64 is a third longer, and a browser
+# holds it twice.
 MAX_SOURCE_BYTES = 2**26
 RecordWithBlobs = tuple[SourceRecord | None, SourceBlobs | None]
-MAX_DEFLATED_SHARE = 0.9  # of their bytes, at most: what saves less is left as it is
-SNAPSHOT_SHARE = 0.006  # of the page's bytes, at most
+MAX_DEFLATED_SHARE = 0.9  # largest deflated share of the bytes; other blobs stay uncompressed
+SNAPSHOT_SHARE = 0.006  # largest share of the page's bytes
 PAGE_TEMPLATE = Path(__file__).with_name("page.html")
 PAGE_SCRIPT = frontend.STATIC_FOLDER / "page.js"
-# Nothing is loaded and nothing sent; the page's one script runs, and none that a name could bring.
+# The page loads and sends nothing; only its one script runs, and no script injected by a name.
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
     "img-src data: blob:; media-src blob:; base-uri 'none'; form-action 'none'"
@@ -124,7 +124,7 @@ def export_html(
 
 
 def write_atomic(target: Path, content: bytes) -> Path:
-    """Write a page whole or not at all."""
+    """Write a page atomically."""
     part = target.with_name(f".{target.name}.part")
     try:
         part.write_bytes(content)
@@ -146,7 +146,7 @@ def build_page(
     train: Mapping[str, Any] | None = None,
     teach: tuple[TeachingRecord, Lesson] | Sequence[str] | Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The page of a network as it is now; `traits` and `source` are those of a Viewer."""
+    """Build the page of a network in its current state; `traits` and `source` are a Viewer's."""
     if train is not None and teach is not None:
         raise InputError(
             "train and teach: a page supports only one of them, since a classifier needs a "
@@ -194,7 +194,7 @@ def build_page(
         snapshot=_snapshot_url(network, shown["example"], min(MAX_BYTES, most)),
         edits=tuple(to_dict(network.edits)),
         injected_arrays=tuple(used),
-        # Whoever opens the page needs no path of this machine.
+        # Paths of this machine are left out for the page's readers.
         source=None if wire is None else msgspec.to_builtins(wire),
         blobs=tuple(named),
         training=msgspec.to_builtins(trains.record) if trains else None,
@@ -226,7 +226,7 @@ def build_page(
 
 
 def _source_blobs(given: SourceBlobs | None) -> dict[str, memoryview]:
-    """A source's blobs by their names; InputError where they are too large for a page."""
+    """Return a source's blobs by name; InputError if they are too large for a page."""
     if given is None:
         return {}
     if given.nbytes > MAX_SOURCE_BYTES:
@@ -240,20 +240,20 @@ def _source_blobs(given: SourceBlobs | None) -> dict[str, memoryview]:
 
 
 def render_markdown(text: str) -> str:
-    """HTML of Markdown: text and structure alone. Markup is text, pictures are data: URLs."""
-    # commonmark leaves markup as it is unless told otherwise.
+    """Render Markdown safely: HTML is shown as text, and only images of data: URLs are kept."""
+    # By default commonmark passes HTML through.
     parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_SafeRenderer).enable("table")
     return str(parser.render(text)).strip()
 
 
 class _SafeRenderer(RendererHTML):
-    """The library's own, but for what would load something, and for links."""
+    """The library's renderer, without external images, and with rel attributes on links."""
 
     def image(self, tokens: Any, index: int, options: Any, env: Any) -> str:
         token = tokens[index]
         if str(token.attrGet("src") or "").startswith("data:image/"):
             return str(super().image(tokens, index, options, env))
-        return html.escape(token.content)  # the page loads nothing
+        return html.escape(token.content)  # external images are not loaded
 
     def link_open(self, tokens: Any, index: int, options: Any, env: Any) -> str:
         if not str(tokens[index].attrGet("href") or "").startswith("#"):
@@ -264,7 +264,7 @@ class _SafeRenderer(RendererHTML):
 def _step_view(
     step: Mapping[str, Any], number: int, plan: Plan, *, trains: bool, teaches: bool
 ) -> dict[str, Any]:
-    """What the Viewer shows at a step, with all of its keys."""
+    """Return the Viewer's view at a step, with all keys."""
     if not isinstance(step, Mapping):
         raise InputError(f"step {number}: expected a dict with text and view, not {step!r:.60}")
     if unknown := set(step) - {"text", "view"}:
@@ -289,12 +289,12 @@ def _step_view(
         )
     try:
         return validate_view(view, plan, {"train": "", "teach": ""})
-    except Exception as error:  # a TraitError, or what a pixel of another form gives
+    except Exception as error:  # a TraitError, or an error for a malformed pixel
         raise InputError(f"step {number}: {error}") from None
 
 
 def _steps_html(steps: Sequence[Mapping[str, Any]]) -> str:
-    """The steps' texts, all there for readers without scripts, and what leads through them."""
+    """Return the HTML of the steps' texts, readable without scripts, and of their navigation."""
     if not steps:
         return ""
     texts = "".join(
@@ -312,7 +312,7 @@ def _steps_html(steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _snapshot_url(network: Network, example: int, most: int) -> str:
-    """A picture for browsers that cannot draw; "" where none can be had."""
+    """Return a picture for browsers that cannot run the network, as a data: URL; "" if it fails."""
     try:
         png = network.snapshot(example, most)
     except NbglcnnError as error:
@@ -322,12 +322,12 @@ def _snapshot_url(network: Network, example: int, most: int) -> str:
 
 
 def _to_safe_json(record: msgspec.Struct) -> str:
-    """JSON that no name can end, whatever markup it has."""
+    """Return JSON that cannot close its script element, even if names contain markup."""
     return json.dumps(msgspec.to_builtins(record)).replace("<", "\\u003c")
 
 
 def _blob_script(data: bytes | memoryview) -> str:
-    """Deflated where that saves something: a Plan's texts by nine tenths, weights by little."""
+    """Encode a blob, deflated if that saves enough: 90 % for a Plan's text, little for weights."""
     packed = zlib.compress(data)
     how = '="deflate"' if len(packed) < MAX_DEFLATED_SHARE * len(data) else ""
     text = base64.b64encode(packed if how else data).decode()

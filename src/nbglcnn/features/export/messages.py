@@ -1,4 +1,4 @@
-"""What an exported page reads of its file."""
+"""The messages that an exported page reads from its file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from nbglcnn.protocol import Count, Name, Text
 
 
 class ParitySamples(msgspec.Struct, frozen=True):
-    """What the framework computes of an exported page's example, in stretches of each value.
+    """The framework's values of an exported page's example, sampled in spans of each value.
 
-    `spans` are as in a Probe, and the blob "samples" has their elements as float32, one value after
-    the other; a device may differ from them by `tolerances`. `equal_examples` are the keys whose
-    examples are equal where their inputs are; `non_finite` and `float16_overflow` are as in
-    VerifyResult.
+    `spans` are as in a Probe, and the blob "samples" has their elements as float32, value by value;
+    a device may differ from them by `tolerances`. `equal_examples` are the keys with equal examples
+    if the inputs' examples are equal; `non_finite` and `float16_overflow` are as in VerifyResult.
     """
 
     reference: Text
@@ -28,16 +27,16 @@ class ParitySamples(msgspec.Struct, frozen=True):
 
 
 class PageData(msgspec.Struct, frozen=True):
-    """What an exported page shows first: the traits of its Viewer, and a view for each step.
+    """The initial state of an exported page: the traits of its Viewer, and a view for each step.
 
-    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot draw. `edits`
-    are those of then; `injected_arrays` names their arrays, which the page holds behind its inputs,
-    and `blobs` those of the `source` (None for none) and of the training, which it holds behind
-    these. `training` is a TrainingRecord, None where the page trains nothing; `weight_names` are
-    the parameters of the network that it gives to its reader, `other_weights` a blob in the
-    safetensors format of those that it doesn't read. `teaching` is a TeachingRecord, None where
-    nothing is taught; its LessonSnapshot is the blob "page.1". With `parity_samples` the page
-    checks itself on its reader's device; `unchecked_reason` says why it has none.
+    `snapshot` is a picture of the network, as a data: URL, for a browser that cannot run the
+    network. `edits` are the edits at export. The page stores its blobs in this order: inputs, the
+    arrays named by `injected_arrays`, then `blobs`: those of the `source` (None without one) and of
+    the training. `training` is a TrainingRecord, None for a page without training; `weight_names`
+    are the parameters that the page can read back for the user, `other_weights` is a blob in the
+    safetensors format with the others. `teaching` is a TeachingRecord, None for a page without
+    teaching; its LessonSnapshot is the blob "page.1". With `parity_samples` the page checks itself
+    on the user's device; otherwise `unchecked_reason` is the reason.
     """
 
     view: dict[str, Any]

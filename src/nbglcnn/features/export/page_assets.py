@@ -1,4 +1,4 @@
-"""What an exported page trains or teaches by itself: what is asked of it, checked, and its data."""
+"""The training or teaching of an exported page: validation of its arguments, and its data."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ WEIGHT_CHOICES = ("given", "random")
 
 @dataclass(frozen=True)
 class PageTraining:
-    """A page's training: `record` is its initial state, `blobs` are by name.
+    """A page's training: `record` is its initial state, `blobs` maps names to data.
 
-    `network` has the weights that it begins with. `weight_names` are the parameters that the page
-    reads for its reader, `other_weights` names the blob of the others, "" where there are none.
+    `network` has the initial weights. `weight_names` are the parameters that the page can read
+    back, `other_weights` is the name of a blob with the others, or "".
     """
 
     network: Network
@@ -52,10 +52,10 @@ class PageTraining:
 
 
 def prepare_training(network: Network, train: Any, precision: str, most: int) -> PageTraining:
-    """A training of a network in a page, by the arguments of `viewer.train` and `weights`.
+    """Prepare a network's training in a page, from the arguments of `viewer.train` and `weights`.
 
-    Of its data a page takes `most` bytes. Raises as `viewer.train`; InputError for what is none, or
-    too large, and for another `precision` than float32.
+    The data may have at most `most` bytes. Raises as `viewer.train`; InputError for invalid
+    arguments, too much data, or a `precision` other than float32.
     """
     asked = _validate_arguments(train)
     if precision != "float32":
@@ -102,7 +102,7 @@ def prepare_training(network: Network, train: Any, precision: str, most: int) ->
 
 
 def _validate_arguments(train: Any) -> dict[str, Any]:
-    """All arguments, those that aren't given by default."""
+    """Validate the arguments, and add the defaults."""
     if not isinstance(train, Mapping):
         raise InputError(
             f"train={train!r:.80}; expected a dict of viewer.train's arguments: "
@@ -129,12 +129,12 @@ def _validate_arguments(train: Any) -> dict[str, Any]:
 
 
 def _editable_keys(network: Network) -> list[str]:
-    """All that a reader may bend: the page can have no other Plan, where a notebook's gets one."""
+    """Return all keys that the page's user may bend: unlike a notebook, a page cannot recompile."""
     return [key.name for key in network.graph.keys if key.kind != "output"]
 
 
 def _build_training_plan(network: Network, asked: Mapping[str, Any]) -> TrainingPlan:
-    """The Plan of network, training and evaluation for any device, and what it is given."""
+    """Return the Plan of network, training and evaluation for any device, with its data."""
     run, batches = compile_training(
         network.model, asked["data"], asked["loss"], asked["optimizer"], asked["batch_size"],
         parameters=asked["parameters"], shuffle=asked["shuffle"], seed=asked["seed"],
@@ -147,10 +147,11 @@ def _build_training_plan(network: Network, asked: Mapping[str, Any]) -> Training
 def prepare_teaching(
     network: Network, teach: Any, most: int
 ) -> tuple[TeachingRecord, dict[str, memoryview]]:
-    """What a page is told of a teaching, and its blobs by name.
+    """Return a page's teaching record, and its blobs by name.
 
-    `teach` is a Viewer's, or the classes, or a mapping with the arguments of `viewer.teach`. Raises
-    as that; InputError for what is none, and for more than `most` bytes.
+    `teach` is a Viewer's record and lesson, or the classes, or a mapping with the arguments of
+    `viewer.teach`. Raises as `viewer.teach`; InputError for invalid arguments, and for more than
+    `most` bytes.
     """
     if isinstance(teach, tuple) and teach and isinstance(teach[0], TeachingRecord):
         record, lesson = teach

@@ -1,4 +1,4 @@
-"""What the framework computes of an exported page's example, in samples that the page carries."""
+"""Parity samples: the framework's values of an exported page's example, stored in the page."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from nbglcnn.widget.parity import (
     verify_message,
 )
 
-BAND_TEXELS = 4  # of a stretch; four elements each
-# MACs of an ONNX file, at most, for a judge in float64: onnx.reference is slow.
+BAND_TEXELS = 4  # texels of a span; four elements each
+# The most MACs of an ONNX file for a float64 reference: onnx.reference is slow.
 MAX_FLOAT64_MACS = 10**8
 
 
 def make_samples(network: Network, plan: Plan) -> tuple[ParitySamples | None, Array, str]:
-    """The record and its numbers for a page that shows the network with this Plan.
+    """Return the samples and their numbers for a page that runs the network with this Plan.
 
-    In words why there are none, "" where there are.
+    The third item is the reason for missing samples, "" if there are samples.
     """
     nothing = np.zeros(0, np.float32)
     if network.is_volatile:
@@ -64,7 +64,7 @@ def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[Par
     macs = sum(layer.macs for layer in plan.layers)
     wide = exact(own) if graph.source == "torch" or macs <= MAX_FLOAT64_MACS else {}
     rounded = graph.float16_keys() if plan.precision == "float32" else ()
-    # The framework beside itself: what is not finite, and what leaves 16 bits.
+    # Compare the framework with itself, to find non-finite values and those beyond float16.
     report = compare_values(
         plan, known, known, framework, float16_keys=rounded, has_bends=bool(bends)
     )

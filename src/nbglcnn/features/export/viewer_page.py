@@ -1,4 +1,4 @@
-"""Writes a Viewer as a page of its own: `viewer.to_html`."""
+"""Export of a Viewer as an HTML page: `viewer.to_html`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_viewer_page(
     train: Mapping[str, Any] | bool | None,
     teach: Sequence[str] | Mapping[str, Any] | bool | None,
 ) -> Path:
-    """Write the page, with what the Viewer's features add to it; its path."""
+    """Write the page, including the state of the Viewer's features; return its path."""
     target = check_output_path(path)
     sources, training = host.find_host("sources"), host.find_host("training")
     if train is True:

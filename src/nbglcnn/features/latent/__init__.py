@@ -1,1 +1,1 @@
-"""Latents: codes in the place of a layer's value."""
+"""Latents: codes that replace a layer's value."""

@@ -1,4 +1,4 @@
-"""Opens latents for a network: checks the layer, computes the codes of the data, packs them."""
+"""Opening of latents for a network: check the layer, compute and pack the codes of the data."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 
 class LatentHost:
-    """Opens latents, which are sources, for a Viewer's network."""
+    """The host that opens latents, which are sources, for a Viewer's network."""
 
-    messages = Messages()  # a latent is one of the sources
+    messages = Messages()  # a latent uses the messages of the sources
 
     def __init__(self, host: ViewerHost) -> None:
         self._host = host
         self._network = host.network
-        self._last_opened: tuple[Latent, CodeBlobs] | None = None  # the last one
-        self._outdated_codes: WeakSet[LatentCodes] = WeakSet()  # of the weights before
+        self._last_opened: tuple[Latent, CodeBlobs] | None = None  # the last opened
+        self._outdated_codes: WeakSet[LatentCodes] = WeakSet()  # computed with earlier weights
         self.feature = Feature(
             "latent",
             blob=self._blob,
@@ -58,32 +58,32 @@ class LatentHost:
         )
 
     def open(self, latent: Latent) -> tuple[Latent, CodeBlobs]:
-        """As `open_latent`; codes of earlier weights are recomputed."""
+        """Open a latent as `open_latent` does; codes of earlier weights are recomputed."""
         known = latent.without_codes() if self.is_outdated(latent) else latent
         found, blobs = open_latent(self._network, known, self._last_opened)
         self._last_opened = replace(found, owner=""), blobs
         return self._last_opened
 
     def apply_source(self, wire: SourceRecord | None) -> None:
-        """Put a latent's code in its layer's place; of another source, end the cut."""
+        """Inject a latent's code into its layer; for any other source, remove the injection."""
         if isinstance(wire, LatentRecord):
             inject_code(self._network, wire.input, wire.code)
         elif self._network.latent is not None:
             self._network.set_latent_injection(None)
 
     def is_outdated(self, source: InputSource) -> bool:
-        """Whether it is a latent whose codes are of the weights before."""
+        """Whether a source is a latent whose codes belong to earlier weights."""
         return isinstance(source, Latent) and source.has_codes_in(*self._outdated_codes)
 
     def _mark_outdated(self) -> None:
-        """The codes of the data are those of other weights now."""
+        """Mark the codes of the data as outdated, because the weights have changed."""
         if self._last_opened is not None and self._last_opened[0].data is not None:
             self._outdated_codes.add(self._last_opened[0].known)
             self._host.require_host("sources").recompute_codes()
 
     @property
     def dataset(self) -> tuple[Images, Blocks] | None:
-        """The data of the last latent as Images, where it is of pictures."""
+        """The data of the last latent as Images, if it consists of pictures."""
         return None if self._last_opened is None else self._last_opened[1].dataset
 
     def _blob(self, name: str) -> memoryview | None:
@@ -96,14 +96,14 @@ class LatentHost:
 def open_latent(
     network: Network, latent: Latent, earlier: tuple[Latent, CodeBlobs] | None = None
 ) -> tuple[Latent, CodeBlobs]:
-    """A latent with its code and the codes of its data, and what pages are given of these.
+    """Return a latent with its code and the codes of its data, and their blobs for pages.
 
-    Without a code it begins with the layer's value for the present input. The codes are computed
-    by local OpenGL, or where there is none by the model's own framework; those that it knows
-    already, as the `earlier` one's, stay.
+    The default code is the layer's value for the current input. Local OpenGL computes the codes, or
+    without OpenGL the model's own framework. Codes that are known already, as those of `earlier`,
+    are kept.
 
     Raises:
-        KeyError, InputError: the layer can't be cut at, or an array doesn't fit.
+        KeyError, InputError: If the network can't be cut at the layer, or an array doesn't fit.
     """
     value = validate_layer(network.plan, latent.layer)
     count = code_size(network.plan, value)
@@ -138,13 +138,13 @@ def open_latent(
     pictures = make_thumbnails(items.load_batch(known.items))
     data_set = items.dataset
     if data_set is not None and find_input(data_set[0], network.plan.inputs).key != record.key:
-        data_set = None  # pages would feed it to the first input that takes such
+        data_set = None  # pages would feed it to the first compatible input
     blobs = CodeBlobs(known, pictures, items.labels, items.classes, data_set)
     return latent.with_codes(code, known), blobs
 
 
 class _LatentEncoder:
-    """Computes a layer's value for any number of examples, as (examples, numbers)."""
+    """Computes a layer's value for any number of examples, with shape (examples, numbers)."""
 
     def __init__(self, network: Network, value: Value, record: Input) -> None:
         self._network = network
@@ -174,7 +174,7 @@ class _LatentEncoder:
             )
         rest = {key: array for key, array in self._network.inputs.items() if key != self._input}
         count = len(items)
-        items = np.repeat(items, batch, 0) if count == 1 else items  # one alone is no batch
+        items = np.repeat(items, batch, 0) if count == 1 else items  # the Plan takes whole batches
         found = self._session.run({self._input: items, **rest})[self._key]
         return _flatten_examples(found, len(items))[:count]
 
@@ -193,7 +193,7 @@ def _flatten_examples(array: Array, count: int) -> Float32:
 
 
 def _is_same_data(one: Images, other: Images) -> bool:
-    """Whether two are of the same objects."""
+    """Whether two data sets consist of the same objects."""
     ours, theirs = (
         (each.data, each.given_labels, each.given_classes)
         for each in (one.image_set, other.image_set)
@@ -202,7 +202,7 @@ def _is_same_data(one: Images, other: Images) -> bool:
 
 
 class _LatentItems:
-    """The items of a latent's data as an input takes them: pictures as of Images, or arrays."""
+    """The items of a latent's data, in the input's format: pictures as for Images, or arrays."""
 
     def __init__(
         self, latent: Latent, record: Input, earlier: tuple[Images, Blocks] | None
@@ -215,7 +215,7 @@ class _LatentItems:
         if len(record.shape) == 4:
             images = Images(latent.data, latent.labels, latent.classes)
             if earlier is not None and _is_same_data(earlier[0], images):
-                images = earlier[0]  # whose blocks pages have
+                images = earlier[0]  # whose blocks pages already have
             self._blocks = images.blobs(record, None if earlier is None else earlier[1])
             self.dataset = images, self._blocks
             self.count = len(images)
@@ -237,7 +237,7 @@ class _LatentItems:
         self.count = len(data)
 
     def load_batch(self, chosen: Array) -> Float32:
-        """Some of them together, float32."""
+        """Return a batch of some items, float32."""
         if self._blocks is None:
             return np.ascontiguousarray(self._array[chosen], np.float32)
         return np.concatenate([self._blocks.tensor(int(at)) for at in chosen])

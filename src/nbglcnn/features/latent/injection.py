@@ -1,4 +1,4 @@
-"""Puts a latent's code in its layer's place."""
+"""Injection of a latent's code into its layer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def inject_code(network: Network, layer: str, code: Any) -> None:
-    """Put a code in a layer's place, and skip the layers that only lead there.
+    """Inject a code into a layer, and skip the layers that only lead there.
 
     Raises:
-        KeyError, InputError: as `latent.validate_layer`; nothing is changed then.
+        KeyError, InputError: As `latent.validate_layer`; nothing is changed then.
     """
     value = latents.validate_layer(network.plan, layer)
     numbers = latents.validate_code(layer, code, latents.code_size(network.plan, value))

@@ -1,7 +1,7 @@
-"""Latents: a network cut at a layer whose value somebody gives, and what is known of its codes.
+"""Latents: a source that replaces a layer's value by a code, and statistics of the data's codes.
 
-`Latent` is what people give; `host.py` opens one for a network: checks it, computes the codes of
-its data and packs them for the page.
+Users create a `Latent`; `host.py` opens it for a network: checks it, computes the codes of its data
+and packs them for the page.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from nbglcnn.graph import Array
 from nbglcnn.inputs.arrays import native_array
 from nbglcnn.plan.schema import Float32, Input, Plan, Value
 
-LATENT_NAME = "latent"  # of the edit that puts a code in its layer's place, and of its array
-MAX_CODE_SIZE = 4096  # numbers of a code
-MAX_ENCODED_ITEMS = 2000  # whose codes are computed
-MAX_CODES_BYTES = 2**24  # of these codes
-THUMBNAIL_SIZE = 28  # pixels of an item's small picture, at most
+LATENT_NAME = "latent"  # the name of a latent's edit, and the hash of its array
+MAX_CODE_SIZE = 4096  # elements of a code
+MAX_ENCODED_ITEMS = 2000  # the most items whose codes are computed
+MAX_CODES_BYTES = 2**24  # the most bytes of these codes
+THUMBNAIL_SIZE = 28  # the longest side of an item's thumbnail, in pixels
 
 
 class LatentRecord(SourceRecord, frozen=True, kw_only=True, tag="latent"):
-    """A latent: `code` has all numbers of its layer, row-major; its layer is the `input`.
+    """A latent: `code` has all numbers of its layer, row-major; `input` is the key of the layer.
 
-    `data` is the blob of its data's codes, with `labels` and `classes` as of a data set. `items`
-    names the data itself as a data set, of `count`, `block_size` and `dtype`, to go back to: the
-    labels of that are those of the same name. `folder` is as of a data set.
+    `data` is the blob of its data's codes, with `labels` and `classes` as of a data set. `items` is
+    the data itself as a data set, with `count`, `block_size` and `dtype`, which the page can select
+    as the source instead; its labels have the same name. `folder` is as of a data set.
     """
 
     data: Name = ""
@@ -55,7 +55,7 @@ class LatentRecord(SourceRecord, frozen=True, kw_only=True, tag="latent"):
     folder: Text = ""
 
     def for_export(self) -> Self:
-        """The same for an exported page, which has the codes of the data and not the data."""
+        """Return the record for an exported page, with the data's codes but not the data."""
         return msgspec.structs.replace(super().for_export(), items="", folder="")
 
 
@@ -275,7 +275,7 @@ class LatentCodes:
 
 
 def validate_layer(plan: Plan, layer: str) -> Value:
-    """The value that a latent can stand for; KeyError or InputError in words else."""
+    """Return the value that a latent can replace; KeyError or InputError if it can't."""
     value = editable_value(plan, layer)
     if value.kind == "input":
         layers = [one.name for one in plan.layers]
@@ -303,14 +303,14 @@ def validate_layer(plan: Plan, layer: str) -> Value:
 
 
 def code_size(plan: Plan, value: Value) -> int:
-    """How many numbers a value has for one example."""
+    """Return the number of elements of a value for one example."""
     batch = plan.header.batch
     shared = batch > 1 and bool(value.shape) and value.shape[0] == batch
     return value.readback.count // batch if shared else value.readback.count
 
 
 def validate_code(layer: str, code: Any, count: int) -> Float32:
-    """So many finite numbers, row-major; InputError else."""
+    """Return a code as `count` finite numbers, row-major; InputError if it doesn't fit."""
     numbers = _to_floats(code)
     if numbers.size != count:
         raise InputError(f"Latent({layer!r}): the code needs {count} values, not {numbers.size}")
@@ -335,14 +335,14 @@ def _to_floats(code: Any) -> Float32:
 
 
 def latent_edit(layer: str) -> Edit:
-    """The edit that puts the array called NAME in a layer's place and spares what leads there."""
+    """Return the edit that injects the array LATENT_NAME into a layer and skips upstream passes."""
     return Edit(
         layer=layer, name=LATENT_NAME, transform=INJECT, array_hash=LATENT_NAME, skips_upstream=True
     )
 
 
 def sample_items(total: int, numbers: int) -> Array:
-    """Which of so many items have their codes computed, spread evenly over all."""
+    """Return the indices of the items to encode, evenly spaced over all."""
     most = max(2, min(MAX_ENCODED_ITEMS, MAX_CODES_BYTES // (4 * numbers)))
     if total <= most:
         return np.arange(total)
@@ -350,7 +350,7 @@ def sample_items(total: int, numbers: int) -> Array:
 
 
 def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
-    """Mean, deviations and the two principal directions of codes; by numpy's SVD, in float64."""
+    """Compute mean, deviations and two principal directions of codes, by numpy's SVD in float64."""
     count, size = codes.shape
     whole = codes.astype(np.float64)
     mean = whole.mean(0)
@@ -359,8 +359,9 @@ def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
     total_variance = float((values**2).sum())
     for k in range(min(2, len(values))):
         if values[k] <= 1e-12 * max(1.0, float(np.abs(whole).max())) * math.sqrt(count):
-            break  # no more than rounding
-        # An SVD may turn either way: the largest number points up, so that it is the same always.
+            break  # only rounding
+        # An SVD's signs are arbitrary: make the element of largest magnitude positive, to be
+        # deterministic.
         sign = 1.0 if rows[k][np.abs(rows[k]).argmax()] >= 0 else -1.0
         directions[k] = sign * rows[k]
         deviations[k] = float(values[k]) / math.sqrt(max(1, count - 1))
@@ -378,9 +379,9 @@ def analyze_codes(codes: Float32, items: Array, total: int) -> LatentCodes:
 
 
 class CodeBlobs:
-    """What pages are given of a latent's data: codes, labels and classes; nothing without data.
+    """The blobs of a latent's data for pages: codes, labels and classes; empty without data.
 
-    `dataset` is the data as Images with its blocks, where it can be the input itself.
+    `dataset` is the data as Images with its blocks, if it can be the input itself.
     """
 
     def __init__(
@@ -405,7 +406,7 @@ class CodeBlobs:
             self._blobs[f"{self._name}.classes"] = json.dumps(list(classes)).encode()
 
     def record_fields(self) -> dict[str, Any]:
-        """The fields of the record that name them."""
+        """Return the fields of the record that name the blobs."""
         names = {"data": "", "labels": ".labels", "classes": ".classes"}
         own = {field: f"{self._name}{part}" for field, part in names.items()}
         found: dict[str, Any] = {field: name for field, name in own.items() if name in self._blobs}
@@ -421,24 +422,24 @@ class CodeBlobs:
         return found
 
     def blob(self, name: str) -> memoryview | None:
-        """The bytes of one; None for a name that is none of them."""
+        """Return a blob's bytes, or None for an unknown name."""
         return memoryview(self._blobs[name]) if name in self._blobs else None
 
     def blob_names(self) -> Iterator[str]:
-        """All of them."""
+        """Iterate over the names of all blobs."""
         yield from self._blobs
 
     @property
     def nbytes(self) -> int:
-        """Of all."""
+        """The size of all blobs in bytes."""
         return sum(map(len, self._blobs.values()))
 
 
 def pack_codes(known: LatentCodes, pictures: Array | None) -> bytes:
-    """What a page is given: the length of a JSON text, the text, float32 numbers, uint8 pictures.
+    """Pack codes for pages: the length of a JSON text, the text, float32 numbers, uint8 pictures.
 
     The numbers are mean, std, both directions, then all codes; `pictures` is (items, height, width)
-    or (items, height, width, 3). The numbers begin at a multiple of four.
+    or (items, height, width, 3). The numbers start at a multiple of four bytes.
     """
     text = json.dumps(
         {
@@ -458,7 +459,7 @@ def pack_codes(known: LatentCodes, pictures: Array | None) -> bytes:
 
 
 def make_thumbnails(items: Array) -> Array | None:
-    """Inputs as uint8 pictures of at most SIDE pixels a side; None where they are no pictures."""
+    """Return inputs as uint8 pictures, sides <= THUMBNAIL_SIZE; None if they aren't pictures."""
     from PIL import Image
 
     if items.ndim != 4 or items.shape[1] not in (1, 3, 4) or min(items.shape) == 0:
@@ -466,7 +467,7 @@ def make_thumbnails(items: Array) -> Array | None:
     colours = items[:, :3] if items.shape[1] > 1 else items
     low, high = float(np.nanmin(colours)), float(np.nanmax(colours))
     if low >= 0 and high <= 1:
-        low, high = 0.0, 1.0  # pictures as they are; else from the least number to the greatest
+        low, high = 0.0, 1.0  # pictures keep their range; others are scaled from min to max
     shares = (colours - low) / ((high - low) or 1.0)
     pixels = np.nan_to_num(np.clip(shares * 255 + 0.5, 0, 255)).astype(np.uint8)
     pixels = pixels[:, 0] if pixels.shape[1] == 1 else pixels.transpose(0, 2, 3, 1)

@@ -1,1 +1,1 @@
-"""A training in PyTorch that a Viewer follows."""
+"""Mirroring: a Viewer follows a training in PyTorch."""

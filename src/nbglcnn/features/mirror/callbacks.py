@@ -1,4 +1,4 @@
-"""A mirror as a callback of Lightning and of Hugging Face's Trainer, where these are installed."""
+"""Mirror callbacks for Lightning and Hugging Face's Trainer, imported if these are installed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from nbglcnn.errors import InputError
 if TYPE_CHECKING:
     from nbglcnn.features.mirror.mirror import Mirror
 
-VALIDATION_LOSS = "val_loss"  # what Lightning's modules call it by custom
+VALIDATION_LOSS = "val_loss"  # the name that Lightning's modules use by convention
 
 
 def lightning_callback(mirror: Mirror) -> Any:
-    """A callback of whichever Lightning is installed."""
+    """Return a Lightning callback, from the Lightning package that is installed."""
     base: Any = _import_first("lightning.pytorch", "pytorch_lightning").Callback
 
     class MirrorCallback(base):  # type: ignore[misc]
-        """Tells a mirror of each batch, and of what validation gives."""
+        """Notifies a mirror of each batch, and of validation metrics."""
 
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -28,7 +28,7 @@ def lightning_callback(mirror: Mirror) -> Any:
             mirror(loss=loss)
 
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-            # At first Lightning tries the validation, before any step.
+            # Lightning's sanity check runs the validation before any step.
             if not trainer.sanity_checking and mirror.step_count:
                 mirror.note(held_out_loss=trainer.callback_metrics.get(VALIDATION_LOSS))
 
@@ -39,15 +39,15 @@ def lightning_callback(mirror: Mirror) -> Any:
 
 
 def transformers_callback(mirror: Mirror) -> Any:
-    """A callback of Hugging Face's Trainer."""
+    """Return a callback of Hugging Face's Trainer."""
     base: Any = _import_first("transformers").TrainerCallback
 
     class MirrorCallback(base):  # type: ignore[misc]
-        """Tells a mirror of each step, and of what the Trainer logs of it."""
+        """Notifies a mirror of each step, and of the Trainer's logs."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             step = state.global_step - 1
-            # A second training of the same Trainer begins at 0 again.
+            # A second training with the same Trainer starts at step 0.
             mirror(step=step if step >= mirror.step_count else None)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -61,13 +61,13 @@ def transformers_callback(mirror: Mirror) -> Any:
 
 
 def _import_first(*modules: str) -> Any:
-    """The first of these that is installed."""
+    """Import the first of these modules that is installed."""
     for module in modules:
         try:
             return import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # it is there, and lacks something itself
+                raise  # the package exists, but lacks a dependency
     package = modules[0].partition(".")[0]
     raise InputError(
         f"{package} is not installed: `pip install {package}`, or call the mirror in your own "

@@ -1,4 +1,4 @@
-"""Sends pages the states of a loop: never more than they take, and the last one always."""
+"""A sender of a loop's states to pages: if pages are slow it drops states, but not the last."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from nbglcnn.widget.connection import Connection, Page
     from nbglcnn.widget.network import Network
 
-# A page that has not run a frame for so long holds up no other; one that is there and has nothing
-# to do has lost the frame.
+# After this time without a frame a page no longer holds up others; if it is idle meanwhile, it has
+# lost the frame.
 SILENCE_LIMIT_S = 2.0
-# Weights of more bytes are packed beside the loop, on a thread: that takes a call too long.
+# Weights of more bytes than this are packed on a thread, because packing would block the loop's
+# call too long.
 MAX_INLINE_BYTES = 2**17
 
 
 @dataclass(frozen=True)
 class LossUpdate:
-    """Losses that pages don't have: from step `first_step` on, as in `MirrorFrame`."""
+    """Losses to send to pages: from step `first_step` on, as in `MirrorFrame`."""
 
     first_step: int
     rows: Float32
@@ -34,9 +35,10 @@ class LossUpdate:
 
 
 class FrameSender:
-    """States on their way to pages, one at a time; `push` may be called on any thread.
+    """The pipeline of states to pages, one in flight at a time; `push` is thread-safe.
 
-    `news` gives the losses behind so many steps that pages have, `show` offers the Plan anew.
+    `news` returns the losses after the steps that pages already have, `show` sends the whole Plan
+    again.
     """
 
     def __init__(
@@ -56,27 +58,27 @@ class FrameSender:
         self._update_pages = show
         size = sum(array.nbytes for array in network.weights().values())
         self._is_small = size <= MAX_INLINE_BYTES
-        self._revision = -1  # of the last one that was sent
+        self._revision = -1  # of the last state sent
         self._sent_at = 0.0
         self._sent_steps = 0  # steps whose losses pages have
         self._silent_pages: set[str] = set()
         self._has_new_page = False
         self._send_lock = threading.Lock()
         self.sent_count = 0
-        self.error: NbglcnnError | None = None  # why weights could not be taken
+        self.error: NbglcnnError | None = None  # why copying weights failed
 
     @property
     def in_flight(self) -> bool:
-        """Whether a page has not shown yet what it was sent."""
+        """Whether a page has not yet shown the last state that it was sent."""
         return self._revision >= 0 and bool(self._late_pages())
 
     @property
     def has_pending(self) -> bool:
-        """Whether the Viewer or a page lacks the weights that were copied last."""
+        """Whether the Viewer or a page lacks the last copied weights."""
         return self._follower.has_pending
 
     def push(self) -> None:
-        """Send what there is, if pages have taken what was sent before."""
+        """Send the pending state if pages have taken the last one."""
         if (
             not self._follower.has_pending
             or self._network.is_holding_weights
@@ -84,25 +86,25 @@ class FrameSender:
         ):
             return
         if not self._send_lock.acquire(blocking=False):
-            return  # another thread is at it, and looks once more when it is done
+            return  # the thread that holds the lock calls push again at its end
         if self._is_small and self._follower.is_on_cpu:
             self._send_and_repeat()
         else:
-            # Not a daemon: the process would end in the middle of PyTorch's code.
+            # Not a daemon: at exit the process would kill it inside PyTorch's code.
             threading.Thread(target=self._send_and_repeat, name="nbglcnn mirror").start()
 
     def send_now(self) -> None:
-        """Send what there is, whatever is in flight; done when this returns."""
+        """Send the pending state synchronously, even if another one is in flight."""
         if self._follower.has_pending and self._connection.usable_pages:
             self._send()
 
     def send_losses(self) -> None:
-        """Send losses alone where pages have the weights already."""
+        """Send losses if pages lack some, even if they have the weights already."""
         if self._connection.usable_pages and len(self._get_losses(self._sent_steps).rows):
             self._send()
 
     def resend_losses(self, step: int) -> None:
-        """Numbers of this step and of what follows have become known since."""
+        """Mark the losses from this step on to be sent again, because metrics were added."""
         self._sent_steps = min(self._sent_steps, step)
 
     def _send_and_repeat(self) -> None:
@@ -111,13 +113,13 @@ class FrameSender:
         finally:
             self._send_lock.release()
         if self.error is None:
-            self.push()  # pages may have taken it meanwhile
+            self.push()  # pages may have taken it in the meantime
 
     def _try_to_send(self) -> None:
         try:
             self._send()
         except NbglcnnError as error:
-            self.error = error  # the next call of the mirror raises it
+            self.error = error  # raised by the mirror's next call
 
     def _send(self) -> None:
         network, connection = self._network, self._connection
@@ -127,7 +129,7 @@ class FrameSender:
                 self._update_pages()
                 frame = self._follower.next_frame()
             if frame is None:
-                return  # the Viewer is gone
+                return  # the Viewer no longer exists
             news = self._get_losses(self._sent_steps)
             self._revision = connection.send_update(
                 split_frame(
@@ -140,7 +142,7 @@ class FrameSender:
             self.sent_count += 1
 
     def _can_send(self) -> bool:
-        """Whether pages have taken the last one, those that are awake at least."""
+        """Whether the pages that aren't silent have taken the last state."""
         if not self._connection.usable_pages:
             return False
         if self._revision < 0:
@@ -158,11 +160,11 @@ class FrameSender:
         return False
 
     def page_joined(self) -> None:
-        """A page follows only now, and has not heard what it was sent before."""
+        """Record that a page has joined, which has not received earlier states."""
         self._has_new_page = True
 
     def resend_lost(self) -> None:
-        """Where a page is there, has nothing to do and yet not what it was sent, send it anew."""
+        """Send the Plan and state again if an idle page has lost the last state."""
         begins, self._has_new_page = self._has_new_page, False
         now = time.monotonic()
         if self._revision < 0 or (now - self._sent_at < SILENCE_LIMIT_S and not begins):

@@ -1,4 +1,4 @@
-"""A Viewer that mirrors a training in PyTorch: `nbglcnn.mirror`."""
+"""The mirror of a training in PyTorch in a Viewer: `nbglcnn.mirror`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
             sources stay.
         model: The module in training. It may be wrapped by torch.compile or DataParallel, be on a
             GPU, or contain the Viewer's network as a submodule, as a LightningModule does.
-        every: The weights are copied at every so many calls; losses are recorded at each call.
-            Default: 10.
+        every: The number of calls from one copy of the weights to the next; losses are recorded at
+            each call. Default: 10.
 
     Returns:
         The mirror, to be called in the loop. Use it in a `with` block, which sends the last state
@@ -65,7 +65,7 @@ def mirror(viewer: Viewer, model: Any, *, every: int = 10) -> Mirror:
 
 
 class MirrorHost:
-    """The loop of Python that a Viewer follows; pages show it in the views of a training."""
+    """The mirror of a loop in Python, for a Viewer; pages show it in the training views."""
 
     messages = MESSAGES
 
@@ -89,7 +89,7 @@ class MirrorHost:
         return found
 
     def begin(self, model: Any, every: int) -> Mirror:
-        """Follow a model from now on; as `mirror`."""
+        """Follow a model from now on, as `mirror` does."""
         self._host.check_open()
         network = self._network
         if not load.is_module(model):
@@ -109,7 +109,7 @@ class MirrorHost:
             )
         self._host.check_weights_unlocked("")
         tensors = load.find_tensors(model, network.graph)
-        load.with_parameters(network.graph, tensors.snapshot(0).arrays())  # InputError
+        load.with_parameters(network.graph, tensors.snapshot(0).arrays())  # may raise
         self._host.weights_replaced()
         self._training_host.training = None
         record = TrainingRecord(secrets.token_hex(8), "", "running", 0.0, is_mirror=True)

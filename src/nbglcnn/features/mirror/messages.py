@@ -1,4 +1,4 @@
-"""The message that has the weights of a loop in Python."""
+"""The message with the weights of a loop in Python."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nbglcnn.protocol import Count, Messages, Name, chunk_count, split_chunks
 
 
 class MirrorFrame(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """The weights of a loop in Python behind `step` steps make revision `base` the `revision`.
+    """An update from revision `base` to `revision`: a Python loop's weights after `step` steps.
 
-    `textures` are the weight textures that have changed. The message's only buffer has first, in
-    its first part, the losses of `loss_rows` steps from step `first_step` on, two float32 each as
-    in StepReport; then one of `chunk_count` parts of the textures' contents, one after the other.
-    `held_out` are rows as in StepReport.
+    `textures` are the numbers of the changed weight textures. The message's only buffer starts, in
+    the first chunk only, with the losses of `loss_rows` steps from step `first_step` on, two
+    float32 each as in StepReport. Then follows one of `chunk_count` chunks of the textures'
+    concatenated contents. `held_out` are rows as in StepReport.
     """
 
     training: Name
@@ -44,7 +44,7 @@ def split_frame(
     rows: Float32,
     held_out: Sequence[tuple[int, float | None, float | None]],
 ) -> Callable[[int, int], Iterator[tuple[MirrorFrame, memoryview]]]:
-    """The weights of a loop in Python in messages, for `Connection.send_update`."""
+    """Return a function that splits a loop's weights into messages for `Connection.send_update`."""
 
     def messages(base: int, revision: int) -> Iterator[tuple[MirrorFrame, memoryview]]:
         data = contents.view(np.uint8).data

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from nbglcnn.load.torch.weights.parameter_snapshots import ModelTensors, TensorSnapshot
 
 METRIC_NAMES = ("loss", "accuracy", "held_out_loss", "held_out_accuracy")
-MAX_STEPS = 10**7  # of which pages keep a number each
-MAX_PENDING_COPIES = 100  # copies of losses on a GPU that nobody has asked for
-# Between two looks for messages of pages, in the middle of a cell: while one has to take a state,
-# and else.
+MAX_STEPS = 10**7  # steps; pages keep a number for each
+MAX_PENDING_COPIES = 100  # unread copies of losses on a GPU
+# Intervals for polling messages of pages inside a cell: while a state is in flight, and otherwise.
 POLL_INTERVAL_S = 0.02
 IDLE_POLL_INTERVAL_S = 0.25
 
@@ -37,8 +36,8 @@ class Mirror:
     Args:
         tensors: The parameters and buffers of the model.
         every: The number of calls from one copy of the weights to the next.
-        frames: Builds the sender of states to pages.
-        take: Receives each copy of the weights.
+        take: Called with each copy of the weights.
+        end: Called when the mirror is closed.
         end: Is called when the mirror is closed.
 
     Attributes:
@@ -57,11 +56,11 @@ class Mirror:
         self._every = every
         self._set_newest, self._end = take, end
         self._history = LossHistory()
-        self._lock = threading.Lock()  # of the history
+        self._lock = threading.Lock()  # guards the history
         self._pending_copies: list[tuple[list[tuple[int, str]], TensorSnapshot]] = []
         self._on_gpu: dict[tuple[int, str], Any] = {}
         self._calls = 0
-        self._step = 0  # steps done
+        self._step = 0  # finished steps
         self._polled_at = 0.0
         self.closed = False
         self._frames = frames(self._new_losses)
@@ -78,15 +77,15 @@ class Mirror:
         held_out_accuracy: Any = None,
         **others: Any,
     ) -> None:
-        """Record a finished step, and copy the weights at every so many calls.
+        """Record a finished step, and copy the weights at every `every`-th call.
 
         It waits neither for a page nor for a GPU.
 
         Args:
             loss: The loss of the step's batch: a number, or a tensor with one element. Default:
                 none.
-            step: The number of the step, counted from 0 as by `enumerate`. It must grow, also over
-                epochs. Default: the number after that of the last call.
+            step: The number of the step, counted from 0 as by `enumerate`. It must increase, across
+                epochs too. Default: the number after that of the last call.
             accuracy: The accuracy in the batch, from 0 to 1. Default: none.
             held_out_loss: The loss of held-out data, after an evaluation. Default: none.
             held_out_accuracy: The accuracy for held-out data, from 0 to 1. Default: none.
@@ -213,7 +212,7 @@ class Mirror:
 
         return transformers_callback(self)
 
-    # What it was given
+    # Recorded values
 
     @property
     def step_count(self) -> int:
@@ -254,7 +253,7 @@ class Mirror:
 
     @property
     def packed_history(self) -> bytes:
-        """The history as the bytes that a new page gets."""
+        """The history as bytes, for a page that joins."""
         self._frames.page_joined()
         self._resolve_copies()
         with self._lock:
@@ -274,7 +273,7 @@ class Mirror:
         """Send the latest state to pages as fast as they can take it."""
         self._frames.push()
 
-    # On its way
+    # Sending
 
     def _check_open(self) -> None:
         if self.closed:
@@ -302,7 +301,7 @@ class Mirror:
             self._step = int(number) + 1
 
     def _record_metrics(self, numbers: dict[str, Any]) -> None:
-        """Numbers of the step that is done; those on a GPU are brought with the next copy."""
+        """Record metrics of the current step; values on a GPU are read with the next copy."""
         with self._lock:
             for name, number in numbers.items():
                 if isinstance(number, float):
@@ -324,7 +323,7 @@ class Mirror:
             history.held_out[at : at + 1] = [new]
 
     def _copy_weights(self) -> None:
-        """Copy the weights of now, and the losses that are on a GPU."""
+        """Copy the current weights, and the losses that are on a GPU."""
         assert self._tensors is not None
         if self._on_gpu:
             with self._lock:
@@ -338,14 +337,14 @@ class Mirror:
         self._set_newest(self._tensors.snapshot(self._step))
 
     def _resolve_copies(self, keep: int = 0) -> None:
-        """Bring losses that are on a GPU; may wait for it."""
+        """Read losses from the GPU; may block until it is ready."""
         while len(later := self._pending_copies[:]) > keep:
             places, copied = later[0]
             arrays = copied.arrays()
             with self._lock:
                 if (
                     self._pending_copies and self._pending_copies[0][1] is copied
-                ):  # else another thread was sooner
+                ):  # otherwise another thread has resolved it
                     del self._pending_copies[0]
                     for k, (step, name) in enumerate(places):
                         self._set_metric(step, name, float(arrays[str(k)].reshape(())))
@@ -353,7 +352,7 @@ class Mirror:
     def _new_losses(self, known: int) -> LossUpdate:
         self._resolve_copies()
         with self._lock:
-            # Of steps that are done, those whose numbers are here.
+            # The finished steps whose metrics are available.
             coming = [
                 *self._on_gpu,
                 *(place for places, _ in self._pending_copies for place in places),
@@ -371,7 +370,7 @@ class Mirror:
         return LossUpdate(known, np.ascontiguousarray(rows).reshape(-1, 2), held_out)
 
     def _poll_messages(self) -> None:
-        """Hear what pages have said, in the middle of a cell that runs the loop."""
+        """Handle messages of pages while a cell runs the loop."""
         now = time.monotonic()
         if now - self._polled_at > (
             POLL_INTERVAL_S if self._frames.in_flight else IDLE_POLL_INTERVAL_S
@@ -386,14 +385,14 @@ class Mirror:
 
 
 def _parse_metrics(*given: Any) -> dict[str, Any]:
-    """What was given, by what it is."""
+    """Return the metrics that aren't None, by name."""
     return {
         n: _parse_metric(n, v) for n, v in zip(METRIC_NAMES, given, strict=True) if v is not None
     }
 
 
 def _parse_metric(name: str, value: Any) -> Any:
-    """A float; or of a GPU's tensor a copy, for whose number the loop would have to wait."""
+    """Return a float, or for a GPU tensor a copy, because reading it would block the loop."""
     if hasattr(value, "detach"):
         if value.numel() != 1:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Weights that follow a loop in Python: the newest ones, and what pages lack of them."""
+"""The weights of a network that follow a loop in Python, and the part that pages lack."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ BATCH_COUNT_SUFFIX = ".num_batches_tracked"
 
 @dataclass(frozen=True)
 class WeightFrame:
-    """Weight textures that have changed, and their contents one after the other."""
+    """Changed weight textures, and their concatenated contents."""
 
     textures: Sequence[int]
     contents: Float32
 
 
 class WeightFollower:
-    """The weights of a network while it follows a loop, from here on until `stop`.
+    """The weight source of a network that follows a loop, from creation until `stop`.
 
-    `step` is the step of the loop that the network's weights are behind, `is_on_cpu` whether the
-    newest ones wait for no GPU.
+    `step` is the loop's step count at the network's current weights; `is_on_cpu` is whether the
+    newest weights need no GPU transfer.
     """
 
     read_only_reason = (
@@ -46,18 +46,19 @@ class WeightFollower:
         self._newest: deque[TensorSnapshot] = deque(maxlen=1)
         self.is_on_cpu = True
         self.step = 0
-        # The last frame: the offer that it lies on, and the Graph and Plan that pages have by it.
+        # The last frame: the full update that it builds on, and the resulting Graph and Plan hash
+        # of pages.
         self._sent_frame: tuple[tuple[Graph, str], tuple[Graph, str]] | None = None
         with network.lock:
             network.hash_weights()
             network.weight_source = self
 
     def check_weights(self, copied: TensorSnapshot) -> None:
-        """InputError where these cannot be the network's weights."""
+        """Raise InputError if these weights don't fit the network."""
         load.with_parameters(self._network.graph, copied.arrays())
 
     def set_newest(self, copied: TensorSnapshot) -> None:
-        """These are the newest weights."""
+        """Set the newest weights, dropping older ones that weren't taken."""
         self.is_on_cpu = copied.is_on_cpu
         self._newest.append(copied)
 
@@ -67,7 +68,7 @@ class WeightFollower:
         return bool(self._newest)
 
     def take_newest(self) -> Mapping[str, Array]:
-        """The newest weights and buffers, by name."""
+        """Take the newest weights and buffers, by name."""
         copied = self._newest.pop()
         arrays = copied.arrays()
         self.step = copied.step
@@ -79,7 +80,7 @@ class WeightFollower:
         return arrays
 
     def stop(self) -> None:
-        """Follow it no more; the weights stay."""
+        """Stop following; the network keeps the weights."""
         network = self._network
         with network.lock:
             network.pull_weights()
@@ -88,19 +89,19 @@ class WeightFollower:
 
     @property
     def has_pending(self) -> bool:
-        """Whether pages lack something; looked at without a lock."""
+        """Whether pages lack weights; reads without a lock."""
         told = self._page_version()
         return bool(self._newest) or told is None or told[0] is not self._network.graph_snapshot
 
     def _page_version(self) -> tuple[Graph, str] | None:
-        """The Graph that pages have, and the hash of its Plan; None before they are offered one."""
+        """Return the Graph that pages have, and its Plan's hash; None before the first update."""
         offered, sent = self._network.sent_graph, self._sent_frame
         return sent[1] if sent is not None and sent[0] is offered else offered
 
     def next_frame(self) -> WeightFrame | None:
-        """The textures that pages lack; None if they need the whole Plan again.
+        """Return the textures that pages lack; None if they need the whole Plan.
 
-        The caller holds the lock, and sends it.
+        The caller must hold the network's lock, and send the frame.
         """
         graph, plan = self._network.graph, self._network.plan
         offered, told = self._network.sent_graph, self._page_version()

@@ -1,1 +1,1 @@
-"""Where a Viewer's input comes from: a webcam, a film, pictures, a drawing or noise."""
+"""Sources of a Viewer's input: webcam, video, images, drawing or noise."""

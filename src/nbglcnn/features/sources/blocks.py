@@ -1,4 +1,4 @@
-"""A data set as pages ask for it: items brought to the input's size, so many in a block."""
+"""A data set in blocks for pages: items in the input's size, several per block, made on demand."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from nbglcnn.plan.schema import Input
 log = logging.getLogger("nbglcnn")
 
 MAX_CACHED_BLOCKS = (
-    4  # blocks that are kept when they had to be made: a page asks for parts that it missed
+    4  # recently decoded blocks that are cached, because pages request missed parts again
 )
 
 
 class Blocks:
-    """The items of a set for one input, made when they are asked for.
+    """The items of a data set for one input, loaded on demand in blocks.
 
-    An array whose items are the input's already is sent as it lies, without a copy. In a block an
-    item that cannot be had is black, and the log names it once.
+    An array whose items fit the input is sent without a copy. In a block an item that cannot be
+    loaded is black; the log names it once.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Blocks:
         self._labels = labels
         self._classes = tuple(classes)
         self._failed_items: set[int] = set()
-        # Inputs of uint8 have bytes, whatever the pictures are.
+        # An input of uint8 takes bytes from any kind of picture.
         self.dtype: Dtype = "uint8" if record.dtype == "uint8" else items.dtype
         stacked = items.stacked
         self._stacked = (
@@ -58,10 +58,10 @@ class Blocks:
         self.item_bytes = math.prod(self.shape) * np.dtype(self.dtype).itemsize
         self.block_size = max(1, BLOCK_BYTES // self.item_bytes)
         if stacked is not None and (self._stacked is None or items.dtype != self.dtype):
-            self._check_item(stacked[0], "Images")  # what is wrong is so with all
+            self._check_item(stacked[0], "Images")  # all items have the same type and shape
 
     def is_same_data(self, other: Blocks) -> bool:
-        """Whether pages that have one need not have the other."""
+        """Whether pages that have one's blobs can use them for the other."""
         ours, theirs = (
             (
                 id(one.items),
@@ -77,7 +77,7 @@ class Blocks:
         return ours == theirs
 
     def record_fields(self) -> dict[str, Any]:
-        """The fields of the record that name it."""
+        """Return the fields of the record that name the blobs."""
         return {
             "data": self.name,
             "count": self.items.count,
@@ -88,7 +88,7 @@ class Blocks:
         }
 
     def blob_names(self) -> Iterator[str]:
-        """The names of all its blobs."""
+        """Iterate over the names of all blobs."""
         for k in range(-(-self.items.count // self.block_size)):
             yield f"{self.name}.{k}"
         fields = self.record_fields()
@@ -96,11 +96,11 @@ class Blocks:
 
     @property
     def nbytes(self) -> int:
-        """Of all items."""
+        """The size of all items in bytes."""
         return self.item_bytes * self.items.count
 
     def blob(self, name: str) -> memoryview | None:
-        """The bytes of a block, or of the labels or classes; None for another name."""
+        """Return the bytes of a block, or of the labels or classes; None for another name."""
         data, _, part = name.rpartition(".")
         if data != self.name:
             return None
@@ -116,7 +116,7 @@ class Blocks:
         return self._load_block(int(part), first).reshape(-1).view(np.uint8).data
 
     def item(self, index: int) -> Array:
-        """One item in the input's shape, of the set's type; InputError where it cannot be had."""
+        """Load one item, in the input's shape and the set's dtype; InputError if unavailable."""
         if self._stacked is not None:
             return _to_contiguous(self._stacked[index], self.dtype)
         made = self._block_cache.get(index // self.block_size)
@@ -126,7 +126,7 @@ class Blocks:
         return found
 
     def tensor(self, index: int) -> Array:
-        """One item as the input has it, of an input of float32 with 1 for white."""
+        """Return one item as an input array; for a float32 input white is 1."""
         item = self.item(index)
         whole = item.astype(self.model_input.dtype)
         if self.dtype == "uint8" and self.model_input.dtype != "uint8":
@@ -157,13 +157,13 @@ class Blocks:
         name = self.items.item_name(index)
         try:
             item = self.items.load_item(index)
-        except Exception as error:  # a damaged file, or the data set's own code
+        except Exception as error:  # a damaged file, or an error of the data set
             words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise InputError(f"Images: {name} is not available ({words})") from error
         return self._to_input(item, f"Images: {name}")
 
     def _to_input(self, item: Any, name: str) -> Array:
-        """An item in the input's shape and the set's type."""
+        """Convert an item to the input's shape and the set's dtype."""
         if not is_picture(item):
             item = self._check_item(as_array(item), name)
             if item.shape == self.shape:
@@ -180,12 +180,12 @@ class Blocks:
         fit, share = self.model_input.fit or "crop", self.model_input.crop_fraction
         try:
             pixels = picture_array(item, channels, self.dtype, (height, width), fit, share)
-        except Exception as error:  # a damaged file whose pixels are read only now
+        except Exception as error:  # a damaged file whose pixels are decoded only now
             raise InputError(f"{name} is not available ({error})") from error
         return to_layout(pixels, self.model_input.layout)
 
     def _check_item(self, item: Array, name: str) -> Array:
-        """An array as an item: the input's own shape, or uint8 of a picture; InputError else."""
+        """Check an array item: the input's shape, or a picture of uint8; else InputError."""
         shape, bytes_ = self.shape, self.dtype == "uint8"
         laid = (
             _to_input_layout(item[None], shape, self.model_input.layout)
@@ -220,7 +220,7 @@ class Blocks:
 
 
 def _to_input_layout(array: Array, shape: tuple[int, ...], layout: PictureLayout) -> Array | None:
-    """Items of (h, w), (c, h, w) or (h, w, c) as the input's, without a copy; None for others."""
+    """Return a view of an array of items in the input's layout; None if the shape doesn't fit."""
     channels, height, width = channels_and_size(shape, layout)
     own = array.shape[-3:]
     if array.ndim == 4 and own == shape:
@@ -235,7 +235,7 @@ def _to_input_layout(array: Array, shape: tuple[int, ...], layout: PictureLayout
 
 
 def _to_pil(array: Array) -> Any:
-    """A PIL image of uint8: (h, w), (c, h, w) or (h, w, c)."""
+    """Convert uint8 of (h, w), (c, h, w) or (h, w, c) to a PIL image."""
     from PIL import Image
 
     if array.ndim == 3 and array.shape[0] in CHANNEL_MODES:
@@ -246,5 +246,5 @@ def _to_pil(array: Array) -> Any:
 
 
 def _to_contiguous(array: Array, dtype: Dtype) -> Array:
-    """As it lies in memory if it can be; float16 and float64 become float32."""
+    """Return a contiguous array, without a copy if possible; float16 and float64 become float32."""
     return np.ascontiguousarray(array, dtype)

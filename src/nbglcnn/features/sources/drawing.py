@@ -1,4 +1,4 @@
-"""A drawing as a source, which the page where it is drawn has alone."""
+"""A drawing as a source; it exists only in the page where it is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source of a Viewer's input: what Python and pages set, kept the same in both."""
+"""The host of a Viewer's source, which syncs the sources that Python and pages set."""
 
 from __future__ import annotations
 
@@ -26,31 +26,32 @@ from nbglcnn.features.sources.source_kinds import SOURCE_KINDS, Source
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
 
-SOURCE_TRAIT = "_source"  # what pages and Python tell each other
+SOURCE_TRAIT = "_source"  # synced between pages and Python
 
 
 class SourceTraitValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the trait holds, in a record's words."""
+    """The value of the synced trait: a source as a record."""
 
     source: Source | None
-    # How often Python had set a source when this was sent; None from clients that don't count.
+    # The number of sources that Python had set when this was sent; None from clients that don't
+    # count.
     turn: int | None = None
 
 
 class SourceTrait(traitlets.TraitType[Any, Any]):
-    """`viewer.source`: a source that is set is on at once, or the old one stays."""
+    """The trait `viewer.source`: setting it starts the source, or raises and keeps the old one."""
 
     def __init__(self, turn_on: Callable[[Any], InputSource | None]) -> None:
         self._turn_on = turn_on
         super().__init__(None)
 
     def validate(self, obj: Any, value: Any) -> InputSource | None:
-        """The source as it is on then."""
+        """Return the source as it was started."""
         return self._turn_on(value)
 
 
 class SourcesHost:
-    """The source of a Viewer's input; the feature "latent" opens Latents and computes codes."""
+    """The host of a Viewer's source; the feature "latent" opens Latents and computes codes."""
 
     messages = MESSAGES
 
@@ -60,11 +61,11 @@ class SourcesHost:
         self._connection = host.connection
         self.feed = InputFeed(host)
         self._source: InputSource | None = None
-        self._is_syncing_trait = False  # the trait `source` is set to what is so already
-        self._sequence = 0  # counts the sources that Python has set
-        # The last of each kind whose blobs Python has: a page may go back to it.
+        self._is_syncing_trait = False  # `source` is being set to the current value
+        self._sequence = 0  # number of sources that Python has set
+        # By kind, the last source whose blobs Python has: a page may select it again.
         self._last_by_kind: dict[str, tuple[InputSource, SourceBlobs]] = {}
-        # `source` isn't synced: the record that pages get has names for what this one holds.
+        # `source` isn't synced: pages get a record with the names of its blobs.
         self.feature = Feature(
             "sources",
             traits={
@@ -78,10 +79,10 @@ class SourcesHost:
             close=self._last_by_kind.clear,
         )
 
-    # Python's side
+    # Changes from Python
 
     def current_inputs(self) -> tuple[Array, ...]:
-        """Copies of all inputs; of one that pages feed what went in last."""
+        """Return copies of all inputs; for one that pages feed, the last array that was fed."""
         found = {key: array.copy() for key, array in self._network.inputs.items()}
         if fed := self.feed.fed_keys():
             found |= zip(
@@ -90,7 +91,7 @@ class SourcesHost:
         return tuple(found.values())
 
     def _set_from_python(self, source: Any) -> InputSource | None:
-        """Turn it on, or the old one off; where that cannot be, the old one stays."""
+        """Start a source, or stop the current one for None; on failure the current one stays."""
         if self._is_syncing_trait or source is self._source:
             return self._source
         if source is not None and not isinstance(source, InputSource):
@@ -102,7 +103,7 @@ class SourcesHost:
         return self._begin(source)
 
     def _begin(self, source: InputSource | None) -> InputSource | None:
-        """Have the network fed by a source that Python sets; the record that it is then."""
+        """Start a source that Python sets; return the source with its owner."""
         if source is None:
             if self.feed.record is not None:
                 self.feed.adopt_now()
@@ -114,7 +115,8 @@ class SourcesHost:
             return self._begin_latent(source)
         key = find_input(source, self._network.plan.inputs).key
         self._check_page_owned(source)
-        # All that can fail comes first: the item of now, then a network of one example.
+        # Everything that can fail comes first: loading the current item, then the recompilation for
+        # one example.
         batch = self._network.plan.header.batch
         record = self._model_input(key, one=batch > 1)
         blobs = source.blobs(record, self._blobs_of(source.kind))
@@ -130,11 +132,11 @@ class SourcesHost:
             wire = msgspec.structs.replace(wire, **blobs.record_fields())
         now = self.feed.record
         if now is not None and now.is_same_source(wire):
-            wire = msgspec.structs.replace(wire, owner=now.owner)  # it goes on there
+            wire = msgspec.structs.replace(wire, owner=now.owner)  # it continues there
         return self._activate(replace(source, owner=wire.owner), wire, blobs)
 
     def _begin_latent(self, latent: InputSource) -> InputSource:
-        """Cut the network at a latent's layer; the latent with its code and its data's codes."""
+        """Start a latent: cut the network at its layer, compute its code and its data's codes."""
         host = self._host.require_host("latent")
         self.feed.adopt_now()
         found, blobs = host.open(latent)
@@ -154,7 +156,7 @@ class SourcesHost:
         return source
 
     def recompute_codes(self) -> None:
-        """Compute the codes of a latent's data again, where a latent is on: weights are others."""
+        """Recompute the codes of an active latent's data, because the weights have changed."""
         if self._source is not None and not self._source.feeds_input:
             self._recompute_codes(self._source)
 
@@ -171,7 +173,7 @@ class SourcesHost:
         self._sync_source_trait(found)
 
     def _check_page_owned(self, source: InputSource) -> None:
-        """InputError for what a page alone has, and has not now."""
+        """Raise InputError for content that only a page has, unless its source is current."""
         if not source.page_only_content:
             return
         now = self.feed.record
@@ -185,7 +187,7 @@ class SourcesHost:
             )
 
     def _model_input(self, key: str, *, one: bool) -> Input:
-        """An own input's record; with `one` as it is in a network of one example."""
+        """Return the record of an input, with `one` as in a network of one example."""
         record = next(each for each in self._network.plan.inputs if each.key == key)
         shape = (1, *record.shape[1:]) if one else record.shape
         return msgspec.structs.replace(record, shape=shape)
@@ -194,7 +196,7 @@ class SourcesHost:
         return list(self._network.inputs).index(key)
 
     def prepare_network(self, key: str) -> None:
-        """Make the network one of one example, whose input can be read."""
+        """Reduce the network to one example, and keep its input readable."""
         network = self._network
         if (batch := network.plan.header.batch) > 1:
             if mixed := next(
@@ -219,26 +221,26 @@ class SourcesHost:
         return given[1] if given else None
 
     def _restore_latent_data(self, wire: SourceRecord) -> None:
-        """A page goes back to the data of a latent: that is the data set of now."""
+        """If a page selects a latent's data as its source, make these images the known data set."""
         latent = self._host.find_host("latent")
         data_set = None if latent is None else latent.dataset
         if data_set is not None and wire.kind == "images" and data_name(wire) == data_set[1].name:
             self._last_by_kind[wire.kind] = data_set
 
     def _blob(self, name: str) -> memoryview | None:
-        """What pages ask for of a source: blocks, labels, classes, a film."""
+        """Return a source's blob for pages: a block, labels, classes or a video."""
         found = (blobs.blob(name) for _, blobs in self._last_by_kind.values())
         return next((blob for blob in found if blob is not None), None)
 
     def export_source(self) -> tuple[SourceRecord | None, SourceBlobs | None]:
-        """The source of now for a page of its own, which has no owner yet, and its blobs."""
+        """Return the current source without an owner, and its blobs, for an exported page."""
         wire = self.feed.record
         if wire is None or (self._source is not None and self._source.page_only_content):
-            return None, None  # a page alone has it: the last picture is the input
+            return None, None  # only a page has it: the input is its last picture
         return wire.for_export(), self._blobs_of(wire.kind) if data_name(wire) else None
 
     def turn_off(self) -> None:
-        """No source any more: its input was replaced."""
+        """Remove the source, because its input was replaced."""
         self.feed.cancel_read()
         if self.feed.record is not None:
             self._publish_source(None)
@@ -253,33 +255,33 @@ class SourcesHost:
             self._is_syncing_trait = before
 
     def _publish_source(self, wire: SourceRecord | None) -> None:
-        """Tell pages of a source that Python sets."""
+        """Send a source that Python sets to pages."""
         self._sequence += 1
         self._apply_record(wire)
         self._publish()
 
     def _publish(self) -> None:
-        """Tell pages what is so."""
+        """Send the current source to pages."""
         self._host.set(
             _source={"source": _record_to_dict(self.feed.record), "turn": self._sequence}
         )
 
     def _apply_record(self, wire: SourceRecord | None) -> None:
-        """Another source is on, or the same with other settings."""
+        """Apply a new source, or new settings of the current one."""
         self.feed.record = wire
         self._connection.source_page = wire.owner if wire else ""
         if latent := self._host.find_host("latent"):
             latent.apply_source(wire)
 
-    # The page's side
+    # Changes from pages
 
     def _handle_traits(self) -> None:
-        """Take a source from a page, which has not checked it; an invalid one is undone."""
+        """Apply a page's source after validation; if it is invalid, send the current one back."""
         planned = self._network.plan.hash
         try:
             told = _parse_trait_value(self._host.get(SOURCE_TRAIT))
             if told.turn is not None and told.turn < self._sequence:
-                self._publish()  # said before the page heard of what Python has set
+                self._publish()  # sent before the page received Python's latest source
                 return
             wire, source = self._validate_source(told.source)
             if wire is not None:
@@ -290,7 +292,7 @@ class SourcesHost:
             return
         self._sequence = max(
             self._sequence, told.turn or 0
-        )  # of a Viewer that this one is linked to
+        )  # larger if it comes from a linked Viewer
         self.feed.request_last(wire)
         self._apply_record(wire)
         if source is not None and wire is not None and data_name(wire):
@@ -305,7 +307,7 @@ class SourcesHost:
     def _validate_source(
         self, wire: SourceRecord | None
     ) -> tuple[SourceRecord | None, InputSource | None]:
-        """What a page says, and the record of it; InputError where that cannot be."""
+        """Validate a page's record and return it with its source; InputError if it is invalid."""
         if wire is None:
             return None, None
         now = self.feed.record
@@ -318,7 +320,7 @@ class SourcesHost:
         given = self._last_by_kind.get(wire.kind)
         own, none = blob_field_values(wire), blob_field_values(type(wire)(input=""))
         if given is not None and own == {**none, **given[1].record_fields()}:
-            source = given[0].updated_from(wire)  # InputError for an index beyond the last
+            source = given[0].updated_from(wire)  # InputError if the index is out of range
         elif own != none:
             raise InputError(f"{wire.kind} of data that this Viewer does not have")
         elif now is not None and self._source is not None and now.is_same_source(wire):
@@ -333,7 +335,7 @@ class SourcesHost:
 
 
 def _parse_trait_value(words: object) -> SourceTraitValue:
-    """What a page says; InputError where it is no source."""
+    """Parse a page's trait value; InputError if it is invalid."""
     try:
         return msgspec.convert(words, SourceTraitValue)
     except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A data set as a source: which items, which of them is shown, and whether it goes on."""
+"""A data set as a source: the items, the current item, and the playback settings."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from nbglcnn.plan.schema import Input
 class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
     """A data set: `count` items in blocks of `block_size` items each.
 
-    Block k is the blob `data.k`, items one after the other, in (channels, height, width) of the
-    input. They are "uint8", 255 of which are 1, or "float32" as they are. `index` is the item that
-    is shown, counted in the set's own order also while it is `shuffled`, by the `seed`; `playing`
-    goes on by itself, at `rate` items a second. `labels` is a blob of JSON with one number an item,
-    -1 for none, and `classes` one with their names; "" where there are none. `title` is what
-    people call it; `folder` is where Python finds the data, in the words that it was given and with
-    the folder's own labels; "" for other data, and in a page of its own.
+    Block k is the blob `data.k`, with its items one after another, in the input's (channels,
+    height, width). The dtype is "uint8" (255 becomes 1) or "float32" (used unchanged). `index` is
+    the current item in the set's own order, also while it is `shuffled` by the `seed`; `playing`
+    advances automatically, at `rate` items per second. `labels` is a JSON blob with one number per
+    item, -1 for none, and `classes` one with the labels' names; "" without these. `title` is the
+    displayed name. `folder` is the path as passed to Python, if the labels are the folder's own; ""
+    for other data, and in an exported page.
     """
 
     data: Name = ""
@@ -55,7 +55,7 @@ class ImagesRecord(SourceRecord, frozen=True, kw_only=True, tag="images"):
     folder: Text = ""
 
     def for_export(self) -> Self:
-        """The same for an exported page."""
+        """Return the record for an exported page."""
         return msgspec.structs.replace(super().for_export(), folder="")
 
 
@@ -146,7 +146,7 @@ class Images(InputSource):
 
     def __post_init__(self) -> None:
         opened, labels, classes = self._image_set, self.labels, self.classes
-        if opened is not None:  # whose own labels and classes came along
+        if opened is not None:  # with its own labels and classes
             labels = None if labels is opened.items.known_labels else labels
             classes = None if classes is opened.items.classes else classes
         if opened is None or not (

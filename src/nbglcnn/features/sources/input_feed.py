@@ -1,4 +1,4 @@
-"""What pages feed a Viewer's network: read when somebody asks, and made Python's input."""
+"""The input that pages feed to a network: read on demand, and adopted as Python's input."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from nbglcnn.widget.connection import Page, ReadRequest
 
 NEVER = -math.inf
-MIN_ADOPT_INTERVAL_S = 0.2  # at least, between two live pictures of one page that others are shown
+MIN_ADOPT_INTERVAL_S = 0.2  # shortest interval between adopted inputs of a live source
 
 
 class InputFeed:
-    """Reads from pages what their source has fed, and makes it the network's input here.
+    """The reader of inputs that a page's source feeds; it makes them the network's input in Python.
 
-    A page tells when its source has fed it. What it was fed is *adopted*, that is read and made the
-    network's input here, when it stays, and while others need it: pages that show the Viewer, too,
-    and layers that Python computes. What follows from an input follows then: other pages, the
-    parity check, exported pages. `record` is the record of the source that is on, None for none.
+    A page notifies Python when its source has fed an input. Python *adopts* an input, that is,
+    reads it and makes it the network's input, if the source pauses, and repeatedly while it is
+    needed: by other pages that show the Viewer, and by layers that Python computes. The change of
+    input then updates other pages, the parity check and exported pages. `record` is the current
+    source's record, or None.
     """
 
     def __init__(self, host: ViewerHost) -> None:
@@ -37,23 +38,21 @@ class InputFeed:
         self._connection = host.connection
         self.record: SourceRecord | None = None
         self._pending_read: tuple[ReadRequest, str] | None = None
-        self._requested_at = (
-            NEVER  # when the page was asked for it, and for how long it isn't again
-        )
+        self._requested_at = NEVER  # time of the last request; `_pause` is the time until the next
         self._pause = MIN_ADOPT_INTERVAL_S
-        self._last_adopted: tuple[str, float] = ("", NEVER)  # of which page's last words
+        self._last_adopted: tuple[str, float] = ("", NEVER)  # page id and time of its report
 
     def fed_keys(self) -> list[str]:
-        """The input that pages feed, where they may have fed another than Python has."""
+        """Return the key of the input that pages feed, if Python's may be outdated, as a list."""
         wire, pages = self.record, self._connection.usable_pages
         if wire is None or not pages or wire.input not in self._network.inputs:
             return []
         if wire.page_owned and not any(page.id == wire.owner for page in pages):
-            return []  # nobody has started it: the last tensor stays
+            return []  # not started in any page: the input stays
         return [wire.input]
 
     def _feeding_page(self) -> Page | None:
-        """The page whose words about what it was fed count."""
+        """Return the page whose reports about the fed input count."""
         wire = self.record
         if wire is None or wire.input not in self._network.inputs:
             return None
@@ -63,7 +62,7 @@ class InputFeed:
         return max(pages, key=lambda page: page.source_update_time, default=None)
 
     def poll(self) -> None:
-        """Take what a page was fed, where somebody else needs it; asks for it without waiting."""
+        """Request a page's fed input if it is needed, without blocking; adopt what has arrived."""
         self._finish_read()
         wire, page = self.record, self._feeding_page()
         if (
@@ -75,7 +74,7 @@ class InputFeed:
             return
         if self._last_adopted == (page.id, page.source_update_time):
             return
-        self._connection.source_page = wire.owner  # also where it was silent for a while
+        self._connection.source_page = wire.owner  # also after the page was silent
         others = len(self._connection.usable_pages) > 1 and wire.page_owned
         needed = others or bool(self._network.plan.in_python)
         rested = time.monotonic() - self._requested_at >= self._pause
@@ -93,7 +92,7 @@ class InputFeed:
         )
 
     def request_last(self, wire: SourceRecord | None) -> None:
-        """A page has ended its source: what was fed last stays the input, if nothing else comes."""
+        """Request the last input of a stopped source, unless the new source feeds one."""
         now = self.record
         goes_on = wire is not None and (not wire.page_owned or wire.is_same_source(now))
         if now is not None and not goes_on and self.fed_keys():
@@ -101,7 +100,7 @@ class InputFeed:
             self._request_value(now.owner, now.input)
 
     def _finish_read(self) -> None:
-        """Make what has come the input; what doesn't come is asked for again with the next."""
+        """Adopt an input that has arrived; after a failure or timeout it is requested again."""
         if self._pending_read is None:
             return
         request, key = self._pending_read
@@ -114,13 +113,13 @@ class InputFeed:
             self._adopt(key, request.arrays()[0])
 
     def cancel_read(self) -> None:
-        """Forget what a page was asked for."""
+        """Cancel the pending request to a page."""
         if self._pending_read is not None:
             self._connection.end_request(self._pending_read[0])
             self._pending_read = None
 
     def adopt_now(self) -> None:
-        """Make what pages were fed the input; waits. Without an answer the last one stays."""
+        """Adopt the input that pages feed; blocks. If no page replies, the previous input stays."""
         if not (fed := self.fed_keys()):
             return
         self.cancel_read()
@@ -153,10 +152,11 @@ class InputFeed:
             protocol.warn_once(f"the page's last input is not a valid input: {error}")
             return
         self._host.update_pages()
-        # Where Python computes layers, that takes its time: pages wait, and cells as little.
+        # If Python computes layers, an update takes time: wait twice as long, to limit the load on
+        # pages and cells.
         self._pause = max(MIN_ADOPT_INTERVAL_S, 2 * (time.monotonic() - begun))
 
 
 def is_bit_equal(one: Array, other: Array) -> bool:
-    """Whether two inputs are the same to the bit."""
+    """Whether two inputs are bitwise equal."""
     return one.shape == other.shape and one.tobytes() == other.tobytes()

@@ -1,4 +1,4 @@
-"""What all sources have that people give to a Viewer, and the checks of their arguments."""
+"""The base class of input sources, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from nbglcnn.plan.schema import Input
 
 MAX_SEED = 2**31
 MAX_RATE = 1000.0
-MAX_PATH_LENGTH = 1000  # characters, as of a Source's texts
+MAX_PATH_LENGTH = 1000  # characters, as in the records' Text
 
 
 class SourceBlobs(Protocol):
-    """What of a source pages may ask Python for, by name."""
+    """The named blobs of a source that pages can request from Python."""
 
     def record_fields(self) -> dict[str, Any]:
-        """The fields of the record that name them."""
+        """Return the fields of the record that name the blobs."""
 
     def blob(self, name: str) -> memoryview | None:
-        """The bytes of one; None for a name that is none of them."""
+        """Return a blob's bytes, or None for an unknown name."""
 
     def blob_names(self) -> Iterator[str]:
-        """All of them."""
+        """Iterate over the names of all blobs."""
 
     @property
     def nbytes(self) -> int:
-        """Of all."""
+        """The size of all blobs in bytes."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class InputSource:
     """
 
     record_type: ClassVar[type[SourceRecord]]
-    kind: ClassVar[str]  # the record's
-    pages_can_start: ClassVar[bool] = True  # a page may begin it without Python
-    feeds_input: ClassVar[bool] = True  # an input
+    kind: ClassVar[str]  # the kind of the record
+    pages_can_start: ClassVar[bool] = True  # a page may start it without Python
+    feeds_input: ClassVar[bool] = True  # False for a latent
     accepts: ClassVar[str] = f"pictures: {PICTURE_INPUTS}"
-    public_methods: ClassVar[tuple[str, ...]] = ()  # besides its fields, for people
+    public_methods: ClassVar[tuple[str, ...]] = ()  # other public attributes
 
     input: str = field(default="", kw_only=True)
     owner: str = field(default="", kw_only=True, repr=False)
@@ -65,7 +65,7 @@ class InputSource:
 
     @classmethod
     def synced_fields(cls) -> tuple[str, ...]:
-        """Return the names of the fields that pages know, too.
+        """Return the names of the fields that are synced with pages.
 
         Returns:
             The names, without `input` and `owner`.
@@ -75,11 +75,11 @@ class InputSource:
 
     @property
     def page_only_content(self) -> str:
-        """What a page alone has, as text: "a picture"; "" if Python has the data."""
+        """Content that only a page has, as text: "a picture"; "" if Python has the data."""
         return ""
 
     def __dir__(self) -> list[str]:
-        """What is for people, as a notebook completes it; the rest is between it and a Viewer."""
+        """Return the public names, for completion in a notebook; hides those for the Viewer."""
         names = {*(one.name for one in fields(self)), *self.public_methods}
         return sorted(name for name in names if not name.startswith("_"))
 
@@ -167,7 +167,7 @@ class InputSource:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _repr_fields(self) -> Mapping[str, Any]:
-        """What its repr says: what is not as it is without a word, and where it is fed."""
+        """Return the fields for the repr: those that differ from their defaults."""
         return {
             one.name: getattr(self, one.name)
             for one in fields(self)
@@ -176,7 +176,7 @@ class InputSource:
 
 
 def find_input(source: InputSource, inputs: tuple[Input, ...]) -> Input:
-    """Which of a network's own inputs a source feeds; InputError where there is none."""
+    """Return the network's input that a source feeds; InputError if none fits."""
     names = {record.key: record for record in inputs}
     if source.input and source.input not in names:
         near = suggest_names(source.input, names)
@@ -185,7 +185,7 @@ def find_input(source: InputSource, inputs: tuple[Input, ...]) -> Input:
             f"{', '.join(names)}"
         )
     asked = [names[source.input]] if source.input else list(inputs)
-    # Noise is for what takes pictures, too, where there is such an input.
+    # For sources such as Noise, which fit several inputs, prefer an input for pictures.
     usual = sorted(asked, key=lambda record: record.fit == "")
     for record in usual:
         if source.fits(record):
@@ -198,14 +198,14 @@ def find_input(source: InputSource, inputs: tuple[Input, ...]) -> Input:
 
 
 def folder_of(data: Any, *more: Any) -> str:
-    """A folder as people have given it; "" for other data, and for one with `more` than its own."""
+    """Return a folder's path as passed; "" for other data, or if one of `more` isn't None."""
     given = isinstance(data, str | os.PathLike) and all(one is None for one in more)
     path = str(os.fspath(data)) if given else ""
     return path if len(path) <= MAX_PATH_LENGTH else ""
 
 
 def float_field(record: InputSource, name: str) -> float:
-    """A field as a float; InputError where it is no finite number."""
+    """Return a field as a float; InputError if it isn't a finite number."""
     given = getattr(record, name)
     try:
         number = float(given)
@@ -217,7 +217,7 @@ def float_field(record: InputSource, name: str) -> float:
 
 
 def check_int_field(record: InputSource, name: str, maximum: int = MAX_SEED) -> None:
-    """Makes a field an int from 0 to `maximum`; InputError else."""
+    """Convert a field to an int from 0 to `maximum`; InputError if it isn't one."""
     given = getattr(record, name)
     try:
         number = given.__index__() if not isinstance(given, bool) else -1
@@ -231,7 +231,7 @@ def check_int_field(record: InputSource, name: str, maximum: int = MAX_SEED) -> 
 
 
 def check_bool_fields(record: InputSource, *names: str) -> None:
-    """InputError where one of the fields is neither True nor False."""
+    """Convert the fields to bool; InputError if one is neither True nor False."""
     for name in names:
         given = getattr(record, name)
         if not isinstance(given, bool | np.bool_):
@@ -240,9 +240,9 @@ def check_bool_fields(record: InputSource, *names: str) -> None:
 
 
 def with_input_key(source: InputSource, key: str, inputs: tuple[Input, ...]) -> InputSource:
-    """The same as it feeds the input of this key, which is said where it isn't the usual one.
+    """Return the source for the input of this key; its `input` is set unless that is the default.
 
-    InputError where that one cannot be fed.
+    Raises InputError if the source doesn't fit the input.
     """
     if not source.feeds_input:
         return source

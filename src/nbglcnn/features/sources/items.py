@@ -1,4 +1,4 @@
-"""The items of a data set, one at a time: of an array, a folder, a list or a torch Dataset."""
+"""The items of a data set, accessed one at a time: an array, a folder, a list or a Dataset."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from nbglcnn.inputs.picture_decoding import is_high_depth, open_picture
 from nbglcnn.inputs.picture_files import list_picture_folder
 
 Dtype = Literal["uint8", "float32"]
-# Picture files that may have greys of more than 8 bits.
+# Formats of picture files that may have greys of more than 8 bits.
 DEEP_SUFFIXES = (".png", ".pgm", ".tif", ".tiff")
-# Labels that only the items themselves tell are asked for when a page wants them, of so many.
+# Labels that require reading the items are read when a page needs them, for at most this many
+# items.
 MAX_LABEL_READS = 2000
 NON_DATASET_TYPES = (dict, bytes, bytearray, memoryview, range)
 IMAGES_DATA_HINT = (
@@ -34,12 +35,12 @@ IMAGES_DATA_HINT = (
 
 @dataclass(frozen=True)
 class Items:
-    """What is known of a data set before any item is looked at.
+    """The properties of a data set, known before its items are loaded.
 
-    `load_item` gives a PIL image, or an array of (h, w), (c, h, w) or (h, w, c); whatever it raises
-    is that item's failure. `item_name` is what an item is called in errors. `labels` has a number
-    for each item, -1 for none; None where there are none. `known_labels` are these where no item
-    has to be read. `stacked` has all items where they lie in one array.
+    `load_item` returns a PIL image, or an array of (h, w), (c, h, w) or (h, w, c); an exception
+    only affects that item. `item_name` returns an item's name for errors. `labels` returns a number
+    for each item, -1 for none; it is None without labels. `known_labels` are the labels if they are
+    known without reading items. `stacked` is the array of all items, if there is one.
     """
 
     count: int
@@ -55,7 +56,7 @@ class Items:
 
 
 def open_items(data: Any) -> Items:
-    """The items of whatever was given; InputError where it is no set of pictures."""
+    """Open the items of a data set; InputError if the data has another type."""
     if is_picture(data):
         raise InputError(
             "Images: one PIL image was given; set it with viewer.input = image, or give a list "
@@ -87,17 +88,17 @@ def open_items(data: Any) -> Items:
 
 
 def is_picture(thing: Any) -> bool:
-    """Whether it is a PIL image, told without importing PIL."""
+    """Whether an object is a PIL image, without importing PIL."""
     return any(c.__module__ == "PIL.Image" and c.__name__ == "Image" for c in type(thing).__mro__)
 
 
 def is_tensor(thing: Any) -> bool:
-    """Whether it is a torch tensor, told without importing torch."""
+    """Whether an object is a torch tensor, without importing torch."""
     return hasattr(thing, "detach") and hasattr(thing, "device")
 
 
 def dtype_of(array: Array, what: str) -> Dtype:
-    """How the items of an array travel; InputError for numbers that are neither."""
+    """Return the dtype for sending an array's items; InputError if it isn't uint8 or float."""
     if array.dtype == np.uint8:
         return "uint8"
     if array.dtype.kind == "f":
@@ -158,7 +159,7 @@ def _items_of_list(data: Sequence[Any]) -> Items:
 
 
 def _items_of_folder(folder: Path) -> Items:
-    """Picture files in order; folders in it are classes, as torchvision's ImageFolder has them."""
+    """Open picture files in order; subfolders are classes, as in torchvision's ImageFolder."""
     found = list_picture_folder(folder, "Images")
     items = _items_of_files(found.files, folder.name, folder)
     if not found.classes:
@@ -178,7 +179,7 @@ def _items_of_files(files: Sequence[Path], title: str, folder: Path | None = Non
 
 
 def _is_deep_file(file: Path) -> bool:
-    """Whether a file has greys of more than 8 bits, by its head; False for a damaged one."""
+    """Whether a file's header has greys of more than 8 bits; False for a damaged file."""
     if file.suffix.lower() not in DEEP_SUFFIXES:
         return False
     from PIL import Image
@@ -229,28 +230,28 @@ def _image_of(item: Any) -> Any:
 
 
 def _known_labels(data: Any, count: int) -> list[int] | None:
-    """The labels of a Dataset that tells them without all of its items."""
+    """Return a Dataset's labels if they are known without reading its items."""
     tensors = getattr(data, "tensors", ())  # torch.utils.data.TensorDataset
     second = tensors[1] if isinstance(tensors, tuple) and len(tensors) > 1 else None
     for found in (getattr(data, "targets", None), getattr(data, "labels", None), second):
         if found is None or not hasattr(found, "__len__") or len(found) != count:
             continue
-        with suppress(InputError):  # of detection, segmentation, regression
+        with suppress(InputError):  # targets of detection, segmentation or regression
             return label_numbers(found)
     inner, indices = getattr(data, "dataset", None), getattr(data, "indices", None)
-    if inner is None or indices is None:  # no torch.utils.data.Subset
+    if inner is None or indices is None:  # not a torch.utils.data.Subset
         return None
     whole = _known_labels(inner, len(inner))
     return None if whole is None else [whole[int(index)] for index in indices]
 
 
 def _read_labels(data: Any, count: int) -> list[int]:
-    """What the items themselves say."""
+    """Read the labels of all items."""
     found = []
     for index in range(count):
         try:
             found += label_numbers([data[index][1]])
-        except Exception:  # the data set's own code: an item that cannot be had has no label
+        except Exception:  # the data set's own code: an unavailable item has no label
             found.append(-1)
     return found
 
@@ -264,7 +265,7 @@ def _classes_of(data: Any) -> tuple[str, ...]:
 
 
 def label_numbers(labels: Iterable[Any]) -> list[int]:
-    """Labels as whole numbers from -1 on; InputError names the first that is none."""
+    """Convert labels to integers of at least -1; InputError for the first that is none."""
     if is_tensor(labels):
         labels = tensor_to_array(labels, InputSpec("labels"))
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
@@ -285,7 +286,7 @@ def label_numbers(labels: Iterable[Any]) -> list[int]:
 
 
 def as_array(item: Any) -> Array:
-    """An item that is no PIL image as an array."""
+    """Return an item other than a PIL image as an array."""
     if is_tensor(item):
         return tensor_to_array(item, InputSpec("Images"))
     return array_of(item, "Images")

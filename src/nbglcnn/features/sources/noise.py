@@ -1,4 +1,4 @@
-"""Noise of a seed as a source, the same in pages and in Python."""
+"""Seeded noise as a source, with equal numbers in pages and in Python."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nbglcnn.features.sources.records import NonNegative, SourceRecord
 from nbglcnn.graph import Array
 from nbglcnn.plan.schema import Input
 
-# By default 95 of 100 numbers lie between 0 and 1, as those of a picture do.
+# By default 95 % of the numbers are between 0 and 1, the range of pictures.
 DEFAULT_MEAN, DEFAULT_STD = 0.5, 0.25
 
 
 class NoiseRecord(SourceRecord, frozen=True, kw_only=True, tag="noise"):
-    """Noise of the input's size: `noise_array` has the formula."""
+    """Noise of the input's size, computed as in `noise_array`."""
 
     seed: NonNegative = 0
     mean: float = DEFAULT_MEAN
@@ -100,12 +100,12 @@ class Noise(InputSource):
 
 
 def noise_array(count: int, seed: int, mean: float, std: float) -> Array:
-    """So many elements of noise in row-major order, float32.
+    """Return `count` elements of noise in row-major order, float32.
 
-    Each is mean + std · (u₁ + … + u₁₂ − 6) in doubles, rounded once. The uniform numbers are those
-    of the bend `noise`: with s₁ = scrambled(index ^ scrambled(seed)) and sₖ₊₁ =
-    scrambled(sₖ), all in 32 bits without a sign, uₖ = ((sₖ >> 9) + 0.5) / 2²³. Their sum is exact,
-    in whatever order.
+    Each is mean + std · (u₁ + … + u₁₂ − 6) in doubles, rounded once to float32. The uniform numbers
+    are those of the bend `noise`: with s₁ = scrambled(index ^ scrambled(seed)) and sₖ₊₁ =
+    scrambled(sₖ), all in unsigned 32-bit integers, uₖ = ((sₖ >> 9) + 0.5) / 2²³. Their sum is exact
+    in any order.
     """
     normal = transforms.TRANSFORM_KINDS["noise"].formula
     return (mean + std * normal(np.zeros(count), 1.0, seed)).astype(np.float32)

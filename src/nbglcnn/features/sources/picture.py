@@ -1,4 +1,4 @@
-"""A picture's file that was given to a page, as a source."""
+"""A picture file that the user has chosen in a page, as a source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbglcnn.features.sources.records import SourceRecord, Text
 
 
 class PictureRecord(SourceRecord, frozen=True, kw_only=True, tag="picture"):
-    """A picture; `title` is its file's name."""
+    """A picture; `title` is the name of its file."""
 
     page_owned: ClassVar[bool] = True
 
@@ -19,10 +19,10 @@ class PictureRecord(SourceRecord, frozen=True, kw_only=True, tag="picture"):
 
 @dataclass(frozen=True, repr=False)
 class Picture(InputSource):
-    """A picture that was chosen, dropped or pasted in a page, which alone has it; one example.
+    """A picture that was chosen, dropped or pasted in a page, and exists only there; one example.
 
-    Not to be made in Python: `viewer.source = nbglcnn.Images([path])` sets a picture from here.
-    `title` is the file's name.
+    It can't be created in Python: to set a picture from Python, use `viewer.source =
+    nbglcnn.Images([path])`. `title` is the file's name.
     """
 
     record_type: ClassVar[type[SourceRecord]] = PictureRecord
@@ -31,5 +31,5 @@ class Picture(InputSource):
 
     @property
     def page_only_content(self) -> str:
-        """What it is: a page alone has it."""
+        """The content that only a page has, as text."""
         return "a picture"

@@ -1,4 +1,4 @@
-"""The kinds of sources: each has a file of its own, and is listed here."""
+"""The registry of source kinds; each kind is defined in its own file."""
 
 from nbglcnn.features.latent.latent import Latent, LatentRecord
 from nbglcnn.features.sources.drawing import Drawing, DrawingRecord
@@ -9,7 +9,7 @@ from nbglcnn.features.sources.picture import Picture, PictureRecord
 from nbglcnn.features.sources.video import Video, VideoRecord
 from nbglcnn.features.sources.webcam import Webcam, WebcamRecord
 
-# The records, of which a Viewer has one at a time.
+# The union of the records; a Viewer has at most one at a time.
 Source = (
     WebcamRecord
     | VideoRecord
@@ -19,7 +19,7 @@ Source = (
     | NoiseRecord
     | LatentRecord
 )
-# What people give.
+# The source classes by kind.
 SOURCE_KINDS: dict[str, type[InputSource]] = {
     kind.kind: kind for kind in (Webcam, Video, Picture, Images, Drawing, Noise, Latent)
 }

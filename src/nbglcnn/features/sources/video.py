@@ -1,4 +1,4 @@
-"""A film as a source: the file's bytes, which pages decode."""
+"""A video file as a source; pages decode it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nbglcnn.features.sources.records import Name, SourceRecord, Text
 from nbglcnn.inputs.arguments import check_local_path
 from nbglcnn.plan.schema import Input
 
-MAX_VIDEO_BYTES = 2**28  # bytes of a film's file
+MAX_VIDEO_BYTES = 2**28  # bytes of a video file
 
 
 class VideoRecord(SourceRecord, frozen=True, kw_only=True, tag="video"):
-    """A film: `data` is its blob, "" of one that a page has alone; `title` its file's name."""
+    """A video: `data` is its blob, "" if only a page has it; `title` is the file's name."""
 
     page_owned: ClassVar[bool] = True
 
@@ -30,7 +30,7 @@ class VideoRecord(SourceRecord, frozen=True, kw_only=True, tag="video"):
 
 
 class VideoFile:
-    """The bytes of a film under a name of their own."""
+    """A video file's bytes as a blob with a unique name."""
 
     def __init__(self, content: bytes, title: str) -> None:
         self.name = uuid4().hex
@@ -38,20 +38,20 @@ class VideoFile:
         self._content = content
 
     def record_fields(self) -> dict[str, Any]:
-        """The fields of the record that name it."""
+        """Return the field of the record that names the blob."""
         return {"data": self.name}
 
     def blob(self, name: str) -> memoryview | None:
-        """The bytes of the film."""
+        """Return the video's bytes, or None for another name."""
         return memoryview(self._content) if name == self.name else None
 
     def blob_names(self) -> Iterator[str]:
-        """Its only blob."""
+        """Iterate over the only blob's name."""
         yield self.name
 
     @property
     def nbytes(self) -> int:
-        """Of the file."""
+        """The size of the file in bytes."""
         return len(self._content)
 
 
@@ -87,7 +87,7 @@ class Video(InputSource):
     playing: bool = True
     mirrored: bool = False
     title: str = field(default="", kw_only=True)
-    # What `data` was when it was read, and what it is; `replace` gives it on.
+    # The file read from `data`, and the `data` it was read from; `replace` passes it on.
     _file: tuple[Any, VideoFile] | None = field(
         default=None, kw_only=True, repr=False, compare=False
     )
@@ -105,7 +105,7 @@ class Video(InputSource):
 
     @property
     def page_only_content(self) -> str:
-        """What a page alone has, as text: "a film without data"; "" if Python has the file."""
+        """Content that only a page has: "a video without data"; "" if Python has the file."""
         return "a video without data" if self.data is None else ""
 
     @property
@@ -134,7 +134,7 @@ class Video(InputSource):
 
 
 def _read_content(data: Any) -> tuple[bytes, str]:
-    """The bytes of a film, and its name."""
+    """Read a video; return its bytes and name."""
     if isinstance(data, bytes | bytearray | memoryview):
         content, name = bytes(data), ""
     elif isinstance(data, str | os.PathLike):
@@ -164,11 +164,11 @@ def _check_size(size: int, name: str) -> None:
 
 
 def mime_of(content: bytes, name: str = "") -> str:
-    """The type of a film by its first bytes; InputError where they are none of a film's."""
+    """Return a video's MIME type from its first bytes; InputError for an unknown format."""
     head = content[:64]
     if head[4:8] == b"ftyp":
         return "video/quicktime" if head[8:10] == b"qt" else "video/mp4"
-    if head[4:8] in (b"moov", b"mdat", b"wide", b"free"):  # of QuickTime before 2001
+    if head[4:8] in (b"moov", b"mdat", b"wide", b"free"):  # QuickTime before 2001
         return "video/quicktime"
     if head[:4] == b"\x1aE\xdf\xa3":
         return "video/webm" if b"webm" in head else "video/x-matroska"

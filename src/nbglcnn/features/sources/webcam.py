@@ -1,4 +1,4 @@
-"""A camera as a source, which the page that starts it has alone."""
+"""A camera as a source; only the page that starts it has the pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbglcnn.features.sources.records import SourceRecord
 
 
 class WebcamRecord(SourceRecord, frozen=True, kw_only=True, tag="webcam"):
-    """A camera: it `faces` the user or the environment, and is `mirrored` like a mirror."""
+    """A camera: `faces` is the user or the environment, `mirrored` exchanges left and right."""
 
     page_owned: ClassVar[bool] = True
 

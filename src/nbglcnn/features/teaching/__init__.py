@@ -1,4 +1,4 @@
-"""Teaching: a linear head behind a frozen network, fitted to examples."""
+"""Teaching: fitting a linear head on a frozen network's features to examples."""
 
 from nbglcnn.features.teaching.head import Head, fit
 from nbglcnn.features.teaching.lesson import Example, Lesson

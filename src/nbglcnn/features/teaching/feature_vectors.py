@@ -1,4 +1,4 @@
-"""The features of pictures: a value of a Network, and of what it takes to compute it."""
+"""The features of pictures: a layer's value in a Network, and the Plan that computes it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from nbglcnn.plan.schema import Input, Plan, Value, content_hash
 if TYPE_CHECKING:
     from nbglcnn.widget.network import Network
 
-LINEAR_OPS = ("Gemm", "MatMul")  # what a Linear is in a Graph
+LINEAR_OPS = ("Gemm", "MatMul")  # the ops of a Linear in a Graph
 
 
 class FeatureExtractor:
-    """The value `layer` of a network, for the pictures of its input `input_key`.
+    """The extractor of the value `layer` of a network, for pictures at its input `input_key`.
 
-    `averaged`: its means over height and width, `feature_count` numbers. `shape` is that of a
-    picture, (channels, height, width). The network is to be made one of one example, which keeps
-    both.
+    If `averaged`, the features are the value's means over height and width. `feature_count` is
+    their number. `shape` is a picture's, (channels, height, width). The caller must reduce the
+    network to one example, which keeps these shapes.
 
     Raises:
-        KeyError: there is no value `layer`.
-        InputError: the network takes no pictures, its layers are computed in Python, or `layer` has
-            too many numbers.
+        KeyError: If `layer` doesn't exist.
+        InputError: If the network takes no pictures, its layers are computed in Python, or `layer`
+            has too many numbers.
     """
 
     def __init__(self, network: Network, cut: str | None) -> None:
@@ -51,12 +51,12 @@ class FeatureExtractor:
         self._local = LocalBackend(network.model)
 
     def ensure_observed(self) -> None:
-        """Compile the network again where it doesn't keep the value, or the input."""
+        """Recompile the network if it doesn't keep the value or the input."""
         self._network.ensure_observed(self.input_key)
         self._network.ensure_observed(self.layer)
 
     def to_record(self, key: str) -> TeachingRecord:
-        """A teaching of this name, as pages are told of it."""
+        """Build the record of a teaching with this id for pages."""
         return TeachingRecord(
             key,
             self.layer,
@@ -70,7 +70,7 @@ class FeatureExtractor:
     def make_lesson(
         self, classes: Iterable[str], examples: Mapping[str, Any] | None, head: Any
     ) -> Lesson:
-        """What is taught at first; InputError where it doesn't fit."""
+        """Build the initial lesson; InputError if an argument doesn't fit."""
         lesson = Lesson(self.shape, self.feature_count)
         for name in initial_classes(classes, examples):
             lesson.add_class(name)
@@ -81,7 +81,7 @@ class FeatureExtractor:
         return lesson
 
     def add_examples(self, lesson: Lesson, name: str, given: Any) -> None:
-        """Give a class more examples; it is made where there is none of that name."""
+        """Add examples to a class, which is created if it doesn't exist."""
         known = name in lesson.classes.values()
         if not known:
             lesson.check_name(name)
@@ -95,7 +95,7 @@ class FeatureExtractor:
 
     @property
     def weights_hash(self) -> str:
-        """A name of the weights of now."""
+        """A hash of the current weights."""
         graph, name = self._weights_name
         if graph is not self._network.graph:
             graph = self._network.graph
@@ -108,12 +108,12 @@ class FeatureExtractor:
         return name
 
     def current_version(self) -> FeatureVersion:
-        """What decides the features now."""
+        """Return the current version: the weights' hash and the active edits."""
         acts = active_edits(self._network.edits)
         return FeatureVersion(self.weights_hash, json.dumps(to_dict(acts)) if acts else "")
 
     def is_current(self, network: FeatureVersion) -> bool:
-        """Whether features of this one are those of now."""
+        """Whether features of this version are still valid."""
         if network.weights_hash != self.weights_hash:
             return False
         acts = to_dict(active_edits(self._network.edits))
@@ -123,7 +123,7 @@ class FeatureExtractor:
             return False
 
     def to_pictures(self, given: Any) -> Array:
-        """Whatever `Images` takes as (N, channels, height, width) of uint8; InputError else."""
+        """Convert data as for `Images` to uint8 (N, channels, height, width), or InputError."""
         record = next(one for one in self._network.plan.inputs if one.key == self.input_key)
         if isinstance(given, np.ndarray) and given.size == 0:
             return np.zeros((0, *self.shape), np.uint8)
@@ -141,7 +141,7 @@ class FeatureExtractor:
         return np.stack(found)
 
     def compute(self, pictures: Array) -> Array:
-        """Those of such pictures, computed in this process; (N, features) of float32."""
+        """Compute the features of pictures in this process; (N, features), float32."""
         network, plan, found = self._network, self._feature_plan(), []
         for picture in pictures:
             self._runs += 1
@@ -158,14 +158,14 @@ class FeatureExtractor:
         return np.array(found, np.float32).reshape(-1, self.feature_count)
 
     def from_value(self, array: Array) -> Array:
-        """The features of the value, (examples, features) of float32."""
+        """Extract the features from the value; (examples, features), float32."""
         if self.averaged:
             means: Array = array.mean((2, 3), dtype=np.float64).astype(np.float32)
             return means
         return array.reshape(len(array), -1).astype(np.float32)
 
     def _feature_plan(self) -> Plan:
-        """Keeps the cut, and what is edited."""
+        """Return a cached Plan that keeps the feature layer and all edited layers."""
         network, cut = self._network, self.layer
         edited = sorted({edit.layer for edit in network.edits})
         known = self._cached_plan
@@ -179,7 +179,7 @@ class FeatureExtractor:
 
 
 def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value, bool]:
-    """The input that takes pictures, and the value that has the features."""
+    """Find the input for pictures, the value with the features, and whether to average it."""
     pictured = [one for one in network.plan.inputs if one.fit and one.dtype == "float32"]
     if not pictured:
         own = network.plan.inputs
@@ -200,7 +200,7 @@ def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value,
         )
     key = default_feature_layer(network) if cut is None else cut
     if key not in {one.name for one in network.graph.keys}:
-        network.value_records([key])  # KeyError, with what is near
+        network.value_records([key])  # raises KeyError with similar names
     network.ensure_observed(key)
     [value] = network.value_records([key])
     if value.kind in ("input", "parameter") or value.dtype != "float32":
@@ -221,9 +221,9 @@ def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value,
 
 
 def default_feature_layer(network: Network) -> str:
-    """The key of the value that features are best taken of: what the last Linear reads.
+    """Return the default key for features: the input of the last Linear.
 
-    Without one the layer with the fewest numbers, of several the last.
+    Without a Linear it is the layer with the fewest elements, of several the last.
     """
     graph = network.graph
     makers = {output: node for node in graph.nodes for output in node.outputs}
@@ -235,7 +235,7 @@ def default_feature_layer(network: Network) -> str:
         if node.op not in LINEAR_OPS or graph.constant(node.inputs[1]) is None:
             continue
         name = node.inputs[0]
-        # What only moves numbers, as a Flatten that is no layer of its own, has no key.
+        # Skip nodes that only move elements, such as a functional flatten, which has no key.
         while name not in keys and name in makers and makers[name].inputs:
             name = makers[name].inputs[0]
         if name in keys:
@@ -257,7 +257,7 @@ def _batch_size(value: Value, network: Network) -> int:
 
 
 def initial_classes(classes: Iterable[str], examples: Mapping[str, Any] | None) -> list[str]:
-    """The classes that there are at first; InputError for a text in the place of a list."""
+    """Return the names of the initial classes; InputError for a string instead of a list."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise InputError(
             f"teach: classes={classes!r:.80}; expected a list of names, as ['cup', 'hand']"

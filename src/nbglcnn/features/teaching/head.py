@@ -1,4 +1,4 @@
-"""The head: multinomial logistic regression, whose one optimum pages find as well."""
+"""The head: multinomial logistic regression with a unique optimum, which pages find as well."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 
 
 def new_id() -> str:
-    """A name that nothing else has."""
+    """Return a unique id."""
     return secrets.token_hex(8)
 
 
 @dataclass(frozen=True)
 class Head:
-    """A Linear of float32: `weight` (classes, features), `bias` (classes,); `classes` are ids.
+    """A float32 Linear: `weight` (classes, features), `bias` (classes,); `classes` are ids.
 
-    `correct` of `count` examples that it learned from it tells; of `held_out_count` others a head
-    that didn't learn from them tells `held_out_correct`.
+    `correct` is the number of correct predictions for its `count` training examples.
+    `held_out_correct` is the number of correct predictions for `held_out_count` examples by another
+    head, trained without them.
     """
 
     id: str
@@ -46,14 +47,14 @@ class Head:
     held_out_count: int = 0
 
     def probabilities(self, features: Array) -> Array:
-        """(examples, classes) in float64 of features (examples, features)."""
+        """Return probabilities (examples, classes), float64, for features (examples, features)."""
         logits = features.astype(np.float64) @ self.weight.T.astype(np.float64) + self.bias
         powers = np.exp(logits - logits.max(1, keepdims=True))
         found: Array = powers / powers.sum(1, keepdims=True)
         return found
 
     def module(self, averaged: bool) -> nn.Sequential:
-        """A torch module that makes logits of the cut's value."""
+        """Return a torch module from the feature layer's value to logits."""
         import torch
         from torch import nn
 
@@ -67,7 +68,7 @@ class Head:
 
 
 def held_out_mask(labels: Array) -> Array:
-    """Which examples are the last fifth of their class, True for these; none where one has none."""
+    """Return a mask of the last fifth of each class; all False if a class is too small."""
     found = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         own = np.flatnonzero(labels == label)
@@ -81,8 +82,9 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     """Fit the weight and bias of multinomial logistic regression.
 
     They minimize the mean cross-entropy of softmax(W u + b), with equal weight for each class, plus
-    PENALTY / 2 · ‖W‖², for u = (x − mean) / (deviation · √features). The function is strictly
-    convex, so there is one optimum. The returned weight and bias include the step from x to u.
+    WEIGHT_PENALTY / 2 · ‖W‖², for u = (x − mean) / (deviation · √features). The function is
+    strictly convex in W, and a zero mean fixes b, so there is one optimum. The returned weight and
+    bias include the step from x to u.
 
     Args:
         features: The features x, shape (examples, features).
@@ -102,7 +104,7 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     mean = share @ x
     variance = share @ (x - mean) ** 2
     deviation = (variance + MIN_VARIANCE * variance.mean()).sqrt()
-    deviation[deviation == 0] = 1.0  # all examples are the same
+    deviation[deviation == 0] = 1.0  # all examples are equal
     scale = 1 / (deviation * x.shape[1] ** 0.5)
     u = (x - mean) * scale
     weight = torch.zeros(classes, x.shape[1], dtype=torch.float64, requires_grad=True)
@@ -123,15 +125,15 @@ def fit(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
     with torch.enable_grad():
         optimizer.step(closure)  # type: ignore[no-untyped-call]
     found = (weight * scale).detach()
-    # The same for all classes changes nothing: without that there is one bias.
+    # Adding a constant to all biases changes no probability: a zero mean makes the bias unique.
     shift = (bias - bias.mean()).detach() - found @ mean
     return found.numpy().astype(np.float32), shift.numpy().astype(np.float32)
 
 
 def parse_head(given: Any, classes: tuple[str, ...], count: int) -> Head:
-    """A head that somebody gives back: a module, or a mapping or pair of weight and bias.
+    """Parse a head that the user passes: a module, or a mapping or pair of weight and bias.
 
-    `classes` are ids. InputError where it doesn't fit.
+    `classes` are ids. Raises InputError if it doesn't fit.
     """
     state = given.state_dict() if hasattr(given, "state_dict") else given
     if isinstance(state, Mapping):

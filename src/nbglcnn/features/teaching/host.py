@@ -1,4 +1,4 @@
-"""A Viewer's teaching: begun here, its examples collected by a page, kept the same in both."""
+"""The host of a Viewer's teaching, started in Python and synced with the pages' examples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_TEACHING_MESSAGE = "the view 'teach' needs a lesson: call viewer.teach(…) f
 
 
 class TeachingHost:
-    """The head that a Viewer is taught behind its network."""
+    """The host of the classifier head that a Viewer is taught on top of its network."""
 
     messages = MESSAGES
 
@@ -35,8 +35,8 @@ class TeachingHost:
         self.teaching: Teaching | None = None
         self._lesson: Lesson | None = None
         self._features: FeatureExtractor | None = None
-        self._record: TeachingRecord | None = None  # what pages were told last
-        self._incoming_changes: dict[str, tuple[int, dict[int, bytes]]] = {}  # by page
+        self._record: TeachingRecord | None = None  # last record sent to pages
+        self._incoming_changes: dict[str, tuple[int, dict[int, bytes]]] = {}  # chunks by page
         self.feature = Feature(
             "teaching",
             traits={"_teaching": traitlets.Dict({}).tag(sync=True)},
@@ -51,7 +51,7 @@ class TeachingHost:
     def teach(
         self, classes: Iterable[str], cut: str | None, examples: Mapping[str, Any] | None, head: Any
     ) -> Teaching:
-        """Begin a teaching; as `Viewer.teach`."""
+        """Start a teaching, as `Viewer.teach` does."""
         self._host.check_open()
         self._host.check_weights_unlocked("teaching")
         planned = self._network.plan.hash
@@ -110,7 +110,7 @@ class TeachingHost:
             self._host.set(view=DEFAULT_VIEW)
 
     def _network_changed(self) -> None:
-        """Weights or bends are others: features may be stale."""
+        """Update the lesson after a change of weights or bends, which may make features stale."""
         features, record = self._features, self._record
         if features is None or record is None or self.teaching is None or not self._is_teaching:
             return
@@ -148,7 +148,7 @@ class TeachingHost:
             protocol.warn_once(f"ignored the page's lesson: {error}")
             understood = False
         heard = {**record.acknowledged, message.page: message.number}
-        # A page that did what can't be, or of which something was lost, gets to know what there is.
+        # If a change was invalid or lost, a new sequence number makes pages fetch a snapshot.
         missed = message.number > record.acknowledged.get(message.page, 0) + 1
         turn = record.sequence + (missed or not understood)
         self._record = msgspec.structs.replace(record, acknowledged=heard, sequence=turn)
@@ -164,7 +164,7 @@ class TeachingHost:
         return None if data is None else memoryview(data)
 
     def export_lesson(self) -> tuple[TeachingRecord, Lesson]:
-        """For a page of its own; InputError where nothing is taught."""
+        """Return the record and lesson for an exported page; InputError without a lesson."""
         if self._lesson is None or self._features is None:
             raise InputError(
                 "teach=True: this Viewer has no lesson. Call viewer.teach(['cup', 'hand']) "

@@ -1,4 +1,4 @@
-"""What is taught: classes, their examples, and the head of now; knows no page and no network."""
+"""A lesson: classes, their examples and the current head; independent of page and network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from nbglcnn.graph import Array
 
 @dataclass(frozen=True)
 class Example:
-    """One picture (channels, height, width) of uint8, and the features that `version` gave it."""
+    """One picture (channels, height, width), uint8, and its features, computed by `version`."""
 
     id: str
     class_id: str
@@ -39,15 +39,15 @@ class Example:
 
     @property
     def data(self) -> bytes:
-        """As pages get it."""
+        """The features and picture as bytes for pages."""
         return self.features.tobytes() + self.picture.tobytes()
 
 
 @dataclass
 class Lesson:
-    """Classes by id, in their order, examples in the order in which they came, and a head.
+    """Classes by id, in order, examples in the order of their addition, and a head.
 
-    `shape` is that of a picture (channels, height, width), `feature_count` the number of features.
+    `shape` is a picture's (channels, height, width), `feature_count` the number of features.
     """
 
     shape: tuple[int, int, int]
@@ -57,7 +57,7 @@ class Lesson:
     head: Head | None = None
 
     def find_class_id(self, name: str) -> str:
-        """The id of a class; KeyError where there is none of that name."""
+        """Return the id of a class; KeyError for an unknown name."""
         for key, known in self.classes.items():
             if known == name:
                 return key
@@ -68,11 +68,11 @@ class Lesson:
         )
 
     def examples_of(self, key: str) -> list[Example]:
-        """The examples of a class by its id."""
+        """Return the examples of a class, by its id."""
         return [one for one in self.examples.values() if one.class_id == key]
 
     def check_name(self, name: object, except_id: str = "") -> str:
-        """What a class may be called; InputError else. The class `except_id` may have this name."""
+        """Return a valid class name, else InputError; `except_id` may have the name already."""
         if not isinstance(name, str) or not name.strip() or len(name.strip()) > MAX_NAME_LENGTH:
             raise InputError(
                 f"{name!r:.80} is not a class name: expected a string of 1 to {MAX_NAME_LENGTH} "
@@ -84,7 +84,7 @@ class Lesson:
         return name
 
     def add_class(self, name: object, key: str = "") -> str:
-        """A new class without examples; its id."""
+        """Add a class without examples; return its id."""
         name = self.check_name(name)
         if len(self.classes) >= MAX_CLASSES:
             raise InputError(f"at most {MAX_CLASSES} classes are supported")
@@ -93,7 +93,7 @@ class Lesson:
         return key
 
     def remove_class(self, key: str) -> None:
-        """A class goes with its examples, and the head that knows it."""
+        """Remove a class, its examples, and a head that includes it."""
         self.classes.pop(key, None)
         for one in self.examples_of(key):
             del self.examples[one.id]
@@ -101,7 +101,7 @@ class Lesson:
             self.head = None
 
     def check_capacity(self, count: int) -> None:
-        """InputError where so many more examples are too many."""
+        """Raise InputError if this many more examples exceed the limit."""
         if len(self.examples) + count > MAX_EXAMPLES:
             raise InputError(
                 f"adding {count} examples to {len(self.examples)} exceeds the limit of "
@@ -109,9 +109,9 @@ class Lesson:
             )
 
     def apply_change(self, change: LessonChange, data: bytes) -> bool:
-        """Do what a page says; False where it means nothing here, as of a class that has gone.
+        """Apply a page's change; return False if it no longer applies, as for a removed class.
 
-        InputError for what no page says.
+        Raises InputError for invalid data.
         """
         match change.kind:
             case "class" if change.id in self.classes:
@@ -141,7 +141,7 @@ class Lesson:
         return True
 
     def example_from_data(self, key: str, of: str, data: bytes, network: FeatureVersion) -> Example:
-        """An example of its data."""
+        """Parse an example from its data."""
         size = 4 * self.feature_count
         picture = np.frombuffer(data[size:], np.uint8)
         if picture.size != int(np.prod(self.shape)):
@@ -150,7 +150,7 @@ class Lesson:
         return Example(key, of, picture.reshape(self.shape).copy(), features, network)
 
     def head_from_data(self, told: ClassifierHead, data: bytes) -> Head:
-        """A head of its data."""
+        """Parse a head from its data."""
         classes = len(told.classes)
         numbers = self._floats(data, classes * (self.feature_count + 1))
         weight, bias = np.split(numbers, [classes * self.feature_count])
@@ -166,7 +166,7 @@ class Lesson:
         return numbers
 
     def check_trainable(self) -> None:
-        """InputError where a head can't be trained yet."""
+        """Raise InputError if a head can't be trained yet."""
         if len(self.classes) < 2:
             raise InputError(
                 "a classifier needs at least two classes, and there "
@@ -182,7 +182,7 @@ class Lesson:
             )
 
     def train(self) -> Head:
-        """The head of the examples of now; InputError where there are too few."""
+        """Train a head on the current examples; InputError if there are too few."""
         self.check_trainable()
         keys = list(self.classes)
         number = {key: k for k, key in enumerate(keys)}
@@ -201,10 +201,10 @@ class Lesson:
         )
         return self.head
 
-    # As pages and files have it
+    # Serialization for pages and files
 
     def snapshot(self, turn: int, heard: Mapping[str, int]) -> LessonSnapshot:
-        """All of it but the data."""
+        """Return the whole lesson, without the data."""
         networks: dict[FeatureVersion, int] = {}
         examples = tuple(
             LessonExample(one.id, one.class_id, networks.setdefault(one.version, len(networks)))
@@ -219,7 +219,7 @@ class Lesson:
         return LessonSnapshot(turn, dict(heard), classes, examples, tuple(networks), told)
 
     def blob(self, name: str) -> bytes | None:
-        """The data of an example or the head."""
+        """Return the data of an example or the head."""
         if name in self.examples:
             return self.examples[name].data
         head = self.head
@@ -228,27 +228,28 @@ class Lesson:
         return None
 
     def blobs(self) -> Iterator[tuple[str, bytes]]:
-        """All data by name."""
+        """Iterate over the names and data of all blobs."""
         for name in (*self.examples, *([] if self.head is None else [self.head.id])):
             data = self.blob(name)
             assert data is not None
             yield name, data
 
     def pictures(self, key: str) -> Array:
-        """Those of a class, (examples, height, width, channels) of uint8."""
+        """Return the pictures of a class, (examples, height, width, channels), uint8."""
         channels, height, width = self.shape
         found = [one.picture.transpose(1, 2, 0) for one in self.examples_of(key)]
         return np.array(found, np.uint8).reshape(-1, height, width, channels)
 
     def features(self, key: str) -> Array:
-        """Those of a class, (examples, features) of float32."""
+        """Return the features of a class, (examples, features), float32."""
         found = [one.features for one in self.examples_of(key)]
         return np.array(found, np.float32).reshape(-1, self.feature_count)
 
     def to_file(self, cut: str, averaged: bool) -> bytes:
-        """All of it in the safetensors format, as pages write it as well.
+        """Serialize the lesson in the safetensors format; pages write the same format.
 
-        "pictures" (N, H, W, C), "labels" (N), "features" (N, F), and of a head "weight" and "bias".
+        The arrays are "pictures" (N, H, W, C), "labels" (N), "features" (N, F), and with a head
+        "weight" and "bias".
         """
         keys = list(self.classes)
         own = list(self.examples.values())
@@ -283,7 +284,7 @@ class Lesson:
         return safetensors.serialize(arrays, words)
 
     def from_file(self, data: bytes) -> None:
-        """Become what a file says; InputError where it is none, or of another network."""
+        """Load a lesson from a file; InputError if it is invalid, or of another network."""
         arrays, words = safetensors.deserialize(data)
         try:
             told = {name: json.loads(value) for name, value in words.items()}

@@ -1,4 +1,4 @@
-"""The message of a page that teaches."""
+"""The message by which a page changes a lesson."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nbglcnn.protocol import Count, Messages, Name
 
 
 class LessonUpdate(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
-    """One part of what a page changes of a teaching, with its data in the message's only buffer.
+    """One chunk of a page's change of a lesson, with its data in the message's only buffer.
 
-    The page's changes have numbers, from 1 on. One without data has one empty part.
+    Each page numbers its changes from 1. A change without data has one empty chunk.
     """
 
     page: Name

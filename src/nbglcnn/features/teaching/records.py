@@ -1,4 +1,4 @@
-"""What pages are told of a teaching, and what they tell; TypeScript's records are made of these."""
+"""Records of a teaching for Python and pages; the TypeScript records are generated from them."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ Count = Annotated[int, Meta(ge=0, le=2**31)]
 EditsJson = Annotated[str, Meta(max_length=2**20)]
 
 MAX_CLASSES = 20
-MAX_NAME_LENGTH = 60  # letters of a class's name
+MAX_NAME_LENGTH = 60  # characters of a class's name
 MAX_EXAMPLES = 2000  # of all classes together
-MAX_FEATURES = 4096  # a value of more numbers is averaged over its height and width
-# Of each class one of so many, the last ones, check a head that learned from the others.
+MAX_FEATURES = 4096  # a larger value is averaged over its height and width
+# One in this many examples of each class, the last ones, validate a head trained on the others.
 HELD_OUT_EVERY = 5
 
-# The loss that a head has the least of: the cross entropy, where all classes count the same, and
-# PENALTY / 2 times the sum of the squares of its weights for features that are standardised.
+# The loss that a head minimises: the cross-entropy with equal weight for each class, plus
+# WEIGHT_PENALTY / 2 times the sum of the squared weights of the standardised features.
 WEIGHT_PENALTY = 1e-3
-# The variance that is added to each feature's, in shares of the mean one: a feature that hardly
-# changes isn't blown up.
+# Added to each feature's variance, relative to the mean variance: limits the scale of nearly
+# constant features.
 MIN_VARIANCE = 1e-4
-GRADIENT_TOLERANCE = 1e-9  # where each of the loss's derivatives is smaller, a head is done
+GRADIENT_TOLERANCE = 1e-9  # training stops when all derivatives of the loss are smaller
 MAX_ITERATIONS = 500
 
 
 class FeatureVersion(msgspec.Struct, frozen=True):
-    """What decides the features: `weights_hash` names the weights, `edits` the active edits."""
+    """What features depend on: `weights_hash` identifies the weights, `edits` the active edits."""
 
     weights_hash: Name
     edits: EditsJson = ""
 
 
 class LessonClass(msgspec.Struct, frozen=True):
-    """A class by its id, which stays where people call it otherwise."""
+    """A class; its id stays when the user renames it."""
 
     id: Name
     name: str
 
 
 class LessonExample(msgspec.Struct, frozen=True):
-    """An example of the class `class_id`; a version in the LessonSnapshot computed its features.
+    """An example of class `class_id`; `version` is an index into the LessonSnapshot's versions.
 
-    Its `id` names a blob: the features as float32, then the picture as bytes (channels, height,
-    width), 255 of which are 1.
+    Its `id` is the name of a blob: the features as float32, then the picture as bytes (channels,
+    height, width), where 255 is 1.
     """
 
     id: Name
@@ -55,12 +55,13 @@ class LessonExample(msgspec.Struct, frozen=True):
 
 
 class ClassifierHead(msgspec.Struct, frozen=True):
-    """A head for classes by their ids, in the order of its outputs.
+    """A head; `classes` are ids in the order of its outputs.
 
-    Its `id` names a blob of float32: the weight (classes, features), then the bias. Of
-    `count` examples that it learned from it tells `correct`. Of the last fifth of each
-    class, `held_out_count`, a head that learned from the others tells `held_out_correct`; 0 of 0
-    where a class has too few.
+    Its `id` is the name of a blob of float32: the weight (classes, features), then the bias.
+    `correct` is the number of correct predictions for its `count` training examples.
+    `held_out_correct` is the number of correct predictions for the last fifth of each class,
+    `held_out_count` examples, by a head trained on the others; both are 0 if a class has too few
+    examples.
     """
 
     id: Name
@@ -72,10 +73,10 @@ class ClassifierHead(msgspec.Struct, frozen=True):
 
 
 class LessonSnapshot(msgspec.Struct, frozen=True):
-    """Everything that there is, in the order in which it came: a blob in JSON.
+    """A whole lesson, in order of addition: a blob in JSON.
 
-    `acknowledged` are the numbers of the last Changes that Python has heard, by page; `sequence`
-    counts what Python has changed itself.
+    `acknowledged` has, by page, the number of the last LessonChange that Python has received;
+    `sequence` counts Python's own changes.
     """
 
     sequence: Count
@@ -87,12 +88,12 @@ class LessonSnapshot(msgspec.Struct, frozen=True):
 
 
 class TeachingRecord(msgspec.Struct, frozen=True):
-    """A teaching as Python sends it to pages, which ask for a LessonSnapshot when they need one.
+    """A teaching as Python sends it to pages, which request a LessonSnapshot when they need one.
 
-    `layer` is the key of the value that has the features, `feature_count` of them, `averaged` over
-    height and width where that is so; `input` is the key of the pictures' input, of (channels,
-    height, width) `shape`. `weights_hash` names those of the network now. `sequence` and
-    `acknowledged` are as in the LessonSnapshot.
+    `layer` is the key of the value with the features, `feature_count` is their number, `averaged`
+    is whether they are means over height and width; `input` is the key of the input for pictures,
+    and `shape` is their (channels, height, width). `weights_hash` identifies the network's current
+    weights. `sequence` and `acknowledged` are as in the LessonSnapshot.
     """
 
     id: Name
@@ -107,12 +108,12 @@ class TeachingRecord(msgspec.Struct, frozen=True):
 
 
 class LessonChange(msgspec.Struct, frozen=True):
-    """What a page changes, by ids: Python and pages do the same with it.
+    """A page's change of a lesson, by ids; Python and pages apply it in the same way.
 
-    "class": the class `id` is called `text`, and made where there is none; "remove": it goes, with
-    its examples; "example": a new one of the class `class_id`, whose features are those of
-    `version`; "forget": an example goes; "features": those of an example, computed again; "head":
-    another head. An example's data, features and a head's data come in the message's buffer.
+    The kinds are: "class": rename the class `id` to `text`, or create it; "remove": remove a class
+    and its examples; "example": add an example to the class `class_id`, with features of `version`;
+    "forget": remove an example; "features": replace an example's features, computed again; "head":
+    replace the head. The message's buffer has the data of an example, features or a head.
     """
 
     kind: Literal["class", "remove", "example", "forget", "features", "head"]

@@ -1,4 +1,4 @@
-// Checkpoints as rows of pictures: a layer's weights then, and what the network made of the same examples.
+// Checkpoints as rows of pictures: a layer's weights at that step, and the network's predictions for the same examples.
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Network } from "../../../network/network.ts";
 import { formatInteger } from "../../../number_format.ts";
@@ -30,7 +30,7 @@ const TILE_CONTENTS: readonly (readonly [TileContent, string])[] = [
   ["weights", "Weights"],
   ["change", "Change"],
 ];
-/** CSS pixels: of a row's tiles, and of its first column. */
+/** CSS pixels: height of a row's tiles, and width of its first column. */
 const TILE_SIDE = 36;
 const STEP_COLUMN_WIDTH = 92;
 const GAP = 20;
@@ -42,7 +42,7 @@ export interface CheckpointListProps {
   groups: readonly ParameterGroup[];
   selected: Checkpoint | null;
   select: (id: number) => void;
-  /** Nothing is chosen any more. */
+  /** Deselect the checkpoint. */
   clearSelection: () => void;
   width: number;
 }
@@ -57,7 +57,7 @@ export function CheckpointList(props: CheckpointListProps) {
   const [wanted, setWanted] = useState<string | null>(null);
   const [what, setWhat] = useState<TileContent>("change");
   const names = groups.map(({ parameters }) => mainParameter(network, parameters));
-  // What makes pictures is last in a network, what looks at them first.
+  // Default to the last layer for pictures, which generates them, and else to the first one, which reads them.
   const name = names.find((one) => one === wanted) ?? names.at(kind === "pictures" ? -1 : 0) ?? "";
   const now = useWatchedTensors(name === "" ? [] : [name]).get(name);
   const rows = useCheckpointRows(network, name, what, checkpoints, now);
@@ -210,13 +210,13 @@ const FROZEN_LAYERS_DIFFER =
 const RECOMPILED_SINCE =
   "The network was compiled again after this checkpoint. Its weights can’t be shown.";
 
-/** Before the first step none is known, unless something is held out. */
+/** The loss is unknown before the first step unless there are held-out examples. */
 const checkpointLossText = ({ loss }: Checkpoint): string =>
   Number.isNaN(loss) ? "none yet" : lossText(loss);
 
 const branchText = ({ branch }: Checkpoint): string => (branch > 0 ? `, branch ${branch}` : "");
 
-/** Of a layer's parameters the one that is pictured. */
+/** The parameter of a layer that is shown as tiles. */
 export const mainParameter = (network: Network, parameters: readonly string[]): string =>
   parameters.find((name) => (network.parameters.get(name)?.shape.length ?? 1) > 1) ??
   parameters[0] ??
@@ -231,7 +231,7 @@ function examplesCaption(
   return `${words} for the same ${fixed.count} ${fixed.isHeldOut ? "held-out " : ""}examples`;
 }
 
-/** CSS pixels of a row's parts. */
+/** CSS pixels of the parts of a row. */
 function rowSizes(width: number, count: number, kind: PredictionKind | null) {
   const stacked = width < 620;
   const inner = width - (stacked ? 24 : 32);
@@ -244,10 +244,10 @@ function rowSizes(width: number, count: number, kind: PredictionKind | null) {
 
 interface CheckpointRows {
   readonly tiling: Tiling;
-  /** Of each checkpoint; undefined where it doesn't have this parameter. */
+  /** One for each checkpoint; undefined if it doesn't have this parameter. */
   readonly values: readonly (Float32Array | undefined)[];
   readonly current: Float32Array | undefined;
-  /** The step since which changes are. */
+  /** The step that changes are relative to. */
   readonly firstStep: number;
 }
 
@@ -279,7 +279,7 @@ function useCheckpointRows(
   return { ...kept, current: shown?.length === 0 ? undefined : shown };
 }
 
-/** One line of tiles, all of one size. */
+/** Lay out one line of tiles of equal size. */
 function useTileLayout(tiling: Tiling, width: number, ratio: number): TileLayout {
   const lines = Math.ceil(tiling.tileSize / tiling.columns);
   const one = Math.max(
@@ -290,7 +290,7 @@ function useTileLayout(tiling: Tiling, width: number, ratio: number): TileLayout
   return fitTiles(tiling, room, Math.round(4 * ratio), one, one);
 }
 
-/** One range for all rows: they can be compared. */
+/** One colour range for all rows, so that they can be compared. */
 const sharedMaximum = (
   { tiling, values, current }: CheckpointRows,
   { count }: TileLayout,
@@ -319,7 +319,7 @@ function ParameterTiles(props: {
   );
 }
 
-/** Of a loop in Python earlier weights can be looked at, and no more. */
+/** For a training loop in Python: earlier weights can be viewed but not restored. */
 function ShowCurrentButton({ isLooking, leave }: { isLooking: boolean; leave: () => void }) {
   return (
     <button
@@ -337,7 +337,7 @@ function ShowCurrentButton({ isLooking, leave }: { isLooking: boolean; leave: ()
   );
 }
 
-/** Makes the chosen checkpoint the present; the curve behind it can be kept. */
+/** Restores the selected checkpoint; the curve after it can be kept as a branch. */
 function RestoreButton(props: {
   chosen: Checkpoint | null;
   actions: TrainingActions | null;

@@ -1,4 +1,4 @@
-// Checkpoints on the axis of steps: a click takes the nearest one, and so does dragging along.
+// Checkpoints on the step axis: clicking or dragging selects the nearest one.
 import { formatInteger } from "../../../number_format.ts";
 import { pointerIn, useViews } from "../../../views/context.ts";
 import { px } from "../../../views/layout.ts";
@@ -9,7 +9,7 @@ import { lossText } from "./step_chart.tsx";
 export function CheckpointSlider(props: {
   place: (step: number) => number;
   width: number;
-  /** Of the curve of now. */
+  /** Checkpoints of the current curve. */
   own: readonly Checkpoint[];
   chosen: Checkpoint | null;
   choose: (id: number) => void;
@@ -60,7 +60,7 @@ export function CheckpointSlider(props: {
         }[event.key];
         if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
         event.preventDefault();
-        event.stopPropagation(); // elsewhere these keys go to other layers
+        event.stopPropagation(); // elsewhere these keys select other layers
         take(to);
       }}
     >

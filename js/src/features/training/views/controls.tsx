@@ -1,4 +1,4 @@
-// What is wanted of a training: run, pause, a step, another beginning; its learning rate and noise; its batch and layers.
+// Controls of a training: run, pause, single step, reset; learning rate and noise; batch size and layers.
 
 import { useViews } from "../../../views/context.ts";
 import { PauseIcon, PlayIcon, RestartIcon, StepIcon } from "../../../views/icons.tsx";
@@ -7,7 +7,7 @@ import type { TrainingProgress } from "../state.ts";
 import { LOG_SLIDER, NOISE_SLIDER, SliderField } from "./slider_field.tsx";
 import { TrainingSettings } from "./training_settings.tsx";
 
-/** Unlike any other training's. */
+/** A random id, unique among trainings. */
 const randomId = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
     byte.toString(16).padStart(2, "0"),
@@ -40,7 +40,7 @@ export function TrainingControls(props: { record: TrainingRecord; progress: Trai
         <button
           type="button"
           class="nbg-button"
-          // The page that trains knows how far it is; another one doesn't.
+          // Only the page that trains knows the current step.
           disabled={stuck || phase === "elsewhere"}
           title="Run one step, then pause"
           onClick={() => change({ state: "running", pause_at: step + 1 })}
@@ -53,7 +53,7 @@ export function TrainingControls(props: { record: TrainingRecord; progress: Trai
           class="nbg-button nbg-square"
           aria-label="Reset"
           title="Reset to the initial weights and pause"
-          // Python begins another one where it has ended.
+          // After the end of a training, Python starts a new one.
           disabled={(ended && state.trainingHost.value?.canRecompile) || record.state === "handing"}
           onClick={() => change({ id: randomId(), state: "paused", pause_at: -1, marks: [] })}
         >

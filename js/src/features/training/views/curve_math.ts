@@ -1,17 +1,17 @@
-// What is drawn of losses: their mean, few points of many, and where on a chart they are.
+// Computations for loss charts: running mean, decimation, axis scales and ticks.
 
-/** A curve as a chart takes it: places that rise, and a number at each. */
+/** A curve for a chart: increasing x values, and a y value for each. */
 export interface CurvePoints {
   readonly x: readonly number[];
   readonly y: readonly number[];
 }
 
-/** Of so many steps the mean is shown: a hundredth of all of them. */
+/** The number of steps that the mean covers: 1 % of all steps. */
 export const smoothingWindow = (steps: number): number => Math.max(1, Math.round(steps / 100));
 
 /**
- * The mean of the last `window` numbers at each place, without those that are not finite. Sums are only ever added to, in
- * blocks: a subtracted 1e30 would take the digits of all that is small with it.
+ * The mean of the last `window` values at each index, ignoring non-finite ones. Sums are computed by addition only, in
+ * blocks: subtracting a value such as 1e30 would lose the digits of all small ones.
  */
 export function runningMean(values: readonly number[], window: number): Float64Array {
   const { length } = values;
@@ -22,12 +22,12 @@ export function runningMean(values: readonly number[], window: number): Float64A
     sums[k] = (sums[from] ?? 0) + (counted ? value : 0);
     counts[k] = (counts[from] ?? 0) + (counted ? 1 : 0);
   };
-  // From each place to the end of its block …
+  // The sum from each index to the end of its block …
   for (let k = length - 1; k >= 0; k--) add(k, (k + 1) % window === 0 ? -1 : k + 1);
   const means = new Float64Array(length);
   let [sum, count] = [0, 0];
   for (let k = 0; k < length; k++) {
-    // … and from the beginning of the block that follows.
+    // … plus the sum from the start of the next block.
     if (k % window === 0) [sum, count] = [0, 0];
     const value = values[k] ?? Number.NaN;
     if (Number.isFinite(value)) {
@@ -42,10 +42,13 @@ export function runningMean(values: readonly number[], window: number): Float64A
   return means;
 }
 
-/** More points than that are thinned out. */
+/** Curves with more points are decimated. */
 const MAX_POINTS = 2000;
 
-/** A number for each step, the first at 1; of many the least and the greatest of each of `bins`. */
+/**
+ * Points of a series with one value per step, from step 1 on. Long series are reduced to the minimum and maximum of
+ * each of `bins` bins.
+ */
 export function decimate(values: ArrayLike<number>, bins: number): CurvePoints {
   const { length } = values;
   const [x, y]: [number[], number[]] = [[], []];
@@ -79,7 +82,7 @@ export interface AxisRange {
   readonly high: number;
 }
 
-/** The least and the greatest of all; null where there is nothing. */
+/** The minimum and maximum of all curves; null if there are no points. */
 export function curveRange(curves: readonly CurvePoints[]): AxisRange | null {
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const { y } of curves) {
@@ -91,12 +94,12 @@ export function curveRange(curves: readonly CurvePoints[]): AxisRange | null {
   return low <= high ? { low, high } : null;
 }
 
-/** An axis: from where to where, by factors or by differences. */
+/** An axis: its range, and whether it is logarithmic or linear. */
 export interface AxisScale extends AxisRange {
   readonly isLog: boolean;
 }
 
-/** A little more than what is to be seen; by factors where all is above zero. */
+/** A range slightly larger than the data's; logarithmic if all values are positive. */
 export function axisScale(ends: AxisRange | null): AxisScale {
   const { low, high } = ends ?? { low: 0.1, high: 1 };
   if (low > 0) {
@@ -108,11 +111,11 @@ export function axisScale(ends: AxisRange | null): AxisScale {
   return { isLog: false, low: low - by, high: high + by };
 }
 
-/** Where a number is between an axis's ends, as a share. */
+/** The position of a value on an axis, as a fraction of its length. */
 export const axisPosition = ({ isLog, low, high }: AxisScale, value: number): number =>
   isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
 
-/** Round numbers within an axis; of factors 1, 2 and 5 of each decade, or fewer where these are too many. */
+/** Round numbers within an axis. On a logarithmic axis 1, 2 and 5 of each decade, or fewer if there are too many. */
 export function axisTicks({ isLog, low, high }: AxisScale, most: number): number[] {
   if (isLog) {
     for (const digits of [[1, 2, 5], [1, 3], [1]]) {
@@ -139,7 +142,7 @@ export function axisTicks({ isLog, low, high }: AxisScale, most: number): number
   return found;
 }
 
-/** Of rising places the index of the one that is nearest; -1 for none. */
+/** The index of the nearest of some increasing positions; -1 if there are none. */
 export function nearestIndex(places: readonly number[], to: number): number {
   let found = -1;
   for (const [k, place] of places.entries()) {

@@ -1,4 +1,4 @@
-// A layer chosen from a list that says by itself that it is one.
+// A select element for a layer, labelled only for screen readers.
 export function LayerSelect(props: {
   label: string;
   items: readonly (readonly [string, string])[];

@@ -1,4 +1,4 @@
-// One layer while it learns: its parameters and their gradients, how far a step moves them, which channels are dead.
+// Statistics of one layer during training: parameters and gradients, update ratios, dead channels.
 import { useMemo } from "preact/hooks";
 import type { Network } from "../../../network/network.ts";
 import { formatInteger, formatPercent, formatPlural, formatShort } from "../../../number_format.ts";
@@ -13,7 +13,7 @@ import { fitTiles, maxTileValue, parameterTiling } from "./tile_layout.ts";
 import type { ParameterGroup } from "./training_text.ts";
 import { useWatchedTensors } from "./use_watched_tensors.ts";
 
-/** CSS pixels: of the pictures of a parameter, and below them. */
+/** CSS pixels: height of a parameter's tiles, and of the histogram below them. */
 const TILES_HEIGHT = 112;
 const HISTOGRAM_HEIGHT = 44;
 const BINS = 41;
@@ -35,7 +35,7 @@ export function LayerStatistics(props: {
     ...parameters,
     ...parameters.map(gradientOf).filter((key) => key !== ""),
   ]);
-  // What is pictured large, and what stands below it as a line.
+  // The parameter that is shown large, and those shown as a line below it.
   const main = parameters.find((name) => rank(network, name) > 1) ?? parameters[0] ?? "";
   const others = parameters.filter((name) => name !== main);
   const column = Math.floor((width - 20) / 2);
@@ -118,10 +118,10 @@ const lastPart = (name: string): string => name.slice(name.lastIndexOf(".") + 1)
 const rank = (network: Network, name: string): number =>
   network.parameters.get(name)?.shape.length ?? 1;
 
-/** "±0.39": where the colours are full. */
+/** "±0.39": the values at which the colours saturate. */
 export const rangeText = (most: number): string => (most === 0 ? "all 0" : `±${formatShort(most)}`);
 
-/** A parameter or its gradient; large ones with how their numbers are spread. */
+/** A parameter or its gradient; large ones with a histogram. */
 function ParameterFigure(props: {
   network: Network;
   name: string;
@@ -175,7 +175,7 @@ function ParameterFigure(props: {
   );
 }
 
-/** How often which number occurs; zero stands between two bins or in the middle of one. */
+/** A histogram of the values. Zeros are counted separately; if all values are equal they fall into the middle bin. */
 function histogramOf(values: Float32Array): Found | null {
   let [low, high, zeros] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0];
   for (const value of values) {
@@ -195,7 +195,7 @@ function histogramOf(values: Float32Array): Found | null {
   return { low, high, zeros, counts };
 }
 
-/** How far a step moves a layer's parameters, as a share of their size. */
+/** The size of a step's update relative to each of the layer's parameters. */
 function UpdateRatios(props: {
   course: TrainingConfig;
   progress: TrainingProgress;
@@ -217,7 +217,7 @@ function UpdateRatios(props: {
   );
 }
 
-/** Channels that are 0 for a whole batch, of the layer itself or of the activation that follows it. */
+/** Channels that are 0 for a whole batch, of the layer itself or of the activation after it. */
 function DeadUnits(props: {
   course: TrainingConfig;
   progress: TrainingProgress;

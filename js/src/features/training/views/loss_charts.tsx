@@ -1,4 +1,4 @@
-// The loss over steps, and of classes the share of right answers: what learns, and what is held out.
+// Charts of the loss and, for classes, the accuracy over steps: training and held-out examples.
 import { useMemo } from "preact/hooks";
 import { formatInteger, formatPercent } from "../../../number_format.ts";
 import type { TrainingRecord } from "../records.ts";
@@ -71,7 +71,7 @@ export function LossCharts(props: LossChartsProps) {
   );
   if (config === null) return null;
   const own = checkpoints.filter(({ branch }) => branch === 0);
-  // Also of a branch that was kept: it may have gone further than the curve of now.
+  // Include kept branches: they may be longer than the current curve.
   const lengths = branches.map((one) => one.losses.length);
   const last = Math.max(10, progress.step, losses.length, heldOut.at(-1)?.[0] ?? 0, ...lengths);
   const [lossNow, shareNow] = [means.at(-1), shares.at(-1)];
@@ -178,7 +178,7 @@ function curveLabels(
   return [...one("held out", "held", held), ...one("train", "train", train)];
 }
 
-/** What was held out, as it was known at a step. */
+/** The result of the held-out evaluation nearest to a step. */
 function heldOutText(
   heldOut: LossCurve["heldOut"],
   step: number,

@@ -1,4 +1,4 @@
-// At the layer whose values first became NaN or infinite in the step that stopped a training.
+// A badge at the layer whose values first became NaN or infinite in the step that stopped a training.
 import type { Layer } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";
 

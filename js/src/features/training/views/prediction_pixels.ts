@@ -1,4 +1,4 @@
-// What a network makes of the examples that are watched: pictures, classes, or numbers.
+// Predictions for the fixed examples as pictures, classes, or numbers.
 
 import { clippingLimits } from "../../../pictures/clipping.ts";
 import { MAGENTA } from "../../../pictures/colortables.ts";
@@ -9,7 +9,7 @@ import { imageLimits } from "../../../views/image_limits.ts";
 import type { TrainingConfig } from "../records.ts";
 import type { Examples } from "../state.ts";
 
-/** A picture's size, if an array of this shape is one. */
+/** The size of a picture; `pictureShape` returns null if a shape isn't one. */
 export interface PictureShape {
   readonly channels: number;
   readonly height: number;
@@ -38,11 +38,11 @@ export function predictionKind(
 
 export interface TopClass {
   readonly index: number;
-  /** What a softmax gives it. */
+  /** The class's softmax probability. */
   readonly probability: number;
 }
 
-/** The class with the largest of these scores; `shares`: they are its softmax already. */
+/** The class with the largest score. `shares`: the scores are softmax probabilities already. */
 export function topClass(scores: Float32Array, shares: boolean): TopClass {
   let index = 0;
   for (const [k, score] of scores.entries()) if (score > (scores[index] ?? 0)) index = k;
@@ -52,7 +52,7 @@ export function topClass(scores: Float32Array, shares: boolean): TopClass {
   return { index, probability: 1 / sum };
 }
 
-/** Black and white of pictures: as of all that is shown of the network's value. */
+/** The black and white levels of pictures: the same as for the network's value, over all values shown. */
 export function pictureLimits(
   values: Float32Array,
   value: Pick<Value, "value_range">,
@@ -67,10 +67,10 @@ export function pictureLimits(
   );
 }
 
-/** What a number of a picture is marked as: not a number, infinite, or beyond black and white. */
+/** The mark of a value in a picture: NaN, infinite, or above or below the range. */
 type OutOfRange = "nan" | "inf" | "above" | "below" | null;
 
-/** The flaw of a place, in the order in which webgl/shaders/image.glsl marks them. */
+/** The mark of a pixel, in the priority order of webgl/shaders/image.glsl. */
 function outOfRange(numbers: readonly number[], ends: ColorLimits): OutOfRange {
   if (numbers.some(Number.isNaN)) return "nan";
   if (!numbers.every(Number.isFinite)) return "inf";
@@ -82,7 +82,7 @@ function outOfRange(numbers: readonly number[], ends: ColorLimits): OutOfRange {
 const numbersAt = (values: Float32Array, { channels, height, width }: PictureShape, at: number) =>
   Array.from({ length: channels }, (_, c) => values[c * height * width + at] ?? 0);
 
-/** Whether a picture has marks, for which its pixels have to be large. */
+/** Whether a picture has marks, which need large pixels. */
 export function hasMarks(values: Float32Array, frame: PictureShape, ends: ColorLimits): boolean {
   const places = frame.height * frame.width;
   for (let at = 0; at < places; at++) {
@@ -96,7 +96,7 @@ const [BLACK, WHITE] = [
   [255, 255, 255],
 ] as const;
 
-/** The ink of a mark at a pixel, as webgl/shaders/image.glsl has it; null between the dots. */
+/** The colour of a mark at a pixel, as in webgl/shaders/image.glsl; null between the dots. */
 function markColor(flaw: OutOfRange, x: number, y: number): readonly number[] | null {
   if (flaw === "nan") return (x + y) % 3 === 2 ? BLACK : MAGENTA;
   if (flaw === "inf") return MAGENTA;
@@ -104,7 +104,7 @@ function markColor(flaw: OutOfRange, x: number, y: number): readonly number[] | 
   return flaw === null || !isDot ? null : flaw === "above" ? BLACK : WHITE;
 }
 
-/** Paints a picture of `times` pixels a number, between black and white, with what lies beyond them marked. */
+/** Paint a picture with `times` pixels per value, scaled between black and white; values out of range are marked. */
 export function paintPicture(
   picture: ImageData,
   values: Float32Array,

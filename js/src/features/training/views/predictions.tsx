@@ -1,4 +1,4 @@
-// The row of a checkpoint's predictions: what it makes of each example.
+// A row with a checkpoint's prediction for each example.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { formatExact, formatPercent, formatShort } from "../../../number_format.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -18,17 +18,17 @@ import {
   topClass,
 } from "./prediction_pixels.ts";
 
-/** Of a network that isn't there yet. */
+/** For a network that has not loaded. */
 const NO_LIMITS = { value_range: [null, null] } as const;
-/** Of an output that is neither a picture nor classes so many numbers are shown. */
+/** Outputs that are neither pictures nor classes show at most this many numbers. */
 const MAX_NUMBERS = 4;
 
-/** Predictions of all examples, or with null what they should be. */
+/** Predictions for all examples, or their targets if `values` is null. */
 export function Predictions(props: {
   fixed: Examples;
   kind: PredictionKind;
   values: Float32Array | null;
-  /** CSS pixels of each. */
+  /** Side of each in CSS pixels. */
   side: number;
   of: string;
 }) {
@@ -46,7 +46,7 @@ export function Predictions(props: {
 const exampleValues = (values: Float32Array, k: number, size: number): Float32Array =>
   values.subarray(k * size, (k + 1) * size);
 
-/** Black and white of pictures that are of one of the network's values. */
+/** The black and white levels for pictures of one of the network's values. */
 function usePictureLimits(values: Float32Array, of: Value | undefined): ColorLimits {
   const choice = useViews().state.imageRanges.value[of?.key ?? ""];
   return useMemo(() => pictureLimits(values, of ?? NO_LIMITS, choice), [values, of, choice]);
@@ -66,7 +66,7 @@ function Prediction(props: {
   const [shownOutput, shownInput] = [network.value?.outputs[0], network.value?.inputs[0]];
   const output = elementCount(fixed.outputShape);
   const label = `example ${k + 1}, ${of}`;
-  // Where there are no targets the network gives back its input.
+  // Without targets, the network reconstructs its input.
   const given = fixed.targets.length > 0 ? fixed.targets : fixed.inputs;
   const light = usePictureLimits(given, shownOutput);
   const seen = usePictureLimits(fixed.inputs, shownInput);
@@ -142,7 +142,7 @@ function Prediction(props: {
 
 function PredictionPicture(props: {
   values: Float32Array;
-  /** Where it begins among them. */
+  /** Index of the picture's first element in `values`. */
   at: number;
   frame: PictureShape;
   light: { low: number; high: number };

@@ -1,7 +1,7 @@
-// A number that is steered while a network learns: a slider, and a field for what it doesn't reach.
+// A numeric setting that can change during training: a slider, and a field for values outside its range.
 import { useId, useState } from "preact/hooks";
 
-/** Where numbers are on a slider. */
+/** Conversion between values and slider positions. */
 export interface SliderScale {
   readonly low: number;
   readonly high: number;
@@ -10,7 +10,7 @@ export interface SliderScale {
   toValue(at: number): number;
 }
 
-/** Twenty places for each factor of ten. */
+/** Twenty positions per decade. */
 export const LOG_SLIDER: SliderScale = {
   low: -6,
   high: 0,
@@ -26,7 +26,7 @@ export const NOISE_SLIDER: SliderScale = {
   toValue: (at) => at,
 };
 
-/** The number of a text, or in words why it cannot be; as Python checks it. */
+/** Parse a number, or return an error message; the same rules as in Python. */
 function parseNumber(text: string): number | string {
   const bare = text.replaceAll("−", "-").replace(",", ".").trim();
   const value = bare === "" ? Number.NaN : Number(bare);
@@ -38,7 +38,7 @@ export function SliderField(props: {
   label: string;
   value: number;
   slide: SliderScale;
-  /** Why it cannot be changed; "" where it can. */
+  /** Why the value cannot be changed; "" if it can. */
   fixed: string;
   set: (value: number) => void;
 }) {

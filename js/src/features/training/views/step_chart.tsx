@@ -1,4 +1,4 @@
-// Curves over steps, drawn by uPlot; what can be pointed at and dragged stands over them as elements.
+// Curves over steps, drawn by uPlot, with interactive elements on top.
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
@@ -8,28 +8,28 @@ import { px } from "../../../views/layout.ts";
 import type { EditMark } from "../records.ts";
 import { type AxisScale, axisPosition, axisTicks, type CurvePoints } from "./curve_math.ts";
 
-/** CSS pixels around the curves: for labels of the axes, and of the curves' ends. */
+/** CSS pixels around the curves, for axis labels and for the labels at the curves' ends. */
 const PLOT_MARGIN = { top: 10, right: 76, bottom: 42, left: 46 };
-/** Of a label at a curve's end. */
+/** Height of a label at a curve's end. */
 const LABEL_HEIGHT = 30;
-/** Between the dots and the numbers below them. */
+/** Between the checkpoint dots and the tick labels below them. */
 const TICK_GAP = 12;
 
-/** Between the numbers of the axis of steps. */
+/** Allowed spacings of the ticks on the step axis. */
 const STEP_INCREMENTS = [1, 100, 10_000, 1_000_000].flatMap((by) =>
   [1, 2, 5, 10, 20, 50].map((one) => one * by),
 );
 
 export interface ChartLine {
   readonly points: CurvePoints;
-  /** A variable of theme.css. */
+  /** A CSS variable of theme.css. */
   readonly color: string;
   readonly width: number;
   readonly alpha?: number;
   readonly dash?: number[];
 }
 
-/** What a curve is called and comes to, beside its end. */
+/** The label at a curve's end: its name and last value. */
 export interface CurveLabel {
   readonly label: string;
   readonly value: number;
@@ -45,17 +45,17 @@ export interface StepChartProps {
   scale: AxisScale;
   formatTick: (value: number) => string;
   lines: readonly ChartLine[];
-  /** Curves of another time, in grey. */
+  /** Curves of earlier branches, drawn in grey. */
   branches: readonly CurvePoints[];
   curveLabels: readonly CurveLabel[];
   marks: readonly EditMark[];
-  /** The words for a step, where something is known of it. */
+  /** The tooltip text for a step; "" if nothing is known about it. */
   describeStep: (step: number) => string;
-  /** The number at a step, where its mark stands. */
+  /** The value at a step, which sets the height of the step's mark. */
   valueAtStep: (step: number) => number | undefined;
-  /** The step that is looked at, with a line. */
+  /** The selected step, marked with a line. */
   markedStep: number | null;
-  /** What stands on the axis, given the place of a step in CSS pixels. */
+  /** Elements on the step axis; `place` converts a step to CSS pixels. */
   children?: (place: (step: number) => number, width: number) => ComponentChildren;
 }
 
@@ -91,7 +91,7 @@ export function StepChart(props: StepChartProps) {
   };
   const left = (step: number): number =>
     PLOT_MARGIN.left + (step / Math.max(1, lastStep)) * room.width;
-  /** Where on the plot a number is; in its middle what is none. */
+  /** The vertical position of a value in the plot; the middle for undefined or non-finite values. */
   const topOf = (value: number | undefined): number => {
     const share = value === undefined ? Number.NaN : axisPosition(scale, value);
     return (Number.isFinite(share) ? 1 - share : 0.5) * room.height;
@@ -152,7 +152,7 @@ export function StepChart(props: StepChartProps) {
   );
 }
 
-/** Labels beside the ends of their curves, one below the other where these are near. */
+/** Place labels beside the ends of their curves; labels that would overlap are stacked. */
 function layoutLabels(ends: readonly CurveLabel[], scale: AxisScale, height: number) {
   const found = ends
     .map((end) => ({ end, top: (1 - axisPosition(scale, end.value)) * height - LABEL_HEIGHT / 2 }))
@@ -164,7 +164,7 @@ function layoutLabels(ends: readonly CurveLabel[], scale: AxisScale, height: num
       before === undefined ? one.top : Math.max(one.top, before.top + LABEL_HEIGHT),
     );
   }
-  // None below the axis.
+  // No label may be below the axis.
   let most = height - LABEL_HEIGHT;
   for (const one of found.toReversed()) {
     one.top = Math.min(one.top, most);
@@ -173,7 +173,7 @@ function layoutLabels(ends: readonly CurveLabel[], scale: AxisScale, height: num
   return found;
 }
 
-/** Keeps one plot, and gives it other numbers, another size and other colours. */
+/** Keep one plot and update its data, size and colours. */
 function usePlot(
   place: { readonly current: HTMLDivElement | null },
   width: number,
@@ -184,7 +184,7 @@ function usePlot(
   const plot = useRef<uPlot | null>(null);
   const now = useRef(props);
   now.current = props;
-  // Another kind of axis, or other lines, need another plot.
+  // Another kind of axis or number of lines needs a new plot.
   const kind = `${scale.isLog} ${lines.length}`;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the plot reads what changes by itself
   useLayoutEffect(() => {
@@ -209,7 +209,7 @@ function usePlot(
   }, [lines, branches, lastStep, scale.low, scale.high, theme.value]);
 }
 
-/** All lines over the same places, with nothing where one has none. */
+/** Align all lines on the same x values, with gaps where a line has no point. */
 function chartData(lines: readonly ChartLine[]): uPlot.AlignedData {
   return uPlot.join(lines.map(({ points }) => [[...points.x], [...points.y]]));
 }
@@ -218,7 +218,7 @@ function chartOptions(root: HTMLElement, now: () => StepChartProps, width: numbe
   const { height, lines, scale } = now();
   const looks = getComputedStyle(root);
   const color = (name: string): string => getComputedStyle(root).getPropertyValue(name).trim();
-  // Whole pixels: of "10.998px" uPlot would scale the 998 for a finer screen.
+  // Round to whole pixels: for "10.998px" uPlot would scale the 998 on a high-density screen.
   const font = `${Math.round(0.846 * Number.parseFloat(looks.fontSize))}px ${looks.fontFamily}`;
   const axis = { font, stroke: () => color("--nb-ink2"), ticks: { show: false } };
   const ticks = (): number[] => {
@@ -289,13 +289,13 @@ function chartOptions(root: HTMLElement, now: () => StepChartProps, width: numbe
   };
 }
 
-/** An axis's number: a round one, without zeros that say nothing. */
+/** An axis label: a rounded number without trailing zeros. */
 export function tickText(value: number): string {
   const size = Math.abs(value);
   const plain = size === 0 || (size >= 1e-4 && size < 1e5);
   return plain ? String(Number(value.toPrecision(3))).replace("-", "−") : formatShort(value);
 }
 
-/** A loss as text: four decimals, or digits where it is small or large. */
+/** A loss as text: four decimals, or significant digits if it is small or large. */
 export const lossText = (value: number): string =>
   Number.isFinite(value) && Math.abs(value) >= 1000 ? tickText(value) : formatFixed(value, 4);

@@ -9,12 +9,12 @@ import { HAIRLINE, paintTiles, type TileLayout, type Tiling } from "./tile_layou
 export function TileCanvas(props: {
   values: Float32Array;
   tiling: Tiling;
-  /** In device pixels, as is the gap. */
+  /** In device pixels, as `gap` is. */
   fit: TileLayout;
   gap: number;
   most: number;
   label: string;
-  /** For who reads the page: whose it is. */
+  /** The name in `data-tiles`, for scripts that read the page. */
   name: string;
 }) {
   const { values, tiling, fit, gap, most, label, name } = props;

@@ -1,28 +1,28 @@
-// Parameters as small pictures: a tile for each kernel of a convolution, for each row of a matrix, one for a list.
+// Parameters as tiles: one for each kernel of a convolution, one for each row of a matrix, one for a vector.
 import type { Network } from "../../../network/network.ts";
 import { MAGENTA } from "../../../pictures/colortables.ts";
 import type { PlanHeader } from "../../../plan/schema.ts";
 import { type Kernels, kernelStart, kernelsOf } from "../../../views/layer_weights.ts";
 
-/** The tiles of a parameter, each of consecutive elements. */
+/** The tiles of a parameter; each shows consecutive elements. */
 export interface Tiling {
-  /** Where each tile begins among the elements. */
+  /** Index of each tile's first element. */
   readonly starts: readonly number[];
-  /** Elements of a tile, and how many of them stand beside each other. */
+  /** Number of elements in a tile, and number of its columns. */
   readonly tileSize: number;
   readonly columns: number;
-  /** "filters", "rows"; "" for a list. */
+  /** "filters", "rows"; "" for a vector. */
   readonly noun: string;
-  /** What else is to be known: "for the first input channel". */
+  /** Additional information: "for the first input channel". */
   readonly note: string;
-  /** "filter 3 · y 0, x 1": what an element of a tile is. */
+  /** "filter 3 · y 0, x 1": the position of a tile's element. */
   describe(tile: number, k: number): string;
 }
 
-/** More elements of a list stand in lines. */
+/** Longer vectors wrap into several lines. */
 const LIST_COLUMNS = 64;
 
-/** How a parameter is pictured; a name that the Plan doesn't have is a list. */
+/** The tiling of a parameter; a name that the Plan doesn't have is tiled as a vector. */
 export function parameterTiling(
   plan: PlanHeader | null,
   network: Network,
@@ -48,7 +48,7 @@ export function parameterTiling(
 const describeElement = (columns: number) => (tile: number, k: number) =>
   `filter ${tile} · y ${Math.floor(k / columns)}, x ${k % columns}`;
 
-/** One for each output channel, or where there is one such for each input channel. */
+/** One tile for each output channel; if there is a single output channel, one for each input channel. */
 function kernelTiles(kernels: Kernels): Tiling {
   const { outputs, inputs, height, width } = kernels;
   const single = outputs === 1 && inputs > 1;
@@ -66,7 +66,7 @@ function kernelTiles(kernels: Kernels): Tiling {
   };
 }
 
-/** Of a weight whose layer isn't known to be a convolution: all of its last two axes. */
+/** Tiles of a weight whose layer is not a known convolution: its last two axes. */
 function lastAxesTiles(shape: readonly number[]): Tiling {
   const columns = shape.at(-1) ?? 1;
   const tileSize = columns * (shape.at(-2) ?? 1);
@@ -82,7 +82,7 @@ function lastAxesTiles(shape: readonly number[]): Tiling {
   };
 }
 
-/** A matrix's rows, each in lines, as square as can be. */
+/** Tiles of a matrix: one per row, wrapped to be as square as possible. */
 function rowTiles(outputs: number, inputs: number): Tiling {
   const columns = Math.ceil(Math.sqrt(inputs));
   const lines = Math.ceil(inputs / columns);
@@ -96,14 +96,16 @@ function rowTiles(outputs: number, inputs: number): Tiling {
   };
 }
 
-/** Tiles as they stand in a room: how many, how many in a line, and pixels of an element. */
+/** Tiles in an available area: their number, the number per line, and the pixels per element. */
 export interface TileLayout {
   readonly count: number;
   readonly perRow: number;
   readonly cellSize: number;
 }
 
-/** As large as all of them fit, but no smaller than `least`: then as many as do. */
+/**
+ * The largest cell size up to `most` at which all tiles fit. If none does, use `least` and show as many tiles as fit.
+ */
 export function fitTiles(
   { starts, tileSize, columns }: Tiling,
   room: { readonly width: number; readonly height: number },
@@ -125,14 +127,14 @@ export function fitTiles(
     if (columns * cellSize + 2 * HAIRLINE > room.width && cellSize > 1) continue;
     if (cellSize > least && across * down < starts.length) continue;
     const count = Math.min(starts.length, across * down);
-    // No line is much shorter than the others.
+    // Balance the lines, so that none is much shorter than the others.
     const even = Math.ceil(count / Math.ceil(count / across));
     return { count, perRow: count < starts.length ? across : even, cellSize };
   }
   return { count: 1, perRow: 1, cellSize: 1 };
 }
 
-/** The largest size of a finite number among what a tiling's first tiles show. */
+/** The largest finite magnitude in the first `count` tiles. */
 export function maxTileValue(
   values: Float32Array,
   { starts, tileSize }: Tiling,
@@ -148,13 +150,13 @@ export function maxTileValue(
   return most;
 }
 
-/** Pixels of the hairline around a tile, which stand in the gap: a tile of zeros has the colour of the page. */
+/** Width in pixels of the outline drawn in the gap around each tile: a tile of zeros has the page's colour. */
 export const HAIRLINE = 1;
 
 type Colors = (place: number) => readonly [number, number, number];
 const BLACK = [0, 0, 0] as const;
 
-/** Tiles in a map's colours, which are full at ±`most`; NaN is striped, an infinity magenta, as in the maps. */
+/** Paint tiles with a colour map that saturates at ±`most`; NaN is striped and infinity is magenta, as in the maps. */
 export function paintTiles(
   picture: ImageData,
   values: Float32Array,

@@ -1,4 +1,4 @@
-// The Train tab: what is wanted of a training, its curves, a layer while it learns, and checkpoints.
+// The Train tab: controls, loss charts, statistics of one layer during training, and checkpoints.
 import { useState } from "preact/hooks";
 import type { Network } from "../../../network/network.ts";
 import { formatDuration, formatInteger } from "../../../number_format.ts";
@@ -10,7 +10,7 @@ import { LayerStatistics } from "./layer_statistics.tsx";
 import { LossCharts } from "./loss_charts.tsx";
 import { parameterGroups, statusText } from "./training_text.ts";
 
-/** CSS pixels: from which on the layer stands beside the curve, and how wide it is then. */
+/** CSS pixels: minimum width for placing the layer's statistics beside the curve; and their share of the width. */
 const WIDE_WIDTH = 760;
 const LAYER_SHARE = 0.41;
 
@@ -106,7 +106,7 @@ export function TrainView({ network }: { network: Network }) {
   );
 }
 
-/** The checkpoint that is chosen: while the training pauses all views show it. */
+/** The selected checkpoint; all views show it while the training is paused. */
 function useSelectedCheckpoint() {
   const { state } = useViews();
   const { checkpoints, shownCheckpoint, phase } = state.progress.value;

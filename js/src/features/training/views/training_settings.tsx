@@ -1,4 +1,4 @@
-// What Python has to prepare a training for: how many examples a step has, and which layers learn.
+// Settings that require Python to recompile the training: the batch size, and the layers to train.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import { DownIcon } from "../../../views/icons.tsx";
@@ -12,7 +12,7 @@ interface TrainingSettingsProps {
   change: (part: Partial<TrainingRecord>) => void;
 }
 
-/** A button that says what is trained and how; it opens what can be changed of that. */
+/** A button that summarises the training settings and opens a form to change them. */
 export function TrainingSettings(props: TrainingSettingsProps) {
   const { record, course, ended } = props;
   const { root } = useViews();
@@ -81,7 +81,7 @@ function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) 
     parameters.some((one) => !record.frozen.includes(one));
   const learning = groups.filter(({ parameters }) => learns(parameters)).length;
   const batch = batchSize(course, record);
-  // While it trains the view is drawn again and again: what is typed stays.
+  // The view re-renders continually during training: keep the text being typed.
   const [draft, setDraft] = useState<string | null>(null);
   return (
     <>
@@ -116,7 +116,7 @@ function SettingsForm({ record, course, ended, change }: TrainingSettingsProps) 
               <input
                 type="checkbox"
                 checked={on}
-                // One has to learn.
+                // At least one layer must be trained.
                 disabled={on && learning === 1}
                 onChange={() => {
                   const rest = record.frozen.filter((one) => !parameters.includes(one));

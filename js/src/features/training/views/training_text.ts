@@ -1,4 +1,4 @@
-// What a training is called: its loss, its layers, and how it goes, in words.
+// Texts about a training: its loss, its layers, and its status.
 
 import type { TrainingConfig, TrainingRecord } from "../records.ts";
 import type { TrainingProgress } from "../state.ts";
@@ -14,13 +14,13 @@ const LOSSES: Readonly<Record<string, string>> = {
 
 export const lossName = ({ loss }: TrainingConfig): string => LOSSES[loss] ?? loss;
 
-/** Parameters that belong together: "encoder.0" has "encoder.0.weight" and "encoder.0.bias". */
+/** The parameters of one layer: "encoder.0" has "encoder.0.weight" and "encoder.0.bias". */
 export interface ParameterGroup {
   readonly name: string;
   readonly parameters: readonly string[];
 }
 
-/** Parameters by their layers, in their order; one without a dot is its own. */
+/** Group parameters by layer, in order; a parameter without a dot forms its own group. */
 export function parameterGroups(parameters: readonly string[]): ParameterGroup[] {
   const found = new Map<string, string[]>();
   for (const name of parameters) {
@@ -30,7 +30,7 @@ export function parameterGroups(parameters: readonly string[]): ParameterGroup[]
   return [...found].map(([name, all]) => ({ name, parameters: all }));
 }
 
-/** All that can be trained: what is, and what is frozen. */
+/** Groups of all trainable parameters: those trained and those frozen. */
 export const trainableGroups = (course: TrainingConfig): ParameterGroup[] =>
   parameterGroups([
     ...course.trained_parameters,
@@ -48,16 +48,16 @@ export function layersText(groups: readonly ParameterGroup[], frozen: readonly s
     : `${left.length} of ${groups.length} ${noun}`;
 }
 
-/** Examples of a step, as they are or will be. */
+/** The number of examples per step, current or requested. */
 export const batchSize = (course: TrainingConfig, { batch_size }: TrainingRecord): number =>
   batch_size || course.batch_size;
 
-/** Python is asked for another batch size or other frozen layers than the config has. */
+/** Whether a batch size or frozen layers are requested that differ from the config's, so Python must recompile. */
 export const isAwaitingChange = (course: TrainingConfig, record: TrainingRecord): boolean =>
   batchSize(course, record) !== course.batch_size ||
   [...record.frozen].sort().join() !== [...course.frozen].sort().join();
 
-/** How it goes, where that isn't plain to see; "" else. `alone`: in a page without Python. */
+/** The status of a training if it isn't obvious; else "". `alone`: the page has no Python. */
 export function statusText(
   progress: TrainingProgress,
   record: TrainingRecord | null,

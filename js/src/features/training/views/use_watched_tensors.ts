@@ -1,4 +1,4 @@
-// Parameters and gradients as they are now, while somebody looks at them.
+// Current values of parameters and gradients, updated while a view displays them.
 import { useEffect, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 
@@ -7,7 +7,7 @@ interface WatchedTensors {
   readonly arrays: ReadonlyMap<string, Float32Array>;
 }
 
-/** By their keys; none before they are there, or where no training runs here. */
+/** The arrays by their keys; empty until they arrive, or if no training runs in this page. */
 export function useWatchedTensors(keys: readonly string[]): ReadonlyMap<string, Float32Array> {
   const actions = useViews().state.trainingActions.value;
   const [given, setGiven] = useState<WatchedTensors | null>(null);

@@ -1,9 +1,9 @@
-// What leads from the page to Python: a line of it on a button that copies it, and a file of weights.
+// Ways from the page to Python: a button that copies a line of code, and a button that saves a file of weights.
 import { useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import { SaveIcon } from "../../../views/icons.tsx";
 
-/** So long a button says that it has copied. */
+/** How long the button shows "Copied", in milliseconds. */
 const COPIED_MS = 1500;
 
 export function CopyLineButton(props: { line: string; word: string }) {
@@ -22,7 +22,7 @@ export function CopyLineButton(props: { line: string; word: string }) {
   );
 }
 
-/** A button that saves the weights that are shown. */
+/** A button that saves the displayed weights. */
 export function SaveWeightsButton({ save }: { save: () => Promise<void> }) {
   const [trouble, setTrouble] = useState("");
   const write = (): void => {
@@ -49,7 +49,7 @@ export function SaveWeightsButton({ save }: { save: () => Promise<void> }) {
   );
 }
 
-/** By the clipboard of secure pages, else by a field that is selected. */
+/** Copy with the Clipboard API (secure pages only), or else with a selected text field. */
 async function copyText(root: HTMLElement, text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
