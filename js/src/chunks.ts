@@ -1,12 +1,12 @@
-// Data that travels in parts: cut, and put together again.
+// Split binary data into chunks for messages and join the chunks again.
 
-/** Parts of at most `chunk` bytes; of no data one empty part. */
+/** Split data into chunks of at most `chunk` bytes; empty data gives one empty chunk. */
 export function splitChunks(data: ArrayBuffer, chunk: number): ArrayBuffer[] {
   const count = Math.max(1, Math.ceil(data.byteLength / chunk));
   return Array.from({ length: count }, (_, part) => data.slice(part * chunk, (part + 1) * chunk));
 }
 
-/** Bytes one after the other. */
+/** Concatenate byte arrays. */
 export function joinChunks(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;

@@ -1,36 +1,43 @@
-// Code from Python: named by its content, fetched once per page for all Viewers, and decompressed here.
+// Download JavaScript modules from Python: content-addressed, fetched once per page for all Viewers, and decompressed
+// here.
 import { bytesOf, type MessageBuffer } from "./message_buffers.ts";
 import type { BlobChunk } from "./messages.ts";
 
-/** Nothing was heard for this long: a piece is asked for again; the next time after twice as long, and so on. */
+/** Request a file again after this long without a message; each further wait is twice as long. */
 const RETRY_MS = 1_000;
 const MIME_TYPE = "text/javascript";
-/** How often a page looks after what it waits for, and tells Python while parts are coming. */
+/** Polling interval of a download, and the interval of progress reports to Python while chunks arrive. */
 const POLL_MS = 500;
 
-/** A piece of code: what has come of it, and its module once all has. Loaders of several versions share it. */
+/**
+ * A JavaScript file in download: the chunks received so far, and its module once complete. Loaders of several package
+ * versions share it.
+ */
 interface CodeFile {
   readonly parts: Map<number, Uint8Array<ArrayBuffer>>;
   count: number;
-  /** When a part came, or somebody asked for it, by performance.now(). */
+  /** Time of the last chunk or request, by performance.now(). */
   lastHeardAt: number;
-  /** How often it came whole, but was not what its name says. */
+  /** How many complete downloads failed the CRC-32 check. */
   damagedCount: number;
   module: Promise<unknown> | undefined;
   readonly wakeCallbacks: Set<() => void>;
 }
 
-/** A Viewer's line to Python, as far as code goes. */
+/** A Viewer's channel to Python, restricted to code downloads. */
 export interface CodeChannel {
-  /** Asks for these parts of a piece, for all when none are listed. */
+  /** Request the listed chunks of a file, or all chunks if the list is empty. */
   requestParts(name: string, parts: number[]): void;
-  /** Tells Python that this page is waiting, and that so many of the parts have come. */
+  /** Report to Python that this page is waiting, and how many chunks have arrived. */
   reportProgress?(done: number, total: number): void;
-  /** Asked for twice in vain, or damaged twice: words for people. The waiting goes on. */
+  /**
+   * Called with an error message after two unanswered requests or two damaged downloads. The download continues to
+   * wait.
+   */
   onError(text: string): void;
 }
 
-/** The page's pieces of code by name. */
+/** The page's code files by name. */
 function codeFiles(): Map<string, CodeFile> {
   const key = Symbol.for("nbglcnn.code.v1");
   const page = globalThis as unknown as Record<symbol, Map<string, CodeFile> | undefined>;
@@ -53,11 +60,11 @@ function codeFileOf(name: string): CodeFile {
   return found;
 }
 
-/** The module of a piece that is here whole. */
+/** The module of a completely downloaded file. */
 export const loadedModule = (name: string): Promise<unknown> | undefined =>
   codeFiles().get(name)?.module;
 
-/** Takes a part of a piece that somebody waits for; ignores any other. */
+/** Store a chunk of a file that is being downloaded; ignore any other chunk. */
 export function receiveCode(
   { blob, index, count, bytes }: BlobChunk,
   buffers: readonly MessageBuffer[],
@@ -80,14 +87,14 @@ function completeFile(piece: CodeFile, name: string, bytes: number): void {
     at += data.length;
   }
   piece.parts.clear();
-  // A name ends with its CRC-32: pages over plain http have no crypto.subtle.
+  // The file name ends with the CRC-32 of its content: pages over plain http have no crypto.subtle.
   if (at === bytes && crc32(whole) === Number.parseInt(name.slice(-8), 16)) {
     const module = importModule(name, whole);
-    module.catch(() => undefined); // those that wait for it get the error
+    module.catch(() => undefined); // the waiting callers receive the rejection
     piece.module = module;
   } else {
     piece.damagedCount++;
-    piece.lastHeardAt = Number.NEGATIVE_INFINITY; // it may be asked for at once
+    piece.lastHeardAt = Number.NEGATIVE_INFINITY; // it may be requested again at once
   }
 }
 
@@ -96,15 +103,15 @@ async function importModule(name: string, code: Uint8Array<ArrayBuffer>): Promis
     const url = URL.createObjectURL(await scriptBlob(code));
     return await import(url).finally(() => URL.revokeObjectURL(url));
   } catch (error) {
-    codeFiles().delete(name); // the next Viewer tries again
+    codeFiles().delete(name); // the next Viewer retries
     throw error;
   }
 }
 
-/** Whether this page can decompress what Python sends; browsers from before 2023 cannot. */
+/** Whether this browser can decompress gzip; browsers from before 2023 cannot. */
 export const canDecompress = (): boolean => typeof DecompressionStream === "function";
 
-/** Code as a file for `import`: decompressed, where it begins as gzip does. */
+/** The code as a Blob for `import`, decompressed if it starts with the gzip magic bytes. */
 async function scriptBlob(code: Uint8Array<ArrayBuffer>): Promise<Blob> {
   const file = new Blob([code], { type: MIME_TYPE });
   if (code[0] !== 0x1f || code[1] !== 0x8b) return file;
@@ -113,8 +120,8 @@ async function scriptBlob(code: Uint8Array<ArrayBuffer>): Promise<Blob> {
 }
 
 /**
- * The module of a piece of code, whichever Viewer's line brings it; asks for it where no line has for a while.
- * Waits for good, as Python may be busy: until `signal` says that nobody wants it any more, and rejects then.
+ * Return the module of a file, from whichever Viewer's channel delivers it. Request the file if no channel has done so
+ * recently. There is no timeout, because Python may be busy: the promise rejects only when `signal` aborts.
  */
 export async function downloadCode(
   name: string,
@@ -148,13 +155,15 @@ export async function downloadCode(
   throw new DOMException("closed", "AbortError");
 }
 
-/** Parts that have not come while others have; none listed while nothing has, and Python may yet be about to send it. */
+/**
+ * The chunks still missing. Empty while no chunk has arrived, because Python may be about to send the file unrequested.
+ */
 function missingParts({ parts, count, damagedCount }: CodeFile): number[] {
   if (parts.size === 0 && damagedCount === 0) return [];
   return Array.from({ length: count }, (_, k) => k).filter((k) => !parts.has(k));
 }
 
-/** Resolves when something of a piece has come, after a beat, or by the signal. */
+/** Resolve when a chunk arrives, after the polling interval, or when `signal` aborts. */
 function waitForWake(piece: CodeFile, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const wake = (): void => {
@@ -169,7 +178,7 @@ function waitForWake(piece: CodeFile, signal: AbortSignal | undefined): Promise<
   });
 }
 
-/** The CRC-32 of zlib, bit by bit: the loader is a copy for each Viewer, and what it checks is small. */
+/** zlib's CRC-32, computed bit by bit: every Viewer includes a copy of the loader, and the checked files are small. */
 function crc32(bytes: Uint8Array): number {
   let sum = -1;
   for (const byte of bytes) {

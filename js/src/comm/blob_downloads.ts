@@ -1,4 +1,4 @@
-// Blobs on their way from Python: which the page needs, which parts of them are here, and what to ask for again.
+// Blob downloads from Python: which blobs the page needs, which chunks have arrived, and which to request again.
 
 import type { PageStore } from "../engine/page_store.ts";
 import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
@@ -6,7 +6,7 @@ import { type BlobChunk, CHUNK } from "../messages.ts";
 import { formatPlural } from "../number_format.ts";
 import { warnOnce } from "./message_codec.ts";
 
-/** Parts that are missing are asked for once after this silence, and given up after the second. */
+/** Missing chunks are requested once more after RETRY_MS of silence; the download fails after GIVE_UP_MS. */
 const RETRY_MS = 3_000;
 const GIVE_UP_MS = 60_000;
 
@@ -16,16 +16,16 @@ interface BlobDownload {
   isRetried: boolean;
 }
 
-/** What there is to gather: hashes, and the bytes of each. */
+/** The blobs to download: their hashes, and the size of each in bytes. */
 export interface RequestedBlobs {
   readonly hashes: ReadonlySet<string>;
   readonly sizes: Readonly<Record<string, number>>;
 }
 
 export interface BlobDownloadEvents {
-  /** Asks Python for parts of a blob, for all when none are listed. */
+  /** Request the listed chunks of a blob from Python, or all chunks if the list is empty. */
   requestParts(hash: string, parts: number[]): void;
-  /** Something has arrived. */
+  /** A chunk or blob has arrived. */
   onProgress(): void;
   onTimeout(text: string): void;
 }
@@ -35,7 +35,7 @@ export class BlobDownloads {
   private readonly events: BlobDownloadEvents;
   private requested: RequestedBlobs = { hashes: new Set(), sizes: {} };
   private readonly retained = new Set<string>();
-  /** Blobs that Python believes this page to have. */
+  /** Blobs that Python believes to be in this page. */
   private readonly announced: Set<string>;
   private readonly downloads = new Map<string, BlobDownload>();
   private lastPartAt = 0;
@@ -47,26 +47,26 @@ export class BlobDownloads {
     this.announced = new Set(store.hashes);
   }
 
-  /** What Python need not send. */
+  /** The blobs that Python doesn't need to send. */
   get announcedHashes(): string[] {
     return [...this.announced];
   }
 
-  /** From now on these are gathered and kept, and no others. */
+  /** Replace the set of blobs to download and retain; drop all others. */
   request(wanted: RequestedBlobs): void {
     this.requested = wanted;
     this.retainRequested();
     for (const hash of [...this.downloads.keys()])
       if (!wanted.hashes.has(hash)) this.downloads.delete(hash);
     for (const hash of wanted.hashes) {
-      // Thrown out meanwhile, and Python doesn't know.
+      // Evicted from the store meanwhile; Python doesn't know.
       if (!this.retained.has(hash) && this.announced.has(hash)) this.events.requestParts(hash, []);
       this.announced.add(hash);
     }
     this.lastPartAt = performance.now();
   }
 
-  /** Keeps what is wanted and here, and lets go of all else. */
+  /** Retain every requested blob in the store; release all others. */
   retainRequested(): void {
     const { hashes } = this.requested;
     for (const hash of hashes)
@@ -74,7 +74,7 @@ export class BlobDownloads {
     this.releaseWhere((hash) => !hashes.has(hash));
   }
 
-  /** Lets go of all blobs; those that stay in the page are found again by `retainRequested`. */
+  /** Release all blobs. `retainRequested` retains again those still in the page's store. */
   releaseAll(): void {
     this.releaseWhere(() => true);
   }
@@ -113,7 +113,7 @@ export class BlobDownloads {
     else this.events.onProgress();
   }
 
-  /** The bytes that are here and all there are, while some are missing; undefined when nothing is. */
+  /** Bytes received and total bytes while blobs are missing; undefined if none is missing. */
   get progress(): { readonly done: number; readonly total: number } | undefined {
     const missing = this.missingHashes;
     if (missing.length === 0) return undefined;
@@ -126,7 +126,7 @@ export class BlobDownloads {
     return { done: total - left, total };
   }
 
-  /** Asks again for what doesn't come, and gives up in the end; undone by `stopRetries`. */
+  /** Request missing chunks again after a delay, and fail in the end. Cancelled by `stopRetries`. */
   startRetries(): void {
     this.stopRetries();
     this.retryTimer = setTimeout(() => this.retryMissing(), RETRY_MS);
@@ -136,7 +136,7 @@ export class BlobDownloads {
     clearTimeout(this.retryTimer);
   }
 
-  /** Nothing more will come. */
+  /** Abandon all downloads: Python has disconnected. */
   stop(): void {
     this.stopRetries();
     this.downloads.clear();

@@ -1,8 +1,8 @@
-// Blobs that a source looks at: each is asked for by itself, and nobody keeps it here once it has come.
+// Blobs that a source requests one at a time; they are not stored here after delivery.
 import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
 import { type BlobChunk, CHUNK } from "../messages.ts";
 
-/** After so long a silence what is missing is asked for again, and after the second nobody waits any more. */
+/** Missing chunks are requested once more after RETRY_MS of silence; the promise rejects after GIVE_UP_MS. */
 const RETRY_MS = 3_000;
 const GIVE_UP_MS = 60_000;
 
@@ -11,7 +11,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 interface PendingBlob {
   readonly parts: Map<number, Bytes>;
   count: number;
-  /** When a part came last, by performance.now(). */
+  /** Time of the last chunk, by performance.now(). */
   lastHeardAt: number;
   readonly promise: Promise<Bytes>;
   settle(data: Bytes | Error): void;
@@ -25,7 +25,7 @@ export class BlobRequests {
     this.requestParts = ask;
   }
 
-  /** Asks for it; rejects where it does not come. */
+  /** Request a blob; reject if it doesn't arrive. */
   fetch(blob: string): Promise<Bytes> {
     const known = this.pending.get(blob);
     if (known !== undefined) return known.promise;
@@ -50,7 +50,7 @@ export class BlobRequests {
           new Error("Python has not sent the data. It is busy, or the data no longer exists."),
         );
       } else if (quiet > RETRY_MS && !asked) {
-        asked = true; // once: who was busy would send all of it as often
+        asked = true; // once: a busy Python would send the whole blob for each request
         const all = Array.from({ length: one.count }, (_, k) => k);
         const missing = all.filter((k) => !one.parts.has(k));
         this.requestParts(blob, missing);
@@ -74,14 +74,14 @@ export class BlobRequests {
     one.settle(whole);
   }
 
-  /** Nobody waits for this one any more, or for any. */
+  /** Reject the pending request for this blob, or for all blobs. */
   cancel(blob?: string, why = "the request was cancelled"): void {
     for (const [name, one] of [...this.pending])
       if (blob === undefined || name === blob) one.settle(new Error(why));
   }
 }
 
-/** Promise.withResolvers, which browsers of 2023 don't have. */
+/** Promise.withResolvers, which browsers from 2023 lack. */
 function withResolvers<T>() {
   let resolve: (value: T) => void = () => undefined;
   let reject: (error: Error) => void = () => undefined;

@@ -1,4 +1,5 @@
-// Python's client of a page's engine: says hello, gathers what the engine is to show, answers reads, tells how it goes.
+// Client between Python and a page's engine: sends hello, collects the blobs that the engine needs, replies to reads,
+// reports progress.
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import { createEngine } from "../engine/engine.ts";
@@ -35,7 +36,7 @@ import { saveSnapshots } from "./notebook_snapshots.ts";
 import { PageReports } from "./page_reports.ts";
 import { ReadReplies } from "./read_replies.ts";
 
-/** A failure before it is said of which read. */
+/** A failure that is not yet assigned to a read. */
 type Failure = Omit<PageFailure, "id">;
 
 type MessageHandler = (message: FromKernel, buffers: readonly MessageBuffer[]) => void;
@@ -53,9 +54,9 @@ export class CommClient {
   private readonly readReplies: ReadReplies;
   private readonly blobRequests: BlobRequests;
   private readonly features: readonly FeatureInstance[];
-  /** Whether a feature still holds up a read. */
+  /** For each read, whether a feature still delays the reply. */
   private readonly readBlockers = new WeakMap<Read, () => boolean>();
-  /** What was fed goes as soon as something behind this revision is shown. */
+  /** The fed input ends as soon as a later revision than this one is shown. */
   private overrideEndsAfter: number | undefined;
   private readonly cleanups: (() => void)[] = [];
   private isReleased = false;
@@ -64,23 +65,23 @@ export class CommClient {
   private isClosed = false;
 
   private latestState: Manifest | undefined;
-  /** What has changed in its weights since. */
+  /** Weight changes since the latest Manifest. */
   private patches: readonly Patch[] = [];
-  /** The revision whose values the engine has. */
+  /** The revision whose values the engine holds. */
   private shownRevision = -1;
-  /** The blob with the names of classes that the views have. */
+  /** The blob of class names that the views show. */
   private classNamesBlob = "";
-  /** What is still to be answered; the last one of this Plan is answered again when a check is due. */
+  /** The probe to answer next; when another check of the same Plan is due, it is set again from `currentProbe`. */
   private dueProbe: Probe | undefined;
   private currentProbe: { readonly plan: string; readonly probe: Probe } | undefined;
   private readonly parityScheduler: ParityScheduler;
-  /** Values in which examples with the same input differ, as sent to Python. */
+  /** Values in which examples with equal inputs differ, as last sent to Python. */
   private knownMismatches = new Set<string>();
-  /** The edits that the engine has, or has refused. */
+  /** The last edits passed to the engine, applied or refused. */
   private engineEdits: readonly Edit[] = [];
-  /** What changes something, as the parity check is told it. */
+  /** The active edits as the parity check identifies them. */
   private serializedEdits: string | null = "";
-  /** What the parity check has found of this Plan: it holds when other inputs come. */
+  /** The parity result of this Plan's last sampled check; it stays valid when other inputs arrive. */
   private sampledParity: ParityResult | null = null;
   private isWorking = false;
   private hasNewWork = false;
@@ -156,7 +157,8 @@ export class CommClient {
       this.state.engineEdits.subscribe(() => {
         const before = this.serializedEdits;
         this.serializedEdits = serializeActiveEdits(this.state);
-        // It was of the edits before. One that is switched off is none, and Python may tell the same once more.
+        // The result is for the previous edits. A disabled edit doesn't count, and Python may send the same edits
+        // again.
         if (this.serializedEdits !== before) this.sampledParity = this.state.parity.value = null;
       }),
     );
@@ -167,7 +169,7 @@ export class CommClient {
     this.reports.reportPointer();
   }
 
-  /** A view was mounted; returns what to call when it is taken away. */
+  /** Mount a view. Returns the callback that unmounts it. */
   addView(): () => void {
     const leave = this.engine.addView();
     this.isReleased = false;
@@ -200,7 +202,7 @@ export class CommClient {
     this.state.status.value = statuses.closed();
   }
 
-  /** Python is gone: nothing more will come or be heard, and what is here goes on. */
+  /** Python has disconnected: stop timers, downloads and replies. The engine keeps running. */
   private disconnect(): void {
     if (!this.state.isConnected.peek()) return;
     this.state.isConnected.value = false;
@@ -224,7 +226,7 @@ export class CommClient {
     this.cleanups.push(() => this.model.off(event, callback as () => void));
   }
 
-  /** Says how far the engine is, to Python and in the views. */
+  /** Report the engine's progress to Python and to the views. */
   private reportProgress({ stage, done, total }: EngineProgress): void {
     if (this.isClosed) return;
     this.reports.setStage(stage === "run" ? "running" : "compiling", done, total);
@@ -238,7 +240,7 @@ export class CommClient {
     }
   }
 
-  // Listening
+  // Incoming messages
 
   private receive(content: unknown, buffers: readonly MessageBuffer[]): void {
     const message = decodeMessage(content);
@@ -282,13 +284,13 @@ export class CommClient {
 
   private receiveState(state: Manifest): void {
     this.reports.stopHello();
-    if (this.isRefused) return; // it is for another page
+    if (this.isRefused) return; // the message is for another page
     if (this.latestState !== undefined && state.revision < this.latestState.revision) return;
     if (state.plan !== this.latestState?.plan)
       this.sampledParity = this.state.earlierWeights.value = null;
     if (state.revision !== this.latestState?.revision) {
       this.state.parity.value = this.sampledParity;
-      this.patches = []; // they are in the weights by now
+      this.patches = []; // the new weights already contain them
       this.state.weightOverrides.value = undefined;
     }
     this.latestState = state;
@@ -296,7 +298,10 @@ export class CommClient {
     void this.runWork();
   }
 
-  /** Takes a message on top of what is wanted; where it isn't, what was lost before it is asked for. */
+  /**
+   * Apply a message on top of the latest state. If its base is another revision, a message was lost: send hello to
+   * request it.
+   */
   private applyRevision(
     { base, revision }: Pick<Patches, "base" | "revision">,
     take: () => boolean,
@@ -314,7 +319,7 @@ export class CommClient {
     this.applyRevision(message, () => {
       const patches = decodePatches(message.rectangles, buffer);
       if (patches === undefined) {
-        this.reports.sendHello(); // as if it had been lost
+        this.reports.sendHello(); // handled like a lost message
         return false;
       }
       this.patches = [...this.patches, ...patches];
@@ -354,7 +359,7 @@ export class CommClient {
     void this.runWork();
   }
 
-  /** Lets go of what was fed, once something else is shown. */
+  /** End the input override once a later revision is shown. */
   private async endOverride(): Promise<void> {
     if (this.overrideEndsAfter === undefined || this.shownRevision <= this.overrideEndsAfter)
       return;
@@ -381,7 +386,7 @@ export class CommClient {
     if (!["", this.page].includes(read.page) || !this.readReplies.receive(read)) return;
     const held = this.features.flatMap((feature) => feature.onRead?.() ?? []);
     this.readBlockers.set(read, () => held.some((one) => one()));
-    // Python sends the Manifest first, so that one was lost.
+    // Python sends the Manifest before the read, so the Manifest was lost.
     if (read.revision > (this.latestState?.revision ?? -1)) this.reports.sendHello();
     this.engine.expedite();
     void this.runWork();
@@ -392,7 +397,7 @@ export class CommClient {
       verdict;
     const isSampled = page !== "";
     if (isSampled ? page !== this.page : revision !== this.latestState?.revision) return;
-    // Found of other edits than those of now.
+    // The verdict is for edits other than the current ones.
     if (isSampled && edits !== serializeActiveEdits(this.state)) return;
     const isWithEdits = edits !== "";
     const parity = {
@@ -410,9 +415,9 @@ export class CommClient {
       this.state.parity.value = parity;
   }
 
-  // Working
+  // Work loop
 
-  /** Does what there is to do; one at a time, and again when something came meanwhile. */
+  /** Run work steps one at a time; run another step if something arrived meanwhile. */
   private async runWork(): Promise<void> {
     this.hasNewWork = true;
     if (this.isWorking) return;
@@ -444,27 +449,27 @@ export class CommClient {
       this.showSnapshot(state);
       return;
     }
-    if (engine.device.isLost) return; // onRestored goes on
+    if (engine.device.isLost) return; // see onRestored
     if (state.classes !== this.classNamesBlob) {
       this.classNamesBlob = state.classes;
       this.state.classNames.value = decodeTexts(this.store.get(state.classes));
     }
-    // Edits first: what runs has them.
+    // Edits first: the next run includes them.
     await this.applyEdits();
     await this.showState(state);
-    await this.applyEdits(); // where nothing was shown, what cannot be is only known now
+    await this.applyEdits(); // if nothing was shown before, invalid edits show only now
     if (this.shownRevision < 0 || this.isClosed) return;
     await this.endOverride();
     for (const read of this.readReplies.unanswered) {
       if (!this.hasEdits(this.state.engineEdits.peek())) {
-        this.hasNewWork = true; // they came before this read, while others were given
+        this.hasNewWork = true; // they arrived before this read, while others were being applied
         return;
       }
       if (this.readBlockers.get(read)?.()) {
         this.reports.setStage("receiving", 0, 1);
-        return; // what it is to be of is on its way
+        return; // the input that the read refers to has not arrived yet
       }
-      // All values are of one run, also where a source is live or the network trains meanwhile.
+      // All values come from one run, even while a source is live or the network trains.
       await engine
         .withSession(() => this.readReplies.readAndReply(engine, read, this.shownRevision))
         .catch((error) => this.failRead(read, error));
@@ -477,29 +482,29 @@ export class CommClient {
     engine.notifyIdle();
   }
 
-  /** Whether everything that is wanted is here; else says what is missing, and asks again. */
+  /** Whether all required blobs are in the page; otherwise report progress and schedule retries. */
   private hasAllBlobs(): boolean {
     const { isConnected } = this.state;
-    if (!isConnected.peek()) this.blobDownloads.retainRequested(); // a view that went has let go of them
+    if (!isConnected.peek()) this.blobDownloads.retainRequested(); // an unmounted view released them
     this.blobDownloads.stopRetries();
     const { progress } = this.blobDownloads;
     if (progress === undefined) return true;
     this.reports.setStage("receiving", progress.done, progress.total);
-    // Asked again: Python may have gone while it was told.
+    // Checked again: Python may have disconnected during the report.
     if (isConnected.peek()) {
       this.state.status.value = statuses.receiving(progress.done, progress.total);
       this.blobDownloads.startRetries();
-    } else this.showDisconnected(); // nothing else will come
+    } else this.showDisconnected(); // no more blobs will arrive
     return false;
   }
 
-  /** Has the engine run this Manifest. */
+  /** Let the engine show and run this Manifest. */
   private async showState(state: Manifest): Promise<void> {
     const { engine } = this;
     const { plan, weights, inputs, revision } = state;
     const isAsked = this.readReplies.unanswered.length > 0;
     const { weightOverrides: now, earlierWeights } = this.state;
-    // Whoever asks for values gets those of now, whatever is looked at meanwhile.
+    // Reads return values for the current weights, even while a view shows earlier weights.
     const weightOverrides = (isAsked ? null : earlierWeights.peek()) ?? now.peek();
     this.hasNewWork ||= isAsked && earlierWeights.peek() !== null;
     const content: NetworkContent = {
@@ -515,25 +520,25 @@ export class CommClient {
     )
       return;
     const urgent = this.readReplies.unanswered.length > 0;
-    // Python takes over what was fed: that is no other input.
+    // While an input is overridden, the new revision is Python adopting that input: no rerun is needed.
     const rerun = this.shownRevision >= 0 && this.state.inputOverride.peek() === null;
     await engine.show(content, { urgent, rerun });
-    if (this.isClosed || engine.currentContent === undefined) return; // the context was lost meanwhile
+    if (this.isClosed || engine.currentContent === undefined) return; // context lost meanwhile
     this.shownRevision = revision;
     const run = this.state.run.peek();
     if (run !== null) this.reports.reportRun(run, revision, false);
     this.reports.reportHealth();
   }
 
-  /** Whether the engine was given these. */
+  /** Whether the engine already has these edits. */
   private hasEdits(edits: readonly Edit[]): boolean {
     return edits === this.engineEdits || edits.length + this.engineEdits.length === 0;
   }
 
-  /** Gives the engine the edits of now; where it cannot take them, it has those before. */
+  /** Pass the current edits to the engine; if it rejects them, it keeps the previous ones. */
   private async applyEdits(): Promise<void> {
     const { engineEdits, featureEdits, withoutEdits, editError } = this.state;
-    // Whoever asks for values gets those of the edits, whatever is looked at meanwhile.
+    // Reads return values with the edits applied, even while a view shows the network without them.
     const without = withoutEdits.peek() && this.readReplies.unanswered.length === 0;
     const edits = (without ? featureEdits : engineEdits).peek();
     this.hasNewWork ||= withoutEdits.peek() !== without;
@@ -550,7 +555,7 @@ export class CommClient {
     }
   }
 
-  /** Frees what nobody looks at; a view that comes all the same finds what is still in the page. */
+  /** Free the engine. A view that is mounted later finds the blobs that are still in the page's store. */
   private releaseEngine(): void {
     this.engine.release();
     this.shownRevision = -1;
@@ -559,7 +564,7 @@ export class CommClient {
     if (!this.state.isConnected.peek()) this.blobDownloads.releaseAll();
   }
 
-  /** Answers the parity check when nothing else is to be done; what comes meanwhile goes first. */
+  /** Send samples for the parity check when the engine is idle; newer work goes first. */
   private async answerProbe(state: Manifest): Promise<void> {
     const { engine, dueProbe } = this;
     if (dueProbe === undefined) return;
@@ -572,7 +577,7 @@ export class CommClient {
     try {
       await engine.withSession(async (session) => {
         const edits = serializeActiveEdits(this.state);
-        // Answered once the edits and the current weights are back.
+        // Wait until the edits and the current weights are active again.
         if (edits === null || this.state.earlierWeights.peek() !== null) return;
         if (!this.hasEdits(this.state.engineEdits.peek())) return;
         await macrotask();
@@ -647,7 +652,10 @@ export class CommClient {
     return found?.some(([key]) => !this.knownMismatches.has(key)) ?? false;
   }
 
-  /** Whether no view shows it, and Python is gone or has let it go; weights that change here are still wanted. */
+  /**
+   * Whether the engine can be freed: no view is mounted, and Python has disconnected or closed the model. Weight
+   * changes in the page keep it alive.
+   */
   private get isUnused(): boolean {
     const left =
       (this.isReleased && this.state.weightActivity.peek() === "") ||
@@ -655,7 +663,7 @@ export class CommClient {
     return this.engine.viewCount === 0 && left;
   }
 
-  // Pages that cannot draw, and failures
+  // Browsers without WebGL2, and failures
 
   private showUnavailable(): void {
     const { unavailable } = this.engine;
@@ -664,7 +672,7 @@ export class CommClient {
     this.state.status.value = statuses.unsupported(unavailable.reason, found);
   }
 
-  /** For a page that cannot draw: what the network is, and Python's picture of it. */
+  /** For a browser that cannot run the network: show the network's layers and Python's snapshot image. */
   private showSnapshot(state: Manifest): void {
     this.reports.clearStage();
     this.engine.showPlan(state.plan);
@@ -677,7 +685,7 @@ export class CommClient {
     if (!this.state.isConnected.peek()) this.showDisconnected();
   }
 
-  /** A read that cannot be answered fails alone: the network has run, and others go on. */
+  /** Fail a single read: the network has run, and other reads continue. */
   private failRead(read: Read, error: unknown): void {
     const failure = this.toFailure(error);
     if (failure === undefined) throw error;
@@ -692,13 +700,13 @@ export class CommClient {
     if (failure !== undefined) this.reportFailure(failure);
   }
 
-  /** What a failed step means; nothing where the session ended or a lost context comes back. */
+  /** The failure to report for an error; undefined if the session was closed or a lost context will be restored. */
   private toFailure(error: unknown): Failure | undefined {
     if (this.isClosed) return undefined;
-    // By name: another bundle's copy of these classes may have opened the device.
+    // Compare by name: another bundle's copy of these classes may have opened the device.
     const { name, message } = error instanceof Error ? error : new Error(String(error));
     if (name === "SessionClosed") return undefined;
-    if (name === "ContextLostError" || this.engine.device?.isLost) return undefined; // onRestored goes on
+    if (name === "ContextLostError" || this.engine.device?.isLost) return undefined; // see onRestored
     const device = name === "ShaderError" || name === "PlanError";
     return this.createFailure(device ? "device" : "internal", message);
   }
@@ -717,7 +725,7 @@ export class CommClient {
   }
 }
 
-/** Not crypto.randomUUID: pages served over plain http don't have it. */
+/** A random page name. Not crypto.randomUUID: pages served over plain http don't have it. */
 function randomPageName(): string {
   const numbers = crypto.getRandomValues(new Uint32Array(4));
   return [...numbers].map((n) => n.toString(16).padStart(8, "0")).join("");

@@ -1,4 +1,4 @@
-// How messages look on the way: checked against their records.
+// Decode messages from Python and check them against their record types.
 import { bytesOf, type MessageBuffer } from "../message_buffers.ts";
 import { type FromKernel, type Patches, RECORDS } from "../messages.ts";
 import { checkRecordType } from "../plan/plan_file.ts";
@@ -7,7 +7,7 @@ import type { Patch } from "../plan/runtime.ts";
 const RECORD_NAMES = new Map([...RECORDS.keys()].map((name) => [name.toLowerCase(), name]));
 const warnings = new Set<string>();
 
-/** Python's message, or undefined (and one line in the console) where it isn't one. */
+/** Return Python's message, or undefined (with one console warning) if it is invalid. */
 export function decodeMessage(content: unknown): FromKernel | undefined {
   const type = (content as { type?: unknown } | null)?.type;
   const record = typeof type === "string" ? RECORD_NAMES.get(type) : undefined;
@@ -24,7 +24,7 @@ export function decodeMessage(content: unknown): FromKernel | undefined {
   return content as FromKernel;
 }
 
-/** What a message says of weights; undefined where its buffer is not what its rectangles say. */
+/** Decode weight patches; undefined if the buffer's size doesn't match the rectangles. */
 export function decodePatches(
   rectangles: Patches["rectangles"],
   buffer: MessageBuffer | undefined,
@@ -41,25 +41,25 @@ export function decodePatches(
   });
 }
 
-/** A list of texts out of a blob of JSON; empty where it is none. */
+/** Decode a list of strings from a JSON blob; empty if the blob is not one. */
 export function decodeTexts(data: Uint8Array<ArrayBuffer> | undefined): readonly string[] {
   try {
     const found: unknown = JSON.parse(new TextDecoder().decode(data));
     if (Array.isArray(found) && found.every((one) => typeof one === "string")) return found;
   } catch {
-    // As for anything else.
+    // Treated like any other invalid content.
   }
   return [];
 }
 
-/** One line in the console; the same text, and more than a hundred different ones, only once. */
+/** Log a console warning once per text, for at most 100 different texts. */
 export function warnOnce(text: string): void {
   if (warnings.has(text) || warnings.size >= 100) return;
   warnings.add(text);
   console.warn(`nbglcnn: ${text}`);
 }
 
-/** Resolves in a task of its own: unlike a timer, at once and in hidden tabs too. */
+/** Resolve in a new macrotask: unlike a timer, without delay and in hidden tabs too. */
 export function macrotask(): Promise<void> {
   const { port1, port2 } = new MessageChannel();
   return new Promise((resolve) => {
@@ -71,7 +71,7 @@ export function macrotask(): Promise<void> {
   });
 }
 
-/** Calls `give` with the last of many values, `ms` apart. */
+/** Throttle: call `give` with the latest value, at most once per `ms` milliseconds. */
 export function throttle<T>(ms: number, give: (value: T) => void) {
   let waiting: { readonly value: T } | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;

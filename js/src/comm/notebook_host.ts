@@ -1,16 +1,16 @@
-// What the application around the page says of itself and of its kernel, as far as it does.
+// Information from the host application about itself and its kernel, if it exposes any.
 import type { AnyModel } from "@anywidget/types";
 import { fieldOf } from "../unknown_field.ts";
 
-/** A signal of JupyterLab and Notebook 7. */
+/** A Lumino signal of JupyterLab and Notebook 7. */
 interface HostSignal {
   connect(slot: (sender: unknown, what: unknown) => void): void;
   disconnect(slot: (sender: unknown, what: unknown) => void): void;
 }
 
 /**
- * Calls `gone` when the kernel has been shut down, or has died for good: widgets are only told of a
- * restart. Undone by calling the result; does nothing where the host keeps its kernel to itself.
+ * Call `gone` when the kernel was shut down or has died for good: widgets are only notified of a restart. Returns a
+ * callback that stops watching. A no-op if the host doesn't expose its kernel.
  */
 export function watchKernel(model: AnyModel, gone: () => void): () => void {
   const kernel = fieldOf(fieldOf(model, "widget_manager"), "kernel");
@@ -32,7 +32,7 @@ export function watchKernel(model: AnyModel, gone: () => void): () => void {
   };
 }
 
-/** "JupyterLab 4.6.6", "VS Code", or nothing. */
+/** The host's name, such as "JupyterLab 4.6.6" or "VS Code", or "". */
 export function hostName(): string {
   const config = document.getElementById("jupyter-config-data")?.textContent;
   if (config) {

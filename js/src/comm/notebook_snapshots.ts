@@ -1,6 +1,6 @@
-// A saved notebook that is opened again without its kernel: ipywidgets has no model for the output then and would
-// say "Error displaying widget". It looks into the notebook's own widget state first, where this puts the snapshot
-// that the output has beside the view. In an application that keeps its notebook to itself nothing is done.
+// Snapshots for a saved notebook that is reopened without its kernel. ipywidgets then has no model for the output and
+// would show "Error displaying widget". It first looks into the notebook's widget state, so this file stores the
+// output's snapshot image there. A no-op if the host doesn't expose its notebook.
 import type { AnyModel } from "@anywidget/types";
 import { SNAPSHOT_ALT, SNAPSHOT_CAPTION } from "../snapshot_text.ts";
 import { fieldOf } from "../unknown_field.ts";
@@ -11,7 +11,7 @@ const SNAPSHOT_CLASS = "nbglcnn-snapshot";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** What JupyterLab and Notebook 7 have of their document behind `widget_manager.context`. */
+/** The document context of JupyterLab and Notebook 7, from `widget_manager.context`. */
 interface NotebookContext {
   readonly saveState: {
     connect(slot: (sender: unknown, state: string) => void): void;
@@ -24,7 +24,7 @@ interface NotebookContext {
   };
 }
 
-/** Whenever the notebook is saved, puts its Viewers' pictures into it; undone by calling the result. */
+/** Write the Viewers' snapshots into the notebook on every save. Returns a callback that stops this. */
 export function saveSnapshots(model: AnyModel): () => void {
   const context = contextOf(model);
   if (context === undefined) return () => undefined;
@@ -52,7 +52,7 @@ function contextOf(model: AnyModel): NotebookContext | undefined {
 function writeSnapshots({ model }: NotebookContext): void {
   const widgets = objectOf(model.getMetadata("widgets"));
   const saved = { version_major: 2, version_minor: 0, ...objectOf(widgets[STATE_MIME_TYPE]) };
-  // Ours of outputs that are gone go; a Viewer's own state, where the user has such saved, can show nothing.
+  // Drop our snapshots of removed outputs. A saved state of the Viewer itself could not be displayed.
   const others = Object.entries(objectOf(fieldOf(saved, "state"))).filter(
     ([, entry]) => !String(fieldOf(fieldOf(entry, "state"), "value")).includes(SNAPSHOT_CLASS),
   );
@@ -62,7 +62,7 @@ function writeSnapshots({ model }: NotebookContext): void {
   model.setMetadata("widgets", { ...widgets, [STATE_MIME_TYPE]: { ...saved, state } });
 }
 
-/** ipywidgets' HTML widget with the picture beside each Viewer, by the Viewer's model id. */
+/** An ipywidgets HTML widget with the output's PNG for each Viewer, keyed by the Viewer's model id. */
 function snapshotWidgets(notebook: unknown): [string, Json][] {
   const found: [string, Json][] = [];
   for (const cell of listOf(fieldOf(notebook, "cells"))) {
@@ -77,7 +77,7 @@ function snapshotWidgets(notebook: unknown): [string, Json][] {
   return found;
 }
 
-/** A notebook's text is a string or a list of lines. */
+/** Join notebook text, which is a string or a list of lines. */
 function joinLines(text: unknown): string {
   return Array.isArray(text) ? text.join("") : typeof text === "string" ? text : "";
 }

@@ -1,4 +1,4 @@
-// What a page tells Python by itself: hello, how its context is, runs, progress, what is under the pointer.
+// Unrequested reports from a page to Python: hello, context health, runs, progress, hover target.
 import type { AnyModel } from "@anywidget/types";
 import { effect } from "@preact/signals";
 import type { Engine } from "../engine/types.ts";
@@ -14,17 +14,17 @@ import type { ViewerState } from "../state.ts";
 import { throttle, warnOnce } from "./message_codec.ts";
 import { hostName } from "./notebook_host.ts";
 
-/** Python's time-outs start again with each message; it hears from a busy page this often. */
+/** Interval of progress messages from a busy page: each message restarts Python's timeouts. */
 const HEARTBEAT_MS = 500;
-/** Without an answer a hello is said again after this long, then twice as long, and so on. */
+/** Delay before hello is sent again without a reply; each further delay is twice as long. */
 const HELLO_RETRY_MS = 1_000;
-/** A pointer moves more often than anybody in Python needs to know. */
+/** Minimum interval of hover messages: the pointer moves more often than Python needs. */
 const POINTER_INTERVAL_MS = 100;
 
 export interface PageReportEvents {
-  /** Blobs that are here already. */
+  /** Hashes of the blobs that are already in the page. */
   heldBlobs(): string[];
-  /** Python could not be reached. */
+  /** Sending to Python failed. */
   onDisconnected(): void;
 }
 
@@ -37,7 +37,7 @@ export class PageReports {
   private readonly cleanups: (() => void)[] = [];
   private readonly heartbeat: ReturnType<typeof setInterval>;
   private helloTimer: ReturnType<typeof setTimeout> | undefined;
-  /** What Python was told of the context last. */
+  /** The last context health sent to Python, serialised. */
   private lastHealth = "";
   private stage: Pick<Progress, "stage" | "done" | "total"> | undefined;
   private lastHeartbeatAt = 0;
@@ -62,13 +62,13 @@ export class PageReports {
     try {
       this.model.send(message, undefined, buffers);
     } catch (error) {
-      // The kernel is gone, perhaps since before this page could be told of it.
+      // The kernel may have been shut down before this page started to watch it.
       warnOnce(`could not reach Python: ${error}`);
       this.events.onDisconnected();
     }
   }
 
-  /** Says hello until Python answers with a Manifest: a frame can get lost, as any other. */
+  /** Send hello until Python replies with a Manifest: the message can get lost like any other. */
   sendHello(wait = HELLO_RETRY_MS): void {
     clearTimeout(this.helloTimer);
     const { device, unavailable } = this.engine;
@@ -89,12 +89,12 @@ export class PageReports {
     }
   }
 
-  /** Python has answered. */
+  /** Stop sending hello: Python has replied. */
   stopHello(): void {
     clearTimeout(this.helloTimer);
   }
 
-  /** From now on, what is under the reader's pointer. */
+  /** Start to report the hover target. */
   reportPointer(): void {
     const { page } = this;
     const pointed = throttle<HoverTarget | null>(POINTER_INTERVAL_MS, (target) =>
@@ -111,7 +111,7 @@ export class PageReports {
     );
   }
 
-  /** How the graphics context is, when anything of that has changed. */
+  /** Report the state of the graphics context if it has changed. */
   reportHealth(): void {
     const { bytes, contextLosses, viewCount, device } = this.engine;
     const { page } = this;
@@ -129,7 +129,7 @@ export class PageReports {
     });
   }
 
-  /** A run has ended; `isRemeasured`: it was measured once more, at rest. */
+  /** Report a finished run; `isRemeasured`: it was timed again while the page was idle. */
   reportRun({ ms, clock, passes }: RunInfo, revision: number, isRemeasured: boolean): void {
     this.send({
       type: "runreport",
@@ -142,18 +142,18 @@ export class PageReports {
     });
   }
 
-  /** Says what is going on; Python hears it at once when the last word is long ago. */
+  /** Set the current stage; send it at once if the last message is older than HEARTBEAT_MS. */
   setStage(stage: Progress["stage"], done: number, total: number): void {
     this.stage = { stage, done, total };
     if (performance.now() - this.lastHeartbeatAt > HEARTBEAT_MS) this.sendStage();
   }
 
-  /** Nothing is going on any more. */
+  /** End the current stage. */
   clearStage(): void {
     this.stage = undefined;
   }
 
-  /** Nobody hears. */
+  /** Stop all timers: Python has disconnected. */
   stopTimers(): void {
     clearInterval(this.heartbeat);
     clearTimeout(this.helloTimer);

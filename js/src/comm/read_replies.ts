@@ -1,12 +1,12 @@
-// Python's questions for values, and the answers, kept until Python has all of them.
+// Read requests from Python and their replies, kept until Python has received all chunks.
 import type { Engine } from "../engine/types.ts";
 import { CHUNK, type Read, type Reply } from "../messages.ts";
 import { beforeKey } from "../plan/derived_values.ts";
 import { macrotask } from "./message_codec.ts";
 
-/** Sending blocks the page; it may breathe after this many bytes. */
+/** Sending blocks the page; yield to the event loop after this many bytes. */
 const YIELD_BYTES = 16 * 2 ** 20;
-/** An answer is kept this long for parts that got lost, or until Python has all of it. */
+/** Replies are cached this long to resend lost chunks, or until Python has all of them. */
 const KEEP_MS = 60_000;
 
 type Bytes = Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
@@ -19,9 +19,9 @@ interface CachedReply {
 
 export interface ReadReplyEvents {
   send(reply: Omit<Reply, "type" | "page">, data: ArrayBuffer): void;
-  /** So many of a question's values are read. */
+  /** Progress of a read: values read so far and their total. */
   onProgress(done: number, total: number): void;
-  /** A picture of the view. */
+  /** Capture a screenshot of the view. */
   captureView(): Promise<Bytes>;
 }
 
@@ -34,12 +34,12 @@ export class ReadReplies {
     this.events = events;
   }
 
-  /** Questions without an answer. */
+  /** Read requests without a reply. */
   get unanswered(): readonly Read[] {
     return [...this.pendingReads.values()];
   }
 
-  /** Takes a question; whether it is a new one, which `answer` is to be called for. */
+  /** Register a read request. Returns whether it is new, so that `readAndReply` must be called for it. */
   receive(read: Read): boolean {
     const answer = this.cachedReplies.get(read.id);
     if (answer !== undefined) {
@@ -49,13 +49,13 @@ export class ReadReplies {
       return false;
     }
     const isNew = !this.pendingReads.has(read.id);
-    if (isNew || read.missing_chunks.length > 0) this.pendingReads.set(read.id, read); // lost parts: once all has been sent
+    if (isNew || read.missing_chunks.length > 0) this.pendingReads.set(read.id, read); // lost chunks
     return isNew;
   }
 
-  /** Reads and sends what is asked for, of `revision`. */
+  /** Read the requested values of `revision` and send them. */
   async readAndReply(engine: Engine, read: Read, revision: number): Promise<void> {
-    if (read.revision > revision) return; // its State is on the way
+    if (read.revision > revision) return; // the Manifest is still in transit
     const values: Bytes[] = [];
     const answer = { revision, values };
     const { captureView, onProgress } = this.events;
@@ -65,8 +65,8 @@ export class ReadReplies {
     for (const [k, ask] of asked.entries()) {
       onProgress(k, asked.length);
       const value = await ask();
-      if (!this.pendingReads.has(read.id)) return; // nobody waits any more
-      // At once: while it is on its way, the next value is drawn.
+      if (!this.pendingReads.has(read.id)) return; // the request was cancelled
+      // Send each value at once: the GPU computes the next one meanwhile.
       await this.sendParts(read.id, answer, partNumbers(value, values.push(value) - 1));
     }
     const last = this.pendingReads.get(read.id);
@@ -77,13 +77,13 @@ export class ReadReplies {
     if (last !== read) this.receive(last);
   }
 
-  /** Python has all of it, or doesn't want it any more. */
+  /** Forget a request: Python has all chunks or has cancelled it. */
   finish(id: string): void {
     this.pendingReads.delete(id);
     this.dropReply(id);
   }
 
-  /** Nobody waits for anything. */
+  /** Forget all requests and replies. */
   clear(): void {
     this.pendingReads.clear();
     for (const id of [...this.cachedReplies.keys()]) this.dropReply(id);
@@ -100,7 +100,7 @@ export class ReadReplies {
       if (value === undefined || !(this.cachedReplies.has(id) || this.pendingReads.has(id)))
         continue;
       const { buffer, byteOffset, byteLength: bytes } = value;
-      // A copy: a view would be sent as the whole buffer under it.
+      // Copy: a typed-array view would be sent with its whole buffer.
       const from = byteOffset + chunk * CHUNK;
       const data = buffer.slice(from, Math.min(from + CHUNK, byteOffset + bytes));
       const count = Math.max(1, Math.ceil(bytes / CHUNK));

@@ -1,4 +1,5 @@
-// Runs a Plan in the page: device, session, Plan, weights, inputs, run loop and timing. It knows neither Python nor a view.
+// Engine that runs a Plan in the page: device, session, weights, inputs, run loop and timing. It depends on neither
+// Python nor the views.
 import { batch } from "@preact/signals";
 import type { Edit } from "../plan/edits.ts";
 import { parsePlanFile } from "../plan/plan_file.ts";
@@ -29,8 +30,9 @@ import type {
 import { type EqualExamples, findEqualExamples } from "./value_samples.ts";
 
 /**
- * A network whose Plan changes keeps what is the same: the device, programs and weights that both Plans have. For that
- * the old session stays until the new one has run, and its pictures with it; unless it takes more bytes than this.
+ * Limit in bytes up to which the old session stays alive until a new Plan has run. Meanwhile the device keeps the
+ * programs and weights that both Plans share, and views keep their pictures. Beyond the limit the old session is closed
+ * first.
  */
 const MAX_OVERLAP_BYTES = 2 ** 28;
 
@@ -52,24 +54,24 @@ class PlanEngine implements Engine {
   private loaded:
     | { readonly session: Session; content: NetworkContent; fed: InputOverride | null }
     | undefined;
-  /** In the place of one of the Content's inputs. */
+  /** Replaces one of the content's inputs. */
   private inputOverride: InputOverride | null = null;
-  /** What is wanted of any network. */
+  /** Edits to apply to any network that is shown. */
   private readonly requestedEdits: RequestedEdits;
-  /** A Plan whose programs are compiled before it is shown, and what undoes that. */
+  /** A Plan whose programs are compiled before it is shown, and the callback that releases them. */
   private compiledAhead: { readonly plan: string; readonly undo: Promise<() => void> } | undefined;
   private requestedContent: NetworkContent | undefined;
   private lastTask: Promise<void> = Promise.resolve();
   private isUrgent = false;
-  /** What is asked for of the Plan; undefined for all of it. */
+  /** The section of the Plan to run; undefined for the whole Plan. */
   private section: string | undefined;
-  /** All sections have run, not only one. */
+  /** Whether all sections have run. */
   private hasRunAllSections = true;
-  /** What a run is under way of. */
+  /** The session of the run in flight. */
   private runningSession: Session | undefined;
   private mountedViews = 0;
   private isClosed = false;
-  /** The twins of these inputs. */
+  /** Cached equal examples for these inputs. */
   private equalExamplesCache:
     | { readonly inputs: readonly string[]; readonly twins: EqualExamples | undefined }
     | undefined;
@@ -222,7 +224,7 @@ class PlanEngine implements Engine {
     if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
     const { content, fed } = loaded;
     const { plan, uniforms } = this.planWithWeights(content);
-    // Its progress is nobody's news, and where there is no room for it what is shown stays.
+    // No progress events. If memory is short, the current session stays.
     const weight = (hash: string) => this.floatsOf(hash);
     const session = await this.runtime.createSession(
       device,
@@ -256,7 +258,7 @@ class PlanEngine implements Engine {
       this.compiledAhead = { plan, undo };
       this.signals.plan.value ??= header;
     } catch {
-      this.compiledAhead = { plan, undo: Promise.resolve(() => undefined) }; // it is not looked at again
+      this.compiledAhead = { plan, undo: Promise.resolve(() => undefined) }; // not parsed again
     }
   }
 
@@ -295,7 +297,7 @@ class PlanEngine implements Engine {
       }),
       device.onRestored(() => {
         if (this.requestedContent !== undefined)
-          this.show(this.requestedContent).catch(() => undefined); // told to who shows next
+          this.show(this.requestedContent).catch(() => undefined); // thrown by the next show()
         this.events.onRestored();
       }),
     );
@@ -311,7 +313,7 @@ class PlanEngine implements Engine {
     if (content === undefined || device === undefined || device.isLost || this.isClosed) return;
     const old = this.loaded;
     try {
-      // What is fed stays, whatever else that input is said to be.
+      // An overridden input keeps its override, even if the content names another input blob.
       const fedAt =
         old?.session.plan.inputs.findIndex((input) => matchesInput(this.inputOverride, input)) ??
         -1;
@@ -325,7 +327,8 @@ class PlanEngine implements Engine {
       if (old?.content.plan === content.plan) await this.updateSession(old, content);
       else await this.replaceSession(content, device);
     } catch (error) {
-      // What is left of the old network isn't what was asked for; a lost context brings back what was.
+      // A failed Plan change leaves an unusable session. After a lost context, `onRestored` shows the requested
+      // content.
       if (old?.content.plan !== content.plan && !device.isLost) this.closeSession();
       throw error;
     } finally {
@@ -333,7 +336,7 @@ class PlanEngine implements Engine {
     }
   }
 
-  /** The same Plan with other weights or inputs. */
+  /** Update weights or inputs of the same Plan. */
   private async updateSession(
     loaded: NonNullable<typeof this.loaded>,
     content: NetworkContent,
@@ -345,7 +348,7 @@ class PlanEngine implements Engine {
     await this.runSession(loaded.session, content);
   }
 
-  /** Another Plan, in the place of what is loaded. */
+  /** Replace the loaded session by a session of another Plan. */
   private async replaceSession(content: NetworkContent, device: Device): Promise<void> {
     const { plan: header, uniforms } = this.planWithWeights(content);
     const bytes = content.weights.reduce(
@@ -353,7 +356,7 @@ class PlanEngine implements Engine {
       0,
     );
     if (this.bytes + bytes > MAX_OVERLAP_BYTES) this.closeSession();
-    // What was compiled ahead is the session's from here on.
+    // The session now owns the programs compiled ahead.
     const session = await this.openSession(header, uniforms, device).finally(() =>
       this.releaseCompiledAhead(),
     );
@@ -377,7 +380,7 @@ class PlanEngine implements Engine {
     if (old !== undefined) old.dispose();
   }
 
-  /** A Plan with the weights that are wanted of it. */
+  /** Parse the Plan and insert the hashes of the content's weights. */
   private planWithWeights(content: NetworkContent): {
     readonly plan: PlanHeader;
     readonly uniforms: Uint8Array;
@@ -409,18 +412,18 @@ class PlanEngine implements Engine {
     try {
       session = await open();
     } catch (error) {
-      // There may be room for it alone.
+      // Without the old session, memory may suffice.
       const isFull = error instanceof Error && error.name === "PlanError" && this.bytes > 0;
       if (!isFull || device.isLost) throw error;
       this.closeSession();
       session = await open();
     }
     if (this.requestedContent !== undefined) return session;
-    session.dispose(); // nobody wants it any more
+    session.dispose(); // the content is no longer requested
     throw new SessionClosed("the engine was released");
   }
 
-  /** Writes the weights and inputs that differ from what the session has. */
+  /** Upload the weights and inputs that differ from the session's. */
   private upload(
     session: Session,
     content: NetworkContent,
@@ -454,7 +457,7 @@ class PlanEngine implements Engine {
       const input = session.plan.inputs[index];
       if (input === undefined) continue;
       if (matchesInput(fed, input)) {
-        // A picture may come later, as a camera's first one.
+        // Upload the content's input too: the override's first picture may arrive later, as from a camera.
         if (had.inputs[index] === undefined) session.write(input.key, this.floatsOf(hash));
         if (fed !== hadFed) feedInput(session, fed);
       } else if (had.inputs[index] !== hash || matchesInput(hadFed, input)) {
@@ -509,7 +512,7 @@ class PlanEngine implements Engine {
   }
 }
 
-/** What a session has of it that was just made. */
+/** The content of a new session before any upload. */
 const withoutUploads = (content: NetworkContent): NetworkContent => ({
   ...content,
   inputs: [],

@@ -1,11 +1,11 @@
-// What all viewers of a page share: one graphics device, and blobs (Plans, weights, inputs) by content hash.
+// State shared by all viewers of a page: one graphics device, and blobs (Plans, weights, inputs) by content hash.
 
 import { PACKAGE_VERSION } from "../messages.ts";
 import type { Device, Runtime } from "../plan/runtime.ts";
 
-/** Blobs that no viewer shows now are kept up to this many bytes, for the next run of the cell. */
+/** Size limit in bytes of the cache of unused blobs, kept for the next run of the cell. */
 const MAX_UNUSED_BYTES = 64 * 2 ** 20;
-/** A device without viewers is kept this long: a cell that runs again closes one and opens another. */
+/** How long a device without viewers is kept: rerunning a cell closes one viewer and opens another. */
 const DEVICE_IDLE_MS = 10_000;
 
 interface StoredBlob {
@@ -17,10 +17,10 @@ export class PageStore {
   private device: Device | undefined;
   private deviceUsers = 0;
   private idleTimer: ReturnType<typeof setTimeout> | undefined;
-  /** In the order of their last use. */
+  /** In least-recently-used order. */
   private readonly blobs = new Map<string, StoredBlob>();
 
-  /** The page's device, for as long as `releaseDevice` has not been called as often; throws DeviceUnavailable. */
+  /** Return the page's device and count one user, until `releaseDevice` is called; throws DeviceUnavailable. */
   acquireDevice(runtime: Runtime): Device {
     clearTimeout(this.idleTimer);
     this.device ??= runtime.openDevice();
@@ -58,7 +58,7 @@ export class PageStore {
     this.evictUnused();
   }
 
-  /** Keeps a blob that is there until `release`; whether it is there. */
+  /** Retain a stored blob until `release`. Returns whether the blob is stored. */
   retain(hash: string): boolean {
     const blob = this.blobs.get(hash);
     if (blob !== undefined) blob.refCount += 1;
@@ -70,7 +70,7 @@ export class PageStore {
     if (blob === undefined) return;
     blob.refCount -= 1;
     this.blobs.delete(hash);
-    // To the end: the youngest of the spare ones. What has a name with a space, no hash, never comes again.
+    // Move to the end: the most recently used. A name with a space is not a content hash and is never requested again.
     if (blob.refCount > 0 || !hash.includes(" ")) this.blobs.set(hash, blob);
     this.evictUnused();
   }
@@ -87,8 +87,8 @@ export class PageStore {
 }
 
 /**
- * The page's store. A page may have several bundles, so the store hangs on its global object; one for
- * each version of the package, since two notebooks may use two.
+ * The page's store. A page may contain several bundles, so the store hangs on its global object. Each version of the
+ * package has its own store, because two notebooks may use two versions.
  */
 export function pageStore(): PageStore {
   const key = Symbol.for("nbglcnn.v1");

@@ -1,23 +1,26 @@
-// When the numbers of what runs are to be compared with the reference's once more; by whom is the client's.
+// Schedule of parity checks: when to compare the current values with the reference. The client makes the comparison.
 import { effect } from "@preact/signals";
 import { isPageHidden } from "../plan/run_slices.ts";
 import type { Engine } from "./types.ts";
 
-/** Some devices compute a first run right and later ones wrong: behind these of the first compared one. */
+/**
+ * Check again this many runs after the first checked run: some devices compute the first run right and later ones
+ * wrong.
+ */
 export const CHECK_AFTER_RUNS = [2, 10];
-/** And in time, where anything has run since. */
+/** Also check after this interval if anything has run since. */
 export const CHECK_INTERVAL_MS = 120_000;
-/** So long without a run is rest. */
+/** The engine is idle after this long without a run. */
 export const IDLE_MS = 1_000;
-/** A live source never rests: it is compared between two pictures, so long after a check was due. */
+/** A live source is never idle: its check happens between two pictures, this long after it became due. */
 export const LIVE_DELAY_MS = 5_000;
 
 export interface ParityEvents {
-  /** Whether there is something to compare with, and nothing more urgent to do. */
+  /** Whether a reference exists and no more urgent work is pending. */
   isReady(): boolean;
-  /** A check is due: to be made, and `checkDone` to be called, as soon as there is time. */
+  /** A check is due. The client makes it as soon as possible and calls `checkDone`. */
   requestCheck(): void;
-  /** Whether equal examples differ, where none did before: looked at behind each run, at rest. */
+  /** Whether equal examples now differ in a value in which they did not before. Called after runs, while idle. */
   hasNewMismatch(): Promise<boolean>;
 }
 
@@ -26,18 +29,18 @@ export class ParityScheduler {
   private readonly events: ParityEvents;
   private readonly cleanup: () => void;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  /** The timer waits for the time of the next check, not for rest. */
+  /** Whether the timer waits for the next check's time rather than for idle time. */
   private isLongWait = false;
-  /** The engine's frame that was compared first. */
+  /** `runCount` at the first check. */
   private firstCheckedRun: number | undefined;
-  /** What the last check was of. */
+  /** The run, context losses and time of the last check. */
   private lastCheck = { frame: -1, losses: 0, at: 0 };
   private lastRunAt = 0;
   private dueSince: number | undefined;
-  /** The last frame in which equal examples were looked at. */
+  /** `runCount` when equal examples were last compared. */
   private lastComparedRun = -1;
   private isComparing = false;
-  /** How long to wait where something else goes first: each time twice as long, until the next run. */
+  /** Backoff while more urgent work is pending: doubles each time and resets on the next run. */
   private retryMs = IDLE_MS;
 
   constructor(engine: Engine, events: ParityEvents) {
@@ -56,7 +59,7 @@ export class ParityScheduler {
     };
   }
 
-  /** Another network, or other numbers to compare with: its first check is to come. */
+  /** Restart the schedule for another network or another reference. */
   restart(): void {
     this.firstCheckedRun = undefined;
     this.dueSince = undefined;
@@ -65,7 +68,7 @@ export class ParityScheduler {
     this.schedule(IDLE_MS);
   }
 
-  /** What is shown was compared. */
+  /** Record that the current run was checked. */
   checkDone(): void {
     const { runCount, contextLosses } = this.engine;
     this.firstCheckedRun ??= runCount;
@@ -107,7 +110,7 @@ export class ParityScheduler {
   }
 
   private async poll(): Promise<void> {
-    // A hidden page rests until it is seen again. What was looked at and has not run since needs nothing.
+    // A hidden page waits until it is visible again. A run that was already checked needs no check.
     if (isPageHidden() || this.isComparing) return;
     const { runCount } = this.engine;
     const now = performance.now();
@@ -123,7 +126,7 @@ export class ParityScheduler {
       this.retryMs = Math.min(2 * this.retryMs, CHECK_INTERVAL_MS);
     } else if (isDue) {
       this.events.requestCheck();
-      this.schedule(IDLE_MS); // asked again where something came between
+      this.schedule(IDLE_MS); // retried if other work came first
     } else await this.compareEqualExamples(runCount);
   }
 

@@ -1,4 +1,4 @@
-// Which edits are wanted of whatever network is shown, and giving a session those that it can have.
+// The edits requested for any shown network; applies to a session those that its Plan supports.
 import type { Edit } from "../plan/edits.ts";
 import { ContextLostError, PlanError, type Session, SessionClosed } from "../plan/runtime.ts";
 import { NOT_EDITABLE, type PlanHeader } from "../plan/schema.ts";
@@ -10,10 +10,10 @@ export class RequestedEdits {
   private readonly store: PageStore;
   private readonly onSkipped: (left: readonly Edit[]) => void;
   private requested = NO_EDITS;
-  /** The last ones that could not be, and why. */
+  /** The last edits that failed, and the error. */
   private lastFailure: { readonly edits: readonly Edit[]; readonly error: unknown } | undefined;
   private skipped = NO_EDITS;
-  /** What sessions were given. */
+  /** The edits applied to each session. */
   private readonly appliedEdits = new WeakMap<Session, readonly Edit[]>();
 
   constructor(store: PageStore, tell: (left: readonly Edit[]) => void) {
@@ -21,9 +21,12 @@ export class RequestedEdits {
     this.onSkipped = tell;
   }
 
-  /** Keeps their arrays too. What is returned throws, once they were given, why they could not be. */
+  /**
+   * Replace the requested edits and retain their arrays. The returned callback throws the error if applying them
+   * failed.
+   */
   request(edits: readonly Edit[]): () => void {
-    const own = [...edits]; // the same once more is new: an array that was missing may have come
+    const own = [...edits]; // a copy makes equal edits new: a missing array may have arrived
     this.replace(own);
     return () => {
       if (this.lastFailure?.edits === own) throw this.lastFailure.error;
@@ -35,8 +38,8 @@ export class RequestedEdits {
   }
 
   /**
-   * Gives a session what is wanted but for what it has no place for; whether it has others now. Where they cannot be,
-   * those that it `has` stay; a new one has none then.
+   * Apply the requested edits that this session's Plan supports. Returns whether the session's edits changed. If they
+   * fail, a session that already `has` edits keeps them; a new session gets none.
    */
   async applyTo(session: Session, has: boolean): Promise<boolean> {
     const { requested } = this;

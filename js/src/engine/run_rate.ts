@@ -1,11 +1,11 @@
-// How often the page runs the network, told a few times a second at most.
+// Rate of network runs, reported at most once per tick.
 import { effect } from "@preact/signals";
 import type { EngineSignals } from "./signals.ts";
 
 const TICK_MS = 250;
 const WINDOW_MS = 1_000;
 
-/** Tells when runs begin and have ended, and meanwhile how many ended within the last second. */
+/** Call `onChange` when runs start and stop, and meanwhile with the number of runs in the last second. */
 export function watchRunRate(
   signals: EngineSignals,
   onChange: (running: boolean, runsPerSecond: number) => void,

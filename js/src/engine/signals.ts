@@ -1,4 +1,4 @@
-// What an engine tells its page, as signals: the engine writes them, views read them.
+// An engine's outputs as signals: the engine writes them, views read them.
 import { type Signal, signal } from "@preact/signals";
 import type { Capabilities, RunInfo, Session } from "../plan/runtime.ts";
 import type { PlanHeader } from "../plan/schema.ts";
@@ -8,9 +8,9 @@ export interface EngineSignals {
   readonly session: Signal<Session | null>;
   /** The last run; views redraw when its `sequence` changes. */
   readonly run: Signal<RunInfo | null>;
-  /** The last run once more, with nothing else on the device; null until there is such a one. */
+  /** The last run timed again with nothing else on the device; null until it has been. */
   readonly timedRun: Signal<RunInfo | null>;
-  /** A run is under way. */
+  /** Whether a run is in flight. */
   readonly isRunning: Signal<boolean>;
   /** Runs that ended within the last second; 0 when idle. */
   readonly runsPerSecond: Signal<number>;
@@ -29,7 +29,7 @@ export function createSignals(): EngineSignals {
   };
 }
 
-/** The last run, by the best time that is known of it. */
+/** The last run with the shortest time known for it. */
 export function lastRun({ run, timedRun }: EngineSignals): RunInfo | null {
   return timedRun.value ?? run.value;
 }

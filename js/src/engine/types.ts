@@ -1,4 +1,4 @@
-// What an engine is to its client: what goes in, what it tells, what it can be asked.
+// The engine's interface: content, events and methods.
 import type { Edit } from "../plan/edits.ts";
 import type {
   Device,
@@ -13,126 +13,129 @@ import type { Input } from "../plan/schema.ts";
 import type { EngineSignals } from "./signals.ts";
 import type { EqualExamples } from "./value_samples.ts";
 
-/** What to run, by content hash; the page's store has all of it. */
+/** The network to run, by content hash; the page's store holds all blobs. */
 export interface NetworkContent {
   readonly plan: string;
-  /** In the order of the Plan's weights, and of its inputs. */
+  /** Weights in the Plan's order, then inputs in the Plan's order. */
   readonly weights: readonly string[];
   readonly inputs: readonly string[];
-  /** On top of the weights, in their order. */
+  /** Applied on top of the weights, in this order. */
   readonly patches?: readonly Patch[];
-  /** In the place of what `weights` name, by texture. */
+  /** Replacements for textures of `weights`, by texture index. */
   readonly weightOverrides?: WeightTextures | undefined;
 }
 
 /** Whole weight textures, as `setWeight` takes them. */
 export type WeightTextures = ReadonlyMap<number, Float32Array>;
 
-/** What a source gives an input, in the place of the Content's: its numbers, or a picture that becomes them. */
+/** A source's replacement for one of the content's inputs: its values, or a picture to convert. */
 export interface InputOverride {
   /** The input's key. */
   readonly key: string;
   readonly data?: Float32Array;
   readonly picture?: ImageSource;
-  /** The picture's left and right are exchanged. */
+  /** Whether the picture is flipped horizontally. */
   readonly mirrored?: boolean;
 }
 
-/** What the engine tells its client, besides its signals. */
+/** The engine's callbacks to its client, besides its signals. */
 export interface EngineEvents {
   onProgress(progress: Progress): void;
   onLost(): void;
-  /** The context is there again, and what was shown is being shown anew. */
+  /** The context was restored, and the content is being shown again. */
   onRestored(): void;
-  /** The last run was measured again, at rest. */
+  /** The last run was timed again while idle. */
   onTimed(run: RunInfo): void;
-  /** Runs begin or have ended, and how many ended within the last second. */
+  /** Runs started or stopped; `runsPerSecond` is the number of runs in the last second. */
   onRunRate(running: boolean, runsPerSecond: number): void;
-  /** These edits are none of what is shown, and left out; told when they are others than before. */
+  /** These edits don't apply to the shown Plan and are skipped; called when the list changes. */
   onSkippedEdits?(left: readonly Edit[]): void;
-  /** Whether the client is still at work, so that a time measured now says little. */
+  /** Whether the client is busy, which makes a measured time unreliable. */
   isBusy(): boolean;
 }
 
-/** How something is shown. */
+/** Options of `show`. */
 export interface ShowOptions {
-  /** Somebody waits for a value, and the run for no animation frame. */
+  /** A caller is blocked: don't wait for requestAnimationFrame. */
   readonly urgent?: boolean;
-  /** Also what has run is run. */
+  /** Run again even if the content has already run. */
   readonly rerun?: boolean;
-  /** This part of the Plan alone, also where it has run. */
+  /** Run only this section of the Plan, even if it has run. */
   readonly section?: string;
 }
 
-/** One network at a time, on the page's device. What does not say otherwise throws where nothing is shown. */
+/** Runs one network at a time on the page's device. Unless noted otherwise, methods throw if nothing is shown. */
 export interface Engine {
   readonly signals: EngineSignals;
-  /** Undefined where this browser cannot run a Plan: `unavailable` says why. */
+  /** Undefined if this browser cannot run a Plan: see `unavailable`. */
   readonly device: Device | undefined;
   readonly unavailable: DeviceUnavailable | undefined;
-  /** Runs that have ended, of all Plans. */
+  /** Number of finished runs, over all Plans. */
   readonly runCount: number;
-  /** How often the context was lost. */
+  /** Number of context losses. */
   readonly contextLosses: number;
-  /** What the values are of; undefined before the first run, and while something else is on its way. */
+  /** The content of the current values; undefined before the first run and while other content is loading. */
   readonly currentContent: NetworkContent | undefined;
-  /** What is loaded: it stays while that runs once more, and while the context is lost; undefined for nothing. */
+  /** The loaded content, also during another run or while the context is lost; undefined if nothing is loaded. */
   readonly loadedContent: NetworkContent | undefined;
-  /** Bytes that textures and buffers take on the device. */
+  /** Bytes of textures and buffers on the device. */
   readonly bytes: number;
-  /** How many views there are. */
+  /** Number of mounted views. */
   readonly viewCount: number;
-  /** The input that a source has fed, of what is shown; "" where it is the Content's. */
+  /** The key of the input that a source overrides; "" if the content's input is used. */
   readonly overriddenInput: string;
-  /** Two examples of what is shown whose inputs are equal; undefined where there are none, or a source feeds one. */
+  /** Two shown examples with equal inputs; undefined if there are none or a source overrides an input. */
   readonly equalExamples: EqualExamples | undefined;
-  /** Somebody looks; undone by calling the result. */
+  /** Mount a view. Returns the callback that unmounts it. */
   addView(): () => void;
   /**
-   * Makes what `content` names and runs it, unless its values are there. One at a time; of several that wait, the last.
-   * Nothing is done while the context is lost: it is when that comes back. Throws what a session throws.
+   * Load and run `content`, unless its values are current. Calls run one at a time; pending calls coalesce and the last
+   * one wins. While the context is lost, the call is deferred until it is restored. Throws the session's errors.
    */
   show(content: NetworkContent, how?: ShowOptions): Promise<void>;
   /**
-   * Edits of whatever is shown, from its next run on, which begins at once; of several calls while one is under way the
-   * last. They stay for the next Plan, after a lost context and a `release`. Throws where they cannot be: those before
-   * stay then. Arrays are taken from the page's store, and kept there.
+   * Apply edits to any shown network, and rerun at once. Calls during a run coalesce; the last one wins. Edits persist
+   * across Plans, lost contexts and `release`. Throws if they cannot be applied; the previous edits then stay. Arrays
+   * are read from the page's store and retained there.
    */
   setEdits(edits: readonly Edit[]): Promise<void>;
   /**
-   * Feeds an input from here on in the place of the Content's, and runs; null gives it that of the Content again. Of
-   * several calls while a run is under way the last: whoever has more pictures than that waits for this. It stays for
-   * another Plan whose input it fits. A picture is taken when the run begins.
+   * Override an input and run; null restores the content's input. Calls during a run coalesce; the last one wins, so a
+   * source with more pictures awaits the promise. The override persists for another Plan whose input it fits. A picture
+   * is read when the run begins.
    */
   overrideInput(fed: InputOverride | null): Promise<void>;
-  /** What was run is the state that the next run begins with: see Session. A lost context takes all of it. */
+  /** Make the last run's state the initial state of the next run: see Session. A lost context discards the state. */
   commit(): void;
-  /** Works with the session of what is shown; nothing else of this engine changes or runs it meanwhile. */
+  /** Call `work` with the current session; nothing else of this engine changes or runs it meanwhile. */
   withSession<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** The rows that each state of what is shown begins with, by texture; where none changes, all weights. */
+  /** The rows with each state's initial value, by texture; for a Plan without states, all weights. */
   initialState(): WeightTextures;
-  /** Runs once more what is shown, whose state has changed: views show it. */
+  /** Run the current content again after a change of its state; views update. */
   rerun(): Promise<void>;
-  /** Somebody waits for a value of the run that is under way, if one is. */
+  /** A caller is blocked on a value: finish the run in flight, if any, without waiting for animation frames. */
   expedite(): void;
-  /** A value's or parameter's elements, of what is shown. */
+  /** Read the elements of a value or parameter of the current content. */
   read(key: string): Promise<Float32Array<ArrayBuffer>>;
-  /** A picture as the numbers of an input; throws `unavailable` without a device. */
+  /** Convert a picture to the values of an input; throws `unavailable` without a device. */
   resamplePicture(input: Input, picture: ImageSource): Promise<Float32Array<ArrayBuffer>>;
-  /** Another session of what is shown, with its weights and inputs and without edits: whoever tries some disposes it. */
+  /**
+   * Create another session of the current content, with its weights and inputs but without edits. The caller disposes
+   * it.
+   */
   forkSession(): Promise<Session>;
-  /** All that was asked for is done: the last run is measured again when the page has come to rest. */
+  /** Report that all requested work is done: the last run is timed again when the page is idle. */
   notifyIdle(): void;
-  /** Says in `signals.plan` what network it is, where it cannot run. */
+  /** Publish the Plan in `signals.plan` without running it. */
   showPlan(plan: string): void;
   /**
-   * A Plan is here and its weights are not: says in `signals.plan` what network it is, and compiles its programs. What is
-   * wrong with it is said when it is shown.
+   * Publish the Plan in `signals.plan` and compile its programs before its weights arrive. Errors are reported by
+   * `show`.
    */
   compileAhead(plan: string): void;
-  /** Resolves when what `compileAhead` compiles is there, or has failed. */
+  /** Resolve when `compileAhead` has finished or failed. */
   whenCompiled(): Promise<void>;
-  /** Frees what it holds on the device; the next `show` makes it anew. */
+  /** Free all device resources; the next `show` recreates them. */
   release(): void;
   dispose(): void;
 }

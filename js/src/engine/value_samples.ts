@@ -1,11 +1,11 @@
-// Samples of values, all of one run: requested stretches, and places of equal examples.
+// Samples of values from one run: requested bands, and matching ranges of equal examples.
 import type { Band, Session } from "../plan/runtime.ts";
 import type { PlanHeader, Value } from "../plan/schema.ts";
 
-/** So many values are read at once, or an eighth of all: each time the device is waited for. */
+/** Batch size of reads: at least this many values, or an eighth of all. Each batch waits for the device once. */
 const MIN_BATCH = 32;
 const MAX_BATCHES = 8;
-/** Texels of a stretch of an example. */
+/** Texels per sampled range of an example. */
 const TEXELS_PER_BAND = 8;
 
 type Floats = Float32Array<ArrayBuffer>;
@@ -17,10 +17,10 @@ export interface SampleRequest {
 
 /** Two examples with the same inputs. */
 export type EqualExamples = readonly [first: number, other: number];
-/** A value in which they differ. */
+/** A value in which the two examples differ. */
 export type ExampleMismatch = readonly [key: string, first: number, other: number];
 
-/** The texels of all stretches, value by value; undefined as soon as something else goes first. */
+/** The texels of all bands, value by value; undefined as soon as other work takes priority. */
 export async function readSamples(
   session: Session,
   all: readonly SampleRequest[],
@@ -36,7 +36,7 @@ export async function readSamples(
   return found;
 }
 
-/** The last example with the same bits in every input as an earlier one; undefined without one. */
+/** The last example whose inputs all equal an earlier example's bit by bit; undefined if there is none. */
 export function findEqualExamples(
   { batch, inputs }: PlanHeader,
   data: readonly Uint8Array[],
@@ -56,7 +56,7 @@ function haveSameBytes(bytes: Uint8Array, first: number, other: number, batch: n
   return true;
 }
 
-/** The values in which these examples differ by a bit, in samples of each; undefined as `readSamples`. */
+/** The values whose samples differ between two examples in any bit; undefined as for `readSamples`. */
 export async function findMismatches(
   session: Session,
   [first, other]: EqualExamples,
@@ -91,7 +91,7 @@ export async function findMismatches(
   return found;
 }
 
-/** The first element and the number of stretches of an example: its beginning, middle and end. */
+/** The first element and length of an example's sampled ranges: its beginning, middle and end. */
 function sampledRanges({ readback }: Value, batch: number): (readonly [number, number])[] {
   const size = readback.count / batch;
   const length = Math.min(size, 4 * TEXELS_PER_BAND);
@@ -100,7 +100,7 @@ function sampledRanges({ readback }: Value, batch: number): (readonly [number, n
 }
 
 interface RangeSample extends SampleRequest {
-  /** Elements in front, of its first texel. */
+  /** Elements of the first texel that precede the range. */
   readonly offset: number;
 }
 

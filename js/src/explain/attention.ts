@@ -1,18 +1,19 @@
-// Attention as the layer table tells it: scores of a matrix product, their softmax, and a second product with that.
+// Attention found in the layer table: the scores of a matrix product, their softmax, and a second product with the
+// softmax.
 import type { Network } from "../network/network.ts";
 import type { Layer, Value } from "../plan/schema.ts";
 import { sizeOf } from "./tensor.ts";
 
-/** Layers between the scores and the softmax, or behind it, are few: a factor, a mask, another shape. */
+/** Most layers between the scores and the softmax, or after it: a factor, a mask, a reshape. */
 const MAX_LAYERS_BETWEEN = 6;
 
 export interface Attention {
   /** q·k of each pair of tokens: (…, queries, keys). */
   readonly scores: Layer;
   readonly weights: Layer;
-  /** The sums of v by their shares: (…, queries, features). */
+  /** The sums of v weighted by the softmax: (…, queries, features). */
   readonly output: Layer;
-  /** Everything that is read for it. */
+  /** All values to read for the explanation. */
   readonly requiredValues: readonly Value[];
 }
 
@@ -22,7 +23,7 @@ const isMatrixProduct = ({ explanation, is_composite, raw_shape, operands }: Lay
   raw_shape.length === 0 &&
   operands.slice(0, 2).every(({ kind }) => kind === "value");
 
-/** From a layer back over those of as many numbers, in the same order, until one is found. */
+/** Walk back from a layer through inputs of the same size and order until a wanted layer is found. */
 function findUpstream(
   network: Network,
   key: string,
@@ -43,7 +44,7 @@ function findUpstream(
 const keepsOrder = ({ explanation, output_shape: shape, input_shapes: given }: Layer): boolean =>
   explanation === "same" || given.some((one) => one.join() === shape.join());
 
-/** The attention that a layer is a part of: its scores, their softmax or its result; null for other layers. */
+/** The attention that a layer belongs to as scores, softmax or output; null for other layers. */
 export function attentionOf(network: Network, layer: Layer): Attention | null {
   for (const output of network.layers) {
     if (!isMatrixProduct(output)) continue;

@@ -1,4 +1,4 @@
-// How a layer's number came about: the layer that makes it, and the steps that each change it alone.
+// How a layer's number is computed: the root layer that produces it, and the elementwise steps after it.
 
 import { leafName } from "../network/layer_names.ts";
 import type { Network, Stage } from "../network/network.ts";
@@ -7,35 +7,35 @@ import { type Formula, parseFormula } from "./formula.ts";
 import { sourceIndex } from "./operand_elements.ts";
 import { coordinates, element, sizeOf, type Tensors } from "./tensor.ts";
 
-/** A layer that changes each number by itself, in its place. */
+/** A layer that changes each element separately. */
 export type ElementwiseStep =
   | { readonly kind: "pointwise"; readonly layer: Layer }
   | { readonly kind: "normalization"; readonly layer: Layer }
-  /** By the mean and deviation of the numbers around it, in this very picture. */
+  /** Normalises by the mean and standard deviation of this input's own elements. */
   | { readonly kind: "standardization"; readonly layer: Layer }
   | { readonly kind: "same"; readonly layer: Layer };
 
 export interface Chain {
   /**
-   * The layer whose many inputs make the number, with the shape in which its operator does; null where the chain begins
-   * with a number that is given.
+   * The layer that combines many inputs into the number, with its operator's own output shape; null if the chain begins
+   * with an input.
    */
   readonly root: Layer | null;
-  /** What the root reads first, or the number that is given. */
+  /** The root's first operand, or the value the chain begins with. */
   readonly source: Value;
-  /** In order. */
+  /** In order of execution. */
   readonly steps: readonly ElementwiseStep[];
-  /** All values and parameters that are read for it. */
+  /** All values and parameters to read for the explanation. */
   readonly requiredValues: readonly Value[];
 }
 
-/** Why a number cannot be explained, in words. */
+/** Why a number cannot be explained, as text for the reader. */
 export interface UnsupportedReason {
   readonly title: string;
   readonly text: string;
 }
 
-/** What makes a number of many. */
+/** Explanations of layers that combine several numbers into one. */
 const ROOT_KINDS: ReadonlySet<Layer["explanation"]> = new Set<Layer["explanation"]>([
   "convolution",
   "transposed convolution",
@@ -89,7 +89,7 @@ const sourceKey = (step: ElementwiseStep): string =>
     ? step.layer.inputs[0]
     : step.layer.operands[0]?.key) ?? "";
 
-/** The operands of a step that are read besides the number itself. */
+/** The operands of a step besides the value it changes. */
 function extraOperands({ kind, layer }: ElementwiseStep): readonly Operand[] {
   if (kind === "standardization") return layer.operands;
   const more = kind === "normalization" || layer.explanation === "slope";
@@ -119,7 +119,7 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
   return collectValues(network, { root, steps }, source, layer.name, read);
 }
 
-/** With the shape of what its operator gives, before that is only moved. */
+/** The layer with its operator's own output shape, before index maps move elements. */
 const beforeMoves = (layer: Layer): Layer =>
   layer.raw_shape.length > 0 ? { ...layer, output_shape: layer.raw_shape } : layer;
 
@@ -181,26 +181,26 @@ function rootProblem(root: Layer): UnsupportedReason | null {
   };
 }
 
-/** A root that is known, over a shape that isn't. */
+/** The reason for a root of a known kind whose input shape is not supported. */
 export const unsupportedShape = (root: Layer): UnsupportedReason => ({
   title: `${root.module || root.operator} is not explained yet in this form`,
   text: `${root.name} reads ${root.input_shapes.map((shape) => shape.join("×")).join(" and ")}. ${SUPPORTED_TEXT}`,
 });
 
-/** The numbers of a normalisation at one channel. */
+/** The parameters of a normalisation at one channel. */
 export interface Normalization {
   readonly mean: number;
   readonly variance: number;
   readonly epsilon: number;
   readonly scale: number;
   readonly shift: number;
-  /** The layer's own mean and variance, by the last parts of their names. */
+  /** The names of the layer's running mean and variance: the last part of each parameter's name. */
   readonly names?: readonly [string, string];
-  /** How many numbers of this picture the mean and variance are of; none where they are the layer's own. */
+  /** The number of elements behind the mean and variance; undefined if they are the layer's own parameters. */
   readonly count?: number;
 }
 
-/** An operand's number at a place; of one that isn't there, zero. */
+/** An operand's element at a position; zero for an omitted operand. */
 export function operandNumber(tensors: Tensors, operand: Operand | undefined, at: number): number {
   if (operand === undefined) return Number.NaN;
   if (operand.kind === "omitted") return 0;
@@ -209,7 +209,7 @@ export function operandNumber(tensors: Tensors, operand: Operand | undefined, at
   return element(data, data.length === 1 ? 0 : sourceIndex(operand.index_maps, at));
 }
 
-/** The function of a step at a place, with the numbers there for what it names. */
+/** The function of a step at an element, with the values of its variables there. */
 export function pointwiseFormula(layer: Layer, tensors: Tensors, index: number): Formula {
   const at = coordinates(layer.output_shape, index);
   const [row = 0, column = 0] = [at.at(-2), at.at(-1)];
@@ -217,7 +217,7 @@ export function pointwiseFormula(layer: Layer, tensors: Tensors, index: number):
   return parseFormula(layer.formula, { row, column, channel: at[1] ?? 0, slope });
 }
 
-/** What is normalised together with an element: begin, length, and the place of its scale and shift. */
+/** The elements that are normalised together with an element: begin, length, and the index of its scale and shift. */
 function normalizationGroup(layer: Layer, shape: readonly number[], index: number) {
   const channels = shape[1] ?? 1;
   const map = sizeOf(shape.slice(2));
@@ -234,7 +234,7 @@ function normalizationGroup(layer: Layer, shape: readonly number[], index: numbe
   return { begin, length: together * map, own: channel };
 }
 
-/** Of GroupNorm, InstanceNorm and LayerNorm at an element: the mean and variance are those of this picture. */
+/** GroupNorm, InstanceNorm and LayerNorm at an element, with mean and variance of this input. */
 export function groupNormalization(layer: Layer, tensors: Tensors, index: number): Normalization {
   const source = tensors.get(layer.operands[0]?.key ?? "");
   const { begin, length, own } = normalizationGroup(layer, layer.output_shape, index);
@@ -258,7 +258,7 @@ export function groupNormalization(layer: Layer, tensors: Tensors, index: number
 const leafOf = (operand: Operand | undefined, otherwise: string): string =>
   operand?.kind === "parameter" || operand?.kind === "value" ? leafName(operand.key) : otherwise;
 
-/** By the operator's operands: scale, shift, mean, variance. */
+/** BatchNorm at a channel. Operands: input, scale, shift, mean, variance. */
 export function batchNormalization(layer: Layer, tensors: Tensors, channel: number): Normalization {
   const [, scale, shift, mean, variance] = layer.operands;
   const of = (operand: Operand | undefined) => operandNumber(tensors, operand, channel);

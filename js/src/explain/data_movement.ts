@@ -1,10 +1,10 @@
-// Numbers that come from elsewhere: a concatenation copies them, resampling mixes its neighbours.
+// Elements copied or mixed from others: concatenation, gather, padding and resampling.
 import type { Layer } from "../plan/schema.ts";
 import { type OperandElement, operandElement } from "./operand_elements.ts";
 import { coordinates, element, flatIndex, sizeOf, type Tensor, type Tensors } from "./tensor.ts";
 import { type AxisTap, slidingTaps, tapState, type WindowTaps } from "./window.ts";
 
-/** Of a concatenation the part that an element is in, and where it stands there; null where that isn't there. */
+/** The operand and element that a concatenation copies; null if the operand's tensor is missing. */
 export function concatenatedElement(
   root: Layer,
   tensors: Tensors,
@@ -23,8 +23,8 @@ export function concatenatedElement(
 }
 
 /**
- * Of a choice along an axis by numbers that are computed: a slice by each, or for each element one. The element, and the
- * number that it is chosen by; null where they aren't there.
+ * The element that a gather copies (Gather: a slice per index; GatherElements: an index per element), and its index
+ * operand's element. Null if a tensor is missing.
  */
 export function gatheredElement(root: Layer, tensors: Tensors, index: number) {
   const [data, indices] = root.operands;
@@ -40,7 +40,7 @@ export function gatheredElement(root: Layer, tensors: Tensors, index: number) {
     flatIndex(indices.shape, each ? at : at.slice(axis, axis + rank)),
   );
   if (by === null) return null;
-  // From the end, where it is negative.
+  // A negative index counts from the end.
   const own = by.value < 0 ? by.value + (data.shape[axis] ?? 0) : by.value;
   const rest = at.slice(each ? axis + 1 : axis + rank);
   const copied = operandElement(
@@ -51,15 +51,15 @@ export function gatheredElement(root: Layer, tensors: Tensors, index: number) {
   return copied && { copied, by };
 }
 
-/** A number that padding puts beside a map: one of the map's own, or a constant. */
+/** An element of a padded map: a copy from the input map, or a constant. */
 export interface PaddedElement {
   readonly taps: WindowTaps;
-  /** Whether a number of the map stands there. */
+  /** Whether the element copies one of the input map. */
   readonly isInside: boolean;
   readonly value: number;
 }
 
-/** Of a Pad over lines and maps; null for volumes. */
+/** The element of a Pad over 1D or 2D maps; null for volumes. */
 export function paddedElement(
   root: Layer,
   x: Tensor,
@@ -78,7 +78,7 @@ export function paddedElement(
   return { taps, isInside, value: isInside ? element(x.data, from) : fillValue };
 }
 
-/** A pixel of the input with its share. */
+/** An input pixel with its weight. */
 export interface InterpolationTerm {
   readonly y: number;
   readonly x: number;
@@ -88,12 +88,12 @@ export interface InterpolationTerm {
 
 export interface Interpolation {
   readonly terms: readonly InterpolationTerm[];
-  /** The rows and columns that they lie in. */
+  /** The input rows and columns of the terms. */
   readonly taps: WindowTaps;
   readonly value: number;
 }
 
-/** Places along one axis and their shares, by ONNX's Resize; null for what isn't nearest or linear. */
+/** Input positions along one axis and their weights, by ONNX Resize; null for modes other than nearest and linear. */
 function interpolationWeights(root: Layer, place: number, input: number, output: number) {
   const { mode, coordinate_transformation_mode: way, nearest_mode: nearest } = root.attributes;
   const ratio = input / output;
@@ -123,7 +123,7 @@ function interpolationWeights(root: Layer, place: number, input: number, output:
   return parts.filter(({ share }) => share > 0);
 }
 
-/** A pixel of an enlarged or reduced picture; null where it isn't one, or is antialiased. */
+/** A pixel of a resized picture; null if the tensor is no picture or is antialiased. */
 export function interpolate(root: Layer, x: Tensor, index: number): Interpolation | null {
   const [images, channels, height, width] = root.output_shape;
   const [n, c, h, w] = x.shape;

@@ -1,4 +1,4 @@
-// One number of a layer, explained: its chain with the numbers of one run in it.
+// Explanation of one number of a layer: its chain, with the values of one run.
 import type { Layer, Operand } from "../plan/schema.ts";
 import {
   batchNormalization,
@@ -41,13 +41,13 @@ import {
 import { type SoftmaxTerms, softmaxTerms } from "./softmax.ts";
 import { coordinates, element, type Tensors } from "./tensor.ts";
 
-/** A number that is added, and its name. */
+/** An added bias and its parameter's name. */
 export interface Bias {
   readonly key: string;
   readonly value: number;
 }
 
-/** What the root does, by its kind. */
+/** The root's computation, by kind. */
 export type Computation =
   | {
       readonly kind: "convolution";
@@ -64,38 +64,38 @@ export type Computation =
       readonly terms: readonly OperandElement[];
       readonly formula: Formula;
     }
-  /** `by`: the number that says which one it is. */
+  /** `by`: the element of the index operand that selects the copied element. */
   | { readonly kind: "copied"; readonly copied: OperandElement; readonly by: OperandElement | null }
   | { readonly kind: "mixed"; readonly mixed: Interpolation }
   | { readonly kind: "padded"; readonly padded: PaddedElement }
   | { readonly kind: "given" };
 
-/** A step with the number before it and the one after. */
+/** A step with its input and output number. */
 export interface AppliedStep {
   readonly step: ElementwiseStep;
   readonly before: number;
   readonly after: number;
   readonly normalization: Normalization | null;
-  /** Of a function of one number. */
+  /** Set for a function of one number. */
   readonly formula: Formula | null;
 }
 
 export interface Explanation {
   readonly computation: Computation;
-  /** The element of what the root gives. */
+  /** The index of the element in the root's output. */
   readonly rootIndex: number;
-  /** Where an element of what the root reads comes from, by the operand's position. */
+  /** The stored element behind element `index` of the root's operand at `position`. */
   readonly elementRef: (position: number, index: number) => ElementRef;
-  /** The number before the first step. */
+  /** The root's output, before the first step. */
   readonly rootValue: number;
   readonly steps: readonly AppliedStep[];
-  /** The number after the last step, in double precision. */
+  /** The output of the last step, in double precision. */
   readonly computedValue: number;
-  /** The same number as the GPU has it. */
+  /** The GPU's value of the same number. */
   readonly gpuValue: number;
 }
 
-/** Explains the element `index`, in row-major order, of a chain's last layer. */
+/** Explain element `index`, in row-major order, of a chain's last layer. */
 export function explain(
   chain: Chain,
   last: string,
@@ -137,7 +137,7 @@ export function explain(
   return { computation, rootIndex, elementRef, rootValue, steps, computedValue: now, gpuValue };
 }
 
-/** `whole`: of integers, whose quotients are cut off. */
+/** `whole`: for integers; quotients are truncated. */
 function computeRootValue(made: Computation, given: number, whole: boolean): number {
   switch (made.kind) {
     case "convolution":
@@ -230,10 +230,10 @@ function explainRoot(root: Layer, tensors: Tensors, index: number): Computation 
   }
 }
 
-/** What a formula calls its operands: a, b, c and so on. */
+/** An operand's name in a formula: a, b, c and so on. */
 export const operandLetter = (position: number): string => String.fromCharCode(97 + position);
 
-/** The third operand's number for this output. */
+/** The third operand's element for this output. */
 function biasOf(root: Layer, tensors: Tensors, index: number): Bias | null {
   const operand: Operand | undefined = root.operands[2];
   if (operand === undefined || operand.kind === "omitted") return null;

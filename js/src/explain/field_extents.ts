@@ -1,17 +1,17 @@
-// How far a value's place can reach by theory: windows over windows, without regard to borders.
+// Theoretical receptive field extents: windows composed over layers, ignoring borders.
 import type { AxisWindow, FieldMap } from "../plan/schema.ts";
 import { isIdentityAxis } from "./masks.ts";
 
-/** How far along an axis a place can reach, by theory, in the coordinates of another axis. */
+/** The theoretical receptive field of the positions along one axis, in coordinates of another axis. */
 export interface FieldExtent {
-  /** The distance of neighbouring places' fields. */
+  /** The distance between the fields of neighbouring positions. */
   readonly stride: number;
-  /** The field of place 0: its first and last place, inside the map or not. */
+  /** The first and last position of position 0's field, inside the map or not. */
   readonly low: number;
   readonly high: number;
 }
 
-/** How an axis of a source is reached through windows alone; null where the field depends on the place. */
+/** The extent of one axis, from windows alone; null if it depends on the position. */
 function axisExtent(along: AxisWindow): FieldExtent | null {
   const { kernel, stride, dilation, pad_begin, transposed, table } = along;
   if (along.axis < 0 || table.length > 0) return null;
@@ -21,17 +21,17 @@ function axisExtent(along: AxisWindow): FieldExtent | null {
   return stride === 1 ? { stride, low: pad_begin - reach, high: pad_begin } : null;
 }
 
-/** One for each axis along which a value has places. */
+/** One extent for each axis along which a value has positions. */
 export type FieldExtents = readonly FieldExtent[];
 
-/** The extents of a source, by those of its reader. */
+/** The extents of an operand, from those of its consumer. */
 export function sourceExtents(
   { output_sizes, input_sizes, windows }: FieldMap,
   of: FieldExtents,
 ): FieldExtents | null {
   const flat = output_sizes.length === 1 && input_sizes.length === 1 && windows[0]?.axis === 0;
   const [only] = windows;
-  // The same places in the same order, told as one axis.
+  // The same positions in the same order, flattened to one axis.
   if (flat && only !== undefined && isIdentityAxis(only, output_sizes[0] ?? 0, input_sizes[0] ?? 0))
     return of;
   if (output_sizes.length !== of.length) return null;
@@ -49,7 +49,7 @@ export function sourceExtents(
   return found;
 }
 
-/** Around two fields; null where they move apart from place to place. */
+/** The union of two fields; null if their strides differ. */
 export function unionExtents(a: FieldExtents, b: FieldExtents): FieldExtents | null {
   const both = a.map((one, k): FieldExtent | null => {
     const other = b[k];

@@ -1,12 +1,12 @@
-// A formula of a layer's record, as Python writes it: text to read, and a function in double precision.
+// Parser for a layer's formula as Python writes it: gives display text and a function in double precision.
 
 export interface Formula {
-  /** With `x` for the number: "x < 0: 0.01 · x; else x". */
+  /** The formula with the variable `x`: "x < 0: 0.01 · x; else x". */
   readonly text: string;
   readonly evaluate: (x: number) => number;
 }
 
-/** The error function: its power series, and far out its continued fraction. */
+/** The error function: power series up to 2.5, continued fraction beyond. */
 export function erf(x: number): number {
   const size = Math.abs(x);
   if (size > 6) return Math.sign(x);
@@ -24,7 +24,7 @@ export function erf(x: number): number {
   return Math.sign(x) * (1 - Math.exp(-x * x) / (Math.sqrt(Math.PI) * fraction));
 }
 
-/** Halves go to the even neighbour. */
+/** Round half to even. */
 function round(x: number): number {
   const low = Math.floor(x);
   if (x - low !== 0.5) return Math.round(x);
@@ -33,7 +33,7 @@ function round(x: number): number {
 
 type NumberFunction = (...of: number[]) => number;
 
-/** What formulas may call, by the names that NumPy has for it; `Phi` is the normal distribution's. */
+/** The functions available in formulas, by their NumPy names; `Phi` is the normal distribution function. */
 const FUNCTIONS: ReadonlyMap<string, NumberFunction> = new Map<string, NumberFunction>([
   ...(["abs", "sign", "floor", "ceil", "sqrt", "exp", "log", "max", "min"] as const).map(
     (name) => [name, Math[name]] as const,
@@ -56,7 +56,7 @@ const FUNCTIONS: ReadonlyMap<string, NumberFunction> = new Map<string, NumberFun
   ],
 ]);
 
-/** A part of a formula; `level` says how tightly it holds together. */
+/** A parsed subexpression; `precedence` decides whether it needs parentheses. */
 interface Expression {
   readonly evaluate: (x: number) => number;
   readonly text: string;
@@ -168,7 +168,7 @@ const OPERATIONS: ReadonlyMap<string, Operation> = new Map<string, Operation>([
   ],
 ]);
 
-/** e to a power. */
+/** The text of e to a power. */
 function exponentialText({ text, precedence }: Expression): string {
   if (text === "x") return "eˣ";
   return text === "−x" ? "e⁻ˣ" : `e^${precedence === ATOM ? text : `(${text})`}`;
@@ -206,7 +206,10 @@ function tokenize(source: string): string[] {
 
 type Constants = Readonly<Record<string, number>>;
 
-/** Reads a formula; names in `values` stand for these numbers, and those in `names` as well, but are still called so. */
+/**
+ * Parse a formula. `values` maps names to numbers that are inserted; `names` maps names to numbers that keep their name
+ * in the text.
+ */
 export function parseFormula(
   source: string,
   values: Constants = {},
@@ -244,7 +247,7 @@ export function parseFormula(
     const parts = [operations(COMPARISON)];
     while (next(",")) parts.push(operations(COMPARISON));
     expect(")");
-    // Which one it is doesn't depend on x.
+    // The choice doesn't depend on x.
     if (of === undefined)
       return parts[1 + (parts[0]?.evaluate(0) ?? 0)] ?? numberLiteral(Number.NaN);
     return {
@@ -269,7 +272,7 @@ export function parseFormula(
     if (operation === undefined) throw new SyntaxError(`${source} has an unknown ${sign}`);
     const { precedence, evaluate, text } = operation;
     const [one, other] = [isOne(a), isOne(b)];
-    // What a factor of 1 leaves holds together as it did.
+    // Multiplying or dividing by 1 leaves only the other operand, with its precedence.
     const left =
       sign === "*" && one
         ? b.precedence

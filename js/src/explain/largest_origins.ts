@@ -1,4 +1,4 @@
-// Where a number comes from: the numbers of other layers that it is made of, those that count most first.
+// Origins of a number: the elements of other layers that contribute to it, largest contributions first.
 import type { Network } from "../network/network.ts";
 import type { Chain } from "./chain.ts";
 import type { Explanation } from "./explanation.ts";
@@ -13,7 +13,7 @@ import type { ConvolutionProducts, DenseProducts } from "./products.ts";
 import { coordinates, flatIndex, sizeOf } from "./tensor.ts";
 import type { WindowTaps } from "./window.ts";
 
-/** How many origins are worked out at most. */
+/** Maximum number of origins. */
 const MAX_ORIGINS = 4;
 
 const rankByMagnitude = (amounts: ArrayLike<number>): number[] =>
@@ -21,7 +21,7 @@ const rankByMagnitude = (amounts: ArrayLike<number>): number[] =>
     (a, b) => Math.abs(amounts[b] ?? 0) - Math.abs(amounts[a] ?? 0) || a - b,
   );
 
-/** Where the taps of a window read that give most, and how much that is. */
+/** The positions and amounts of a window's taps with the largest contributions. */
 function largestTaps({ rows, columns }: WindowTaps, amounts: readonly number[], most: number) {
   return rankByMagnitude(amounts)
     .flatMap((i) => {
@@ -32,13 +32,16 @@ function largestTaps({ rows, columns }: WindowTaps, amounts: readonly number[], 
     .slice(0, most);
 }
 
-/** The channels that give most to a convolution, each by the sum of its products, at the tap that gives most of it. */
+/**
+ * The channels with the largest contributions to a convolution (each the sum of its products), at each channel's
+ * largest tap.
+ */
 function largestPatches({ contributions, firstChannel, taps, patch }: ConvolutionProducts) {
   return rankByMagnitude(contributions)
     .slice(0, MAX_ORIGINS)
     .flatMap((k) => {
       const amount = contributions[k] ?? 0;
-      // Of a channel that takes away, the tap that takes most.
+      // For a negative channel, the tap with the most negative product.
       const products = patch(k).cells.map(({ product }) =>
         Math.max(0, product * Math.sign(amount)),
       );
@@ -51,7 +54,7 @@ function largestPatches({ contributions, firstChannel, taps, patch }: Convolutio
     });
 }
 
-/** Of a product with weights what each channel of its inputs gives, where they were maps before; else each input. */
+/** Contributions to a product with weights: one per channel if the inputs are flattened maps, else one per input. */
 function largestChannels(
   network: Network,
   found: Explanation,
@@ -65,10 +68,10 @@ function largestChannels(
   if (source === undefined) return [];
   const value = valueBeforeReshape(network, source);
   const [, , height, width] = value.nchw;
-  // An image's numbers in one row; else a row is of one place.
+  // Whether a row is a whole flattened image rather than one position.
   const whole = height * width > 1 && contributions.length === sizeOf(value.nchw.slice(1));
   const sums = new Map<number, number>();
-  // The input that gives most, and the one that takes most.
+  // The inputs with the largest and the smallest contribution.
   const ends = new Map<number, { most: number; least: number }>();
   const amountOf = (k: number): number => contributions[k] ?? 0;
   for (let k = 0; k < contributions.length; k++) {
@@ -89,7 +92,10 @@ function largestChannels(
   });
 }
 
-/** Of a product of two values the factors of its largest products; of attention what is summed, before its shares. */
+/**
+ * The factors of the largest products of two values; for attention, only the summed values and not their softmax
+ * weights.
+ */
 function largestFactors(
   network: Network,
   { elementRef }: Explanation,
@@ -108,7 +114,7 @@ function largestFactors(
     );
 }
 
-/** What the element `index` of a chain's last layer is made of. */
+/** The largest origins of element `index` of a chain's last layer. */
 export function largestOrigins(
   network: Network,
   chain: Chain,
@@ -180,14 +186,14 @@ export function largestOrigins(
       origins.push(originAt(network, source, index, Number.NaN));
       break;
     default:
-      // One number becomes another in its place.
+      // An elementwise root: one element depends on one element.
       if (sizeOf(shape) === sizeOf(root?.output_shape ?? shape)) {
         origins.push(
           ...[originFrom(network, elementRef(0, found.rootIndex), Number.NaN) ?? []].flat(),
         );
       }
   }
-  // The operands of an operation stand in its order, and what is chosen before what it is chosen by.
+  // Elementwise operands stay in the operation's order; a gathered element precedes its index.
   if (computation.kind === "elementwise" || computation.kind === "copied") return origins;
   return origins.sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount) || 0);
 }

@@ -1,14 +1,14 @@
-// What a local response normalisation does: a number over a power of the squares of the channels around it.
+// Local response normalisation: a number divided by a power of the sum of squares of neighbouring channels.
 import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, flatIndex, type Tensor } from "./tensor.ts";
 
 export interface ResponseNormTerms {
-  /** The channels around, the number's own among them. */
+  /** The neighbouring channels, including the element's own. */
   readonly neighbours: readonly { readonly channel: number; readonly value: number }[];
   readonly input: number;
   readonly squareSum: number;
   readonly bias: number;
-  /** What the squares are multiplied with: alpha over the number of channels. */
+  /** The factor of the sum of squares: alpha over the number of channels. */
   readonly scale: number;
   readonly beta: number;
   readonly value: number;

@@ -1,4 +1,4 @@
-// Pixels that are marked in a picture: their outline, and what is said of them.
+// Marked pixels of a picture: their outline and a text about them.
 import type { FieldExtents } from "./field_extents.ts";
 import type { Mask } from "./masks.ts";
 
@@ -9,13 +9,13 @@ interface BoundingBox {
   readonly columns: number;
 }
 
-/** Pixels of a picture that is `width` wide. */
+/** Marked pixels of a picture of size `width` × `height`. */
 export interface MaskedRegion {
   readonly mask: Mask;
   readonly width: number;
   readonly height: number;
   readonly count: number;
-  /** The smallest box around them; null where there are none. */
+  /** The bounding box; null if no pixel is marked. */
   readonly box: BoundingBox | null;
 }
 
@@ -33,7 +33,7 @@ export function maskedRegion(mask: Mask, height: number, width: number): MaskedR
   return { mask, width, height, count, box };
 }
 
-/** An SVG path around the marked pixels, each `down` high and `along` wide; holes are gone around as well. */
+/** An SVG path around the marked pixels, each `down` high and `along` wide; holes are outlined too. */
 export function outline(
   { mask, width, height, box }: MaskedRegion,
   down: number,
@@ -42,7 +42,7 @@ export function outline(
   if (box === null) return "";
   const at = (y: number, x: number): boolean =>
     x >= 0 && y >= 0 && x < width && y < height && mask[y * width + x] === 1;
-  // Each edge by the corner it starts from, clockwise around marked pixels, for every direction.
+  // The edges by start corner, as directions, clockwise around marked pixels.
   const stride = width + 1;
   const edges = new Map<number, number[]>();
   const edge = (y: number, x: number, direction: number): void => {
@@ -88,7 +88,7 @@ function traceOutline(
   };
   do {
     const own = edges.get(corner) ?? [];
-    // Where two pixels touch at a corner, the sharper turn keeps them apart.
+    // Where two pixels touch at a corner, the sharper turn separates them.
     const turn = own.findIndex((direction) => before >= 0 && direction === (before + 1) % 4);
     const [direction] = own.splice(Math.max(0, turn), 1);
     if (direction === undefined) break;
@@ -105,7 +105,10 @@ function traceOutline(
 const sizeText = (rows: number, columns: number, flat: boolean): string =>
   flat ? String(columns) : `${rows}×${columns}`;
 
-/** "5×5, stride 1; 5×3 of it inside x’s 32×32: y 0 to 4, x 0 to 2". `extents`: what theory says, where it does. */
+/**
+ * The text for a receptive field, such as "5×5, stride 1; 5×3 of it inside x’s 32×32: y 0 to 4, x 0 to 2". `extents`:
+ * the theoretical field, if known.
+ */
 export function fieldText(marked: MaskedRegion, of: string, extents: FieldExtents | null): string {
   const { width, height, count, box } = marked;
   if (box === null) return `nothing of ${of}`;
@@ -127,13 +130,13 @@ export function fieldText(marked: MaskedRegion, of: string, extents: FieldExtent
   return larger ? `${said}; ${own} of it inside ${size}: ${spans}` : `${said}: ${spans} of ${size}`;
 }
 
-/** How many of the box's pixels are marked, where not all of them are: "45 of these 66 pixels". */
+/** How many of the box's pixels are marked, if not all of them are: "45 of these 66 pixels". */
 export function gapsText({ count, box }: MaskedRegion): string {
   const area = box === null ? 0 : box.rows * box.columns;
   return count < area ? `${count} of these ${area} pixels` : "";
 }
 
-/** The size of a field by theory. */
+/** The theoretical size of a field. */
 function theoreticalSize(extents: FieldExtents, flat: boolean) {
   const sides = flat && extents.length === 1 ? [null, extents[0]] : extents;
   if (sides.length !== 2) return null;

@@ -1,31 +1,34 @@
-// Sets of places, and how a reach carries them from readers to what they depend on, and back.
+// Masks over positions, and mappings that carry a mask from consumers to the elements they depend on, and back.
 import type { AxisWindow, FieldMap } from "../plan/schema.ts";
 import { PADDED_INDEX } from "./padding_modes.ts";
 import { coordinates, sizeOf } from "./tensor.ts";
 
-/** A 1 for each place of a value, in row-major order. */
+/** 1 for each marked position of a value, in row-major order. */
 export type Mask = Uint8Array;
 
-/** For each place along an axis, those of another axis: items[offsets[o]] to items[offsets[o + 1]]. */
+/** For each position o along an axis, its positions on another axis: items[offsets[o]] to items[offsets[o + 1]]. */
 interface IndexLists {
   readonly offsets: Int32Array;
   readonly items: Int32Array;
 }
 
-/** What one axis of a target is made of: an axis of the source by lists (null: the same place), or any place. */
+/**
+ * How one target axis depends on a source axis: through index lists (null: the same position), or on no axis (any
+ * position).
+ */
 interface AxisMapping {
   readonly from: number;
   readonly lists: IndexLists | null;
 }
 
-/** How a mask over places of one shape becomes one over places of another. */
+/** Mapping from a mask over positions of one shape to a mask over another shape. */
 export interface MaskMapping {
   readonly from: readonly number[];
   readonly to: readonly number[];
   readonly axes: readonly AxisMapping[];
 }
 
-/** The places of an axis that each of a reader's places depends on. */
+/** The input positions that each of a consumer's positions depends on, along one axis. */
 function readIndices(along: AxisWindow, length: number, size: number): IndexLists {
   const { kernel, stride, dilation, pad_begin, transposed, padding, table } = along;
   const offsets = new Int32Array(length + 1);
@@ -48,7 +51,7 @@ function readIndices(along: AxisWindow, length: number, size: number): IndexList
   return { offsets, items: Int32Array.from(items) };
 }
 
-/** For each place that lists name, below `size`, those that name it. */
+/** Invert index lists: for each position below `size`, the positions that list it. */
 function invertLists({ offsets, items }: IndexLists, size: number): IndexLists {
   const counts = new Int32Array(size + 1);
   for (const item of items) counts[item + 1] = (counts[item + 1] ?? 0) + 1;
@@ -66,7 +69,7 @@ function invertLists({ offsets, items }: IndexLists, size: number): IndexLists {
   return { offsets: counts, items: found };
 }
 
-/** Whether each place depends on the same one. */
+/** Whether each position depends on the same position only. */
 export const isIdentityAxis = (along: AxisWindow, length: number, size: number): boolean =>
   length === size &&
   along.kernel === 1 &&
@@ -74,7 +77,7 @@ export const isIdentityAxis = (along: AxisWindow, length: number, size: number):
   along.pad_begin === 0 &&
   along.table.length === 0;
 
-/** From readers to what they depend on, and the other way. */
+/** Mappings from consumers to what they depend on (`down`), and back (`up`). */
 export function createMappings({ output_sizes, input_sizes, windows }: FieldMap): {
   readonly down: MaskMapping;
   readonly up: MaskMapping;
@@ -99,7 +102,7 @@ export function createMappings({ output_sizes, input_sizes, windows }: FieldMap)
   };
 }
 
-/** One axis of a mask by lists (null: all of it becomes one place). */
+/** Map one axis of a mask through index lists (null: reduce the axis to one position). */
 function mapAxis(
   mask: Mask,
   outer: number,
@@ -125,7 +128,7 @@ function mapAxis(
   return found;
 }
 
-/** What a mask's places depend on, or what depends on them: axis by axis, since a reach is a product of axes. */
+/** Map a mask to its dependencies or dependents, axis by axis, since a receptive field is a product of axes. */
 export function mapMask({ from, to, axes }: MaskMapping, mask: Mask): Mask {
   const sizes = [...from];
   let found = mask;
@@ -145,7 +148,7 @@ export function mapMask({ from, to, axes }: MaskMapping, mask: Mask): Mask {
   return broadcastMask(found, to, steps);
 }
 
-/** A mask whose axes lie at these strides in another one; at stride 0 all places are alike. */
+/** Expand a mask by one stride per target axis; stride 0 repeats it along that axis. */
 function broadcastMask(mask: Mask, sizes: readonly number[], steps: readonly number[]): Mask {
   const result = new Uint8Array(sizeOf(sizes));
   const at = sizes.map(() => 0);
@@ -171,7 +174,7 @@ export function unionMasks(a: Mask | undefined, b: Mask): Mask {
   return found;
 }
 
-/** The mask of one place of a value: that of an element, by its coordinates. */
+/** The mask of the one position of an element, by its coordinates. */
 export function elementMask(
   shape: readonly number[],
   places: readonly number[],
@@ -183,7 +186,7 @@ export function elementMask(
   return mask;
 }
 
-/** Which pixels of a picture have any place of a mask, in whatever channel. */
+/** The pixels of a picture with a marked position in any channel. */
 export function pixelMask(
   mask: Mask,
   shape: readonly number[],

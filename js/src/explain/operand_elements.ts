@@ -1,22 +1,22 @@
-// What an operator reads: elements of what is kept under a key, maybe in another shape and order.
+// Operator inputs: elements of stored tensors, possibly reshaped and reordered.
 import type { IndexMap, Layer, Operand } from "../plan/schema.ts";
 import { coordinates, element, flatIndex, sizeOf, type Tensor, type Tensors } from "./tensor.ts";
 
-/** So many elements are laid out anew at most, as of a large matrix that is read transposed. */
+/** Most elements to reorder, as for a large matrix that is read transposed. */
 const MAX_REORDERED = 2 ** 24;
 
-/** An element of what is kept under a key. */
+/** A reference to an element of a stored tensor. */
 export interface ElementRef {
   readonly key: string;
   readonly index: number;
 }
 
-/** Such an element with its number; of a constant that is one number everywhere, without a key. */
+/** An element with its value; the key is empty for a constant that is one number everywhere. */
 export interface OperandElement extends ElementRef {
   readonly value: number;
 }
 
-/** Where an element comes from, through all moves. */
+/** The index of an element in the stored tensor, through all index maps. */
 export function sourceIndex(moves: readonly IndexMap[], index: number): number {
   let now = index;
   for (const { sizes, strides, offset, axis, table } of moves) {
@@ -34,7 +34,7 @@ export function sourceIndex(moves: readonly IndexMap[], index: number): number {
 
 const reorderedTensors = new WeakMap<Float32Array, Map<Operand, Tensor>>();
 
-/** An operand as its operator reads it; null where it isn't there. */
+/** An operand as its operator reads it; null if the tensor is missing, or too large to reorder. */
 export function operandTensor(operand: Operand | undefined, tensors: Tensors): Tensor | null {
   const tensor = tensors.get(operand?.key ?? "");
   if (operand === undefined || tensor === undefined) return null;
@@ -53,7 +53,7 @@ export function operandTensor(operand: Operand | undefined, tensors: Tensors): T
   return made;
 }
 
-/** The element that stands at an output's coordinates in what is broadcast to its shape. */
+/** The index, in a tensor that is broadcast, of the element at an output's coordinates. */
 export function broadcastIndex(shape: readonly number[], at: readonly number[]): number {
   const missing = at.length - shape.length;
   return flatIndex(
@@ -62,7 +62,7 @@ export function broadcastIndex(shape: readonly number[], at: readonly number[]):
   );
 }
 
-/** An element of what an operand is read as. */
+/** An element of an operand in the operand's own order; null if its tensor is missing. */
 export function operandElement(
   operand: Operand,
   tensors: Tensors,
@@ -75,7 +75,7 @@ export function operandElement(
   return { key: operand.key, index: from, value: element(tensor.data, from) };
 }
 
-/** What an operator that computes each element by itself reads for one; null where something isn't there. */
+/** The operands' elements that an elementwise operator reads for one output; null if a tensor is missing. */
 export function operandElements(
   root: Layer,
   tensors: Tensors,

@@ -1,23 +1,26 @@
-// A number of another layer as the views call it: by channel and pixel, at the layer that gave it its value.
+// Origin of a number: an element of another layer, named by channel and pixel at the layer that computed it.
 import { layerOf, type Network } from "../network/network.ts";
 import type { Value } from "../plan/schema.ts";
 import type { ElementRef } from "./operand_elements.ts";
 import { sizeOf } from "./tensor.ts";
 
-/** A number of another layer, and what it gives to the one that is explained. */
+/** An element of another layer, and its contribution to the explained number. */
 export interface Origin {
   readonly value: Value;
   readonly channel: number;
   readonly y: number;
   readonly x: number;
-  /** Of a value with examples in front, which of them. */
+  /** The index of the example. */
   readonly image: number;
   readonly amount: number;
-  /** The amount is that of the channel's whole map, or of the patch of it; the pixel is the one that gives most of it. */
+  /**
+   * Set if the amount is the sum over the channel's map or over a patch of it; the pixel is then the largest
+   * contributor.
+   */
   readonly scope?: "channel" | "patch";
 }
 
-/** An element of a value, in row-major order, as the channel and pixel that the views call it. */
+/** The image, channel and pixel of an element in row-major order. */
 export function elementPosition({ nchw }: Value, index: number) {
   const [, channels, height, width] = nchw;
   return {
@@ -28,17 +31,14 @@ export function elementPosition({ nchw }: Value, index: number) {
   };
 }
 
-/**
- * The same element before it was only laid out anew: input 661 of a dense layer is channel 13, y 3, x 3 of the maps
- * that were flattened.
- */
+/** The same value before reshapes: input 661 of a dense layer is channel 13, y 3, x 3 of the flattened maps. */
 export function valueBeforeReshape(network: Network, value: Value): Value {
   const seen = new Set<Value>();
   let now = value;
   while (!seen.has(now)) {
     seen.add(now);
     const layer = network.layers.find(({ name }) => name === now.key);
-    // What has no layer of its own is another key of what one makes; an input is nobody's.
+    // A value without a layer of its own is an alias of a layer's output; an input has no layer.
     const given = layer === undefined && now.kind !== "input" ? layerOf(network, now)?.name : "";
     const laidOut = layer?.explanation === "same" && layer.inputs.length === 1;
     const before = network.values.get((laidOut ? layer.inputs[0] : given) ?? "");
@@ -47,13 +47,13 @@ export function valueBeforeReshape(network: Network, value: Value): Value {
   return now;
 }
 
-/** An element of a value as an origin, at the layer that gave it its number. */
+/** An element of a value as an origin, at the layer that computed it. */
 export function originAt(network: Network, value: Value, index: number, amount: number): Origin {
   const own = valueBeforeReshape(network, value);
   return { value: own, ...elementPosition(own, index), amount };
 }
 
-/** The same of an element that is known by its value's key; null of a parameter's. */
+/** The origin of an element by its value's key; null for a parameter. */
 export function originFrom(
   network: Network,
   { key, index }: ElementRef,

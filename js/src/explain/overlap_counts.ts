@@ -1,13 +1,13 @@
-// How many weights of a transposed convolution reach each place of its output, and what that does to pictures.
+// Overlap counts: how many weights of a transposed convolution reach each output position, and the resulting artefacts.
 import type { Window } from "../plan/schema.ts";
 
-/** Along each axis; a pixel's count is the product of its row's and its column's. */
+/** Counts along each axis; a pixel's count is its row's count times its column's. */
 export interface OverlapCounts {
   readonly rows: readonly number[];
   readonly columns: readonly number[];
 }
 
-/** Null for volumes. */
+/** Count the overlaps along both axes; null for volumes. */
 export function overlapCounts(
   window: Window,
   spatial: readonly number[],
@@ -30,13 +30,16 @@ export function overlapCounts(
   return { rows: rank === 1 ? [1] : axis(0), columns: axis(rank - 1) };
 }
 
-/** The counts of a period of the inside, away from the borders: all alike, or in turns. */
+/** The distinct counts in the interior, away from the borders: one value, or several that alternate. */
 function interiorCounts(counts: readonly number[]): readonly number[] {
   const quarter = Math.floor(counts.length / 4);
   return [...new Set(counts.slice(quarter, counts.length - quarter))].sort((a, b) => b - a);
 }
 
-/** "4 everywhere but at the border, so no checkerboard arises"; "4, 2 and 1 in turns: checkerboards arise". */
+/**
+ * The text about the counts: "4 everywhere except at the border: no checkerboard artifacts", or "4, 2 and 1 alternate:
+ * this causes checkerboard artifacts".
+ */
 export function overlapText({ rows, columns }: OverlapCounts): string {
   const kinds = interiorCounts(rows).flatMap((a) => interiorCounts(columns).map((b) => a * b));
   const found = [...new Set(kinds)].sort((a, b) => b - a);

@@ -1,7 +1,7 @@
-// Padding that repeats a map's own numbers: where each of its places reads.
+// Padding modes that repeat the map's own elements: the position that each padded position reads.
 import type { AxisWindow } from "../plan/schema.ts";
 
-/** The place in a map of `size` that one outside of it repeats, by ONNX's names. */
+/** The position in a map of length `size` that a padded position repeats, by ONNX's mode names. */
 export const PADDED_INDEX: Readonly<
   Record<AxisWindow["padding"], (at: number, size: number) => number>
 > = {
@@ -16,7 +16,7 @@ export const PADDED_INDEX: Readonly<
   },
 };
 
-/** What such padding does, in words; null for zeros and other numbers. */
+/** The text for such a padding mode; null for zeros and constants. */
 export function paddingModeText(mode: unknown): "wrapped around" | "repeated" | "mirrored" | null {
   if (mode === "wrap") return "wrapped around";
   if (mode === "edge") return "repeated";

@@ -1,4 +1,4 @@
-// Which numbers a pool looks at for one of its own, and what becomes of them.
+// Pooling explained: the elements in the window, and the pooled result.
 import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, type Tensor } from "./tensor.ts";
 import {
@@ -15,10 +15,10 @@ export interface PoolWindow {
   readonly kind: "max" | "mean" | "sum";
   readonly taps: WindowTaps;
   readonly cells: readonly { readonly input: number; readonly state: TapState }[];
-  /** Of a maximum: the cell that is passed on. */
+  /** For a maximum: the index of the cell that is passed on. */
   readonly argmax: number;
   readonly sum: number;
-  /** Of a mean: what the sum is divided by; of a sum 1. */
+  /** For a mean: the divisor of the sum; for a sum: 1. */
   readonly divisor: number;
   readonly value: number;
 }
@@ -29,7 +29,7 @@ const KINDS: Readonly<Partial<Record<Layer["explanation"], PoolWindow["kind"]>>>
   "sum pool": "sum",
 };
 
-/** Of maps and lines; null for volumes. */
+/** The window of a pool over 1D or 2D maps; null for volumes. */
 export function poolWindow(layer: Layer, x: Tensor, index: number): PoolWindow | null {
   const kind = KINDS[layer.explanation];
   const at = coordinates(layer.output_shape, index);
@@ -71,7 +71,7 @@ function poolTaps(
   return slidingTaps(layer.window, spatial, at);
 }
 
-/** The first largest; a NaN is larger than any number, as in PyTorch. */
+/** The index of the first maximum; a NaN exceeds any number, as in PyTorch. */
 function argmaxCell(cells: PoolWindow["cells"]): number {
   let best = -1;
   for (const [i, { input, state }] of cells.entries()) {
@@ -92,7 +92,7 @@ function globalTaps(spatial: readonly number[]): WindowTaps {
   };
 }
 
-/** Taps in the map or its padding; ceil_mode may have some behind both, which count for nothing. */
+/** Count the taps in the map or its padding. With ceil_mode, taps beyond both don't count. */
 function countWithPadding(layer: Layer, x: Tensor, { rows, columns }: WindowTaps): number {
   const spatial = x.shape.slice(2);
   const count = (lines: readonly AxisTap[], axis: number): number => {

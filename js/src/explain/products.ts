@@ -1,4 +1,4 @@
-// A sum of products behind one number: of a convolution, a transposed one, or a dense layer.
+// The sum of products behind one number of a convolution, a transposed convolution or a dense layer.
 import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, flatIndex, type Tensor } from "./tensor.ts";
 import {
@@ -15,42 +15,42 @@ export interface Product {
   readonly weight: number;
   readonly product: number;
   readonly state: TapState;
-  /** "y 1, x 0": of padding, which pixel of the map it repeats. */
+  /** "y 1, x 0": the pixel of the map that a padding element repeats. */
   readonly repeatedPixel?: string;
 }
 
-/** What one input channel gives, tap by tap. */
+/** The products of one input channel, tap by tap. */
 export interface Patch {
   readonly rows: number;
   readonly columns: number;
   readonly cells: readonly Product[];
 }
 
-/** All products of one number, in double precision, of the GPU's inputs and weights. */
+/** All products of one number, computed in double precision from the GPU's inputs and weights. */
 export interface Products {
-  /** The first of the input channels that are summed. */
+  /** The first of the summed input channels. */
   readonly firstChannel: number;
-  /** What each of them gives. */
+  /** The contribution of each of these channels. */
   readonly contributions: Float64Array;
-  /** How many products there are, those with padding or inserted zeros among them left out. */
+  /** The number of products, without those of padding or inserted zeros. */
   readonly count: number;
   readonly positive: number;
   readonly negative: number;
   readonly sum: number;
-  /** The patch of the k-th channel; of fewer taps where other lines are given. */
+  /** The patch of the k-th channel; restricted to `lines` if passed. */
   patch(k: number, lines?: WindowTaps): Patch;
 }
 
-/** What a dense layer's products are made of, besides. */
+/** Products of a dense layer. */
 export interface DenseProducts extends Products {
-  /** Which elements of both operands the k-th product is of. */
+  /** The elements of both operands in the k-th product. */
   readonly pair: (k: number) => readonly [number, number];
 }
 
-/** What a convolution's products are made of, besides. */
+/** Products of a convolution. */
 export interface ConvolutionProducts extends Products {
   readonly taps: WindowTaps;
-  /** Of a transposed convolution. */
+  /** Set for a transposed convolution. */
   readonly transposedTaps: TransposedTaps | null;
 }
 
@@ -58,7 +58,7 @@ interface ProductSource {
   readonly firstChannel: number;
   readonly channels: number;
   readonly taps: WindowTaps;
-  /** The input's number where a tap reads inside the map. */
+  /** The input's element for a tap inside the map. */
   readonly input: (k: number, y: number, x: number) => number;
   readonly weight: (k: number, y: number, x: number) => number;
 }
@@ -106,7 +106,7 @@ function productsOf({
   return { firstChannel, contributions, count, positive, negative, sum, patch };
 }
 
-/** Conv and ConvTranspose over lines and maps; null over volumes. */
+/** Products of Conv and ConvTranspose over 1D or 2D maps; null for volumes. */
 export function convolutionProducts(
   layer: Layer,
   x: Tensor,
@@ -158,7 +158,9 @@ const SINGLE_TAP: WindowTaps = {
   columns: [{ tap: 0, inputIndex: 0, state: "input" }],
 };
 
-/** Gemm and MatMul: a row of the first times a column of the second, of the batch that the output's place is in. */
+/**
+ * Products of Gemm and MatMul: a row of the first operand times a column of the second, in the output element's batch.
+ */
 export function denseProducts(
   layer: Layer,
   a: Tensor,

@@ -1,4 +1,4 @@
-// Which places of one value another value's place can depend on: receptive and projective fields.
+// Receptive and projective fields: the positions of one value that can affect a position of another.
 import type { FieldMap, Layer, PlanHeader } from "../plan/schema.ts";
 import {
   type FieldExtent,
@@ -8,10 +8,10 @@ import {
 } from "./field_extents.ts";
 import { createMappings, type Mask, mapMask, unionMasks } from "./masks.ts";
 
-/** What was found of a key: the places, or the extents that theory gives. */
+/** A result for each value: a mask, or theoretical extents. */
 type ByKey<T> = Map<string, T>;
 
-/** By the layer table alone: what can be read; the weights may leave parts of it out. */
+/** Fields from the layer table alone: the elements that can be read. Zero weights may exclude some of them. */
 export class FieldPropagator {
   private readonly layers: readonly Layer[];
   private readonly reaches: readonly FieldMap[];
@@ -32,7 +32,7 @@ export class FieldPropagator {
     return fresh;
   }
 
-  /** Everything before a layer's value, from it backwards. */
+  /** Propagate from a layer's value backwards to every value before it. */
   private propagateBackwards<T>(
     name: string,
     own: T,
@@ -56,7 +56,7 @@ export class FieldPropagator {
     return found;
   }
 
-  /** What these places of a value depend on, of every value before it. */
+  /** The receptive field of these positions in every earlier value. */
   receptiveField(name: string, places: Mask): ReadonlyMap<string, Mask> {
     return this.propagateBackwards(
       name,
@@ -66,7 +66,7 @@ export class FieldPropagator {
     );
   }
 
-  /** The extents of a value's receptive fields without regard to borders; null where they aren't the same everywhere. */
+  /** The extents of a value's receptive fields, ignoring borders; null if they differ between positions. */
   theoreticalExtents(name: string, rank: number): ReadonlyMap<string, FieldExtents | null> {
     const own = Array.from({ length: rank }, (): FieldExtent => ({ stride: 1, low: 0, high: 0 }));
     return this.propagateBackwards<FieldExtents | null>(
@@ -80,7 +80,7 @@ export class FieldPropagator {
     );
   }
 
-  /** What depends on these places of a value, of every value after it. */
+  /** The projective field of these positions: the positions that they affect in every later value. */
   projectiveField(name: string, places: Mask): ReadonlyMap<string, Mask> {
     const found = new Map<string, Mask>([[name, places]]);
     for (const layer of this.layers) {

@@ -1,21 +1,21 @@
-// A share of one: a power of e, divided by the sum of all along the axis.
+// Softmax explained: an exponential, divided by the sum of all exponentials along the axis.
 import type { Layer } from "../plan/schema.ts";
 import { coordinates, element, flatIndex, type Tensor } from "./tensor.ts";
 
 export interface SoftmaxTerms {
   /** The inputs along the axis. */
   readonly inputs: Float64Array;
-  /** e to the power of each, less the largest. */
+  /** exp(input − max) of each input. */
   readonly exponentials: Float64Array;
   readonly max: number;
   readonly sum: number;
-  /** Which of them is looked at. */
+  /** The index of the explained element along the axis. */
   readonly position: number;
-  /** Of LogSoftmax, its logarithm. */
+  /** The softmax, or its logarithm for LogSoftmax. */
   readonly value: number;
 }
 
-/** Softmax and LogSoftmax. */
+/** The terms of Softmax and LogSoftmax. */
 export function softmaxTerms(layer: Layer, x: Tensor, index: number): SoftmaxTerms | null {
   const { axis: given } = layer.attributes;
   const rank = x.shape.length;

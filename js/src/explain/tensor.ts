@@ -1,4 +1,4 @@
-// A tensor as it was read from the GPU, and where its elements stand.
+// A tensor read from the GPU, and index arithmetic for its elements.
 
 export interface Tensor {
   readonly key: string;
@@ -10,7 +10,7 @@ export interface Tensor {
 /** The tensors of one run, by key. */
 export type Tensors = ReadonlyMap<string, Tensor>;
 
-/** An element; NaN outside, so that a mistake shows. */
+/** An element; NaN out of range, which makes a mistake visible. */
 export const element = (data: ArrayLike<number>, index: number): number =>
   data[index] ?? Number.NaN;
 
@@ -26,7 +26,7 @@ export function coordinates(shape: readonly number[], index: number): number[] {
   return found;
 }
 
-/** The place of an element in row-major order. */
+/** The row-major index of an element. */
 export const flatIndex = (shape: readonly number[], at: readonly number[]): number =>
   shape.reduce((index, length, axis) => index * length + (at[axis] ?? 0), 0);
 

@@ -1,4 +1,4 @@
-// One pair of tokens of an attention, in numbers: its score, its share, and what it takes over.
+// One query-key pair of an attention in numbers: its score, its softmax weight, and its contribution to the output.
 
 import type { Layer } from "../plan/schema.ts";
 import type { Attention } from "./attention.ts";
@@ -7,9 +7,9 @@ import { denseProducts, type Products } from "./products.ts";
 import { type SoftmaxTerms, softmaxTerms } from "./softmax.ts";
 import type { Tensors } from "./tensor.ts";
 
-/** One pair of tokens, and one feature of the result. */
+/** A query-key pair, and one feature of the output. */
 export interface TokenPair {
-  /** The row of scores: a head's query. */
+  /** The row of the scores: a query of one head. */
   readonly row: number;
   readonly query: number;
   readonly head: number;
@@ -19,7 +19,10 @@ export interface TokenPair {
   readonly features: number;
 }
 
-/** The pair that an element of one of the three layers belongs to; of the result, with the key of the largest share. */
+/**
+ * The pair that an element of one of the three layers belongs to. For an output element, the key with the largest
+ * softmax weight.
+ */
 export function tokenPairAt(
   { scores, output }: Attention,
   layer: Layer,
@@ -28,7 +31,7 @@ export function tokenPairAt(
   share: string,
 ): TokenPair {
   const [queries = 1, keys = 1] = scores.output_shape.slice(-2);
-  // Heads have an axis of their own, or are told apart along the first one.
+  // Heads have an axis of their own or are merged into the first axis.
   const heads = scores.output_shape.length > 3 ? (scores.output_shape.at(-3) ?? 1) : Infinity;
   const features = output.output_shape.at(-1) ?? 1;
   const last = layer === output ? features : keys;
@@ -43,7 +46,7 @@ export function tokenPairAt(
   return { ...place, key: Math.max(0, key), feature, keys, features };
 }
 
-/** What is multiplied and added for a pair; null where the shapes are others. */
+/** The products and the softmax of a pair; null if the shapes are not supported. */
 export interface TokenPairTerms {
   readonly score: Products;
   readonly weight: SoftmaxTerms;

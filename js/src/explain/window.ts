@@ -1,22 +1,22 @@
-// Where a window lies over a map: the rows and columns that its taps read, in the input or outside of it.
+// The taps of a window over a map: the rows and columns that it reads, inside the input or outside.
 import type { Layer, Window } from "../plan/schema.ts";
 import { PADDED_INDEX, paddingModeText } from "./padding_modes.ts";
 
-/** "padding": outside the map. "inserted": between two of its pixels, where a transposed convolution has zeros. */
+/** "padding": outside the map. "inserted": a zero that a transposed convolution inserts between two pixels. */
 export type TapState = "input" | "padding" | "inserted";
 
-/** What one row or one column of a kernel reads. */
+/** The position that one row or column of a kernel reads. */
 export interface AxisTap {
   /** The row or column of the kernel. */
   readonly tap: number;
-  /** The row or column of the input; of the map with inserted zeros where it isn't in the input. */
+  /** The row or column of the input. For a tap outside the input: the row or column of the map with inserted zeros. */
   readonly inputIndex: number;
   readonly state: TapState;
-  /** Where the tap stands outside of the map, where padding there repeats what is at `at`. */
+  /** The position outside the map, if padding there repeats the element at `inputIndex`. */
   readonly outsideIndex?: number;
 }
 
-/** Where a tap stands, over the map or outside of it. */
+/** The position of a tap, inside the map or outside. */
 export const tapPosition = ({ inputIndex, outsideIndex }: AxisTap): number =>
   outsideIndex ?? inputIndex;
 
@@ -26,7 +26,7 @@ export interface WindowTaps {
   readonly columns: readonly AxisTap[];
 }
 
-/** Of a transposed convolution also: which of the stride's phases the position has. */
+/** Taps of a transposed convolution, with the phase of the output position within the stride. */
 export interface TransposedTaps extends WindowTaps {
   readonly phase: readonly [number, number];
   readonly strides: readonly [number, number];
@@ -42,11 +42,11 @@ interface Axis {
   readonly begin: number;
 }
 
-/** Both axes; a line of numbers is a map of one row. Null for volumes, and where the numbers don't fit together. */
+/** Both axes of a window; a 1D map has a single row. Null for volumes and for inconsistent ranks. */
 function windowAxes(window: Window, spatial: readonly number[]): readonly [Axis, Axis] | null {
   const rank = spatial.length;
   const { kernel, strides, dilations, pads_begin } = window;
-  // What only pads has no kernel.
+  // A Pad has no kernel.
   const given = [kernel, strides, dilations].every(({ length }) => length === 0 || length === rank);
   if (rank < 1 || rank > 2 || pads_begin.length !== rank || !given) return null;
   const axis = (i: number): Axis => ({
@@ -60,11 +60,11 @@ function windowAxes(window: Window, spatial: readonly number[]): readonly [Axis,
   return rank === 1 ? [single, axis(0)] : [axis(0), axis(1)];
 }
 
-/** The last two of an output's coordinates; a line of numbers has row 0. */
+/** The row and column of an output's coordinates; a 1D map has row 0. */
 const pixelOf = (at: readonly number[]): readonly [number, number] =>
   at.length > 3 ? [at[2] ?? 0, at[3] ?? 0] : [0, at[2] ?? 0];
 
-/** What each place along the kernel's sides is, for an output at these coordinates. */
+/** The taps along both sides of a kernel, for an output at these coordinates. */
 function windowTaps(
   axes: readonly [Axis, Axis],
   at: readonly number[],
@@ -76,7 +76,7 @@ function windowTaps(
   return { rows: along(axes[0], y), columns: along(axes[1], x) };
 }
 
-/** What a convolution or pool reads for an output at these coordinates; `mode`: of padding other than zeros. */
+/** The taps of a convolution or pool for an output at these coordinates; `mode`: the padding mode if not zeros. */
 export function slidingTaps(
   window: Window,
   spatial: readonly number[],
@@ -101,10 +101,10 @@ export function slidingTaps(
   );
 }
 
-/** Whether each place of a layer's output joins a share of the map, and the shares may differ in size. */
+/** Whether a layer is an adaptive pool, whose windows may differ in size. */
 export const isAdaptive = ({ attributes }: Layer): boolean => Array.isArray(attributes.output_size);
 
-/** What an adaptive pool reads for an output at these coordinates: the share of the map that this place of so many has. */
+/** The taps of an adaptive pool for an output at these coordinates: this position's share of the map. */
 export function adaptiveTaps(
   spatial: readonly number[],
   places: readonly number[],
@@ -126,7 +126,7 @@ export function adaptiveTaps(
   return { rows: spatial.length > 1 ? along(-2, y) : [single], columns: along(-1, x) };
 }
 
-/** The same for a transposed convolution: the flipped kernel over the map with zeros inserted. */
+/** The taps of a transposed convolution: the flipped kernel over the map with inserted zeros. */
 export function transposedTaps(
   window: Window,
   spatial: readonly number[],
@@ -159,13 +159,16 @@ export function transposedTaps(
   };
 }
 
-/** What a tap reads, by its row and its column. */
+/** The state of a tap, from those of its row and column. */
 export function tapState(row: AxisTap, column: AxisTap): TapState {
   if (row.state === "inserted" || column.state === "inserted") return "inserted";
   return row.state === "padding" || column.state === "padding" ? "padding" : "input";
 }
 
-/** "19–22"; with gaps "3, 5, 7", beyond the border "0–1 (1 outside)", where it repeats "1, 0, 1 (mirrored at the border)". */
+/**
+ * The rows or columns as text: "19–22"; with gaps "3, 5, 7"; beyond the border "0–1 (1 outside)"; with repeating
+ * padding "1, 0, 1 (mirrored at the border)".
+ */
 function spanText(lines: readonly AxisTap[], border: string): string {
   const places = lines.filter((line) => line.state !== "padding").map((line) => line.inputIndex);
   const [first = 0, last = 0] = [places[0], places.at(-1)];
@@ -177,7 +180,7 @@ function spanText(lines: readonly AxisTap[], border: string): string {
   return beyond > 0 ? `${words || "none"} (${beyond} outside)` : words;
 }
 
-/** "rows 19–22, columns 15–18": what a window reads, in the order of its taps. */
+/** The rows and columns that a window reads, in the order of its taps: "rows 19–22, columns 15–18". */
 export function windowText({ rows, columns }: WindowTaps, flat: boolean, mode?: unknown): string {
   const border = paddingModeText(mode) ?? "repeated";
   return `${flat ? "" : `rows ${spanText(rows, border)}, `}columns ${spanText(columns, border)}`;

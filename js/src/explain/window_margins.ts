@@ -1,7 +1,7 @@
-// How far a layer's window reaches beyond its input's map, at any of its positions.
+// Margins of a layer: how far its window reaches beyond the input map, at any position.
 import type { Layer } from "../plan/schema.ts";
 
-/** Pixels of the map that a window may stand on outside of it, on each side. */
+/** Pixels outside the map that a window can cover, on each side. */
 export interface WindowMargins {
   readonly top: number;
   readonly bottom: number;
@@ -11,7 +11,7 @@ export interface WindowMargins {
 
 export const NO_MARGINS: WindowMargins = { top: 0, bottom: 0, left: 0, right: 0 };
 
-/** Of convolutions, transposed ones, pools and padding. */
+/** The margins of convolutions, transposed convolutions, pools and padding. */
 export function windowMargins(layer: Layer): WindowMargins {
   const rank = (layer.input_shapes[0]?.length ?? 2) - 2;
   if (layer.window.pads_begin.length !== rank) return NO_MARGINS;
@@ -19,7 +19,7 @@ export function windowMargins(layer: Layer): WindowMargins {
   return { top: down.before, bottom: down.behind, left: across.before, right: across.behind };
 }
 
-/** Before the first pixel of an axis, and behind its last one: the last window may leave the padding, too. */
+/** Pixels before and after an axis that a window can cover; the last window may even exceed the padding. */
 function axisMargins(layer: Layer, axis: number): { before: number; behind: number } {
   const { kernel, strides, dilations, pads_begin } = layer.window;
   const begin = pads_begin.at(axis);
@@ -29,7 +29,7 @@ function axisMargins(layer: Layer, axis: number): { before: number; behind: numb
   const output = (layer.output_shape.at(axis) ?? 1) - 1;
   const stride = strides.at(axis) ?? 1;
   const length = (taps - 1) * (dilations.at(axis) ?? 1);
-  // A transposed one goes over the map with zeros inserted, in steps of a stride between its pixels.
+  // A transposed convolution's window moves over the map with inserted zeros, in which pixels are a stride apart.
   const [before, behind] =
     layer.explanation === "transposed convolution"
       ? [Math.floor((length - begin) / stride), Math.floor((output + begin) / stride) - last]

@@ -1,4 +1,4 @@
-// What a feature offers a page, and what a page hands it: features/feature.py has the same in Python.
+// The interface between features and a page: features/feature.py is its counterpart in Python.
 import type { Signal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
 import type { Engine, InputOverride } from "../engine/types.ts";
@@ -10,58 +10,58 @@ import type { Layer, Value } from "../plan/schema.ts";
 import type { ColorLimits } from "../state/colors.ts";
 import type { Selection, TabName, ViewerState } from "../state.ts";
 
-/** What one feature offers. What is left out, it doesn't do. */
+/** The parts that a feature provides; all except `name` are optional. */
 export interface Feature {
-  /** In Python and in pages. */
+  /** The feature's name in Python and in pages. */
   readonly name: string;
-  /** Its signals, which become part of the state that all views share. */
+  /** The feature's signals, merged into the state that all views share. */
   state?(): object;
-  /** The Viewer's traits that it follows and sets. */
+  /** The Viewer's traits that the feature reads and writes. */
   traits?(state: ViewerState): readonly TraitSync[];
-  /** Begins in a Viewer of this page. */
+  /** Start the feature for a Viewer of this page. */
   start?(host: ViewerHost): FeatureInstance;
-  /** Its views, by their names in Python; in an exported page those for which that has the data. */
+  /** The feature's views, by their Python names; in an exported page only those whose data the page contains. */
   views?(exported: PageData): readonly (typeof VIEWS)[number][];
   readonly tabs?: readonly Tab[];
   readonly slots?: { readonly [S in keyof Slots]?: FunctionComponent<Slots[S]> };
-  /** Its style sheets, in the order in which later rules win. */
+  /** The feature's style sheets, in cascade order. */
   readonly styles?: readonly string[];
 }
 
-/** Traits that are taken and told together. */
+/** Traits that are synchronised as a group. */
 export interface TraitSync {
   readonly names: readonly string[];
-  /** Their values, when Python or another page has set one. */
+  /** Apply the values after Python or another page has set one. */
   apply(...values: unknown[]): void;
-  /** What they are in this page; without it Python alone sets them. */
+  /** The current values in this page; if omitted, only Python sets them. */
   values?(): readonly unknown[];
 }
 
 /**
- * The trait of a record that Python and pages both set, as `{[field]: record, turn}`. Python counts its own changes in
- * `turn`, and ignores what a page says of an older one.
+ * Synchronise a trait that Python and pages both set, in the form `{[field]: record, turn}`. Python counts its own
+ * changes in `turn`, and ignores a page's message with an older turn.
  */
 export function recordTraitSync<T>(
   name: string,
   field: string,
   record: Signal<T | null>,
 ): TraitSync {
-  let turn = 0; // of Python's last change
+  let turn = 0; // turn of Python's last change
   return {
     names: [name],
     apply(value) {
       const given = (value ?? {}) as { readonly turn?: number; readonly [name: string]: unknown };
-      if ((given.turn ?? 0) < turn) return; // some hosts return our own message after Python's newer one
+      if ((given.turn ?? 0) < turn) return; // some hosts echo our message after Python's newer one
       turn = given.turn ?? 0;
       const found = given[field] ?? null;
-      // An equal record stays the same object: some hosts return our own.
+      // Keep the object if an equal record arrives: some hosts echo our own.
       if (JSON.stringify(found) !== JSON.stringify(record.peek())) record.value = found as T | null;
     },
     values: () => [{ [field]: record.value, turn }],
   };
 }
 
-/** A Viewer of this page, as its features see it. */
+/** The interface of a Viewer in this page to its features. */
 export interface ViewerHost {
   /** This page's name. */
   readonly page: string;
@@ -71,25 +71,25 @@ export interface ViewerHost {
   readonly python?: PythonLink;
   /** Undefined in a notebook. */
   readonly exported?: ExportedPage;
-  /** A blob that Python has, or the exported page; rejects where it does not come. */
+  /** Fetch a blob from Python or the exported page; rejects if it doesn't arrive. */
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
-  /** Lets go of it. */
+  /** Release a fetched blob, or cancel its request. */
   release(name: string): void;
-  /** Feeds an input; null ends that, with `isTakenOver` once Python, or the page, has taken over what was fed last. */
+  /** Override an input; null ends the override. `isTakenOver`: Python, or the page, has adopted the last input. */
   feed(fed: InputOverride | null, isTakenOver?: boolean): Promise<void>;
-  /** A value's elements. */
+  /** Read a value's elements. */
   read(key: string): Promise<Float32Array>;
 }
 
 export interface PythonLink {
   send(message: FromPage, buffers?: ArrayBuffer[]): void;
   traitValue(name: string): unknown;
-  /** Takes a message on top of the revision `base`, if that is here; `take` returns whether it is all there. */
+  /** Apply a message on top of revision `base`, if that is current; `take` returns whether the message is complete. */
   applyRevision(
     message: { readonly base: number; readonly revision: number },
     take: () => boolean,
   ): void;
-  /** Something has changed that reads wait for. */
+  /** Report a change that pending reads may wait for. */
   notifyReads(): void;
 }
 
@@ -97,7 +97,7 @@ export interface ExportedPage {
   readonly record: PageData;
   /** Names of layers, modules, inputs and outputs. */
   keys(): readonly string[];
-  /** What was asked for is done. */
+  /** Resolve when all requested work is done. */
   settled(): Promise<unknown>;
 }
 
@@ -108,40 +108,40 @@ export type MessageHandlers = {
   ) => void;
 };
 
-/** A feature in one Viewer. */
+/** A feature's instance for one Viewer. */
 export interface FeatureInstance {
-  /** What is done with messages that Python sends to it. */
+  /** Handlers for messages from Python. */
   readonly messages?: MessageHandlers;
-  /** A read came: the result says whether it must still wait for this feature. */
+  /** Called for each read; the returned function tells whether the read must still wait for this feature. */
   onRead?(): () => boolean;
-  /** All that an exported page holds is here. */
+  /** Called when the exported page has loaded all its data. */
   onPageReady?(): void | Promise<void>;
-  /** A script of an exported page has given an input. */
+  /** Called when a script of an exported page has set an input. */
   onInputSet?(): void;
-  /** What scripts of an exported page find in `window.nbglcnn`. */
+  /** Properties added to `window.nbglcnn` for scripts of an exported page. */
   readonly scriptApi?: object;
-  /** Frees what it holds. */
+  /** Free the feature's resources. */
   close?(): void;
 }
 
-/** Places in the views that features fill, and the properties of what stands there. */
+/** Slots in the views that features fill, with the properties of each slot's component. */
 export interface Slots {
-  /** In the bar: before the model's name, behind it, and at the end. */
+  /** In the bar: before the model's name, after it, and at the end. */
   readonly barStart: object;
   readonly barName: object;
   readonly barEnd: object;
-  /** Between bar and content. */
+  /** Between the bar and the content. */
   readonly drawer: object;
-  /** Beside everything: what listens to keys and clicks. */
+  /** Invisible components that listen to keys and clicks. */
   readonly globalListeners: object;
   readonly status: object;
-  /** Beside a layer's name; `layers`: all that a closed module stands for. */
+  /** Beside a layer's name; `layers`: all layers of a collapsed module. */
   readonly layerMark: { layer: string; layers?: readonly Layer[] };
-  /** Below a stage of two networks that are compared. */
+  /** Below a stage, if two networks are compared. */
   readonly difference: { layers: readonly Layer[] };
-  /** The colour bar of maps whose input is live. */
+  /** The colour bar of maps while the input is live. */
   readonly liveLegend: LegendProps;
-  /** A section of the Layer tab, and what stands beside the layer's name then. */
+  /** A section of the Layer tab, and the tools beside the layer's name while it is open. */
   readonly bend: { network: Network; value: Value };
   readonly bendTools: { value: Value };
 }
@@ -149,9 +149,9 @@ export interface Slots {
 export interface LegendProps {
   value: Value;
   statistics: Statistics | null;
-  /** Numbers it for a range of the channel's own. */
+  /** The channel whose own range the legend shows. */
   channel?: number | null;
-  /** The ends of the colours where those are not the values' own. */
+  /** The colour limits, if they differ from the value's range. */
   limits?: ColorLimits | null;
 }
 
@@ -160,27 +160,27 @@ export interface Tab {
   readonly title: string;
   readonly component: FunctionComponent<{ network: Network }>;
   readonly keys: TabKeys;
-  /** The tab that it stands before; without it the last. */
+  /** The tab to insert before; the last position if omitted. */
   readonly before?: TabName;
-  /** Whether there is anything to show in it; all have it by default. */
+  /** Whether the tab has content to show; true by default. */
   available?(network: Network, state: ViewerState): boolean;
 }
 
-/** What keys do in a tab. */
+/** Key bindings of a tab. */
 export interface TabKeys {
-  /** The layers that ← and → lead through, by the names that are selected, and which one is shown; -1 for none. */
+  /** The layers that ← and → step through, as selection names, and the index of the shown one; -1 if none is. */
   layers(network: Network, selected: Selection | null): { names: readonly string[]; at: number };
-  /** Which channel ↑ and ↓ go on from; these keys do nothing here without it. */
+  /** The channel from which ↑ and ↓ continue; without it these keys do nothing in the tab. */
   channel?(network: Network, selected: Selection | null): Selection | null;
-  /** What gets the focus when another layer is shown, as a selector. */
+  /** Selector of the element to focus when another layer is shown. */
   readonly focusSelector: string;
-  /** Esc leads to the first tab; without it the notebook gets the keyboard back. */
+  /** Esc leads to the first tab; without it, Esc returns the keyboard to the notebook. */
   readonly escapeToFirstTab?: true;
-  /** Keys that only this tab has; whether it was one. */
+  /** Handle a key that only this tab uses. Returns whether the key was handled. */
   onKey?(key: string, views: { readonly root: HTMLElement; readonly state: ViewerState }): boolean;
 }
 
-/** ← and → lead from stage to stage. */
+/** Key bindings in which ← and → step from stage to stage. */
 export const STAGE_KEYS: TabKeys = {
   layers: (network, selected) => ({
     names: network.stages.map((stage) => stage.key),

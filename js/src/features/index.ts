@@ -1,4 +1,4 @@
-// The features of a page, in the order in which they begin and stand beside each other.
+// The features of a page, in order of start and of display.
 import { compare } from "./compare/feature.ts";
 import { edits } from "./edits/feature.ts";
 import { exporting } from "./export/feature.ts";

@@ -1,4 +1,4 @@
-// Two networks in one Plan, and where they differ.
+// Comparison of two networks in one Plan.
 import type { Network } from "../../network/network.ts";
 import type { Selection } from "../../state.ts";
 import type { Feature } from "../feature.ts";
@@ -20,7 +20,7 @@ export const compare: Feature = {
       name: "compare",
       title: "Compare",
       component: CompareView,
-      before: "network", // two networks in one are there to be compared
+      before: "network", // a Plan with two networks is opened to compare them
       available: (network) => network.pairs.size > 0,
       keys: {
         layers: (network, selected) => ({

@@ -1,4 +1,4 @@
-// Edits of values and weights, which the reader makes and undoes.
+// Edits of values and weights made by the reader, with undo.
 import { effect } from "@preact/signals";
 import type { Edit } from "../../plan/edits.ts";
 import { PlanError } from "../../plan/runtime.ts";
@@ -13,9 +13,9 @@ import { EditListeners } from "./views/edit_listeners.tsx";
 import manipulations from "./views/manipulate/style.css";
 import style from "./views/style.css";
 
-/** What scripts of an exported page can do. */
+/** The edit functions for scripts of an exported page. */
 export interface EditScripts {
-  /** Makes these the edits, in the form of Python's `viewer.bends.to_dict()["bends"]`. */
+  /** Replace all edits, in the format of Python's `viewer.bends.to_dict()["bends"]`. */
   edit(edits: readonly Edit[]): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-// Pictures and recordings of what is shown, as files.
+// Export of pictures and recordings as files.
 import type { Feature } from "../feature.ts";
 import { SaveMenu } from "./views/save_menu.tsx";
 import style from "./views/style.css";

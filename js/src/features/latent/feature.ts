@@ -1,4 +1,4 @@
-// A code in a layer's place, as a source: sources/source_kinds.ts has its kind.
+// Latent: a source that replaces a layer's value with a code. Its source kind is in sources/source_kinds.ts.
 import type { Feature } from "../feature.ts";
 import { latentState } from "./state.ts";
 import style from "./views/latent.css";

@@ -1,8 +1,7 @@
-// A latent: its code in the place of its layer, for the engine alone. It is no edit of anybody's, and feeds no input.
-//
-// `openWithoutInput(state, source)` puts the code of a record there; the result follows other records of the same layer,
-// and takes it away when it is disposed. Reads that come behind `state.source` have the code: edits go to the engine
-// before them.
+// A latent source: injects its code as a layer's value in the engine only. The injection is not one of the reader's
+// edits and overrides no input. `openWithoutInput(state, source)` injects a record's code. The instance follows further
+// records of the same layer, and removes the injection when disposed. A read that arrives after a change of
+// `state.source` sees the code, because edits reach the engine before reads.
 import { batch, effect, untracked } from "@preact/signals";
 import { pageStore } from "../../engine/page_store.ts";
 import type { Edit } from "../../plan/edits.ts";
@@ -15,7 +14,7 @@ import { SOURCE_OFF } from "../sources/state.ts";
 
 let nextId = 0;
 
-/** The code as the layer's value of all examples; undefined where it doesn't fit. */
+/** The code repeated for all examples as the layer's value; undefined if its size doesn't fit. */
 export function codeToValue(
   plan: PlanHeader,
   { input, code }: Pick<LatentRecord, "code" | "input">,
@@ -28,7 +27,7 @@ export function codeToValue(
   return Float32Array.from({ length: count }, (_, k) => code[k % code.length] ?? 0);
 }
 
-/** The edit that puts an array of this name in a layer's place, with what leads there skipped. */
+/** The edit that injects the array with this hash into a layer and skips the layers upstream. */
 export const latentEdit = (layer: string, arrayHash: string): Edit => ({
   layer,
   name: "latent",
@@ -68,7 +67,7 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
     const before = held;
     put = name;
     of = plan;
-    // A name with a space is of this page alone: the store forgets it when nobody holds it any more.
+    // A name with a space is private to this page: the store deletes the blob when its last user releases it.
     held = `latent ${nextId++}`;
     store.add(held, new Uint8Array(value.buffer as ArrayBuffer), 1);
     batch(() => {
@@ -88,7 +87,7 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
     update(next) {
       const moved = next.input !== source.input || `${next.code}` !== `${source.code}`;
       source = next;
-      // Somebody else has moved it, or it was told what is here already.
+      // Another client moved the code, or Python echoed the current one.
       if (moved && `${next.code}` !== `${state.latentCode.peek()}`) state.latentCode.value = null;
       bring(state.latentCode.peek() ?? next.code);
     },
@@ -106,7 +105,7 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
   };
 }
 
-/** A code of more numbers is left out of the line of Python. */
+/** Longest code that the Python line includes. */
 const MAX_PRINTED_NUMBERS = 64;
 
 export const latent = {

@@ -1,12 +1,16 @@
-// The code of a latent while it moves, and what the workbench has of the page's engine.
+// State of a latent source: its code while it moves, and the engine's fork function for the workbench.
 import { type Signal, signal } from "@preact/signals";
 import type { Session } from "../../plan/runtime.ts";
 import type { SourceState } from "../sources/state.ts";
 
 export interface LatentState {
-  /** The code of now, where it is ahead of the source's: people drag, Python is told ten times a second. */
+  /**
+   * The current code if it is ahead of the source's: a drag changes it at once, Python receives it ten times a second.
+   */
   readonly latentCode: Signal<readonly number[] | null>;
-  /** Opens another session of what is shown, to try codes in beside it; null where nothing can be run. */
+  /**
+   * Open another session of the shown network, to try codes without changing the view; null if the page cannot run it.
+   */
   readonly forkSession: Signal<(() => Promise<Session>) | null>;
 }
 
@@ -24,7 +28,7 @@ type LatentSourceState = LatentState & Pick<SourceState, "source">;
 const SYNC_INTERVAL_MS = 100;
 const pendingSync = new WeakSet<LatentState["latentCode"]>();
 
-/** Moves a latent's code: the engine has it at once, the source and with it Python soon, and always the last one. */
+/** Set a latent's code: at once in the engine, throttled in the source and in Python. The last code is always sent. */
 export function setLatentCode(state: LatentSourceState, code: readonly number[]): void {
   state.latentCode.value = code;
   if (pendingSync.has(state.latentCode)) return;

@@ -1,4 +1,4 @@
-// A loop in Python whose weights this page shows.
+// Mirror: the page follows the weights of a training loop in Python.
 import { bytesOf } from "../../message_buffers.ts";
 import type { Feature } from "../feature.ts";
 import { mirrorState } from "./state.ts";
@@ -8,7 +8,7 @@ export const mirror: Feature = {
   name: "mirror",
   state: mirrorState,
   start({ state, python }) {
-    if (!("createWeightFollower" in state)) return {}; // a page without training has no curve to show it with
+    if (!("createWeightFollower" in state)) return {}; // a page without training has no loss curve
     state.createWeightFollower.value = (host, record) => new WeightFollower(state, host, record);
     return {
       messages: {

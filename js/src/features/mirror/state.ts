@@ -1,10 +1,13 @@
-// A loop in Python that this page follows.
+// State of a mirrored Python training loop.
 import { type Signal, signal } from "@preact/signals";
 import type { WeightTextures } from "../../engine/types.ts";
 import type { MirrorFrame } from "../../messages.ts";
 
 export interface MirrorState {
-  /** Takes a message of the loop, and gives the weights once all parts of them are here; null while none is followed. */
+  /**
+   * Receive a message of the loop; returns the weights once all their chunks have arrived. Null while no loop is
+   * followed.
+   */
   readonly weightReceiver: Signal<
     ((message: MirrorFrame, data: Uint8Array<ArrayBuffer>) => WeightTextures | undefined) | null
   >;

@@ -1,4 +1,4 @@
-// A page that follows a loop in Python: its curve, the weights that come from there, and earlier ones to look back at.
+// Follower of a training loop in Python: its loss curve, its current weights, and earlier weights as checkpoints.
 import { effect, untracked } from "@preact/signals";
 import { joinChunks } from "../../chunks.ts";
 import type { MirrorFrame } from "../../messages.ts";
@@ -15,13 +15,13 @@ import {
 } from "../training/state.ts";
 import { TensorWatchers } from "../training/tensor_watchers.ts";
 
-/** So often what is watched is read, and a state is kept, at most. */
+/** Minimum interval between reads of watched tensors, and between checkpoints. */
 const READ_INTERVAL_MS = 250;
-/** Numbers of all parameters; of more no pictures are kept with a state. */
+/** Limit on the elements of all parameters; above it, checkpoints store no parameter pictures. */
 const MAX_SHOWN_ELEMENTS = 2 ** 22;
 
 interface WeightSnapshot extends Omit<Checkpoint, "fits"> {
-  /** All weights, and the Plan whose textures these are. */
+  /** All weights, and the Plan whose textures they belong to. */
   readonly rows: WeightTextures;
   readonly plan: string;
 }
@@ -35,10 +35,10 @@ export class WeightFollower implements TrainingActions {
   private readonly stopFollowing: () => void;
   private record: TrainingRecord;
   private lossHistory = new LossHistory();
-  /** Of a state on its way. */
+  /** Chunks of the weights in transit. */
   private chunks: Uint8Array<ArrayBuffer>[] = [];
   private losses = new Float32Array();
-  /** The step that weights are behind. */
+  /** The training step after which the weights were sent. */
   private readonly stepByRows = new WeakMap<WeightTextures, number>();
   private snapshots: readonly WeightSnapshot[] = [];
   private lastId = 0;
@@ -80,7 +80,7 @@ export class WeightFollower implements TrainingActions {
     this.state.earlierWeights.value = null;
   }
 
-  // What views ask
+  // TrainingActions, called by views
 
   watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void {
     return this.watchers.add(keys, take, () => this.readAfter(0));
@@ -93,10 +93,10 @@ export class WeightFollower implements TrainingActions {
   }
 
   restoreCheckpoint(): void {
-    // Only Python's own loop could.
+    // Only Python's own loop could restore it.
   }
 
-  // What Python says
+  // Messages from Python
 
   private receive(message: MirrorFrame, data: Uint8Array<ArrayBuffer>): WeightTextures | undefined {
     const { training, chunk_index, chunk_count, loss_rows, step, textures } = message;
@@ -116,7 +116,7 @@ export class WeightFollower implements TrainingActions {
       found.set(texture, all.subarray(at, at + length));
       at += length;
     }
-    if (at !== all.length) return undefined; // of another Plan: Python offers it anew
+    if (at !== all.length) return undefined; // for another Plan: Python will send them again
     this.stepByRows.set(found, step);
     this.appendLosses(message);
     this.publish();
@@ -131,7 +131,7 @@ export class WeightFollower implements TrainingActions {
   private appendLosses({ first_step, held_out }: MirrorFrame): void {
     const { lossHistory, losses } = this;
     if (first_step > lossHistory.steps) {
-      this.fetchHistory(); // this page has not seen what was before
+      this.fetchHistory(); // this page has missed earlier steps
       return;
     }
     lossHistory.truncate(first_step);
@@ -141,7 +141,7 @@ export class WeightFollower implements TrainingActions {
       lossHistory.heldOut.push([step, loss ?? Number.NaN, share]);
   }
 
-  /** Asks for all that was told. */
+  /** Request the whole loss history. */
   private fetchHistory(): void {
     this.host
       .blob(this.id)
@@ -151,10 +151,10 @@ export class WeightFollower implements TrainingActions {
         this.lossHistory = line;
         this.publish();
       })
-      .catch(() => undefined); // Python is gone, or busy: the next state asks again
+      .catch(() => undefined); // Python disconnected or busy: the next message retries
   }
 
-  // What is read of the weights that are shown
+  // Reads of the shown weights
 
   private scheduleRead(): void {
     this.readAfter(Math.max(0, this.lastReadAt + READ_INTERVAL_MS - performance.now()));
@@ -164,7 +164,7 @@ export class WeightFollower implements TrainingActions {
     clearTimeout(this.readTimer);
     this.readTimer = setTimeout(() => {
       this.lastReadAt = performance.now();
-      this.readNow().catch(() => undefined); // a lost context, or another network: what follows is read anew
+      this.readNow().catch(() => undefined); // lost context or other network: the next read retries
     }, ms);
   }
 
@@ -174,7 +174,7 @@ export class WeightFollower implements TrainingActions {
     await host.withSession(async (session) => {
       const { weightOverrides } = host;
       const step = weightOverrides && this.stepByRows.get(weightOverrides);
-      // What is watched stays that of now.
+      // Watched tensors keep the current weights while a checkpoint is shown.
       const isLooking = this.snapshots.some((one) => one.rows === weightOverrides);
       if (!isLooking) await this.watchers.notify(session, false);
       if (step === undefined || !this.isSnapshotDue(step)) return;
@@ -198,7 +198,7 @@ export class WeightFollower implements TrainingActions {
     this.publish();
   }
 
-  /** Ever sparser, and the last of all. */
+  /** Whether to store a checkpoint: at growing intervals, and at the last step. */
   private isSnapshotDue(step: number): boolean {
     const last = this.snapshots.at(-1)?.step;
     if (last === undefined) return true;
@@ -237,7 +237,7 @@ export class WeightFollower implements TrainingActions {
 
 const NO_PREDICTIONS = new Float32Array();
 
-/** What views know of a training, of one that Python's own loop does. */
+/** The training configuration for views, for a loop that Python runs. */
 const mirrorConfig = (
   trained_parameters: readonly string[],
   has_accuracy: boolean,

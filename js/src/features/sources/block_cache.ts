@@ -1,14 +1,14 @@
-// The blocks of a data set that are looked at: asked for one by one, kept within a bound, the others let go of.
+// Block cache of a data set: blocks are requested one by one and kept within a byte limit; the others are released.
 import type { ImagesRecord } from "./records.ts";
 import type { Feeder } from "./state.ts";
 
-/** Bytes of blocks that stay in the page; all of 60,000 pictures of 28×28 fit. */
+/** Size limit in bytes of cached blocks; all of 60,000 pictures of 28×28 fit. */
 const MAX_BYTES = 48e6;
 const RETRY_MS = 5_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** So many `numbers` make one item; `onNews` is told when a block has come. */
+/** Create the cache. An item consists of `numbers` elements; `onNews` is called when a block has arrived. */
 export function createBlockCache(
   { data, block_size, count, dtype }: Pick<ImagesRecord, "data" | "block_size" | "count" | "dtype">,
   numbers: number,
@@ -16,11 +16,11 @@ export function createBlockCache(
   onNews: () => void,
 ) {
   const wide = dtype === "uint8" ? 1 : 4;
-  // In the order of their last use.
+  // In least-recently-used order.
   const here = new Map<number, Bytes>();
   const coming = new Map<number, Promise<void>>();
   const dropped = new WeakSet<Promise<void>>();
-  /** When one did not come, by performance.now(): who looks at it again does not ask at once. */
+  /** Time of each block's last failure, by performance.now(): the next access doesn't retry at once. */
   const missed = new Map<number, number>();
   let closed = false;
 
@@ -66,7 +66,7 @@ export function createBlockCache(
     if (wide === 1) return bytes.subarray(from, from + numbers);
     return new Float32Array(bytes.slice(from * 4, (from + numbers) * 4).buffer);
   };
-  /** An item as it came; undefined where its block is not here. */
+  /** An item with its raw elements; undefined if its block is not cached. */
   const known = (index: number): Uint8Array | Float32Array | undefined => {
     const k = Math.floor(index / block_size);
     const bytes = here.get(k);
@@ -76,7 +76,7 @@ export function createBlockCache(
     return cut(bytes, index);
   };
   return {
-    /** The same, and asks for it. */
+    /** Return the item if it is cached; otherwise request its block. */
     peekOrRequest(index: number): Uint8Array | Float32Array | undefined {
       const found = known(index);
       const k = Math.floor(index / block_size);
@@ -92,7 +92,7 @@ export function createBlockCache(
         await ask(Math.floor(index / block_size));
       }
     },
-    /** Nobody looks at other blocks than those of these items any more. */
+    /** Cancel requests for all blocks except those of these items. */
     cancelOthers(indices: readonly number[]): void {
       const wanted = new Set(indices.map((index) => Math.floor(index / block_size)));
       for (const [k, one] of [...coming]) {

@@ -1,4 +1,5 @@
-// What is drawn: strokes on a canvas of the input's size times a whole number, averaged into the input as one draws.
+// Drawing source: strokes on a canvas at an integer multiple of the input's size, averaged down to the input while
+// drawing.
 import { computed, signal } from "@preact/signals";
 import { channelsAndSize } from "../../pictures/resize.ts";
 import { elementCount, type OpenSource, toInputLayout } from "./input_slot.ts";
@@ -14,21 +15,21 @@ interface Stroke {
   readonly width: number;
   readonly color: string;
   readonly points: Point[];
-  /** All before it is gone. */
+  /** Whether the stroke clears all before it. */
   readonly isClear: boolean;
 }
 
-/** Canvas pixels of the longer side, about; a pixel of the input has at most so many a side. */
+/** Approximate longer side in canvas pixels, and the most canvas pixels per side of an input pixel. */
 const CANVAS_SIDE = 280;
 const MAX_SCALE = 16;
-/** Pixels of the input: MNIST's strokes. */
+/** Default brush width in input pixels: that of MNIST's strokes. */
 const BRUSH_WIDTH = 2;
-/** Around a grey stroke a rim of this grey, so wide in pixels of the input, makes its edges soft. */
+/** Softens grey strokes: a rim of this grey, with this width in input pixels. */
 const SOFT_EDGE = { color: "#595959", width: 1.2 };
-/** The pressure of a mouse, which draws at the brush's own width. */
+/** The pressure of a mouse, which draws with the brush's nominal width. */
 const MOUSE_PRESSURE = 0.5;
 
-/** Each square of `times` by `times` pixels of a canvas as one number from 0 to 1, channel after channel. */
+/** Average each square of `times` × `times` canvas pixels to a number from 0 to 1, in channel-first order. */
 export function downsample(pixels: ImageData, times: number, channels: number): Float32Array {
   const [width, height] = [pixels.width / times, pixels.height / times];
   const found = new Float32Array(channels * width * height);
@@ -78,7 +79,7 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
     context.fillStyle = paper;
     context.fillRect(0, 0, canvas.width, canvas.height);
   };
-  /** A stroke from its point `from` on. */
+  /** Draw a stroke from point `from` on. */
   const paint = ({ width, color, points }: Stroke, from: number): void => {
     context.lineCap = context.lineJoin = "round";
     const line = (style: string, more: number, soft: boolean): void => {
@@ -108,7 +109,7 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
 
   const feed = async (): Promise<void> => {
     again = true;
-    if (busy) return; // it takes what has come meanwhile
+    if (busy) return; // the loop in progress sees the change
     busy = true;
     while (again) {
       again = false;

@@ -1,4 +1,4 @@
-// Where the input comes from: a camera, a film, a picture, a drawing, a data set, noise or a latent.
+// Sources of the input: a camera, a video, a picture, a drawing, a data set, noise or a latent.
 import { effect } from "@preact/signals";
 import { type Feature, recordTraitSync } from "../feature.ts";
 import { InputFeeder } from "./feeder.ts";

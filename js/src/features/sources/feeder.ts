@@ -1,4 +1,5 @@
-// What sources have of a Viewer: its engine for pictures, blobs, a way to Python, and what reads wait for.
+// The sources' access to a Viewer: input overrides, values, blobs, reports to Python, and the order of sources for
+// reads.
 import { beforeKey } from "../../plan/derived_values.ts";
 import type { ViewerHost } from "../feature.ts";
 import { OF_ONE_PAGE, type Source } from "./records.ts";
@@ -6,7 +7,7 @@ import type { Feeder } from "./state.ts";
 
 export class InputFeeder implements Feeder {
   private readonly host: ViewerHost;
-  /** When each source came, by a count of them. */
+  /** The sequence number of each source. */
   private readonly sourceNumbers = new WeakMap<object, number>();
   private lastNumber = 0;
 
@@ -19,7 +20,7 @@ export class InputFeeder implements Feeder {
   }
 
   feed(fed: Parameters<ViewerHost["feed"]>[0]): Promise<void> {
-    // Where it was turned off here, Python first takes over what went in last.
+    // If the source was turned off in this page, Python first adopts the last input.
     const { python, state } = this.host;
     const offered = python?.traitValue("_source") as { source?: unknown } | undefined;
     return this.host.feed(fed, state.source.peek() === null && Boolean(offered?.source));
@@ -41,19 +42,19 @@ export class InputFeeder implements Feeder {
     this.host.python?.send({ type: "sourceupdate", page: this.page, is_still: isStill, rate });
   }
 
-  /** This is the source from here on. */
+  /** Assign the next sequence number to a new source. */
   registerSource(source: Source | null): void {
     if (source === null || this.sourceNumbers.has(source)) return;
     this.lastNumber += 1;
     this.sourceNumbers.set(source, this.lastNumber);
   }
 
-  /** The number of the current source, in the order in which sources were set. */
+  /** The current source's sequence number. */
   get currentNumber(): number {
     return this.numberOf(this.host.state.source.peek());
   }
 
-  /** Whether the picture of a source that each page computes is still to go in. */
+  /** Whether the input of a source that every page computes itself has not reached the engine yet. */
   isAwaiting(time: number): boolean {
     const { source, inputOverride, sourceStatus } = this.host.state;
     const { kind } = source.peek() ?? { kind: "" };

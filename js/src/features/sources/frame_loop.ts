@@ -1,17 +1,17 @@
-// Pictures one after another: the next one once the last has run, those between are dropped and none waits.
+// Frame loop: the next frame is taken once the last has run; frames in between are dropped, none is queued.
 import { delay } from "./input_slot.ts";
 
-/** So far apart are pictures at least, where no rate is asked for: as a screen's. */
+/** Minimum interval between frames if no rate is set: a screen's refresh interval. */
 const MIN_INTERVAL_MS = 1000 / 60;
 
 export interface FrameLoop {
-  /** Resolves when what is under way has ended. */
+  /** Stop the loop; resolves when the frame in progress has ended. */
   stop(): Promise<void>;
 }
 
 /**
- * Calls `once` again and again, `rate` times a second at most and never twice at a time, until it is stopped.
- * `next` waits for there to be something new.
+ * Call `once` repeatedly until stopped, at most `rate` times a second and never concurrently. `next` resolves when a
+ * new frame is available.
  */
 export function startFrameLoop(
   rate: () => number,
@@ -28,7 +28,7 @@ export function startFrameLoop(
       if (wait > 1) await delay(wait, signal);
       if (signal.aborted) return;
       const gap = rate() > 0 ? 1000 / rate() : MIN_INTERVAL_MS;
-      // From when it was due: timers are late, and the rate holds all the same.
+      // Measured from the due time: timers fire late, and the rate still holds.
       due = Math.max(due, performance.now() - gap) + gap;
       await once(signal);
     }
@@ -42,7 +42,7 @@ export function startFrameLoop(
   };
 }
 
-/** Frames of a video as they are shown: `next` resolves when there is one that was not taken. */
+/** Track a video's displayed frames: `next` resolves when there is a frame that was not taken. */
 export function trackVideoFrames(video: HTMLVideoElement) {
   let shown = 0;
   let taken = 0;
@@ -60,7 +60,7 @@ export function trackVideoFrames(video: HTMLVideoElement) {
     if ("requestVideoFrameCallback" in video) handle = video.requestVideoFrameCallback(note);
     else look();
   };
-  // Browsers without that callback: at each frame of the page, where the time has changed.
+  // Browsers without requestVideoFrameCallback: compare the video's time on each animation frame.
   let last = -1;
   const look = (): void => {
     timer = requestAnimationFrame(() => {
@@ -85,7 +85,7 @@ export function trackVideoFrames(video: HTMLVideoElement) {
         signal.addEventListener("abort", done);
       });
     },
-    /** The frame of now is used. */
+    /** Mark the current frame as taken. */
     take(): void {
       taken = shown;
     },

@@ -1,5 +1,5 @@
 import { channelsAndSize } from "../../pictures/resize.ts";
-// A data set: item after item, in its own order or shuffled, of blocks that come when they are looked at.
+// Data set source: items in their own order or shuffled, from blocks that are loaded on access.
 
 import { formatInteger } from "../../number_format.ts";
 import type { Input } from "../../plan/schema.ts";
@@ -11,7 +11,7 @@ import type { ImagesRecord } from "./records.ts";
 import { nextItem } from "./shuffle.ts";
 import { pythonString, type SourceKind } from "./source_kind.ts";
 
-/** The numbers of an item as the input takes them: of bytes 255 is 1, but for an input of bytes. */
+/** An item's values as the input expects them: bytes are divided by 255, unless the input itself is uint8. */
 export function itemValues(item: Uint8Array | Float32Array, { dtype }: Pick<Input, "dtype">) {
   if (item instanceof Float32Array) return item;
   const white = dtype === "uint8" ? 1 : 255;
@@ -19,8 +19,8 @@ export function itemValues(item: Uint8Array | Float32Array, { dtype }: Pick<Inpu
 }
 
 /**
- * An item as a picture: grey, or red, green and blue, in front of black where it has an alpha; numbers that aren't from
- * 0 to 1 between their own ends.
+ * An item as a picture: grey or RGB, on black if it has alpha. Values outside 0 to 1 are scaled from their minimum and
+ * maximum.
  */
 export function itemImage(
   item: Uint8Array | Float32Array,
@@ -61,7 +61,10 @@ function minMax(numbers: Uint8Array | Float32Array): readonly [number, number] {
   return [low, high];
 }
 
-/** Another page, or a reader, has changed the item less than this share of the time between two ago: that one leads. */
+/**
+ * If another page or the reader changed the item within this share of the interval, that client leads and this page
+ * doesn't step.
+ */
 const LEAD_SHARE = 0.8;
 
 const openImages: OpenSource<ImagesRecord> = (place) => {
@@ -71,10 +74,12 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
   const first = place.source;
   let running: FrameLoop | undefined;
   let closed = false;
-  /** The item that is waited for. */
+  /** The item that is being loaded. */
   let wanted = first.index;
   let asked = 0;
-  /** Its own step, and when anybody else changed something: it goes on from there. */
+  /**
+   * Whether this page is stepping, and the time of the last change by another client, from which the interval restarts.
+   */
   let stepping = false;
   let changed = performance.now();
 
@@ -82,7 +87,7 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
     first,
     numbers,
     feeder,
-    () => place.updateControls({}), // the same anew: thumbnails are drawn of what has come
+    () => place.updateControls({}), // re-renders the thumbnails with the new block
   );
   const data = async (index: number): Promise<Float32Array> => {
     wanted = index;
@@ -96,7 +101,7 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
     try {
       const found = await data(source.index);
       if (mine !== asked || closed) return;
-      blocks.peekOrRequest(nextItem(source, 1)); // it may be asked for next
+      blocks.peekOrRequest(nextItem(source, 1)); // prefetch the next item
       await place.feed({ data: found }, source, () => running !== undefined);
     } catch (error) {
       if (mine === asked && !closed) place.fail("lost", error);
@@ -130,7 +135,7 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
       search: search.of(numbered),
     });
   };
-  // Without them it is a data set all the same.
+  // The data set works without labels.
   bringLabels().catch((error: unknown) => {
     if (!closed) console.warn(`nbglcnn: no labels: ${error}`);
   });
@@ -138,7 +143,7 @@ const openImages: OpenSource<ImagesRecord> = (place) => {
 
   return {
     update() {
-      if (stepping && running !== undefined) return; // who steps feeds
+      if (stepping && running !== undefined) return; // the stepping loop feeds the item itself
       changed = performance.now();
       search.stop();
       void feed();
@@ -175,7 +180,7 @@ export const images = {
   icon: "M2.2 2.2h4.6v4.6H2.2zM9.2 2.2h4.6v4.6H9.2zM2.2 9.2h4.6v4.6H2.2zM9.2 9.2h4.6v4.6H9.2z",
   title: ({ title, index }) => `${title || "Data set"} ${formatInteger(index)}`,
   pythonLine: ({ folder, index, playing, rate, shuffled, seed }, call) =>
-    // Of what else was given Python alone has a name.
+    // Only Python has a name for data sets not loaded from a folder.
     folder === ""
       ? `viewer.source = viewer.source.at(${index})`
       : call(

@@ -1,4 +1,4 @@
-// What one source is given by whoever runs it, and what it gives: the same for each kind.
+// The interface between a source and the source runner, the same for every kind.
 import type { InputOverride } from "../../engine/types.ts";
 import { channelsAndSize } from "../../pictures/resize.ts";
 import type { Input } from "../../plan/schema.ts";
@@ -9,49 +9,52 @@ import type { Feeder, SourceControls, SourceFailure, SourceStatus } from "./stat
 export interface InputSlot<S extends Source = Source> {
   readonly state: ViewerState;
   readonly feeder: Feeder;
-  /** The input that is fed. */
+  /** The input that the source overrides. */
   readonly input: Input;
-  /** The record of now. */
+  /** The current record. */
   readonly source: S;
-  /** Feeds the input for this record; resolves when it has run. Asked then: whether others follow by themselves. */
+  /**
+   * Override the input for this record; resolves when it has run. `follows` is called then: whether more inputs follow
+   * automatically.
+   */
   feed(fed: Omit<InputOverride, "key">, of: S, follows: () => boolean): Promise<void>;
-  /** Nothing follows what was fed last. */
+  /** Report that no input follows the last one. */
   markStill(): void;
-  /** Changes the record, here and in Python. */
+  /** Change the record, here and in Python. */
   change(part: Partial<S>): void;
   setPhase(phase: SourceStatus["phase"]): void;
   fail(failure: SourceFailure, detail: unknown): void;
-  /** Gives the drawer what it has of this source; what is left out stays. */
+  /** Update the drawer's controls for this source; omitted ones stay. */
   updateControls(controls: Partial<SourceControls>): void;
 }
 
-/** A source that runs. */
+/** A running source. */
 export interface SourceInstance<S extends Source = Source> {
-  /** The record is another one, of the same kind and data. */
+  /** Apply another record of the same kind and data. */
   update(source: S): void;
-  /** From now on it goes on by itself; called once, until `stop`. */
+  /** Start continuous playback; called once until `stop`. */
   start(): void;
-  /** Nothing more is fed. */
+  /** Stop feeding. */
   stop(): void;
-  /** Lets go of what others see of it, as a camera's light, until `start`. */
+  /** Release the capture device, and with it a camera's light, until `start`. */
   releaseDevice?(): void;
   dispose(): void;
 }
 
 export type OpenSource<S extends Source = Source> = (place: InputSlot<S>) => SourceInstance<S>;
 
-/** Elements of the input, of all its examples. */
+/** Number of elements in the input, over all its examples. */
 export const elementCount = ({ shape }: Input): number =>
   shape.reduce((all, side) => all * side, 1);
 
-/** One example's, for each of the input's: sources have one. */
+/** Repeat one example for every example of the input: a source provides one. */
 export function repeatPerExample(one: Float32Array, input: Input): Float32Array {
   const all = new Float32Array(elementCount(input));
   for (let at = 0; at < all.length; at += one.length) all.set(one, at);
   return all;
 }
 
-/** A picture's numbers, channel after channel from 0 to 1, as an input has them of each example. */
+/** Convert a picture (channel-first, values from 0 to 1) to the input's layout and range, for every example. */
 export function toInputLayout(picture: Float32Array, input: Input): Float32Array {
   const white = input.dtype === "uint8" ? 255 : 1;
   const numbers = white === 1 ? picture : picture.map((one) => Math.round(white * one));
@@ -64,7 +67,7 @@ export function toInputLayout(picture: Float32Array, input: Input): Float32Array
   return repeatPerExample(turned, input);
 }
 
-/** Resolves after so many ms, or by the signal. */
+/** Resolve after `ms` milliseconds or when `signal` aborts. */
 export function delay(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

@@ -1,16 +1,16 @@
-// Sources as a page makes them itself, and what stands behind a record in this page alone: a file, a click.
+// Sources created in the page, and page-local data behind a record, such as a file.
 import { DEFAULTS, type Source, type SourceKindName, type SourceOf } from "./records.ts";
 
-/** A record in its own order of fields, as Python writes it. */
+/** Create a record with its fields in the order in which Python writes them. */
 export const makeSource = <K extends SourceKindName>(
   kind: K,
   input: string,
   part: Partial<SourceOf<K>> = {},
 ): SourceOf<K> => ({ ...DEFAULTS[kind], input, ...part });
 
-/** A file that was chosen, dropped or pasted, by the record that stands for it. */
+/** The selected, dropped or pasted file of each record. */
 export const sourceFiles = new WeakMap<Source, Blob>();
 
-/** Whoever reads this wants little to move: live sources begin paused. */
+/** Whether the reader prefers reduced motion: live sources then start paused. */
 export const prefersReducedMotion = (): boolean =>
   matchMedia("(prefers-reduced-motion: reduce)").matches;

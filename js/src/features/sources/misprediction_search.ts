@@ -1,4 +1,4 @@
-// Looks through a data set for the next item whose label is not what the network says of it.
+// Search a data set for the next item that the network misclassifies.
 import { signal } from "@preact/signals";
 import type { Value } from "../../plan/schema.ts";
 import type { InputSlot } from "./input_slot.ts";
@@ -6,7 +6,7 @@ import type { ImagesRecord } from "./records.ts";
 import { nextItem } from "./shuffle.ts";
 import type { MispredictionSearch } from "./state.ts";
 
-/** The output that has a number for each class; undefined where none has. */
+/** The output with one score per class; undefined if there is none. */
 function findScores(
   { state }: InputSlot<ImagesRecord>,
   labels: readonly number[],
@@ -20,7 +20,7 @@ function findScores(
     );
 }
 
-/** The class with the greatest score; −1 where one isn't a number. */
+/** The class with the largest score; −1 if any score is NaN. */
 export function argmax(scores: Float32Array): number {
   let found = 0;
   for (const [k, score] of scores.entries()) {
@@ -84,7 +84,7 @@ export function createMispredictionSearch(
   return {
     running: isRunning,
     stop,
-    /** What readers search by, where there are labels and scores to compare with them. */
+    /** The search controls; undefined without labels or a matching output. */
     of(labels: readonly number[]): MispredictionSearch | undefined {
       const value = findScores(place, labels);
       if (value === undefined || !labels.some((label) => label >= 0)) return undefined;

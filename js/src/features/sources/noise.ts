@@ -1,16 +1,19 @@
-// Noise: the same numbers as Python's, of a seed.
+// Noise source: for a seed, the same numbers as in Python.
 import { elementCount, type OpenSource } from "./input_slot.ts";
 import type { NoiseRecord } from "./records.ts";
 import type { SourceKind } from "./source_kind.ts";
 
-/** PCG's output function, as features/edits/transforms.py has it. */
+/** PCG's output function, as in features/edits/transforms.py. */
 export function pcgHash(number: number): number {
   const state = (Math.imul(number, 747796405) + 2891336453) >>> 0;
   const word = Math.imul((state >>> ((state >>> 28) + 4)) ^ state, 277803737) >>> 0;
   return ((word >>> 22) ^ word) >>> 0;
 }
 
-/** Nearly normal numbers: twelve uniform ones added. The sum is exact in doubles, and rounded once, as in Python. */
+/**
+ * Approximately normal numbers: the sum of twelve uniform ones. The sum is exact in float64 and rounded once, as in
+ * Python.
+ */
 export function noiseArray(count: number, seed: number, mean: number, std: number): Float32Array {
   const found = new Float32Array(count);
   const first = pcgHash(seed);
@@ -26,7 +29,7 @@ export function noiseArray(count: number, seed: number, mean: number, std: numbe
   return found;
 }
 
-/** Seeds begin again behind the last that Python takes. */
+/** Seeds wrap around at the number of seeds that Python accepts. */
 const SEED_COUNT = 2 ** 31;
 
 const openNoise: OpenSource<NoiseRecord> = (place) => {

@@ -1,4 +1,4 @@
-// A picture that was chosen, dropped or pasted: decoded by the browser, and fed once.
+// Picture source: a selected, dropped or pasted file, decoded by the browser and fed once.
 
 import type { OpenSource } from "./input_slot.ts";
 import { makeSource, sourceFiles } from "./local_sources.ts";
@@ -32,7 +32,7 @@ const openPicture: OpenSource<PictureRecord> = (place) => {
       before?.close();
     } catch (error) {
       if (mine !== asked) return;
-      // The one before goes on being the input, under another name than this file's.
+      // The previous picture stays the input; it must not be shown under this file's name.
       place.updateControls({ picture: null });
       place.fail("damaged", error);
     }
@@ -56,7 +56,7 @@ const openPicture: OpenSource<PictureRecord> = (place) => {
     start: () => undefined,
     stop: () => undefined,
     dispose() {
-      closed = true; // the engine keeps the picture as long as it is fed
+      closed = true; // the engine keeps the picture while it is the input
     },
   };
 };

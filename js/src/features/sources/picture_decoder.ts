@@ -1,17 +1,17 @@
-// Picture files as Python's picture_decoding.py reads them: turned as their EXIF data say, in sRGB by their ICC profile.
+// Decode picture files like Python's picture_decoding.py: rotated by EXIF orientation, converted to sRGB by the ICC
+// profile.
 import { markUnpremultiplied } from "../../pictures/unpremultiplied.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
 const PNG_SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
-/** Browsers convert by these chunks where there is no profile, each in its own way; Pillow doesn't know them. */
+/** Without a profile, browsers convert colours by these chunks, each differently; Pillow ignores them. */
 const COLOR_CHUNKS = ["gAMA", "cHRM", "cICP", "mDCV", "cLLI"];
-/** The EXIF tag of how the camera was held. */
+/** The EXIF orientation tag. */
 const ORIENTATION = 0x0112;
 
 /**
- * The bitmap of a file, its first picture; its colours are not multiplied by alpha. Rejects where the browser cannot
- * read it.
+ * Decode the first image of a file to a bitmap without premultiplied alpha. Rejects if the browser cannot decode it.
  */
 export async function decodePicture(file: Blob): Promise<ImageBitmap> {
   const bytes = new Uint8Array(await file.arrayBuffer());
@@ -35,14 +35,14 @@ async function makeBitmap(parts: Bytes[], type: string): Promise<ImageBitmap> {
   return found;
 }
 
-/** The parts of a PNG file but for the chunks about its gamma. */
+/** The parts of a PNG file without its colour chunks. */
 function* stripColorChunks(bytes: Bytes): Generator<Bytes> {
   const view = new DataView(bytes.buffer);
   let from = 0;
   for (let at = PNG_SIGNATURE.length; at + 12 <= bytes.length; ) {
     const end = at + 12 + view.getUint32(at);
     const name = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
-    if (name === "IDAT") break; // they stand before it
+    if (name === "IDAT") break; // colour chunks precede the image data
     if (COLOR_CHUNKS.includes(name)) {
       yield bytes.subarray(from, at);
       from = end;
@@ -52,7 +52,7 @@ function* stripColorChunks(bytes: Bytes): Generator<Bytes> {
   yield bytes.subarray(from);
 }
 
-/** How the camera of a WebP file was held; some browsers turn it and others don't, so that the chunk is hidden from them. */
+/** Read a WebP file's EXIF orientation and hide the chunk: only some browsers apply it. */
 function extractOrientation(bytes: Bytes): number {
   const view = new DataView(bytes.buffer);
   for (let at = 12; at + 8 <= bytes.length; ) {
@@ -66,9 +66,9 @@ function extractOrientation(bytes: Bytes): number {
   return 1;
 }
 
-/** Of EXIF data, which are a TIFF file's; 1 where they don't say it. */
+/** The orientation in EXIF data, which have the format of a TIFF file; 1 if absent. */
 function readOrientation(exif: Bytes): number {
-  const start = exif[0] === 0x45 ? 6 : 0; // some writers put "Exif\0\0" in front
+  const start = exif[0] === 0x45 ? 6 : 0; // some writers prepend "Exif\0\0"
   const view = new DataView(exif.buffer, exif.byteOffset + start, exif.byteLength - start);
   try {
     const little = view.getUint16(0) === 0x4949;
@@ -79,12 +79,12 @@ function readOrientation(exif: Bytes): number {
       if (view.getUint16(at, little) === ORIENTATION) return view.getUint16(at + 8, little);
     }
   } catch {
-    // Data that end too early say nothing.
+    // Truncated data have no orientation.
   }
   return 1;
 }
 
-/** A picture as it was seen, of one that lies as `orientation` says, 2 to 8. */
+/** Rotate or flip a picture upright from EXIF orientation 2 to 8. */
 async function applyOrientation(picture: ImageBitmap, orientation: number): Promise<ImageBitmap> {
   const { width: w, height: h } = picture;
   const canvas = new OffscreenCanvas(orientation > 4 ? h : w, orientation > 4 ? w : h);

@@ -1,14 +1,15 @@
-// The picture of a video: what the network takes of it, and the drawer shows.
+// Frame preview of a video: the element that the network samples and the drawer shows.
 
 export interface FramePreview {
   readonly element: HTMLVideoElement | HTMLCanvasElement;
-  /** The frame of now. */
+  /** Capture the current frame. */
   captureFrame(): void;
 }
 
 /**
- * The video itself. On a software renderer a canvas that has what went in last, decoded once for both: a browser that
- * composes the page on the processor is busy with thirty frames a second of a video, and leaves the network a tenth.
+ * The video element itself. On a software renderer, a canvas with the last captured frame, decoded once for both uses:
+ * a browser that composites on the CPU would spend its time on thirty video frames a second and leave the network a
+ * tenth.
  */
 export function createFramePreview(video: HTMLVideoElement, software: boolean): FramePreview {
   if (!software) return { element: video, captureFrame: () => undefined };

@@ -1,25 +1,25 @@
-// An order of many items that a seed gives, without a list of them: a Feistel network over their numbers.
+// Seeded shuffle without a list of the items: a Feistel network over the item numbers.
 import { pcgHash } from "./noise.ts";
 import type { ImagesRecord } from "./records.ts";
 
 const FEISTEL_ROUNDS = 4;
 
-/** The item that is shown after this one, or before it. */
+/** The item shown after this one, or before it. */
 export function nextItem({ index, count, shuffled, seed }: ImagesRecord, by: 1 | -1): number {
   return shuffled ? neighborItem(index, by, count, seed) : (index + by + count) % count;
 }
 
-/** The item behind another one (`by` 1) or before it (−1), in the order that the seed gives all `count` of them. */
+/** The item after another (`by` 1) or before it (−1) in the seed's order of all `count` items. */
 export function neighborItem(index: number, by: number, count: number, seed: number): number {
   const place = (permute(index, count, seed, -1) + by + count) % count;
   return permute(place, count, seed, 1);
 }
 
-/** Which item stands at a place (`way` 1), or at which place an item stands (−1). */
+/** The item at a position (`direction` 1), or the position of an item (−1). */
 export function permute(number: number, count: number, seed: number, direction: 1 | -1): number {
   const half = Math.max(1, Math.ceil(Math.log2(Math.max(2, count)) / 2));
   let found = number;
-  // Numbers beyond the last are passed through until one is within: each way leads back by the same steps.
+  // Cycle walking: permute again while the number is out of range. Both directions walk the same cycle.
   do found = feistel(found, half, seed, direction);
   while (found >= count);
   return found;

@@ -1,14 +1,14 @@
-// What is known of a kind of source: its words and icon, which inputs it feeds, how it begins, and the code that runs it.
+// The interface of a source kind: its texts and icon, the inputs it accepts, how it starts, and the code that runs it.
 import type { Input } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
 import type { OpenSource, SourceInstance } from "./input_slot.ts";
 import type { Source } from "./records.ts";
 import type { SourceFailure } from "./state.ts";
 
-/** A line of Python: the class, and its arguments but for those that are false. */
+/** Build a line of Python from a class name and arguments; arguments that are false are omitted. */
 export type PythonCall = (name: string, ...parts: readonly (string | false)[]) => string;
 
-/** A number of the record that the drawer has a field for. */
+/** A numeric field of the record that the drawer shows. */
 export interface NumericField<S extends Source> {
   readonly name: { [F in keyof S]: S[F] extends number ? F : never }[keyof S];
   readonly label: string;
@@ -18,38 +18,41 @@ export interface NumericField<S extends Source> {
 }
 
 export interface SourceKind<S extends Source> {
-  /** What the drawer calls it. */
+  /** The kind's name in the drawer. */
   readonly label: string;
-  /** A path of 16 by 16 pixels, and the width of its line where that isn't the usual one. */
+  /** An SVG path of 16 by 16 pixels, and its stroke width if not the default. */
   readonly icon: string;
   readonly iconStroke?: number;
   /** The current source's name in the bar, if it differs from `label`. */
   readonly title?: (source: S) => string;
-  /** The line of Python that does the same; "" where only a page can. */
+  /** The equivalent line of Python; "" if only a page can create the source. */
   readonly pythonLine: (source: S, call: PythonCall) => string;
-  /** What has gone wrong: the thing, then the cause, what still works and what to do. */
+  /** Title and text for each failure: the problem, the cause, the remaining options and the next step. */
   readonly failures?: Partial<Record<SourceFailure, readonly [title: string, text: string]>>;
-  /** Whether it feeds such an input. */
+  /** Whether the kind can feed this input. */
   readonly accepts: (input: Input) => boolean;
-  /** Python alone gives it; a page goes back to it. */
+  /** Only Python creates this kind; a page can return to it. */
   readonly isPythonOnly?: true;
-  /** Begins by a click on its name: others wait for a file, or for a click of their own. */
+  /** The source starts when its name is clicked; others wait for a file or a click of their own. */
   readonly startsOnSelect?: true;
-  /** People make it in the drawer, which opens with it. */
+  /** The reader creates the content in the drawer, which opens with the source. */
   readonly opensDrawer?: true;
-  /** How the type of its files begins, and the record of one but for its owner and title. */
+  /** The MIME type prefix of the kind's files, and the record fields for a file except owner and title. */
   readonly file?: { readonly type: string; readonly fields: Partial<S> };
-  /** What becomes of the record where another page had it and this one begins it, besides its owner. */
+  /** Record fields to reset when this page takes over another page's source, besides the owner. */
   readonly takeoverFields?: Partial<S>;
-  /** Whether there are pictures after each other. */
+  /** Whether the source has a sequence of pictures. */
   readonly canPlay?: (source: S) => boolean;
-  /** What the drawer has of it, where it has no part of its own: a sentence, numbers, and the button of `step`. */
+  /**
+   * The drawer's content for a kind without its own panel: a sentence, numeric fields, and the label of the `step`
+   * button.
+   */
   readonly description?: string;
   readonly numericFields?: readonly NumericField<S>[];
   readonly stepLabel?: string;
-  /** Feeds its input. */
+  /** Open a source that feeds its input. */
   readonly open?: OpenSource<S>;
-  /** The same of one that feeds no input. */
+  /** Open a source that feeds no input. */
   readonly openWithoutInput?: (state: ViewerState, source: S) => SourceInstance<S>;
 }
 

@@ -1,4 +1,4 @@
-// The kinds of sources: each has a file of its own, and is listed here in the order of the drawer.
+// The source kinds, one file each, in the order of the drawer.
 import { latent } from "../latent/latent_source.ts";
 import { drawing } from "./drawing.ts";
 import { images } from "./images.ts";
@@ -21,16 +21,16 @@ export const SOURCE_KINDS: { readonly [K in SourceKindName]: SourceKind<SourceOf
 
 export const KIND_NAMES = Object.keys(SOURCE_KINDS) as readonly SourceKindName[];
 
-/** A kind by its name; of the record itself where there is one. */
+/** The kind of a source, by the record or by its kind's name. */
 export const getSourceKind = <S extends Source>({ kind }: Pick<S, "kind">): SourceKind<S> =>
   SOURCE_KINDS[kind] as unknown as SourceKind<S>;
 
-/** The kind of a file by its type; undefined where none has such. */
+/** The source kind for a file's MIME type; undefined if none matches. */
 export const sourceKindOfFile = ({ type }: Blob): "picture" | "video" | undefined =>
   (["picture", "video"] as const).find((one) =>
     type.startsWith(SOURCE_KINDS[one].file?.type ?? " "),
   );
 
-/** Whether a source has pictures after each other. */
+/** Whether a source has a sequence of pictures. */
 export const canPlay = (source: Source): source is Extract<Source, { playing: boolean }> =>
   getSourceKind(source).canPlay?.(source) ?? false;

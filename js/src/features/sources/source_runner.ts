@@ -1,4 +1,4 @@
-// Runs the source of one Viewer: opens it, lets it go on while somebody looks, says how it goes, and ends it.
+// Source runner of one Viewer: opens the source, plays it while a view is visible, reports its status, and disposes it.
 import { batch, effect, untracked } from "@preact/signals";
 import type { Input } from "../../plan/schema.ts";
 import type { ViewerState } from "../../state.ts";
@@ -9,7 +9,7 @@ import { getSourceKind } from "./source_kinds.ts";
 import { type Feeder, SOURCE_OFF, type SourceControls } from "./state.ts";
 import { createStatusReporter } from "./status_reporter.ts";
 
-/** A source that nobody looks at rests after so long: a camera's light goes out. */
+/** A source whose views are not visible releases its device after this long: a camera's light goes out. */
 const DEVICE_IDLE_MS = 60_000;
 
 const NO_CONTROLS: SourceControls = {
@@ -29,25 +29,25 @@ const NO_CONTROLS: SourceControls = {
   search: undefined,
 };
 
-/** Pictures that another page has. */
+/** Whether another page has the source's pictures. */
 const isOnOtherPage = ({ kind, owner }: Source, { page }: Feeder): boolean =>
   OF_ONE_PAGE.includes(kind) && owner !== "" && owner !== page;
 
-/** What a source runs by: where this changes, another one is opened. */
+/** The identity of a run: when it changes, another source instance is opened. */
 function runKey(source: Source, feeder: Feeder, input: Input | undefined): string {
   const blobs = Object.entries(source).filter(([name]) => BLOB_FIELDS.includes(name));
   const own = [source.kind, source.input, ...blobs];
   return JSON.stringify([...own, isOnOtherPage(source, feeder), input?.shape ?? null]);
 }
 
-/** Follows `state.source` and feeds by `state.feeder`; returns what ends that. */
+/** Follow `state.source` and feed through `state.feeder`. Returns a callback that stops this. */
 export const runSources = (state: ViewerState): (() => void) => {
   let now: SourceRun | undefined;
   const end = (): void => {
     now?.dispose();
     now = undefined;
   };
-  // Only while there is a source: a Viewer without one listens to nothing.
+  // Watch visibility only while there is a source: a Viewer without one has no listeners.
   let watch: ReturnType<typeof watchVisibility> | undefined;
   const unwatch = (): void => {
     watch?.dispose();
@@ -100,7 +100,7 @@ export const runSources = (state: ViewerState): (() => void) => {
 interface SourceRun {
   readonly key: string;
   update(source: Source): void;
-  /** Somebody sees it, or nobody does any more; `gone`: there is nothing left to be seen. */
+  /** Update the visibility of the views; `gone`: no view is left. */
   setVisibility(seen: boolean, gone: boolean): void;
   dispose(): void;
 }
@@ -135,7 +135,7 @@ function startRun(
   if (kind.opensDrawer) state.isDrawerOpen.value = true;
   if (kind.openWithoutInput !== undefined)
     return { key, setVisibility: () => undefined, ...kind.openWithoutInput(state, first) };
-  // Before the Plan is here.
+  // The Plan has not arrived yet.
   if (input === undefined || kind.open === undefined) return bare(() => undefined);
   let source = first;
   let closed = false;
@@ -160,7 +160,7 @@ function startRun(
         if (!closed && isSourceError(error)) place.fail("damaged", error);
         return;
       }
-      if (closed || failures !== before) return; // it was the last before that
+      if (closed || failures !== before) return; // last frame before the failure
       state.inputOverride.value = of;
       telling.onFed(follows());
     },
@@ -187,7 +187,7 @@ function startRun(
         };
     },
   };
-  // Whoever wants little to move starts it by a click.
+  // With reduced motion, playback starts only by a click.
   const plays = (): boolean => "playing" in source && source.playing;
   let still = plays() && prefersReducedMotion();
   const running: SourceInstance = kind.open(place);
@@ -233,11 +233,11 @@ function startRun(
   };
 }
 
-/** Not that the context was lost, or the Viewer closed: what is fed stays then. */
+/** Whether an error comes from the source. After a lost context or a closed Viewer, the override stays. */
 const isSourceError = (error: unknown): boolean =>
   !(error instanceof Error && ["ContextLostError", "SessionClosed"].includes(error.name));
 
-/** What came from Python with data can be gone back to. */
+/** Remember a source with data from Python, so that the reader can return to it. */
 function rememberPythonSource({ pythonSources }: ViewerState, source: Source): void {
   const hasData = "data" in source && source.data !== "";
   if (!hasData && !getSourceKind(source).isPythonOnly) return;
@@ -245,7 +245,7 @@ function rememberPythonSource({ pythonSources }: ViewerState, source: Source): v
   pythonSources.value = [...others, source];
 }
 
-/** Whether somebody sees one of the Viewer's views; a page that goes shows none. */
+/** Watch whether any of the Viewer's views is visible; none is after pagehide. */
 function watchVisibility(
   { viewVisibility: views }: ViewerState,
   tell: (seen: boolean, gone: boolean) => void,

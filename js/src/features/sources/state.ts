@@ -1,87 +1,87 @@
-// Where the input comes from, and how that goes on in this page.
+// State of the input's source, and its status in this page.
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { InputOverride } from "../../engine/types.ts";
 import type { InputState } from "../../state/input.ts";
 import type { Source } from "./records.ts";
 
-/** Why there is no camera, or no other source. */
+/** Why a camera or another source failed. */
 export type SourceFailure =
-  | "none" // there is no camera
+  | "none" // no camera found
   | "denied"
   | "insecure" // neither https nor localhost
-  | "taken" // by another program
-  | "framed" // in an iframe that may not
+  | "taken" // in use by another program
+  | "framed" // in an iframe without permission
   | "damaged" // a file that cannot be decoded
-  | "lost"; // it ended by itself: unplugged, the tab was suspended
+  | "lost"; // ended: unplugged, or the tab was suspended
 
 export interface SourceStatus {
   /**
-   * "off": nothing is fed; "waiting": for a click, a file or data from Python; "asking": the browser asks for the
-   * permission; "live": pictures follow each other; "still": the last one stays; "elsewhere": another page has them.
+   * "off": no source; "waiting": for a click, a file or data from Python; "asking": for the browser's permission;
+   * "live": pictures follow each other; "still": the last picture stays; "elsewhere": another page has the source.
    */
   readonly phase: "off" | "waiting" | "asking" | "live" | "still" | "elsewhere" | "failed";
   readonly failure: SourceFailure | null;
-  /** What was found, for "Details"; "" for nothing. */
+  /** The error's details, for "Details"; "" if none. */
   readonly detail: string;
-  /** Pictures within the last second. */
+  /** Pictures in the last second. */
   readonly rate: number;
 }
 
 export const SOURCE_OFF: SourceStatus = { phase: "off", failure: null, detail: "", rate: 0 };
 
-/** What a client has for sources: a way to the engine, to Python, and to blobs. */
+/** A client's services for sources: input overrides, values, blobs, and reports to Python. */
 export interface Feeder {
-  /** This page's name, as a source's owner. */
+  /** This page's name, for a source's owner. */
   readonly page: string;
   feed(fed: InputOverride | null): Promise<void>;
-  /** The input of now, before it is edited. */
+  /** Read the current input, before edits. */
   read(key: string): Promise<Float32Array>;
-  /** A blob that Python has, or the exported page; rejects where it does not come. */
+  /** Fetch a blob from Python or the exported page; rejects if it doesn't arrive. */
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
-  /** Lets go of it. */
+  /** Release a fetched blob, or cancel its request. */
   release(name: string): void;
-  /** Another picture went in; `still`: no other follows by itself. */
+  /** Report that a picture was fed; `still`: no other follows automatically. */
   reportFed(still: boolean, rate: number): void;
 }
 
-/** What the drawer does with the source of now; the sources' code gives them. */
+/** The drawer's controls for the current source, provided by the source's code. */
 export interface SourceControls {
-  /** After a click, where the browser asks for a permission. */
+  /** Start after a click, if the browser asks for permission. */
   start(): void;
-  /** A file that was chosen, dropped or pasted. */
+  /** Open a selected, dropped or pasted file. */
   openFile(file: Blob, title: string): void;
-  /** The stream or the film; null where there is none. */
+  /** The stream's or file's video element; null if there is none. */
   readonly video: HTMLVideoElement | null;
-  /** What people see of it. */
+  /** The element that shows the video to the reader. */
   readonly preview: HTMLVideoElement | HTMLCanvasElement | null;
-  /** What is drawn on, of the input's size times a whole number; null where nothing is. */
+  /** The drawing canvas, at an integer multiple of the input's size; null if there is none. */
   readonly canvas: HTMLCanvasElement | null;
-  /** The drawing was changed. */
+  /** Notify the source that the drawing has changed. */
   onDrawingChanged(): void;
-  /** Item `index` of a data set as RGBA of the input's size; undefined while it is on its way. */
+  /** Item `index` of a data set as RGBA in the input's size; undefined while it is loading. */
   itemImage(index: number): ImageData | undefined;
-  /** These items are looked at, and the one that is fed; what is on its way of others is not wanted any more. */
+  /** Set the visible items; requests for other items, except the fed one, are cancelled. */
   setVisibleItems(indices: readonly number[]): void;
-  /** Each item's label, and the labels' names; empty where there are none. */
+  /** Each item's label, and the labels' names; empty if there are none. */
   readonly labels: readonly number[];
   readonly classes: readonly string[];
-  /** The picture as it was given; null where there is none. */
+  /** The decoded picture in its original size; null if there is none. */
   readonly picture: ImageBitmap | null;
-  /** What draws; null where nothing is drawn. */
+  /** The drawing pen; null if the source is not a drawing. */
   readonly pen: Pen | null;
-  /** The next picture, or the one before. */
+  /** Step to the next picture or the previous one. */
   step(by: 1 | -1): void;
-  /** Looks for the next item whose label is not what the network says; undefined: there are no labels to compare. */
+  /** The search for the next misclassified item; undefined if there are no labels to compare. */
   readonly search: MispredictionSearch | undefined;
 }
 
-/** Draws strokes; places are in pixels of the input. */
+/** A pen that draws strokes; coordinates are in input pixels. */
 export interface Pen {
   /** The input's width and height. */
   readonly inputSize: readonly [number, number];
   readonly width: Signal<number>;
   readonly isEraser: Signal<boolean>;
-  /** As #rrggbb; grey inputs take white alone. */
+  /** In the form #rrggbb; grey inputs use white only. */
   readonly color: Signal<string>;
   readonly strokes: ReadonlySignal<number>;
   begin(x: number, y: number, pressure: number): void;
@@ -91,10 +91,10 @@ export interface Pen {
   clear(): void;
 }
 
-/** A search that goes on until it is stopped, or has found one. */
+/** A search that runs until it is stopped or has found an item. */
 export interface MispredictionSearch {
   readonly isRunning: ReadonlySignal<boolean>;
-  /** What came of it, in words; "" for nothing yet. */
+  /** The result as text; "" if there is none yet. */
   readonly text: ReadonlySignal<string>;
   start(): void;
   stop(): void;
@@ -104,9 +104,9 @@ export interface SourceState {
   readonly source: Signal<Source | null>;
   readonly sourceStatus: Signal<SourceStatus>;
   readonly sourceControls: Signal<SourceControls | null>;
-  /** null where the page cannot feed anything: it cannot draw. */
+  /** Null if the page cannot run the network. */
   readonly feeder: Signal<Feeder | null>;
-  /** Data sets, films and latents that came from Python, to go back to them from another source. */
+  /** Data sets, videos and latents from Python, to return to from another source. */
   readonly pythonSources: Signal<readonly Source[]>;
 }
 

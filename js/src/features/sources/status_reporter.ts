@@ -1,10 +1,10 @@
-// How a source goes, for the status and for Python: not each picture, and always the last one.
+// Throttled status reports of a source to the views and to Python: not every picture, but always the last one.
 import { batch } from "@preact/signals";
 import type { ViewerState } from "../../state.ts";
 import type { Feeder } from "./state.ts";
 import { SOURCE_OFF } from "./state.ts";
 
-/** Python is told so often at most, and readers of the rate. */
+/** Minimum intervals of reports to Python and of the rate in the status. */
 const REPORT_INTERVAL_MS = 100;
 const STATUS_INTERVAL_MS = 500;
 const RATE_WINDOW_MS = 1000;
@@ -13,7 +13,7 @@ export function createStatusReporter({ sourceStatus }: ViewerState, feeder: Feed
   let times: number[] = [];
   let told = Number.NEGATIVE_INFINITY;
   let said = Number.NEGATIVE_INFINITY;
-  /** Python has not heard that the last picture is the last. */
+  /** Whether Python still has to learn that the last picture is final. */
   let open = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -32,7 +32,7 @@ export function createStatusReporter({ sourceStatus }: ViewerState, feeder: Feed
   };
 
   return {
-    /** A picture went in. */
+    /** A picture was fed. */
     onFed(follows: boolean): void {
       const now = performance.now();
       times = [...times.filter((at) => now - at < RATE_WINDOW_MS), now];
@@ -44,13 +44,13 @@ export function createStatusReporter({ sourceStatus }: ViewerState, feeder: Feed
           return;
         }
         say("still");
-        // The last of many strokes or steps, not each of them.
+        // Report only the last of many strokes or steps.
         open = true;
         clearTimeout(timer);
         timer = setTimeout(() => tell(true), Math.max(0, told + REPORT_INTERVAL_MS - now));
       });
     },
-    /** Nothing follows the last one. */
+    /** No picture follows the last one. */
     markStill(): void {
       if (!open) return;
       say("still");

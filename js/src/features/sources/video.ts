@@ -1,4 +1,4 @@
-// A film: bytes from Python or a file that was chosen here, muted, frame after frame.
+// Video source: bytes from Python or a file chosen in the page, played muted frame by frame.
 
 import { type FrameLoop, startFrameLoop, trackVideoFrames } from "./frame_loop.ts";
 import type { OpenSource } from "./input_slot.ts";
@@ -43,7 +43,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
   film.addEventListener("error", () => {
     if (address !== "" && !closed) place.fail("damaged", film.error?.message || "it has no frames");
   });
-  // Recordings often don't say how long they are: browsers know it at the end.
+  // Recordings often lack a duration: browsers find it by seeking to the end.
   let measuring = false;
   let ready = false;
   film.addEventListener("loadedmetadata", () => {
@@ -109,7 +109,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
     place.state.source.value = next;
   };
   const step = (by: number): void => {
-    // Films seldom say how many frames they have in a second.
+    // Videos seldom declare a frame rate: assume 25 frames a second.
     film.currentTime = Math.max(0, film.currentTime + by / 25);
   };
   place.updateControls({ start, openFile, step });
@@ -129,7 +129,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
       const ended = running?.stop();
       running = undefined;
       film.pause();
-      // The one that is seen, once the one before has run.
+      // Feed the displayed frame after the frame in progress has run.
       void ended?.then(() => {
         if (running === undefined && ready && !closed) return feed();
       });

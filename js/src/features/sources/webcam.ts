@@ -1,4 +1,4 @@
-// The camera: asked for after a click only, let go of when nobody looks, its frames as they come.
+// Webcam source: requested only after a click, released while no view is visible, its frames fed as they arrive.
 
 import { type FrameLoop, startFrameLoop, trackVideoFrames } from "./frame_loop.ts";
 import type { OpenSource } from "./input_slot.ts";
@@ -8,7 +8,7 @@ import type { WebcamRecord } from "./records.ts";
 import { acceptsPictures, CHOOSE_ANOTHER, pythonString, type SourceKind } from "./source_kind.ts";
 import type { SourceFailure } from "./state.ts";
 
-/** What a browser calls each failure. */
+/** Browser error names and the failure that each means. */
 const FAILURES: Readonly<Record<string, SourceFailure>> = {
   NotFoundError: "none",
   DevicesNotFoundError: "none",
@@ -21,7 +21,7 @@ const FAILURES: Readonly<Record<string, SourceFailure>> = {
   AbortError: "taken",
 };
 
-/** Why the browser gives no camera. */
+/** The reason why the browser provides no camera. */
 function cameraFailure(error: unknown): SourceFailure {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   const failure = FAILURES[name] ?? "taken";
@@ -30,7 +30,10 @@ function cameraFailure(error: unknown): SourceFailure {
     : failure;
 }
 
-/** Whether the page around this frame keeps the camera to itself; browsers that don't say it say it in the error. */
+/**
+ * Whether the embedding page denies this frame the camera. Browsers without `featurePolicy` mention the policy in the
+ * error message.
+ */
 function isCameraBlocked(): boolean {
   const { featurePolicy } = document as {
     featurePolicy?: { allowsFeature(name: string): boolean };
@@ -38,7 +41,7 @@ function isCameraBlocked(): boolean {
   return window !== window.top && featurePolicy?.allowsFeature("camera") === false;
 }
 
-/** Resolves when there is a frame to take. */
+/** Resolve when the video has a current frame. */
 async function whenFrameReady(video: HTMLVideoElement): Promise<void> {
   await video.play().catch(() => undefined); // paused meanwhile
   if (video.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA) return;
@@ -54,7 +57,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
   let frames: ReturnType<typeof trackVideoFrames> | undefined;
   let running: FrameLoop | undefined;
   let facing = "";
-  /** The request that counts; an older one's stream is let go of. */
+  /** The number of the latest camera request; the stream of an older one is released. */
   let asked = 0;
   let failed = false;
   let closed = false;
@@ -120,7 +123,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
       if (mine !== asked) return;
       go();
       if (running !== undefined) return;
-      video.pause(); // it begins so
+      video.pause(); // it starts playing by itself
       await feed();
     } catch (error) {
       if (mine === asked) fail(cameraFailure(error), error);
@@ -142,7 +145,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
     const ended = running?.stop();
     running = undefined;
     video.pause();
-    // The one that is seen, once the one before has run.
+    // Feed the displayed frame after the frame in progress has run.
     void ended?.then(() => {
       if (running === undefined && stream !== undefined) return feed();
     });
@@ -162,10 +165,10 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
     if (closed) return;
     if (!isMine()) {
       shut();
-      place.state.isDrawerOpen.value = true; // with the button that starts it
+      place.state.isDrawerOpen.value = true; // the drawer has the start button
       place.setPhase("waiting");
     } else if (!failed && facing !== place.source.faces) void open();
-    else if (stream !== undefined && running === undefined) void feed(); // mirrored, or no longer
+    else if (stream !== undefined && running === undefined) void feed(); // mirroring changed
   };
   update();
 

@@ -1,6 +1,6 @@
-// What is taught as Python and this page have it: each change acts here at once and goes to Python, which says by its
-// number that it has heard it. What Python or another page changes comes with a LessonSnapshot; this page's changes that Python
-// hadn't heard by then are made of it again.
+// Optimistic change log of a lesson, shared by Python and this page. Each change applies here at once and is sent to
+// Python, which acknowledges it by number. Changes by Python or another page arrive with a LessonSnapshot; changes of
+// this page that Python had not acknowledged by then are reapplied to it.
 import { effect, type ReadonlySignal, signal, untracked } from "@preact/signals";
 import { joinChunks, splitChunks } from "../../chunks.ts";
 import { CHUNK } from "../../messages.ts";
@@ -11,32 +11,32 @@ import type { FeatureVersion, LessonChange, LessonSnapshot } from "./records.ts"
 export interface ChangeLog {
   readonly lesson: ReadonlySignal<Lesson>;
   submit(change: LessonChange, data?: readonly Uint8Array<ArrayBuffer>[]): void;
-  /** Follows Python; returns what ends that. */
+  /** Start to follow Python. Returns a callback that stops this. */
   connect(): () => void;
   blob(name: string): Promise<Uint8Array<ArrayBuffer>>;
 }
 
 export interface ChangeLogEvents {
-  /** Another teaching: nothing of the one before is left. */
+  /** Another lesson has started: discard all data of the previous one. */
   onReset(): void;
-  /** A LessonSnapshot has come: what it names is to be fetched, as long as that is wanted. */
+  /** A LessonSnapshot has arrived: fetch the blobs that it lists while `isWanted()` holds. */
   onSnapshot(listed: Lesson, isWanted: () => boolean): Promise<void>;
   onError(text: string): void;
 }
 
 export function createChangeLog(state: ViewerState, events: ChangeLogEvents): ChangeLog {
   const lesson = signal<Lesson>(EMPTY_LESSON);
-  /** The teaching that all this is of. */
+  /** The id of the current lesson. */
   let id = "";
-  /** What Python has, as far as it is known here, and what it has not heard yet. */
+  /** Python's last known state, and this page's changes that Python has not acknowledged. */
   let base: Lesson = EMPTY_LESSON;
   let pending: { readonly number: number; readonly change: LessonChange }[] = [];
   let number = 0;
   let listings = 0;
-  /** How often it was asked for, and what Python and others had changed by then; "" when that is over. */
+  /** The number of snapshot requests, and the remote version of the one in flight; "" if there is none. */
   let asks = 0;
   let asked = "";
-  /** What Python and other pages had changed when its LessonSnapshot was made. */
+  /** The remote version of the last snapshot. */
   let seen = "";
 
   const record = () => state.teaching.peek();
@@ -44,7 +44,7 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
   const show = (): void => {
     lesson.value = pending.reduce((all, { change }) => applyChange(all, change), base);
   };
-  /** What Python and others have done, as this page would know it. */
+  /** A key for the changes by Python and other pages. */
   const others = (turn: number, heard: Readonly<Record<string, number>>): string =>
     JSON.stringify([turn, Object.entries(heard).filter(([name]) => name !== page())]);
   const blob = (name: string): Promise<Uint8Array<ArrayBuffer>> =>
@@ -72,7 +72,10 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
     });
   }
 
-  /** Asks Python for what there is. A later one takes this one's place, which may wait for what Python no longer has. */
+  /**
+   * Request a snapshot from Python. A later request supersedes this one, which may be waiting for data that Python no
+   * longer has.
+   */
   async function gather(there: string): Promise<void> {
     asks += 1;
     asked = there;
@@ -91,7 +94,7 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
       await events.onSnapshot(base, isWanted);
     } catch (error) {
       if (!isWanted()) return;
-      seen = ""; // some of it is missing: the next that is told asks for all of it
+      seen = ""; // incomplete: the next notification requests a full snapshot
       const why = error instanceof Error ? error.message : String(error);
       events.onError(`The lesson could not be loaded: ${why}`);
     } finally {

@@ -1,4 +1,4 @@
-// A classifier that learns from examples in this page.
+// Teaching: a classifier that learns from examples in this page.
 import { fieldOf } from "../../unknown_field.ts";
 import { type Feature, STAGE_KEYS } from "../feature.ts";
 import type { TeachingRecord } from "./records.ts";

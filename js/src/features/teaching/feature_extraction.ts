@@ -1,4 +1,5 @@
-// Reads what enters and its features: of the run of now, or of pictures that aren't shown, in a session of their own.
+// Feature extraction: reads the input and its features, from the current run or, for other pictures, from a forked
+// session.
 import { pageStore } from "../../engine/page_store.ts";
 import { beforeKey } from "../../plan/derived_values.ts";
 import type { ImageSource, Session } from "../../plan/runtime.ts";
@@ -7,11 +8,11 @@ import type { TeachingRecord } from "./records.ts";
 
 export interface Sample {
   readonly features: Float32Array<ArrayBuffer>;
-  /** (channels, height, width), 255 of which are 1. */
+  /** (channels, height, width); byte 255 represents 1. */
   readonly picture: Uint8Array<ArrayBuffer>;
 }
 
-/** The features of the cut's value: itself, or its means over height and width. */
+/** The feature vector from the feature layer's value: the value itself, or its means over height and width. */
 export function pooledFeatures(
   { feature_count, averaged }: TeachingRecord,
   value: Float32Array,
@@ -28,7 +29,10 @@ export function pooledFeatures(
 const toBytes = (numbers: Float32Array): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(numbers, (one) => Math.round(255 * Math.min(1, Math.max(0, one))));
 
-/** What a session's last run has; of one run where runs follow each other, null where that cannot be had. */
+/**
+ * Read the features and the input of a session's last run. Retries if another run intervenes; null if that keeps
+ * happening.
+ */
 export async function readSample(session: Session, record: TeachingRecord): Promise<Sample | null> {
   for (let tries = 0; tries < 4; tries++) {
     const before = session.sequence;
@@ -40,7 +44,7 @@ export async function readSample(session: Session, record: TeachingRecord): Prom
   return null;
 }
 
-/** An array that somebody's own edit injects. */
+/** The array that one of the reader's edits injects. */
 function injectedArray(hash: string): Float32Array {
   const data = pageStore().get(hash);
   return data === undefined
@@ -48,7 +52,7 @@ function injectedArray(hash: string): Float32Array {
     : new Float32Array(data.buffer, data.byteOffset, data.byteLength / 4);
 }
 
-/** Works with a session beside the one that is shown, with its weights and edits. */
+/** Call `work` with a forked session that has the shown session's weights and edits. */
 export async function withForkedSession<T>(
   state: ViewerState,
   work: (session: Session) => Promise<T>,
@@ -64,7 +68,7 @@ export async function withForkedSession<T>(
   }
 }
 
-/** The features of a picture that was kept. */
+/** Compute the features of a stored picture. */
 export async function recomputeFeatures(
   session: Session,
   record: TeachingRecord,
@@ -77,7 +81,7 @@ export async function recomputeFeatures(
   return pooledFeatures(record, await session.read(record.layer));
 }
 
-/** What a picture of any size becomes. */
+/** The sample of a picture of any size. */
 export async function sampleFromPicture(
   session: Session,
   record: TeachingRecord,

@@ -1,4 +1,5 @@
-// The head: multinomial logistic regression, whose one optimum features/teaching/head.py in Python finds as well.
+// The head: multinomial logistic regression. Its optimum is unique, so features/teaching/head.py in Python finds the
+// same one.
 import { GRADIENT, HELD_OUT, LEAST_VARIANCE, MOST_ROUNDS, PENALTY } from "./records.ts";
 
 /** A linear layer: `weight` (classes, features), row-major, and `bias`. */
@@ -7,25 +8,25 @@ export interface LinearHead {
   readonly bias: Float32Array<ArrayBuffer>;
 }
 
-/** So many steps are remembered. */
+/** Number of remembered L-BFGS steps. */
 const LBFGS_HISTORY = 20;
-/** Of a step that is as long as it seems right so much has to come true. */
+/** Sufficient decrease (Armijo) factor of the line search. */
 const ARMIJO_FACTOR = 1e-4;
 
-/** Called often; where it gives something, that is waited for. */
+/** Called often; a returned promise is awaited, which yields to the page. */
 export type YieldIfDue = () => Promise<void> | undefined;
 
 interface HeadProblem {
   /** Standardised features, (examples, features). */
   readonly standardized: Float64Array;
   readonly labels: readonly number[];
-  /** What each example counts. */
+  /** The weight of each example in the loss. */
   readonly exampleWeights: Float64Array;
   readonly classes: number;
   readonly features: number;
 }
 
-/** Each class's probability. */
+/** The probability of each class. */
 export function probabilities({ weight, bias }: LinearHead, features: Float32Array): Float64Array {
   const count = features.length;
   const found = Float64Array.from(bias, (start, k) => {
@@ -37,11 +38,11 @@ export function probabilities({ weight, bias }: LinearHead, features: Float32Arr
   return found;
 }
 
-/** The number of the largest one; the first of equal ones. */
+/** The index of the largest number; the first of equal ones. */
 export const argmax = (numbers: Float64Array): number =>
   numbers.reduce((most, number, k) => (number > (numbers[most] ?? 0) ? k : most), 0);
 
-/** Which examples are the last fifth of their class; none where a class has too few. */
+/** Mark the last fifth of each class as held out; none if any class has too few examples. */
 export function heldOutMask(labels: readonly number[]): boolean[] {
   const found = labels.map(() => false);
   for (const label of new Set(labels)) {
@@ -52,7 +53,7 @@ export function heldOutMask(labels: readonly number[]): boolean[] {
   return found;
 }
 
-/** The head with the least loss for these examples; each class has at least one. */
+/** Fit the head with the least loss for these examples; each class needs at least one. */
 export async function fitHead(
   features: readonly Float32Array[],
   labels: readonly number[],
@@ -85,7 +86,7 @@ export async function fitHead(
   );
   const weight = new Float32Array(classes * count);
   const shift = found.slice(classes * count);
-  // The same for all classes changes nothing: without that there is one bias.
+  // A constant added to all biases has no effect: centring makes the bias unique.
   const middle = shift.reduce((sum, one) => sum + one, 0) / classes;
   const bias = Float32Array.from(shift, (one, k) => {
     let sum = one - middle;
@@ -99,7 +100,7 @@ export async function fitHead(
   return { weight, bias };
 }
 
-/** All classes count the same, however many examples they have. */
+/** Weight the classes equally, whatever their number of examples. */
 function balancedWeights(labels: readonly number[], classes: number): Float64Array {
   const counts = new Float64Array(classes);
   for (const label of labels) counts[label] = (counts[label] ?? 0) + 1;
@@ -116,7 +117,7 @@ function softmax(logits: Float64Array): void {
   for (let k = 0; k < logits.length; k++) logits[k] = (logits[k] ?? 0) / sum;
 }
 
-/** The loss at `at`, weights and then biases, and its derivatives in `slope`. */
+/** Return the loss at `at` (weights, then biases) and write its gradient to `slope`. */
 async function lossAndGradient(
   { standardized, labels, exampleWeights, classes, features }: HeadProblem,
   at: Float64Array,
@@ -138,7 +139,7 @@ async function lossAndGradient(
         logit += (at[from + f] as number) * (standardized[row + f] as number);
       logits[k] = logit;
     }
-    // log Σ exp, which is exact where the right class is nearly sure.
+    // log Σ exp, which is exact even if the correct class is nearly certain.
     const right = logits[label] as number;
     const top = logits.reduce((most, one) => Math.max(most, one), Number.NEGATIVE_INFINITY);
     const all = logits.reduce((part, one) => part + Math.exp(one - top), 0);
@@ -161,7 +162,7 @@ async function lossAndGradient(
   return sum;
 }
 
-/** Where the loss is least, by L-BFGS from zero. */
+/** Minimise the loss by L-BFGS, starting from zero. */
 async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Float64Array> {
   const size = problem.classes * (problem.features + 1);
   let at = new Float64Array(size);
@@ -172,7 +173,7 @@ async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Floa
     const way = lbfgsDirection(slope, steps);
     let fall = dot(way, slope);
     if (!(fall < 0)) {
-      steps.length = 0; // rounding has spoilt what is remembered
+      steps.length = 0; // rounding errors have corrupted the history
       for (let k = 0; k < size; k++) way[k] = -(slope[k] as number);
       fall = -dot(slope, slope);
     }
@@ -184,7 +185,7 @@ async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Floa
       const there = new Float64Array(size);
       for (let k = 0; k < size; k++) there[k] = (at[k] as number) + length * (way[k] as number);
       const found = await lossAndGradient(problem, there, nextSlope, breathe);
-      // Near the end the loss differs by less than its rounding: its derivatives still say which way.
+      // Near the optimum, loss differences are below rounding error: compare gradient norms instead.
       const flat = Math.abs(found - value) <= 1e-13 * Math.abs(value);
       const less = found <= value + ARMIJO_FACTOR * length * fall;
       if (less || (flat && Math.sqrt(dot(nextSlope, nextSlope)) < before)) {
@@ -193,7 +194,7 @@ async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Floa
         break;
       }
     }
-    if (next === undefined) return at; // no step leads further down
+    if (next === undefined) return at; // no step decreases the loss
     const s = difference(next, at);
     const y = difference(nextSlope, slope);
     const curved = dot(s, y);
@@ -207,7 +208,7 @@ async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Floa
   return at;
 }
 
-/** Minus the slope, by the inverse curvature that the last steps have shown. */
+/** The L-BFGS search direction: the negative gradient times the inverse Hessian estimate. */
 function lbfgsDirection(
   slope: Float64Array,
   steps: readonly { s: Float64Array; y: Float64Array; rho: number }[],

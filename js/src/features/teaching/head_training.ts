@@ -1,10 +1,10 @@
-// Trains a head in slices between frames, and checks how it would do.
+// Head training in time slices between frames, with held-out evaluation.
 import { argmax, fitHead, heldOutMask, type LinearHead, probabilities } from "./head.ts";
 
-/** Training may hold the page for so long, so that frames go on. */
+/** Longest time that training blocks the page, so that frames continue. */
 const SLICE_MS = 12;
 
-/** What is being done, for people; null for nothing. */
+/** The task in progress for display, with its progress counts; null if there is none. */
 export interface BusyStatus {
   readonly task: "training" | "computing" | "coming";
   readonly done: number;
@@ -13,17 +13,17 @@ export interface BusyStatus {
 
 export interface TrainedHead {
   readonly linear: LinearHead;
-  /** Of the examples that it learned from. */
+  /** Correct predictions on the training examples. */
   readonly right: number;
-  /** Of the last fifth of each class, by a head that learned from the others. */
+  /** Correct predictions on the last fifth of each class, by a head trained on the other examples. */
   readonly heldRight: number;
   readonly heldCount: number;
 }
 
-/** A training that another one has replaced. */
+/** Thrown when another training replaces this one. */
 export class TrainingSuperseded extends Error {}
 
-/** Throws Stopped as soon as nobody wants it any more. */
+/** Train a head. Throws TrainingSuperseded as soon as `isWanted()` is false. */
 export async function trainHead(
   features: readonly Float32Array[],
   labels: readonly number[],

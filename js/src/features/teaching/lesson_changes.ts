@@ -1,7 +1,8 @@
-// What a change makes of classes, examples and the head; features/teaching/lesson.py in Python does the same.
+// Reducer of a lesson: applies a change to classes, examples and the head; same rules as features/teaching/lesson.py in
+// Python.
 import type { ClassifierHead, FeatureVersion, LessonChange, LessonClass } from "./records.ts";
 
-/** A name that nothing else has. */
+/** A random unique id. */
 export const randomId = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
     byte.toString(16).padStart(2, "0"),
@@ -11,7 +12,7 @@ export interface Example {
   readonly id: string;
   /** The id of its class. */
   readonly classId: string;
-  /** What its features were computed by. */
+  /** The weights and edits that its features were computed with. */
   readonly version: FeatureVersion;
 }
 
@@ -23,7 +24,7 @@ export interface Lesson {
 
 export const EMPTY_LESSON: Lesson = { classes: [], examples: [], head: null };
 
-/** A change with nothing in what it doesn't need. */
+/** A change with empty values in the fields it doesn't need. */
 export const makeChange = (
   part: Pick<LessonChange, "kind" | "id"> & Partial<LessonChange>,
 ): LessonChange => ({

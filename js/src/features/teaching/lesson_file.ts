@@ -1,4 +1,4 @@
-// A teaching as one file in the safetensors format, which Python's `teaching.load` takes.
+// A lesson as a file in the safetensors format, which Python's `teaching.load` reads.
 
 import type { Sample } from "./feature_extraction.ts";
 import type { LinearHead } from "./head.ts";
@@ -17,7 +17,7 @@ import {
   type Tensor,
 } from "./safetensors.ts";
 
-/** (channels, height, width) as (height, width, channels). */
+/** Transpose (channels, height, width) to (height, width, channels). */
 function toChannelsLast(picture: Uint8Array, [channels, height, width]: TeachingRecord["shape"]) {
   const places = height * width;
   return Uint8Array.from(
@@ -81,16 +81,19 @@ export function serializeLesson(
 }
 
 export interface SavedLesson {
-  /** Classes by name. */
+  /** Class names. */
   readonly classes: readonly string[];
-  /** `of`: the place of its class among them. */
+  /** `of`: the index of the example's class. */
   readonly examples: readonly { of: number; sample: Sample; network: FeatureVersion }[];
   readonly head: { classes: readonly number[]; told: readonly number[]; linear: LinearHead } | null;
 }
 
 const NOT_A_LESSON = "it is not an nbglcnn lesson file";
 
-/** What such a file has; throws in words where it is none, or of other pictures or features. */
+/**
+ * Parse a lesson file. Throws an error with a message if the file is no lesson, or if its pictures or features don't
+ * match.
+ */
 export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer>): SavedLesson {
   const [channels, height, width] = record.shape;
   const words: {

@@ -1,4 +1,4 @@
-// A Viewer's teaching in this page: what views ask of it, and the data of each example.
+// Lesson store of a Viewer in this page: the views' actions, and the data of each example.
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { serializeActiveEdits } from "../../state/edits.ts";
@@ -25,20 +25,20 @@ import {
   MOST_EXAMPLES,
 } from "./records.ts";
 
-/** Blobs that are asked for at once. */
+/** Maximum number of concurrent blob requests. */
 const MAX_CONCURRENT = 8;
 
 export interface LessonStore {
   readonly lesson: ReadonlySignal<Lesson>;
-  /** What of the examples is here, by their ids; grows as it comes. */
+  /** The loaded examples' data, by id; grows while blobs arrive. */
   readonly samples: ReadonlySignal<ReadonlyMap<string, Sample>>;
-  /** The head of now; null where there is none, or it is on its way. */
+  /** The current head; null if there is none or it is loading. */
   readonly linear: ReadonlySignal<LinearHead | null>;
   readonly busy: ReadonlySignal<BusyStatus | null>;
   readonly error: Signal<string>;
-  /** What was deleted last, in words, until something else is; "" for nothing. */
+  /** Description of the last deletion, until the next change; "" if none. */
   readonly deletedText: ReadonlySignal<string>;
-  /** Follows Python as long as a view shows it; returns what ends that. */
+  /** Follow Python while a view is mounted. Returns a callback that stops this. */
   connect(): () => void;
   addClass(name: string): void;
   renameClass(id: string, name: string): void;
@@ -46,20 +46,20 @@ export interface LessonStore {
   removeExample(id: string): void;
   undelete(): void;
   /**
-   * Makes what enters now an example; false where that cannot be, or there was no other run since the last, unless it is
-   * the `first`.
+   * Add the current input as an example. Resolves to false if that is not possible, or if there was no run since the
+   * last example, unless this is the `first`.
    */
   collectExample(of: string, first: boolean): Promise<boolean>;
-  /** Files of pictures become examples. */
+  /** Add picture files as examples. */
   addPictures(of: string, files: readonly Blob[]): Promise<void>;
-  /** Takes what was saved, in the place of all that is here. */
+  /** Replace the lesson by a saved one. */
   loadLesson(saved: SavedLesson): void;
-  /** Whether there are two classes, each with an example. */
+  /** Whether there are at least two classes and each has an example. */
   readonly isTrainable: boolean;
   trainHead(): Promise<void>;
-  /** Examples with features of other weights or bends than those of now. */
+  /** Examples whose features were computed with other weights or edits than the current ones. */
   staleExamples(): readonly Example[];
-  /** The probabilities of what enters now, by class; null where there is no head or it cannot be read. */
+  /** The class probabilities of the current input; null if there is no head or the input cannot be read. */
   classify(): Promise<ReadonlyMap<string, number> | null>;
   /** Whether classes or examples have changed since the head was trained. */
   readonly isHeadOutdated: boolean;
@@ -67,18 +67,18 @@ export interface LessonStore {
 
 const stores = new WeakMap<ViewerState, LessonStore>();
 
-/** The one of a Viewer in this page. */
+/** The lesson store of a Viewer in this page. */
 export function lessonStoreOf(state: ViewerState): LessonStore {
   const found = stores.get(state) ?? createLessonStore(state);
   stores.set(state, found);
   return found;
 }
 
-/** Edits as text, whoever wrote it. */
+/** Edits as canonical JSON, so that texts from Python and the page compare equal. */
 const canonicalEdits = (edits: string): string =>
   edits === "" ? "" : JSON.stringify(JSON.parse(edits));
 
-/** What an example's features are of, in words. */
+/** A key for the weights and edits that features were computed with. */
 const featureKey = ({ weights_hash, edits }: FeatureVersion): string => `${weights_hash} ${edits}`;
 
 const lessonKey = ({ classes, examples }: Lesson): string =>
@@ -86,7 +86,7 @@ const lessonKey = ({ classes, examples }: Lesson): string =>
 
 interface DeletedItems {
   readonly text: string;
-  /** What brings it back. */
+  /** The changes that restore the deleted items. */
   readonly changes: readonly LessonChange[];
   readonly data: ReadonlyMap<string, Sample>;
 }
@@ -98,9 +98,9 @@ function createLessonStore(state: ViewerState): LessonStore {
   const busy = signal<BusyStatus | null>(null);
   const trouble = signal("");
   const deleted = signal(NO_DELETED_ITEMS);
-  /** By whom the features of each example that is here were computed. */
+  /** The feature key of each loaded example. */
   const networks = new Map<string, string>();
-  /** The class ids and examples that the head has learned from; "" where nobody here knows. */
+  /** The class ids and examples that the head was trained on; "" if unknown in this page. */
   let learned = "";
   let headHere = "";
   let training = 0;
@@ -152,7 +152,7 @@ function createLessonStore(state: ViewerState): LessonStore {
       for (const [k, { id, version }] of some.entries()) {
         const found = came[k];
         const bytes = found?.status === "fulfilled" ? found.value : undefined;
-        if (bytes?.length !== size + channels * height * width) continue; // it was deleted meanwhile
+        if (bytes?.length !== size + channels * height * width) continue; // deleted meanwhile
         const own = bytes.slice();
         const features = new Float32Array(own.buffer, 0, now.feature_count).slice();
         all.set(id, { features, picture: own.subarray(size) });
@@ -249,7 +249,7 @@ function createLessonStore(state: ViewerState): LessonStore {
     });
   }
 
-  /** Trains on what is there; where somebody asks again meanwhile, that one counts. */
+  /** Train on the current examples; a newer call supersedes this one. */
   async function train(): Promise<void> {
     const mine = ++training;
     const now = record();

@@ -1,6 +1,6 @@
-// Files of tensors in the safetensors format: eight bytes of a length, so much JSON, and the numbers.
+// Reader and writer for the safetensors format: an eight-byte length, a JSON header of that length, and the data.
 
-/** How many bytes a number has, by what the format calls it. */
+/** Bytes per element of each dtype. */
 const DTYPE_BYTES: Readonly<Record<string, number>> = {
   F64: 8,
   I64: 8,
@@ -19,14 +19,14 @@ export interface Tensor {
   readonly data: Uint8Array;
 }
 
-/** What a file says beside its tensors. */
+/** The metadata of a file. */
 const METADATA = "__metadata__";
 
 type HeaderEntry = Omit<Tensor, "name" | "data"> & {
   readonly data_offsets: readonly [number, number];
 };
 
-/** Arrays of float32. */
+/** A float32 tensor. */
 export const float32Tensor = (
   name: string,
   shape: readonly number[],
@@ -44,7 +44,7 @@ function parseHeader(file: Uint8Array) {
   return { header: JSON.parse(new TextDecoder().decode(file.subarray(8, from))), from };
 }
 
-/** What a file says beside its tensors. */
+/** The metadata of a file. */
 export function deserializeMetadata(file: Uint8Array): Readonly<Record<string, string>> {
   return parseHeader(file).header[METADATA] ?? {};
 }
@@ -60,7 +60,7 @@ export function deserializeTensors(file: Uint8Array): Tensor[] {
   });
 }
 
-/** Their file: the widest numbers first, so that each tensor lies as its reader takes it. */
+/** Serialise tensors: those with the widest dtype first, so that each tensor is aligned for its reader. */
 export function serializeTensors(
   tensors: readonly Tensor[],
   metadata: Readonly<Record<string, string>> | null = null,
@@ -79,7 +79,7 @@ export function serializeTensors(
   const length = Math.ceil(words.length / 8) * 8;
   const file = new Uint8Array(8 + length + at);
   new DataView(file.buffer).setBigUint64(0, BigInt(length), true);
-  file.fill(32, 8, 8 + length); // what follows the JSON are spaces
+  file.fill(32, 8, 8 + length); // pad the JSON header with spaces
   file.set(words, 8);
   at = 8 + length;
   for (const { data } of sorted) {

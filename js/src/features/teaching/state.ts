@@ -1,12 +1,12 @@
-// A teaching: what Python says of it, and a way to tell it what changes.
+// State of teaching: Python's record of it, and a function that sends changes to Python.
 import { type Signal, signal } from "@preact/signals";
 import type { LessonUpdate } from "../../messages.ts";
 import type { TeachingRecord } from "./records.ts";
 
 export interface TeachingState {
-  /** null while nothing is taught. */
+  /** Null while no lesson is active. */
   readonly teaching: Signal<TeachingRecord | null>;
-  /** null where no Python hears it: what the page has then is all there is. */
+  /** Null if there is no connection to Python: this page's lesson is then the only copy. */
   readonly sendLessonChange: Signal<((taught: LessonUpdate, data: ArrayBuffer) => void) | null>;
 }
 

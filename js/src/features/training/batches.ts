@@ -1,27 +1,27 @@
-// The batches of a training: which examples, in which order, and their numbers as the network takes them.
+// Training batches: the choice and order of examples, and their values in the network's format.
 import { noiseArray } from "../sources/noise.ts";
 import { permute } from "../sources/shuffle.ts";
 import type { Column, TrainingConfig } from "./records.ts";
 
-/** A column's rows, of those that are learned from or of those held out. */
+/** The rows of a column, for the training or the held-out examples. */
 export interface ColumnRows {
   readonly column: Column;
   readonly data: Uint8Array | Float32Array;
-  /** Numbers of one row. */
+  /** Elements per row. */
   readonly rowSize: number;
 }
 
 export interface Batch {
-  /** Examples that are its own; what follows only fills it. */
+  /** Number of real examples; the rest is padding. */
   readonly exampleCount: number;
-  /** By the Plan's key of the input. */
+  /** By the input's key in the Plan. */
   readonly inputs: ReadonlyMap<string, Float32Array>;
 }
 
 export function columnRows(column: Column, bytes: Uint8Array<ArrayBuffer>): ColumnRows {
   const { buffer, byteOffset, byteLength } = bytes;
   const wide = column.dtype === "uint8" ? 1 : 4;
-  // A view of floats has to begin at a multiple of four bytes.
+  // A Float32Array's offset must be a multiple of four bytes.
   const aligned = byteOffset % wide === 0 ? bytes : bytes.slice();
   const data =
     wide === 1
@@ -35,13 +35,13 @@ export function columnRows(column: Column, bytes: Uint8Array<ArrayBuffer>): Colu
   return { column, data, rowSize };
 }
 
-/** Batches in an epoch. */
+/** Number of batches per epoch. */
 export const batchesPerEpoch = ({ example_count, batch_size }: TrainingConfig): number =>
   Math.ceil(example_count / batch_size);
 
 /**
- * The examples of a step, counted from 0: fewer than a batch at the end of an epoch. Epochs are counted from the
- * config's `start_step` on, with an order of their own.
+ * The examples of a step, counted from 0; fewer than a batch at the end of an epoch. Epochs are counted from the
+ * config's `start_step`, and each has its own order.
  */
 export function batchExamples(course: TrainingConfig, step: number): number[] {
   const { start_step, example_count, batch_size, shuffle } = course;
@@ -56,7 +56,7 @@ export function batchExamples(course: TrainingConfig, step: number): number[] {
   return shuffle ? places.map((place) => permute(place, example_count, seed + epoch, 1)) : places;
 }
 
-/** A batch of these examples; `keys` are those of the Plan's inputs by what they are. */
+/** Build a batch of these examples; `keys` maps each column's role to the key of a Plan input. */
 export function makeBatch(
   rows: readonly ColumnRows[],
   examples: readonly number[],
@@ -82,7 +82,7 @@ export function makeBatch(
   return { exampleCount: examples.length, inputs };
 }
 
-/** Adds noise of a standard deviation to the network's inputs, another one in each step. */
+/** Add noise with a standard deviation to the network's inputs, different in each step. */
 export function addNoise(
   batch: Batch,
   course: TrainingConfig,
@@ -98,7 +98,10 @@ export function addNoise(
   }
 }
 
-/** The scalars of a step by what they are, those that its Plan takes: see `numbers` of nbglcnn.features.training.optimizers. */
+/**
+ * The scalars of a step by role, restricted to those that the Plan takes: see `step_scalars` in
+ * nbglcnn.features.training.optimizers.
+ */
 export function stepScalars(
   course: TrainingConfig,
   rate: number,
@@ -110,7 +113,7 @@ export function stepScalars(
     lr: rate,
     step_size: rate / first,
     root_correction: second ** -0.5,
-    // Float32 has the integers below 2^24.
+    // Float32 represents integers up to 2^24 exactly.
     seed: permute(step % 2 ** 24, 2 ** 24, seed, 1),
     steps: step + 1,
   };

@@ -1,20 +1,20 @@
-// Checkpoints of a training: states to look at and to go back to, ever sparser towards the beginning.
+// Checkpoints of a training to inspect and restore, at intervals that grow with the step.
 import type { Layout } from "../../plan/schema.ts";
 import type { Checkpoint } from "./state.ts";
 
-/** A tensor of a state as it lies in its texture. */
+/** A tensor of the training state in its texture's layout. */
 export interface PackedTensor {
   readonly rows: Float32Array;
   readonly layout: Layout;
 }
 
-/** A state by the names of its tensors. */
+/** The tensors of a training state by name. */
 export type Tensors = ReadonlyMap<string, PackedTensor>;
 
-/** A checkpoint with what it takes to go back to it. */
+/** A checkpoint with the data to restore it. */
 export interface StoredCheckpoint extends Omit<Checkpoint, "fits"> {
   readonly tensors: Tensors;
-  /** Examples seen. */
+  /** Number of training examples seen. */
   readonly examples: number;
 }
 
@@ -25,13 +25,13 @@ const MAX_BYTES = 2 ** 28;
 const STEP_GROWTH = 1.6;
 const MIN_STEP_GAP = 5;
 
-/** The step from which on the next checkpoint is due. */
+/** The step at which the next checkpoint is due. */
 export const nextCheckpointStep = (last: number): number =>
   Math.max(last + MIN_STEP_GAP, Math.ceil(last * STEP_GROWTH));
 
 /**
- * With one more at the end, without those that are too many: of each curve first and last stay, and the one that is
- * `chosen`; of the others goes the one whose neighbours are nearest, as steps are told apart on a logarithmic axis.
+ * Append a checkpoint and drop redundant ones above the limits. Each branch keeps its first, its last and the `chosen`
+ * one. Otherwise the checkpoint with the closest neighbours on a logarithmic step axis is dropped.
  */
 export function addCheckpoint<K extends CheckpointPosition>(
   kept: readonly K[],

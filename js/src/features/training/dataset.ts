@@ -1,4 +1,4 @@
-// What a training is given: its config's data, fetched.
+// The dataset of a training: the data that its config names, fetched as blobs.
 
 import { batchesPerEpoch, type ColumnRows, columnRows } from "./batches.ts";
 import type { TrainingConfig } from "./records.ts";
@@ -8,7 +8,7 @@ export interface Dataset {
   readonly config: TrainingConfig;
   readonly trainRows: readonly ColumnRows[];
   readonly heldOutRows: readonly ColumnRows[];
-  /** A learning rate for each step from the config's `start_step` on; undefined where one number is set. */
+  /** A learning rate for each step from the config's `start_step`; undefined if the rate is a single number. */
   readonly learningRates: Float32Array | undefined;
 }
 
@@ -32,7 +32,7 @@ export async function fetchDataset(host: TrainingHost, config: TrainingConfig): 
   };
 }
 
-/** The learning rate of a step. */
+/** The learning rate of a step; `set` if there is no schedule. */
 export const learningRate = (
   { config, learningRates }: Dataset,
   set: number,
@@ -40,7 +40,7 @@ export const learningRate = (
 ): number =>
   learningRates?.[Math.max(0, Math.min(step - config.start_step, learningRates.length - 1))] ?? set;
 
-/** Examples that so many steps have seen, where all had this batch size. */
+/** Number of examples seen after a number of steps, if all used this batch size. */
 export const examplesSeen = (course: TrainingConfig, steps: number): number =>
   Math.floor(steps / batchesPerEpoch(course)) * course.example_count +
   (steps % batchesPerEpoch(course)) * course.batch_size;

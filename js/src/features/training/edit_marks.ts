@@ -1,9 +1,10 @@
-// What a reader bends while the page trains, as ticks on the curve. In a notebook Python marks it (features/training/plan_swap.py).
+// Marks on the loss curve for edits made while the page trains. In a notebook Python records them (`_edit_marks` in
+// features/training/host.py).
 
 import type { Edit } from "../../plan/edits.ts";
 import { type EditMark, MOST_MARKS, ONE_TOUCH } from "./records.ts";
 
-/** The marks of a training, with those of bends that were changed behind a step. */
+/** Add marks for the edits that changed after a step. */
 export function updateMarks(
   marks: readonly EditMark[],
   before: readonly Edit[],
@@ -26,7 +27,7 @@ export function updateMarks(
   return found.length === marks.length ? marks : found.slice(-MOST_MARKS);
 }
 
-/** undefined for none. */
+/** The change of an edit as text; undefined if it is unchanged. */
 function editChangeText(was: Edit | undefined, is: Edit | undefined): string | undefined {
   if (was === undefined) return "";
   if (is === undefined) return " removed";

@@ -1,4 +1,4 @@
-// What a training has of the engine, in a notebook and in an exported page.
+// Access of a training loop to the engine, shared by notebooks and exported pages.
 
 import type { Engine, WeightTextures } from "../../engine/types.ts";
 import type { Session } from "../../plan/runtime.ts";

@@ -1,4 +1,4 @@
-// Trains in an exported page: what the loop has there, and what scripts and readers ask of it.
+// Training in an exported page: the loop's host, and the functions for scripts and readers.
 import { batch, effect } from "@preact/signals";
 import type { PageData } from "../../messages.ts";
 import type { ViewerState } from "../../state.ts";
@@ -11,19 +11,21 @@ import type { TrainingRecord } from "./records.ts";
 import { NO_TRAINING, type TrainingHost, type TrainingProgress } from "./state.ts";
 import { fetchTrainingConfig } from "./training_config.ts";
 
-/** What scripts ask of a page that trains; all of it rejects where it can't, and says why. */
+/**
+ * The training functions for scripts of an exported page. All promises reject with the reason if the page cannot train.
+ */
 export interface PageTraining {
   /** The loss of each step so far. */
   readonly losses: Float32Array;
-  /** Trains until it is paused, or its end; resolves as soon as it is on its way. */
+  /** Train until paused or finished; resolves as soon as training is running. */
   train(): Promise<void>;
-  /** Resolves once the step under way is done, and the views show the network of now. */
+  /** Pause; resolves once the current step has finished and the views show the current network. */
   pause(): Promise<void>;
-  /** Pauses behind so many steps more; resolves then. */
+  /** Train this many more steps, then pause; resolves when paused. */
   step(count?: number): Promise<void>;
-  /** Begins again with the first weights, paused. */
+  /** Restart from the initial weights, paused. */
   reset(): Promise<void>;
-  /** The weights that are shown as a file in the safetensors format. */
+  /** The shown weights as a file in the safetensors format. */
   weights(): Promise<Uint8Array<ArrayBuffer>>;
 }
 
@@ -35,17 +37,17 @@ const NEEDS_FLOAT32 =
   "This device supports only float16 values: most gradients would be 0, so the network can’t be trained here. " +
   "Everything else works.";
 
-/** How often it began again: each time has a name of its own. */
+/** Number of resets: each training has its own name. */
 let resetCount = 0;
 
-/** What a training has without Python. */
+/** Host of the training loop in a page without Python. */
 class ExportedTrainingHost extends EngineTrainingHost implements TrainingHost {
   readonly page: string;
   readonly canRecompile = false;
   readonly maxChunkBytes = Number.MAX_SAFE_INTEGER;
   readonly saveWeights: () => Promise<void>;
   readonly blob: ViewerHost["blob"];
-  /** Of the training's Plan. */
+  /** The hash of the training's Plan. */
   private readonly trainingPlan: string;
 
   constructor({ page, engine, blob }: ViewerHost, hash: string, save: () => Promise<void>) {
@@ -61,11 +63,11 @@ class ExportedTrainingHost extends EngineTrainingHost implements TrainingHost {
   }
 
   reportSteps(): void {
-    // The curve has it.
+    // The loss curve already contains the steps.
   }
 
   sendWeights(): void {
-    // Checkpoints are in the page, and its reader saves weights.
+    // Checkpoints stay in the page; the reader saves weights to a file.
   }
 }
 
@@ -92,7 +94,7 @@ export class ExportedTraining {
     };
   }
 
-  /** What the page holds is here: it can begin, where this device can train. */
+  /** The exported page has loaded: start the training if this device can train. */
   async open(): Promise<void> {
     const { host, state, exported } = this;
     const { engine, blob } = host;
@@ -176,7 +178,7 @@ export class ExportedTraining {
     saveFile(new Blob([await this.weights()]), name);
   }
 
-  /** What is wanted; throws where the page can't train. */
+  /** The training record; throws if the page cannot train. */
   private requireRecord(): TrainingRecord {
     const { training, trainingHost, progress } = this.state;
     const record = training.peek();
@@ -192,7 +194,7 @@ export class ExportedTraining {
     this.state.training.value = { ...record, ...part };
   }
 
-  /** Resolves when the training is so; rejects when it has ended or failed before. */
+  /** Resolve when the progress satisfies `is`; reject if the training ends or fails first. */
   private waitFor(is: (progress: TrainingProgress) => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const stop = effect(() => {
@@ -202,7 +204,7 @@ export class ExportedTraining {
         else if (phase === "failed") reject(new Error(message));
         else if (phase === "stopped") reject(new Error(endedText(progress)));
         else return;
-        queueMicrotask(() => stop()); // it has a name by then
+        queueMicrotask(() => stop()); // deferred: `stop` is not assigned yet in the first call
       });
     });
   }

@@ -1,4 +1,4 @@
-// A training in this page, or the curve and the weights of one elsewhere.
+// Training in this page, or the curve and weights of a training that runs elsewhere.
 import charts from "uplot/dist/uPlot.min.css";
 import { type Feature, recordTraitSync } from "../feature.ts";
 import { ExportedTraining } from "./exported_training.ts";
@@ -47,7 +47,7 @@ export const training: Feature = {
       available: (_, { training, progress }) =>
         training.value !== null || progress.value.phase !== "off",
       keys: {
-        // Those that can learn.
+        // Layers with trainable parameters.
         layers(network, selected) {
           const names = network.layers.flatMap((one) => (one.parameters > 0 ? one.name : []));
           return { names, at: names.indexOf(selected?.layer ?? "") };

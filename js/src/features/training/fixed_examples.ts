@@ -1,4 +1,4 @@
-// The examples whose predictions are watched while a network trains.
+// Fixed examples whose predictions are shown while a network trains.
 import type { PlanHeader } from "../../plan/schema.ts";
 import { type ColumnRows, makeBatch } from "./batches.ts";
 import type { TrainingConfig } from "./records.ts";
@@ -7,15 +7,18 @@ import type { Examples } from "./state.ts";
 const MAX_EXAMPLES = 6;
 
 export interface FixedExamples {
-  /** As views have them. */
+  /** The examples in the form that views use. */
   readonly examples: Examples;
-  /** What the section "evaluate" is given for them. */
+  /** Their inputs for the Plan section "evaluate". */
   readonly inputs: ReadonlyMap<string, Float32Array>;
-  /** Numbers of the output that are theirs. */
+  /** Number of output elements that belong to the examples. */
   readonly outputLength: number;
 }
 
-/** Of what is held out, or where nothing is, of what is learned from; null where the model's loss is its own output. */
+/**
+ * Select examples from the held-out set, or from the training set if there is none. Null if the model's loss is its own
+ * output.
+ */
 export function selectFixedExamples(
   plan: PlanHeader,
   course: TrainingConfig,
@@ -52,7 +55,7 @@ export function selectFixedExamples(
   };
 }
 
-/** The first examples of different classes, then the first of those that are left. */
+/** The first example of each class, then the first of the remaining ones. */
 function distinctClassExamples({ data }: ColumnRows, all: number, wanted: number): number[] {
   const found: number[] = [];
   const seen = new Set<number>();

@@ -1,4 +1,4 @@
-// What a training remembers: its curve, curves that were left, and checkpoints.
+// History of a training: its loss curve, abandoned branches, and checkpoints.
 
 import { addCheckpoint, checkpointBytes, type StoredCheckpoint } from "./checkpoints.ts";
 import { LossHistory } from "./loss_history.ts";
@@ -9,11 +9,11 @@ const MAX_BRANCHES = 6;
 export class TrainingHistory {
   lossHistory = new LossHistory();
   checkpoints: readonly StoredCheckpoint[] = [];
-  /** Branch 1 is the first. */
+  /** The abandoned curves; branch number 1 is the first. */
   branches: readonly LossCurve[] = [];
   private lastId = 0;
 
-  /** The current state as a checkpoint; the one with the id `chosen` stays. */
+  /** Store the current state as a checkpoint; the checkpoint with id `chosen` is never dropped. */
   add(kept: Omit<StoredCheckpoint, "id" | "branch">, chosen: number | null): void {
     this.lastId += 1;
     const one = { ...kept, id: this.lastId, branch: 0 };
@@ -29,14 +29,14 @@ export class TrainingHistory {
     return this.checkpoints.find((kept) => kept.id === id);
   }
 
-  /** The last checkpoint of the curve of now. */
+  /** The last checkpoint of the current curve. */
   get lastCheckpoint(): StoredCheckpoint | undefined {
     return this.checkpoints.findLast(({ branch }) => branch === 0);
   }
 
   /**
-   * Goes on from a checkpoint; with `keep` the curve of now becomes a branch. Returns the steps that this curve and
-   * the one of before have in common.
+   * Continue from a checkpoint; with `keep` the current curve becomes a branch. Returns the number of steps that the
+   * new curve and the previous one share.
    */
   restore(to: StoredCheckpoint, keep: boolean): number {
     const left = this.lossHistory.snapshot();
@@ -66,7 +66,7 @@ export class TrainingHistory {
   }
 }
 
-/** How many numbers of two lists are the same from the first on. */
+/** The length of the common prefix of two lists. */
 function commonPrefixLength(one: readonly number[], other: readonly number[]): number {
   const most = Math.min(one.length, other.length);
   for (let k = 0; k < most; k++) if (one[k] !== other[k]) return k;

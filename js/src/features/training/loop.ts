@@ -1,4 +1,4 @@
-// Trains in the page: step after step between frames, with what is held out looked at now and then.
+// Training loop of the page: steps between frames, with periodic evaluation on the held-out examples.
 
 import { splitChunks } from "../../chunks.ts";
 import type { StepReport } from "../../messages.ts";
@@ -12,27 +12,27 @@ import { TensorWatchers } from "./tensor_watchers.ts";
 import { TrainingSession } from "./training_session.ts";
 import { whenVisible } from "./visibility.ts";
 
-/** So often views show the network of now, and Python is told; views at most for this share of the time. */
+/** Interval of view updates and reports to Python, and the largest share of time for view updates. */
 const REFRESH_INTERVAL_MS = 250;
 const MAX_VIEW_SHARE = 0.25;
-/** So often views are told how many steps are done. */
+/** Interval of step count updates in the views. */
 const COUNT_INTERVAL_MS = 100;
-/** Evaluating, and keeping states, may take this share of the time each. */
+/** Largest shares of time for evaluation and for storing checkpoints. */
 const MAX_EVALUATION_SHARE = 0.1;
 const MAX_SAVING_SHARE = 0.05;
-/** A state is sent to Python so often at most, beside each pause and the end. */
+/** Minimum interval between training states sent to Python, apart from those at each pause and at the end. */
 const SAVE_INTERVAL_MS = 10_000;
-/** So often it says that it is there while it pauses: another page takes over where it is silent. */
+/** Interval of heartbeats while paused: another page takes over if they stop. */
 const HEARTBEAT_MS = 1500;
 
 export interface LoopEvents {
-  /** How it goes. */
+  /** The training's progress has changed. */
   onProgress(part: Partial<TrainingProgress>): void;
-  /** It pauses or stops by itself. */
+  /** The loop has paused or stopped without a request. */
   onState(state: TrainingRecord["state"]): void;
-  /** Whether somebody sees one of its views. */
+  /** Whether any of the training's views is visible. */
   isVisible(): boolean;
-  /** The id of the checkpoint that the reader has chosen; null for none. */
+  /** The id of the checkpoint that the reader has selected; null if none. */
   selectedCheckpoint(): number | null;
 }
 
@@ -46,17 +46,17 @@ export class TrainingLoop implements TrainingActions {
   private record: TrainingRecord;
   private step: number;
   private examples: number;
-  /** Steps that Python knows. */
+  /** Number of steps reported to Python. */
   private reportedSteps: number;
   private reportedHeldOut = 0;
-  /** The weights of now, while those of a checkpoint are shown. */
+  /** The current weights while those of a checkpoint are shown. */
   private currentWeights: Tensors | undefined;
-  /** What is done one after the other. */
+  /** The tail of the task queue: tasks run one after the other. */
   private queueTail: Promise<void> = Promise.resolve();
   private isStarted = false;
   private isRunning = false;
   private closed = false;
-  /** It pauses by itself, which nobody knows yet. */
+  /** Whether the loop has paused by itself and not reported it yet. */
   private isStateUnreported = false;
   private readonly heartbeat: ReturnType<typeof setInterval>;
   private resolveChange: () => void = () => undefined;
@@ -65,11 +65,11 @@ export class TrainingLoop implements TrainingActions {
   private nextReportAt = 0;
   private nextViewAt = 0;
   private lastCountAt = 0;
-  /** The step whose gradients and moves views were given last. */
+  /** The last step for which views received update ratios and dead units. */
   private measuredStep = -1;
   private savedAt = 0;
 
-  /** `history` may have steps of other rounds. */
+  /** `history` may contain steps of earlier Plans of this training. */
   constructor(
     host: TrainingHost,
     record: TrainingRecord,
@@ -94,7 +94,7 @@ export class TrainingLoop implements TrainingActions {
       history.lastCheckpoint?.examples ?? examplesSeen(given.config, record.start_step);
   }
 
-  /** Begins with the Plan's weights; does what is wanted. */
+  /** Start with the Plan's weights, and enter the record's state. */
   async start(): Promise<void> {
     await this.session.start();
     await this.evaluate();
@@ -106,7 +106,7 @@ export class TrainingLoop implements TrainingActions {
     else this.enqueue(() => this.settle());
   }
 
-  /** What is wanted now. */
+  /** Apply a new record from Python or the views. */
   update(record: TrainingRecord): void {
     const before = this.record;
     this.record = record;
@@ -117,7 +117,7 @@ export class TrainingLoop implements TrainingActions {
     else if (!this.isRunning && record.state !== before.state) this.enqueue(() => this.settle());
   }
 
-  /** The network was run anew: where its context was lost while nothing went on, it gets its weights back. */
+  /** The network has been run again. If the context was lost while the loop was idle, restore the weights. */
   onRerun(): void {
     if (!this.isStarted || this.isRunning || !this.session.isContextLost) return;
     this.enqueue(async () => {
@@ -134,7 +134,7 @@ export class TrainingLoop implements TrainingActions {
     this.resolveChange();
   }
 
-  // What views ask
+  // TrainingActions, called by views
 
   watch(keys: readonly string[], take: (arrays: Float32Array[]) => void): () => void {
     return this.watches.add(keys, take, () => this.updateWatchers());
@@ -171,7 +171,7 @@ export class TrainingLoop implements TrainingActions {
     });
   }
 
-  // One thing after the other
+  // Task queue
 
   private enqueue(work: () => Promise<void>): void {
     this.queueTail = this.queueTail
@@ -185,7 +185,7 @@ export class TrainingLoop implements TrainingActions {
     return !this.closed && this.record.state === "running";
   }
 
-  /** It pauses or stops by itself, which is told once all of that is done. */
+  /** Pause or stop without a request; reported once all pending work is done. */
   private setState(state: TrainingRecord["state"]): void {
     this.record = { ...this.record, state, pause_at: -1 };
     this.isStateUnreported = state !== "stopped";
@@ -228,14 +228,14 @@ export class TrainingLoop implements TrainingActions {
     }
   }
 
-  /** Resolves when something else is wanted. */
+  /** Resolve at the next change of the record or the state. */
   private waitForChange(): Promise<void> {
     return new Promise((resolve) => {
       this.resolveChange = resolve;
     });
   }
 
-  /** One step; after a lost context from the last state that was kept. */
+  /** Train one step. After a lost context, resume from the last checkpoint. */
   private async trainStep(): Promise<void> {
     const start = performance.now();
     const isLast = [this.dataset.config.end_step, this.record.pause_at].includes(this.step + 1);
@@ -267,7 +267,7 @@ export class TrainingLoop implements TrainingActions {
     this.publishCounts();
   }
 
-  /** What is done between steps: views, what is held out, and a state to go back to. */
+  /** Work between steps: evaluation, checkpoints, reports and view updates. */
   private async workBetweenSteps(): Promise<void> {
     const { timeSpent, step } = this;
     const now = performance.now();
@@ -309,16 +309,16 @@ export class TrainingLoop implements TrainingActions {
     return this.step > this.record.start_step;
   }
 
-  /** Views show the network of now. */
+  /** Update the views to the current network. */
   private async refreshViews(): Promise<void> {
     await this.session.refresh();
-    if (this.currentWeights !== undefined) return; // what is watched stays that of now
+    if (this.currentWeights !== undefined) return; // watched tensors keep the current weights
     const predictions = await this.session.refreshPredictions(this.hasStepped);
     if (predictions !== undefined && this.session.fixedExamples !== null)
       this.events.onProgress({ predictions });
   }
 
-  /** The training rests: views that were out of sight show the last step too. */
+  /** The loop has stopped: update views that were hidden to the last step. */
   private async refreshAtRest(): Promise<void> {
     if (!this.events.isVisible() && this.measuredStep < this.step - 1) {
       this.watches.clear();
@@ -328,22 +328,22 @@ export class TrainingLoop implements TrainingActions {
   }
 
   private updateWatchers(): void {
-    if (this.currentWeights !== undefined) return; // until the weights of now are there again
+    if (this.currentWeights !== undefined) return; // until current weights return
     this.session.updateWatchers(this.hasStepped).catch((error: unknown) => {
       if (!this.closed && this.host.planHash === this.dataset.config.plan) this.fail(error);
     });
   }
 
-  /** The loss of all that is held out, with the weights of now. */
+  /** Compute the loss over all held-out examples with the current weights. */
   private async evaluate(): Promise<void> {
     const { heldOut } = this.history.lossHistory;
     if (this.dataset.heldOutRows.length === 0 || heldOut.at(-1)?.[0] === this.step) return;
     const found = await this.session.evaluate();
-    if (found === undefined) return; // the next step goes back to the last state
+    if (found === undefined) return; // context lost: the next step restores the last checkpoint
     heldOut.push([this.step, found[0], this.dataset.config.has_accuracy ? found[1] : null]);
   }
 
-  /** Keeps the state of now as a checkpoint. */
+  /** Store the current state as a checkpoint. */
   private async storeCheckpoint(): Promise<void> {
     const { step, examples } = this;
     const { losses, heldOut } = this.history.lossHistory;
@@ -360,7 +360,7 @@ export class TrainingLoop implements TrainingActions {
     if (this.history.lastCheckpoint?.step !== this.step) await this.storeCheckpoint();
   }
 
-  /** It pauses, is handed over or ends: Python gets what there is. */
+  /** On pause, handover or end: send the current state to Python. */
   private async settle(): Promise<void> {
     if (this.record.state === "running") return;
     if (this.record.state === "stopped") {
@@ -384,7 +384,7 @@ export class TrainingLoop implements TrainingActions {
       await this.storeCheckpointOnce();
       this.report();
       this.publishCurve();
-      // Before Python has the weights: it may show another Plan then.
+      // Before Python receives the weights, as it may then show another Plan.
       await this.refreshAtRest();
       if (!(await this.sendWeights(true))) {
         await this.recoverContext();
@@ -392,13 +392,13 @@ export class TrainingLoop implements TrainingActions {
       }
     } finally {
       clearInterval(this.heartbeat);
-      this.closed = this.host.canRecompile; // without Python what was learned is here alone
+      this.closed = this.host.canRecompile; // without Python, only this page has the trained weights
       this.events.onProgress({ phase: "stopped" });
       this.events.onState("stopped");
     }
   }
 
-  /** What would be committed is NaN. */
+  /** The step's result contains NaN and is not committed. */
   private stopOnNaN({ loss, examples, scalars }: StepResult): void {
     const what = Number.isFinite(loss) ? "a parameter" : "the loss";
     const message =
@@ -421,7 +421,7 @@ export class TrainingLoop implements TrainingActions {
     this.events.onProgress({ phase: "failed", message });
   }
 
-  /** Sends the state of now to Python; false where the context is lost. */
+  /** Send the current state to Python; returns false if the context is lost. */
   private async sendWeights(last: boolean): Promise<boolean> {
     const { step } = this;
     const state = await this.session.serialize();
@@ -441,7 +441,7 @@ export class TrainingLoop implements TrainingActions {
     return true;
   }
 
-  /** Puts the weights of now back. */
+  /** Load the current weights again. */
   private async restoreCurrent(): Promise<void> {
     const { currentWeights } = this;
     if (currentWeights === undefined) return;
@@ -450,7 +450,7 @@ export class TrainingLoop implements TrainingActions {
     this.events.onProgress({ shownCheckpoint: null });
   }
 
-  /** After a lost context: waits for the network, and goes back to the last state. */
+  /** After a lost context, wait for the network and restore the last checkpoint. */
   private async recoverContext(): Promise<void> {
     const kept = this.history.lastCheckpoint;
     if (kept === undefined || !(await this.session.recoverContext(kept.tensors, () => this.closed)))
@@ -475,7 +475,7 @@ export class TrainingLoop implements TrainingActions {
     this.reportedHeldOut = 0;
   }
 
-  // Who is told
+  // Reports to Python and to the views
 
   private report(message = "", more: Pick<StepReport, keyof typeof NO_FAILURE> = NO_FAILURE): void {
     const { reportedSteps, reportedHeldOut } = this;

@@ -1,4 +1,4 @@
-// What steps of a training gave, from the first on.
+// Loss history of a training: losses and accuracies of all steps, and held-out losses.
 import type { HeldOutLoss, LossCurve } from "./state.ts";
 
 export class LossHistory {
@@ -6,7 +6,10 @@ export class LossHistory {
   accuracies: number[] = [];
   heldOut: HeldOutLoss[] = [];
 
-  /** As Python's `live.past` writes it: two counts, losses, accuracies, rows of what is held out. */
+  /**
+   * Unpack the format of Python's `pack_history` (live_training.py): two counts, losses, accuracies, rows of held-out
+   * losses.
+   */
   static unpack(bytes: Uint8Array<ArrayBuffer>): LossHistory {
     const numbers = new Float32Array(bytes.slice().buffer);
     const [count = 0, rows = 0] = numbers;
@@ -20,11 +23,11 @@ export class LossHistory {
     return line;
   }
 
-  /** How many numbers `unpack` reads of one. */
+  /** How many numbers `unpack` reads for a curve. */
   static packedLength = ({ losses, heldOut }: LossCurve): number =>
     2 + 2 * losses.length + 3 * heldOut.length;
 
-  /** So many steps of another one. */
+  /** A copy of the first `step` steps of a curve. */
   static upTo(curve: LossCurve, step: number): LossHistory {
     const line = new LossHistory();
     line.losses = curve.losses.slice(0, step);
@@ -42,14 +45,14 @@ export class LossHistory {
     this.accuracies.push(accuracy);
   }
 
-  /** Forgets what is behind so many steps. */
+  /** Discard everything after `step` steps. */
   truncate(step: number): void {
     this.losses.length = Math.min(step, this.losses.length);
     this.accuracies.length = Math.min(step, this.accuracies.length);
     this.heldOut = this.heldOut.filter(([at]) => at <= step);
   }
 
-  /** Two numbers for each step from `first` on: its loss, and the share of right answers. */
+  /** Two numbers for each step from `first` on: its loss and its accuracy. */
   packFrom(first: number): Float32Array<ArrayBuffer> {
     const found = new Float32Array(2 * (this.steps - first));
     for (let k = 0; k < found.length / 2; k++) {
@@ -59,7 +62,7 @@ export class LossHistory {
     return found;
   }
 
-  /** As it is now. */
+  /** A copy of the current curve. */
   snapshot(): LossCurve {
     return {
       losses: [...this.losses],

@@ -1,4 +1,4 @@
-// What a training has in a notebook: the engine, blobs of Python, and a way to tell it losses and weights.
+// Host of a training loop in a notebook: the engine, blobs from Python, and reports of losses and weights to Python.
 import { CHUNK, type StateChunk, type StepReport } from "../../messages.ts";
 import type { PythonLink, ViewerHost } from "../feature.ts";
 import { EngineTrainingHost } from "./engine_host.ts";

@@ -1,4 +1,4 @@
-// The Compare tab: a layer of A, of B and their difference, its channels, and how much each layer differs.
+// The Compare tab: a layer of A, of B and their difference; its channels; and a table of all layers' differences.
 import { useEffect, useState } from "preact/hooks";
 import { contentsText, drawKind } from "../../../network/display_kind.ts";
 import { longType, type Network } from "../../../network/network.ts";
@@ -33,7 +33,7 @@ const RANGES = [
   ["layer", "Layer"],
   ["fixed", "Fixed"],
 ] as const;
-/** CSS pixels of the table beside the channels. */
+/** Width in CSS pixels of the table beside the channels. */
 const TABLE_WIDTH = 400;
 
 export function CompareView({ network }: { network: Network }) {
@@ -54,7 +54,7 @@ function LayerComparison(props: { network: Network; comparison: Comparison }) {
   const wide = width.value >= 760;
   const room = width.value - 48 - (wide ? TABLE_WIDTH + 28 : 0);
   const channels = difference.nchw[1];
-  // Until one is chosen, the channel that differs most.
+  // By default, the channel with the largest difference.
   const [most = 0] = statistics === null ? [] : rankByDifference(statistics);
   const channel = Math.min(state.selected.value?.channel ?? most, channels - 1);
   const several = channels > 1;
@@ -96,7 +96,7 @@ function LayerComparison(props: { network: Network; comparison: Comparison }) {
   );
 }
 
-/** "Conv2d · 32 channels of 14×14 · B: BatchNorm2d body.2". */
+/** The subtitle of a pair: "Conv2d · 32 channels of 14×14 · in B body.2, BatchNorm2d". */
 function pairDescription(network: Network, pair: LayerPair, difference: Value): string {
   const [a, b] = [pair.a, pair.b].map((key) => network.layers.find((one) => one.name === key));
   const type = a ? [longType(a)] : [];
@@ -113,7 +113,7 @@ function differenceText(change: LayerDifference | undefined): string {
   return `Mean |B − A|: ${formatShort(change.mean)} (${relative}); maximum: ${formatShort(change.max)}.`;
 }
 
-/** All channels of the difference; the chosen one is shown above. */
+/** All channels of the difference; the selected one is shown above. */
 function DifferenceChannels(props: { value: Value; channel: number; width: number }) {
   const { value, channel, width } = props;
   const views = useViews();
@@ -165,7 +165,7 @@ function DifferenceChannels(props: { value: Value; channel: number; width: numbe
   );
 }
 
-/** What has no partner is said, not left out. */
+/** List the layers without a counterpart in the other network. */
 function UnpairedLayers({ comparison }: { comparison: Comparison }) {
   const of = (letter: string, keys: readonly string[]) =>
     keys.length > 0 && (

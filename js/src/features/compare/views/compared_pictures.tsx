@@ -1,4 +1,4 @@
-// A, B and B − A of one layer as pictures: side by side, one wiped over the other, or A while it is held.
+// A, B and B − A of one layer as pictures: side by side, with a wipe line, or A while a key is held.
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
@@ -23,7 +23,7 @@ import { fixedRange, sharedLimits } from "./layer_pairs.ts";
 export type CompareMode = "beside" | "wipe" | "hold";
 const MAX_SIDE = 376;
 const GAP = 16;
-/** CSS pixels of a vector's bars. */
+/** Height in CSS pixels of a vector's bars. */
 const BARS_HEIGHT = 150;
 
 type Limits = { low: number; high: number } | null;
@@ -78,7 +78,7 @@ export function ComparedPictures(props: {
     />
   );
   const map = image ? "grey" : state.colormap.value;
-  const isClasses = drawKind(a).name === "classes"; // whose colours have no ends
+  const isClasses = drawKind(a).name === "classes"; // class colours have no range
   const both = isClasses ? null : image ? pictured : kept;
   const shownA = picture(a, both);
   const shownB = picture(b, both);
@@ -126,7 +126,7 @@ export function ComparedPictures(props: {
   );
 }
 
-/** The given limits, or for the range "Fixed" those of when it was chosen. */
+/** The limits; in the range mode "Fixed", the limits from when it was selected. */
 function useFixedLimits(key: string, limits: Limits): Limits {
   const { state } = useViews();
   const fixed = state.rangeMode.value === "fixed";
@@ -188,14 +188,14 @@ function ValueView(props: {
   );
 }
 
-/** A picture over its letter, its title and what its colours mean. */
+/** A picture above its letter, its title and its colour legend. */
 function CaptionedPicture(props: {
   letter: string;
   title: string;
   side: number;
   limits: Limits;
   map: ColorMapName;
-  /** In place of the legend: an image's range, as a control. */
+  /** The range control of an image, instead of the legend. */
   range: ComponentChildren;
   children: ComponentChildren;
 }) {
@@ -235,11 +235,11 @@ interface OverlayProps {
   a: ComponentChildren;
   b: ComponentChildren;
   titles: readonly [string, string];
-  /** Below the pictures. */
+  /** Content below the pictures. */
   children?: ComponentChildren;
 }
 
-/** The ranges of two pictures that lie over each other. */
+/** The ranges of two overlaid pictures. */
 export function RangePair({ a, b }: Pick<OverlayProps, "a" | "b">) {
   return (
     <>
@@ -256,7 +256,7 @@ export function RangePair({ a, b }: Pick<OverlayProps, "a" | "b">) {
 const titleWithLetter = (letter: string, title: string): string =>
   title === "" ? letter : `${letter} ${title}`;
 
-/** A left of the line, B right of it. */
+/** Wipe: A left of the line, B right of it. */
 export function WipeView({ a, b, side, titles, children }: OverlayProps & { side: number }) {
   const [at, setAt] = useState(50);
   return (
@@ -287,11 +287,11 @@ export function WipeView({ a, b, side, titles, children }: OverlayProps & { side
   );
 }
 
-/** B; A while the button or the key is held. */
+/** Show B, or A while the button or the key is held. */
 export function HoldView({ a, b, titles, children }: OverlayProps) {
   const { root } = useViews();
   const [held, setHeld] = useState(false);
-  // At once: the next key may come before a picture is painted.
+  // Layout effect: the next key may be pressed before the next paint.
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const typing = event.target instanceof HTMLElement && event.target.closest("select");

@@ -1,9 +1,9 @@
-// Where two networks differ, on their graph: below each stage a bar with its number.
+// Bars below each stage of the graph with the relative difference of two networks.
 import type { Layer } from "../../../plan/schema.ts";
 import { useValues, useViews } from "../../../views/context.ts";
 import { layerDifference, relativeText } from "./layer_pairs.ts";
 
-/** The relative difference of the last of some layers that is compared; a click opens its comparison. */
+/** The relative difference of the last compared layer among `layers`; a click opens its comparison. */
 export function DifferenceBar({ layers }: { layers: readonly Layer[] }) {
   const { state, network } = useViews();
   const now = network.value;

@@ -1,4 +1,4 @@
-// The table of layers with how much each differs, sorted by any of its numbers.
+// The table of layers and their differences, sortable by any measure.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { contentsText } from "../../../network/display_kind.ts";
 import type { Network } from "../../../network/network.ts";
@@ -14,7 +14,7 @@ const MEASURES: readonly (readonly [Measure, string, string])[] = [
   ["relative", "relative", "The mean of |B − A| divided by the mean of |A|"],
 ];
 
-/** The numbers of every pair for the shown example, computed where the networks run. */
+/** The differences of every pair for the shown example, computed by the Plan on the GPU. */
 export function useDifferences(
   network: Network,
   comparison: Comparison,

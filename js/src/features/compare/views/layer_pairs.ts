@@ -1,4 +1,4 @@
-// Which layers are compared, and what the table and the colours of a pair are: no page, no GPU.
+// The compared layer pairs, their table rows and colour limits; no DOM, no GPU.
 
 import type { Network } from "../../../network/network.ts";
 import { formatPercent, formatShort } from "../../../number_format.ts";
@@ -10,11 +10,11 @@ import type { Selection } from "../../../state.ts";
 export interface LayerDifference {
   readonly mean: number;
   readonly max: number;
-  /** The mean divided by the mean size of A's values. */
+  /** The mean divided by the mean absolute value of A. */
   readonly relative: number;
 }
 
-/** A pair for each difference: a layer's where there is one, an output's else, then a module's. */
+/** One pair for each difference: an input's or a layer's if there is one, otherwise an output's, then a module's. */
 export function listedPairs(network: Network): readonly LayerPair[] {
   const kinds = ["input", "layer", "output", "module"];
   const place = (pair: LayerPair) => kinds.indexOf(network.values.get(pair.a)?.kind ?? "");
@@ -22,7 +22,7 @@ export function listedPairs(network: Network): readonly LayerPair[] {
   return pairs.filter((pair, i) => pairs.findIndex(({ row }) => row === pair.row) === i);
 }
 
-/** The pair of the selected layer, of A, of B or the difference; else that of the output. */
+/** The pair of the selected layer (of A, B or the difference); otherwise the output's pair. */
 export function selectedPair(network: Network, selected: Selection | null): LayerPair | undefined {
   const chosen = network.pairs.get(selected?.layer ?? "");
   if (chosen !== undefined) return chosen;
@@ -31,7 +31,7 @@ export function selectedPair(network: Network, selected: Selection | null): Laye
   return listed.find(({ row }) => row === output?.row) ?? listed.at(-1);
 }
 
-/** A row of the comparison's table for one example, out of all its numbers. */
+/** A pair's row in the comparison table for one example. */
 export function layerDifference(
   table: Float32Array,
   { row }: LayerPair,
@@ -44,7 +44,7 @@ export function layerDifference(
   return { mean, max: number(1), relative: mean === 0 && own === 0 ? 0 : mean / own };
 }
 
-/** The colour limits that A and B share, of a channel or of the layer; null where there is no finite number. */
+/** The colour limits shared by A and B, for a channel or the layer; null if no number is finite. */
 export function sharedLimits(
   a: Statistics,
   b: Statistics,
@@ -61,12 +61,12 @@ export function sharedLimits(
 export const fixedRange = (limits: { low: number; high: number } | null): ColorRange | undefined =>
   limits === null ? undefined : { mode: "fixed", ...limits };
 
-/** Channels with the largest differences first: by the root of their mean square. */
+/** Channels sorted by the root mean square of their difference, largest first. */
 export function rankByDifference({ channels }: Statistics): number[] {
   const size = channels.map(({ mean, std }) => (Number.isNaN(mean) ? 0 : Math.hypot(mean, std)));
   return size.map((_, i) => i).sort((i, j) => (size[j] ?? 0) - (size[i] ?? 0) || i - j);
 }
 
-/** "12 %"; of ten times and more "41 ×". */
+/** A relative difference as text: "12 %"; from ten times up "41 ×". */
 export const relativeText = (share: number): string =>
   share < 10 ? formatPercent(share, share > 0 && share < 0.1 ? 1 : 0) : `${formatShort(share)} ×`;

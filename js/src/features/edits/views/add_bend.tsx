@@ -1,4 +1,4 @@
-// "Add a bend": every transform, drawn on one channel of the layer as it would make it.
+// The "Add a bend" section: every transform, with a preview on one channel of the layer.
 import { useState } from "preact/hooks";
 import {
   channelCountText,
@@ -27,7 +27,7 @@ import {
 import { PythonLines } from "./python_lines.tsx";
 import { usePreviews } from "./session_values.ts";
 
-/** CSS pixels of a picture. */
+/** Side of a preview in CSS pixels. */
 const SIDE = 60;
 
 export function AddBend(props: {
@@ -47,7 +47,7 @@ export function AddBend(props: {
   const previews = usePreviews(value.key, channel, image, asked);
   const set = picks.bend === null ? picks.selected : new Set<number>();
   const flat = drawKind(value).drawMode === undefined;
-  // As the layer's own maps, so that what is done to the numbers is seen.
+  // The range of the layer's own maps, so that the effect on the values is visible.
   const range = fixedRange(statistics && sharedLimits(statistics, statistics, null));
   const add = (index: number): void => {
     const transform = transforms[index];
@@ -137,7 +137,7 @@ export function AddBend(props: {
 function TransformPreview(props: {
   value: Value | undefined;
   channel: number;
-  /** Whose channel it is. */
+  /** The value that the channel belongs to. */
   frame: Value;
   label: string;
   range: ColorRange | undefined;

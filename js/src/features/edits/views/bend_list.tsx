@@ -1,4 +1,4 @@
-// The edits of a layer from top to bottom, and those of other layers as links.
+// The list of a layer's edits from top to bottom, with links to edits of other layers.
 import type { Edit } from "../../../plan/edits.ts";
 import type { Value } from "../../../plan/schema.ts";
 import { useViews } from "../../../views/context.ts";

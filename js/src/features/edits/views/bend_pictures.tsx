@@ -1,4 +1,4 @@
-// Right: A without bends, B with them, and B − A; of the network's output, or of the layer itself.
+// The right column: A without bends, B with bends, and B − A, for the network's output or for the layer itself.
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
@@ -34,9 +34,9 @@ const SUBJECTS = [
 ] as const;
 const GAP = 12;
 const MAX_SIDE = 320;
-/** CSS pixels of a vector's bars. */
+/** Height in CSS pixels of a vector's bars. */
 const BARS_HEIGHT = 140;
-/** So many curves stand one below the other. */
+/** Maximum number of stacked curves. */
 const MAX_CURVES = 6;
 const TITLES = ["without bends", "with bends"] as const;
 
@@ -115,13 +115,13 @@ function BendComparison(props: {
   const most = maxDifference(ofDifference, channel);
   const signed = most === null ? null : { low: -most, high: most };
   const columns = showing === "beside" ? 3 : 2;
-  // A pixel less: what a column is wide is no whole number.
+  // One pixel less: the column width is not an integer.
   const side = Math.min(MAX_SIDE, Math.floor((width - 1 - (columns - 1) * GAP) / columns));
   const elements =
     classNames.value(b.key).length > 0 && valuesA && valuesB
       ? largestOfBoth(valuesA, valuesB)
       : shownElements(changed, b.nchw[1], Math.floor(side / 3));
-  const isClasses = drawKind(b).name === "classes"; // which have no range
+  const isClasses = drawKind(b).name === "classes"; // classes have no range
   const range = isClasses ? { mode: "fixed" as const } : fixedRange(limits);
   const picture = (of: Value) => (
     <BentValueView {...{ value: of, like: b, channel, side, limits, elements }} range={range} />
@@ -143,7 +143,7 @@ function BendComparison(props: {
       signed
     />
   );
-  // The place of a difference that isn't there is as large as B's picture.
+  // The placeholder of a missing difference has the size of B's picture.
   const { drawMode, isImage: asImage } = drawKind(b);
   const single = asImage || channel !== null || b.nchw[1] === 1;
   const { height: h, width: w } = pictureFrame(b);
@@ -178,11 +178,13 @@ function BendComparison(props: {
   );
 }
 
-/** How much an image differs is no image; of three colours it is one whose grey is zero. */
+/**
+ * Show an image's difference as maps rather than as an image; with three channels it stays an image whose grey is zero.
+ */
 const differenceAsMaps = (value: Value | null): Value | null =>
   value === null || drawKind(value).name === "rgb" ? value : { ...value, kind: "layer" };
 
-/** The largest difference, of a channel or of all; null until it is known or where none is finite. */
+/** The largest absolute difference of a channel or of all; null if unknown or not finite. */
 function maxDifference(statistics: Statistics | null, channel: number | null): number | null {
   if (statistics === null) return null;
   const one = channel === null ? statistics.layer : statistics.channels[channel];
@@ -195,7 +197,7 @@ function LetteredFigure(props: {
   title: string;
   side: number;
   mine?: boolean;
-  /** An image's range, as a control. */
+  /** The range control of an image. */
   range?: ComponentChildren;
   children: ComponentChildren;
 }) {
@@ -215,12 +217,12 @@ function LetteredFigure(props: {
   );
 }
 
-/** A value as the other views show one of its kind; a difference in signed colours. */
+/** A value in the same display as other views; a difference in signed colours. */
 function BentValueView(props: {
   value: Value;
-  /** The value itself, where this is made of it. */
+  /** The original value that `value` is derived from. */
   like: Value;
-  /** This channel alone; null for all of it. */
+  /** The only channel to show; null for all. */
   channel: number | null;
   side: number;
   limits: Limits;

@@ -1,4 +1,4 @@
-// One edit of the stack: its place, whether it is on, its numbers, its channels.
+// One edit of the stack: its drag handle, its switch, its parameters, its channels.
 import { useState } from "preact/hooks";
 import { type Edit, GLSL, TRANSFORMS } from "../../../plan/edits.ts";
 import type { Value } from "../../../plan/schema.ts";

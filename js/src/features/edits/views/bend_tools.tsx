@@ -1,4 +1,4 @@
-// Beside the layer's title: undo, redo, and stacks by name.
+// Toolbar beside the layer's title: undo, redo, and presets.
 import type { Value } from "../../../plan/schema.ts";
 import { redoEdits, setEdits, undoEdits } from "../../../state/edits.ts";
 import { useViews } from "../../../views/context.ts";
@@ -21,7 +21,7 @@ export function BendTools({ value }: { value: Value }) {
       aria-label={word}
       aria-keyshortcuts={keys}
       title={`${word} (${keys.replace("Control", "Ctrl")})`}
-      // Not disabled: it would lose the focus with the last step.
+      // aria-disabled instead of disabled: the button keeps the focus after the last step.
       aria-disabled={!can}
       onClick={go}
     >

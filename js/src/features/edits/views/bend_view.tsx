@@ -1,4 +1,4 @@
-// Bend: pick channels of a layer, put transforms on them, and see what the network makes of it.
+// The Bend section: select channels of a layer, apply transforms to them, and see the effect on the network.
 import type { Network } from "../../../network/network.ts";
 import type { Value } from "../../../plan/schema.ts";
 import { useStatistics, useViews } from "../../../views/context.ts";
@@ -11,10 +11,10 @@ import { useChannelSelection } from "./channel_selection.ts";
 import { isBendable, notBendableText } from "./edit_operations.ts";
 import { EditsAsPython } from "./python_lines.tsx";
 
-/** CSS pixels around the two columns, and between them. */
+/** CSS pixels around and between the two columns. */
 const PADDING = 24;
 const GAP = 28;
-/** The share of the width that the channels have, where both stand side by side. */
+/** The width share of the channels in the two-column layout. */
 const LEFT_SHARE = 0.455;
 
 export function BendView(props: { network: Network; value: Value }) {
@@ -22,7 +22,7 @@ export function BendView(props: { network: Network; value: Value }) {
   const { width, state } = useViews();
   if (!isBendable(value)) return <NotBendable {...props} />;
   const narrow = width.value < 520;
-  const room = width.value - 2 * (narrow ? 12 : PADDING) - 2; // its own border
+  const room = width.value - 2 * (narrow ? 12 : PADDING) - 2; // minus its own border
   const beside = width.value >= 760;
   const left = beside ? Math.floor((room - GAP) * LEFT_SHARE) : room;
   const right = beside ? room - GAP - left : room;
@@ -59,7 +59,7 @@ function BendEditor(props: { network: Network; value: Value; left: number; right
   );
 }
 
-/** So many layers are offered in the place of one that cannot be bent. */
+/** Maximum number of layers suggested instead of one that cannot be bent. */
 const MAX_SUGGESTIONS = 4;
 
 function NotBendable({ network, value }: { network: Network; value: Value }) {

@@ -1,4 +1,4 @@
-// Left: the channels to pick from, and buttons for sets of them.
+// The left column: the channels to select from, and buttons for sets of them.
 import type { FunctionComponent } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { channelUnit } from "../../../network/display_kind.ts";
@@ -139,7 +139,7 @@ const ChannelSets: FunctionComponent<ChannelPickerProps> = ({ value, statistics,
   );
 };
 
-/** Groups of similar maps, as they were when they were asked for: a bend would change them. */
+/** Clusters of similar maps, computed once when opened: a bend would change them. */
 function ChannelClusters(props: {
   value: Value;
   picked: ReadonlySet<number>;

@@ -1,4 +1,4 @@
-// Which channels of a layer are picked to be bent, or those of a bend whose channels are changed; kept as long as the page.
+// The selected channels of a layer, for the next bend or for the edited bend; kept for the life of the page.
 import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Edit } from "../../../plan/edits.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -9,18 +9,18 @@ import { allChannels } from "./channel_sets.ts";
 import { toChannelList, updateEdit } from "./edit_operations.ts";
 
 interface BendViewState {
-  /** By layer. */
+  /** Keyed by layer. */
   readonly selectedChannels: Signal<ReadonlyMap<string, readonly number[]>>;
-  /** The name of the bend whose channels the grid shows and changes; "" for none. */
+  /** The name of the bend whose channels the grid shows and edits; "" if none. */
   readonly editedBend: Signal<string>;
-  /** How A and B are shown, and of what. */
+  /** The comparison mode of A and B. */
   readonly compareMode: Signal<"beside" | "wipe" | "hold">;
   readonly subject: Signal<"output" | "layer">;
 }
 
 const states = new WeakMap<ReadonlySignal<unknown>, BendViewState>();
 
-/** Of a viewer: each has its own. */
+/** The state for one viewer: each viewer has its own. */
 export function bendViewState({ presentEdits }: ViewerState): BendViewState {
   const found = states.get(presentEdits) ?? {
     selectedChannels: signal(new Map()),
@@ -34,7 +34,7 @@ export function bendViewState({ presentEdits }: ViewerState): BendViewState {
 
 export interface ChannelSelection {
   readonly selected: ReadonlySet<number>;
-  /** The bend whose channels these are; null where they are for the next one. */
+  /** The bend that these channels belong to; null if they are for the next bend. */
   readonly bend: Edit | null;
   select(channels: Iterable<number>): void;
 }

@@ -1,4 +1,4 @@
-// Sets of channels: by chance, by a statistic, and by which maps are alike; the same ones for the same seed.
+// Sets of channels: random, by a statistic, and by similarity of maps. Deterministic for a seed.
 import type { Statistics, Summary } from "../../../plan/runtime.ts";
 import { argsortDescending } from "../../../views/layout.ts";
 
@@ -10,7 +10,7 @@ export const invertChannels = (picked: ReadonlySet<number>, count: number): numb
 export const everyNthChannel = (step: number, count: number): number[] =>
   allChannels(count).filter((one) => one % step === 0);
 
-/** The same numbers in 0 to 1 for the same seed: mulberry32. */
+/** mulberry32: a seeded generator of numbers from 0 to 1. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -21,7 +21,7 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** A random half, at least one. */
+/** A random half of the channels, at least one. */
 export function randomHalf(count: number, seed: number): number[] {
   const next = seededRandom(seed);
   const drawn = allChannels(count).map(next);
@@ -30,11 +30,11 @@ export function randomHalf(count: number, seed: number): number[] {
     .sort((a, b) => a - b);
 }
 
-/** How many "By mean" picks. */
+/** Number of channels that "By mean" selects. */
 export const TOP_COUNT = 8;
 export type ChannelStatistic = "mean" | "max" | "std";
 
-/** The channels whose number is largest. */
+/** The channels with the largest statistic. */
 export function topChannels(statistics: Statistics, by: ChannelStatistic): number[] {
   const keys = statistics.channels.map((one: Summary) => one[by]);
   return argsortDescending(keys)
@@ -45,8 +45,8 @@ export function topChannels(statistics: Statistics, by: ChannelStatistic): numbe
 const MAX_ITERATIONS = 20;
 
 /**
- * Channels in groups whose maps point into similar directions, the largest group first: k-means of maps of length 1,
- * begun as k-means++ says. A map of zeros is near none, and so those are a group.
+ * Cluster channels whose maps have similar directions, largest cluster first: k-means on maps normalised to length 1,
+ * with k-means++ initialisation. Maps of zeros are far from all others and form a cluster.
  */
 export function clusterChannels(values: Float32Array, channels: number, seed = 0): number[][] {
   const size = values.length / channels;
@@ -78,7 +78,7 @@ function normalizeMap(map: Float32Array): Float32Array {
   return finite.map((one) => one / length);
 }
 
-/** Sums of squares' roots of parts: a function takes only so many arguments. */
+/** Norms of parts of a map: a function takes a limited number of arguments. */
 function partialNorms(map: Float32Array): number[] {
   const found = [];
   for (let i = 0; i < map.length; i += 4096) {
@@ -100,7 +100,10 @@ function nearestCenter(map: Float32Array, middles: readonly Float32Array[]): num
   return far.indexOf(Math.min(...far));
 }
 
-/** First middles: each is a map, likelier one that is far from those before. */
+/**
+ * Initial cluster centres by k-means++: maps, chosen with a probability that grows with the distance to earlier
+ * centres.
+ */
 function initialCenters(
   maps: readonly Float32Array[],
   k: number,

@@ -1,4 +1,4 @@
-// Rows of edits that can be dragged, or moved by keys, to another place among those of their layer.
+// Rows of edits that can be reordered within their layer by drag or by keys.
 import { useRef, useState } from "preact/hooks";
 import type { Edit } from "../../../plan/edits.ts";
 import { setEdits } from "../../../state/edits.ts";
@@ -6,7 +6,7 @@ import { useViews } from "../../../views/context.ts";
 import { CloseIcon, DragHandleIcon } from "../../../views/icons.tsx";
 import { editsOfLayer, moveEdit, removeEdit } from "./edit_operations.ts";
 
-/** What a row asks of its list. */
+/** A row's callbacks to its list. */
 export interface RowReorder {
   startDrag(event: PointerEvent): void;
   moveBy(by: number): void;
@@ -16,11 +16,11 @@ export interface RowReorder {
 interface ReorderDrag {
   readonly from: number;
   readonly to: number;
-  /** Where a line says that it would stand, in CSS pixels of the list. */
+  /** The y position of the drop marker, in CSS pixels of the list. */
   readonly dropLine: number;
 }
 
-/** The list of a layer's edits, whose rows are its children in their order, `gap` CSS pixels apart. */
+/** Reordering for the list of a layer's edits: its children are the rows in order, `gap` CSS pixels apart. */
 export function useReorder(layer: string, gap: number) {
   const { state, root, zoom } = useViews();
   const list = useRef<HTMLOListElement>(null);
@@ -47,7 +47,7 @@ export function useReorder(layer: string, gap: number) {
       let drag: ReorderDrag | null = null;
       const follow = ({ clientY }: PointerEvent): void => {
         if (around === undefined) return;
-        // Before the first row whose middle is below the pointer.
+        // Insert before the first row whose middle is below the pointer.
         const before = rows.findIndex((row) => clientY < (row.top + row.bottom) / 2);
         const at = before < 0 ? rows.length : before;
         const half = gap / 2;
@@ -74,14 +74,14 @@ export function useReorder(layer: string, gap: number) {
     },
     remove() {
       setEdits(state, removeEdit(state.presentEdits.peek().edits, edit.name));
-      // To the next one; undo by a key is for whoever has the focus here.
+      // Focus the next row; the undo key needs the focus inside the view.
       focus(Math.min(from, count - 2), ".nbg-bend-remove");
     },
   });
   return { list, drag, grip };
 }
 
-/** What a row is dragged by. */
+/** A row's drag handle. */
 export function DragHandle(props: { called: string; place: string; grip: RowReorder }) {
   const { called, place, grip } = props;
   return (
@@ -104,7 +104,7 @@ export function DragHandle(props: { called: string; place: string; grip: RowReor
   );
 }
 
-/** Takes a row away; what is injected or frozen is released. */
+/** Remove an edit's row; an injected or frozen value is released. */
 export function RemoveButton(props: { called: string; bend: boolean; grip: RowReorder }) {
   const { called, bend, grip } = props;
   return (

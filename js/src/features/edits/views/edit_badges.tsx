@@ -1,4 +1,4 @@
-// What other views say of bends: a mark at a bent layer, a pill in the bar, a word in the status line.
+// Badges for bends in other views: a mark at a bent layer, a pill in the bar, a word in the status line.
 import type { Edit } from "../../../plan/edits.ts";
 import type { Layer } from "../../../plan/schema.ts";
 import { activeEdits, setEdits } from "../../../state/edits.ts";
@@ -6,14 +6,16 @@ import { useViews } from "../../../views/context.ts";
 import { CurveIcon } from "../../../views/icons.tsx";
 import { editTitle } from "./edit_operations.ts";
 
-/** Edits by their layer, in the order of the first of each. */
+/** Group edits by layer, in the order of each layer's first edit. */
 function groupByLayer(edits: readonly Edit[]): ReadonlyMap<string, readonly Edit[]> {
   const found = new Map<string, Edit[]>();
   for (const one of edits) found.set(one.layer, [...(found.get(one.layer) ?? []), one]);
   return found;
 }
 
-/** Beside a layer's name; on the Network tab beside that of a stage, or a closed module, that has a bent layer. */
+/**
+ * The badge beside a layer's name; on the Network tab, beside a stage or collapsed module that contains a bent layer.
+ */
 export function EditBadge({ layer, layers }: { layer: string; layers?: readonly Layer[] }) {
   const { network, state } = useViews();
   const bent = groupByLayer(activeEdits(state.presentEdits.value.edits));
@@ -36,7 +38,7 @@ export function EditBadge({ layer, layers }: { layer: string; layers?: readonly 
   );
 }
 
-/** "2 bends on decoder.5": a way to them. */
+/** A pill such as "2 bends on decoder.5" that opens the bends. */
 export function EditPill() {
   const { state } = useViews();
   const bent = groupByLayer(activeEdits(state.presentEdits.value.edits));
@@ -60,7 +62,7 @@ export function EditPill() {
   );
 }
 
-/** In the status line, with one click that takes all of them away; that can be undone. */
+/** The status line's word with a button that removes all edits; this can be undone. */
 export function EditStatus() {
   const { state, root } = useViews();
   if (activeEdits(state.presentEdits.value.edits).length === 0) return null;
@@ -72,7 +74,7 @@ export function EditStatus() {
         class="nbg-second nbg-underlined"
         title="removes all bends; can be undone"
         onClick={() => {
-          root.focus({ preventScroll: true }); // the button goes, and undo is for who has the focus
+          root.focus({ preventScroll: true }); // the button disappears; undo needs the focus
           setEdits(state, []);
         }}
       >

@@ -1,4 +1,4 @@
-// What bends are wherever one is: keys, and an Alt-click that mutes a channel.
+// Listeners for bends in every view: keys, and Alt-click to mute a channel.
 import { useLayoutEffect } from "preact/hooks";
 import { redoEdits, setEdits, undoEdits } from "../../../state/edits.ts";
 import { type Hover, useViews, type Views } from "../../../views/context.ts";
@@ -13,7 +13,7 @@ export function EditListeners() {
 const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   target.closest("textarea, select, input:not([type=range], [type=checkbox])") !== null;
-/** In a field with something typed the browser's own undo is meant. */
+/** In a field with unsaved text, Ctrl+Z is the browser's own undo. */
 const isDrafting = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && target.closest("[data-draft], [type=search], textarea") !== null;
 
@@ -22,7 +22,10 @@ const isUndo = (event: KeyboardEvent): boolean =>
 const isReorder = (event: KeyboardEvent): boolean =>
   event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown");
 
-/** The picture under the pointer says which channel it is; what stands for one by itself, and is no picture, has it written. */
+/**
+ * The channel at a target: from its data-channel attribute if it is no picture, else from the picture under the
+ * pointer.
+ */
 function channelAt(target: Element, hover: Hover | null) {
   const one = target.closest<HTMLElement>("[data-channel]");
   if (one !== null) return { key: one.dataset.of ?? "", channel: Number(one.dataset.channel) };
@@ -36,7 +39,7 @@ function addListeners(views: Views): () => void {
   const inside = (event: Event): boolean =>
     event.target instanceof Node && root.contains(event.target);
 
-  // As keyboard.ts does for single keys: JupyterLab listens on the document, on the way down.
+  // As in keyboard.ts: JupyterLab listens on the document in the capture phase.
   const before = (event: KeyboardEvent): void => {
     if (inside(event) && (isUndo(event) || isReorder(event))) {
       root.toggleAttribute("data-lm-suppress-shortcuts", true);

@@ -1,4 +1,4 @@
-// What is done to the list of edits in the page: everything here gives another list.
+// Pure functions on the page's list of edits: each returns a new list.
 import {
   type Edit,
   GLSL,
@@ -12,10 +12,10 @@ import { uniqueName } from "../../../state/edits.ts";
 
 export { TRANSFORMS };
 
-/** What an Alt-click adds is called so. */
+/** The name of edits that Alt-click adds. */
 const MUTE_NAME = "mute";
 
-/** How much of the transformed value there is in the result. */
+/** The share of the transformed value in the result. */
 export const MIX_PARAMETER: Parameter = {
   name: "mix",
   default: 1,
@@ -34,7 +34,7 @@ export const editsOfLayer = (edits: readonly Edit[], layer: string): readonly Ed
 
 export const isBend = ({ transform }: Edit): boolean => transform !== INJECT;
 
-/** What can be set of an edit; of a text of one's own there are names, and no limits. */
+/** The parameters of an edit; custom GLSL has parameter names without limits. */
 export function parametersOf(edit: Edit): readonly Parameter[] {
   if (edit.transform !== GLSL) {
     return TRANSFORMS.find(({ name }) => name === edit.transform)?.parameters ?? [];
@@ -50,11 +50,11 @@ export function parametersOf(edit: Edit): readonly Parameter[] {
   }));
 }
 
-/** Whether a transform takes values of so many channels. */
+/** Whether a transform accepts values with this number of channels. */
 export const acceptsChannels = (counts: readonly number[], channels: number): boolean =>
   counts.length === 0 || counts.includes(channels);
 
-/** "Flip h": a transform's name as a title. */
+/** A transform's name as a title: "Flip h". */
 export const transformTitle = (transform: string): string => {
   if (transform === GLSL) return "GLSL";
   const words = transformText(transform);
@@ -62,7 +62,7 @@ export const transformTitle = (transform: string): string => {
 };
 export const transformText = (transform: string): string => transform.replaceAll("_", " ");
 
-/** What an edit is called in a row. */
+/** An edit's title in a row. */
 export const editTitle = (edit: Edit): string =>
   edit.transform !== INJECT
     ? transformTitle(edit.transform)
@@ -70,13 +70,13 @@ export const editTitle = (edit: Edit): string =>
       ? "Frozen"
       : "Injected";
 
-/** "10 of 32", "all 32". */
+/** A channel count as text: "10 of 32", "all 32". */
 export const channelCountText = (channels: readonly number[] | null, count: number): string =>
   channels === null
     ? `all ${count}`
     : `${channels.length === 0 ? "none" : channels.length} of ${count}`;
 
-/** Channels as an edit has them: null for all. */
+/** The channels in the form an edit stores them: null for all. */
 export const toChannelList = (
   picked: Iterable<number>,
   count: number,
@@ -124,7 +124,10 @@ export const updateParameter = (
 export const removeEdit = (edits: readonly Edit[], name: string): Edit[] =>
   edits.filter((one) => one.name !== name);
 
-/** The layer's edit number `from` as its number `to`; those of other layers stay where they are. */
+/**
+ * Move a layer's edit from position `from` to position `to` among the layer's edits; edits of other layers keep their
+ * positions.
+ */
 export function moveEdit(edits: readonly Edit[], layer: string, from: number, to: number): Edit[] {
   const own = [...editsOfLayer(edits, layer)];
   const [one] = own.splice(from, 1);
@@ -133,7 +136,7 @@ export function moveEdit(edits: readonly Edit[], layer: string, from: number, to
   return edits.map((edit) => (edit.layer === layer ? (own.shift() ?? edit) : edit));
 }
 
-/** A channel that is heard no more, or again: all that are muted of a layer are one bend. */
+/** Mute or unmute a channel: all muted channels of a layer share one bend. */
 export function toggleMute(edits: readonly Edit[], layer: string, channel: number): Edit[] {
   const ablate = TRANSFORMS.find(({ name }) => name === "ablate");
   const mute = edits.find((one) => one.layer === layer && one.enabled && isMute(one));
@@ -155,7 +158,7 @@ const isMute = ({ name, transform, channels, mix }: Edit): boolean =>
 export const isBendable = ({ edit_pass }: { readonly edit_pass: number }): boolean =>
   edit_pass !== NOT_EDITABLE;
 
-/** Why a value cannot be edited, as Python says it. */
+/** Why a value cannot be edited, in the same text as Python's. */
 export function notBendableText(value: {
   readonly key: string;
   readonly dtype: string;

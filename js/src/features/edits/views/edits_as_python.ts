@@ -1,11 +1,11 @@
-// The lines of Python that make the same edits.
+// Python code that reproduces the edits.
 import { type Edit, GLSL, INJECT } from "../../../plan/edits.ts";
 import { uniqueName } from "../../../state/edits.ts";
 
-/** A text as Python writes it. */
+/** A Python string literal. */
 const pythonString = (text: string): string => JSON.stringify(text);
 
-/** A number as Python reads it back: the shortest text that is the same number. */
+/** A Python number literal: the shortest text that round-trips. */
 const pythonNumber = (value: number): string => (Object.is(value, -0) ? "-0.0" : String(value));
 
 function pythonChannels(channels: readonly number[]): string {
@@ -28,7 +28,7 @@ function pythonTransform({ transform, parameters, source, parameter_names }: Edi
   return `transforms.${transform}(${numbers.join(", ")})`;
 }
 
-/** Lines that do the same to a Viewer without edits; those of a layer's own values hold no array. */
+/** Lines that apply the edits to a Viewer without edits. Injected arrays are not included. */
 export function editsAsPython(edits: readonly Edit[]): string[] {
   const made: Edit[] = [];
   const lines = edits.map((edit) => {

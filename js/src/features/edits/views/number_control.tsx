@@ -1,4 +1,4 @@
-// A number of a bend: a slider, and a field for what a slider doesn't reach.
+// A numeric parameter of a bend: a slider, and a field for values beyond the slider's range.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Parameter } from "../../../plan/edits.ts";
 import { createUndoStepper, dragHandlers } from "../../../state/undo_steps.ts";
@@ -7,11 +7,11 @@ import { formatNumber, parseNumber, stepNumber } from "./parameter_text.ts";
 export function NumberControl(props: {
   parameter: Parameter;
   value: number;
-  /** Whose it is, for a screen reader. */
+  /** The owner's name, for screen readers. */
   of: string;
-  /** What is set in one `step` is undone together. */
+  /** Set the value; calls with the same `step` are undone together. */
   set: (value: number, step: string) => void;
-  /** What is wrong with what was typed; "" for nothing. */
+  /** Report an error in the typed text; "" clears it. */
   say: (trouble: string) => void;
 }) {
   const { parameter, value, of, set, say } = props;
@@ -39,7 +39,7 @@ export function NumberControl(props: {
     leave();
     set(stepNumber(value, by, parameter), stepper.currentStep());
   };
-  // A wheel turns the number that has the focus, and then the page stays where it is.
+  // The wheel changes the focused number and doesn't scroll the page.
   const turn = useRef(move);
   turn.current = move;
   useEffect(() => {
@@ -81,7 +81,7 @@ export function NumberControl(props: {
           autocomplete="off"
           aria-label={`${of}: ${name}${unit && `, ${unit}`}`}
           aria-invalid={wrong}
-          // What is being typed is undone by the field itself.
+          // The field's own undo applies to unsaved text.
           data-draft={draft !== null || undefined}
           value={draft ?? formatNumber(value)}
           onInput={(event) => setDraft(event.currentTarget.value)}

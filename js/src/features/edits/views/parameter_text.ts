@@ -1,11 +1,11 @@
-// Numbers that are typed: what they mean, and why one cannot be.
+// Parsing and formatting of typed numbers, with error messages.
 import type { Parameter } from "../../../plan/edits.ts";
 
-/** A parameter's value as it stands in its field: all digits that matter, with a real minus. */
+/** A parameter's value as its field shows it: up to 7 significant digits, with a minus sign (−). */
 export const formatNumber = (value: number): string =>
   String(Number(value.toPrecision(7))).replace("-", "−");
 
-/** The number of a text, or in words why it cannot be; as features/edits/records.py checks it. */
+/** Parse a number, or return an error message; same rules as features/edits/records.py. */
 export function parseNumber(text: string, parameter: Parameter): number | string {
   const { unit, integer, least, most, above } = parameter;
   const bare = text.replaceAll("−", "-").replace(",", ".").replace(unit, "").trim();
@@ -20,7 +20,7 @@ export function parseNumber(text: string, parameter: Parameter): number | string
   return value;
 }
 
-/** One step up or down, on the grid of steps, within the limits. */
+/** The value one step up or down, on the step grid and within the limits. */
 export function stepNumber(value: number, by: number, parameter: Parameter): number {
   const { step, least, most, above } = parameter;
   const to = Number((Math.round(value / step + by) * step).toPrecision(7));

@@ -1,4 +1,4 @@
-// Stacks of bends that are worth a look, by name: a layer's bends are replaced by them.
+// Presets: named stacks of bends that replace a layer's bends.
 import { type Edit, INJECT, TRANSFORMS } from "../../../plan/edits.ts";
 import { allChannels, everyNthChannel, randomHalf } from "./channel_sets.ts";
 import { makeBend, toChannelList } from "./edit_operations.ts";
@@ -7,7 +7,7 @@ interface PresetStep {
   readonly transform: string;
   readonly parameters?: readonly number[];
   readonly mix?: number;
-  /** All channels, or each second, or a random half of them. */
+  /** The channels: all, every second one, or a random half. */
   readonly channels?: "second" | "half";
 }
 
@@ -51,10 +51,10 @@ export const PRESETS: readonly (readonly [string, readonly PresetStep[]])[] = [
   ],
 ];
 
-/** Sets are seeded, so that a preset is always the same. */
+/** Seed of random channel sets, so that a preset is always the same. */
 const SEED = 1;
 
-/** The edits with a preset in the place of a layer's bends; what is injected there stays. */
+/** Replace a layer's bends with a preset; injections stay. */
 export function applyPreset(
   edits: readonly Edit[],
   layer: string,

@@ -1,9 +1,9 @@
-// Lines of Python, with a button that copies them.
+// Lines of Python code with a copy button.
 import { useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import { editsAsPython } from "./edits_as_python.ts";
 
-/** So long a button says that it has copied. */
+/** How long the button shows "Copied". */
 const COPIED_MS = 1500;
 
 export function EditsAsPython() {
@@ -32,14 +32,14 @@ export function PythonLines({ title, lines }: { title: string; lines: readonly s
   );
 }
 
-/** By the browser's clipboard, which only secure pages have. */
+/** Copy with the Clipboard API, which exists only in secure contexts. */
 const copyText = (text: string): Promise<boolean> =>
   navigator.clipboard?.writeText(text).then(
     () => true,
     () => false,
   ) ?? Promise.resolve(false);
 
-/** By a field that is selected: for a page of http, and a frame that may not use the clipboard. */
+/** Copy by selecting a text field: for pages over http and frames without clipboard permission. */
 function copyBySelection(root: HTMLElement, text: string): boolean {
   const field = document.createElement("textarea");
   field.value = text;

@@ -1,4 +1,4 @@
-// The channels of a layer as tiles to pick: by click, Shift and a click, a rectangle that is dragged, and keys.
+// The channels of a layer as selectable tiles: by click, Shift-click, a dragged rectangle, and keys.
 import { useId, useRef, useState } from "preact/hooks";
 import { channelUnit, drawKind, pictureFrame } from "../../../network/display_kind.ts";
 import { formatPercent, formatShort } from "../../../number_format.ts";
@@ -12,15 +12,15 @@ import { fitScale, maxAbs, px, tileSide } from "../../../views/layout.ts";
 import { Maps } from "../../../views/maps.tsx";
 import type { ChannelSelection } from "./channel_selection.ts";
 
-/** CSS pixels that a pointer moves before it draws a rectangle. */
+/** CSS pixels of pointer movement before a drag draws a rectangle. */
 const DRAG_THRESHOLD = 4;
-/** CSS pixels of an element of a vector. */
+/** Size in CSS pixels of a vector's element. */
 const ELEMENT_SIZE = { width: 56, height: 30, gap: 6 };
 
-/** CSS pixels that a tile is about as large as: of few channels, and of many. */
+/** Approximate tile size in CSS pixels, for few channels and for many. */
 const TILE_SIZE = { few: 92, many: 58, gap: 6, most: 12 };
 
-/** Tiles that fill a width, best without a gap in the last row. */
+/** The tile layout for a width, if possible without gaps in the last row. */
 function selectionTiles(map: { width: number }, count: number, width: number, ratio: number) {
   const room = Math.floor(width * ratio);
   const least = Math.round(TILE_SIZE.gap * ratio);
@@ -43,7 +43,7 @@ interface Box {
 
 interface LassoDrag {
   readonly from: readonly [number, number];
-  /** What the tile that it began on was not. */
+  /** Whether the drag adds channels: the tile where it began was not selected. */
   readonly isAdding: boolean;
   readonly boxes: readonly (readonly [number, Box])[];
   box: Box | null;
@@ -52,7 +52,7 @@ interface LassoDrag {
 
 export function SelectionGrid(props: {
   value: Value;
-  /** In the order in which they are shown. */
+  /** In display order. */
   channels: readonly number[];
   statistics: Statistics | null;
   current: number;
@@ -88,7 +88,7 @@ export function SelectionGrid(props: {
     if (!now.delete(channel)) now.add(channel);
     return now;
   };
-  /** All from the last one that was clicked to this one. */
+  /** The selection plus all channels from the last clicked one to this one. */
   const upTo = (channel: number): Set<number> => {
     const [a, b] = [channels.indexOf(anchor.current ?? current), channels.indexOf(channel)];
     return new Set([...selected, ...channels.slice(Math.min(a, b), Math.max(a, b) + 1)]);
@@ -100,7 +100,7 @@ export function SelectionGrid(props: {
   };
 
   const begin = (event: PointerEvent): void => {
-    // A finger scrolls the page; a tap picks.
+    // Touch scrolls the page; a tap selects.
     if (event.button !== 0 || event.pointerType === "touch" || event.altKey) return;
     const tiles = [...(place.current?.querySelectorAll<HTMLElement>("[data-pick]") ?? [])];
     const boxes = tiles.map(
@@ -167,7 +167,7 @@ export function SelectionGrid(props: {
       }
     }
     event.preventDefault();
-    event.stopPropagation(); // elsewhere arrows go to other layers
+    event.stopPropagation(); // other handlers would select another layer
   };
 
   const cells = (row: readonly number[], i: number) => (
@@ -209,7 +209,7 @@ export function SelectionGrid(props: {
       onPointerCancel={end}
       data-columns={columns}
     >
-      {/* The rows stand within the pictures, so that the pointer over a tile is over its map. */}
+      {/* The rows stay inside the map elements, so that hovering a tile hovers its map. */}
       <div
         role="grid"
         aria-multiselectable="true"
@@ -264,7 +264,7 @@ export function SelectionGrid(props: {
 const overlaps = (a: Box, b: Box): boolean =>
   a.left <= b.right && a.right >= b.left && a.top <= b.bottom && a.bottom >= b.top;
 
-/** "channel 21, mean 0.23, max 2.60, 71 % zero". */
+/** A channel's label: "channel 21, mean 0.23, max 2.60, 71 % zero". */
 function channelLabel(value: Value, channel: number, statistics: Statistics | null): string {
   const called = `${channelUnit(value)} ${channel}`;
   const summary = statistics?.channels[channel];
@@ -273,7 +273,7 @@ function channelLabel(value: Value, channel: number, statistics: Statistics | nu
   return `${called}, mean ${formatShort(mean)}, max ${formatShort(max)}, ${formatPercent(zeros)} zero`;
 }
 
-/** A vector's elements, each with its number over a bar. */
+/** A vector's elements, each as a number above a bar. */
 function VectorElements(props: {
   value: Value;
   row: readonly number[];

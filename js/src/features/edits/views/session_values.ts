@@ -1,4 +1,4 @@
-// Values that a session makes beside the Plan's: without any edit, the difference, after each edit, and previews.
+// Values that a session keeps in addition to the Plan's: unedited values, differences, edit stages, and previews.
 import { useEffect, useState } from "preact/hooks";
 import { differenceKey, stageKey, uneditedKey } from "../../../plan/derived_values.ts";
 import type { Edit } from "../../../plan/edits.ts";
@@ -10,8 +10,8 @@ import { isExpectedError } from "../../../views/run_queries.ts";
 const NO_KEYS: readonly string[] = [];
 
 /**
- * Who asked a session last, by what it was asked for: the last call counts, and a component that goes may tell so when
- * the next one has asked already.
+ * The last requester of each kind of value for each session. The last request wins, so a component that unmounts after
+ * the next one has made its request must not cancel that request.
  */
 const lastRequests = new WeakMap<Session, Map<string, symbol>>();
 
@@ -21,7 +21,7 @@ function sessionRequests(session: Session): Map<string, symbol> {
   return found;
 }
 
-/** Asks a session for values as long as the component is there; the keys that it answers. */
+/** Request values from a session while the component is mounted. Returns the keys of the values. */
 function useSessionRequest(
   what: string,
   about: string,
@@ -48,19 +48,19 @@ function useSessionRequest(
     return () => {
       wanted = false;
       if (sessionRequests(session).get(what) !== self) return;
-      end(session).catch(() => undefined); // it may be closed
+      end(session).catch(() => undefined); // the session may be closed
     };
   }, [views, session, about]);
   return known.session === session && known.about === about ? known.keys : NO_KEYS;
 }
 
-/** Values by their keys as they are after the last run. */
+/** The values with these keys after the last run. */
 function useSessionValues(keys: readonly string[]): readonly (Value | undefined)[] {
   const { run, session } = useViews().state;
   return run.value === null ? [] : keys.map((key) => session.value?.value(key));
 }
 
-/** A value as it is without any edit, and how much it differs from that: null where nothing is edited. */
+/** A value without any edits, and the difference of the edited value from it; null if nothing is edited. */
 export function useUneditedValue(value: Value): { a: Value; difference: Value | null } | null {
   const { key } = value;
   const keys = useSessionRequest(
@@ -77,8 +77,8 @@ export function useUneditedValue(value: Value): { a: Value; difference: Value | 
 }
 
 /**
- * A value before all of its edits, and after each of them; undefined before it has run so. For one without any nothing
- * is kept.
+ * A value before its edits and after each of them; undefined until the first run with them. Without edits, no stages
+ * are kept.
  */
 export function useEditStages({ key }: Value, edits: number): readonly (Value | undefined)[] {
   const about = edits > 0 ? key : "";
@@ -95,7 +95,7 @@ export function useEditStages({ key }: Value, edits: number): readonly (Value | 
   return useSessionValues(Array.from({ length: count }, (_, k) => stageKey(key, k)));
 }
 
-/** One channel as each of these edits makes it; empty until they can be drawn. */
+/** A preview of one channel for each edit; empty until it can be drawn. */
 export function usePreviews(
   layer: string,
   channel: number,

@@ -1,6 +1,6 @@
-// Files that the page gives to its reader: their names, and pictures of canvases.
+// Saving of files: their names, downloads, and PNGs of canvases.
 
-/** A name that every file system takes, of what it is of. */
+/** A file name that is valid on every file system. */
 export function fileName(words: readonly string[], ending: string): string {
   const plain = words
     .join(" ")
@@ -9,10 +9,10 @@ export function fileName(words: readonly string[], ending: string): string {
   return `${plain.slice(0, 120) || "viewer"}.${ending}`;
 }
 
-/** Until a browser has surely begun to write it. */
+/** Delay before the object URL is revoked: long enough for any browser to start the download. */
 const REVOKE_DELAY_MS = 60_000;
 
-/** Has the browser save it: from memory, nothing is asked of a network. */
+/** Download a blob from memory, without a network request. */
 export function saveFile(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -21,7 +21,7 @@ export function saveFile(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_DELAY_MS);
 }
 
-/** A canvas's pixels, each as many times as it is on the screen. */
+/** A PNG of a canvas, enlarged by an integer factor to its size on screen. */
 export async function canvasToPng(canvas: HTMLCanvasElement): Promise<Blob> {
   const width = canvas.getBoundingClientRect().width * window.devicePixelRatio;
   const times = Math.max(1, Math.round(width / canvas.width));

@@ -1,4 +1,4 @@
-// The button that keeps what is seen, and what it offers: pictures of the view and in it, a video of the output.
+// The save button and its menu: pictures of the whole view and of single maps, a video of the output.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { channelCount, contentsText } from "../../../network/display_kind.ts";
@@ -15,14 +15,14 @@ import {
   webmType,
 } from "./video_recording.ts";
 
-/** CSS pixels from which a picture is offered by itself, and how many are. */
+/** Minimum side in CSS pixels of pictures in the menu, and their maximum number. */
 const MIN_PICTURE_SIDE = 120;
 const MAX_PICTURES = 6;
 
 const shownLayer = ({ state }: Views): string =>
   state.tab.value === "layer" ? (state.selected.value?.layer ?? "") : "";
 
-/** The large pictures of one map or image that the view shows, by what they are called. */
+/** The large canvases in the view that show one map or image, by label. */
 function findPictures(root: HTMLElement): [string, HTMLCanvasElement][] {
   const found = new Map<string, HTMLCanvasElement>();
   const all = root.querySelectorAll<HTMLCanvasElement>('canvas[data-maps][data-channels="1"]');
@@ -47,7 +47,7 @@ export function SaveMenu() {
   const live = useRef<Recording | null>(null);
   live.current = recording;
 
-  /** Why something could not be is said where it was asked for. */
+  /** Show an error in the menu where the action was started. */
   const fail = (error: unknown): void => {
     setTrouble(error instanceof Error ? error.message : String(error));
     setOpen(true);
@@ -59,7 +59,7 @@ export function SaveMenu() {
   const stop = (): void => {
     if (recording !== null) write(recording.stop());
   };
-  // What was recorded is not lost with the view.
+  // Save the recording when the view unmounts.
   useEffect(
     () => () => {
       live.current
@@ -69,7 +69,7 @@ export function SaveMenu() {
     },
     [],
   );
-  // At once: Esc may follow the opening before it is painted.
+  // Layout effect: Esc may be pressed before the next paint.
   useLayoutEffect(() => {
     if (!open) return;
     const outside = (event: Event): void => {
@@ -77,7 +77,7 @@ export function SaveMenu() {
     };
     const leave = (event: KeyboardEvent): void => {
       if (event.key !== "Escape") return;
-      event.stopPropagation(); // it leads back to nothing else
+      event.stopPropagation(); // Esc does nothing else
       setOpen(false);
       button.current?.focus({ preventScroll: true });
     };
@@ -98,7 +98,7 @@ export function SaveMenu() {
   };
   const saveView = async (): Promise<void> => {
     done();
-    // The list is no part of what is kept.
+    // Close the menu first: it must not appear in the picture.
     await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
     await views.painter.drawAll();
     const sheet = root.previousElementSibling?.textContent ?? "";
@@ -190,7 +190,7 @@ function MenuItem({ word, take }: { word: string; take: () => void }) {
   );
 }
 
-/** Begins a video in the colours that the value has now. */
+/** A menu item that starts a video with the value's current colours. */
 function RecordItem(props: {
   value: Value;
   channel: number | null;
@@ -209,7 +209,7 @@ function RecordItem(props: {
   );
 }
 
-/** A red dot, the seconds, and the way to end it. */
+/** The stop button: a red dot and the elapsed seconds. */
 function StopRecordingButton({ recording, stop }: { recording: Recording; stop: () => void }) {
   const seconds = recording.seconds.value;
   const time = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;

@@ -1,4 +1,4 @@
-// A value's picture as a video, run by run: drawn for it alone, enlarged in whole pixels.
+// Video recording of a value's picture, one frame per run, on its own canvas, enlarged by integer factors.
 import { effect, type Signal, signal } from "@preact/signals";
 import { drawKind, pictureFrame } from "../../../network/display_kind.ts";
 import type { ColorRange, DrawJob } from "../../../plan/runtime.ts";
@@ -6,35 +6,38 @@ import type { Value } from "../../../plan/schema.ts";
 import { imageIndex, type Views } from "../../../views/context.ts";
 import { fitScale } from "../../../views/layout.ts";
 
-/** Canvas pixels of the longer side: small pictures are enlarged to the one, large ones drawn no larger than the other. */
+/**
+ * Limits in canvas pixels of the longer side: small pictures are enlarged to the first, large ones are drawn no larger
+ * than the second.
+ */
 const [MIN_SIDE, MAX_SIDE] = [256, 1024] as const;
-/** Of a mosaic. */
+/** Maximum channels of a mosaic. */
 const MAX_CHANNELS = 64;
 const FRAMES_PER_SECOND = 30;
 const BITS_PER_SECOND = 6e6;
-/** Some 200 MB at the most, which the page holds until then. */
+/** At most about 200 MB, held in the page until the recording ends. */
 const MAX_SECONDS = 300;
 const WEBM_TYPES = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm"] as const;
 
-/** The kind of WebM that this browser writes; undefined for none. */
+/** The WebM type that this browser can record; undefined if none. */
 export function webmType(): string | undefined {
   if (typeof MediaRecorder === "undefined") return undefined;
   if (typeof HTMLCanvasElement.prototype.captureStream !== "function") return undefined;
   return WEBM_TYPES.find((type) => MediaRecorder.isTypeSupported(type));
 }
 
-/** What is recorded: channels of a value, in these colours. */
+/** The subject of a recording: a value, or one of its channels, and a colour range. */
 export interface RecordingSubject {
   readonly value: Value;
-  /** One of them; null for the value as a whole. */
+  /** One channel; null for the whole value. */
   readonly channel: number | null;
   readonly range: ColorRange;
 }
 
-/** Whether there is a picture of it. */
+/** Whether a value can be drawn as a picture. */
 export const isPicture = (value: Value): boolean => drawKind(value).drawMode !== undefined;
 
-/** How it is drawn, in the views' colours of now. */
+/** The draw job of a recording, with the views' current colours. */
 function recordingJob(
   views: Views,
   subject: RecordingSubject,
@@ -70,20 +73,20 @@ function recordingJob(
   };
 }
 
-/** One colour of a picture is grey, the score of one class a map. */
+/** How one channel is drawn: a colour of an rgb picture as grey, a class score as a map. */
 function channelDisplay(value: Value): DrawJob["drawMode"] | undefined {
   const { drawMode } = drawKind(value);
   return drawMode === "rgb" ? "grey" : drawMode === "classes" ? "maps" : drawMode;
 }
 
 export interface Recording {
-  /** Since it began. */
+  /** Elapsed seconds. */
   readonly seconds: Signal<number>;
-  /** Ends it; the video, or why there is none. */
+  /** Stop the recording. Resolves to the video, or rejects with the reason. */
   stop(): Promise<Blob>;
 }
 
-/** Begins to record; `onEnd` when it ends by itself. Throws where it cannot be. */
+/** Start to record; `onEnd` is called if the recording ends without `stop`. Throws if recording is not possible. */
 export async function startRecording(
   views: Views,
   subject: RecordingSubject,
@@ -109,7 +112,7 @@ export async function startRecording(
       await session.prepareDraw([now]);
       if (state.session.peek() === session) session.draw([now]);
     } catch {
-      // The context is lost: the picture stays until it is there again.
+      // The context is lost: the last frame stays until it is restored.
     } finally {
       drawing = false;
     }
@@ -125,7 +128,7 @@ export async function startRecording(
     fresh = state.run.value !== null && state.session.value !== null;
   });
   await draw();
-  // A video keeps the size that it begins with.
+  // A video keeps its initial size.
   const times = Math.max(1, Math.ceil(MIN_SIDE / Math.max(drawn.width, drawn.height)));
   shown.width = drawn.width * times;
   shown.height = drawn.height * times;
@@ -148,7 +151,7 @@ export async function startRecording(
     if (now - last < 1000 / FRAMES_PER_SECOND - 2) return;
     last = now;
     if (fresh) void draw().then(copy);
-    else copy(); // the same picture once more, so that time goes on in the video
+    else copy(); // draw the same frame again, so that the video's time advances
     seconds.value = Math.floor((performance.now() - began) / 1000);
     if (seconds.value >= MAX_SECONDS) onEnd(stop());
   };

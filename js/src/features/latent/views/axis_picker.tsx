@@ -1,4 +1,4 @@
-// What the two axes of the plane are of: two numbers of the code, or two pictures of the data.
+// Controls for the two axes of the plane: two units of the code, or two pictures of the data set.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { NumberField } from "../../../views/number_field.tsx";
 import { itemName, itemPicture, type LatentCodes } from "./latent_codes.ts";
@@ -9,7 +9,7 @@ export function AxisPicker(props: {
   axes: AxisKind;
   choice: AxisChoice;
   codes: LatentCodes | null;
-  /** Of a code. */
+  /** Number of units in a code. */
   numbers: number;
   picking: 0 | 1 | null;
   choose: (choice: AxisChoice) => void;
@@ -64,7 +64,7 @@ export function AxisPicker(props: {
   );
 }
 
-/** An item's small picture; nothing where it has none. */
+/** An item's thumbnail; nothing if it has no picture. */
 export function CodeThumb(props: { codes: LatentCodes; at: number; label: string; side: number }) {
   const { codes, at, label, side } = props;
   const canvas = useRef<HTMLCanvasElement>(null);

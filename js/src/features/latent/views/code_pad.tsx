@@ -1,4 +1,4 @@
-// The pad: the data's codes on the plane as points, their labels' names, and the ring, which is the code of now.
+// The code pad: the data set's codes as points on the plane, label names, and a ring for the current code.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatShort } from "../../../number_format.ts";
 import { pointerIn, useViews } from "../../../views/context.ts";
@@ -7,26 +7,26 @@ import { codeAt, itemLabel, itemName, type LatentCodes, nearestText } from "./la
 import { type LatentPlane, type PlaneAxis, type PlanePoint, projectCode } from "./latent_plane.ts";
 import { clamp } from "./vector_math.ts";
 
-/** CSS pixels: how near the pointer takes a point, how far a click may wander, a point's radius. */
+/** In CSS pixels: the pointer's hit radius for points, the most movement within a click, a point's radius. */
 const HIT_RADIUS = 7;
 const CLICK_TOLERANCE = 4;
 const POINT_RADIUS = 1.7;
-/** Of the plane's sides, a step by a key; ten with Shift. */
+/** Key step as a share of the plane's side; ten times as far with Shift. */
 const KEY_STEP = 1 / 100;
-/** CSS pixels of a label's line, below which two would lie on each other. */
+/** Line height of a label in CSS pixels: closer labels would overlap. */
 const LABEL_HEIGHT = 17;
 
-/** Where on the pad a point is, as shares of its width and height. */
+/** A coordinate as a share of the pad's width or height. */
 const axisShare = ({ low, high }: PlaneAxis, value: number): number => (value - low) / (high - low);
 
 interface CodePadProps {
   plane: LatentPlane;
   codes: LatentCodes | null;
   now: readonly number[];
-  /** The code's, on the plane. */
+  /** The position of the current code on the plane. */
   point: PlanePoint;
   move: (to: PlanePoint) => void;
-  /** An item of the data was clicked. */
+  /** Called when an item of the data set is clicked. */
   onItemClick: (at: number) => void;
 }
 
@@ -38,7 +38,7 @@ export function CodePad(props: CodePadProps) {
   const [hovered, setHovered] = useState<number | null>(null);
   const [named, setNamed] = useState<number | null>(null);
   const started = useRef<{ x: number; y: number; at: number | null; drags: boolean } | null>(null);
-  // Where each item's code is, in shares of the pad.
+  // Each item's position, in shares of the pad.
   const places = useMemo(() => padPositions(plane, codes), [plane, codes]);
   const names = useMemo(
     () => (codes === null ? [] : labelPositions(codes, places)),
@@ -175,7 +175,7 @@ export function CodePad(props: CodePadProps) {
         aria-valuemax={Number(plane.xAxis.high.toFixed(3))}
         aria-valuenow={Number(point[0].toFixed(3))}
         aria-valuetext={[...words, ...(near === "" ? [] : [near])].join(", ")}
-        // Shift and an arrow would choose cells of the notebook.
+        // Shift and an arrow key would select notebook cells.
         data-lm-suppress-shortcuts
         style={{ left: percent(x), top: percent(y) }}
         onKeyDown={press}
@@ -199,7 +199,7 @@ function tooltipPosition(places: Float32Array, at: number, side: number) {
   };
 }
 
-/** The label whose points stand out. */
+/** The label whose points are highlighted. */
 function highlightedLabel(
   codes: LatentCodes | null,
   hovered: number | null,
@@ -208,7 +208,7 @@ function highlightedLabel(
   return named ?? (hovered === null ? -1 : (codes?.labels[hovered] ?? -1));
 }
 
-/** Of all codes, x and y after each other. */
+/** The pad positions of all codes: x and y alternate. */
 function padPositions(plane: LatentPlane, codes: LatentCodes | null): Float32Array {
   const found = new Float32Array(2 * (codes?.count ?? 0));
   for (let at = 0; codes !== null && at < codes.count; at++) {
@@ -226,7 +226,7 @@ interface LabelPosition {
   readonly y: number;
 }
 
-/** What the labels are called, in the middle of their points. */
+/** Each label's name at the mean of its points. */
 function labelPositions(codes: LatentCodes, places: Float32Array): LabelPosition[] {
   const sums = new Map<number, { at: number; x: number; y: number; count: number }>();
   for (const [at, label] of codes.labels.entries()) {
@@ -242,13 +242,16 @@ function labelPositions(codes: LatentCodes, places: Float32Array): LabelPosition
   });
 }
 
-/** Names in CSS pixels, each as near to its points as it lies on no other name and on none of an axis. */
+/**
+ * Lay out label names in CSS pixels: each as close to its points as possible without overlapping another label or an
+ * axis name.
+ */
 function layoutLabels(
   names: readonly LabelPosition[],
   side: number,
   { xAxis, yAxis }: LatentPlane,
 ) {
-  const halfOf = (words: string): number => 4 + 3.4 * words.length; // of what its letters take, nearly
+  const halfOf = (words: string): number => 4 + 3.4 * words.length; // approximate half width of the text
   const [right, above] = [halfOf(`${xAxis.name} →`), halfOf(`↑ ${yAxis.name}`)];
   const [first, last] = [LABEL_HEIGHT / 2, side - LABEL_HEIGHT / 2];
   const taken = [
@@ -274,7 +277,7 @@ function layoutLabels(
     });
 }
 
-/** Axes and points, drawn anew only when they change. */
+/** The axes and points, redrawn only when they change. */
 function ScatterPlot(props: {
   plane: LatentPlane;
   codes: LatentCodes | null;

@@ -1,4 +1,4 @@
-// A slider for each number of the code; of very many those that are scrolled to.
+// A slider for each unit of the code; long codes are virtualised to the visible rows.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { formatExact, formatPlural, formatShort } from "../../../number_format.ts";
 import { useViews } from "../../../views/context.ts";
@@ -7,7 +7,7 @@ import type { LatentRecord } from "../../sources/records.ts";
 import type { LatentCodes } from "./latent_codes.ts";
 import { sliderRange } from "./latent_plane.ts";
 
-/** CSS pixels of a slider's row, where there is little room that of a finger; and so many rows are there at once. */
+/** Row height in CSS pixels, larger for touch in narrow views; and the most rows rendered at once. */
 const ROW_HEIGHT = 24;
 const TOUCH_ROW_HEIGHT = 40;
 const MAX_ROWS = 64;
@@ -16,7 +16,7 @@ const SLIDER_STEPS = 400;
 export function CodeSliders(props: {
   codes: LatentCodes | null;
   now: readonly number[];
-  /** With the code that it began with: where no data says how far a slider goes. */
+  /** The latent with its initial code, which sets the slider ranges if there is no data set. */
   first: LatentRecord;
   move: (code: readonly number[]) => void;
 }) {

@@ -1,4 +1,5 @@
-// The plane as a grid of pictures, decoded one after the other while the ring rests; kept for planes that come again.
+// The plane as a grid of decoded pictures, decoded one by one while the ring is at rest, and cached for recurring
+// planes.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { drawKind } from "../../../network/display_kind.ts";
 import type { Value } from "../../../plan/schema.ts";
@@ -16,24 +17,24 @@ import {
 } from "./latent_plane.ts";
 import { clamp } from "./vector_math.ts";
 
-/** The ring rests when it has not moved for so long. */
+/** The ring is at rest after this long without movement. */
 const SETTLE_MS = 250;
-/** Pictures follow each other for so long, then the page draws a frame. */
+/** Time budget for decoding before the page gets an animation frame. */
 const FRAME_BUDGET_MS = 8;
 const MAX_CACHED_GRIDS = 6;
-/** Pixels of a cell's picture at most. */
+/** Maximum side of a cell's picture in pixels. */
 const MAX_CELL_SIDE = 64;
 
 interface Props {
   source: LatentRecord;
   plane: LatentPlane;
   point: PlanePoint;
-  /** What is decoded; undefined where there is nothing. */
+  /** The decoder's output; undefined if there is none. */
   output: Value | undefined;
   move: (to: PlanePoint) => void;
 }
 
-/** All cells of one plane, as far as they are decoded. */
+/** The decoded cells of one plane. */
 interface CachedGrid {
   readonly pixels: HTMLCanvasElement;
   readonly decodedCells: Set<number>;
@@ -183,12 +184,12 @@ function getCachedGrid(
     decodedCells: new Set<number>(),
   };
   if (known === undefined) Object.assign(sheet.pixels, { width, height });
-  sheets.set(name, sheet); // the youngest
+  sheets.set(name, sheet); // most recently used
   for (const old of sheets.keys()) if (sheets.size > MAX_CACHED_GRIDS) sheets.delete(old);
   return sheet;
 }
 
-/** What tries codes for as long as the view is there; drawn anew when their pictures are others. */
+/** A decode session for the life of the view; a new epoch re-renders the view. */
 function useDecodeSession(): DecodeSession {
   const { state } = useViews();
   const tries = useMemo(() => createDecodeSession(state), [state]);
@@ -204,7 +205,7 @@ function useDecodeSession(): DecodeSession {
 }
 
 const delay = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-/** A hidden page draws none. */
+/** Wait for an animation frame, or 100 ms: a hidden page has no frames. */
 const nextFrame = (): Promise<void> =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, 100);

@@ -1,4 +1,4 @@
-// Decodes codes beside the one that is shown: in a session of its own, so that nothing that is looked at changes.
+// Decode session: decodes codes in a separate session, so that the shown values don't change.
 import { effect, untracked } from "@preact/signals";
 import { pageStore } from "../../../engine/page_store.ts";
 import type { Edit } from "../../../plan/edits.ts";
@@ -6,30 +6,30 @@ import type { DrawJob, Session } from "../../../plan/runtime.ts";
 import type { ViewerState } from "../../../state.ts";
 import { codeToValue, latentEdit } from "../latent_source.ts";
 
-/** How a code's picture is drawn; the same for all of a grid. */
+/** How a code's picture is drawn; the same for all cells of a grid. */
 export type DrawOptions = Omit<DrawJob, "canvas">;
 
 export interface DecodeSession {
-  /** Draws what a code becomes into a canvas, which gets its size from it; false where that is not wanted any more. */
+  /** Decode a code and draw it into a canvas, which is resized to it. Resolves to false if the request is outdated. */
   draw(
     layer: string,
     code: readonly number[],
     drawn: DrawOptions,
     canvas: HTMLCanvasElement,
   ): Promise<boolean>;
-  /** Grows when what codes become is something else: other weights, bends, or inputs of a way around the code. */
+  /** Increments when decoded pictures become stale: other weights, edits, or inputs that bypass the code. */
   readonly epoch: number;
-  /** Calls back when it has; returns what ends that. */
+  /** Register a callback for a new epoch; returns a callback that unregisters it. */
   onChange(callback: () => void): () => void;
   dispose(): void;
 }
 
-/** A session that nobody used for so long gives its memory back. */
+/** The session is disposed after this long without use. */
 const IDLE_MS = 10_000;
-/** Of an array in that session, whose name says which one it is. */
+/** Number of the next injected array, used in its name. */
 let nextId = 0;
 
-/** An array that somebody's own edit injects. */
+/** The array that one of the reader's edits injects. */
 function injectedArray(hash: string): Float32Array {
   const data = pageStore().get(hash);
   return data === undefined
@@ -43,7 +43,7 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
   let opened: { readonly of: number; readonly session: Promise<Session> } | undefined;
   let idle: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<() => void>();
-  /** One code at a time: all have the same session. */
+  /** Codes are decoded one at a time: they share one session. */
   let turn: Promise<unknown> = Promise.resolve();
 
   const close = (): void => {
@@ -51,7 +51,7 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
     opened?.session.then((session) => session.dispose()).catch(() => undefined);
     opened = undefined;
   };
-  /** A run of another code alone is no news: the pictures of codes stay what they are. */
+  /** A run that only changes the code doesn't invalidate decoded pictures. */
   let code = state.featureEdits.peek();
   let edited = state.presentEdits.peek().edits;
   let session = state.session.peek();
@@ -99,7 +99,7 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
       own.draw([job]);
       return true;
     } catch (error) {
-      if (stale()) return false; // its session was closed meanwhile
+      if (stale()) return false; // the session was closed
       throw error;
     } finally {
       if (!closed) idle = setTimeout(close, IDLE_MS);

@@ -1,4 +1,4 @@
-// What the decoder makes of the code, live; around a circle by itself, and the way back to the data.
+// The live decoder output, an animated orbit around the plane's middle, and a button back to the data set.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { drawKind } from "../../../network/display_kind.ts";
 import type { Network } from "../../../network/network.ts";
@@ -15,10 +15,10 @@ import { codeAtPoint, type LatentPlane, type PlanePoint } from "./latent_plane.t
 
 const SIDE = 132;
 const ORBIT_MS = 8000;
-/** Of the plane's half side: an orbit's radius where the ring stands in the middle. */
+/** Orbit radius as a share of half the plane's side, if the ring is in the middle. */
 const DEFAULT_RADIUS = 0.4;
 const ORBIT_STEPS = 24;
-/** What ends an orbit, on the pad, the grid or a slider. */
+/** Events on the pad, the grid or a slider that stop an orbit. */
 const INTERRUPT_EVENTS = ["pointerdown", "keydown"] as const;
 
 export function DecodedOutput(props: {
@@ -35,14 +35,14 @@ export function DecodedOutput(props: {
   const { state } = useViews();
   const [orbits, setOrbits] = useState(false);
   useOrbit(orbits, plane, point, move, () => setOrbits(false));
-  /** Whoever wants little to move goes around step by step. */
+  /** With reduced motion, one step of the orbit per click. */
   const orbit = (): void => {
     if (!orbits && prefersReducedMotion())
       move(codeAtPoint(plane, circleThrough(plane, point)(1 / ORBIT_STEPS)));
     else setOrbits(!orbits);
   };
   const session = state.session.value;
-  state.run.value; // after which it is known what was skipped
+  state.run.value; // subscribe to runs: each run updates the skipped layers
   const skipped = network.layers.filter(({ name }) => isSkipped(session, name));
   const near = nearestText(codes, now);
   return (
@@ -75,7 +75,10 @@ export function DecodedOutput(props: {
   );
 }
 
-/** To the latent's data as a data set, at the item where it was if it was one before; else to the input as it was. */
+/**
+ * Return to the latent's data set, at the previous item if it was the source before; without a data set, to the
+ * original input.
+ */
 function returnToData({ source, pythonSources, plan }: ReturnType<typeof useViews>["state"]): void {
   const now = source.peek();
   const input = plan
@@ -101,7 +104,7 @@ function returnToData({ source, pythonSources, plan }: ReturnType<typeof useView
 
 const prefersReducedMotion = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** The circle through a point around the middle of the plane, from there on: by shares of a turn. */
+/** The circle around the plane's middle that starts at a point, as a function of the share of a full turn. */
 function circleThrough(
   { xAxis, yAxis }: LatentPlane,
   from: PlanePoint,
@@ -121,7 +124,7 @@ function circleThrough(
   };
 }
 
-/** Moves the code around until it is moved by somebody else. */
+/** Animate the code along an orbit until the reader moves it. */
 function useOrbit(
   on: boolean,
   plane: LatentPlane,

@@ -1,26 +1,26 @@
-// What Python tells of a data set's codes, as features/latent/latent.py packs it; and which of them are near a code.
+// The codes of a data set as features/latent/latent.py packs them, and the search for codes near another.
 import { countByFrequency } from "./vector_math.ts";
 
 export interface LatentCodes {
-  /** How many codes there are, of how many numbers each. */
+  /** The number of codes, and the units in each. */
   readonly count: number;
   readonly codeSize: number;
-  /** The items that they are of, among the data set's `total`. */
+  /** The data set's items that the codes belong to, and the total number of items. */
   readonly itemIndices: readonly number[];
   readonly itemCount: number;
   readonly mean: Float32Array;
   readonly std: Float32Array;
-  /** The principal directions, of length 1, or 0 where there are no more. */
+  /** The two principal directions, of length 1; zero vectors if there are fewer. */
   readonly directions: readonly [Float32Array, Float32Array];
   readonly deviations: readonly [number, number];
-  /** Each direction's share of the variance. */
+  /** The share of the variance along each direction. */
   readonly explainedVariance: readonly [number, number];
-  /** All, one after the other. */
+  /** All codes, concatenated. */
   readonly codes: Float32Array;
-  /** Height, width and channels of the items' pictures; null where they are none. */
+  /** Height, width and channels of the items' pictures; null if the items are not pictures. */
   readonly pictureShape: readonly [number, number, number] | null;
   readonly pictures: Uint8Array;
-  /** Each one's label, -1 for none; empty where there are none. */
+  /** Each item's label, -1 if it has none; empty if the data set has no labels. */
   readonly labels: readonly number[];
   readonly classes: readonly string[];
 }
@@ -28,7 +28,7 @@ export interface LatentCodes {
 const isPair = (given: unknown): given is [number, number] =>
   Array.isArray(given) && given.length === 2 && given.every((one) => typeof one === "number");
 
-/** Throws where it is damaged. */
+/** Unpack the codes; throws if the data are damaged. */
 export function unpackCodes(
   data: Uint8Array<ArrayBuffer>,
   labels: unknown = [],
@@ -64,7 +64,7 @@ export function unpackCodes(
   ) {
     throw new Error("the codes are damaged");
   }
-  // A copy: floats begin at multiples of four in memory alone.
+  // Copy: a Float32Array needs an offset that is a multiple of four.
   const all = new Float32Array(data.slice(from, from + 4 * floats).buffer);
   const row = (k: number): Float32Array => all.subarray(k * codeSize, (k + 1) * codeSize);
   return {
@@ -85,23 +85,23 @@ export function unpackCodes(
   };
 }
 
-/** The code of one of the items, by its place among them. */
+/** An item's code, by the item's position in `codes`. */
 export const codeAt = ({ codes, codeSize }: LatentCodes, at: number): Float32Array =>
   codes.subarray(at * codeSize, (at + 1) * codeSize);
 
-/** What a label is called; "" for none. */
+/** The name of an item's label; "" if it has none. */
 export function itemLabel({ labels, classes }: LatentCodes, at: number): string {
   const label = labels[at] ?? -1;
   return label < 0 ? "" : (classes[label] ?? String(label));
 }
 
-/** "Sandal, item 17". */
+/** An item's name, such as "Sandal, item 17". */
 export function itemName(codes: LatentCodes, at: number): string {
   const label = itemLabel(codes, at);
   return `${label === "" ? "" : `${label}, `}item ${codes.itemIndices[at]}`;
 }
 
-/** One of the items as a picture; undefined where it has none. */
+/** An item's picture; undefined if the items are not pictures. */
 export function itemPicture(
   { pictureShape, pictures }: LatentCodes,
   at: number,
@@ -121,7 +121,7 @@ export function itemPicture(
 
 const NEAREST_COUNT = 5;
 
-/** The places of the items whose codes are nearest, the nearest first. */
+/** The positions of the items with the nearest codes, nearest first. */
 export function nearestItems(
   codes: LatentCodes,
   code: ArrayLike<number>,
@@ -141,7 +141,10 @@ export function nearestItems(
   return found.map(([at]) => at);
 }
 
-/** "near Sandal and Bag": the two commonest labels of the nearest items, else the nearest item; "" without data. */
+/**
+ * The neighbourhood as text, such as "near Sandal and Bag": the two most frequent labels of the nearest items, else the
+ * nearest item; "" without data.
+ */
 export function nearestText(codes: LatentCodes | null, code: ArrayLike<number>): string {
   if (codes === null || codes.count === 0) return "";
   const near = nearestItems(codes, code);

@@ -1,4 +1,5 @@
-// The latent workbench: a plane through the codes with a ring to drag, what is decoded along it, and a slider a number.
+// The latent workbench: a plane through the codes with a ring to drag, decoded pictures along it, and a slider for each
+// unit.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Network } from "../../../network/network.ts";
 import { formatInteger, formatPlural, formatShort } from "../../../number_format.ts";
@@ -23,7 +24,7 @@ import {
   projectCode,
 } from "./latent_plane.ts";
 
-/** Shown while a latent is the source. */
+/** The panel that is shown while a latent is the source. */
 export function LatentPanel({ network }: { network: Network }) {
   const { state } = useViews();
   const source = state.source.value;
@@ -33,7 +34,7 @@ export function LatentPanel({ network }: { network: Network }) {
   );
 }
 
-/** The data's codes, once they are here; and why not, where they don't come. */
+/** The data set's codes once loaded, and an error message if loading fails. */
 function useCodes({ data, labels, classes }: LatentRecord): readonly [LatentCodes | null, string] {
   const { state } = useViews();
   const feeder = state.feeder.value;
@@ -74,11 +75,11 @@ function LatentWorkbench({ network, source }: { network: Network; source: Latent
     units: [0, 1],
     pictures: [0, 1],
   });
-  /** The next picture that is clicked is one end of the line between two. */
+  /** Which end of the A–B line the next clicked picture becomes; null for none. */
   const [picking, setPicking] = useState<0 | 1 | null>(null);
   const able = availableAxes(codes);
   const axes = able.includes(choice.axes) ? choice.axes : "units";
-  // Only a plane of units stands where the other numbers of the code are.
+  // Only a plane of two units depends on the code's other units.
   const others = axes === "units" ? now : null;
   const plane = useMemo(
     () => makePlane({ ...choice, axes }, codes, others),
@@ -183,7 +184,7 @@ function MissingCodes({ source }: { source: LatentRecord }) {
   );
 }
 
-/** What the points are, and how much of them the plane shows. */
+/** The caption of the points: their number, and the variance that the plane covers. */
 function CodesCaption({ codes, axes, off }: { codes: LatentCodes; axes: AxisKind; off: number }) {
   const { count, itemCount, explainedVariance } = codes;
   const some =

@@ -1,18 +1,18 @@
-// The plane through the codes that the pad, its scatter and the grid share: two directions, and where they are cut off.
+// The plane through the codes that the pad, its scatter plot and the grid share: two directions with their limits.
 import { codeAt, type LatentCodes } from "./latent_codes.ts";
 import { addScaled, clamp, dot, norm, unitVector } from "./vector_math.ts";
 
 export type AxisKind = "pca" | "units" | "between";
 
-/** What people have chosen: which axes, and what two of them are of. */
+/** The reader's choice: the kind of axes, and the units or pictures that define them. */
 export interface AxisChoice {
   readonly axes: AxisKind;
   readonly units: readonly [number, number];
-  /** Places among the items whose codes are known. */
+  /** Positions among the items with codes. */
   readonly pictures: readonly [number, number];
 }
 
-/** One direction: codes change by `step` for each of its units, which are counted from `low` to `high`. */
+/** One direction: a unit along it changes the code by `vector`; it extends from `low` to `high`. */
 export interface PlaneAxis {
   readonly name: string;
   readonly vector: Float64Array;
@@ -25,16 +25,16 @@ export interface LatentPlane {
   readonly origin: Float64Array;
   readonly xAxis: PlaneAxis;
   readonly yAxis: PlaneAxis;
-  /** Planes of one name are the same. */
+  /** Planes with the same name are equal. */
   readonly name: string;
 }
 
 export type PlanePoint = readonly [across: number, up: number];
 
-/** Deviations to each side that are shown at least. */
+/** Least extent to each side, in standard deviations. */
 const MIN_DEVIATIONS = 2.5;
 const MARGIN = 0.05;
-/** Where nothing is known of how far codes go. */
+/** Default extent to each side without data. */
 const DEFAULT_EXTENT = 3;
 
 /** The code at a point of the plane, as float32. */
@@ -43,7 +43,7 @@ export function codeAtPoint({ origin, xAxis, yAxis }: LatentPlane, [a, b]: Plane
   return Array.from(found, Math.fround);
 }
 
-/** The point of the plane that is nearest to a code: the directions are at right angles. */
+/** The orthogonal projection of a code onto the plane: the directions are orthogonal. */
 export function projectCode(
   { origin, xAxis, yAxis }: LatentPlane,
   code: ArrayLike<number>,
@@ -56,7 +56,7 @@ export function projectCode(
   return [along(xAxis), along(yAxis)];
 }
 
-/** How far a code lies from the plane. */
+/** The distance of a code from the plane. */
 export function distanceToPlane(plane: LatentPlane, code: ArrayLike<number>): number {
   const [a, b] = projectCode(plane, code);
   return norm(
@@ -68,7 +68,7 @@ export function distanceToPlane(plane: LatentPlane, code: ArrayLike<number>): nu
   );
 }
 
-/** From the least to the greatest of what the data has, with a margin; at least `least` to both sides of `middle`. */
+/** The range of the data with a margin; at least `least` to both sides of `middle`. */
 function axisRange(
   values: Iterable<number>,
   middle: number,
@@ -106,18 +106,18 @@ function makeAxis(
   return { name, vector, low, high };
 }
 
-/** Which axes there can be: two pictures and principal directions need data. */
+/** The available kinds of axes: two pictures and principal directions need data. */
 export const availableAxes = (codes: LatentCodes | null): readonly AxisKind[] =>
   codes === null || codes.count < 2 ? ["units"] : ["pca", "units", "between"];
 
 /**
- * The plane of a choice. In that of two units the others stay as the code of now has them; that of two pictures goes
- * from the first one's code to the second's, and at a right angle along the first principal direction.
+ * Build the plane of a choice. "units": two units vary and the others stay at the current code. "between": from the
+ * first picture's code to the second's, and at a right angle along the first principal direction.
  */
 export function makePlane(
   choice: AxisChoice,
   codes: LatentCodes | null,
-  /** Only that of units depends on it. */
+  /** The current code; used only by "units". */
   now: ArrayLike<number> | null,
 ): LatentPlane {
   const { axes } = choice;
@@ -138,7 +138,7 @@ export function makePlane(
   const size = dot(vector, vector);
   const square = size > 0 ? addScaled(first, vector, -dot(first, vector) / size) : first;
   const length = norm(square);
-  // Two pictures along that very direction: the second one, then, which is at a right angle.
+  // If the two pictures differ along that same direction, use the second principal direction, which is orthogonal.
   const own =
     length > 1e-6 ? square.map((one) => one / length) : Float64Array.from(codes.directions[1]);
   const least = MIN_DEVIATIONS * (codes.deviations[length > 1e-6 ? 0 : 1] || 1);
@@ -170,7 +170,10 @@ function unitsPlane(
   return { origin, xAxis: own(a), yAxis: own(b), name: `units ${a} ${b} of ${others}` };
 }
 
-/** The range of a number's slider: as far as the data goes and three deviations, and around the code of now. */
+/**
+ * A unit's slider range: three standard deviations around the mean, extended to 0 and the initial value; without data,
+ * symmetric around 0.
+ */
 export function sliderRange(
   codes: LatentCodes | null,
   at: number,
@@ -187,13 +190,13 @@ export function sliderRange(
 /** Cells along each side of the grid. */
 export const GRID_CELLS = 8;
 
-/** The point in the middle of a cell; row 0 is on top. */
+/** The point at the centre of a cell; row 0 is at the top. */
 export function cellCenter({ xAxis, yAxis }: LatentPlane, column: number, row: number): PlanePoint {
   const at = ({ low, high }: PlaneAxis, k: number) => low + ((k + 0.5) / GRID_CELLS) * (high - low);
   return [at(xAxis, column), at(yAxis, GRID_CELLS - 1 - row)];
 }
 
-/** The cell that a point is in; null beside the grid. */
+/** The cell that contains a point; null outside the grid. */
 export function cellAtPoint(
   { xAxis, yAxis }: LatentPlane,
   [a, b]: PlanePoint,

@@ -1,6 +1,6 @@
-// Small sums over codes.
+// Vector arithmetic for codes.
 
-/** Things with how often each comes, the commonest first, and of equal ones the earlier. */
+/** Count equal items; most frequent first, ties in order of first occurrence. */
 export function countByFrequency<T>(things: readonly T[]): [T, number][] {
   const counts = new Map<T, number>();
   for (const one of things) counts.set(one, (counts.get(one) ?? 0) + 1);

@@ -1,4 +1,4 @@
-// A data set: its pictures around the item that is shown, the item, how it goes on, and where the network is wrong.
+// The data set panel: thumbnails around the current item, the item itself, playback, and the misprediction search.
 
 import { useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
@@ -12,12 +12,12 @@ import type { SourceControls } from "../state.ts";
 import type { SourcePanelProps } from "./panel_props.ts";
 import { togglePlaying } from "./play_button.tsx";
 
-/** CSS pixels of a thumbnail, between two, and how many rows and columns there are. */
+/** Thumbnail side and gap in CSS pixels; rows and columns of the grid. */
 const THUMB_SIDE = 40;
 const GAP = 5;
 const ROWS = 5;
 const COLUMNS = 8;
-/** Of items without that label; as a choice, any. */
+/** The label of unlabelled items; as a filter: any label. */
 const ANY_LABEL = -1;
 
 export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) {
@@ -154,7 +154,7 @@ export function DatasetPanel({ input, source }: SourcePanelProps<ImagesRecord>) 
 function ItemGrid(props: {
   source: ImagesRecord;
   controls: SourceControls;
-  /** The items that are shown; null for all. */
+  /** The filtered items; null for all. */
   items: readonly number[] | null;
   columns: number;
   sides: readonly [number, number, number];
@@ -165,7 +165,7 @@ function ItemGrid(props: {
   const id = useId();
   const count = items?.length ?? source.count;
   const size = columns * ROWS;
-  // Of a choice of items the one that is shown may be none: the page is that of the next one.
+  // The current item may not match the filter: show the page of the next match.
   const behind = items === null ? source.index : items.findIndex((one) => one >= source.index);
   const at = behind < 0 ? Math.max(0, count - 1) : behind;
   const from = Math.floor(at / size) * size;
@@ -192,7 +192,7 @@ function ItemGrid(props: {
     }[event.key];
     if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    event.stopPropagation(); // elsewhere these keys go to other layers
+    event.stopPropagation(); // other handlers would select another layer
     go(to);
   };
   if (count === 0) return <p class="nbg-second">No item has this label.</p>;

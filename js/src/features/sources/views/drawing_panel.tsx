@@ -1,4 +1,4 @@
-// Drawing by mouse, touch or pen on the source's canvas, and its brush.
+// Drawing by mouse, touch or pen on the source's canvas, and the brush controls.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { channelsAndSize } from "../../../pictures/resize.ts";
 import { useViews } from "../../../views/context.ts";
@@ -8,9 +8,9 @@ import type { Pen } from "../state.ts";
 import { KindIcon } from "./kind_icon.tsx";
 import type { SourcePanelProps } from "./panel_props.ts";
 
-/** The pressure of what has none: the brush's own width. */
+/** The pressure of devices without pressure: the brush's nominal width. */
 const MOUSE_PRESSURE = 0.5;
-/** CSS pixels of the canvas's longer side. */
+/** Longer side of the canvas in CSS pixels. */
 const CANVAS_SIDE = 252;
 
 export function DrawingPanel({ input, source }: SourcePanelProps<DrawingRecord>) {
@@ -86,7 +86,7 @@ function DrawingCanvas({ canvas, pen }: { canvas: HTMLCanvasElement; pen: Pen })
     canvas.style.width = `${canvas.width * scale}px`;
     canvas.style.height = `${canvas.height * scale}px`;
     parent?.append(canvas);
-    /** Pixels of the input: the pen's own. */
+    /** Pointer position in input pixels, as the pen expects, and its pressure. */
     const at = (event: PointerEvent): readonly [number, number, number] => {
       const box = canvas.getBoundingClientRect();
       const [across, down] = pen.inputSize;

@@ -1,4 +1,4 @@
-// The icon of a kind of source.
+// The icon of a source kind.
 import { PathIcon } from "../../../views/icons.tsx";
 import type { Source } from "../records.ts";
 import { getSourceKind } from "../source_kinds.ts";

@@ -1,11 +1,11 @@
-// The legend of maps while their input is live: what their colours are for now, and the switch that holds them.
+// The legend of maps while their input is live: the current colour limits, and the button that holds the range.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ColorLimits } from "../../../state/colors.ts";
 import { Colorbar } from "../../../views/colorbar.tsx";
 import { reportFailure, useViews } from "../../../views/context.ts";
 import type { LegendProps } from "../../feature.ts";
 
-/** Ranges follow live values slowly; a click holds them, the next lets them follow. */
+/** A legend whose range follows live values slowly; a click holds the range, the next click releases it. */
 export function LiveLegend(props: LegendProps) {
   const { state } = useViews();
   const held = state.areRangesHeld.value;
@@ -28,7 +28,7 @@ export function LiveLegend(props: LegendProps) {
   );
 }
 
-/** What a value's colours are drawn for, which is asked for again with each run; null before it is known. */
+/** The colour limits of a value, queried again after each run; null until known. */
 function useColorLimits(key: string, channel: number | undefined): ColorLimits | null {
   const views = useViews();
   const { state } = views;
@@ -44,8 +44,8 @@ function useColorLimits(key: string, channel: number | undefined): ColorLimits |
     },
     [],
   );
-  // An answer counts though another run has followed: in live input one always has.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a run's sequence is what makes an answer old
+  // A result counts even if another run has followed: with a live input one always has.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new run's sequence makes a result stale
   useLayoutEffect(() => {
     if (session === null || sequence === 0) return;
     session.colorLimits(key, channel).then(

@@ -1,4 +1,4 @@
-// An element that the source has, a video or a canvas, in the view's place for it.
+// Mount a source's video or canvas element in the view.
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 export function MediaPreview(props: {

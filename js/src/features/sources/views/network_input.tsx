@@ -1,4 +1,4 @@
-// What enters the network, after all that is done to the picture: itself, its shape, its numbers.
+// The network input after all manipulations: its picture, shape and statistics.
 
 import { contentsText, drawKind, imageShape } from "../../../network/display_kind.ts";
 import { formatShort } from "../../../number_format.ts";
@@ -8,9 +8,9 @@ import { ImageRange } from "../../../views/image_range.tsx";
 import { ValuePicture } from "../../../views/value_picture.tsx";
 import { canPlay } from "../source_kinds.ts";
 
-/** CSS pixels of its picture. */
+/** Side of the picture in CSS pixels. */
 const SIDE = 194;
-/** Layers in front of the model, which Python puts there. */
+/** Name prefix of the preprocessing layers that Python inserts before the model. */
 const PREPROCESS_PREFIX = "preprocess.";
 
 export function NetworkInput({ input }: { input: Input }) {
@@ -22,7 +22,7 @@ export function NetworkInput({ input }: { input: Input }) {
   const statistics = useStatistics(last ?? null);
   const source = state.source.value;
   const { phase } = state.sourceStatus.value;
-  // A camera's own picture may go on meanwhile.
+  // The camera's own preview may keep moving.
   const isPaused =
     source !== null &&
     source.input === input.key &&

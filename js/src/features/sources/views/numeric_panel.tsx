@@ -1,4 +1,4 @@
-// A source that its record's numbers say all of: a sentence, a field a number, and the button of its next step.
+// The panel of a source that is defined by numbers: a sentence, a field for each number, and a step button.
 import { useViews } from "../../../views/context.ts";
 import { NumberField } from "../../../views/number_field.tsx";
 import type { Source, SourceKindName } from "../records.ts";

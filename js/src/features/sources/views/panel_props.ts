@@ -1,8 +1,8 @@
-// The properties of the part of the drawer that belongs to one kind of source.
+// Props of the drawer panels, one panel for each source kind.
 import type { Input } from "../../../plan/schema.ts";
 import type { Source } from "../records.ts";
 
-/** What each source offers. */
+/** Props of every source panel. */
 export interface SourcePanelProps<S extends Source> {
   readonly input: Input;
   /** The current source, if it is of this kind. */

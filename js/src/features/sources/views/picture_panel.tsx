@@ -1,4 +1,4 @@
-// A picture: chosen, dropped or pasted; it is shown as it is.
+// The panel of a picture source: file selection by dialog, drop or paste, and the original picture.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { formatShape } from "../../../number_format.ts";
 import { channelsAndSize } from "../../../pictures/resize.ts";
@@ -9,7 +9,7 @@ import { KindIcon } from "./kind_icon.tsx";
 import type { SourcePanelProps } from "./panel_props.ts";
 import { startFromFile } from "./source_selection.ts";
 
-/** CSS pixels of the picture as it is, on its longer side. */
+/** Longer side of the original picture in CSS pixels. */
 const SIDE = 200;
 
 export function PicturePanel({ input, source }: SourcePanelProps<PictureRecord>) {
@@ -52,7 +52,7 @@ function OriginalPicture({ picture, title }: { picture: ImageBitmap; title: stri
   );
 }
 
-/** "as 1×28×28": what a picture is made of it. */
+/** How a picture is fitted to the input size. */
 const FIT_TEXT: Readonly<Record<Input["fit"], string>> = {
   "": "",
   crop: "It is centre-cropped to",
@@ -60,7 +60,7 @@ const FIT_TEXT: Readonly<Record<Input["fit"], string>> = {
   stretch: "It is stretched to",
 };
 
-/** Where a file is dropped, or chosen. */
+/** A file drop area with a file button. */
 export function FilePicker(props: { input: Input; what: "picture" | "video"; accept: string }) {
   const { input, what, accept } = props;
   const { state } = useViews();
@@ -84,7 +84,7 @@ export function FilePicker(props: { input: Input; what: "picture" | "video"; acc
           onChange={(event) => {
             const chosen = event.currentTarget.files?.[0];
             if (chosen !== undefined) startFromFile(state, input, chosen);
-            event.currentTarget.value = ""; // the same again is news, too
+            event.currentTarget.value = ""; // so that the same file can be chosen again
           }}
         />
         <button type="button" class="nbg-button" onClick={() => file.current?.click()}>

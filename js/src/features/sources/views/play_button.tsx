@@ -1,4 +1,4 @@
-// In the bar's left: the source goes on or is paused.
+// The play button at the left of the bar: plays or pauses the source.
 import { useLayoutEffect } from "preact/hooks";
 import type { ViewerState } from "../../../state.ts";
 import { useViews, type Views } from "../../../views/context.ts";
@@ -7,7 +7,7 @@ import { OF_ONE_PAGE } from "../records.ts";
 import { canPlay, sourceKindOfFile } from "../source_kinds.ts";
 import { selectedInput, startFromFile } from "./source_selection.ts";
 
-/** Lets the source go on, or pauses it; whether there is one that can. */
+/** Play or pause the source. Returns whether there is a source that can play. */
 export function togglePlaying({ source, sourceControls, sourceStatus }: ViewerState): boolean {
   const now = source.peek();
   if (now === null || !canPlay(now) || sourceStatus.peek().phase === "elsewhere") return false;
@@ -17,11 +17,11 @@ export function togglePlaying({ source, sourceControls, sourceStatus }: ViewerSt
   return true;
 }
 
-/** What the space bar is for by itself. */
+/** Elements with a space bar action of their own. */
 const SPACE_BAR_TARGETS =
   "button, input, select, textarea, summary, a, video, [role=option], [role=tab]";
 
-/** The picture after this one, or before it. */
+/** Keys for the next and the previous picture. */
 const STEP_KEYS: Readonly<Record<string, 1 | -1>> = { ".": 1, "]": 1, "[": -1 };
 
 function addListeners(views: Views): () => void {

@@ -1,10 +1,10 @@
-// In the bar's right: which source it is, and the button that opens the drawer.
+// The source button at the right of the bar: names the source and opens the drawer.
 import { useViews } from "../../../views/context.ts";
 import { BracketsIcon, DownIcon } from "../../../views/icons.tsx";
 import { KindIcon } from "./kind_icon.tsx";
 import { sourceTitle } from "./source_text.ts";
 
-/** What of it the bar says of a source that gives nothing now. */
+/** The suffix of the button's text for a source that provides no input now. */
 const INACTIVE_TEXT: Readonly<Record<string, string>> = {
   waiting: " · off",
   failed: " · off",

@@ -1,5 +1,5 @@
 import type { SourcePanelProps } from "./panel_props.ts";
-// The drawer under the bar: which source, what that offers, what is done to its picture, and what enters the network.
+// The drawer below the bar: source kinds, the kind's panel, manipulations of the picture, and the network input.
 
 import type { FunctionComponent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -30,7 +30,7 @@ import { failureText, sourceAsPython, whyNoPictures } from "./source_text.ts";
 import { VideoPanel } from "./video_panel.tsx";
 import { WebcamPanel } from "./webcam_panel.tsx";
 
-/** Those that offer more than numbers. */
+/** Panels of the kinds that have more than numeric fields. */
 const PANELS: {
   readonly [K in SourceKindName]?: FunctionComponent<SourcePanelProps<SourceOf<K>>>;
 } = {
@@ -63,7 +63,7 @@ function OpenDrawer() {
     isDrawerOpen.value = false;
     root.querySelector<HTMLElement>(".nbg-chosen-source")?.focus({ preventScroll: true });
   };
-  // It opens where the reader is: the next Tab is the first source.
+  // If the focus is inside the view, focus the current source's button, so that Tab continues from there.
   useLayoutEffect(() => {
     const first = place.current?.querySelector<HTMLElement>(".nbg-kinds [aria-pressed='true']");
     const { activeElement } = root.getRootNode() as Document | ShadowRoot;
@@ -112,7 +112,7 @@ function OpenDrawer() {
       aria-label="Source of the input"
       onKeyDown={(event) => {
         if (event.key !== "Escape" || event.defaultPrevented) return;
-        event.stopPropagation(); // it leads back to nothing else
+        event.stopPropagation(); // Esc does nothing else
         close();
       }}
       onDragOver={onOver}
@@ -166,7 +166,7 @@ function OpenDrawer() {
         </button>
       </div>
       {shown === "latent" && network.value !== null ? (
-        // It feeds no input: what is done to one, or enters by it, is not looked at meanwhile.
+        // A latent feeds no input: hide the manipulations and the network input.
         <>
           <SourceProblems input={input} shown={shown} said={trouble} />
           <LatentPanel network={network.value} />
@@ -194,7 +194,7 @@ function OpenDrawer() {
   );
 }
 
-/** What is wrong or missing, what still works, and one thing to do. */
+/** Error messages: the problem, what still works, and one action. */
 function SourceProblems(props: { input: Input; shown: SourceKindName | undefined; said: string }) {
   const { input, shown, said } = props;
   const { state } = useViews();
@@ -241,7 +241,10 @@ function FailureNote({ source }: { source: Source }) {
   );
 }
 
-/** Lines of Python that do the same: the source, but for a file that this browser could not read, and its manipulations. */
+/**
+ * Equivalent lines of Python: the source and its manipulations. A source that failed, such as an undecodable file, is
+ * omitted.
+ */
 function SourceAsPython({ input, several }: { input: string; several: boolean }) {
   const { source, sourceStatus, presentEdits } = useViews().state;
   const now = sourceStatus.value.phase === "failed" ? null : source.value;

@@ -1,24 +1,24 @@
-// Choosing a source in a page: which are offered for an input, and how each begins.
+// Source selection in a page: which kinds an input offers, and how each starts.
 import type { Input } from "../../../plan/schema.ts";
 import type { ViewerState } from "../../../state.ts";
 import { makeSource, sourceFiles } from "../local_sources.ts";
 import type { Source, SourceKindName, SourceOf } from "../records.ts";
 import { getSourceKind, KIND_NAMES, SOURCE_KINDS, sourceKindOfFile } from "../source_kinds.ts";
 
-/** The network's own inputs; those that take pictures in front. */
+/** The network's own inputs, those that accept pictures first. */
 export function modelInputs({ plan }: ViewerState): readonly Input[] {
   const own = plan.value?.inputs.filter(({ layer }) => layer < 0) ?? [];
   return [...own].sort((a, b) => Number(a.fit === "") - Number(b.fit === ""));
 }
 
-/** The input that is fed, or is to be. */
+/** The input that the source feeds, or that the selected source will feed. */
 export function selectedInput(state: ViewerState, chosen: string): Input | undefined {
   const inputs = modelInputs(state);
   const key = state.source.value?.input ?? chosen;
   return inputs.find((one) => one.key === key) ?? inputs[0];
 }
 
-/** The sources that an input can have, in their order. */
+/** The source kinds available for an input, in order. */
 export function availableKinds(state: ViewerState, input: Input): readonly SourceKindName[] {
   const now = state.source.value?.kind;
   const isHere = (kind: SourceKindName): boolean =>
@@ -35,7 +35,7 @@ const setSource = (state: ViewerState, source: Source): void => {
 
 const pageName = ({ feeder }: ViewerState): string => feeder.peek()?.page ?? "";
 
-/** By a click: the browser may ask for its permission. */
+/** Start the camera. Call this from a click handler, as the browser may ask for permission. */
 export function startCamera(state: ViewerState, input: Input): void {
   const now = state.source.peek();
   if (now?.kind === "webcam" && now.owner === pageName(state)) state.sourceControls.peek()?.start();
@@ -45,7 +45,7 @@ export function startCamera(state: ViewerState, input: Input): void {
   }
 }
 
-/** A file that was chosen, dropped or pasted: a film, else a picture. */
+/** Start a source from a selected, dropped or pasted file: a video or a picture. */
 export function startFromFile(state: ViewerState, input: Input, file: File): void {
   const kind = sourceKindOfFile(file) ?? "picture";
   const title = file.name.slice(0, 1000);
@@ -55,7 +55,7 @@ export function startFromFile(state: ViewerState, input: Input, file: File): voi
   setSource(state, source);
 }
 
-/** Begins a source that needs no more than that. */
+/** Select a source that starts without further input. */
 export function selectSource(state: ViewerState, input: Input, kind: SourceKindName): void {
   if (state.source.peek()?.kind === kind) return;
   const given = state.pythonSources.peek().find((one) => one.kind === kind);
@@ -63,7 +63,7 @@ export function selectSource(state: ViewerState, input: Input, kind: SourceKindN
   else if (!getSourceKind({ kind }).isPythonOnly) setSource(state, makeSource(kind, input.key));
 }
 
-/** The pictures of a source that another page has are to be made here. */
+/** Move a source that another page runs to this page. */
 export function takeOverSource(state: ViewerState): void {
   const source = state.source.peek();
   if (source === null) return;

@@ -1,4 +1,4 @@
-// What is said of sources: what the bar calls one, what has gone wrong and what to do then, the line of Python.
+// Texts about sources: names in the bar, failures with advice, lines of Python.
 import type { Input } from "../../../plan/schema.ts";
 import type { Source } from "../records.ts";
 import { CHOOSE_ANOTHER, type PythonCall, pythonString } from "../source_kind.ts";
@@ -12,7 +12,7 @@ export function sourceTitle(source: Source | null): string {
   return title?.(source) ?? label;
 }
 
-/** The thing that is wrong; the cause, what still works and what to do. */
+/** The problem as a title; its cause, what still works and what to do as text. */
 export function failureText(
   source: Source,
   { failure }: SourceStatus,
@@ -21,13 +21,13 @@ export function failureText(
   return own ?? ["This source can’t be shown", `The input doesn’t change; ${CHOOSE_ANOTHER}.`];
 }
 
-/** Why an input takes no pictures; "" where it does. */
+/** Why an input accepts no pictures; "" if it does. */
 export function whyNoPictures({ key, shape, fit }: Input): string {
   if (fit !== "") return "";
   return `${key} takes ${shape.join("×")} values. Pictures need an input of n × 1, 3 or 4 × height × width, float32 or uint8.`;
 }
 
-/** The line of Python that does the same; "" where only a page can. */
+/** The equivalent line of Python; "" if only a page can create the source. */
 export function sourceAsPython(source: Source, several: boolean): string {
   const call: PythonCall = (name, ...parts) => {
     const said = [...parts, several && `input=${pythonString(source.input)}`].filter(

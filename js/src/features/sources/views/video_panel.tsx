@@ -1,4 +1,4 @@
-// A film: its picture, where it is, and whether it begins again at its end.
+// The panel of a video source: its frame, its position, and whether it loops.
 import { useLayoutEffect, useState } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import { PauseIcon, PlayIcon } from "../../../views/icons.tsx";
@@ -8,7 +8,7 @@ import type { SourcePanelProps } from "./panel_props.ts";
 import { FilePicker } from "./picture_panel.tsx";
 import { togglePlaying } from "./play_button.tsx";
 
-/** Seconds as 1:05. */
+/** Format seconds as m:ss, such as 1:05. */
 const formatTime = (seconds: number): string =>
   `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 

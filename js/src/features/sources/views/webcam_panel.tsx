@@ -1,5 +1,5 @@
 import type { SourcePanelProps } from "./panel_props.ts";
-// The webcam: the button that starts it, and its picture as it is.
+// The panel of the webcam: the start button, and the unmodified camera picture.
 
 import { useViews } from "../../../views/context.ts";
 import { prefersReducedMotion } from "../local_sources.ts";

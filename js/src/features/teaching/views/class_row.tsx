@@ -1,4 +1,4 @@
-// A class: its name, the button that collects examples as long as it is held, and their pictures.
+// A class of the lesson: its name, the button that collects examples while held, and thumbnails.
 import { effect, untracked } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { formatPercent } from "../../../number_format.ts";
@@ -9,16 +9,16 @@ import { type LessonClass, MOST_NAME, type TeachingRecord } from "../records.ts"
 import { ExampleThumbs } from "./example_thumbs.tsx";
 import { examplesText } from "./teaching_text.ts";
 
-/** As long as the button is held an example is taken at most so often. */
+/** Minimum interval between examples while the button is held. */
 const COLLECT_INTERVAL_MS = 100;
 
 export function ClassRow(props: {
   teaching: LessonStore;
   one: LessonClass;
   record: TeachingRecord;
-  /** Of all classes. */
+  /** The names of all classes. */
   names: readonly string[];
-  /** The head's probability of it now; null where there is none. */
+  /** The head's current probability of this class; null if there is no head. */
   chance: number | null;
   wins: boolean;
 }) {
@@ -27,7 +27,7 @@ export function ClassRow(props: {
   const { examples } = teaching.lesson.value;
   const { id, name } = one;
   const own = useMemo(() => examples.filter(({ classId }) => classId === id), [examples, id]);
-  // The same for each picture that enters.
+  // Memoised: unchanged while new inputs arrive.
   const thumbs = useMemo(
     () => <ExampleThumbs {...{ teaching, record, own, name }} />,
     [teaching, record, own, name],
@@ -100,7 +100,7 @@ function NameField(props: { teaching: LessonStore; one: LessonClass; names: read
         type="text"
         value={draft ?? one.name}
         maxLength={MOST_NAME}
-        // As wide as its letters, which are bold.
+        // As wide as its bold text.
         size={Math.ceil(1.1 * text.length) + 1}
         aria-label={`Name of the class ${one.name}`}
         aria-invalid={wrong !== ""}
@@ -108,7 +108,7 @@ function NameField(props: { teaching: LessonStore; one: LessonClass; names: read
         onInput={(event) => setDraft(event.currentTarget.value)}
         onBlur={take}
         onKeyDown={(event) => {
-          event.stopPropagation(); // letters are names here, and no keys of the viewer
+          event.stopPropagation(); // typed letters must not trigger key bindings
           if (event.key === "Enter") take();
           if (event.key === "Escape") setDraft(null);
         }}
@@ -166,7 +166,7 @@ function CollectButton({ teaching, one }: { teaching: LessonStore; one: LessonCl
       onPointerUp={end}
       onPointerCancel={end}
       onLostPointerCapture={end}
-      onContextMenu={(event) => event.preventDefault()} // a long touch
+      onContextMenu={(event) => event.preventDefault()} // from a long touch
       onKeyDown={(event) => {
         if (!HOLD_KEYS.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey)
           return;

@@ -1,4 +1,4 @@
-// A class's examples as small pictures, the newest first; a click on one deletes it.
+// Thumbnails of a class's examples, the newest first; a click deletes an example.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { px } from "../../../views/layout.ts";
 import type { Sample } from "../feature_extraction.ts";
@@ -6,7 +6,7 @@ import type { Example } from "../lesson_changes.ts";
 import type { LessonStore } from "../lesson_store.ts";
 import type { TeachingRecord } from "../records.ts";
 
-/** CSS pixels of the longer side, and so many pixels of it for each. */
+/** Longer side of a thumbnail in CSS pixels, and canvas pixels per CSS pixel. */
 const THUMB_SIDE = 44;
 const PIXEL_DENSITY = 2;
 
@@ -35,7 +35,7 @@ export function ExampleThumbs(props: {
     }
     if (to === undefined) return;
     event.preventDefault();
-    event.stopPropagation(); // elsewhere these keys go to other layers
+    event.stopPropagation(); // other handlers would select another layer
     buttons[to]?.focus();
   };
   return (
@@ -82,7 +82,7 @@ function LessonThumb(props: { sample: Sample | undefined; shape: TeachingRecord[
       const colours =
         channels < 3 ? [red, red, red] : [0, 1, 2].map((k) => picture[k * places + at] ?? 0);
       const alpha = channels === 4 ? (picture[3 * places + at] ?? 255) / 255 : 1;
-      image.data.set([...colours.map((one) => one * alpha), 255], 4 * at); // in front of black
+      image.data.set([...colours.map((one) => one * alpha), 255], 4 * at); // blend with black
     }
     whole.getContext("2d")?.putImageData(image, 0, 0);
     const { width: w, height: h } = context.canvas;

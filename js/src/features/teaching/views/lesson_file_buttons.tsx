@@ -1,4 +1,4 @@
-// What was taught as a file for the reader, and from one.
+// Buttons that save the lesson to a file and load one.
 import { useRef } from "preact/hooks";
 import { useViews } from "../../../views/context.ts";
 import { fileName, saveFile } from "../../export/views/file_saving.ts";

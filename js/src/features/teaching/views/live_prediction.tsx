@@ -1,4 +1,4 @@
-// What enters now, and a bar for each class.
+// The current input, and a probability bar for each class.
 
 import type { Network } from "../../../network/network.ts";
 import { formatPercent } from "../../../number_format.ts";
@@ -7,7 +7,7 @@ import { ValuePicture } from "../../../views/value_picture.tsx";
 import type { LessonStore } from "../lesson_store.ts";
 import type { TeachingRecord } from "../records.ts";
 
-/** CSS pixels of its picture. */
+/** Side of the input's picture in CSS pixels. */
 const SIDE = 180;
 
 export function LivePrediction(props: {

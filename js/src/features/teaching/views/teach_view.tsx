@@ -1,4 +1,4 @@
-// The Teach tab: classes with their examples, training, and what the head makes of what enters now.
+// The Teach tab: classes with their examples, training, and the head's live prediction.
 import { effect, untracked } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Network } from "../../../network/network.ts";
@@ -121,7 +121,7 @@ function HeadTraining({ teaching }: { teaching: LessonStore }) {
   );
 }
 
-/** The head's probabilities of each run, one question at a time. */
+/** The head's probabilities after each run, one query at a time. */
 function useProbabilities(teaching: LessonStore): ReadonlyMap<string, number> | null {
   const { state } = useViews();
   const [chances, setChances] = useState<ReadonlyMap<string, number> | null>(null);
@@ -137,7 +137,7 @@ function useProbabilities(teaching: LessonStore): ReadonlyMap<string, number> | 
       asking = true;
       do {
         again = false;
-        const found = await teaching.classify().catch(() => null); // the next run is asked
+        const found = await teaching.classify().catch(() => null); // retried at the next run
         if (open) setChances(found);
       } while (again && open);
       asking = false;

@@ -1,4 +1,4 @@
-// What is said of a teaching.
+// Texts of the Teach tab.
 import { formatInteger } from "../../../number_format.ts";
 import type { BusyStatus } from "../head_training.ts";
 import type { Lesson } from "../lesson_changes.ts";
@@ -12,14 +12,14 @@ export function featuresText({ layer, feature_count, averaged }: TeachingRecord)
   return averaged ? channels : `the ${formatInteger(feature_count)} values of ${layer}`;
 }
 
-/** A name that no class has yet. */
+/** A class name that is not in use. */
 export function unusedClassName(names: readonly string[]): string {
   let number = names.length + 1;
   while (names.includes(`class ${number}`)) number += 1;
   return `class ${number}`;
 }
 
-/** What a training still needs; "" for nothing. */
+/** The requirement that training still lacks; "" if none. */
 export function missingText({ classes, examples }: Lesson): string {
   if (classes.length < 2) return "A classifier needs at least two classes. Add another class.";
   const empty = classes.filter(({ id }) => !examples.some(({ classId }) => classId === id));

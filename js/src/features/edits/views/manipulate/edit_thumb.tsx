@@ -1,4 +1,4 @@
-// A small live picture of the input after one manipulation, in the colours and the range of the input itself.
+// A small live thumbnail of the input after one manipulation, with the input's colours and range.
 import { useEffect, useRef } from "preact/hooks";
 import { drawKind } from "../../../../network/display_kind.ts";
 import type { Network } from "../../../../network/network.ts";
@@ -7,10 +7,10 @@ import type { Value } from "../../../../plan/schema.ts";
 import { imageIndex, useViews } from "../../../../views/context.ts";
 import { fitScale, px, tileSide } from "../../../../views/layout.ts";
 
-/** CSS pixels that it has room for. */
+/** Maximum side in CSS pixels. */
 const SIDE = 36;
 
-/** Not `Maps`: that asks for the numbers of what it shows, and each row would with every frame. */
+/** Drawn directly rather than with `Maps`, which would read the values for each row on every frame. */
 export function EditThumb(props: {
   network: Network;
   value: Value;

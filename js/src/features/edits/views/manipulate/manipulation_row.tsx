@@ -1,4 +1,4 @@
-// One manipulation: its place, whether it is on, the picture after it, its number, and what else it has.
+// One manipulation: its drag handle, its switch, a thumbnail of its result, its main parameter, and further controls.
 
 import { useState } from "preact/hooks";
 import type { Network } from "../../../../network/network.ts";
@@ -26,14 +26,14 @@ import { manipulationOf, orderParameters } from "./manipulations.ts";
 export function ManipulationRow(props: {
   network: Network;
   edit: Edit;
-  /** The input, and what it is after this edit. */
+  /** The input, and its value after this edit. */
   input: Value;
   value: Value;
   range: ColorRange | undefined;
   grip: RowReorder;
   place: string;
   following: boolean;
-  /** Begins to follow the pointer, or ends that. */
+  /** Start or stop following the pointer. */
   follow: (on: boolean) => void;
 }) {
   const { network, edit, input, value, range, grip, place, following, follow } = props;

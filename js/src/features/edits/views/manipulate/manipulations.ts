@@ -1,4 +1,4 @@
-// Manipulations of a picture: bends by the words for pictures, with sliders for values from 0 to 1.
+// Manipulations of a picture: bends under the usual image-editing names, with slider ranges for values from 0 to 1.
 
 import type { Edit, Parameter, Transform } from "../../../../plan/edits.ts";
 import { acceptsChannels, TRANSFORMS } from "../edit_operations.ts";
@@ -11,11 +11,11 @@ interface MapSize {
 export interface Manipulation {
   readonly label: string;
   readonly transform: string;
-  /** Number of the parameter that stands in the row; the first by default. */
+  /** Index of the parameter in the row; 0 by default. */
   readonly mainParameter?: number;
-  /** From where to where its slider goes, and its steps. */
+  /** The slider's limits and step. */
   readonly slider?: (sides: MapSize) => Partial<Pick<Parameter, "low" | "high" | "step">>;
-  /** What it begins with, where that isn't the transform's own. */
+  /** Initial parameters, if they differ from the transform's defaults. */
   readonly start?: (sides: MapSize) => readonly number[];
 }
 
@@ -62,7 +62,7 @@ export const MANIPULATIONS: readonly Manipulation[] = [
 const longestSide = ({ height, width }: MapSize): number => Math.max(height, width);
 const shortestSide = ({ height, width }: MapSize): number => Math.min(height, width);
 
-/** Those that a picture of so many channels can have: saturation is of colours. */
+/** The manipulations for a picture with this number of channels: saturation needs colours. */
 export const availableManipulations = (
   channels: number,
 ): readonly (Manipulation & { readonly kind: Transform })[] =>
@@ -74,7 +74,7 @@ export const availableManipulations = (
 export const manipulationOf = ({ transform }: Edit): Manipulation | undefined =>
   MANIPULATIONS.find((one) => one.transform === transform);
 
-/** An edit's parameters with their numbers among all: that of the row first, undefined where there is none. */
+/** An edit's parameters with their indices, the row's main parameter first; empty if there are none. */
 export function orderParameters(
   parameters: readonly Parameter[],
   one: Manipulation | undefined,

@@ -1,4 +1,4 @@
-// The column "Manipulations" of the drawer of sources: bends on the network's picture, top to bottom.
+// The "Manipulations" column of the source drawer: bends on the network's input picture, top to bottom.
 
 import { useState } from "preact/hooks";
 import { drawKind } from "../../../../network/display_kind.ts";
@@ -16,7 +16,7 @@ import { ManipulationRow } from "./manipulation_row.tsx";
 import { availableManipulations } from "./manipulations.ts";
 import { useOcclusionAtPointer } from "./pointer_occlusion.ts";
 
-/** What is done to the picture of one input, by its key, before the network has it. */
+/** The manipulations applied to one input, named by its key, before the network reads it. */
 export function Manipulations({ network, input }: { network: Network; input: string }) {
   const value = network.values.get(input);
   if (value === undefined) return null;
@@ -37,12 +37,12 @@ function ManipulationList({ network, value }: { network: Network; value: Value }
   const own = editsOfLayer(edits, value.key);
   const { list, drag, grip } = useReorder(value.key, 0);
   const [before, ...after] = useEditStages(value, own.length);
-  // That of the picture as it comes: what makes it brighter is seen so.
+  // The range of the unmodified picture, so that a change of brightness is visible.
   const chosen = useColorRange(drawKind(value).isImage ? (before ?? value) : value);
   const isBytes = state.plan.value?.inputs.some(
     ({ key, dtype }) => key === value.key && dtype === "uint8",
   );
-  // With an alpha it has no range to choose: its numbers are a picture's.
+  // A picture with alpha has no selectable range: its values are drawn in the fixed range of a picture.
   const range: ColorRange =
     value.nchw[1] === 4 ? { mode: "fixed", low: 0, high: isBytes ? 255 : 1 } : chosen;
   const [asked, setFollowing] = useState("");

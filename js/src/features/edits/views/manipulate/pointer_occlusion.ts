@@ -6,12 +6,15 @@ import { setEdits } from "../../../../state/edits.ts";
 import { useViews } from "../../../../views/context.ts";
 import { updateEdit } from "../edit_operations.ts";
 
-/** Digits of a share: its pixel is right in any picture, and the line of Python short. */
+/** Decimal digits of a relative position: enough for the right pixel in any picture, and short in the Python line. */
 const DIGITS = 6;
 const pixelCenterShare = (at: number, length: number): number =>
   Number(((at + 0.5) / length).toFixed(DIGITS));
 
-/** As long as `name` is that of a patch on `input`; "" for none. A way of the pointer is one step, as a slider's. */
+/**
+ * Follow the pointer while `name` is the name of a patch on `input`; "" for none. One pointer movement is one undo
+ * step, as with a slider.
+ */
 export function useOcclusionAtPointer(input: string, name: string): void {
   const { state, hover } = useViews();
   useLayoutEffect(() => {
