@@ -18,11 +18,11 @@ const NO_PAGE = "";
 /** Delay before the waiting message is shown. */
 const MESSAGE_DELAY_MS = 1_000;
 
-/** Load the module `widget.js`; call `say` with the reason for a delay, and with "" once it has loaded. */
+/** Load the module `widget.js`; call `setMessage` with the reason for a delay, and with "" once it has loaded. */
 async function loadWidget(
   model: AnyModel,
   closed: AbortSignal,
-  say: (text: string) => void,
+  setMessage: (text: string) => void,
 ): Promise<WidgetModule> {
   const names = model.get("_code") as { readonly gzip: string; readonly plain: string };
   const name = canDecompress() ? names.gzip : names.plain;
@@ -31,13 +31,13 @@ async function loadWidget(
   // it has had.
   if (here !== undefined) return (await here) as WidgetModule;
   const send = (message: FromPage): void => model.send(message);
-  const hear = (content: unknown, buffers: readonly MessageBuffer[]): void => {
+  const onMessage = (content: unknown, buffers: readonly MessageBuffer[]): void => {
     const { type } = content as { type?: unknown };
     if (type === "blobchunk") receiveCode(content as BlobChunk, buffers);
   };
-  model.on("msg:custom", hear);
+  model.on("msg:custom", onMessage);
   const late = setTimeout(
-    () => say("Waiting for Python to send the Viewer’s code."),
+    () => setMessage("Waiting for Python to send the Viewer’s code."),
     MESSAGE_DELAY_MS,
   );
   try {
@@ -47,13 +47,15 @@ async function loadWidget(
       reportProgress: (done: number, total: number) =>
         send({ type: "progress", page: NO_PAGE, stage: "receiving", done, total }),
       onError: (text: string) =>
-        say(`The Viewer’s code has not loaded. ${text} Run the cell again if nothing happens.`),
+        setMessage(
+          `The Viewer’s code has not loaded. ${text} Run the cell again if nothing happens.`,
+        ),
     };
     return (await downloadCode(name, line, closed)) as WidgetModule;
   } finally {
     clearTimeout(late);
-    model.off("msg:custom", hear);
-    say("");
+    model.off("msg:custom", onMessage);
+    setMessage("");
   }
 }
 
@@ -81,7 +83,7 @@ export default () => {
   const views = new Set<() => void>();
   let widget: Widget | undefined;
   let words = "";
-  const say = (text: string): void => {
+  const setMessage = (text: string): void => {
     words = text;
     for (const show of views) show();
   };
@@ -90,7 +92,7 @@ export default () => {
     initialize({ model, signal }: InitializeProps): () => void {
       if (!hasPython()) {
         const caption = model.get("_snapshot_url") ? SNAPSHOT_CAPTION : "This page has no Python.";
-        say(`${caption} Run the notebook to bring it to life.`);
+        setMessage(`${caption} Run the notebook to bring it to life.`);
         return () => undefined;
       }
       const closing = new AbortController();
@@ -100,11 +102,11 @@ export default () => {
         dispose();
       };
       signal?.addEventListener("abort", close, { once: true });
-      const gone = (): void => closing.abort(); // Python disconnected: no code will arrive
-      model.on("comm_live_update", gone);
-      loadWidget(model, closing.signal, say).then(
+      const onDisconnect = (): void => closing.abort(); // Python disconnected: no code will arrive
+      model.on("comm_live_update", onDisconnect);
+      loadWidget(model, closing.signal, setMessage).then(
         (code) => {
-          model.off("comm_live_update", gone);
+          model.off("comm_live_update", onDisconnect);
           if (closing.signal.aborted) return;
           widget = code.default();
           dispose = widget.initialize({ model, signal: closing.signal } as InitializeProps);
@@ -113,7 +115,7 @@ export default () => {
         (error: unknown) => {
           const parted = error instanceof DOMException && error.name === "AbortError";
           const why = parted ? "Python is not connected." : String(error);
-          say(`The Viewer’s code could not be loaded. ${why} Run the cell again.`);
+          setMessage(`The Viewer’s code could not be loaded. ${why} Run the cell again.`);
         },
       );
       return close;

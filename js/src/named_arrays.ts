@@ -7,8 +7,8 @@ export type Arrays = Readonly<Record<string, Float32Array>>;
 export type InputData = Float32Array | ImageSource;
 
 /** Whether this is a canvas, image, video or similar object, from any window: it has a width. */
-export function isPicture(given: unknown): given is ImageSource {
-  const { width, displayWidth } = Object(given) as Record<string, unknown>;
+export function isPicture(source: unknown): source is ImageSource {
+  const { width, displayWidth } = Object(source) as Record<string, unknown>;
   return typeof width === "number" || typeof displayWidth === "number";
 }
 

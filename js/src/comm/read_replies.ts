@@ -59,22 +59,22 @@ export class ReadReplies {
     const values: Bytes[] = [];
     const answer = { revision, values };
     const { captureView, onProgress } = this.events;
-    const asked = read.is_screenshot
+    const readers = read.is_screenshot
       ? [captureView]
       : read.keys.map((key) => () => engine.read(read.before_edits ? beforeKey(key) : key));
-    for (const [k, ask] of asked.entries()) {
-      onProgress(k, asked.length);
-      const value = await ask();
+    for (const [k, readValue] of readers.entries()) {
+      onProgress(k, readers.length);
+      const value = await readValue();
       if (!this.pendingReads.has(read.id)) return; // the request was cancelled
       // Send each value at once: the GPU computes the next one meanwhile.
       await this.sendParts(read.id, answer, partNumbers(value, values.push(value) - 1));
     }
-    const last = this.pendingReads.get(read.id);
-    if (last === undefined) return;
+    const latestRead = this.pendingReads.get(read.id);
+    if (latestRead === undefined) return;
     this.pendingReads.delete(read.id);
     const timer = setTimeout(() => this.dropReply(read.id), KEEP_MS);
     this.cachedReplies.set(read.id, { ...answer, timer });
-    if (last !== read) this.receive(last);
+    if (latestRead !== read) this.receive(latestRead);
   }
 
   /** Forget a request: Python has all chunks or has cancelled it. */

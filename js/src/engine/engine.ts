@@ -161,8 +161,8 @@ class PlanEngine implements Engine {
     failure();
   }
 
-  async overrideInput(fed: InputOverride | null): Promise<void> {
-    this.inputOverride = fed;
+  async overrideInput(override: InputOverride | null): Promise<void> {
+    this.inputOverride = override;
     const brought = this.lastTask.then(() => this.syncContent());
     this.lastTask = brought.catch(() => undefined);
     await brought;
@@ -222,7 +222,7 @@ class PlanEngine implements Engine {
   async forkSession(): Promise<Session> {
     const { loaded, device } = this;
     if (loaded === undefined || device === undefined) throw new SessionClosed("nothing is shown");
-    const { content, fed } = loaded;
+    const { content, fed: override } = loaded;
     const { plan, uniforms } = this.planWithWeights(content);
     // No progress events. If memory is short, the current session stays.
     const weight = (hash: string) => this.floatsOf(hash);
@@ -233,7 +233,7 @@ class PlanEngine implements Engine {
       weight,
       () => undefined,
     );
-    this.upload(session, content, withoutUploads(content), fed, null);
+    this.upload(session, content, withoutUploads(content), override, null);
     return session;
   }
 
@@ -363,7 +363,7 @@ class PlanEngine implements Engine {
     const old = this.loaded?.session;
     const first = old === undefined;
     const { inputOverride } = this;
-    const settle = () => {
+    const publishSession = () => {
       this.loaded = { session, content, fed: inputOverride };
       this.signals.plan.value = header;
       this.signals.session.value = session;
@@ -371,8 +371,8 @@ class PlanEngine implements Engine {
     try {
       this.upload(session, content, withoutUploads(content), inputOverride, null);
       await this.requestedEdits.applyTo(session, false);
-      if (first) batch(settle);
-      await this.runSession(session, content, first ? undefined : settle);
+      if (first) batch(publishSession);
+      await this.runSession(session, content, first ? undefined : publishSession);
     } catch (error) {
       if (this.loaded?.session !== session) session.dispose();
       throw error;
@@ -427,28 +427,34 @@ class PlanEngine implements Engine {
   private upload(
     session: Session,
     content: NetworkContent,
-    had: NetworkContent,
-    fed: InputOverride | null,
-    hadFed: InputOverride | null,
+    previousContent: NetworkContent,
+    override: InputOverride | null,
+    previousOverride: InputOverride | null,
   ): void {
     const patches = content.patches ?? [];
-    const old = had.patches ?? [];
+    const old = previousContent.patches ?? [];
     const kept = old.every((patch, k) => patches[k] === patch);
     const stale = new Set(kept ? [] : old.map(({ texture }) => texture));
     const written = new Set<number>();
     for (const [index, hash] of content.weights.entries()) {
       const texture = session.plan.weights[index]?.texture;
       if (texture === undefined) continue;
-      const own = content.weightOverrides?.get(texture);
-      const isSame = had.weights[index] === hash && had.weightOverrides?.get(texture) === own;
+      const textureOverride = content.weightOverrides?.get(texture);
+      const isSame =
+        previousContent.weights[index] === hash &&
+        previousContent.weightOverrides?.get(texture) === textureOverride;
       if (isSame && !stale.has(texture)) continue;
-      session.setWeight(texture, own ?? this.floatsOf(hash), own ? undefined : hash);
+      session.setWeight(
+        texture,
+        textureOverride ?? this.floatsOf(hash),
+        textureOverride ? undefined : hash,
+      );
       written.add(texture);
     }
     for (const [k, patch] of patches.entries()) {
       if (!kept || k >= old.length || written.has(patch.texture)) session.patchWeight(patch);
     }
-    if (had.inputs.length === 0) {
+    if (previousContent.inputs.length === 0) {
       for (const { key, shape, contributed } of requiredInputs(session.plan)) {
         if (contributed) session.write(key, new Float32Array(shape.reduce((a, b) => a * b, 1)));
       }
@@ -456,11 +462,12 @@ class PlanEngine implements Engine {
     for (const [index, hash] of content.inputs.entries()) {
       const input = session.plan.inputs[index];
       if (input === undefined) continue;
-      if (matchesInput(fed, input)) {
+      if (matchesInput(override, input)) {
         // Upload the content's input too: the override's first picture may arrive later, as from a camera.
-        if (had.inputs[index] === undefined) session.write(input.key, this.floatsOf(hash));
-        if (fed !== hadFed) feedInput(session, fed);
-      } else if (had.inputs[index] !== hash || matchesInput(hadFed, input)) {
+        if (previousContent.inputs[index] === undefined)
+          session.write(input.key, this.floatsOf(hash));
+        if (override !== previousOverride) feedInput(session, override);
+      } else if (previousContent.inputs[index] !== hash || matchesInput(previousOverride, input)) {
         session.write(input.key, this.floatsOf(hash));
       }
     }
@@ -469,7 +476,7 @@ class PlanEngine implements Engine {
   private async runSession(
     session: Session,
     content: NetworkContent,
-    settle?: () => void,
+    publishSession?: () => void,
   ): Promise<void> {
     const { onProgress } = this.events;
     onProgress({ stage: "run", done: 0, total: 1 });
@@ -486,7 +493,7 @@ class PlanEngine implements Engine {
     this.currentContent = content;
     this.hasRunAllSections = section === undefined;
     batch(() => {
-      settle?.();
+      publishSession?.();
       this.signals.run.value = run;
       this.signals.timedRun.value = null;
     });
@@ -521,12 +528,12 @@ const withoutUploads = (content: NetworkContent): NetworkContent => ({
 });
 
 function matchesInput(
-  fed: InputOverride | null,
+  override: InputOverride | null,
   { key, shape, fit }: PlanHeader["inputs"][number],
-): fed is InputOverride {
-  if (fed?.key !== key) return false;
-  if (fed.data === undefined) return fit !== "";
-  return fed.data.length === shape.reduce((product, size) => product * size, 1);
+): override is InputOverride {
+  if (override?.key !== key) return false;
+  if (override.data === undefined) return fit !== "";
+  return override.data.length === shape.reduce((product, size) => product * size, 1);
 }
 
 function feedInput(

@@ -16,9 +16,9 @@ export class RequestedEdits {
   /** The edits applied to each session. */
   private readonly appliedEdits = new WeakMap<Session, readonly Edit[]>();
 
-  constructor(store: PageStore, tell: (left: readonly Edit[]) => void) {
+  constructor(store: PageStore, onSkipped: (left: readonly Edit[]) => void) {
     this.store = store;
-    this.onSkipped = tell;
+    this.onSkipped = onSkipped;
   }
 
   /**
@@ -41,26 +41,26 @@ export class RequestedEdits {
    * Apply the requested edits that this session's Plan supports. Returns whether the session's edits changed. If they
    * fail, a session that already `has` edits keeps them; a new session gets none.
    */
-  async applyTo(session: Session, has: boolean): Promise<boolean> {
+  async applyTo(session: Session, keepsOnFailure: boolean): Promise<boolean> {
     const { requested } = this;
     const before = this.appliedEdits.get(session) ?? NO_EDITS;
     if (before === requested) return false;
     const own = requested.filter((edit) => this.isApplicable(session.plan, edit));
-    let left: readonly Edit[] = requested.filter((edit) => !own.includes(edit));
+    let skippedEdits: readonly Edit[] = requested.filter((edit) => !own.includes(edit));
     try {
       await session.setEdits(own, (hash) => this.arrayOf(hash));
     } catch (error) {
       if (error instanceof ContextLostError || error instanceof SessionClosed) throw error;
       this.lastFailure = { edits: requested, error };
-      if (has) {
+      if (keepsOnFailure) {
         if (this.requested === requested) this.replace(before);
         return false;
       }
-      left = requested;
+      skippedEdits = requested;
     }
     this.appliedEdits.set(session, requested);
-    if (left.length > 0 || this.skipped.length > 0) this.onSkipped(left);
-    this.skipped = left;
+    if (skippedEdits.length > 0 || this.skipped.length > 0) this.onSkipped(skippedEdits);
+    this.skipped = skippedEdits;
     return own.length > 0 || before.length > 0;
   }
 

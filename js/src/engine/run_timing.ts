@@ -30,40 +30,45 @@ interface RunTimerEvents {
 }
 
 /** Maintain `signals.timedRun` and report each shorter time. */
-export function createRunTimer(signals: EngineSignals, place: RunTimerEvents): RunTimer {
+export function createRunTimer(signals: EngineSignals, events: RunTimerEvents): RunTimer {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let paused = false;
   let disposed = false;
 
-  const after = (rest: number, agreed: boolean): void => {
+  const after = (delayMs: number, isStable: boolean): void => {
     clearTimeout(timer);
-    if (rest <= MAX_WAIT_MS && !disposed) timer = setTimeout(() => measure(rest, agreed), rest);
+    if (delayMs <= MAX_WAIT_MS && !disposed)
+      timer = setTimeout(() => measure(delayMs, isStable), delayMs);
   };
 
-  const measure = async (rested: number, agreed: boolean): Promise<void> => {
+  const measure = async (rested: number, isStable: boolean): Promise<void> => {
     const run = signals.run.peek();
     if (run === null || (run.clock === "gpu timer" && !run.hasBuiltPipelines)) return;
-    paused = !place.hasViews();
+    paused = !events.hasViews();
     if (paused) return;
     if (isPageHidden()) {
-      requestAnimationFrame(() => after(rested, agreed)); // runs once the page is visible
+      requestAnimationFrame(() => after(rested, isStable)); // runs once the page is visible
       return;
     }
     const session = signals.session.peek();
-    const most = agreed ? CHEAP_RUN_MS : run.hasBuiltPipelines ? MAX_BUILD_RUN_MS : MAX_RUN_MS;
-    const isLast = session?.sequence === run.sequence && !place.isBusy();
+    const maxRunMs = isStable
+      ? CHEAP_RUN_MS
+      : run.hasBuiltPipelines
+        ? MAX_BUILD_RUN_MS
+        : MAX_RUN_MS;
+    const isLast = session?.sequence === run.sequence && !events.isBusy();
     // A device failure is reported by the next run.
-    const timed = isLast ? await session.measureRun(most).catch(() => undefined) : undefined;
+    const timed = isLast ? await session.measureRun(maxRunMs).catch(() => undefined) : undefined;
     if (run !== signals.run.peek()) return; // the new run is timed separately
     const before = signals.timedRun.peek()?.ms ?? Number.POSITIVE_INFINITY;
     const now = timed?.ms ?? Number.POSITIVE_INFINITY;
     if (timed !== undefined && now < before) {
       signals.timedRun.value = timed;
-      place.onTimed(timed);
+      events.onTimed(timed);
     }
     // Other load on the machine only lengthens times: two that agree are likely to be the run's own.
     const agree = Math.max(now, before) < MAX_RATIO * Math.min(now, before);
-    after(2 * rested, agreed || agree);
+    after(2 * rested, isStable || agree);
   };
 
   return {

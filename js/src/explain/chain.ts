@@ -109,7 +109,7 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
     const before = source;
     now = stage.layers.find((one) => one.name === before);
   }
-  const root = now === undefined ? null : beforeMoves(now);
+  const root = now === undefined ? null : withRawShape(now);
   if (root !== null) {
     const problem = rootProblem(root);
     if (problem !== null) return problem;
@@ -120,7 +120,7 @@ export function chainOf(network: Network, stage: Stage, layer: Layer): Chain | U
 }
 
 /** The layer with its operator's own output shape, before index maps move elements. */
-const beforeMoves = (layer: Layer): Layer =>
+const withRawShape = (layer: Layer): Layer =>
   layer.raw_shape.length > 0 ? { ...layer, output_shape: layer.raw_shape } : layer;
 
 function collectValues(

@@ -56,7 +56,7 @@ export type Computation =
     }
   | { readonly kind: "dense"; readonly products: DenseProducts; readonly bias: Bias | null }
   | { readonly kind: "pool"; readonly pooled: PoolWindow }
-  | { readonly kind: "softmax"; readonly share: SoftmaxTerms }
+  | { readonly kind: "softmax"; readonly softmax: SoftmaxTerms }
   | { readonly kind: "response"; readonly response: ResponseNormTerms }
   | { readonly kind: "addition"; readonly terms: readonly OperandElement[] }
   | {
@@ -107,13 +107,13 @@ export function explain(
   const computation =
     root === null ? ({ kind: "given" } as const) : explainRoot(root, tensors, rootIndex);
   if (computation === null) return root ? unsupportedShape(root) : { title: last, text: "" };
-  const whole = chain.requiredValues.some(
+  const isInteger = chain.requiredValues.some(
     ({ key, dtype }) => key === last && dtype.includes("int"),
   );
   const rootValue = computeRootValue(
     computation,
     element(tensors.get(chain.source.key)?.data ?? [], index),
-    whole,
+    isInteger,
   );
   const steps: AppliedStep[] = [];
   let now = rootValue;
@@ -137,28 +137,30 @@ export function explain(
   return { computation, rootIndex, elementRef, rootValue, steps, computedValue: now, gpuValue };
 }
 
-/** `whole`: for integers; quotients are truncated. */
-function computeRootValue(made: Computation, given: number, whole: boolean): number {
-  switch (made.kind) {
+/** `isInteger`: for integers; quotients are truncated. */
+function computeRootValue(computation: Computation, given: number, isInteger: boolean): number {
+  switch (computation.kind) {
     case "convolution":
     case "dense":
-      return made.products.sum + (made.bias?.value ?? 0);
+      return computation.products.sum + (computation.bias?.value ?? 0);
     case "pool":
-      return made.pooled.value;
+      return computation.pooled.value;
     case "softmax":
-      return made.share.value;
+      return computation.softmax.value;
     case "response":
-      return made.response.value;
+      return computation.response.value;
     case "addition":
-      return made.terms.reduce((sum, { value }) => sum + value, 0);
+      return computation.terms.reduce((sum, { value }) => sum + value, 0);
     case "elementwise":
-      return whole ? Math.trunc(made.formula.evaluate(0)) : made.formula.evaluate(0);
+      return isInteger
+        ? Math.trunc(computation.formula.evaluate(0))
+        : computation.formula.evaluate(0);
     case "copied":
-      return made.copied.value;
+      return computation.copied.value;
     case "mixed":
-      return made.mixed.value;
+      return computation.mixed.value;
     case "padded":
-      return made.padded.value;
+      return computation.padded.value;
     case "given":
       return given;
   }
@@ -205,7 +207,7 @@ function explainRoot(root: Layer, tensors: Tensors, index: number): Computation 
     case "softmax":
     case "log softmax": {
       const share = softmaxTerms(root, x, index);
-      return share && { kind: "softmax", share };
+      return share && { kind: "softmax", softmax: share };
     }
     case "response":
       return { kind: "response", response: responseNormTerms(root, x, index) };

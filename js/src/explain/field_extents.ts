@@ -12,9 +12,9 @@ export interface FieldExtent {
 }
 
 /** The extent of one axis, from windows alone; null if it depends on the position. */
-function axisExtent(along: AxisWindow): FieldExtent | null {
-  const { kernel, stride, dilation, pad_begin, transposed, table } = along;
-  if (along.axis < 0 || table.length > 0) return null;
+function axisExtent(axisWindow: AxisWindow): FieldExtent | null {
+  const { kernel, stride, dilation, pad_begin, transposed, table } = axisWindow;
+  if (axisWindow.axis < 0 || table.length > 0) return null;
   const reach = (kernel - 1) * dilation;
   if (!transposed)
     return { stride, low: Math.min(0, reach) - pad_begin, high: Math.max(0, reach) - pad_begin };
@@ -27,17 +27,17 @@ export type FieldExtents = readonly FieldExtent[];
 /** The extents of an operand, from those of its consumer. */
 export function sourceExtents(
   { output_sizes, input_sizes, windows }: FieldMap,
-  of: FieldExtents,
+  outputExtents: FieldExtents,
 ): FieldExtents | null {
   const flat = output_sizes.length === 1 && input_sizes.length === 1 && windows[0]?.axis === 0;
   const [only] = windows;
   // The same positions in the same order, flattened to one axis.
   if (flat && only !== undefined && isIdentityAxis(only, output_sizes[0] ?? 0, input_sizes[0] ?? 0))
-    return of;
-  if (output_sizes.length !== of.length) return null;
+    return outputExtents;
+  if (output_sizes.length !== outputExtents.length) return null;
   const found: FieldExtent[] = [];
-  for (const along of windows) {
-    const [outer, own] = [of[along.axis], axisExtent(along)];
+  for (const axisWindow of windows) {
+    const [outer, own] = [outputExtents[axisWindow.axis], axisExtent(axisWindow)];
     if (outer === undefined || own === null) return null;
     const ends = [outer.low * own.stride, outer.high * own.stride];
     found.push({

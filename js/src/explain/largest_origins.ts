@@ -69,13 +69,14 @@ function largestChannels(
   const value = valueBeforeReshape(network, source);
   const [, , height, width] = value.nchw;
   // Whether a row is a whole flattened image rather than one position.
-  const whole = height * width > 1 && contributions.length === sizeOf(value.nchw.slice(1));
+  const isFlattenedImage =
+    height * width > 1 && contributions.length === sizeOf(value.nchw.slice(1));
   const sums = new Map<number, number>();
   // The inputs with the largest and the smallest contribution.
   const ends = new Map<number, { most: number; least: number }>();
   const amountOf = (k: number): number => contributions[k] ?? 0;
   for (let k = 0; k < contributions.length; k++) {
-    const of = whole ? elementPosition(value, read(k).index).channel : k;
+    const of = isFlattenedImage ? elementPosition(value, read(k).index).channel : k;
     const { most, least } = ends.get(of) ?? { most: k, least: k };
     sums.set(of, (sums.get(of) ?? 0) + amountOf(k));
     ends.set(of, {
@@ -88,7 +89,7 @@ function largestChannels(
     const { most = 0, least = 0 } = ends.get(of) ?? {};
     const { index } = read(amount < 0 ? least : most);
     const origin = { value, ...elementPosition(value, index), amount };
-    return whole ? { ...origin, scope: "channel" } : origin;
+    return isFlattenedImage ? { ...origin, scope: "channel" } : origin;
   });
 }
 

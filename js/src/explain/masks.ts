@@ -17,14 +17,14 @@ interface IndexLists {
  * position).
  */
 interface AxisMapping {
-  readonly from: number;
+  readonly sourceAxis: number;
   readonly lists: IndexLists | null;
 }
 
 /** Mapping from a mask over positions of one shape to a mask over another shape. */
 export interface MaskMapping {
-  readonly from: readonly number[];
-  readonly to: readonly number[];
+  readonly sourceSizes: readonly number[];
+  readonly targetSizes: readonly number[];
   readonly axes: readonly AxisMapping[];
 }
 
@@ -89,16 +89,19 @@ export function createMappings({ output_sizes, input_sizes, windows }: FieldMap)
       : readIndices(along, length, size);
   });
   const down = windows.map(
-    (along, k): AxisMapping => ({ from: along.axis, lists: lists[k] ?? null }),
+    (along, k): AxisMapping => ({ sourceAxis: along.axis, lists: lists[k] ?? null }),
   );
   const up = output_sizes.map((length, axis): AxisMapping => {
     const from = windows.findIndex((along) => along.axis === axis);
     const own = lists[from] ?? null;
-    return { from, lists: own && invertLists(own, length === 0 ? 0 : (input_sizes[from] ?? 1)) };
+    return {
+      sourceAxis: from,
+      lists: own && invertLists(own, length === 0 ? 0 : (input_sizes[from] ?? 1)),
+    };
   });
   return {
-    down: { from: output_sizes, to: input_sizes, axes: down },
-    up: { from: input_sizes, to: output_sizes, axes: up },
+    down: { sourceSizes: output_sizes, targetSizes: input_sizes, axes: down },
+    up: { sourceSizes: input_sizes, targetSizes: output_sizes, axes: up },
   };
 }
 
@@ -129,11 +132,14 @@ function mapAxis(
 }
 
 /** Map a mask to its dependencies or dependents, axis by axis, since a receptive field is a product of axes. */
-export function mapMask({ from, to, axes }: MaskMapping, mask: Mask): Mask {
+export function mapMask(
+  { sourceSizes: from, targetSizes: to, axes }: MaskMapping,
+  mask: Mask,
+): Mask {
   const sizes = [...from];
   let found = mask;
   for (const [axis, length] of from.entries()) {
-    const k = axes.findIndex((side) => side.from === axis);
+    const k = axes.findIndex((side) => side.sourceAxis === axis);
     const lists = axes[k]?.lists ?? null;
     if (k >= 0 && lists === null) continue;
     const size = k < 0 ? 1 : (to[k] ?? 1);
@@ -142,9 +148,9 @@ export function mapMask({ from, to, axes }: MaskMapping, mask: Mask): Mask {
     sizes[axis] = size;
   }
   const strides = sizes.map((_, axis) => sizeOf(sizes.slice(axis + 1)));
-  const steps = axes.map((side) => (side.from < 0 ? 0 : (strides[side.from] ?? 0)));
+  const steps = axes.map((side) => (side.sourceAxis < 0 ? 0 : (strides[side.sourceAxis] ?? 0)));
   const kept = sizeOf(sizes) === sizeOf(to);
-  if (kept && axes.every((side, k) => side.from === k)) return found;
+  if (kept && axes.every((side, k) => side.sourceAxis === k)) return found;
   return broadcastMask(found, to, steps);
 }
 
@@ -195,8 +201,8 @@ export function pixelMask(
 ): Mask {
   const [images, channels, height, width] = nchw;
   const pixels = height * width;
-  const behind = places.every((axis, k) => axis === shape.length - places.length + k);
-  if (behind && mask.length === pixels) return mask;
+  const isTrailing = places.every((axis, k) => axis === shape.length - places.length + k);
+  if (isTrailing && mask.length === pixels) return mask;
   const found = new Uint8Array(pixels);
   const sizes = places.map((axis) => shape[axis] ?? 1);
   for (let i = 0; i < images * channels * pixels; i++) {

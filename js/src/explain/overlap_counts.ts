@@ -41,13 +41,13 @@ function interiorCounts(counts: readonly number[]): readonly number[] {
  * this causes checkerboard artifacts".
  */
 export function overlapText({ rows, columns }: OverlapCounts): string {
-  const kinds = interiorCounts(rows).flatMap((a) => interiorCounts(columns).map((b) => a * b));
-  const found = [...new Set(kinds)].sort((a, b) => b - a);
+  const products = interiorCounts(rows).flatMap((a) => interiorCounts(columns).map((b) => a * b));
+  const distinctCounts = [...new Set(products)].sort((a, b) => b - a);
   const all = rows.flatMap((a) => columns.map((b) => a * b));
-  if (found.length > 1) {
-    const listed = `${found.slice(0, -1).join(", ")} and ${found.at(-1)}`;
+  if (distinctCounts.length > 1) {
+    const listed = `${distinctCounts.slice(0, -1).join(", ")} and ${distinctCounts.at(-1)}`;
     return `${listed} alternate: this causes checkerboard artifacts`;
   }
-  const fewer = all.some((count) => count < (found[0] ?? 0));
-  return `${found[0] ?? 0} everywhere${fewer ? " except at the border" : ""}: no checkerboard artifacts`;
+  const fewer = all.some((count) => count < (distinctCounts[0] ?? 0));
+  return `${distinctCounts[0] ?? 0} everywhere${fewer ? " except at the border" : ""}: no checkerboard artifacts`;
 }

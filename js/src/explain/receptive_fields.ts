@@ -22,13 +22,13 @@ export class FieldPropagator {
     this.reaches = plan.field_maps;
   }
 
-  private mappingOf(reach: number) {
-    const known = this.mappings.get(reach);
+  private mappingOf(fieldMapIndex: number) {
+    const known = this.mappings.get(fieldMapIndex);
     if (known !== undefined) return known;
-    const made = this.reaches[reach];
-    if (made === undefined) throw new RangeError(`no reach ${reach}`);
+    const made = this.reaches[fieldMapIndex];
+    if (made === undefined) throw new RangeError(`no reach ${fieldMapIndex}`);
     const fresh = createMappings(made);
-    this.mappings.set(reach, fresh);
+    this.mappings.set(fieldMapIndex, fresh);
     return fresh;
   }
 
@@ -44,9 +44,9 @@ export class FieldPropagator {
       const mine = found.get(layer.name);
       if (mine === undefined) continue;
       const parts = new Map<number, T>([[0, mine]]);
-      for (const [reader, source, reach] of layer.dependencies) {
+      for (const [reader, source, fieldMapIndex] of layer.dependencies) {
         const of = parts.get(reader);
-        if (of !== undefined) parts.set(source, join(parts.get(source), step(reach, of)));
+        if (of !== undefined) parts.set(source, join(parts.get(source), step(fieldMapIndex, of)));
       }
       for (const [k, key] of layer.inputs.entries()) {
         const part = parts.get(k + 1);
@@ -61,7 +61,7 @@ export class FieldPropagator {
     return this.propagateBackwards(
       name,
       places,
-      (reach, of) => mapMask(this.mappingOf(reach).down, of),
+      (fieldMapIndex, of) => mapMask(this.mappingOf(fieldMapIndex).down, of),
       unionMasks,
     );
   }
@@ -72,8 +72,8 @@ export class FieldPropagator {
     return this.propagateBackwards<FieldExtents | null>(
       name,
       own,
-      (reach, of) => {
-        const through = this.reaches[reach];
+      (fieldMapIndex, of) => {
+        const through = this.reaches[fieldMapIndex];
         return of && through ? sourceExtents(through, of) : null;
       },
       (a, b) => (a === undefined ? b : a && b && unionExtents(a, b)),
@@ -90,10 +90,13 @@ export class FieldPropagator {
         const mask = found.get(key);
         if (mask !== undefined) parts.set(k + 1, mask);
       }
-      for (const [reader, source, reach] of layer.dependencies.toReversed()) {
+      for (const [reader, source, fieldMapIndex] of layer.dependencies.toReversed()) {
         const mask = parts.get(source);
         if (mask !== undefined) {
-          parts.set(reader, unionMasks(parts.get(reader), mapMask(this.mappingOf(reach).up, mask)));
+          parts.set(
+            reader,
+            unionMasks(parts.get(reader), mapMask(this.mappingOf(fieldMapIndex).up, mask)),
+          );
         }
       }
       const own = parts.get(0);

@@ -28,7 +28,7 @@ export function tokenPairAt(
   layer: Layer,
   tensors: Tensors,
   index: number,
-  share: string,
+  softmaxKey: string,
 ): TokenPair {
   const [queries = 1, keys = 1] = scores.output_shape.slice(-2);
   // Heads have an axis of their own or are merged into the first axis.
@@ -38,7 +38,7 @@ export function tokenPairAt(
   const row = Math.floor(index / last);
   const own = index % last;
   const shares =
-    tensors.get(share)?.data.subarray(row * keys, (row + 1) * keys) ?? new Float32Array();
+    tensors.get(softmaxKey)?.data.subarray(row * keys, (row + 1) * keys) ?? new Float32Array();
   const key =
     layer === output ? shares.indexOf(shares.reduce((a, b) => Math.max(a, b), -Infinity)) : own;
   const feature = layer === output ? own : 0;

@@ -136,17 +136,18 @@ export function transposedTaps(
   if (axes === null) return null;
   const lines = windowTaps(axes, at, ({ size, kernel, stride, dilation, begin }, output, i) => {
     const tap = kernel - 1 - i;
-    const wide = output + begin - tap * dilation;
-    if (wide < 0 || wide > (size - 1) * stride) return { tap, inputIndex: wide, state: "padding" };
-    if (wide % stride !== 0) return { tap, inputIndex: wide, state: "inserted" };
-    return { tap, inputIndex: wide / stride, state: "input" };
+    const dilatedIndex = output + begin - tap * dilation;
+    if (dilatedIndex < 0 || dilatedIndex > (size - 1) * stride)
+      return { tap, inputIndex: dilatedIndex, state: "padding" };
+    if (dilatedIndex % stride !== 0) return { tap, inputIndex: dilatedIndex, state: "inserted" };
+    return { tap, inputIndex: dilatedIndex / stride, state: "input" };
   });
   const [y, x] = pixelOf(at);
   const filter = (axis: Axis, output: number): AxisTap[] =>
     Array.from({ length: axis.kernel }, (_, i) => axis.kernel - 1 - i).flatMap((tap) => {
-      const wide = output + axis.begin - tap * axis.dilation;
-      if (wide % axis.stride !== 0) return [];
-      const from = wide / axis.stride;
+      const dilatedIndex = output + axis.begin - tap * axis.dilation;
+      if (dilatedIndex % axis.stride !== 0) return [];
+      const from = dilatedIndex / axis.stride;
       return [
         { tap, inputIndex: from, state: from >= 0 && from < axis.size ? "input" : "padding" },
       ];

@@ -16,14 +16,14 @@ export function windowMargins(layer: Layer): WindowMargins {
   const rank = (layer.input_shapes[0]?.length ?? 2) - 2;
   if (layer.window.pads_begin.length !== rank) return NO_MARGINS;
   const [across, down] = [axisMargins(layer, -1), axisMargins(layer, -2)];
-  return { top: down.before, bottom: down.behind, left: across.before, right: across.behind };
+  return { top: down.before, bottom: down.after, left: across.before, right: across.after };
 }
 
 /** Pixels before and after an axis that a window can cover; the last window may even exceed the padding. */
-function axisMargins(layer: Layer, axis: number): { before: number; behind: number } {
+function axisMargins(layer: Layer, axis: number): { before: number; after: number } {
   const { kernel, strides, dilations, pads_begin } = layer.window;
   const begin = pads_begin.at(axis);
-  if (begin === undefined) return { before: 0, behind: 0 };
+  if (begin === undefined) return { before: 0, after: 0 };
   const taps = kernel.at(axis) ?? 1;
   const last = (layer.input_shapes[0]?.at(axis) ?? 1) - 1;
   const output = (layer.output_shape.at(axis) ?? 1) - 1;
@@ -34,5 +34,5 @@ function axisMargins(layer: Layer, axis: number): { before: number; behind: numb
     layer.explanation === "transposed convolution"
       ? [Math.floor((length - begin) / stride), Math.floor((output + begin) / stride) - last]
       : [begin, output * stride - begin + length - last];
-  return { before: Math.max(0, before), behind: Math.max(0, behind) };
+  return { before: Math.max(0, before), after: Math.max(0, behind) };
 }

@@ -100,9 +100,9 @@ function aliasesOf(
 }
 
 /** The modules that return exactly this value: layers that read the value come after these modules. */
-type ReturningModules = (key: string) => readonly string[];
+type modulesReturning = (key: string) => readonly string[];
 
-function returningModules(values: readonly Value[]): ReturningModules {
+function returningModules(values: readonly Value[]): modulesReturning {
   const textures = new Map(values.map((value) => [value.key, value.texture]));
   const returned = new Map<number, string[]>();
   for (const { kind, key, texture } of values) {
@@ -120,7 +120,7 @@ export function stagesOf(
   layers: readonly Layer[],
   inputs: ReadonlySet<string>,
   aliases: ReadonlyMap<string, string> = new Map(),
-  returns: ReturningModules = () => [],
+  returns: modulesReturning = () => [],
 ): Stage[] {
   // A layer that reads an alias counts as a consumer of the aliased value.
   const root = (key: string): string => aliases.get(key) ?? key;
@@ -144,12 +144,12 @@ export function stagesOf(
       layer.inputs.every((key) => root(key) === root(before.name));
     const leading = chain?.every(isLeader) ?? false;
     // A sum or concatenation at a module's end stays in that module: the chain ends if the next layer is outside of it.
-    const made = chain?.findLast(({ role }) => role !== "alias");
+    const lastComputed = chain?.findLast(({ role }) => role !== "alias");
     const ends =
-      made?.role === "merges" &&
-      made.module === "" &&
+      lastComputed?.role === "merges" &&
+      lastComputed.module === "" &&
       layer.role !== "alias" &&
-      returns(made.name).some((module) => relativeName(layer.name, module) === layer.name);
+      returns(lastComputed.name).some((module) => relativeName(layer.name, module) === layer.name);
     if (continues && !ends && (isFollower(layer) || leading)) chain?.push(layer);
     else chains.push([layer]);
   }
@@ -160,7 +160,7 @@ function buildStages(
   chains: readonly (readonly Layer[])[],
   inputs: ReadonlySet<string>,
   root: (key: string) => string,
-  returns: ReturningModules,
+  returns: modulesReturning,
 ): Stage[] {
   const titles = new Map<string, string>();
   const stages: Stage[] = [];

@@ -293,10 +293,10 @@ export class PageClient {
   private uncheckedReason(): string {
     const { parity_samples, unchecked_reason } = this.exported;
     if (parity_samples === null) return unchecked_reason;
-    const areFirst = this.content.inputs.every((name, k) =>
+    const hasInitialInputs = this.content.inputs.every((name, k) =>
       this.haveSameBytes(name, this.initialInputs[k]),
     );
-    if (!areFirst || this.engine.overriddenInput !== "") return "another input";
+    if (!hasInitialInputs || this.engine.overriddenInput !== "") return "another input";
     if (this.state.editError.peek() !== "") return "bends that this device can’t compute";
     return serializeActiveEdits(this.state) === this.initialEdits ? "" : "other bends";
   }
@@ -319,14 +319,14 @@ export class PageClient {
         return;
       const texels = await readSamples(session, sampleRequests(parity_samples), isFree);
       const { equalExamples } = engine;
-      const apart =
+      const mismatches =
         equalExamples === undefined ? [] : await findMismatches(session, equalExamples, isFree);
-      if (texels === undefined || apart === undefined) return;
-      for (const [key] of apart) this.knownMismatches.add(key);
+      if (texels === undefined || mismatches === undefined) return;
+      for (const [key] of mismatches) this.knownMismatches.add(key);
       const { buffer, byteOffset, byteLength } = await this.blob("samples");
       const numbers = new Float32Array(buffer, byteOffset, byteLength / 4);
       const { reference, non_finite, float16_overflow } = parity_samples;
-      const found = compareSamples(plan, parity_samples, numbers, texels, apart);
+      const found = compareSamples(plan, parity_samples, numbers, texels, mismatches);
       const isWithEdits = this.initialEdits !== "";
       const own = {
         reference,

@@ -87,16 +87,16 @@ function checkIndexMaps({ values, parameters, layers }: PlanHeader): string | un
         size: prod(raw_shape.length > 0 ? raw_shape : output_shape),
       },
     ];
-    for (const { moves, shape, size } of ways) {
+    for (const { moves: indexMaps, shape, size } of ways) {
       const what = `layer ${quote(name)} moves elements of ${joinText(shape, "×")}`;
       let count = prod(shape);
       if (count === 0) continue; // an empty shape moves no elements
-      for (const move of moves) {
+      for (const move of indexMaps) {
         const [low, high] = sourceRange(move, count);
         if (low < 0 || high < 0) return `${what} that are not there`;
         count = high + 1;
       }
-      if (moves.length > 0 && size !== undefined && count > size) {
+      if (indexMaps.length > 0 && size !== undefined && count > size) {
         return `${what} from outside of a value: element ${count - 1} of ${size}`;
       }
     }

@@ -2,7 +2,7 @@
 import type { Edit } from "./edits.ts";
 import { DERIVED } from "./schema.ts";
 
-const deriveKey = (what: string, key: string): string => `${what}${DERIVED}${key}`;
+const deriveKey = (kind: string, key: string): string => `${kind}${DERIVED}${key}`;
 
 /** The value before its own edits, but after those of earlier values. */
 export const beforeKey = (key: string): string => deriveKey("before", key);
@@ -26,8 +26,8 @@ export function splitKey(key: string): readonly [what: string, key: string] {
  * unchanged.
  */
 export function baseKey(key: string): string {
-  const [what, original] = splitKey(key);
-  return what === "preview" ? key : original;
+  const [kind, original] = splitKey(key);
+  return kind === "preview" ? key : original;
 }
 
 /** The argument of `Session.previewEdits`. */

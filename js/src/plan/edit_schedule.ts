@@ -72,7 +72,7 @@ export interface EditSchedule {
    * For each latent, by value number: the texture of its value before the bends that follow, and the pass that writes
    * it.
    */
-  readonly latentValues: ReadonlyMap<number, LatentValue>;
+  readonly latentValues: ReadonlyMap<number, LatentPass>;
   /** The uniforms of the passes, in the order of their uniform blocks. */
   readonly uniforms: readonly BendUniforms[];
   readonly editedTextures: EditedTextures;
@@ -83,7 +83,7 @@ export interface EditSchedule {
   readonly baseValues: ReadonlyMap<Value, Value>;
 }
 
-export interface LatentValue {
+export interface LatentPass {
   readonly texture: number;
   readonly pass: Pass;
 }
@@ -121,7 +121,7 @@ function resolveValues(
 export function scheduleEdits(
   plan: PlanHeader,
   request: EditRequest,
-  stock: ResourcePool,
+  pool: ResourcePool,
 ): EditSchedule {
   const uniforms: BendUniforms[] = [];
   const passesAfter = new Map<number, Pass[]>();
@@ -139,7 +139,7 @@ export function scheduleEdits(
     const fixed = told.singleMap === undefined ? told.transform : undefined;
     const like = told.output === value ? sizeOf(value) : { ...sizeOf(value), layers: 1 };
     const pass: Pass = {
-      program: stock.program(bendProgram(like.layers, isReshaped(value), fixed, edit), like),
+      program: pool.program(bendProgram(like.layers, isReshaped(value), fixed, edit), like),
       inputs,
       output,
       uniforms: (uniforms.length - 1) * UNIFORM_BYTES,
@@ -150,12 +150,12 @@ export function scheduleEdits(
     };
     return pass;
   };
-  const all = (value: Value) => stock.table(`all ${value.nchw[1]}`, value, null);
+  const all = (value: Value) => pool.table(`all ${value.nchw[1]}`, value, null);
 
   const skipped = findSkippedPasses(plan, request.edits);
-  const latentValues = new Map<number, LatentValue>();
+  const latentValues = new Map<number, LatentPass>();
   /** The texture that holds the value after each active edit. */
-  const left = new Map<Edit, number>();
+  const outputByEdit = new Map<Edit, number>();
   for (const { valueIndex, value, edits } of buildEditStacks(
     plan,
     request.edits.filter(isActive),
@@ -163,7 +163,7 @@ export function scheduleEdits(
     if (skipped.values.has(valueIndex)) continue;
     const passes = passesAfter.get(value.edit_pass) ?? [];
     passesAfter.set(value.edit_pass, passes);
-    const room = (k: number) => stock.texture(`bent ${valueIndex} ${k}`, sizeOf(value));
+    const workTexture = (k: number) => pool.texture(`bent ${valueIndex} ${k}`, sizeOf(value));
     const kept = request.stagedKeys.includes(value.key);
     let source = sourceTexture(plan, valueIndex, editedTextures);
     before.set(valueIndex, source);
@@ -171,15 +171,19 @@ export function scheduleEdits(
       // The final result of a value keeps its texture, as does a latent's. Intermediate results alternate between two
       // others unless they are kept.
       const within = () =>
-        kept ? stock.texture(`stage ${valueIndex} ${k}`, sizeOf(value)) : room(1 + (k % 2));
-      const target = edit.skips_upstream ? room(4) : k === edits.length - 1 ? room(0) : within();
-      const table = stock.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
+        kept ? pool.texture(`stage ${valueIndex} ${k}`, sizeOf(value)) : workTexture(1 + (k % 2));
+      const target = edit.skips_upstream
+        ? workTexture(4)
+        : k === edits.length - 1
+          ? workTexture(0)
+          : within();
+      const table = pool.table(`of ${edit.name} ${value.nchw[1]}`, value, edit.channels);
       const code = edit.skips_upstream ? `code ${valueIndex}` : undefined;
-      const array = edit.array_hash ? stock.array(edit.array_hash, code) : table;
+      const array = edit.array_hash ? pool.array(edit.array_hash, code) : table;
       const count = passCount(edit);
       let from = source;
       for (let stage = 0; stage < count; stage++) {
-        const output = stage === count - 1 ? target : room(3);
+        const output = stage === count - 1 ? target : workTexture(3);
         const told = bendUniforms(value, edit, stage);
         const pass = draw(value, [from, source, table, array], output, told, edit);
         passes.push(pass);
@@ -188,7 +192,7 @@ export function scheduleEdits(
       }
       source = target;
       if (edit.skips_upstream) before.set(valueIndex, source);
-      if (edit.layer === value.key) left.set(edit, target);
+      if (edit.layer === value.key) outputByEdit.set(edit, target);
     }
     editedTextures.set(valueIndex, source);
   }
@@ -201,7 +205,7 @@ export function scheduleEdits(
     let texture = sourceTexture(plan, number, editedTextures);
     values.push(relocateValue(value, texture, stageKey(key, 0)));
     for (const [k, edit] of request.edits.filter(({ layer }) => layer === key).entries()) {
-      texture = left.get(edit) ?? texture;
+      texture = outputByEdit.get(edit) ?? texture;
       values.push(relocateValue(value, texture, stageKey(key, k + 1)));
     }
   }
@@ -215,12 +219,12 @@ export function scheduleEdits(
     // edit.
     const name = `difference ${number}`;
     if (skipped.values.has(number)) continue;
-    if (value === undefined || (editedTextures.size === 0 && !stock.has(name))) continue;
+    if (value === undefined || (editedTextures.size === 0 && !pool.has(name))) continue;
     const whole = { ...own, input: value, before: value, output: value };
     const table = all(value);
     let without = value.texture;
     if (editedTextures.size > 0) {
-      without = stock.texture(`without ${number}`, sizeOf(value));
+      without = pool.texture(`without ${number}`, sizeOf(value));
       const told = { ...whole, transform: "none" };
       const own = editedTexture(
         plan,
@@ -229,7 +233,7 @@ export function scheduleEdits(
       );
       uneditedCopies.set(number, draw(value, [own, own, table, table], without, told));
     }
-    const difference = stock.texture(name, sizeOf(value));
+    const difference = pool.texture(name, sizeOf(value));
     const now = editedTexture(plan, number, editedTextures);
     const told = { ...whole, transform: "difference" };
     finalPasses.push(draw(value, [now, without, table, table], difference, told));
@@ -246,16 +250,16 @@ export function scheduleEdits(
     const size = singleMapTexture(value, sizeOf(value));
     const from = editedTexture(plan, number, editedTextures);
     const singleMap = [preview.channel, preview.image] as const;
-    const fits = Math.max(size.width, size.height) <= stock.maxTextureSide;
+    const fits = Math.max(size.width, size.height) <= pool.maxTextureSide;
     for (const [k, edit] of (fits ? preview.edits : []).entries()) {
-      const room = (what: string) =>
-        stock.texture(`preview ${what} ${size.width} ${size.height}`, size);
-      const one = singleChannelValue(value, previewKey(`${preview.id} ${k}`), room(`${k}`));
+      const workTexture = (what: string) =>
+        pool.texture(`preview ${what} ${size.width} ${size.height}`, size);
+      const one = singleChannelValue(value, previewKey(`${preview.id} ${k}`), workTexture(`${k}`));
       const table = all(value);
       const count = passCount(edit);
       let made = from;
       for (let stage = 0; stage < count; stage++) {
-        const output = stage === count - 1 ? one.texture : room("first");
+        const output = stage === count - 1 ? one.texture : workTexture("first");
         const told = { ...bendUniforms(value, edit, stage), output: one, singleMap };
         const read = stage === 0 ? told : { ...told, input: one };
         finalPasses.push(draw(value, [made, from, table, table], output, read, edit));

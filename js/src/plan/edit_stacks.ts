@@ -51,14 +51,22 @@ function viewDepth(plan: ValueTable, number: number): number {
 }
 
 /** The texture of a value before its own edits. */
-export function sourceTexture(plan: ValueTable, number: number, bent: EditedTextures): number {
+export function sourceTexture(
+  plan: ValueTable,
+  number: number,
+  editedTextures: EditedTextures,
+): number {
   const { view_of = -1, texture = -1 } = plan.values[number] ?? {};
-  return view_of < 0 ? texture : editedTexture(plan, view_of, bent);
+  return view_of < 0 ? texture : editedTexture(plan, view_of, editedTextures);
 }
 
 /** The texture that holds a value after its edits, as its key returns it. */
-export function editedTexture(plan: ValueTable, number: number, bent: EditedTextures): number {
-  return bent.get(number) ?? sourceTexture(plan, number, bent);
+export function editedTexture(
+  plan: ValueTable,
+  number: number,
+  editedTextures: EditedTextures,
+): number {
+  return editedTextures.get(number) ?? sourceTexture(plan, number, editedTextures);
 }
 
 /** Whether an edit has an effect. */

@@ -63,7 +63,7 @@ export function splitRun(
   passes: readonly Pass[],
   ms: readonly number[],
   isFirst: (pass: Pass) => boolean,
-  pace: SliceBudget,
+  budget: SliceBudget,
 ): PassDraw[][] {
   const seen = new Set<number>();
   const costs = passes.map((pass, k) => {
@@ -71,16 +71,16 @@ export function splitRun(
     seen.add(pass.program);
     return (ms[k] ?? 0) + (first ? FIRST_DRAW_MS : 0);
   });
-  if (costs.reduce((a, b) => a + b, 0) <= pace.maxUnslicedMs)
+  if (costs.reduce((a, b) => a + b, 0) <= budget.maxUnslicedMs)
     return [passes.map((pass) => ({ pass }))];
   const slices: PassDraw[][] = [];
   let slice: PassDraw[] = [];
   let filled = 0;
   for (const [k, pass] of passes.entries()) {
-    const parts = splitPass(pass, Math.ceil((ms[k] ?? 0) / pace.sliceMs));
+    const parts = splitPass(pass, Math.ceil((ms[k] ?? 0) / budget.sliceMs));
     const cost = (costs[k] ?? 0) / parts.length;
     for (const part of parts) {
-      if (slice.length > 0 && filled + cost > pace.sliceMs) {
+      if (slice.length > 0 && filled + cost > budget.sliceMs) {
         slices.push(slice);
         slice = [];
         filled = 0;

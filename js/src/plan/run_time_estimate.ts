@@ -40,7 +40,7 @@ export class RunTimeEstimate {
   }
 
   /**
-   * Record a run's time. `seen`: measured by the fences of several slices, each noticed up to a frame late. A short run
+   * Record a run's time. `isFenceTimed`: measured by the fences of several slices, each noticed up to a frame late. A short run
    * that was delayed once would be cut, appear longer for that, and be cut further. So the time decays, down to the
    * estimate from the costs.
    */
@@ -49,7 +49,7 @@ export class RunTimeEstimate {
     passes: readonly Pass[],
     ms: number,
     builds: boolean,
-    seen = false,
+    isFenceTimed = false,
   ): void {
     const least = this.fullRunMs * this.costShare(passes);
     const shorter = Math.max(
@@ -58,7 +58,7 @@ export class RunTimeEstimate {
     );
     if (!builds)
       this.measuredRuns.set(sections.join(), [
-        seen ? Math.min(ms, shorter) : ms,
+        isFenceTimed ? Math.min(ms, shorter) : ms,
         totalCost(passes),
       ]);
     else if (this.costShare(passes) > 0)

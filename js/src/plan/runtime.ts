@@ -301,7 +301,7 @@ export interface DrawJob {
    */
   readonly drawMode: "maps" | "grey" | "rgb" | "curves" | "classes";
   /** Canvas pixels of each curve. */
-  readonly cell?: readonly [width: number, height: number] | undefined;
+  readonly curveSize?: readonly [width: number, height: number] | undefined;
 }
 
 /** Statistics over finite values, except `zeros`, `nan` and `inf`. NaN if there are no finite values. */

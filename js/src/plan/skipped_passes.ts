@@ -25,35 +25,43 @@ export function findSkippedPasses(plan: PassTables, edits: readonly Edit[]): Ski
     .filter((edit) => edit.skips_upstream && isActive(edit))
     .map(({ layer }) => layer);
   if (layers.length === 0) return NONE_SKIPPED;
-  const given = new Set([...plan.values.keys()].filter((k) => layers.includes(keyOf(plan, k))));
-  const behind = plan.values.map((_, number) => isAliasOf(plan, number, given));
-  const needed = neededPasses(plan, behind, downstreamPasses(plan, behind));
+  const replaced = new Set([...plan.values.keys()].filter((k) => layers.includes(keyOf(plan, k))));
+  const isDownstreamAlias = plan.values.map((_, number) => isAliasOf(plan, number, replaced));
+  const needed = neededPasses(plan, isDownstreamAlias, downstreamPasses(plan, isDownstreamAlias));
   const last = new Map(plan.passes.map(({ output }, number) => [output, number]));
   const old = [...plan.values.entries()].filter(([number, { texture }]) => {
     const writer = last.get(texture);
-    return !behind[number] && writer !== undefined && !needed[writer];
+    return !isDownstreamAlias[number] && writer !== undefined && !needed[writer];
   });
-  const spared = [...plan.passes.keys()].filter((number) => !needed[number]);
-  return { passes: new Set(spared), values: new Set(old.map(([number]) => number)) };
+  const skippedPasses = [...plan.passes.keys()].filter((number) => !needed[number]);
+  return { passes: new Set(skippedPasses), values: new Set(old.map(([number]) => number)) };
 }
 
 const keyOf = ({ values }: PassTables, number: number): string => values[number]?.key ?? "";
 
-/** Whether a value is in `given`, or is an alias or a view of one. */
-function isAliasOf({ values }: PassTables, number: number, given: ReadonlySet<number>): boolean {
-  for (let at = number; at >= 0; at = values[at]?.view_of ?? -1) if (given.has(at)) return true;
+/** Whether a value is in `replaced`, or is an alias or a view of one. */
+function isAliasOf({ values }: PassTables, number: number, replaced: ReadonlySet<number>): boolean {
+  for (let at = number; at >= 0; at = values[at]?.view_of ?? -1) if (replaced.has(at)) return true;
   return false;
 }
 
 /** Whether the pass reads its k-th texture as one of the replaced values. */
-const readsLatent = ({ input_values }: Pass, k: number, behind: readonly boolean[]): boolean =>
-  behind[input_values[k] ?? -1] ?? false;
+const readsLatent = (
+  { input_values }: Pass,
+  k: number,
+  isDownstreamAlias: readonly boolean[],
+): boolean => isDownstreamAlias[input_values[k] ?? -1] ?? false;
 
 /** For each pass, whether it depends on the replaced values. */
-function downstreamPasses({ passes }: PassTables, behind: readonly boolean[]): boolean[] {
+function downstreamPasses(
+  { passes }: PassTables,
+  isDownstreamAlias: readonly boolean[],
+): boolean[] {
   const textures = new Set<number>(); // textures that hold dependent values at this point
   return passes.map((pass) => {
-    const follows = pass.inputs.some((one, k) => readsLatent(pass, k, behind) || textures.has(one));
+    const follows = pass.inputs.some(
+      (one, k) => readsLatent(pass, k, isDownstreamAlias) || textures.has(one),
+    );
     if (follows) textures.add(pass.output);
     else textures.delete(pass.output);
     return follows;
@@ -63,7 +71,7 @@ function downstreamPasses({ passes }: PassTables, behind: readonly boolean[]): b
 /** For each pass, whether it is dependent or computes an operand of a needed pass. */
 function neededPasses(
   { passes, carries }: PassTables,
-  behind: readonly boolean[],
+  isDownstreamAlias: readonly boolean[],
   follows: readonly boolean[],
 ): boolean[] {
   const whole = new Map<number, number>();
@@ -78,7 +86,8 @@ function neededPasses(
     found[number] = true;
     // A pass that writes the whole texture overwrites earlier contents.
     if (viewport[0] * viewport[1] === whole.get(output)) wanted.delete(output);
-    for (const [k, one] of inputs.entries()) if (!readsLatent(pass, k, behind)) wanted.add(one);
+    for (const [k, one] of inputs.entries())
+      if (!readsLatent(pass, k, isDownstreamAlias)) wanted.add(one);
   }
   return found;
 }

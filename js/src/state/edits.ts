@@ -66,8 +66,8 @@ const lastSteps = new WeakMap<Signal<EditSnapshot>, readonly [step: string, made
 export function setEdits(state: EditState, edits: readonly Edit[], step = ""): void {
   const before = state.presentEdits.peek();
   const after: EditSnapshot = { ...before, edits };
-  const [last, made] = lastSteps.get(state.presentEdits) ?? [];
-  const joins = step !== "" && step === last && JSON.stringify(before) === made;
+  const [last, lastResult] = lastSteps.get(state.presentEdits) ?? [];
+  const joins = step !== "" && step === last && JSON.stringify(before) === lastResult;
   lastSteps.set(state.presentEdits, [step, JSON.stringify(after)]);
   batch(() => {
     if (!joins) state.pastEdits.value = [...state.pastEdits.peek(), before].slice(-MOST_STEPS);

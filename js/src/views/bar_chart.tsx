@@ -95,7 +95,7 @@ function labelStep(count: number, each: number, room: number): number {
 
 /** A vector as bars on both sides of zero, each with its index; probabilities have zero at one end. */
 export function BarChart(props: BarsProps) {
-  const { value, width, height, maxBars, upright = false, label } = props;
+  const { value, width, height, maxBars, upright: isVertical = false, label } = props;
   const views = useViews();
   const values = useExampleValues(value);
   const length = value.nchw[1];
@@ -104,21 +104,21 @@ export function BarChart(props: BarsProps) {
   const top = shares ? 1 : (props.limit ?? (values === null ? 1 : maxAbs(values) || 1));
   const part = shown.length < length;
   const digits = String(Math.max(0, ...shown)).length * DIGIT_WIDTH + 4;
-  const [left, below] = upright ? [0, LINE_HEIGHT] : [digits, part ? LINE_HEIGHT : 0];
+  const [left, below] = isVertical ? [0, LINE_HEIGHT] : [digits, part ? LINE_HEIGHT : 0];
   const room = { width: width - left, height: height - below };
-  const along = (upright ? room.width : room.height) / shown.length;
-  const across = upright ? room.height : room.width;
+  const along = (isVertical ? room.width : room.height) / shown.length;
+  const across = isVertical ? room.height : room.width;
   // Distance from the low end to zero.
   const zero = shares ? 0 : across / 2;
   const longest = across - zero - 1;
   const thickness = Math.max(1, along > 4 ? along - 1.5 : along * 0.85);
   // A label needs this much space; label every bar if they fit, else every `step`-th.
-  const step = labelStep(shown.length, along, upright ? digits + 4 : 11);
+  const step = labelStep(shown.length, along, isVertical ? digits + 4 : 11);
 
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     // A fraction of the size, because the graph scales the chart.
-    const at = upright
+    const at = isVertical
       ? (event.clientX - box.left) / box.width
       : (event.clientY - box.top) / box.height / (room.height / height);
     const channel = shown[Math.floor(at * shown.length)];
@@ -158,7 +158,7 @@ export function BarChart(props: BarsProps) {
     >
       {shown.map((channel, i) => {
         const number = values?.[channel] ?? 0;
-        const slot = upright
+        const slot = isVertical
           ? { x: i * along, y: 0, width: along, height: across }
           : { x: left, y: i * along, width: across, height: along };
         if (!Number.isFinite(number))
@@ -166,10 +166,10 @@ export function BarChart(props: BarsProps) {
         const size = Math.min(1, Math.abs(number) / top) * longest;
         const positive = number >= 0;
         const start = i * along + (along - thickness) / 2;
-        const at = upright ? across - zero : zero;
-        const from = positive === upright ? at - size : at;
+        const at = isVertical ? across - zero : zero;
+        const from = positive === isVertical ? at - size : at;
         const name = positive ? "nbg-positive" : "nbg-negative";
-        return upright ? (
+        return isVertical ? (
           <rect key={channel} class={name} x={start} y={from} width={thickness} height={size} />
         ) : (
           <rect
@@ -182,13 +182,13 @@ export function BarChart(props: BarsProps) {
           />
         );
       })}
-      {upright ? (
+      {isVertical ? (
         <line class="nbg-zero" x1={0} x2={width} y1={across - zero} y2={across - zero} />
       ) : (
         <line class="nbg-zero" x1={left + zero} x2={left + zero} y1={0} y2={room.height} />
       )}
       {shown.map((channel, i) =>
-        i % step > 0 ? null : upright ? (
+        i % step > 0 ? null : isVertical ? (
           <text key={channel} class="nbg-nth" x={inside((i + 0.5) * along, channel)} y={height - 3}>
             {channel}
           </text>
@@ -198,7 +198,7 @@ export function BarChart(props: BarsProps) {
           </text>
         ),
       )}
-      {part && !upright && (
+      {part && !isVertical && (
         <text class="nbg-nth" x={width / 2} y={height - 3}>
           {shown.length} of {length}
         </text>

@@ -56,11 +56,11 @@ export function Maps(props: MapsProps) {
   const { state, painter, hover } = views;
   const canvas = useRef<HTMLCanvasElement>(null);
   const network = views.network.value;
-  const whole = drawKind(value).drawMode ?? "maps";
-  const isOne = whole === "rgb" || whole === "classes";
+  const defaultDrawMode = drawKind(value).drawMode ?? "maps";
+  const isOne = defaultDrawMode === "rgb" || defaultDrawMode === "classes";
   const isPart = isOne && (props.rgb === false || channels.length < value.nchw[1]);
-  const part = whole === "rgb" ? "grey" : "maps"; // one colour is grey, in the picture's range
-  const picture = props.rgb ? "rgb" : isPart ? part : whole;
+  const part = defaultDrawMode === "rgb" ? "grey" : "maps"; // one colour is grey, in the picture's range
+  const picture = props.rgb ? "rgb" : isPart ? part : defaultDrawMode;
   const isWhole = picture === "rgb" || picture === "classes";
   const image = network ? imageIndex(value, network, state.example.value) : 0;
   const gap = props.gap ?? 0;
@@ -71,13 +71,14 @@ export function Maps(props: MapsProps) {
   const times = enlarged ? Math.round(asked * views.pixelRatio.value) : 1;
   const own = useColorRange(value);
   const range = props.range ?? own;
-  const flaws = useStatistics(times > 1 ? value : null);
+  const statistics = useStatistics(times > 1 ? value : null);
   const isImage = picture === "rgb" || picture === "grey";
-  const hatched =
-    flaws !== null && (flaws.layer.nan > 0 || (isImage && isClipped(range, flaws.layer)));
-  const scale = isCurve ? 1 : hatched ? times : props.scale;
+  const needsFullSize =
+    statistics !== null &&
+    (statistics.layer.nan > 0 || (isImage && isClipped(range, statistics.layer)));
+  const scale = isCurve ? 1 : needsFullSize ? times : props.scale;
   // A curve is drawn at device resolution, whatever its size.
-  const zoom = isCurve ? 1 / views.pixelRatio.value : hatched ? asked / times : asked;
+  const zoom = isCurve ? 1 / views.pixelRatio.value : needsFullSize ? asked / times : asked;
   const [, , height, width] = value.nchw;
   const cell = isCurve
     ? curveCell(props, asked * views.pixelRatio.value, views.pixelRatio.value)
@@ -104,7 +105,7 @@ export function Maps(props: MapsProps) {
     theme: views.theme.value,
     range,
     drawMode: picture,
-    cell,
+    curveSize: cell,
   };
 
   useEffect(() => {

@@ -17,12 +17,14 @@ export function NumberField(props: {
   set: (value: number) => void;
 }) {
   const { label, value, low = -Infinity, high = Infinity, step = 1, set } = props;
-  /** The typed text; for invalid text also the value at that time (`keeps`). */
-  const [typed, setDraft] = useState<{ readonly text: string; readonly keeps?: number } | null>(
-    null,
-  );
+  /** The typed text; for invalid text also the value at that time (`unchangedValue`). */
+  const [typed, setDraft] = useState<{
+    readonly text: string;
+    readonly unchangedValue?: number;
+  } | null>(null);
   // Discard invalid text if the value changes elsewhere.
-  const draft = typed?.keeps === undefined || typed.keeps === value ? typed : null;
+  const draft =
+    typed?.unchangedValue === undefined || typed.unchangedValue === value ? typed : null;
   const isGood = ({ value, validity, valueAsNumber }: HTMLInputElement): boolean =>
     value !== "" && validity.valid && Number.isFinite(valueAsNumber);
   const leave = (event: Event): void => {
@@ -38,7 +40,7 @@ export function NumberField(props: {
         max={props.high}
         step={Number.isInteger(step) ? step : "any"}
         value={draft?.text ?? value}
-        aria-invalid={draft?.keeps !== undefined}
+        aria-invalid={draft?.unchangedValue !== undefined}
         onKeyDown={(event) => {
           const by = { ArrowUp: step, ArrowDown: -step }[event.key];
           if (by === undefined || Number.isInteger(step)) return;
@@ -49,7 +51,7 @@ export function NumberField(props: {
         onInput={(event) => {
           const { value: text, valueAsNumber } = event.currentTarget;
           const good = isGood(event.currentTarget);
-          setDraft(good ? { text } : { text, keeps: value });
+          setDraft(good ? { text } : { text, unchangedValue: value });
           if (good) set(valueAsNumber);
         }}
         onChange={leave}

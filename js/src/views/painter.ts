@@ -39,32 +39,32 @@ export function createPainter(state: ViewerState): Painter {
   let frame = 0;
   let timer = 0;
   let last = Number.NEGATIVE_INFINITY;
-  let settling = false;
-  let everything = false;
+  let isPreparing = false;
+  let drawsHidden = false;
   const hiddenQueries = new Set<() => Promise<void>>();
-  let acting = state.engineEdits.peek();
+  let lastEngineEdits = state.engineEdits.peek();
 
   /** The entries to draw now. */
-  const due = (): (Entry & { readonly job: DrawJob })[] => {
+  const dirtyEntries = (): (Entry & { readonly job: DrawJob })[] => {
     const session = state.session.peek();
     // A value derived from an edit can disappear before the view that shows it.
     const drawn = (entry: Entry): entry is Entry & { readonly job: DrawJob } =>
       entry.dirty &&
-      (entry.visible || everything) &&
+      (entry.visible || drawsHidden) &&
       session?.value(entry.job?.key ?? "") !== undefined;
     return (session?.sequence ?? 0) === 0 ? [] : [...entries.values()].filter(drawn);
   };
 
   const paint = (): void => {
     frame = 0;
-    if (settling) return; // the pending draw includes what has arrived meanwhile
-    const jobs = due().map((entry) => entry.job);
+    if (isPreparing) return; // the pending draw includes what has arrived meanwhile
+    const jobs = dirtyEntries().map((entry) => entry.job);
     const settled = jobs.length === 0 ? undefined : state.session.peek()?.prepareDraw(jobs);
     if (settled === undefined) draw();
     else {
-      settling = true;
+      isPreparing = true;
       void settled.then(() => {
-        settling = false;
+        isPreparing = false;
         draw();
       });
     }
@@ -72,7 +72,7 @@ export function createPainter(state: ViewerState): Painter {
 
   const draw = (): void => {
     const session = state.session.peek();
-    const now = due();
+    const now = dirtyEntries();
     if (session === null || now.length === 0) return;
     last = performance.now();
     for (const entry of now) entry.dirty = false;
@@ -108,7 +108,7 @@ export function createPainter(state: ViewerState): Painter {
     { rootMargin: "160px" },
   );
 
-  const pace = computed(() => {
+  const rangeSmoothing = computed(() => {
     if (!state.isInputLive.value) return "exact";
     return state.areRangesHeld.value ? "held" : "slow";
   });
@@ -119,8 +119,8 @@ export function createPainter(state: ViewerState): Painter {
 
   const stop = effect(() => {
     const session = state.session.value;
-    if (session !== null) session.rangeSmoothing = pace.value;
-    if (pace.value === "exact") state.areRangesHeld.value = false; // a new live input starts unheld
+    if (session !== null) session.rangeSmoothing = rangeSmoothing.value;
+    if (rangeSmoothing.value === "exact") state.areRangesHeld.value = false; // a new live input starts unheld
     const ready = session !== null && state.run.value !== null;
     if (!ready) return;
     untracked(() => {
@@ -129,8 +129,8 @@ export function createPainter(state: ViewerState): Painter {
         markSkipped(canvas, entry.job);
       }
       // After an edit, draw immediately: a slider must show each step.
-      const isStep = acting !== state.engineEdits.peek();
-      acting = state.engineEdits.peek();
+      const isStep = lastEngineEdits !== state.engineEdits.peek();
+      lastEngineEdits = state.engineEdits.peek();
       (isStep ? soon : afterRun)();
     });
   });
@@ -158,10 +158,10 @@ export function createPainter(state: ViewerState): Painter {
     async drawAll() {
       await Promise.all([...hiddenQueries].map((ask) => ask()));
       await new Promise((done) => setTimeout(done)); // the results have arrived by then
-      everything = true;
-      await state.session.peek()?.prepareDraw(due().map((entry) => entry.job));
+      drawsHidden = true;
+      await state.session.peek()?.prepareDraw(dirtyEntries().map((entry) => entry.job));
       draw();
-      everything = false;
+      drawsHidden = false;
     },
     get size() {
       return entries.size;

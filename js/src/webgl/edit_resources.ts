@@ -38,9 +38,9 @@ export class ResourceRequests implements ResourcePool {
   private readonly device: GlDevice;
   private readonly resources: EditResources | undefined;
 
-  constructor(device: GlDevice, shelf: EditResources | undefined) {
+  constructor(device: GlDevice, editResources: EditResources | undefined) {
     this.device = device;
-    this.resources = shelf;
+    this.resources = editResources;
     this.maxTextureSide = device.capabilities.target.max_texture_size;
   }
 

@@ -286,24 +286,24 @@ export class Runner {
       return work(this.requireObjects());
     }
     let done: { readonly result: T } | undefined;
-    const finish = (objects: PlanObjects) => {
+    const readBack = (objects: PlanObjects) => {
       done = { result: work(objects) };
     };
     const sections = [this.sections.sectionOf(this.edits.baseValue(value).texture)];
     while (!this.isUpToDate(sections)) {
       done = undefined;
       const options = { urgent: true, keepState: true };
-      const flight = this.activeRun ?? this.startRun(options, sections, finish);
+      const activeRun = this.activeRun ?? this.startRun(options, sections, readBack);
       if (this.isUpToDate(sections)) {
-        flight.result.catch(() => undefined); // all is submitted; `work` detects a lost context
+        activeRun.result.catch(() => undefined); // all is submitted; `work` detects a lost context
         break;
       }
-      flight.isUrgent = true;
-      const { version } = flight;
+      activeRun.isUrgent = true;
+      const { version } = activeRun;
       const failed = (error: unknown) => {
         if (version === this.uploads.version) throw error;
       };
-      await flight.result.then(() => undefined, failed);
+      await activeRun.result.then(() => undefined, failed);
     }
     return done === undefined
       ? work(this.requireObjects())
@@ -322,20 +322,20 @@ export class Runner {
     const { lastRun } = this;
     if (lastRun === undefined) throw new PlanError("nothing was run yet");
     const { version } = this.uploads;
-    const flight: ActiveRun = {
+    const activeRun: ActiveRun = {
       version,
       isUrgent: false,
       isRemeasure: true,
       sections: defaults,
       result: NEVER_RESOLVES,
     };
-    this.activeRun = flight;
+    this.activeRun = activeRun;
     const working = work(this.requireObjects(), this.clock).finally(() =>
-      this.restoreValues(flight),
+      this.restoreValues(activeRun),
     );
     const ended = () => lastRun;
-    flight.result = working.then(ended, ended);
-    this.clearWhenDone(flight);
+    activeRun.result = working.then(ended, ended);
+    this.clearWhenDone(activeRun);
     return working;
   }
 
@@ -343,7 +343,7 @@ export class Runner {
    * After passes were run individually: recompute at once the values that a commit would copy, and all others on
    * demand.
    */
-  private async restoreValues(flight: ActiveRun): Promise<void> {
+  private async restoreValues(activeRun: ActiveRun): Promise<void> {
     const { length } = this.plan.passes;
     if (length === new Set(this.plan.passes.map(({ output }) => output)).size) return;
     this.shownVersions.fill(-1);
@@ -352,7 +352,7 @@ export class Runner {
     const ms = predictPassTimes(passes, this.estimate.expectedMs(this.sections.defaults, passes));
     await submitSlices(
       splitRun(passes, ms, () => false, FLUENT_BUDGET),
-      this.submission(flight, this.requireObjects()),
+      this.submission(activeRun, this.requireObjects()),
     );
   }
 
@@ -418,36 +418,42 @@ export class Runner {
     this.carries.discardRuns(); // the repeated run is no step of the state
   }
 
-  /** `finish` reads back and blocks: if the run is waited for synchronously anyway, this replaces the wait. */
+  /** `readBack` reads back and blocks: if the run is waited for synchronously anyway, this replaces the wait. */
   private startRun(
     options: InternalRunOptions,
     sections: readonly number[],
-    finish?: ReadbackCallback,
+    readBack?: ReadbackCallback,
     isRemeasure = false,
   ): ActiveRun {
     const { version } = this.uploads;
     // Textures that layers share hold outdated values meanwhile.
     if (isRemeasure) for (const one of sections) this.shownVersions[one] = -1;
     const { urgent: isUrgent = false } = options;
-    const flight: ActiveRun = { version, isUrgent, isRemeasure, sections, result: NEVER_RESOLVES };
-    this.activeRun = flight;
-    flight.result = this.execute(flight, options, finish);
-    this.clearWhenDone(flight);
-    return flight;
+    const activeRun: ActiveRun = {
+      version,
+      isUrgent,
+      isRemeasure,
+      sections,
+      result: NEVER_RESOLVES,
+    };
+    this.activeRun = activeRun;
+    activeRun.result = this.execute(activeRun, options, readBack);
+    this.clearWhenDone(activeRun);
+    return activeRun;
   }
 
-  private clearWhenDone(flight: ActiveRun): void {
+  private clearWhenDone(activeRun: ActiveRun): void {
     const clear = () => {
-      if (this.activeRun === flight) this.activeRun = undefined;
+      if (this.activeRun === activeRun) this.activeRun = undefined;
     };
-    flight.result.then(clear, clear);
+    activeRun.result.then(clear, clear);
   }
 
   /** Submit before the first await if everything is ready, so that a draw right after shows the new values. */
   private async execute(
-    flight: ActiveRun,
+    activeRun: ActiveRun,
     options: InternalRunOptions,
-    finish?: ReadbackCallback,
+    readBack?: ReadbackCallback,
   ): Promise<RunInfo> {
     if (this.objects === undefined) await this.buildTask;
     if (this.uploads.hasNewPicture && !this.pictureUploader?.isReady) await this.preparePictures();
@@ -464,16 +470,17 @@ export class Runner {
     }
     this.edits.applyNext(objects);
     const inputs = this.uploads.flush(objects, this.pictureUploader);
-    flight.version = this.lastVersion = this.uploads.version;
-    const needed = this.sections.requiredSections(flight.sections);
-    const without = this.edits.uneditedPasses(needed, this.unchangedVersion);
+    activeRun.version = this.lastVersion = this.uploads.version;
+    const needed = this.sections.requiredSections(activeRun.sections);
+    const uneditedPasses = this.edits.uneditedPasses(needed, this.unchangedVersion);
     // Unedited passes overwrite the edited values of all required sections, so these sections run again.
-    if (without.length > 0) flight.uneditedVersion = this.unchangedVersion;
+    if (uneditedPasses.length > 0) activeRun.uneditedVersion = this.unchangedVersion;
     const sections = needed.filter(
-      (one) => without.length > 0 || flight.sections.includes(one) || !this.isUpToDate([one]),
+      (one) =>
+        uneditedPasses.length > 0 || activeRun.sections.includes(one) || !this.isUpToDate([one]),
     );
-    flight.sections = sections;
-    const own = [...without, ...this.edits.passes(sections)];
+    activeRun.sections = sections;
+    const own = [...uneditedPasses, ...this.edits.passes(sections)];
     const passes = [...inputs, ...own];
     const isFirst = (pass: Pass) => objects.programs[pass.program]?.hasDrawn === false;
     const hasBuiltPipelines = passes.some(isFirst);
@@ -485,13 +492,13 @@ export class Runner {
       passes,
       ms,
       isFirst,
-      flight.isUrgent && !hasBuiltPipelines ? URGENT_BUDGET : FLUENT_BUDGET,
+      activeRun.isUrgent && !hasBuiltPipelines ? URGENT_BUDGET : FLUENT_BUDGET,
     );
-    const atOnce = flight.isUrgent ? URGENT_BUDGET.maxUnslicedMs : MAX_BLOCKING_MS;
+    const atOnce = activeRun.isUrgent ? URGENT_BUDGET.maxUnslicedMs : MAX_BLOCKING_MS;
     const known = before !== undefined && before < atOnce && !hasBuiltPipelines;
     const { state } = this.device;
     const { workCount } = state;
-    const submission = this.submission(flight, objects, finish, options.onProgress);
+    const submission = this.submission(activeRun, objects, readBack, options.onProgress);
     const measured =
       known && slices.length === 1 && !this.clock.hasTimer
         ? submitAndWait(passes, submission)
@@ -506,7 +513,7 @@ export class Runner {
   }
 
   private submission(
-    flight: ActiveRun,
+    activeRun: ActiveRun,
     objects: PlanObjects,
     readBack?: ReadbackCallback,
     onProgress: OnProgress = () => undefined,
@@ -519,19 +526,19 @@ export class Runner {
       check: () => {
         if (this.requireObjects() !== objects) throw new ContextLostError();
       },
-      isUrgent: () => flight.isUrgent,
-      onSubmitted: () => this.markDone(flight),
+      isUrgent: () => activeRun.isUrgent,
+      onSubmitted: () => this.markDone(activeRun),
     };
   }
 
   /** All passes of a run are submitted, or done: the textures hold its values. */
-  private markDone(flight: ActiveRun): void {
-    for (const one of flight.sections) this.shownVersions[one] = flight.version;
-    if (flight.uneditedVersion !== undefined)
-      this.edits.markKept(flight.sections, flight.uneditedVersion);
-    if (flight.isRemeasure) return;
+  private markDone(activeRun: ActiveRun): void {
+    for (const one of activeRun.sections) this.shownVersions[one] = activeRun.version;
+    if (activeRun.uneditedVersion !== undefined)
+      this.edits.markKept(activeRun.sections, activeRun.uneditedVersion);
+    if (activeRun.isRemeasure) return;
     this.sequence += 1;
-    this.carries.markRun(flight.sections);
+    this.carries.markRun(activeRun.sections);
   }
 }
 

@@ -83,7 +83,7 @@ export async function createSession(
   let scores: ScoreReductions | undefined;
 
   /** The score reductions, while the session is open. */
-  function picking(): typeof scores {
+  function scoreReductions(): typeof scores {
     if (!disposed) scores ??= new ScoreReductions(device, runner);
     return scores;
   }
@@ -146,14 +146,14 @@ export async function createSession(
 
   /** The reduced channels of one image, cached per run, and the run's number. */
   const known = { sequence: -1, of: new Map<string, Promise<ChannelReduction[]>>() };
-  const turns = new Semaphore(long);
+  const semaphore = new Semaphore(long);
   async function reduced(
     value: Value,
     image: number,
   ): Promise<readonly [number, ChannelReduction[]]> {
     const reduce = await createReducer(device, measuringOf(value).reductions);
     const { key } = value;
-    return turns.run(elementsPerImage(value), async () => {
+    return semaphore.run(elementsPerImage(value), async () => {
       const [sequence, asked] = await runner.whenFresh(value, (objects) => {
         const { sequence } = runner;
         if (known.sequence !== sequence) Object.assign(known, { sequence, of: new Map() });
@@ -239,12 +239,14 @@ export async function createSession(
     return findRanges(group, made) > long ? waitForFence(device) : undefined;
   }
 
-  /** Count the values of one image, of one channel or of all; `asks` derives the edges from the span of the values. */
+  /** Count the values of one image, of one channel or of all; `createCount` derives the edges from the span of the values. */
   async function counted<T>(
     key: string,
     image: number,
     channel: number | undefined,
-    asks: (span: Span) => { edges: Float32Array; result: (from: readonly number[]) => T } | null,
+    createCount: (
+      span: Span,
+    ) => { edges: Float32Array; result: (from: readonly number[]) => T } | null,
   ): Promise<T | null> {
     const value = runner.findValue(key);
     // Request both before the first await: a session closed in between would never release its programs.
@@ -258,7 +260,9 @@ export async function createSession(
       const now = runner.findValue(key);
       // If another run has finished meanwhile, read its span synchronously: span and counts must be of the same run.
       const all = runner.sequence === sequence ? channels : reduce(now, image, objects)();
-      const asked = asks(valueSpan(channel === undefined ? all : all.slice(channel, channel + 1)));
+      const asked = createCount(
+        valueSpan(channel === undefined ? all : all.slice(channel, channel + 1)),
+      );
       if (asked === null) return Promise.resolve(null);
       return count(now, image, channel, objects, asked.edges).then(asked.result);
     });
@@ -331,8 +335,8 @@ export async function createSession(
         channels: channels.map(summarizeChannel),
       };
     },
-    topk: async (...given) => picking()?.topk(...given),
-    argmax: async (...given) => picking()?.argmax(...given),
+    topk: async (...given) => scoreReductions()?.topk(...given),
+    argmax: async (...given) => scoreReductions()?.argmax(...given),
     histogram: (key, bins, image = 0, channel) =>
       counted(key, image, channel, ({ low, high, ...rest }) => {
         if (low > high) return null;

@@ -152,23 +152,23 @@ export class SessionEdits {
    */
   private interleavePasses(
     sections: readonly number[],
-    behind: ReadonlyMap<number, readonly Pass[]>,
-    bent: EditedTextures,
+    passesAfter: ReadonlyMap<number, readonly Pass[]>,
+    editedTextures: EditedTextures,
   ): Pass[] {
     const { plan } = this;
     const { skipped } = this.activeSchedule;
     const own = this.sections.passNumbers(sections).flatMap((number) => {
       const pass = plan.passes[number];
-      const more = behind.get(number) ?? [];
+      const more = passesAfter.get(number) ?? [];
       if (pass === undefined || skipped.passes.has(number)) return more;
-      if (bent.size === 0) return [pass, ...more];
+      if (editedTextures.size === 0) return [pass, ...more];
       const inputs = pass.inputs.map((texture, k) => {
         const value = pass.input_values[k] ?? -1;
-        return value < 0 ? texture : editedTexture(plan, value, bent);
+        return value < 0 ? texture : editedTexture(plan, value, editedTextures);
       });
       return [{ ...pass, inputs }, ...more];
     });
-    return [...(behind.get(-1) ?? []), ...own];
+    return [...(passesAfter.get(-1) ?? []), ...own];
   }
 
   /** The passes after the network's own. */
@@ -178,28 +178,29 @@ export class SessionEdits {
 
   /**
    * The passes of sections without edits except latents, and the passes that copy the requested unedited values; empty
-   * if the copies are current for these inputs and weights (`given`).
+   * if the copies are current for these inputs and weights (`unchangedVersion`).
    */
-  uneditedPasses(sections: readonly number[], given: number): readonly Pass[] {
+  uneditedPasses(sections: readonly number[], unchangedVersion: number): readonly Pass[] {
     const { uneditedCopies } = this.activeSchedule;
     const some = this.copiedValues(sections);
-    if (some.every((number) => this.keptVersions.get(number) === given)) return [];
-    const behind = new Map<number, Pass[]>();
-    const bent = new Map<number, number>();
+    if (some.every((number) => this.keptVersions.get(number) === unchangedVersion)) return [];
+    const passesAfter = new Map<number, Pass[]>();
+    const editedTextures = new Map<number, number>();
     for (const [number, { texture, pass }] of this.activeSchedule.latentValues) {
       const after = this.plan.values[number]?.edit_pass ?? -1;
-      behind.set(after, [...(behind.get(after) ?? []), pass]);
-      bent.set(number, texture);
+      passesAfter.set(after, [...(passesAfter.get(after) ?? []), pass]);
+      editedTextures.set(number, texture);
     }
     return [
-      ...this.interleavePasses(sections, behind, bent),
+      ...this.interleavePasses(sections, passesAfter, editedTextures),
       ...some.flatMap((number) => uneditedCopies.get(number) ?? []),
     ];
   }
 
   /** Record that these sections were run without edits. */
-  markKept(sections: readonly number[], given: number): void {
-    for (const number of this.copiedValues(sections)) this.keptVersions.set(number, given);
+  markKept(sections: readonly number[], unchangedVersion: number): void {
+    for (const number of this.copiedValues(sections))
+      this.keptVersions.set(number, unchangedVersion);
   }
 
   private copiedValues(sections: readonly number[]): number[] {

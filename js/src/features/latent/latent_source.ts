@@ -45,16 +45,16 @@ export const latentEdit = (layer: string, arrayHash: string): Edit => ({
 
 function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<LatentRecord> {
   const store = pageStore();
-  let held = "";
+  let arrayHash = "";
   let source = first;
-  let put = "";
+  let injectedCode = "";
   let of: PlanHeader | null = null;
 
-  const bring = (code: readonly number[]): void => {
+  const inject = (code: readonly number[]): void => {
     const plan = state.plan.peek();
     if (plan === null) return;
     const name = `${source.input} ${code.join()}`;
-    if (name === put && plan === of) {
+    if (name === injectedCode && plan === of) {
       state.inputOverride.value = source;
       return;
     }
@@ -64,14 +64,14 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
       state.sourceStatus.value = { ...SOURCE_OFF, phase: "failed", failure: "damaged", detail };
       return;
     }
-    const before = held;
-    put = name;
+    const before = arrayHash;
+    injectedCode = name;
     of = plan;
     // A name with a space is private to this page: the store deletes the blob when its last user releases it.
-    held = `latent ${nextId++}`;
-    store.add(held, new Uint8Array(value.buffer as ArrayBuffer), 1);
+    arrayHash = `latent ${nextId++}`;
+    store.add(arrayHash, new Uint8Array(value.buffer as ArrayBuffer), 1);
     batch(() => {
-      state.featureEdits.value = [latentEdit(source.input, held)];
+      state.featureEdits.value = [latentEdit(source.input, arrayHash)];
       state.sourceStatus.value = { ...SOURCE_OFF, phase: "still" };
       state.inputOverride.value = source;
     });
@@ -81,7 +81,7 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
   const stop = effect(() => {
     const code = state.latentCode.value ?? source.code;
     state.plan.value;
-    untracked(() => bring(code));
+    untracked(() => inject(code));
   });
   return {
     update(next) {
@@ -89,7 +89,7 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
       source = next;
       // Another client moved the code, or Python echoed the current one.
       if (moved && `${next.code}` !== `${state.latentCode.peek()}`) state.latentCode.value = null;
-      bring(state.latentCode.peek() ?? next.code);
+      inject(state.latentCode.peek() ?? next.code);
     },
     start: () => undefined,
     stop: () => undefined,
@@ -99,8 +99,8 @@ function openLatent(state: ViewerState, first: LatentRecord): SourceInstance<Lat
         state.latentCode.value = null;
         state.featureEdits.value = [];
       });
-      if (held !== "") store.release(held);
-      held = "";
+      if (arrayHash !== "") store.release(arrayHash);
+      arrayHash = "";
     },
   };
 }

@@ -8,79 +8,79 @@ const RETRY_MS = 5_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Create the cache. An item consists of `numbers` elements; `onNews` is called when a block has arrived. */
+/** Create the cache. An item consists of `elementsPerItem` elements; `onBlockLoaded` is called when a block has arrived. */
 export function createBlockCache(
   { data, block_size, count, dtype }: Pick<ImagesRecord, "data" | "block_size" | "count" | "dtype">,
-  numbers: number,
+  elementsPerItem: number,
   feeder: Feeder,
-  onNews: () => void,
+  onBlockLoaded: () => void,
 ) {
   const wide = dtype === "uint8" ? 1 : 4;
   // In least-recently-used order.
-  const here = new Map<number, Bytes>();
-  const coming = new Map<number, Promise<void>>();
-  const dropped = new WeakSet<Promise<void>>();
+  const cachedBlocks = new Map<number, Bytes>();
+  const pendingBlocks = new Map<number, Promise<void>>();
+  const cancelled = new WeakSet<Promise<void>>();
   /** Time of each block's last failure, by performance.now(): the next access doesn't retry at once. */
-  const missed = new Map<number, number>();
+  const failedAt = new Map<number, number>();
   let closed = false;
 
   const keep = (k: number, bytes: Bytes): void => {
-    here.delete(k);
-    here.set(k, bytes);
+    cachedBlocks.delete(k);
+    cachedBlocks.set(k, bytes);
     let sum = 0;
-    for (const one of here.values()) sum += one.length;
-    for (const [old, one] of here) {
+    for (const one of cachedBlocks.values()) sum += one.length;
+    for (const [old, one] of cachedBlocks) {
       if (sum <= MAX_BYTES || old === k) break;
-      here.delete(old);
+      cachedBlocks.delete(old);
       sum -= one.length;
     }
   };
   const nameOf = (k: number): string => `${data}.${k}`;
   const ask = (k: number): Promise<void> => {
-    const known = coming.get(k);
+    const known = pendingBlocks.get(k);
     if (known !== undefined) return known;
     const items = Math.min(block_size, count - k * block_size);
     const asked = feeder
       .blob(nameOf(k))
       .then((bytes) => {
-        const wanted = items * numbers * wide;
+        const wanted = items * elementsPerItem * wide;
         if (bytes.length !== wanted)
           throw new Error(`block ${k} has ${bytes.length} bytes, not ${wanted}`);
         keep(k, bytes);
       })
       .finally(() => {
-        if (coming.get(k) === asked) coming.delete(k);
+        if (pendingBlocks.get(k) === asked) pendingBlocks.delete(k);
       })
       .then(() => {
-        if (!closed) onNews();
+        if (!closed) onBlockLoaded();
       });
-    coming.set(k, asked);
-    missed.delete(k);
+    pendingBlocks.set(k, asked);
+    failedAt.delete(k);
     asked.catch(() => {
-      if (!dropped.has(asked)) missed.set(k, performance.now());
+      if (!cancelled.has(asked)) failedAt.set(k, performance.now());
     });
     return asked;
   };
-  const cut = (bytes: Bytes, index: number): Uint8Array | Float32Array => {
-    const from = (index % block_size) * numbers;
-    if (wide === 1) return bytes.subarray(from, from + numbers);
-    return new Float32Array(bytes.slice(from * 4, (from + numbers) * 4).buffer);
+  const sliceItem = (bytes: Bytes, index: number): Uint8Array | Float32Array => {
+    const from = (index % block_size) * elementsPerItem;
+    if (wide === 1) return bytes.subarray(from, from + elementsPerItem);
+    return new Float32Array(bytes.slice(from * 4, (from + elementsPerItem) * 4).buffer);
   };
   /** An item with its raw elements; undefined if its block is not cached. */
   const known = (index: number): Uint8Array | Float32Array | undefined => {
     const k = Math.floor(index / block_size);
-    const bytes = here.get(k);
+    const bytes = cachedBlocks.get(k);
     if (bytes === undefined) return undefined;
-    here.delete(k);
-    here.set(k, bytes);
-    return cut(bytes, index);
+    cachedBlocks.delete(k);
+    cachedBlocks.set(k, bytes);
+    return sliceItem(bytes, index);
   };
   return {
     /** Return the item if it is cached; otherwise request its block. */
     peekOrRequest(index: number): Uint8Array | Float32Array | undefined {
       const found = known(index);
       const k = Math.floor(index / block_size);
-      const late = performance.now() - (missed.get(k) ?? Number.NEGATIVE_INFINITY) > RETRY_MS;
+      const late = performance.now() - (failedAt.get(k) ?? Number.NEGATIVE_INFINITY) > RETRY_MS;
       if (found === undefined && late && index >= 0 && index < count)
         void ask(k).catch(() => undefined);
       return found;
@@ -95,20 +95,20 @@ export function createBlockCache(
     /** Cancel requests for all blocks except those of these items. */
     cancelOthers(indices: readonly number[]): void {
       const wanted = new Set(indices.map((index) => Math.floor(index / block_size)));
-      for (const [k, one] of [...coming]) {
+      for (const [k, one] of [...pendingBlocks]) {
         if (wanted.has(k)) continue;
-        dropped.add(one);
-        coming.delete(k);
+        cancelled.add(one);
+        pendingBlocks.delete(k);
         feeder.release(nameOf(k));
       }
     },
     get bytes(): number {
-      return [...here.values()].reduce((sum, one) => sum + one.length, 0);
+      return [...cachedBlocks.values()].reduce((sum, one) => sum + one.length, 0);
     },
     dispose(): void {
       closed = true;
-      for (const k of coming.keys()) feeder.release(nameOf(k));
-      here.clear();
+      for (const k of pendingBlocks.keys()) feeder.release(nameOf(k));
+      cachedBlocks.clear();
     },
   };
 }

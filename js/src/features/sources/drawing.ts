@@ -29,19 +29,19 @@ const SOFT_EDGE = { color: "#595959", width: 1.2 };
 /** The pressure of a mouse, which draws with the brush's nominal width. */
 const MOUSE_PRESSURE = 0.5;
 
-/** Average each square of `times` × `times` canvas pixels to a number from 0 to 1, in channel-first order. */
-export function downsample(pixels: ImageData, times: number, channels: number): Float32Array {
-  const [width, height] = [pixels.width / times, pixels.height / times];
+/** Average each square of `scale` × `scale` canvas pixels to a number from 0 to 1, in channel-first order. */
+export function downsample(pixels: ImageData, scale: number, channels: number): Float32Array {
+  const [width, height] = [pixels.width / scale, pixels.height / scale];
   const found = new Float32Array(channels * width * height);
   const size = width * height;
-  const all = times * times * 255;
+  const all = scale * scale * 255;
   for (let c = 0; c < channels; c++) {
     for (let at = 0; at < size; at++) {
-      const [left, top] = [(at % width) * times, Math.floor(at / width) * times];
+      const [left, top] = [(at % width) * scale, Math.floor(at / width) * scale];
       let sum = 0;
-      for (let y = top; y < top + times; y++) {
+      for (let y = top; y < top + scale; y++) {
         const row = 4 * (y * pixels.width + left) + c;
-        for (let x = 0; x < times; x++) sum += pixels.data[row + 4 * x] ?? 0;
+        for (let x = 0; x < scale; x++) sum += pixels.data[row + 4 * x] ?? 0;
       }
       found[c * size + at] = sum / all;
     }
@@ -52,10 +52,10 @@ export function downsample(pixels: ImageData, times: number, channels: number): 
 const openDrawing: OpenSource<DrawingRecord> = (place) => {
   const { input } = place;
   const [channels, height, width] = channelsAndSize(input);
-  const times = Math.min(MAX_SCALE, Math.max(1, Math.floor(CANVAS_SIDE / Math.max(height, width))));
+  const scale = Math.min(MAX_SCALE, Math.max(1, Math.floor(CANVAS_SIDE / Math.max(height, width))));
   const canvas = document.createElement("canvas");
-  canvas.width = width * times;
-  canvas.height = height * times;
+  canvas.width = width * scale;
+  canvas.height = height * scale;
   const context = canvas.getContext("2d", { willReadFrequently: true });
   if (context === null || elementCount(input) === 0) {
     place.fail("damaged", "this browser can’t create a canvas");
@@ -71,8 +71,8 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
   const strokes = signal<readonly Stroke[]>([]);
   const pen = { width: signal(BRUSH_WIDTH), isEraser: signal(false), color: signal(ink) };
   let drawn: Stroke | undefined;
-  let busy = false;
-  let again = false;
+  let isFeeding = false;
+  let isDirty = false;
 
   const wipe = (): void => {
     context.globalCompositeOperation = "source-over";
@@ -90,10 +90,10 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
         const to = points[k] ?? before;
         if (before === undefined || to === undefined) return;
         context.lineWidth =
-          (width * ((before.pressure + to.pressure) / 2 / MOUSE_PRESSURE) + more) * times;
+          (width * ((before.pressure + to.pressure) / 2 / MOUSE_PRESSURE) + more) * scale;
         context.beginPath();
-        context.moveTo(before.x * times, before.y * times);
-        context.lineTo(to.x * times, to.y * times);
+        context.moveTo(before.x * scale, before.y * scale);
+        context.lineTo(to.x * scale, to.y * scale);
         context.stroke();
       }
     };
@@ -108,20 +108,20 @@ const openDrawing: OpenSource<DrawingRecord> = (place) => {
   };
 
   const feed = async (): Promise<void> => {
-    again = true;
-    if (busy) return; // the loop in progress sees the change
-    busy = true;
-    while (again) {
-      again = false;
+    isDirty = true;
+    if (isFeeding) return; // the loop in progress sees the change
+    isFeeding = true;
+    while (isDirty) {
+      isDirty = false;
       const pixels = context.getImageData(0, 0, canvas.width, canvas.height);
-      const one = downsample(pixels, times, channels);
+      const one = downsample(pixels, scale, channels);
       await place.feed(
         { data: toInputLayout(one, input) },
         place.source,
         () => drawn !== undefined,
       );
     }
-    busy = false;
+    isFeeding = false;
   };
   const changed = (): void => {
     const { page } = place.feeder;

@@ -55,11 +55,13 @@ export class InputFeeder implements Feeder {
   }
 
   /** Whether the input of a source that every page computes itself has not reached the engine yet. */
-  isAwaiting(time: number): boolean {
+  isAwaiting(sourceNumber: number): boolean {
     const { source, inputOverride, sourceStatus } = this.host.state;
     const { kind } = source.peek() ?? { kind: "" };
     if (kind === "" || OF_ONE_PAGE.includes(kind)) return false;
-    return this.numberOf(inputOverride.peek()) < time && sourceStatus.peek().phase !== "failed";
+    return (
+      this.numberOf(inputOverride.peek()) < sourceNumber && sourceStatus.peek().phase !== "failed"
+    );
   }
 
   private numberOf(source: object | null): number {

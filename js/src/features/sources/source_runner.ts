@@ -114,7 +114,7 @@ function startRun(
   sight: boolean,
 ): SourceRun {
   const kind = getSourceKind(first);
-  const say = (part: Partial<ViewerState["sourceStatus"]["value"]>): void => {
+  const setStatus = (part: Partial<ViewerState["sourceStatus"]["value"]>): void => {
     state.sourceStatus.value = { ...SOURCE_OFF, ...part };
   };
   const bare = (dispose: () => void): SourceRun => ({
@@ -126,11 +126,11 @@ function startRun(
   if (isOnOtherPage(first, feeder)) {
     state.sourceControls.value = NO_CONTROLS;
     state.inputOverride.value = null;
-    say({ phase: "elsewhere" });
+    setStatus({ phase: "elsewhere" });
     void feeder.feed(null).catch(() => undefined);
     return bare(() => undefined);
   }
-  say({ phase: "waiting" });
+  setStatus({ phase: "waiting" });
   state.sourceControls.value = NO_CONTROLS;
   if (kind.opensDrawer) state.isDrawerOpen.value = true;
   if (kind.openWithoutInput !== undefined)
@@ -139,11 +139,11 @@ function startRun(
   if (input === undefined || kind.open === undefined) return bare(() => undefined);
   let source = first;
   let closed = false;
-  let going = false;
+  let isPlaying = false;
   let failures = 0;
   let seen = sight;
   let resting: ReturnType<typeof setTimeout> | undefined;
-  const telling = createStatusReporter(state, feeder);
+  const statusReporter = createStatusReporter(state, feeder);
   const place: InputSlot = {
     state,
     feeder,
@@ -162,22 +162,22 @@ function startRun(
       }
       if (closed || failures !== before) return; // last frame before the failure
       state.inputOverride.value = of;
-      telling.onFed(follows());
+      statusReporter.onFed(follows());
     },
     markStill: () => {
-      if (!closed) telling.markStill();
+      if (!closed) statusReporter.markStill();
     },
     change(part) {
       if (!closed) state.source.value = { ...source, ...part } as Source;
     },
     setPhase(phase) {
-      if (!closed) say({ phase });
+      if (!closed) setStatus({ phase });
     },
     fail(failure, detail) {
       if (closed) return;
       failures += 1;
       const text = detail instanceof Error ? detail.message : String(detail);
-      say({ phase: "failed", failure, detail: text });
+      setStatus({ phase: "failed", failure, detail: text });
     },
     updateControls(controls) {
       if (!closed)
@@ -189,30 +189,30 @@ function startRun(
   };
   // With reduced motion, playback starts only by a click.
   const plays = (): boolean => "playing" in source && source.playing;
-  let still = plays() && prefersReducedMotion();
+  let isHeldByReducedMotion = plays() && prefersReducedMotion();
   const running: SourceInstance = kind.open(place);
-  const turn = (): void => {
-    const wanted = plays() && seen && !still && state.session.peek() !== null;
-    if (wanted === going) return;
-    going = wanted;
-    if (going) {
+  const updatePlayback = (): void => {
+    const wanted = plays() && seen && !isHeldByReducedMotion && state.session.peek() !== null;
+    if (wanted === isPlaying) return;
+    isPlaying = wanted;
+    if (isPlaying) {
       clearTimeout(resting);
       running.start();
     } else {
       running.stop();
-      telling.markStill();
+      statusReporter.markStill();
     }
   };
-  turn();
-  if (still) place.change({ playing: false } as Partial<Source>);
+  updatePlayback();
+  if (isHeldByReducedMotion) place.change({ playing: false } as Partial<Source>);
   return {
     key,
     update(next) {
       if (next === source) return;
       source = next;
-      still &&= plays();
+      isHeldByReducedMotion &&= plays();
       running.update(next);
-      turn();
+      updatePlayback();
     },
     setVisibility(now, gone) {
       if (now !== seen || gone) {
@@ -220,15 +220,15 @@ function startRun(
         clearTimeout(resting);
         if (!seen) resting = setTimeout(() => running.releaseDevice?.(), DEVICE_IDLE_MS);
       }
-      turn();
+      updatePlayback();
       if (gone) running.releaseDevice?.();
     },
     dispose() {
       closed = true;
       clearTimeout(resting);
-      if (going) running.stop();
+      if (isPlaying) running.stop();
       running.dispose();
-      telling.dispose();
+      statusReporter.dispose();
     },
   };
 }

@@ -11,20 +11,20 @@ const RATE_WINDOW_MS = 1000;
 
 export function createStatusReporter({ sourceStatus }: ViewerState, feeder: Feeder) {
   let times: number[] = [];
-  let told = Number.NEGATIVE_INFINITY;
-  let said = Number.NEGATIVE_INFINITY;
+  let lastReportAt = Number.NEGATIVE_INFINITY;
+  let lastStatusAt = Number.NEGATIVE_INFINITY;
   /** Whether Python still has to learn that the last picture is final. */
-  let open = false;
+  let isFinalUnreported = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const tell = (still: boolean): void => {
+  const reportToPython = (still: boolean): void => {
     clearTimeout(timer);
-    open = !still;
-    told = performance.now();
+    isFinalUnreported = !still;
+    lastReportAt = performance.now();
     feeder.reportFed(still, still ? 0 : times.length);
   };
-  const say = (phase: "live" | "still"): void => {
-    said = performance.now();
+  const setStatus = (phase: "live" | "still"): void => {
+    lastStatusAt = performance.now();
     const rate = phase === "live" ? times.length : 0;
     const now = sourceStatus.peek();
     if (now.phase === phase && now.rate === rate) return;
@@ -38,23 +38,27 @@ export function createStatusReporter({ sourceStatus }: ViewerState, feeder: Feed
       times = [...times.filter((at) => now - at < RATE_WINDOW_MS), now];
       batch(() => {
         if (follows) {
-          open = true;
-          if (now - told >= REPORT_INTERVAL_MS) tell(false);
-          if (sourceStatus.peek().phase !== "live" || now - said >= STATUS_INTERVAL_MS) say("live");
+          isFinalUnreported = true;
+          if (now - lastReportAt >= REPORT_INTERVAL_MS) reportToPython(false);
+          if (sourceStatus.peek().phase !== "live" || now - lastStatusAt >= STATUS_INTERVAL_MS)
+            setStatus("live");
           return;
         }
-        say("still");
+        setStatus("still");
         // Report only the last of many strokes or steps.
-        open = true;
+        isFinalUnreported = true;
         clearTimeout(timer);
-        timer = setTimeout(() => tell(true), Math.max(0, told + REPORT_INTERVAL_MS - now));
+        timer = setTimeout(
+          () => reportToPython(true),
+          Math.max(0, lastReportAt + REPORT_INTERVAL_MS - now),
+        );
       });
     },
     /** No picture follows the last one. */
     markStill(): void {
-      if (!open) return;
-      say("still");
-      tell(true);
+      if (!isFinalUnreported) return;
+      setStatus("still");
+      reportToPython(true);
     },
     dispose(): void {
       clearTimeout(timer);

@@ -12,7 +12,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
   film.muted = true;
   film.loop = true;
   film.playsInline = true;
-  const seen = createFramePreview(film, place.state.capabilities.peek()?.isSoftware ?? false);
+  const preview = createFramePreview(film, place.state.capabilities.peek()?.isSoftware ?? false);
   const frames = trackVideoFrames(film);
   let running: FrameLoop | undefined;
   let address = "";
@@ -21,22 +21,22 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
 
   const feed = async (): Promise<void> => {
     frames.take();
-    seen.captureFrame();
+    preview.captureFrame();
     const { source } = place;
     await place.feed(
-      { picture: seen.element, mirrored: source.mirrored },
+      { picture: preview.element, mirrored: source.mirrored },
       source,
       () => running !== undefined,
     );
   };
-  const forget = (): void => {
+  const revokeUrl = (): void => {
     film.removeAttribute("src");
     film.load();
     URL.revokeObjectURL(address);
     address = "";
   };
   const show = (bytes: Blob): void => {
-    forget();
+    revokeUrl();
     address = URL.createObjectURL(bytes);
     film.src = address;
   };
@@ -58,7 +58,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
       place.fail("damaged", "it has only sound");
       return;
     }
-    place.updateControls({ video: film, preview: seen.element });
+    place.updateControls({ video: film, preview: preview.element });
     go();
     if (running === undefined) void feed();
   };
@@ -137,7 +137,7 @@ const openVideo: OpenSource<VideoRecord> = (place) => {
     dispose() {
       closed = true;
       frames.stop();
-      forget();
+      revokeUrl();
       place.feeder.release(place.source.data);
     },
   };

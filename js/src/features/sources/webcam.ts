@@ -58,7 +58,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
   let running: FrameLoop | undefined;
   let facing = "";
   /** The number of the latest camera request; the stream of an older one is released. */
-  let asked = 0;
+  let requestNumber = 0;
   let failed = false;
   let closed = false;
 
@@ -73,9 +73,9 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
     );
   };
 
-  const shut = (): void => {
+  const closeStream = (): void => {
     if (stream !== undefined) place.updateControls({ video: null, preview: null });
-    asked += 1;
+    requestNumber += 1;
     frames?.stop();
     frames = undefined;
     for (const track of stream?.getTracks() ?? []) {
@@ -88,15 +88,15 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
   };
 
   const open = async (): Promise<void> => {
-    shut();
-    const mine = asked;
+    closeStream();
+    const mine = requestNumber;
     failed = false;
     facing = place.source.faces;
     const fail = (failure: SourceFailure, detail: unknown): void => {
       failed = true;
       void running?.stop();
       running = undefined;
-      shut();
+      closeStream();
       place.fail(failure, detail);
     };
     if (!window.isSecureContext || navigator.mediaDevices === undefined) {
@@ -109,7 +109,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
         video: { facingMode: facing },
         audio: false,
       });
-      if (mine !== asked) {
+      if (mine !== requestNumber) {
         for (const track of found.getTracks()) track.stop();
         return;
       }
@@ -120,13 +120,13 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
       frames = trackVideoFrames(video);
       place.updateControls({ video, preview: seen.element });
       await whenFrameReady(video);
-      if (mine !== asked) return;
+      if (mine !== requestNumber) return;
       go();
       if (running !== undefined) return;
       video.pause(); // it starts playing by itself
       await feed();
     } catch (error) {
-      if (mine === asked) fail(cameraFailure(error), error);
+      if (mine === requestNumber) fail(cameraFailure(error), error);
     }
   };
 
@@ -164,7 +164,7 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
   const update = (): void => {
     if (closed) return;
     if (!isMine()) {
-      shut();
+      closeStream();
       place.state.isDrawerOpen.value = true; // the drawer has the start button
       place.setPhase("waiting");
     } else if (!failed && facing !== place.source.faces) void open();
@@ -180,11 +180,11 @@ const openWebcam: OpenSource<WebcamRecord> = (place) => {
       go();
     },
     stop,
-    releaseDevice: shut,
+    releaseDevice: closeStream,
     dispose() {
       closed = true;
       stop();
-      shut();
+      closeStream();
     },
   };
 };

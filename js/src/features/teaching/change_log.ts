@@ -32,12 +32,12 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
   let base: Lesson = EMPTY_LESSON;
   let pending: { readonly number: number; readonly change: LessonChange }[] = [];
   let number = 0;
-  let listings = 0;
+  let snapshotNumber = 0;
   /** The number of snapshot requests, and the remote version of the one in flight; "" if there is none. */
   let asks = 0;
-  let asked = "";
+  let requestedVersion = "";
   /** The remote version of the last snapshot. */
-  let seen = "";
+  let syncedVersion = "";
 
   const record = () => state.teaching.peek();
   const page = (): string => state.feeder.peek()?.page ?? "";
@@ -45,7 +45,7 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
     lesson.value = pending.reduce((all, { change }) => applyChange(all, change), base);
   };
   /** A key for the changes by Python and other pages. */
-  const others = (turn: number, heard: Readonly<Record<string, number>>): string =>
+  const remoteVersionKey = (turn: number, heard: Readonly<Record<string, number>>): string =>
     JSON.stringify([turn, Object.entries(heard).filter(([name]) => name !== page())]);
   const blob = (name: string): Promise<Uint8Array<ArrayBuffer>> =>
     state.feeder.peek()?.blob(name) ?? Promise.reject(new Error("Python is not connected"));
@@ -59,7 +59,7 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
         base = EMPTY_LESSON;
         pending = [];
         number = 0;
-        seen = asked = "";
+        syncedVersion = requestedVersion = "";
         events.onReset();
       }
       const heard = now.acknowledged[page()] ?? 0;
@@ -67,8 +67,9 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
         if (at <= heard) base = applyChange(base, change);
       pending = pending.filter((one) => one.number > heard);
       show();
-      const there = others(now.sequence, now.acknowledged);
-      if (there !== seen && there !== asked) void gather(there);
+      const remoteVersion = remoteVersionKey(now.sequence, now.acknowledged);
+      if (remoteVersion !== syncedVersion && remoteVersion !== requestedVersion)
+        void gather(remoteVersion);
     });
   }
 
@@ -76,29 +77,29 @@ export function createChangeLog(state: ViewerState, events: ChangeLogEvents): Ch
    * Request a snapshot from Python. A later request supersedes this one, which may be waiting for data that Python no
    * longer has.
    */
-  async function gather(there: string): Promise<void> {
+  async function gather(remoteVersion: string): Promise<void> {
     asks += 1;
-    asked = there;
+    requestedVersion = remoteVersion;
     const [mine, own] = [asks, id];
     const isWanted = (): boolean => mine === asks && record()?.id === own;
     try {
-      listings += 1;
-      const bytes = await blob(`${own}.${listings}`);
+      snapshotNumber += 1;
+      const bytes = await blob(`${own}.${snapshotNumber}`);
       if (!isWanted()) return;
-      const listing: LessonSnapshot = JSON.parse(new TextDecoder().decode(bytes));
-      const heard = listing.acknowledged[page()] ?? 0;
+      const snapshot: LessonSnapshot = JSON.parse(new TextDecoder().decode(bytes));
+      const heard = snapshot.acknowledged[page()] ?? 0;
       pending = pending.filter((one) => one.number > heard);
-      base = lessonFromSnapshot(listing);
-      seen = others(listing.sequence, listing.acknowledged);
+      base = lessonFromSnapshot(snapshot);
+      syncedVersion = remoteVersionKey(snapshot.sequence, snapshot.acknowledged);
       show();
       await events.onSnapshot(base, isWanted);
     } catch (error) {
       if (!isWanted()) return;
-      seen = ""; // incomplete: the next notification requests a full snapshot
+      syncedVersion = ""; // incomplete: the next notification requests a full snapshot
       const why = error instanceof Error ? error.message : String(error);
       events.onError(`The lesson could not be loaded: ${why}`);
     } finally {
-      if (isWanted()) asked = "";
+      if (isWanted()) requestedVersion = "";
     }
   }
 

@@ -58,7 +58,7 @@ export async function fitHead(
   features: readonly Float32Array[],
   labels: readonly number[],
   classes: number,
-  breathe: YieldIfDue,
+  yieldIfDue: YieldIfDue,
 ): Promise<LinearHead> {
   const count = features[0]?.length ?? 0;
   const exampleWeights = balancedWeights(labels, classes);
@@ -82,7 +82,7 @@ export async function fitHead(
       standardized[n * count + f] = ((x[f] ?? 0) - (mean[f] ?? 0)) * (scale[f] ?? 0);
   const found = await minimize(
     { standardized, labels, exampleWeights, classes, features: count },
-    breathe,
+    yieldIfDue,
   );
   const weight = new Float32Array(classes * count);
   const shift = found.slice(classes * count);
@@ -117,19 +117,19 @@ function softmax(logits: Float64Array): void {
   for (let k = 0; k < logits.length; k++) logits[k] = (logits[k] ?? 0) / sum;
 }
 
-/** Return the loss at `at` (weights, then biases) and write its gradient to `slope`. */
+/** Return the loss at `at` (weights, then biases) and write its gradient to `gradient`. */
 async function lossAndGradient(
   { standardized, labels, exampleWeights, classes, features }: HeadProblem,
   at: Float64Array,
-  slope: Float64Array,
-  breathe: YieldIfDue,
+  gradient: Float64Array,
+  yieldIfDue: YieldIfDue,
 ): Promise<number> {
   const weights = classes * features;
   let sum = 0;
-  slope.fill(0);
+  gradient.fill(0);
   const logits = new Float64Array(classes);
   for (const [n, label] of labels.entries()) {
-    const wait = breathe();
+    const wait = yieldIfDue();
     if (wait !== undefined) await wait;
     const row = n * features;
     for (let k = 0; k < classes; k++) {
@@ -150,44 +150,46 @@ async function lossAndGradient(
       const error = share * ((logits[k] as number) - (k === label ? 1 : 0));
       const from = k * features;
       for (let f = 0; f < features; f++)
-        slope[from + f] = (slope[from + f] as number) + error * (standardized[row + f] as number);
-      slope[weights + k] = (slope[weights + k] as number) + error;
+        gradient[from + f] =
+          (gradient[from + f] as number) + error * (standardized[row + f] as number);
+      gradient[weights + k] = (gradient[weights + k] as number) + error;
     }
   }
   for (let k = 0; k < weights; k++) {
     const weight = at[k] as number;
     sum += (PENALTY / 2) * weight * weight;
-    slope[k] = (slope[k] as number) + PENALTY * weight;
+    gradient[k] = (gradient[k] as number) + PENALTY * weight;
   }
   return sum;
 }
 
 /** Minimise the loss by L-BFGS, starting from zero. */
-async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Float64Array> {
+async function minimize(problem: HeadProblem, yieldIfDue: YieldIfDue): Promise<Float64Array> {
   const size = problem.classes * (problem.features + 1);
   let at = new Float64Array(size);
-  let slope = new Float64Array(size);
-  let value = await lossAndGradient(problem, at, slope, breathe);
+  let gradient = new Float64Array(size);
+  let value = await lossAndGradient(problem, at, gradient, yieldIfDue);
   const steps: { s: Float64Array; y: Float64Array; rho: number }[] = [];
-  for (let round = 0; round < MOST_ROUNDS && maxAbs(slope) > GRADIENT; round++) {
-    const way = lbfgsDirection(slope, steps);
-    let fall = dot(way, slope);
-    if (!(fall < 0)) {
+  for (let round = 0; round < MOST_ROUNDS && maxAbs(gradient) > GRADIENT; round++) {
+    const direction = lbfgsDirection(gradient, steps);
+    let directionalDerivative = dot(direction, gradient);
+    if (!(directionalDerivative < 0)) {
       steps.length = 0; // rounding errors have corrupted the history
-      for (let k = 0; k < size; k++) way[k] = -(slope[k] as number);
-      fall = -dot(slope, slope);
+      for (let k = 0; k < size; k++) direction[k] = -(gradient[k] as number);
+      directionalDerivative = -dot(gradient, gradient);
     }
-    let length = steps.length === 0 ? Math.min(1, 1 / Math.sqrt(dot(slope, slope))) : 1;
-    const before = Math.sqrt(dot(slope, slope));
+    let length = steps.length === 0 ? Math.min(1, 1 / Math.sqrt(dot(gradient, gradient))) : 1;
+    const before = Math.sqrt(dot(gradient, gradient));
     let next: Float64Array<ArrayBuffer> | undefined;
     let nextSlope = new Float64Array(size);
     for (let tries = 0; tries < 40; tries++, length /= 2) {
       const there = new Float64Array(size);
-      for (let k = 0; k < size; k++) there[k] = (at[k] as number) + length * (way[k] as number);
-      const found = await lossAndGradient(problem, there, nextSlope, breathe);
+      for (let k = 0; k < size; k++)
+        there[k] = (at[k] as number) + length * (direction[k] as number);
+      const found = await lossAndGradient(problem, there, nextSlope, yieldIfDue);
       // Near the optimum, loss differences are below rounding error: compare gradient norms instead.
       const flat = Math.abs(found - value) <= 1e-13 * Math.abs(value);
-      const less = found <= value + ARMIJO_FACTOR * length * fall;
+      const less = found <= value + ARMIJO_FACTOR * length * directionalDerivative;
       if (less || (flat && Math.sqrt(dot(nextSlope, nextSlope)) < before)) {
         next = there;
         value = found;
@@ -196,13 +198,13 @@ async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Floa
     }
     if (next === undefined) return at; // no step decreases the loss
     const s = difference(next, at);
-    const y = difference(nextSlope, slope);
+    const y = difference(nextSlope, gradient);
     const curved = dot(s, y);
     if (curved > 1e-300) steps.push({ s, y, rho: 1 / curved });
     if (steps.length > LBFGS_HISTORY) steps.shift();
     at = next;
-    const old = slope;
-    slope = nextSlope;
+    const old = gradient;
+    gradient = nextSlope;
     nextSlope = old;
   }
   return at;
@@ -210,23 +212,24 @@ async function minimize(problem: HeadProblem, breathe: YieldIfDue): Promise<Floa
 
 /** The L-BFGS search direction: the negative gradient times the inverse Hessian estimate. */
 function lbfgsDirection(
-  slope: Float64Array,
+  gradient: Float64Array,
   steps: readonly { s: Float64Array; y: Float64Array; rho: number }[],
 ): Float64Array {
-  const way = slope.map((one) => -one);
+  const direction = gradient.map((one) => -one);
   const shares: number[] = [];
   for (const { s, y, rho } of [...steps].reverse()) {
-    const share = rho * dot(s, way);
+    const share = rho * dot(s, direction);
     shares.push(share);
-    addScaled(way, y, -share);
+    addScaled(direction, y, -share);
   }
   const last = steps.at(-1);
   if (last !== undefined) {
     const factor = 1 / (last.rho * dot(last.y, last.y));
-    for (let k = 0; k < way.length; k++) way[k] = (way[k] as number) * factor;
+    for (let k = 0; k < direction.length; k++) direction[k] = (direction[k] as number) * factor;
   }
-  for (const { s, y, rho } of steps) addScaled(way, s, (shares.pop() ?? 0) - rho * dot(y, way));
-  return way;
+  for (const { s, y, rho } of steps)
+    addScaled(direction, s, (shares.pop() ?? 0) - rho * dot(y, direction));
+  return direction;
 }
 
 function dot(a: Float64Array, b: Float64Array): number {

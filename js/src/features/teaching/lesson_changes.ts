@@ -35,15 +35,15 @@ export const makeChange = (
   ...part,
 });
 
-export function applyChange(taught: Lesson, change: LessonChange): Lesson {
-  const { classes, examples, head } = taught;
+export function applyChange(lesson: Lesson, change: LessonChange): Lesson {
+  const { classes, examples, head } = lesson;
   const { kind, id, class_id: classId, text, version } = change;
   const known = classes.some((one) => one.id === id);
   switch (kind) {
     case "class": {
       const made = { id, name: text };
       const all = known ? classes.map((one) => (one.id === id ? made : one)) : [...classes, made];
-      return { ...taught, classes: all };
+      return { ...lesson, classes: all };
     }
     case "remove":
       return {
@@ -52,17 +52,17 @@ export function applyChange(taught: Lesson, change: LessonChange): Lesson {
         head: head?.classes.includes(id) ? null : head,
       };
     case "forget":
-      return { ...taught, examples: examples.filter((one) => one.id !== id) };
+      return { ...lesson, examples: examples.filter((one) => one.id !== id) };
     case "example":
-      if (version === null || !classes.some((one) => one.id === classId)) return taught;
-      return { ...taught, examples: [...examples, { id, classId, version }] };
+      if (version === null || !classes.some((one) => one.id === classId)) return lesson;
+      return { ...lesson, examples: [...examples, { id, classId, version }] };
     case "features":
-      if (version === null) return taught;
+      if (version === null) return lesson;
       return {
-        ...taught,
+        ...lesson,
         examples: examples.map((one) => (one.id === id ? { ...one, version } : one)),
       };
     case "head":
-      return { ...taught, head: change.head };
+      return { ...lesson, head: change.head };
   }
 }

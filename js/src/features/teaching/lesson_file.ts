@@ -116,7 +116,7 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
   const pictures = tensors.get("pictures");
   const labels = [...new Int32Array(bytes("labels"))];
   const features = floats("features");
-  const { classes, networks, of, head, told = [] } = words;
+  const { classes, networks, of, head, told: accuracyCounts = [] } = words;
   if (pictures === undefined || classes === undefined || of === undefined)
     throw new Error(NOT_A_LESSON);
   if (classes.length > MOST_CLASSES)
@@ -144,5 +144,5 @@ export function parseLesson(record: TeachingRecord, file: Uint8Array<ArrayBuffer
   });
   const linear = { weight: floats("weight"), bias: floats("bias") };
   const fits = head !== undefined && linear.weight.length === head.length * record.feature_count;
-  return { classes, examples, head: fits ? { classes: head, told, linear } : null };
+  return { classes, examples, head: fits ? { classes: head, told: accuracyCounts, linear } : null };
 }

@@ -101,15 +101,15 @@ function createLessonStore(state: ViewerState): LessonStore {
   /** The feature key of each loaded example. */
   const networks = new Map<string, string>();
   /** The class ids and examples that the head was trained on; "" if unknown in this page. */
-  let learned = "";
-  let headHere = "";
+  let trainedKey = "";
+  let loadedHeadId = "";
   let training = 0;
   let lastSequence = -1;
   let lastSession: unknown;
 
   const log = createChangeLog(state, {
     onReset() {
-      learned = headHere = "";
+      trainedKey = loadedHeadId = "";
       training += 1;
       networks.clear();
       batch(() => {
@@ -162,15 +162,15 @@ function createLessonStore(state: ViewerState): LessonStore {
     }
     const { head } = listed;
     if (head === null) {
-      headHere = "";
+      loadedHeadId = "";
       if (lesson.peek().head === null) linear.value = null;
-    } else if (head.id !== headHere) {
+    } else if (head.id !== loadedHeadId) {
       const bytes = (await log.blob(head.id)).slice();
       if (!isWanted()) return;
       const numbers = new Float32Array(bytes.buffer);
       const weights = head.classes.length * now.feature_count;
-      headHere = head.id;
-      learned = lessonKey(listed);
+      loadedHeadId = head.id;
+      trainedKey = lessonKey(listed);
       linear.value = { weight: numbers.slice(0, weights), bias: numbers.slice(weights) };
     }
   }
@@ -238,8 +238,8 @@ function createLessonStore(state: ViewerState): LessonStore {
   }
 
   function putHead(head: ClassifierHead, found: LinearHead, of: Lesson): void {
-    headHere = head.id;
-    learned = lessonKey(of);
+    loadedHeadId = head.id;
+    trainedKey = lessonKey(of);
     batch(() => {
       linear.value = found;
       submit(makeChange({ kind: "head", id: head.id, head }), [
@@ -414,7 +414,7 @@ function createLessonStore(state: ViewerState): LessonStore {
       return new Map(head.classes.map((key, k) => [key, found[k] ?? 0]));
     },
     get isHeadOutdated() {
-      return learned !== lessonKey(lesson.value);
+      return trainedKey !== lessonKey(lesson.value);
     },
   };
   return teaching;

@@ -43,12 +43,12 @@ export const batchesPerEpoch = ({ example_count, batch_size }: TrainingConfig): 
  * The examples of a step, counted from 0; fewer than a batch at the end of an epoch. Epochs are counted from the
  * config's `start_step`, and each has its own order.
  */
-export function batchExamples(course: TrainingConfig, step: number): number[] {
-  const { start_step, example_count, batch_size, shuffle } = course;
+export function batchExamples(config: TrainingConfig, step: number): number[] {
+  const { start_step, example_count, batch_size, shuffle } = config;
   const [seed, own] =
-    step < start_step ? [course.seed, step] : [course.seed + start_step, step - start_step];
-  const epoch = Math.floor(own / batchesPerEpoch(course));
-  const first = (own % batchesPerEpoch(course)) * batch_size;
+    step < start_step ? [config.seed, step] : [config.seed + start_step, step - start_step];
+  const epoch = Math.floor(own / batchesPerEpoch(config));
+  const first = (own % batchesPerEpoch(config)) * batch_size;
   const places = Array.from(
     { length: Math.min(batch_size, example_count - first) },
     (_, k) => first + k,
@@ -85,15 +85,15 @@ export function makeBatch(
 /** Add noise with a standard deviation to the network's inputs, different in each step. */
 export function addNoise(
   batch: Batch,
-  course: TrainingConfig,
+  config: TrainingConfig,
   deviation: number,
   step: number,
 ): void {
   if (deviation === 0) return;
-  for (const [number, { key }] of course.columns.entries()) {
-    const data = key === "target" ? undefined : batch.inputs.get(course.inputs[key] ?? "");
+  for (const [number, { key }] of config.columns.entries()) {
+    const data = key === "target" ? undefined : batch.inputs.get(config.inputs[key] ?? "");
     if (data === undefined) continue;
-    const noise = noiseArray(data.length, (course.seed + step * 16 + number) >>> 0, 0, deviation);
+    const noise = noiseArray(data.length, (config.seed + step * 16 + number) >>> 0, 0, deviation);
     for (let at = 0; at < data.length; at++) data[at] = (data[at] ?? 0) + (noise[at] ?? 0);
   }
 }
@@ -103,11 +103,11 @@ export function addNoise(
  * nbglcnn.features.training.optimizers.
  */
 export function stepScalars(
-  course: TrainingConfig,
+  config: TrainingConfig,
   rate: number,
   step: number,
 ): Map<string, number> {
-  const { inputs, betas, seed } = course;
+  const { inputs, betas, seed } = config;
   const [first = 0, second = 0] = betas.map((beta) => 1 - beta ** (step + 1));
   const known: Readonly<Record<string, number>> = {
     lr: rate,

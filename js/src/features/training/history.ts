@@ -42,11 +42,11 @@ export class TrainingHistory {
     const left = this.lossHistory.snapshot();
     const own = to.branch === 0 ? left : (this.branches[to.branch - 1] ?? left);
     const common = Math.min(commonPrefixLength(left.losses, own.losses), to.step);
-    const behind = keep && left.losses.length > common ? this.branches.length + 1 : -1;
-    if (behind > 0) this.branches = [...this.branches, left];
+    const newBranch = keep && left.losses.length > common ? this.branches.length + 1 : -1;
+    if (newBranch > 0) this.branches = [...this.branches, left];
     this.checkpoints = this.checkpoints.flatMap((kept) => {
       if (kept.branch === 0 && kept.step > common) {
-        return behind > 0 ? [{ ...kept, branch: behind }] : [];
+        return newBranch > 0 ? [{ ...kept, branch: newBranch }] : [];
       }
       const isOwn = kept.branch === to.branch && kept.step <= to.step;
       return [isOwn ? { ...kept, branch: 0 } : kept];

@@ -73,17 +73,17 @@ export class TrainingLoop implements TrainingActions {
   constructor(
     host: TrainingHost,
     record: TrainingRecord,
-    given: Dataset,
+    dataset: Dataset,
     history: TrainingHistory,
     events: LoopEvents,
   ) {
     this.host = host;
     this.record = record;
-    this.dataset = given;
+    this.dataset = dataset;
     this.history = history;
     this.events = events;
-    this.watches = new TensorWatchers(given.config);
-    this.session = new TrainingSession(host, given, this.watches);
+    this.watches = new TensorWatchers(dataset.config);
+    this.session = new TrainingSession(host, dataset, this.watches);
     this.heartbeat = setInterval(() => {
       if (this.isStarted && !this.isRunning) this.report();
     }, HEARTBEAT_MS);
@@ -91,7 +91,7 @@ export class TrainingLoop implements TrainingActions {
     history.lossHistory.truncate(record.start_step);
     this.reportedSteps = history.lossHistory.steps;
     this.examples =
-      history.lastCheckpoint?.examples ?? examplesSeen(given.config, record.start_step);
+      history.lastCheckpoint?.examples ?? examplesSeen(dataset.config, record.start_step);
   }
 
   /** Start with the Plan's weights, and enter the record's state. */

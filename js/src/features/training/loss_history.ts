@@ -13,14 +13,14 @@ export class LossHistory {
   static unpack(bytes: Uint8Array<ArrayBuffer>): LossHistory {
     const numbers = new Float32Array(bytes.slice().buffer);
     const [count = 0, rows = 0] = numbers;
-    const line = new LossHistory();
-    line.losses = [...numbers.subarray(2, 2 + count)];
-    line.accuracies = [...numbers.subarray(2 + count, 2 + 2 * count)];
+    const history = new LossHistory();
+    history.losses = [...numbers.subarray(2, 2 + count)];
+    history.accuracies = [...numbers.subarray(2 + count, 2 + 2 * count)];
     for (let k = 0; k < rows; k++) {
       const [step = 0, loss = 0, share = Number.NaN] = numbers.subarray(2 + 2 * count + 3 * k);
-      line.heldOut.push([step, loss, Number.isNaN(share) ? null : share]);
+      history.heldOut.push([step, loss, Number.isNaN(share) ? null : share]);
     }
-    return line;
+    return history;
   }
 
   /** How many numbers `unpack` reads for a curve. */
@@ -29,11 +29,11 @@ export class LossHistory {
 
   /** A copy of the first `step` steps of a curve. */
   static upTo(curve: LossCurve, step: number): LossHistory {
-    const line = new LossHistory();
-    line.losses = curve.losses.slice(0, step);
-    line.accuracies = curve.accuracies.slice(0, step);
-    line.heldOut = curve.heldOut.filter(([at]) => at <= step);
-    return line;
+    const history = new LossHistory();
+    history.losses = curve.losses.slice(0, step);
+    history.accuracies = curve.accuracies.slice(0, step);
+    history.heldOut = curve.heldOut.filter(([at]) => at <= step);
+    return history;
   }
 
   get steps(): number {

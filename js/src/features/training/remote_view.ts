@@ -65,8 +65,8 @@ export class RemoteView {
   }
 
   private poll(): void {
-    const told = { training: this.id, first_step: 0, held_out: [], message: "" };
-    this.host.reportSteps({ ...told, ...NO_FAILURE, is_remote: true }, new Float32Array());
+    const report = { training: this.id, first_step: 0, held_out: [], message: "" };
+    this.host.reportSteps({ ...report, ...NO_FAILURE, is_remote: true }, new Float32Array());
   }
 
   private async show(blob: string): Promise<void> {
@@ -75,9 +75,9 @@ export class RemoteView {
     const bytes = await host.blob(blob);
     if (host.planHash !== config.plan || !host.hasValues)
       throw new Error("the Plan has not loaded");
-    const line = LossHistory.unpack(bytes);
+    const history = LossHistory.unpack(bytes);
     const numbers = new Float32Array(bytes.slice().buffer);
-    let at = LossHistory.packedLength(line);
+    let at = LossHistory.packedLength(history);
     const initial = host.initialWeights();
     await host.withSession(async (session) => {
       for (const [texture, { length }] of initial) {
@@ -87,8 +87,13 @@ export class RemoteView {
     });
     if (this.closed) return;
     await host.refresh();
-    const step = line.steps;
-    const now = { phase: "elsewhere", config, step, examples: examplesSeen(config, step) } as const;
-    state.progress.value = { ...NO_TRAINING, ...now, ...line.snapshot() };
+    const step = history.steps;
+    const progress = {
+      phase: "elsewhere",
+      config,
+      step,
+      examples: examplesSeen(config, step),
+    } as const;
+    state.progress.value = { ...NO_TRAINING, ...progress, ...history.snapshot() };
   }
 }

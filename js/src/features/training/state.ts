@@ -115,7 +115,7 @@ export interface TrainingProgress extends LossCurve {
   readonly examples: number;
   /** Milliseconds per step, averaged over recent steps. */
   readonly stepMs: number;
-  /** Curves that `restoreCheckpoint` kept with `keep`; the first is branch 1. */
+  /** Curves that `restoreCheckpoint` kept with `keepBranch`; the first is branch 1. */
   readonly branches: readonly LossCurve[];
   /** In order of branch and step; increasingly sparse towards the beginning. */
   readonly checkpoints: readonly Checkpoint[];
@@ -141,10 +141,10 @@ export interface TrainingActions {
   /** Show a checkpoint's weights in all views while the training is paused; null restores the current ones. */
   showCheckpoint(id: number | null): void;
   /**
-   * Pause and restore a checkpoint; resuming continues from it. `keep`: the current curve becomes a branch, with its
+   * Pause and restore a checkpoint; resuming continues from it. `keepBranch`: the current curve becomes a branch, with its
    * checkpoints.
    */
-  restoreCheckpoint(id: number, keep: boolean): void;
+  restoreCheckpoint(id: number, keepBranch: boolean): void;
 }
 
 export const NO_TRAINING: TrainingProgress = {
@@ -200,7 +200,7 @@ declare module "../../state.ts" {
 }
 
 /** The effect of a training on the weights, for each phase that has one. */
-const WEIGHT_CLAIMS: { readonly [P in TrainingPhase]?: "resting" | "changing" } = {
+const WEIGHT_ACTIVITY: { readonly [P in TrainingPhase]?: "resting" | "changing" } = {
   waiting: "changing",
   running: "changing",
   paused: "resting",
@@ -213,7 +213,7 @@ export const trainingState = (): TrainingState & Pick<WeightState, "weightActivi
     training: signal(null),
     trainingHost: signal(null),
     progress,
-    weightActivity: computed(() => WEIGHT_CLAIMS[progress.value.phase] ?? ""),
+    weightActivity: computed(() => WEIGHT_ACTIVITY[progress.value.phase] ?? ""),
     remoteView: signal({ blob: "" }),
     selectedCheckpoint: signal(null),
     createWeightFollower: signal(null),

@@ -36,16 +36,16 @@ export const NO_FAILURE = {
 /** Compute a step; it takes effect when the session commits. */
 export async function runStep(
   session: Session,
-  given: Dataset,
-  asked: StepRequest,
+  dataset: Dataset,
+  request: StepRequest,
 ): Promise<StepResult> {
-  const { config, trainRows } = given;
-  const { step, needsMeasures } = asked;
+  const { config, trainRows } = dataset;
+  const { step, needsMeasures } = request;
   const examples = batchExamples(config, step);
   const batch = makeBatch(trainRows, examples, config.batch_size, config.inputs);
-  addNoise(batch, config, asked.noise, step);
+  addNoise(batch, config, request.noise, step);
   for (const [key, data] of batch.inputs) session.write(key, data);
-  const scalars = stepScalars(config, learningRate(given, asked.lr, step), step);
+  const scalars = stepScalars(config, learningRate(dataset, request.lr, step), step);
   for (const [what, number] of scalars)
     session.write(config.inputs[what] ?? "", Float32Array.of(number));
   await session.run({ section: needsMeasures ? "measure" : "train" });

@@ -13,8 +13,8 @@ export class TensorWatchers {
   /** The gradients of the last step for which they were read. */
   private readonly gradientCache = new Map<string, Float32Array>();
 
-  constructor(course: TrainingConfig) {
-    this.gradientKeys = new Set(Object.values(course.gradients));
+  constructor(config: TrainingConfig) {
+    this.gradientKeys = new Set(Object.values(config.gradients));
   }
 
   /** Add a watcher. `read` delivers its arrays at once. */

@@ -13,8 +13,8 @@ const trainedParameters = ({ parameters, carries }: PlanHeader): Value[] => {
 export function tensorsByName(plan: PlanHeader, rows: ReadonlyMap<number, Float32Array>): Tensors {
   const found = new Map<string, PackedTensor>();
   for (const { key, texture, layout } of trainedParameters(plan)) {
-    const own = rows.get(texture);
-    if (own !== undefined) found.set(key, { rows: own, layout });
+    const packed = rows.get(texture);
+    if (packed !== undefined) found.set(key, { rows: packed, layout });
   }
   return found;
 }
@@ -29,9 +29,9 @@ export const readTensors = async (session: Session): Promise<Tensors> =>
  */
 export const fits = (plan: PlanHeader, tensors: Tensors, trained: readonly string[]): boolean =>
   trainedParameters(plan).every(({ key, layout }) => {
-    const own = tensors.get(key);
-    if (own === undefined) return !trained.includes(key);
-    return JSON.stringify(own.layout) === JSON.stringify(layout);
+    const packed = tensors.get(key);
+    if (packed === undefined) return !trained.includes(key);
+    return JSON.stringify(packed.layout) === JSON.stringify(layout);
   });
 
 /** Load a state into a session. */

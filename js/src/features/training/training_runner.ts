@@ -21,7 +21,7 @@ interface TrainingRun extends TrainingFollower {
 export const runTraining = (state: ViewerState): (() => void) => {
   let now: TrainingRun | undefined;
   /** The id of a training that was reset and waits for Python to send the initial weights. */
-  let awaited = "";
+  let awaitingInitialWeightsOf = "";
   const end = (): void => {
     now?.close();
     now = undefined;
@@ -47,8 +47,9 @@ export const runTraining = (state: ViewerState): (() => void) => {
         now.update(record);
         return;
       }
-      if (now !== undefined && now.id !== record.id && record.start_step > 0) awaited = record.id;
-      if (awaited === record.id && record.start_step > 0) {
+      if (now !== undefined && now.id !== record.id && record.start_step > 0)
+        awaitingInitialWeightsOf = record.id;
+      if (awaitingInitialWeightsOf === record.id && record.start_step > 0) {
         end();
         state.progress.value = { ...NO_TRAINING, phase: "waiting" };
         return;
@@ -77,24 +78,24 @@ function startTraining(
   state: ViewerState,
   host: TrainingHost,
   first: TrainingRecord,
-  before: TrainingHistory | undefined,
+  previousHistory: TrainingHistory | undefined,
 ): TrainingRun {
   let record = first;
   let loop: TrainingLoop | undefined;
   let closed = false;
   let config: TrainingConfig | undefined;
   let opening = false;
-  let history = before;
-  const say = (part: Partial<ViewerState["progress"]["value"]>): void => {
+  let history = previousHistory;
+  const updateProgress = (part: Partial<ViewerState["progress"]["value"]>): void => {
     if (!closed) state.progress.value = { ...state.progress.peek(), ...part };
   };
-  const change = (part: Partial<TrainingRecord>): void => {
+  const updateRecord = (part: Partial<TrainingRecord>): void => {
     const of = state.training.peek();
     if (!closed && of?.id === first.id) state.training.value = { ...of, ...part };
   };
-  const known = before === undefined ? NO_TRAINING : state.progress.peek();
+  const known = previousHistory === undefined ? NO_TRAINING : state.progress.peek();
   state.progress.value = { ...known, phase: "waiting", message: "" };
-  const past = async (): Promise<TrainingHistory> => {
+  const loadHistory = async (): Promise<TrainingHistory> => {
     const found = new TrainingHistory();
     if (first.history !== "")
       found.lossHistory = LossHistory.unpack(await host.blob(first.history));
@@ -105,36 +106,42 @@ function startTraining(
     // The Plan arrives separately.
     if (closed || opening || host.planHash !== config.plan || !host.hasValues) return;
     opening = true;
-    history ??= await past();
+    history ??= await loadHistory();
     const given = await fetchDataset(host, config);
     if (closed) return;
-    const made = new TrainingLoop(host, record, given, history, {
-      onProgress: (part) => say(part),
+    const newLoop = new TrainingLoop(host, record, given, history, {
+      onProgress: (part) => updateProgress(part),
       onState: (now) => {
-        change({ state: now, pause_at: -1 });
+        updateRecord({ state: now, pause_at: -1 });
       },
       isVisible: () => [...state.viewVisibility.peek().values()].includes(true),
       selectedCheckpoint: () => state.selectedCheckpoint.peek(),
     });
-    if (record.owner === "") change({ owner: host.page });
-    say({ config, updateRatios: null, deadUnits: null, predictions: null, shownCheckpoint: null });
-    loop = made;
-    await made.start();
-    if (!closed) state.trainingActions.value = made;
+    if (record.owner === "") updateRecord({ owner: host.page });
+    updateProgress({
+      config,
+      updateRatios: null,
+      deadUnits: null,
+      predictions: null,
+      shownCheckpoint: null,
+    });
+    loop = newLoop;
+    await newLoop.start();
+    if (!closed) state.trainingActions.value = newLoop;
   };
-  const attempt = (): void => {
+  const tryOpen = (): void => {
     open().catch((error: unknown) => {
       opening = false;
       loop = undefined;
       if (closed) return;
       const message = error instanceof Error ? error.message : String(error);
-      say({ phase: "failed", message });
+      updateProgress({ phase: "failed", message });
       const told = { training: first.id, first_step: first.start_step, held_out: [] };
       const text = `training can't continue in this page: ${message}`;
       host.reportSteps({ ...told, ...NO_FAILURE, message: text }, new Float32Array());
     });
   };
-  attempt();
+  tryOpen();
   return {
     id: first.id,
     round: first.swap_count,
@@ -145,8 +152,8 @@ function startTraining(
       const isNew = next !== record;
       record = next;
       // Python sent this record before it received this page's claim: claim it again.
-      if (loop !== undefined && next.owner === "") change({ owner: host.page });
-      if (loop === undefined) attempt();
+      if (loop !== undefined && next.owner === "") updateRecord({ owner: host.page });
+      if (loop === undefined) tryOpen();
       else if (isNew) batch(() => loop?.update(next));
       else loop.onRerun();
     },

@@ -32,13 +32,13 @@ export class TrainingSession {
   private readonly watchers: TensorWatchers;
   private plan: PlanHeader | undefined;
   /** The host's context losses when the state was last loaded. */
-  private knownLosses: number;
+  private seenContextLosses: number;
 
-  constructor(host: TrainingHost, given: Dataset, watches: TensorWatchers) {
+  constructor(host: TrainingHost, dataset: Dataset, watches: TensorWatchers) {
     this.host = host;
-    this.dataset = given;
+    this.dataset = dataset;
     this.watchers = watches;
-    this.knownLosses = host.contextLosses;
+    this.seenContextLosses = host.contextLosses;
   }
 
   /** Start with the Plan's initial state. */
@@ -55,7 +55,7 @@ export class TrainingSession {
 
   /** Whether the state was lost with the context: see `recoverContext`. */
   get isContextLost(): boolean {
-    return this.host.contextLosses !== this.knownLosses;
+    return this.host.contextLosses !== this.seenContextLosses;
   }
 
   fits(tensors: Tensors): boolean {
@@ -74,14 +74,14 @@ export class TrainingSession {
   }
 
   /** Compute a step; commit it if all numbers are finite. */
-  step(asked: StepRequest): Promise<CheckedStep | undefined> {
+  step(request: StepRequest): Promise<CheckedStep | undefined> {
     const { dataset } = this;
     return this.withSession(async (session) => {
-      const gave = await runStep(session, dataset, asked);
-      const isSound = Number.isFinite(gave.loss) && Number.isFinite(gave.finiteCheck);
+      const result = await runStep(session, dataset, request);
+      const isSound = Number.isFinite(result.loss) && Number.isFinite(result.finiteCheck);
       let updateRatios: Float32Array | null = null;
       let deadUnits: Float32Array | null = null;
-      if (asked.needsMeasures) {
+      if (request.needsMeasures) {
         await this.watchers.captureGradients(session);
         if (dataset.config.update_ratios_key !== "")
           updateRatios = await session.read(dataset.config.update_ratios_key);
@@ -89,7 +89,7 @@ export class TrainingSession {
           deadUnits = await session.read(dataset.config.dead_units_key);
       }
       if (isSound && !this.isContextLost) session.commit();
-      return { ...gave, isCommitted: isSound, updateRatios, deadUnits };
+      return { ...result, isCommitted: isSound, updateRatios, deadUnits };
     });
   }
 
@@ -162,19 +162,19 @@ export class TrainingSession {
   }
 
   /** Wait until the network is restored, with this state; return false once `isUseless()` is true. */
-  async recoverContext(tensors: Tensors, isUseless: () => boolean): Promise<boolean> {
+  async recoverContext(tensors: Tensors, isCancelled: () => boolean): Promise<boolean> {
     const { host, dataset } = this;
-    while (!isUseless()) {
+    while (!isCancelled()) {
       // Runs fail before the page receives the loss event, and until everything is rebuilt: retry.
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       if (host.planHash !== dataset.config.plan || !host.hasValues) continue;
-      this.knownLosses = host.contextLosses;
-      const isPut = await ignoreContextLoss(async () => {
+      this.seenContextLosses = host.contextLosses;
+      const isLoaded = await ignoreContextLoss(async () => {
         await this.load(tensors);
         await host.withSession((session) => predictFixed(session, dataset, this.fixedExamples));
         return true;
       });
-      if (isPut && !this.isContextLost) return true;
+      if (isLoaded && !this.isContextLost) return true;
     }
     return false;
   }

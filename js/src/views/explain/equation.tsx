@@ -21,16 +21,16 @@ export const CAPTION_WIDTH = 112;
 export const MAX_TAPS = 1024;
 
 /** The cell size at which this many matrices fit side by side, captions and signs included; 0 if they do not fit. */
-export function cellSize(room: number, rows: number, columns: number, times: number): number {
-  const each = (room - (times - 1) * SIGN_WIDTH) / times;
+export function cellSize(room: number, rows: number, columns: number, matrixCount: number): number {
+  const each = (room - (matrixCount - 1) * SIGN_WIDTH) / matrixCount;
   return each < CAPTION_WIDTH
     ? 0
     : Math.max(6, Math.min(54, Math.floor(each / columns), Math.floor(300 / rows)));
 }
 
 /** Side by side if cells are then large enough for numbers, else stacked. */
-export function cellLayout(room: number, rows: number, columns: number, times: number) {
-  const [beside, stacked] = [times, 1].map((count) => cellSize(room, rows, columns, count));
+export function cellLayout(room: number, rows: number, columns: number, matrixCount: number) {
+  const [beside, stacked] = [matrixCount, 1].map((count) => cellSize(room, rows, columns, count));
   const way = (beside ?? 0) >= Math.min(MIN_NUMBER_CELL, stacked ?? 0) ? "beside" : "stacked";
   return { cell: (way === "beside" ? beside : stacked) ?? 6, way } as const;
 }
@@ -75,9 +75,9 @@ export interface EquationTerm {
 function sumText({ cells, sum }: EquationTerm, cell: number): string {
   if (sum === undefined) return "";
   const shown = formatFixed(sum);
-  const again = cells.reduce((all, { value }) => all + parseShown(cellText(value, cell)), 0);
-  const apart = Math.abs(again - parseShown(shown)) > 1e-9 * Math.max(1, Math.abs(sum));
-  return `sum ${cell >= MIN_NUMBER_CELL && apart ? "≈" : "="} ${shown}`;
+  const roundedSum = cells.reduce((all, { value }) => all + parseShown(cellText(value, cell)), 0);
+  const isDifferent = Math.abs(roundedSum - parseShown(shown)) > 1e-9 * Math.max(1, Math.abs(sum));
+  return `sum ${cell >= MIN_NUMBER_CELL && isDifferent ? "≈" : "="} ${shown}`;
 }
 
 /** "=", or "≈" if some product differs from the product of the rounded factors. */

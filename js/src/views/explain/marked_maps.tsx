@@ -28,11 +28,14 @@ export function mapSize(
   value: Value,
   room: number,
   ratio: number,
-  around: WindowMargins = NO_MARGINS,
+  margins: WindowMargins = NO_MARGINS,
   large = false,
 ) {
   const [, , height, width] = value.nchw;
-  const pixels = Math.max(height + around.top + around.bottom, width + around.left + around.right);
+  const pixels = Math.max(
+    height + margins.top + margins.bottom,
+    width + margins.left + margins.right,
+  );
   const [least, most] = [
     Math.ceil(MIN_PICTURE_SIZE * ratio),
     large ? Infinity : Math.round(MAX_PIXEL_SIZE * ratio),
@@ -41,10 +44,10 @@ export function mapSize(
   while (tileSide(pixels, scale) < least) scale = scale < 1 ? 1 / (1 / scale - 1) : scale + 1;
   const side = (pixels: number): number => tileSide(pixels, scale) / ratio;
   const pad = {
-    top: (around.top * scale) / ratio,
-    bottom: (around.bottom * scale) / ratio,
-    left: (around.left * scale) / ratio,
-    right: (around.right * scale) / ratio,
+    top: (margins.top * scale) / ratio,
+    bottom: (margins.bottom * scale) / ratio,
+    left: (margins.left * scale) / ratio,
+    right: (margins.right * scale) / ratio,
   };
   const own = {
     width: side(width),
@@ -88,11 +91,11 @@ interface SingleMapProps {
 export function drawnSize(
   { value, room, signal, fillsRoom = false }: Omit<SingleMapProps, "channel" | "label">,
   ratio: number,
-  around?: WindowMargins,
+  margins?: WindowMargins,
 ) {
   return signal
-    ? curveSize(value, room, ratio, around)
-    : mapSize(value, room, ratio, around, fillsRoom);
+    ? curveSize(value, room, ratio, margins)
+    : mapSize(value, room, ratio, margins, fillsRoom);
 }
 
 /** A one-dimensional signal as a curve, from its minimum to its maximum. */
@@ -148,9 +151,9 @@ function SignalCurve(props: {
 export function SingleMap(
   props: SingleMapProps & { around?: WindowMargins; children: preact.ComponentChildren },
 ) {
-  const { value, channel, label, signal, around, children } = props;
+  const { value, channel, label, signal, around: margins, children } = props;
   const ratio = useViews().pixelRatio.value;
-  const { scale, width, height } = drawnSize(props, ratio, around);
+  const { scale, width, height } = drawnSize(props, ratio, margins);
   if (signal) {
     return (
       <SignalCurve numbers={signal} width={width} label={label}>
@@ -187,10 +190,10 @@ export interface Callout {
 export function InputMap(
   props: SingleMapProps & { lines: WindowTaps; callout: Callout | null; around?: WindowMargins },
 ) {
-  const { value, lines, callout, around = NO_MARGINS } = props;
+  const { value, lines, callout, around: margins = NO_MARGINS } = props;
   const ratio = useViews().pixelRatio.value;
   const [, , mapHeight, mapWidth] = value.nchw;
-  const size = drawnSize(props, ratio, around);
+  const size = drawnSize(props, ratio, margins);
   const { pad } = size;
   const [along, down] = [size.width / mapWidth, size.height / mapHeight];
   const ends = (at: readonly AxisTap[], pixel: number) => {

@@ -39,15 +39,16 @@ export interface MatrixProps {
 /** The least cell size that has room for a number. */
 export const MIN_NUMBER_CELL = 34;
 /** Cells below PRECISE show one decimal less; cells below LARGE have a smaller font. */
-const PRECISE = 44;
-const LARGE = 50;
+const MIN_THREE_DECIMAL_CELL = 44;
+const MIN_LARGE_FONT_CELL = 50;
 
 /** The number with as many digits as the cell has room for. */
 export function cellText(value: number, cell: number): string {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (!Number.isFinite(value) || size >= 9999.5) return formatShort(value);
-  const decimals = (cell >= PRECISE ? 3 : 2) - (size >= 9.995 ? 1 : 0) - (size >= 99.95 ? 1 : 0);
+  const decimals =
+    (cell >= MIN_THREE_DECIMAL_CELL ? 3 : 2) - (size >= 9.995 ? 1 : 0) - (size >= 99.95 ? 1 : 0);
   return formatPadded(value, Math.max(0, decimals));
 }
 
@@ -77,7 +78,7 @@ export function Matrix(props: MatrixProps) {
   for (let i = 0; i < cells.length; i += columns) rows.push(cells.slice(i, i + columns));
   return (
     <table
-      class={cell < LARGE ? "nbg-matrix nbg-small" : "nbg-matrix"}
+      class={cell < MIN_LARGE_FONT_CELL ? "nbg-matrix nbg-small" : "nbg-matrix"}
       aria-label={label}
       style={{ width: px(columns * cell), height: px(rows.length * cell) }}
       onPointerMove={point}

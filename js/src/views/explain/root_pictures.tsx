@@ -118,7 +118,7 @@ function RootPictures({
         />
       );
     case "softmax":
-      return <SoftmaxBars {...{ source, width }} terms={computation.share} />;
+      return <SoftmaxBars {...{ source, width }} terms={computation.softmax} />;
     case "mixed":
       return (
         <InterpolationView
@@ -177,17 +177,22 @@ function pixelSource(value: Value, index: number): MarkedSource {
  * The input channel that is shown tap by tap: initially the one with the largest contribution to the output channel. It
  * stays the same while the filter slides, until the user selects another.
  */
-function useSelectedTerm(made: Computation, output: number) {
-  const held = useRef({ output: -1, term: 0 });
+function useSelectedTerm(computation: Computation, output: number) {
+  const selection = useRef({ output: -1, term: 0 });
   const [, redraw] = useState(0);
   const terms =
-    made.kind === "convolution" || made.kind === "dense" ? made.products.contributions : null;
-  if (terms !== null && (held.current.output !== output || held.current.term >= terms.length)) {
-    held.current = { output, term: rankContributions(terms)[0] ?? 0 };
+    computation.kind === "convolution" || computation.kind === "dense"
+      ? computation.products.contributions
+      : null;
+  if (
+    terms !== null &&
+    (selection.current.output !== output || selection.current.term >= terms.length)
+  ) {
+    selection.current = { output, term: rankContributions(terms)[0] ?? 0 };
   }
   const choose = (term: number): void => {
-    held.current = { output, term };
+    selection.current = { output, term };
     redraw((count) => count + 1);
   };
-  return { chosen: held.current.term, choose };
+  return { chosen: selection.current.term, choose };
 }

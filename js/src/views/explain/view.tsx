@@ -56,7 +56,7 @@ function checkReadable(chain: Chain | UnsupportedReason): Chain | UnsupportedRea
 
 /** The reason that this value cannot be explained; the trail that led here stays, so that the user can go back. */
 function UnsupportedNote(props: { words: UnsupportedReason; network: Network; value: Value }) {
-  const { words, network, value } = props;
+  const { words: reason, network, value } = props;
   const { pixel, selected } = useViews().state;
   const [, channels, height, width] = value.nchw;
   const channel = Math.min(selected.value?.channel ?? 0, channels - 1);
@@ -69,8 +69,8 @@ function UnsupportedNote(props: { words: UnsupportedReason; network: Network; va
         <ExplainTrailView {...{ network, value, channel, ...at }} explained={null} />
       )}
       <div class="nbg-unknown" role="status">
-        <strong>{words.title}.</strong>
-        <p class="nbg-second">{words.text}</p>
+        <strong>{reason.title}.</strong>
+        <p class="nbg-second">{reason.text}</p>
       </div>
     </>
   );

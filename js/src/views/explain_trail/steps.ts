@@ -50,21 +50,27 @@ function tokenText(token: number, tokens: TokenGrid | undefined): string {
 }
 
 /**
- * For each layer of an attention block: the attention weights' value (`share`), and whether the layer is the weighted
- * sum (`mixes`). Cached per network.
+ * For each layer of an attention block: the attention weights' value (`weights`), and whether the layer is the weighted
+ * sum (`isWeightedSum`). Cached per network.
  */
-const attentionParts = new WeakMap<Network, Map<string, { share: Value; mixes: boolean } | null>>();
+const attentionParts = new WeakMap<
+  Network,
+  Map<string, { weights: Value; isWeightedSum: boolean } | null>
+>();
 
-function attentionPart(network: Network, value: Value): { share: Value; mixes: boolean } | null {
-  if (value.display_kind === "attention") return { share: value, mixes: false };
+function attentionPart(
+  network: Network,
+  value: Value,
+): { weights: Value; isWeightedSum: boolean } | null {
+  if (value.display_kind === "attention") return { weights: value, isWeightedSum: false };
   const known = attentionParts.get(network) ?? new Map();
   attentionParts.set(network, known);
   const before = known.get(value.key);
   if (before !== undefined) return before;
   const layer = network.layers.find(({ name }) => name === value.key);
   const found = layer === undefined ? null : attentionOf(network, layer);
-  const share = network.values.get(found?.weights.name ?? "");
-  const part = found && share ? { share, mixes: found.output.name === value.key } : null;
+  const weights = network.values.get(found?.weights.name ?? "");
+  const part = found && weights ? { weights, isWeightedSum: found.output.name === value.key } : null;
   known.set(value.key, part);
   return part;
 }
@@ -81,13 +87,13 @@ export function tokenPairText(
   if (part === null || shape.length < 2) return null;
   const at = coordinates(shape, flatIndex(nchw, [0, channel, y, x]));
   const [head = 0, query = 0, last = 0] = shape.length > 2 ? at.slice(-3) : [0, ...at];
-  const [rows, columns] = part.share.tokens.map((number) => plan?.tokens[number]);
+  const [rows, columns] = part.weights.tokens.map((number) => plan?.tokens[number]);
   // The first of three axes is either the batch or the heads; if it is the batch, there is a single head.
   const heads = shape.length > 3 || (shape.length > 2 && shape[0] !== nchw[0]);
   return [
     ...(heads ? [`head ${head}`] : []),
     `query token ${tokenText(query, rows)}`,
-    part.mixes ? `feature ${last}` : `key token ${tokenText(last, columns)}`,
+    part.isWeightedSum ? `feature ${last}` : `key token ${tokenText(last, columns)}`,
   ].join(", ");
 }
 
@@ -95,14 +101,14 @@ export function tokenPairText(
 export function usePositionText() {
   const { network, state, classNames } = useViews();
   const known = classNames.value;
-  const spot = (value: Value, at: ElementPosition): string =>
+  const elementText = (value: Value, at: ElementPosition): string =>
     (network.value && tokenPairText(network.value, state.plan.value, value, at)) ??
     positionText(value, at, known);
   return {
-    spotText: spot,
+    spotText: elementText,
     /** The layer and the position, e.g. "features.3, channel 13, y 3, x 3". */
     placeText: (value: Value, at: ElementPosition): string =>
-      [value.key, spot(value, at)].filter((part) => part !== "").join(", "),
+      [value.key, elementText(value, at)].filter((part) => part !== "").join(", "),
   };
 }
 

@@ -36,15 +36,15 @@ export function CompactFilters(props: {
   const values = useValues(kernels.weight);
   const most = useMemo(() => (values === null ? 0 : maxAbs(values)), [values]);
   // A single output channel shows a kernel per input channel; several output channels show their first kernel each.
-  const single = kernels.outputs === 1 && kernels.inputs > 1;
-  const all = single
+  const hasSingleOutput = kernels.outputs === 1 && kernels.inputs > 1;
+  const all = hasSingleOutput
     ? Array.from({ length: kernels.inputs }, (_, input): KernelCell => ({ output: 0, input }))
     : order.map((output): KernelCell => ({ output, input: 0 }));
   const { cell, columns, shown } = compactRows(all.length, kernels, width);
   const cells = all.slice(0, shown);
   if (values === null || kernels.weight.shape.length === 2) return null;
   const some = cells.length < all.length ? `${cells.length} of ${all.length} · ` : "";
-  const which = single
+  const which = hasSingleOutput
     ? "one for each input channel"
     : kernels.inputs > 1
       ? "for the first input channel"

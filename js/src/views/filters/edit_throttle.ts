@@ -18,7 +18,7 @@ export function createEditThrottle(send: (edit: WeightEdit) => void): EditThrott
   let waiting: readonly WeightEdit[] = [];
   let sent = Number.NEGATIVE_INFINITY;
   let frame = 0;
-  const go = (): void => {
+  const sendPending = (): void => {
     cancelAnimationFrame(frame);
     frame = 0;
     const edits = waiting;
@@ -26,22 +26,22 @@ export function createEditThrottle(send: (edit: WeightEdit) => void): EditThrott
     if (edits.length > 0) sent = performance.now();
     for (const edit of edits) send(edit);
   };
-  const look = (): void => {
-    if (performance.now() - sent >= ACK_TIMEOUT_MS) go();
-    else frame = requestAnimationFrame(look);
+  const flushWhenReady = (): void => {
+    if (performance.now() - sent >= ACK_TIMEOUT_MS) sendPending();
+    else frame = requestAnimationFrame(flushWhenReady);
   };
   return {
     schedule(edits) {
       waiting = edits;
-      if (frame === 0) frame = requestAnimationFrame(look);
+      if (frame === 0) frame = requestAnimationFrame(flushWhenReady);
     },
     flush(edits = waiting) {
       waiting = edits;
-      go();
+      sendPending();
     },
     acknowledge() {
       sent = Number.NEGATIVE_INFINITY;
     },
-    dispose: go,
+    dispose: sendPending,
   };
 }

@@ -52,7 +52,7 @@ export function NumberGrid(props: CellsProps) {
   const views = useViews();
   const grid = useRef<HTMLDivElement>(null);
   // Whether the grid has the focus; the focus then follows the selection.
-  const [held, setHeld] = useState(false);
+  const [hasFocus, setHeld] = useState(false);
   const { row, column } = position;
   const fit = Math.max(3, Math.floor((props.width - 34) / CELL_WIDTH));
   const mostColumns = Math.min(fit, sheet.rows === 1 ? MAX_VECTOR_COLUMNS : MAX_COLUMNS);
@@ -65,8 +65,8 @@ export function NumberGrid(props: CellsProps) {
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: the chosen cell is another element then
   useLayoutEffect(() => {
-    if (held && !isTyping) focusSelected(grid.current);
-  }, [held, sheet, row, column, isTyping]);
+    if (hasFocus && !isTyping) focusSelected(grid.current);
+  }, [hasFocus, sheet, row, column, isTyping]);
 
   const set = (number: number): void => {
     editor.change([sheet.index(row, column)], [number], { step: newStepName() });
@@ -74,7 +74,7 @@ export function NumberGrid(props: CellsProps) {
 
   /** Consecutive key presses form one undo step. */
   const stepping = useRef({ stepper: createUndoStepper(), at: -1 });
-  const nudge = (by: number): void => {
+  const stepValue = (by: number): void => {
     const at = sheet.index(row, column);
     if (stepping.current.at !== at) stepping.current = { stepper: createUndoStepper(), at };
     editor.change([at], [editor.latestValue(at) + (by * editor.range) / 100], {
@@ -88,7 +88,7 @@ export function NumberGrid(props: CellsProps) {
     const up = key === "ArrowUp" ? 1 : key === "ArrowDown" ? -1 : 0;
     if (event.altKey) {
       if (up === 0) return;
-      if (editor.canEdit) nudge(up * (event.shiftKey ? 0.1 : 1));
+      if (editor.canEdit) stepValue(up * (event.shiftKey ? 0.1 : 1));
     } else if (/^[-0-9]$/.test(key)) {
       // The key is the first character of the number: the field gets the focus before the character arrives.
       if (editor.canEdit) setTyping(true);

@@ -12,8 +12,12 @@ export function markEditPending(state: ViewerState): void {
 
 /** Whether a weight edit is active or can be undone or redone, or an edit is pending. */
 function hasWeightEdits(state: ViewerState): boolean {
-  const moments = [state.presentEdits.value, ...state.pastEdits.value, ...state.futureEdits.value];
-  if (!moments.some(({ weights }) => weights > 0)) return pendingEdits.has(state);
+  const snapshots = [
+    state.presentEdits.value,
+    ...state.pastEdits.value,
+    ...state.futureEdits.value,
+  ];
+  if (!snapshots.some(({ weights }) => weights > 0)) return pendingEdits.has(state);
   pendingEdits.delete(state);
   return true;
 }

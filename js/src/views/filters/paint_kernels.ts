@@ -15,21 +15,24 @@ const GREY = "rgb(128 128 128 / 0.5)";
 /** The least canvas pixels per weight for which a kernel has an outline. */
 const MIN_EDGED = 4;
 
-/** Paint rows of `columns` weights, each a square of `one` pixels; `most` has the colour map's full colour. */
+/** Paint rows of `columns` weights, each a square of `pixelSize` pixels; `maxAbs` has the colour map's full colour. */
 export function paintColors(
   picture: ImageData,
   { weights, left, top }: PlacedKernel,
   columns: number,
-  one: number,
-  most: number,
+  pixelSize: number,
+  maxAbs: number,
   table: ColorFunction,
 ): void {
   for (const [k, value] of weights.entries()) {
-    const shade = table(most > 0 ? 0.5 + (0.5 * value) / most : 0.5);
+    const shade = table(maxAbs > 0 ? 0.5 + (0.5 * value) / maxAbs : 0.5);
     const color = Number.isFinite(value) ? shade : MAGENTA;
-    const corner = { x: left + (k % columns) * one, y: top + Math.floor(k / columns) * one };
-    for (let y = 0; y < one; y++) {
-      for (let x = 0; x < one && corner.x + x < picture.width; x++) {
+    const corner = {
+      x: left + (k % columns) * pixelSize,
+      y: top + Math.floor(k / columns) * pixelSize,
+    };
+    for (let y = 0; y < pixelSize; y++) {
+      for (let x = 0; x < pixelSize && corner.x + x < picture.width; x++) {
         // Black stripes over magenta mark a NaN, as in the maps.
         const striped = Number.isNaN(value) && (x + y) % 4 < 2;
         const [r, g, b] = striped ? BLACK : color;
@@ -48,10 +51,10 @@ export function paintEdge(
   context: CanvasRenderingContext2D,
   { weights, left, top }: PlacedKernel,
   columns: number,
-  one: number,
+  pixelSize: number,
 ): void {
-  if (one < MIN_EDGED) return;
-  const [width, height] = [columns * one, (weights.length / columns) * one];
+  if (pixelSize < MIN_EDGED) return;
+  const [width, height] = [columns * pixelSize, (weights.length / columns) * pixelSize];
   context.strokeStyle = GREY;
   context.lineWidth = 1;
   context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
@@ -66,14 +69,14 @@ export function paintCurve(
   context: CanvasRenderingContext2D,
   { weights, left, top }: PlacedKernel,
   { width, height }: { readonly width: number; readonly height: number },
-  most: number,
+  maxAbs: number,
   ratio: number,
   table: ColorFunction,
 ): void {
   const ink = (place: number): string => `rgb(${table(place).join(" ")})`;
   const each = width / weights.length;
   const middle = top + height / 2;
-  const reach = (height / 2 - MARGIN * ratio) / (most || 1);
+  const reach = (height / 2 - MARGIN * ratio) / (maxAbs || 1);
   const line = new Path2D();
   const area = new Path2D();
   // A run of finite weights. The curve extends level before the first and after the last one, so that each weight has

@@ -22,7 +22,7 @@ export interface WeightEditor {
   /** An element's requested value if an edit is pending, else its current value. */
   latestValue(place: number): number;
   /** Set elements to these numbers; `live` throttles: the edit waits until the page has shown the previous one. */
-  change(places: readonly number[], numbers: readonly number[], how: ChangeOptions): void;
+  change(places: readonly number[], numbers: readonly number[], options: ChangeOptions): void;
   /** Send the pending edits now. */
   flush(): void;
 }
@@ -39,23 +39,25 @@ const PENDING_MS = 1_000;
 export function useWeightEditor(value: Value, values: Float32Array | null): WeightEditor | null {
   const { state } = useViews();
   const setWeight = state.setWeight.value;
-  const asked = useRef(new Map<number, { readonly number: number; readonly time: number }>());
-  const pace = useRef<EditThrottle | null>(null);
+  const pendingValues = useRef(
+    new Map<number, { readonly number: number; readonly time: number }>(),
+  );
+  const throttle = useRef<EditThrottle | null>(null);
   useEffect(() => {
     if (setWeight === null) return;
     const made = createEditThrottle(setWeight);
-    pace.current = made;
+    throttle.current = made;
     return () => {
-      pace.current = null;
+      throttle.current = null;
       made.dispose();
     };
   }, [setWeight]);
   useEffect(() => {
-    pace.current?.acknowledge();
+    throttle.current?.acknowledge();
     const now = performance.now();
-    for (const [place, { number, time }] of asked.current) {
-      const come = values?.[place] === Math.fround(number);
-      if (come || now - time > PENDING_MS) asked.current.delete(place);
+    for (const [place, { number, time }] of pendingValues.current) {
+      const isConfirmed = values?.[place] === Math.fround(number);
+      if (isConfirmed || now - time > PENDING_MS) pendingValues.current.delete(place);
     }
   }, [values]);
   const original = values === null ? null : originalWeights(state, value.key, values);
@@ -68,9 +70,9 @@ export function useWeightEditor(value: Value, values: Float32Array | null): Weig
       changed: countChanged(values, original),
       range: 2 * maxAbs(original) || 2,
       canEdit: setWeight !== null,
-      latestValue: (place) => asked.current.get(place)?.number ?? values[place] ?? 0,
+      latestValue: (place) => pendingValues.current.get(place)?.number ?? values[place] ?? 0,
       change(places, numbers, { step, live = false }) {
-        if (pace.current === null) return;
+        if (throttle.current === null) return;
         markEditPending(state);
         const time = performance.now();
         // Python rejects non-finite numbers: those elements stay unchanged.
@@ -78,13 +80,13 @@ export function useWeightEditor(value: Value, values: Float32Array | null): Weig
         const at = taken.map((k) => places[k] ?? 0);
         const to = taken.map((k) => numbers[k] ?? 0);
         for (const [k, place] of at.entries()) {
-          asked.current.set(place, { number: to[k] ?? 0, time });
+          pendingValues.current.set(place, { number: to[k] ?? 0, time });
         }
         const edits = createWeightEdits(value, values, at, to, step);
-        if (live) pace.current.schedule(edits);
-        else pace.current.flush(edits);
+        if (live) throttle.current.schedule(edits);
+        else throttle.current.flush(edits);
       },
-      flush: () => pace.current?.flush(),
+      flush: () => throttle.current?.flush(),
     };
   }, [state, value, values, original, setWeight]);
 }
@@ -99,22 +101,22 @@ const MIN_DRAG_PIXELS = 2;
 export function startDrag(
   event: PointerEvent,
   views: Views,
-  hand: WeightEditor,
+  editor: WeightEditor,
   place: number,
   words: string,
   end: (changed: boolean) => void,
 ): void {
   const element = event.currentTarget as Element;
-  const from = hand.latestValue(place);
+  const from = editor.latestValue(place);
   const step = newStepName();
-  const { range } = hand;
+  const { range } = editor;
   let number = Number.isFinite(from) ? from : 0;
   let y = event.clientY;
   let moved = false;
   const { pointerId } = event;
   if (event.isTrusted) element.setPointerCapture(pointerId);
-  const say = (at: PointerEvent): void => {
-    const was = hand.original[place] ?? 0;
+  const showTooltip = (at: PointerEvent): void => {
+    const was = editor.original[place] ?? 0;
     views.tooltip.value = {
       title: formatExact(Math.fround(number)),
       text: `${words} · was ${formatExact(was)}`,
@@ -123,21 +125,21 @@ export function startDrag(
     };
   };
   const move = (now: Event): void => {
-    if (!(now instanceof PointerEvent) || now.pointerId !== pointerId || !hand.canEdit) return;
+    if (!(now instanceof PointerEvent) || now.pointerId !== pointerId || !editor.canEdit) return;
     now.stopImmediatePropagation(); // the tooltip would show other weights
     const pixels = (y - now.clientY) / views.zoom.value;
     if (!moved && Math.abs(pixels) < MIN_DRAG_PIXELS) return;
     moved = true;
     y = now.clientY;
     number += (pixels * range) / (now.shiftKey ? 1000 : 100);
-    hand.change([place], [number], { step, live: true });
-    say(now);
+    editor.change([place], [number], { step, live: true });
+    showTooltip(now);
   };
   const stop = (now: Event): void => {
     if (now instanceof PointerEvent && now.pointerId !== pointerId) return;
     element.removeEventListener("pointermove", move, true);
     for (const name of DRAG_END_EVENTS) element.removeEventListener(name, stop);
-    hand.flush();
+    editor.flush();
     end(moved);
   };
   element.addEventListener("pointermove", move, true);

@@ -141,7 +141,7 @@ export function routeAround(
     one.bottom > region.top;
   const near = boxes.filter((box) => isNear(rectangle(box, 0)));
   const blocks = near.map((box) => rectangle(box, 5));
-  const words = near.flatMap((box) => captionRectangle(box) ?? []);
+  const captions = near.flatMap((box) => captionRectangle(box) ?? []);
   const [starts, ends] = [startPorts(from), endPorts(to)];
   const [across, down] = [new Set<number>(), new Set<number>()];
   for (const { stub } of [...starts, ...ends]) {
@@ -169,7 +169,7 @@ export function routeAround(
     }),
   );
   /** The cost of a straight segment; infinity if a node blocks it. */
-  const priceOf = (a: Point, b: Point): number => {
+  const segmentCost = (a: Point, b: Point): number => {
     if (blocks.some((one) => intersects(a, b, one))) return Number.POSITIVE_INFINITY;
     const length = Math.abs(b[0] - a[0]) + Math.abs(b[1] - a[1]);
     const isAcross = a[1] === b[1];
@@ -183,7 +183,7 @@ export function routeAround(
       ([one, other]) =>
         (isAcross ? one[1] === other[1] : one[0] === other[0]) && intersects(one, other, lane),
     );
-    const isOnWords = words.some((one) => intersects(a, b, one));
+    const isOnWords = captions.some((one) => intersects(a, b, one));
     return length * (1 + (isShared ? OVERLAP_COST : 0) + (isOnWords ? CAPTION_COST : 0));
   };
   const nameOf = (i: number, j: number, isAcross: boolean): number =>
@@ -238,7 +238,7 @@ export function routeAround(
       const { previous } = state;
       if (previous !== null && previous.i === i + di && previous.j === j + dj) continue;
       if (previous === null && isBackwards(start.towards, di, dj)) continue;
-      const price = priceOf(here, [x, y]);
+      const price = segmentCost(here, [x, y]);
       if (price === Number.POSITIVE_INFINITY) continue;
       const turn = isAcross === state.isHorizontal ? 0 : CORNER_COST;
       const sum = cost + price + turn;

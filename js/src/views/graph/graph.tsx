@@ -101,11 +101,11 @@ function GraphWindow(props: {
   scene.current = { camera, size: placement, view };
   const handlers = useMemo(() => createGestures(() => scene.current, state.graphCamera), [state]);
   const beyond = overflows(camera, placement, view);
-  const sharp = useSettledZoom(camera.zoom);
+  const settledZoom = useSettledZoom(camera.zoom);
   // Inside the graph, a CSS pixel is scaled by `zoom`; pictures are still drawn in device pixels.
   const inner = useMemo(
-    () => ({ ...views, pixelRatio: computed(() => views.pixelRatio.value * sharp.value) }),
-    [views, sharp],
+    () => ({ ...views, pixelRatio: computed(() => views.pixelRatio.value * settledZoom.value) }),
+    [views, settledZoom],
   );
 
   const { nodes } = placement;
@@ -314,14 +314,14 @@ const sheetStyle = ({ zoom, x, y }: Camera, { width, height }: GraphLayout) => (
 
 /** The zoom that pictures are drawn for: it follows after a gesture has ended. */
 function useSettledZoom(zoom: number) {
-  const sharp = useSignal(zoom);
+  const settledZoom = useSignal(zoom);
   useEffect(() => {
     const timer = setTimeout(() => {
-      sharp.value = zoom;
+      settledZoom.value = zoom;
     }, ZOOM_SETTLE_MS);
     return () => clearTimeout(timer);
-  }, [sharp, zoom]);
-  return sharp;
+  }, [settledZoom, zoom]);
+  return settledZoom;
 }
 
 function GraphTools(props: {

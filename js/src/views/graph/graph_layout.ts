@@ -41,7 +41,7 @@ export function graphLayout(tree: ModuleTree, open: ReadonlySet<string>): GraphL
 
 /** Place nodes and edges; the target is a graph a bit over half as tall as wide, which suits a notebook. */
 function computeLayout(picture: NodeGraph): GraphLayout {
-  const { boxes, ways: routes } = createBoxes(picture);
+  const { boxes, routes } = createBoxes(picture);
   const incoming = new Map(boxes.map((box) => [box, routes.filter((way) => way.to === box)]));
   const outgoing = new Map(boxes.map((box) => [box, routes.filter((way) => way.from === box)]));
   const flow: FlowGraph = {
@@ -110,7 +110,7 @@ function resolutionLevels({ nodes, edges }: NodeGraph): number[] {
 }
 
 /** Steps (pools, resampling) between two nodes are drawn on the edge; all other nodes get a box. */
-function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; ways: EdgeRoute[] } {
+function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; routes: EdgeRoute[] } {
   const sides = nodes.map(({ value }) => sideOf(value));
   const levels = resolutionLevels({ nodes, edges });
   const shown = levels.filter((_, i) => nodes[i]?.kind !== "step");
@@ -148,7 +148,7 @@ function createBoxes({ nodes, edges }: NodeGraph): { boxes: NodeBox[]; ways: Edg
     const from = boxes.get(source);
     if (from !== undefined) ways.push({ edge, from, to, steps: on });
   }
-  return { boxes: [...boxes.values()], ways };
+  return { boxes: [...boxes.values()], routes: ways };
 }
 
 /**
@@ -224,7 +224,7 @@ function assignCoordinates(flow: FlowGraph, shift: number): { width: number; hei
     }
     lanes.set(lane, box);
   }
-  tighten(flow, shift);
+  compactUFoot(flow, shift);
   const left = Math.min(...boxes.map((box) => box.x - captionExtent(box).left));
   for (const box of boxes) box.x -= left;
   const bottom = assignRows(flow);
@@ -239,7 +239,7 @@ function assignCoordinates(flow: FlowGraph, shift: number): { width: number; hei
  * Move a node whose only consumer is far right closer to that consumer, while its source stays above it: the foot of a
  * U.
  */
-function tighten({ boxes, incoming, outgoing, isUShaped }: FlowGraph, shift: number): void {
+function compactUFoot({ boxes, incoming, outgoing, isUShaped }: FlowGraph, shift: number): void {
   if (!isUShaped) return;
   for (const box of [...boxes].reverse()) {
     const [way, ...others] = outgoing.get(box) ?? [];

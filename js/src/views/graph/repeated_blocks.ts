@@ -92,9 +92,9 @@ export function closedSegments(
   open: ReadonlySet<string>,
 ): Map<string, RepeatedBlocks> {
   const segments = new Map<string, RepeatedBlocks>();
-  for (const fold of new Set(repeatedBlocks.values())) {
+  for (const blockRun of new Set(repeatedBlocks.values())) {
     let closed: ModuleGroup[] = [];
-    for (const block of fold) {
+    for (const block of blockRun) {
       if (open.has(block.id)) closed = [];
       else {
         closed.push(block);
@@ -132,8 +132,8 @@ export function openAllGroups(tree: ModuleTree): ReadonlySet<string> {
   const { repeatedBlocks, groups } = tree;
   return new Set(
     groups.flatMap(({ id }) => {
-      const fold = repeatedBlocks.get(id);
-      return fold === undefined || fold[0]?.id === id ? id : [];
+      const blockRun = repeatedBlocks.get(id);
+      return blockRun === undefined || blockRun[0]?.id === id ? id : [];
     }),
   );
 }

@@ -44,7 +44,7 @@ export function MapsView(props: {
   /** Whether to render the rest of the view too, after the first paint of the channels. */
   later: boolean;
 }) {
-  const { network, value, stage, layer, later } = props;
+  const { network, value, stage, layer, later: hasPainted } = props;
   const views = useViews();
   const { state } = views;
   const statistics = useStatistics(value);
@@ -55,7 +55,7 @@ export function MapsView(props: {
   const by = state.channelOrder.value;
   const plain = channelOrder(length, by, statistics);
   const channel = chosen ?? plain[0] ?? 0;
-  const similarities = useSimilarity(later || by === "similarity" ? value : null, channel);
+  const similarities = useSimilarity(hasPainted || by === "similarity" ? value : null, channel);
   const bounds = boundsOf(layer);
   const flags = statistics?.channels.map((one) => flagOf(one, bounds)) ?? [];
   const flagged = flags.some((flag) => flag !== null);
@@ -119,7 +119,7 @@ export function MapsView(props: {
             width={width}
           />
           {shown.length === 0 && <p class="nbg-note">No channel matches this filter.</p>}
-          {later && (
+          {hasPainted && (
             <>
               {colours && <RgbPicture value={value} />}
               {pages > 1 && <Pagination page={page} pages={pages} go={setPage} />}
@@ -133,7 +133,7 @@ export function MapsView(props: {
             </>
           )}
         </div>
-        {later && (
+        {hasPainted && (
           <ChannelInspector {...{ value, statistics, channel, compared, order }} kernels={own} />
         )}
       </div>

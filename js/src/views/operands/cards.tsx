@@ -188,7 +188,7 @@ export function OperandCards(props: {
       );
     }
     case "softmax": {
-      const { inputs, exponentials, max, sum, position, value } = computation.share;
+      const { inputs, exponentials, max, sum, position, value } = computation.softmax;
       const [input = Number.NaN, power = Number.NaN] = [inputs[position], exponentials[position]];
       const logarithm = root?.explanation === "log softmax";
       const again = roundAsShown(power) / roundAsShown(sum);

@@ -24,7 +24,7 @@ interface TransferTimings {
 export function TransferTimes({ network }: { network: Network }) {
   const { state } = useViews();
   const session = state.session.value;
-  const [delivery, setDelivery] = useState<CanvasTransfer>(session?.canvasTransfer ?? "canvas");
+  const [transfer, setDelivery] = useState<CanvasTransfer>(session?.canvasTransfer ?? "canvas");
   const [found, setFound] = useState<TransferTimings | null>(null);
   const [busy, setBusy] = useState(false);
   const value = network.outputs[0] ?? network.inputs[0];
@@ -43,7 +43,7 @@ export function TransferTimes({ network }: { network: Network }) {
           <input
             type="radio"
             name={`nbg-delivery-${state.plan.value?.name}`}
-            checked={delivery === one}
+            checked={transfer === one}
             onChange={() => {
               session.canvasTransfer = one;
               setDelivery(one);
@@ -81,8 +81,8 @@ export function TransferTimes({ network }: { network: Network }) {
 
 async function measureTransfers(session: Session, value: Value): Promise<TransferTimings> {
   const before = session.canvasTransfer;
-  const timed = (delivery: CanvasTransfer): number => {
-    session.canvasTransfer = delivery;
+  const timed = (transfer: CanvasTransfer): number => {
+    session.canvasTransfer = transfer;
     // Separate canvases: the browser may skip a picture that is overdrawn at once.
     const jobs = Array.from({ length: REPEATS }, () => createJob(value));
     for (const job of jobs) session.draw([job]); // sets the canvas sizes; canvases are dirty

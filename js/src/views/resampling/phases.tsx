@@ -5,7 +5,7 @@ import { Figure } from "../explain/matrix.tsx";
 
 /** CSS pixels: of the diagram's longer side, the most of one weight, and the least of one with a letter. */
 const SIDE = 132;
-const MOST = 26;
+const MAX_CELL_SIZE = 26;
 const MIN_LETTER_CELL = 20;
 
 /** Letters for the phases, if there are few enough. */
@@ -21,7 +21,7 @@ export function Phases(props: {
   const { phaseTaps, strides } = transposedTaps;
   const [sy, sx] = strides;
   const [dy, dx] = [dilations.at(-2) ?? 1, dilations.at(-1) ?? 1];
-  const cell = Math.min(MOST, SIDE / Math.max(rows, columns));
+  const cell = Math.min(MAX_CELL_SIZE, SIDE / Math.max(rows, columns));
   const own = [
     new Set(phaseTaps.rows.map(({ tap }) => tap)),
     new Set(phaseTaps.columns.map(({ tap }) => tap)),

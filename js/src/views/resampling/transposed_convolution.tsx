@@ -23,7 +23,7 @@ import { OverlapMap } from "./overlap_map.tsx";
 import { Phases } from "./phases.tsx";
 
 /** CSS pixels of the content beside the pictures. */
-const COUNTED = 240;
+const ASIDE_WIDTH = 240;
 
 /** The number of the filter's taps that read padding, as text; "" if none. */
 function outsideText(taps: number, inside: number): string {
@@ -53,7 +53,7 @@ export function TransposedView(props: Props) {
   const { y, x } = context.result;
   return (
     <>
-      <SourceAndResult sources={[from]} context={context} asideWidth={COUNTED}>
+      <SourceAndResult sources={[from]} context={context} asideWidth={ASIDE_WIDTH}>
         {counts !== null && <OverlapMap counts={counts} y={y} x={x} />}
       </SourceAndResult>
       {few ? (

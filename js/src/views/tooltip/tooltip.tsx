@@ -87,7 +87,7 @@ function createSpot(
 /** Report the position under this view's pointer to Python. */
 function usePointerReport(hover: Hover | null, values: Float32Array | null): void {
   const { state, network } = useViews();
-  const telling = useRef(false);
+  const isReporting = useRef(false);
   const now = network.value;
   const example = state.example.value;
   useEffect(() => {
@@ -95,13 +95,13 @@ function usePointerReport(hover: Hover | null, values: Float32Array | null): voi
       hover !== null && now?.values.has(hover.value.key) === true
         ? createSpot(withTopChannel(hover, now, example, values), now, example, values)
         : null;
-    if (spot === null && !telling.current) return; // another view of this viewer may report
-    telling.current = spot !== null;
+    if (spot === null && !isReporting.current) return; // another view of this viewer may report
+    isReporting.current = spot !== null;
     state.pointerSpot.value = spot;
   }, [state, hover, values, now, example]);
   useEffect(
     () => () => {
-      if (telling.current) state.pointerSpot.value = null;
+      if (isReporting.current) state.pointerSpot.value = null;
     },
     [state],
   );

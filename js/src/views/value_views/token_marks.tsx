@@ -104,9 +104,10 @@ export function TokenMarks(props: {
   const { hover: hovered, state, attentionRow: last } = useViews();
   const hover = hovered.value;
   const known = state.plan.value?.tokens ?? [];
-  const looks =
+  const hoveredTokenAxes =
     hover?.value.display_kind === "attention" ? tokenAxes(hover.value, known) : undefined;
-  const isInput = looks?.rows?.input === value.key || looks?.columns?.input === value.key;
+  const isInput =
+    hoveredTokenAxes?.rows?.input === value.key || hoveredTokenAxes?.columns?.input === value.key;
   const values = useExampleValues(isInput && hover !== null ? hover.value : null);
   if (hover === null) {
     const row = last.value?.key === value.key ? last.value.row : -1;
@@ -117,10 +118,12 @@ export function TokenMarks(props: {
     const weights = values && weightsRow(hover.value, values, head, hover.y);
     return (
       <>
-        {looks?.columns !== undefined && weights && (
-          <AttentionOverlay tokens={looks.columns} weights={weights} />
+        {hoveredTokenAxes?.columns !== undefined && weights && (
+          <AttentionOverlay tokens={hoveredTokenAxes.columns} weights={weights} />
         )}
-        {looks?.rows !== undefined && <PatchMark tokens={looks.rows} token={hover.y} />}
+        {hoveredTokenAxes?.rows !== undefined && (
+          <PatchMark tokens={hoveredTokenAxes.rows} token={hover.y} />
+        )}
       </>
     );
   }

@@ -69,7 +69,7 @@ function recordingJob(
     theme: theme.value,
     range,
     drawMode,
-    cell: curves ? [2 * MIN_SIDE, Math.max(48, Math.floor(MIN_SIDE / tiles))] : undefined,
+    curveSize: curves ? [2 * MIN_SIDE, Math.max(48, Math.floor(MIN_SIDE / tiles))] : undefined,
   };
 }
 

@@ -42,15 +42,15 @@ interface CachedGrid {
 
 export function DecodeGrid(props: Props) {
   const { output } = props;
-  const as = output && drawKind(output).drawMode;
-  if (output === undefined || as === undefined) {
+  const drawMode = output && drawKind(output).drawMode;
+  if (output === undefined || drawMode === undefined) {
     return (
       <figcaption class="nbg-second">
         The decoder output is not a picture, so there is no grid.
       </figcaption>
     );
   }
-  return <GridCells {...props} output={output} as={as} />;
+  return <GridCells {...props} output={output} as={drawMode} />;
 }
 
 function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }) {
@@ -63,7 +63,7 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
   const [trouble, setTrouble] = useState("");
   const moved = useRef({ at: 0, point });
   if (`${moved.current.point}` !== `${point}`) moved.current = { at: performance.now(), point };
-  const tries = useDecodeSession();
+  const decodeSession = useDecodeSession();
   const [, channels, mapHeight, mapWidth] = output.nchw;
   const curve = drawMode === "curves";
   const [height, width] = curve ? [21, 42] : [mapHeight, mapWidth];
@@ -85,22 +85,22 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
     theme: theme.value,
     range,
     drawMode,
-    cell: curve ? [wide, high] : undefined,
+    curveSize: curve ? [wide, high] : undefined,
   };
   const words = JSON.stringify(drawn);
   const name = [source.input, plane.name, plane.xAxis.low, plane.yAxis.low, words].join();
-  const epoch = tries.epoch;
+  const epoch = decodeSession.epoch;
   const sheets = useRef({ epoch, of: new Map<string, CachedGrid>() });
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: the name says all that a sheet depends on
   useLayoutEffect(() => {
     if (sheets.current.epoch !== epoch) sheets.current = { epoch, of: new Map() };
-    const sheet = getCachedGrid(sheets.current.of, name, GRID_CELLS * wide, GRID_CELLS * high);
+    const grid = getCachedGrid(sheets.current.of, name, GRID_CELLS * wide, GRID_CELLS * high);
     const show = (): void => {
-      setCount(sheet.decodedCells.size);
+      setCount(grid.decodedCells.size);
       const paper = canvas.current?.getContext("2d");
       paper?.clearRect(0, 0, GRID_CELLS * wide, GRID_CELLS * high);
-      paper?.drawImage(sheet.pixels, 0, 0);
+      paper?.drawImage(grid.pixels, 0, 0);
     };
     show();
     setTrouble("");
@@ -109,7 +109,7 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
       const scratch = document.createElement("canvas");
       let since = 0;
       for (let cell = 0; cell < GRID_CELLS * GRID_CELLS && wanted; cell++) {
-        if (sheet.decodedCells.has(cell)) continue;
+        if (grid.decodedCells.has(cell)) continue;
         while (wanted && performance.now() - moved.current.at < SETTLE_MS)
           await delay(SETTLE_MS / 2);
         if (performance.now() - since > FRAME_BUDGET_MS) {
@@ -118,10 +118,10 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
         }
         const [column, row] = [cell % GRID_CELLS, Math.floor(cell / GRID_CELLS)];
         const code = codeAtPoint(plane, cellCenter(plane, column, row));
-        if (!wanted || !(await tries.draw(source.input, code, drawn, scratch))) return;
-        const paper = sheet.pixels.getContext("2d");
+        if (!wanted || !(await decodeSession.draw(source.input, code, drawn, scratch))) return;
+        const paper = grid.pixels.getContext("2d");
         paper?.drawImage(scratch, column * wide, row * high, wide, high);
-        sheet.decodedCells.add(cell);
+        grid.decodedCells.add(cell);
         if (wanted) show();
       }
     };
@@ -131,7 +131,7 @@ function GridCells(props: Props & { output: Value; as: DrawOptions["drawMode"] }
     return () => {
       wanted = false;
     };
-  }, [name, epoch, tries]);
+  }, [name, epoch, decodeSession]);
 
   const click = (event: MouseEvent): void => {
     const box = place.current;
@@ -179,29 +179,29 @@ function getCachedGrid(
 ): CachedGrid {
   const known = sheets.get(name);
   sheets.delete(name);
-  const sheet = known ?? {
+  const grid = known ?? {
     pixels: document.createElement("canvas"),
     decodedCells: new Set<number>(),
   };
-  if (known === undefined) Object.assign(sheet.pixels, { width, height });
-  sheets.set(name, sheet); // most recently used
+  if (known === undefined) Object.assign(grid.pixels, { width, height });
+  sheets.set(name, grid); // most recently used
   for (const old of sheets.keys()) if (sheets.size > MAX_CACHED_GRIDS) sheets.delete(old);
-  return sheet;
+  return grid;
 }
 
 /** A decode session for the life of the view; a new epoch re-renders the view. */
 function useDecodeSession(): DecodeSession {
   const { state } = useViews();
-  const tries = useMemo(() => createDecodeSession(state), [state]);
-  const [, setEpoch] = useState(tries.epoch);
+  const decodeSession = useMemo(() => createDecodeSession(state), [state]);
+  const [, setEpoch] = useState(decodeSession.epoch);
   useLayoutEffect(() => {
-    const stop = tries.onChange(() => setEpoch(tries.epoch));
+    const stop = decodeSession.onChange(() => setEpoch(decodeSession.epoch));
     return () => {
       stop();
-      tries.dispose();
+      decodeSession.dispose();
     };
-  }, [tries]);
-  return tries;
+  }, [decodeSession]);
+  return decodeSession;
 }
 
 const delay = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

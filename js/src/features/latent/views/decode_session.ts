@@ -44,7 +44,7 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
   let idle: ReturnType<typeof setTimeout> | undefined;
   const listeners = new Set<() => void>();
   /** Codes are decoded one at a time: they share one session. */
-  let turn: Promise<unknown> = Promise.resolve();
+  let queueTail: Promise<unknown> = Promise.resolve();
 
   const close = (): void => {
     clearTimeout(idle);
@@ -72,7 +72,7 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
     });
   });
 
-  async function twin(): Promise<Session | undefined> {
+  async function openSession(): Promise<Session | undefined> {
     const open = state.forkSession.peek();
     if (open === null) return undefined;
     opened ??= { of: epoch, session: open() };
@@ -80,15 +80,15 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
   }
 
   async function drawIn(
-    mine: number,
+    requestEpoch: number,
     layer: string,
     code: readonly number[],
     job: DrawJob,
   ): Promise<boolean> {
-    const stale = (): boolean => closed || mine !== epoch;
+    const stale = (): boolean => closed || requestEpoch !== epoch;
     clearTimeout(idle);
     try {
-      const own = stale() ? undefined : await twin();
+      const own = stale() ? undefined : await openSession();
       const value = own && codeToValue(own.plan, { input: layer, code });
       if (own === undefined || value === undefined || stale()) return false;
       const name = `tried ${nextId++}`;
@@ -111,9 +111,9 @@ export function createDecodeSession(state: ViewerState): DecodeSession {
       return epoch;
     },
     draw(layer, code, drawn, canvas) {
-      const mine = epoch;
-      const done = turn.then(() => drawIn(mine, layer, code, { ...drawn, canvas }));
-      turn = done.catch(() => undefined);
+      const requestEpoch = epoch;
+      const done = queueTail.then(() => drawIn(requestEpoch, layer, code, { ...drawn, canvas }));
+      queueTail = done.catch(() => undefined);
       return done;
     },
     onChange(callback) {

@@ -37,7 +37,7 @@ export function unpackCodes(
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const size = data.byteLength < 4 ? -1 : view.getUint32(0, true);
   if (size < 0 || 4 + size > data.byteLength) throw new Error("the codes are damaged");
-  const told: Record<string, unknown> = JSON.parse(
+  const header: Record<string, unknown> = JSON.parse(
     new TextDecoder().decode(data.subarray(4, 4 + size)),
   );
   const {
@@ -47,7 +47,7 @@ export function unpackCodes(
     deviations,
     explained: explainedVariance,
     picture,
-  } = told;
+  } = header;
   if (!Array.isArray(items) || typeof itemCount !== "number" || typeof codeSize !== "number") {
     throw new Error("the codes are damaged");
   }

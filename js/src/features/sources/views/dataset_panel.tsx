@@ -166,8 +166,8 @@ function ItemGrid(props: {
   const count = items?.length ?? source.count;
   const size = columns * ROWS;
   // The current item may not match the filter: show the page of the next match.
-  const behind = items === null ? source.index : items.findIndex((one) => one >= source.index);
-  const at = behind < 0 ? Math.max(0, count - 1) : behind;
+  const nextMatch = items === null ? source.index : items.findIndex((one) => one >= source.index);
+  const at = nextMatch < 0 ? Math.max(0, count - 1) : nextMatch;
   const from = Math.floor(at / size) * size;
   const shown = Array.from({ length: Math.max(0, Math.min(size, count - from)) }, (_, k) =>
     items === null ? from + k : (items[from + k] ?? 0),

@@ -15,18 +15,18 @@ export function CheckpointSlider(props: {
   choose: (id: number) => void;
   last: number;
 }) {
-  const { place, own, chosen, choose } = props;
+  const { place: stepToX, own: checkpoints, chosen, choose } = props;
   const views = useViews();
-  if (own.length === 0) return null;
-  const at = own.findIndex(({ id }) => id === chosen?.id);
-  const now = own[at];
+  if (checkpoints.length === 0) return null;
+  const at = checkpoints.findIndex(({ id }) => id === chosen?.id);
+  const now = checkpoints[at];
   const take = (index: number): void => {
-    const one = own[Math.min(own.length - 1, Math.max(0, index))];
+    const one = checkpoints[Math.min(checkpoints.length - 1, Math.max(0, index))];
     if (one !== undefined && one.id !== chosen?.id) choose(one.id);
   };
   const drag = (event: PointerEvent): void => {
     const { left } = pointerIn(event.currentTarget as Element, event, views);
-    const places = own.map(({ step }) => place(step));
+    const places = checkpoints.map(({ step }) => stepToX(step));
     take(nearestIndex(places, left));
   };
   return (
@@ -36,7 +36,7 @@ export function CheckpointSlider(props: {
       tabIndex={0}
       aria-label="Checkpoint on the curve"
       aria-valuemin={0}
-      aria-valuemax={own.length - 1}
+      aria-valuemax={checkpoints.length - 1}
       aria-valuenow={Math.max(0, at)}
       aria-valuetext={
         now === undefined ? "none" : `step ${formatInteger(now.step)}, loss ${lossText(now.loss)}`
@@ -56,7 +56,7 @@ export function CheckpointSlider(props: {
           ArrowRight: at + 1,
           ArrowUp: at + 1,
           Home: 0,
-          End: own.length - 1,
+          End: checkpoints.length - 1,
         }[event.key];
         if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
         event.preventDefault();
@@ -64,11 +64,11 @@ export function CheckpointSlider(props: {
         take(to);
       }}
     >
-      {own.map(({ id, step }) => (
+      {checkpoints.map(({ id, step }) => (
         <span
           key={id}
           class={id === chosen?.id ? "nbg-step-dot nbg-step-chosen" : "nbg-step-dot"}
-          style={{ left: px(place(step)) }}
+          style={{ left: px(stepToX(step)) }}
         />
       ))}
     </div>

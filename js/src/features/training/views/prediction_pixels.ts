@@ -42,12 +42,12 @@ export interface TopClass {
   readonly probability: number;
 }
 
-/** The class with the largest score. `shares`: the scores are softmax probabilities already. */
-export function topClass(scores: Float32Array, shares: boolean): TopClass {
+/** The class with the largest score. `isSoftmax`: the scores are softmax probabilities already. */
+export function topClass(scores: Float32Array, isSoftmax: boolean): TopClass {
   let index = 0;
   for (const [k, score] of scores.entries()) if (score > (scores[index] ?? 0)) index = k;
   const most = scores[index] ?? 0;
-  if (shares) return { index, probability: most };
+  if (isSoftmax) return { index, probability: most };
   const sum = scores.reduce((total, score) => total + Math.exp(score - most), 0);
   return { index, probability: 1 / sum };
 }
@@ -97,34 +97,34 @@ const [BLACK, WHITE] = [
 ] as const;
 
 /** The colour of a mark at a pixel, as in webgl/shaders/image.glsl; null between the dots. */
-function markColor(flaw: OutOfRange, x: number, y: number): readonly number[] | null {
-  if (flaw === "nan") return (x + y) % 3 === 2 ? BLACK : MAGENTA;
-  if (flaw === "inf") return MAGENTA;
+function markColor(mark: OutOfRange, x: number, y: number): readonly number[] | null {
+  if (mark === "nan") return (x + y) % 3 === 2 ? BLACK : MAGENTA;
+  if (mark === "inf") return MAGENTA;
   const isDot = y % 4 === 0 && (x + y / 2) % 4 === 0;
-  return flaw === null || !isDot ? null : flaw === "above" ? BLACK : WHITE;
+  return mark === null || !isDot ? null : mark === "above" ? BLACK : WHITE;
 }
 
-/** Paint a picture with `times` pixels per value, scaled between black and white; values out of range are marked. */
+/** Paint a picture with `scale` pixels per value, scaled between black and white; values out of range are marked. */
 export function paintPicture(
   picture: ImageData,
   values: Float32Array,
   frame: PictureShape,
   ends: ColorLimits,
-  times = 1,
+  scale = 1,
 ): void {
   const { channels, height, width } = frame;
   const by = 255 / (ends.high - ends.low || 1);
   for (let at = 0; at < height * width; at++) {
     const numbers = numbersAt(values, frame, at);
-    const flaw = outOfRange(numbers, ends);
+    const mark = outOfRange(numbers, ends);
     const colours = [0, 1, 2].map((c) => {
       const number = numbers[channels === 3 ? c : 0] ?? 0;
       return Math.round((number - ends.low) * by);
     });
-    const [left, top] = [(at % width) * times, Math.floor(at / width) * times];
-    for (let y = top; y < top + times; y++) {
-      for (let x = left; x < left + times; x++) {
-        picture.data.set([...(markColor(flaw, x, y) ?? colours), 255], 4 * (y * width * times + x));
+    const [left, top] = [(at % width) * scale, Math.floor(at / width) * scale];
+    for (let y = top; y < top + scale; y++) {
+      for (let x = left; x < left + scale; x++) {
+        picture.data.set([...(markColor(mark, x, y) ?? colours), 255], 4 * (y * width * scale + x));
       }
     }
   }

@@ -68,7 +68,7 @@ function Prediction(props: {
   const label = `example ${k + 1}, ${of}`;
   // Without targets, the network reconstructs its input.
   const given = fixed.targets.length > 0 ? fixed.targets : fixed.inputs;
-  const light = usePictureLimits(given, shownOutput);
+  const limits = usePictureLimits(given, shownOutput);
   const seen = usePictureLimits(fixed.inputs, shownInput);
   const shares = shownOutput !== undefined && hasUnitRange(shownOutput);
   if (kind === "pictures") {
@@ -84,7 +84,7 @@ function Prediction(props: {
       <PredictionPicture
         values={values ?? given}
         at={k * elementCount(shape)}
-        {...{ frame, light, side, label }}
+        {...{ frame, light: limits, side, label }}
       />
     );
   }
@@ -149,20 +149,20 @@ function PredictionPicture(props: {
   side: number;
   label: string;
 }) {
-  const { values, at, frame, light, side, label } = props;
+  const { values, at, frame, light: limits, side, label } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const { channels, width, height } = frame;
   const by = side / Math.max(width, height);
   const whole = Math.max(1, Math.round(by * useViews().pixelRatio.value));
-  const times = hasMarks(values.subarray(at), frame, light) ? whole : 1;
+  const times = hasMarks(values.subarray(at), frame, limits) ? whole : 1;
   // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a frame is
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
     const picture = new ImageData(width * times, height * times);
-    paintPicture(picture, values.subarray(at), frame, light, times);
+    paintPicture(picture, values.subarray(at), frame, limits, times);
     context.putImageData(picture, 0, 0);
-  }, [values, at, channels, width, height, light, times]);
+  }, [values, at, channels, width, height, limits, times]);
   return (
     <canvas
       ref={canvas}

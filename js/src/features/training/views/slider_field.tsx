@@ -42,7 +42,7 @@ export function SliderField(props: {
   fixed: string;
   set: (value: number) => void;
 }) {
-  const { label, value, slide, fixed, set } = props;
+  const { label, value, slide, fixed: disabledReason, set } = props;
   const [draft, setDraft] = useState<string | null>(null);
   const [trouble, setTrouble] = useState("");
   const id = useId();
@@ -60,9 +60,9 @@ export function SliderField(props: {
     leave();
     if (found !== value) set(found);
   };
-  const off = fixed !== "";
+  const off = disabledReason !== "";
   return (
-    <span class="nbg-slider-field" title={fixed}>
+    <span class="nbg-slider-field" title={disabledReason}>
       <label class="nbg-second" for={id}>
         {label}
       </label>
@@ -104,7 +104,7 @@ export function SliderField(props: {
           {trouble}
         </span>
       )}
-      {off && <span class="nbg-second">{fixed}</span>}
+      {off && <span class="nbg-second">{disabledReason}</span>}
     </span>
   );
 }

@@ -73,10 +73,10 @@ export function StepChart(props: StepChartProps) {
     children,
   } = props;
   const views = useViews();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (element === null) return;
     const look = (): void => setWidth(Math.floor(element.clientWidth));
     const observer = new ResizeObserver(look);
@@ -84,7 +84,7 @@ export function StepChart(props: StepChartProps) {
     look();
     return () => observer.disconnect();
   }, []);
-  usePlot(place, width, props);
+  usePlot(container, width, props);
   const room = {
     width: Math.max(1, width - PLOT_MARGIN.left - PLOT_MARGIN.right),
     height: height - PLOT_MARGIN.top - PLOT_MARGIN.bottom,
@@ -111,7 +111,7 @@ export function StepChart(props: StepChartProps) {
         class="nbg-chart-lines"
         role="img"
         aria-label={label}
-        ref={place}
+        ref={container}
         onPointerMove={point}
         onPointerLeave={() => {
           views.tooltip.value = null;
@@ -175,7 +175,7 @@ function layoutLabels(ends: readonly CurveLabel[], scale: AxisScale, height: num
 
 /** Keep one plot and update its data, size and colours. */
 function usePlot(
-  place: { readonly current: HTMLDivElement | null },
+  container: { readonly current: HTMLDivElement | null },
   width: number,
   props: StepChartProps,
 ): void {
@@ -188,7 +188,7 @@ function usePlot(
   const kind = `${scale.isLog} ${lines.length}`;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the plot reads what changes by itself
   useLayoutEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (element === null || width === 0) return;
     plot.current = new uPlot(
       chartOptions(root, () => now.current, width),

@@ -17,46 +17,47 @@ export function TileCanvas(props: {
   /** The name in `data-tiles`, for scripts that read the page. */
   name: string;
 }) {
-  const { values, tiling, fit, gap, most, label, name } = props;
+  const { values, tiling, fit: layout, gap, most, label, name } = props;
   const views = useViews();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [ratio, theme] = [views.pixelRatio.value, views.theme.value];
   const { columns, tileSize } = tiling;
   const lines = Math.ceil(tileSize / columns);
-  const step = { across: columns * fit.cellSize + gap, down: lines * fit.cellSize + gap };
-  const width = fit.perRow * step.across - gap + 2 * HAIRLINE;
-  const height = Math.ceil(fit.count / fit.perRow) * step.down - gap + 2 * HAIRLINE;
+  const step = { across: columns * layout.cellSize + gap, down: lines * layout.cellSize + gap };
+  const width = layout.perRow * step.across - gap + 2 * HAIRLINE;
+  const height = Math.ceil(layout.count / layout.perRow) * step.down - gap + 2 * HAIRLINE;
   // biome-ignore lint/correctness/useExhaustiveDependencies: its numbers are what a fit is
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context || width < 1 || height < 1) return;
     const picture = new ImageData(width, height);
-    paintTiles(picture, values, tiling, fit, gap, most, colorTable("signed", theme));
+    paintTiles(picture, values, tiling, layout, gap, most, colorTable("signed", theme));
     context.putImageData(picture, 0, 0);
     context.strokeStyle = getComputedStyle(views.root).getPropertyValue("--nb-line");
     context.lineWidth = HAIRLINE;
-    for (let tile = 0; tile < fit.count && gap > 0; tile++) {
-      const left = (tile % fit.perRow) * step.across + HAIRLINE / 2;
-      const top = Math.floor(tile / fit.perRow) * step.down + HAIRLINE / 2;
+    for (let tile = 0; tile < layout.count && gap > 0; tile++) {
+      const left = (tile % layout.perRow) * step.across + HAIRLINE / 2;
+      const top = Math.floor(tile / layout.perRow) * step.down + HAIRLINE / 2;
       context.strokeRect(
         left,
         top,
-        columns * fit.cellSize + HAIRLINE,
-        lines * fit.cellSize + HAIRLINE,
+        columns * layout.cellSize + HAIRLINE,
+        lines * layout.cellSize + HAIRLINE,
       );
     }
-  }, [values, tiling, fit.count, fit.perRow, fit.cellSize, gap, most, theme]);
+  }, [values, tiling, layout.count, layout.perRow, layout.cellSize, gap, most, theme]);
   const point = (event: PointerEvent): void => {
     if (canvas.current === null) return;
     const at = pointerIn(canvas.current, event, views);
     const [left, top] = [at.left * ratio - HAIRLINE, at.top * ratio - HAIRLINE];
     const [i, j] = [Math.floor(left / step.across), Math.floor(top / step.down)];
     const [x, y] = [left - i * step.across, top - j * step.down].map((one) =>
-      Math.floor(one / fit.cellSize),
+      Math.floor(one / layout.cellSize),
     ) as [number, number];
-    const [tile, k] = [j * fit.perRow + i, y * columns + x];
-    const inside = x >= 0 && x < columns && k >= 0 && k < tileSize && i < fit.perRow;
-    const value = inside && tile < fit.count ? values[(tiling.starts[tile] ?? 0) + k] : undefined;
+    const [tile, k] = [j * layout.perRow + i, y * columns + x];
+    const inside = x >= 0 && x < columns && k >= 0 && k < tileSize && i < layout.perRow;
+    const value =
+      inside && tile < layout.count ? values[(tiling.starts[tile] ?? 0) + k] : undefined;
     views.tooltip.value =
       value === undefined
         ? null
@@ -73,7 +74,7 @@ export function TileCanvas(props: {
       role="img"
       aria-label={label}
       data-tiles={name}
-      data-one={fit.cellSize}
+      data-one={layout.cellSize}
       width={width}
       height={height}
       style={{ width: px(width / ratio), height: px(height / ratio) }}

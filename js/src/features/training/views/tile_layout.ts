@@ -104,14 +104,14 @@ export interface TileLayout {
 }
 
 /**
- * The largest cell size up to `most` at which all tiles fit. If none does, use `least` and show as many tiles as fit.
+ * The largest cell size up to `maxCellSize` at which all tiles fit. If none does, use `minCellSize` and show as many tiles as fit.
  */
 export function fitTiles(
   { starts, tileSize, columns }: Tiling,
   room: { readonly width: number; readonly height: number },
   gap: number,
-  least: number,
-  most: number,
+  minCellSize: number,
+  maxCellSize: number,
 ): TileLayout {
   const lines = Math.ceil(tileSize / columns);
   const at = (one: number) => {
@@ -122,10 +122,10 @@ export function fitTiles(
     const down = Math.max(1, Math.floor((room.height - 2 * HAIRLINE + gap) / (lines * one + gap)));
     return { across, down };
   };
-  for (let cellSize = Math.max(least, most); cellSize >= least; cellSize--) {
+  for (let cellSize = Math.max(minCellSize, maxCellSize); cellSize >= minCellSize; cellSize--) {
     const { across, down } = at(cellSize);
     if (columns * cellSize + 2 * HAIRLINE > room.width && cellSize > 1) continue;
-    if (cellSize > least && across * down < starts.length) continue;
+    if (cellSize > minCellSize && across * down < starts.length) continue;
     const count = Math.min(starts.length, across * down);
     // Balance the lines, so that none is much shorter than the others.
     const even = Math.ceil(count / Math.ceil(count / across));
@@ -140,14 +140,14 @@ export function maxTileValue(
   { starts, tileSize }: Tiling,
   count = starts.length,
 ): number {
-  let most = 0;
+  let maxCellSize = 0;
   for (const start of starts.slice(0, count)) {
     for (let k = start; k < start + tileSize; k++) {
       const one = Math.abs(values[k] ?? 0);
-      if (one > most && one < Number.POSITIVE_INFINITY) most = one;
+      if (one > maxCellSize && one < Number.POSITIVE_INFINITY) maxCellSize = one;
     }
   }
-  return most;
+  return maxCellSize;
 }
 
 /** Width in pixels of the outline drawn in the gap around each tile: a tile of zeros has the page's colour. */
@@ -156,14 +156,14 @@ export const HAIRLINE = 1;
 type Colors = (place: number) => readonly [number, number, number];
 const BLACK = [0, 0, 0] as const;
 
-/** Paint tiles with a colour map that saturates at ±`most`; NaN is striped and infinity is magenta, as in the maps. */
+/** Paint tiles with a colour map that saturates at ±`maxCellSize`; NaN is striped and infinity is magenta, as in the maps. */
 export function paintTiles(
   picture: ImageData,
   values: Float32Array,
   { starts, tileSize, columns }: Tiling,
   { count, perRow, cellSize }: TileLayout,
   gap: number,
-  most: number,
+  maxCellSize: number,
   colors: Colors,
 ): void {
   const lines = Math.ceil(tileSize / columns);
@@ -173,7 +173,7 @@ export function paintTiles(
     for (let k = 0; k < tileSize; k++) {
       const value = values[(starts[tile] ?? 0) + k] ?? 0;
       const shade = Number.isFinite(value)
-        ? colors(most > 0 ? 0.5 + (0.5 * value) / most : 0.5)
+        ? colors(maxCellSize > 0 ? 0.5 + (0.5 * value) / maxCellSize : 0.5)
         : MAGENTA;
       const [x0, y0] = [left + (k % columns) * cellSize, top + Math.floor(k / columns) * cellSize];
       for (let y = y0; y < y0 + cellSize; y++) {

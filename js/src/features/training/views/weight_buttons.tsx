@@ -9,7 +9,7 @@ const COPIED_MS = 1500;
 export function CopyLineButton(props: { line: string; word: string }) {
   const { line, word } = props;
   const { root } = useViews();
-  const [said, setSaid] = useState("");
+  const [feedback, setSaid] = useState("");
   const copy = async (): Promise<void> => {
     setSaid((await copyText(root, line)) ? "Copied" : "No clipboard");
     setTimeout(() => setSaid(""), COPIED_MS);
@@ -17,7 +17,7 @@ export function CopyLineButton(props: { line: string; word: string }) {
   return (
     <button type="button" class="nbg-button" title={`Copies ${line}`} onClick={() => void copy()}>
       <SaveIcon />
-      <span aria-live="polite">{said || word}</span>
+      <span aria-live="polite">{feedback || word}</span>
     </button>
   );
 }
