@@ -285,8 +285,8 @@ def test_verify_compares_with_onnx_runtime_and_with_pytorch(model_folder: Path) 
 def test_verify_finds_a_layer_that_is_wrong(tmp_path: Path) -> None:
     """Half precision cannot represent these numbers."""
     nodes = [node("Mul", ["x", "much"], ["a"]), node("Relu", ["a"], ["y"])]
-    much = {"much": np.float32(1e6)}
-    onnx.save(model_of(nodes, {"x": (1, 3, 4, 4)}, ["y"], constants=much), tmp_path / "m.onnx")
+    scale = {"much": np.float32(1e6)}
+    onnx.save(model_of(nodes, {"x": (1, 3, 4, 4)}, ["y"], constants=scale), tmp_path / "m.onnx")
     run = run_command("verify", tmp_path / "m.onnx", "--precision", "float16", "--json")
     assert run.returncode == 1
     [report] = json.loads(run.stdout)["reports"]

@@ -27,15 +27,15 @@ def run_demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         shutil.copy(ROOT / "scripts" / "demo.py", tmp_path / "scripts")
         tour = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         nbformat.write(tour, tmp_path / "notebooks" / "tour.ipynb")
-        apart = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
+        jupyter_environment = {"HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
         for name in ("CONFIG", "DATA", "RUNTIME"):
-            apart[f"JUPYTER_{name}_DIR"] = str(tmp_path / name.lower())
+            jupyter_environment[f"JUPYTER_{name}_DIR"] = str(tmp_path / name.lower())
         hidden = ("DISPLAY", "WAYLAND_DISPLAY", "DEMO")
         inherited = {name: value for name, value in os.environ.items() if name not in hidden}
         started.append(
             subprocess.Popen(
                 [sys.executable, str(tmp_path / "scripts" / "demo.py")],
-                env={**inherited, **apart, **environment},
+                env={**inherited, **jupyter_environment, **environment},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

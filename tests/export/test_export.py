@@ -147,8 +147,10 @@ def test_scripts_run_pictures_of_any_size(
     page = open_offline(lesson_page)
     page.evaluate(READ_KEYS)
     run_pictures(page)
-    never = "async () => (await window.nbglcnn).run(new Image()).catch((error) => error.message)"
-    assert "has no size" in page.evaluate(never)
+    run_unloaded_image = (
+        "async () => (await window.nbglcnn).run(new Image()).catch((error) => error.message)"
+    )
+    assert "has no size" in page.evaluate(run_unloaded_image)
 
 
 def test_inputs_that_scripts_have_replaced_leave_the_page(

@@ -76,10 +76,10 @@ def assert_gradients_equal(
 ) -> None:
     """Check the gradients of all inputs but `factors` against those of a torch function."""
     names = [name for name in arrays if name != "factors"]
-    given = [torch.tensor(arrays[name], dtype=torch.float64, requires_grad=True) for name in names]
-    (right(*given) * torch.tensor(arrays["factors"])).sum().backward()
+    inputs = [torch.tensor(arrays[name], dtype=torch.float64, requires_grad=True) for name in names]
+    (right(*inputs) * torch.tensor(arrays["factors"])).sum().backward()
     found = nbglcnn.gradient(model, arrays, wrt=names)
-    for name, one in zip(names, given, strict=True):
+    for name, one in zip(names, inputs, strict=True):
         assert one.grad is not None
         truth = one.grad.numpy()
         np.testing.assert_allclose(found[name], truth, atol=1e-5 * np.abs(truth).max())

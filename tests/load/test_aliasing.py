@@ -51,9 +51,9 @@ def operators(graph: Graph) -> list[str]:
 class SkipAround(nn.Module):
     """One of two readers reads the passed-on output."""
 
-    def __init__(self, passes: nn.Module) -> None:
+    def __init__(self, passthrough: nn.Module) -> None:
         super().__init__()
-        self.passes, self.conv = passes, nn.Conv2d(3, 3, 1)
+        self.passes, self.conv = passthrough, nn.Conv2d(3, 3, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         h = torch.relu(x)
@@ -448,9 +448,9 @@ def test_a_difference_is_that_of_changed_outputs() -> None:
 class CallsForeignModule(nn.Module):
     """Calls a module outside its own tree, and an inner one twice."""
 
-    def __init__(self, elsewhere: nn.Module) -> None:
+    def __init__(self, foreign_module: nn.Module) -> None:
         super().__init__()
-        self.inner, self.elsewhere = nn.Sequential(nn.Conv2d(3, 3, 1)), elsewhere
+        self.inner, self.elsewhere = nn.Sequential(nn.Conv2d(3, 3, 1)), foreign_module
 
     def forward(self, x: Tensor) -> Tensor:
         return self.inner(self.elsewhere(self.inner(x).sigmoid())) * 2

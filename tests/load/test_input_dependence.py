@@ -31,9 +31,9 @@ class FunctionModule(nn.Module):
 def assert_equals_torch(model: nn.Module, x: torch.Tensor = X) -> None:
     """Check that the output is PyTorch's."""
     with torch.no_grad():
-        wanted = model.eval()(x).numpy()
+        expected = model.eval()(x).numpy()
     with Session(compile(model, x)) as session:
-        assert_equal(session.run(x)["output"], wanted)
+        assert_equal(session.run(x)["output"], expected)
 
 
 WEIGHT_DEPENDENT: Mapping[str, tuple[Forward, object, object]] = {

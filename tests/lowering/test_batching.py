@@ -34,10 +34,10 @@ class FunctionModule(nn.Module):
 class TokenAttention(nn.Module):
     """Attention with channels as tokens; `batch_first` sets which axis it takes for the batch."""
 
-    def __init__(self, batch_first: bool, turned: bool) -> None:
+    def __init__(self, batch_first: bool, is_transposed: bool) -> None:
         super().__init__()
         self.layer = nn.MultiheadAttention(36, 4, batch_first=batch_first)
-        self.turned = turned
+        self.turned = is_transposed
 
     def forward(self, x: Tensor) -> Tensor:
         y = x.flatten(2)
@@ -235,14 +235,14 @@ def as_module(given: Any) -> nn.Module:
 def expected(model: nn.Module, x: Tensor, batch: int) -> np.ndarray | None:
     """The model's result for the whole batch; None if results of pieces differ from it."""
     with torch.no_grad():
-        pieces = [model(x[k : k + batch]) for k in range(0, len(x), batch)]
+        batches = [model(x[k : k + batch]) for k in range(0, len(x), batch)]
         try:
             all_of_it = model(x)
         except RuntimeError:  # it takes the batch for another axis
             return None
-    if len(all_of_it.shape) == 0 or all_of_it.shape[0] != len(x) or len(pieces[0]) != batch:
+    if len(all_of_it.shape) == 0 or all_of_it.shape[0] != len(x) or len(batches[0]) != batch:
         return None
-    joined = torch.cat(pieces).float()
+    joined = torch.cat(batches).float()
     if joined.shape != all_of_it.shape:
         return None
     near = torch.allclose(joined, all_of_it.float(), rtol=1e-4, atol=1e-5, equal_nan=True)

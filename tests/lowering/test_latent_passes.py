@@ -25,9 +25,9 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 class AutoencoderNet(nn.Module):
     """An autoencoder with a vector as code, outputs for a loss, and a path around the code."""
 
-    def __init__(self, around: bool = False, told: bool = False) -> None:
+    def __init__(self, around: bool = False, has_loss_outputs: bool = False) -> None:
         super().__init__()
-        self.around, self.told = around, told
+        self.around, self.told = around, has_loss_outputs
         self.encoder = nn.Sequential(
             nn.Conv2d(1, 5, 3, 2, 1), nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 6, 3, 2, 1),
             nn.ReLU(), nn.Flatten(), nn.Linear(6 * 3 * 4, 7),

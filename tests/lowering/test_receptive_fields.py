@@ -85,11 +85,11 @@ class FieldCase:
         alone = [key for key in chosen[1:] if self.layers[key][0] == key]
         self.questions += [self.question(key, "projective", chance) for key in ["x", *alone]]
 
-    def question(self, key: str, way: str, chance: np.random.Generator) -> dict[str, Any]:
+    def question(self, key: str, direction: str, chance: np.random.Generator) -> dict[str, Any]:
         name, places = self.layers[key]
         shape = list(self.values[key].shape)
         at = [int(chance.integers(n)) for n in shape]
-        common = {"key": name, "shape": shape, "places": list(places), "at": at, "way": way}
+        common = {"key": name, "shape": shape, "places": list(places), "at": at, "way": direction}
         return {**common, "module": key}
 
     def places(self, key: str, values: torch.Tensor) -> set[int]:

@@ -86,8 +86,8 @@ def test_samples_that_come_again_make_another_verdict(page: ScriptedPage) -> Non
 
 
 def test_the_verdict_of_one_page_is_not_anothers(viewer: Viewer) -> None:
-    wires = FakeComm(viewer)
-    pages = [wires.open_page(name) for name in "pq"]
+    comm = FakeComm(viewer)
+    pages = [comm.open_page(name) for name in "pq"]
     for page in pages:
         page.report_run()
         assert page.messages_of("probe")[-1]["page"] == page.name

@@ -123,16 +123,16 @@ def test_a_thousand_wrong_messages_of_each_type_are_ignored(
     example: dict[str, Any], connection: FakeConnection
 ) -> None:
     connection.send_hello()
-    chance = random.Random(example["type"])
+    rng = random.Random(example["type"])
     request = connection.connection.request_values(["a"], [8])
     for _ in range(1000):
         message = dict(example)
-        for field in chance.sample(sorted(message), chance.randint(1, 2)):
-            if chance.random() < 0.2:
+        for field in rng.sample(sorted(message), rng.randint(1, 2)):
+            if rng.random() < 0.2:
                 del message[field]
             else:
-                message[field] = chance.choice(INVALID_VALUES)
-        buffers = [memoryview(bytes(chance.choice((0, 3, 8, 100))))] * chance.randint(0, 2)
+                message[field] = rng.choice(INVALID_VALUES)
+        buffers = [memoryview(bytes(rng.choice((0, 3, 8, 100))))] * rng.randint(0, 2)
         connection.connection.receive(message, buffers)
     # The connection still works: a valid reply is accepted.
     connection.send_reply(request.id, 0, b"\1" * 8)

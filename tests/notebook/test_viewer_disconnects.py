@@ -76,7 +76,7 @@ def shared_notebook(lab: LabServer, browser: Callable[[str], Browser]) -> Iterat
 @pytest.fixture
 def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
     """This file's notebook, with a persistent Viewer; no error may remain in its console."""
-    said = len(shared_notebook.console)
+    messages = len(shared_notebook.console)
     stacks: list[str] = []
 
     def note(error: Error) -> None:
@@ -91,7 +91,7 @@ def notebook(shared_notebook: Notebook) -> Iterator[Notebook]:
     # The bundle comes from a blob; JupyterLab and anywidget log errors of their own here.
     lines = [
         line
-        for line in (*shared_notebook.console[said:], *stacks)
+        for line in (*shared_notebook.console[messages:], *stacks)
         if not line.startswith(UNREACHABLE_TEXT)
     ]
     assert not [line for line in lines if "blob:" in line or line.startswith("nbglcnn: ")]
@@ -122,9 +122,9 @@ class Baseline:
 def baseline(notebook: Notebook) -> Baseline:
     notebook.run("keeper = keep_viewer()")
     assert_complete(parse_outcomes(notebook.run("print_outcomes(run_lifecycle())").text)[0])
-    life = viewer_histories(notebook)[-1]
+    session_trace = viewer_histories(notebook)[-1]
     wait_counts_settled(notebook)
-    return Baseline(notebook, life["said"], notebook.page.evaluate(COUNT_HELD))
+    return Baseline(notebook, session_trace["said"], notebook.page.evaluate(COUNT_HELD))
 
 
 def parse_outcomes(text: str) -> list[StepOutcomes]:

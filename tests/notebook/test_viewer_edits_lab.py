@@ -84,9 +84,9 @@ def local_viewer() -> Iterator[Viewer]:
     made.close()
 
 
-def run_with_model(notebook: Notebook, work: str, given: Any) -> Any:
+def run_with_model(notebook: Notebook, script: str, given: Any) -> Any:
     name = notebook.run("print(viewer.model_id)").text.strip()
-    return notebook.page.evaluate(WITH_MODEL, [name, work, given])
+    return notebook.page.evaluate(WITH_MODEL, [name, script, given])
 
 
 def compare_with_local(notebook: Notebook, local: Viewer, where: str) -> None:

@@ -203,5 +203,5 @@ def test_angles_of_a_spectrum_are_pytorchs_but_for_whole_turns() -> None:
     x = torch.randn(2, 3, 16, 12)
     with nbglcnn.Session(nbglcnn.compile(Angles(), x)) as session:
         found = session.run(x.numpy())["output"]
-    apart = np.abs(found - Angles()(x).numpy())
-    np.testing.assert_allclose(np.minimum(apart, 2 * np.pi - apart), 0, atol=1e-4)
+    difference = np.abs(found - Angles()(x).numpy())
+    np.testing.assert_allclose(np.minimum(difference, 2 * np.pi - difference), 0, atol=1e-4)

@@ -54,16 +54,16 @@ def run_fault_sweep(
 
 def assert_faults_handled(found: list[dict[str, Any]], kind: str) -> int:
     """Number of faults that struck. The first life has none, nor have those past the last call."""
-    whole = found[0]
+    faultless_run = found[0]
     struck = [life for life in found if life["wasReached"]]
     for life in found:
         if not life["wasReached"]:
             assert [step for step in life["steps"] if "error" in step[1]] == []
-    right = [outcome["value"] for _, outcome in whole["steps"]]
+    right = [outcome["value"] for _, outcome in faultless_run["steps"]]
     for life in found:
         assert life["unhandled"] == []
         assert life["leakedObjects"] == [] and life["alive"] == 0, life
-        assert life["finalOutput"] == whole["finalOutput"]
+        assert life["finalOutput"] == faultless_run["finalOutput"]
         for (name, outcome), value in zip(life["steps"], right, strict=False):
             if "error" in outcome:
                 assert outcome["error"] == ERRORS[kind], (name, outcome)

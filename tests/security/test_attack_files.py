@@ -71,17 +71,19 @@ def external_data_model(location: str, **keys: str) -> onnx.ModelProto:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model's folder with data inside, a secret outside and every kind of link to it."""
-    inside = tmp_path / "models"
-    (inside / "sub").mkdir(parents=True)
+    model_folder = tmp_path / "models"
+    (model_folder / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_bytes(SECRET)
-    (inside / "data").write_bytes(b"\0\0\0\0" + np.arange(5, dtype=np.float32).tobytes() + b"tail")
-    (inside / "sub" / "exact").write_bytes(np.arange(5, dtype=np.float32).tobytes())
-    (inside / "symlink").symlink_to(tmp_path / "secret")
-    (inside / "linked").symlink_to(tmp_path, target_is_directory=True)
-    os.link(tmp_path / "secret", inside / "hardlink")
-    os.mkfifo(inside / "fifo")
-    monkeypatch.chdir(inside)
-    return inside
+    (model_folder / "data").write_bytes(
+        b"\0\0\0\0" + np.arange(5, dtype=np.float32).tobytes() + b"tail"
+    )
+    (model_folder / "sub" / "exact").write_bytes(np.arange(5, dtype=np.float32).tobytes())
+    (model_folder / "symlink").symlink_to(tmp_path / "secret")
+    (model_folder / "linked").symlink_to(tmp_path, target_is_directory=True)
+    os.link(tmp_path / "secret", model_folder / "hardlink")
+    os.mkfifo(model_folder / "fifo")
+    monkeypatch.chdir(model_folder)
+    return model_folder
 
 
 BAD_LOCATIONS = [

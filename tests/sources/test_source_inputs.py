@@ -361,14 +361,14 @@ def test_a_pens_pressure_makes_its_stroke_wider_and_the_eraser_takes_it_away(sho
     retry_until_passes(page, erased)
 
 
-def encode_picture(height: int, width: int, turned: bool = False) -> bytes:
+def encode_picture(height: int, width: int, has_exif_rotation: bool = False) -> bytes:
     """A smooth picture as a file; if `turned`, a JPEG with an EXIF quarter turn."""
     y, x = np.mgrid[:height, :width]
     picture = Image.fromarray(
         np.stack([255 * x / width, 255 * y / height, 128 + 0 * x], 2).astype(np.uint8)
     )
     out = io.BytesIO()
-    if turned:
+    if has_exif_rotation:
         exif = Image.Exif()
         exif[274] = 6
         picture.save(out, "JPEG", exif=exif, quality=100, subsampling=0)
@@ -385,7 +385,7 @@ def give_file(sourced: SourcesPage, how: str, content: bytes, name: str, mime: s
 def test_a_file_that_is_given_goes_in_as_it_is_shown(show: Show, how: str) -> None:
     sourced = open_sources_page(show)
     sourced.open_drawer()
-    content, name = encode_picture(40, 60, turned=True), "turned.jpg"
+    content, name = encode_picture(40, 60, has_exif_rotation=True), "turned.jpg"
     if how == "choose":
         files = {"name": name, "mimeType": "image/jpeg", "buffer": content}
         sourced.page.locator(".nbg-drop input[type=file]").set_input_files(files)

@@ -146,9 +146,11 @@ LOSE_CONTEXT_AT = """(name) => {
 }"""
 
 
-def set_message_faults(notebook: Notebook, fates: dict[str, dict[Any, str]]) -> None:
+def set_message_faults(notebook: Notebook, message_faults: dict[str, dict[Any, str]]) -> None:
     """Set the faults of message frames, and restart their counts."""
-    notebook.page.evaluate("fates => Object.assign(window.wire, { fates, seen: {} })", fates)
+    notebook.page.evaluate(
+        "fates => Object.assign(window.wire, { fates, seen: {} })", message_faults
+    )
 
 
 def take_injected_faults(notebook: Notebook) -> list[str]:

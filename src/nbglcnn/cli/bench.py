@@ -65,15 +65,15 @@ def run(given: argparse.Namespace) -> int:
     other, engine, missing = _reference_engine(model, own.inputs[:count], taken[:count])
     if missing:
         console.print_note(missing)
-    with Session(fused) as one, Session(kept) as two:
+    with Session(fused) as fused_session, Session(kept) as kept_session:
         works: dict[str, Callable[[], object]] = {
-            "fused": lambda: _run_session(one, arrays),
-            "kept": lambda: _run_session(two, arrays),
+            "fused": lambda: _run_session(fused_session, arrays),
+            "kept": lambda: _run_session(kept_session, arrays),
         }
         if other is not None:
             works["other"] = other
         ms = measure_medians(works, given.runs)
-        renderer = one.renderer
+        renderer = fused_session.renderer
     if given.json:
         console.print_json(
             {

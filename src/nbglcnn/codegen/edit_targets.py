@@ -29,9 +29,11 @@ class EditTargets:
         self._keys_of_value: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             self._keys_of_value.setdefault(key.value, []).append(number)
-        turns = return_order(graph)  # inner modules' hooks run first, the model's own last
+        return_positions = return_order(
+            graph
+        )  # inner modules' hooks run first, the model's own last
         for group in self._keys_of_value.values():
-            group.sort(key=lambda number: turns.get(keys[number].call, MODEL_RETURN))
+            group.sort(key=lambda number: return_positions.get(keys[number].call, MODEL_RETURN))
 
     def value(self, number: int) -> str:
         """Return the Graph's value that a kept key names."""

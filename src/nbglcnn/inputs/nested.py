@@ -99,12 +99,12 @@ def match_inputs(
         if set(x) <= set(names):
             return x
         given = resolve_names(x, [*parameters, *(path.partition("[")[0] for path in paths)])
-        behind: Sequence[Any] = ()
+        extra_arguments: Sequence[Any] = ()
     else:
         if len(items) <= len(names) and not any(map(is_nested, items)):
             return x
         given = dict(zip(parameters, items, strict=False))
-        behind = items[len(parameters) :]
+        extra_arguments = items[len(parameters) :]
     found: dict[str, Any] = {}
     seen = set[str]()
 
@@ -132,9 +132,9 @@ def match_inputs(
             if path.startswith(f"{name}[") and path not in seen:
                 raise another(path, "nothing")
     free = [name for name in names if name not in found]
-    if len(behind) > len(free):
+    if len(extra_arguments) > len(free):
         raise InputError(
             f"{len(items)} arguments were given; forward takes {len(parameters)}: "
             f"{', '.join(parameters)}"
         )
-    return found | dict(zip(free, behind, strict=False))
+    return found | dict(zip(free, extra_arguments, strict=False))

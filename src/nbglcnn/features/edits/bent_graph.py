@@ -37,7 +37,7 @@ def bent_graph(graph: Graph, bends: EditReplay) -> Graph:
 def insert_at_keys(
     graph: Graph,
     names: Collection[str],
-    word: str,
+    name_infix: str,
     nodes_of: Callable[[Key, str, str], Sequence[Node]],
 ) -> Graph:
     """Insert nodes after some keys of a Graph, where a forward hook would act.
@@ -47,7 +47,7 @@ def insert_at_keys(
     refer to the output.
     """
     targets = EditTargets(graph, graph.keys)
-    values, behind = dict(graph.values), dict[str, list[Node]]()  # nodes by preceding value
+    values, nodes_after = dict(graph.values), dict[str, list[Node]]()  # nodes by preceding value
     made: dict[int, str] = {}
 
     def of(number: int) -> str:
@@ -57,8 +57,8 @@ def insert_at_keys(
         key, source = graph.keys[number], targets.view_of(number)
         value = key.value if source < 0 else of(source)
         if key.name in names:
-            name = f"{key.value} {word} as {key.name}"
-            behind.setdefault(key.value, []).extend(nodes_of(key, value, name))
+            name = f"{key.value} {name_infix} as {key.name}"
+            nodes_after.setdefault(key.value, []).extend(nodes_of(key, value, name))
             if key.value in values:  # values between two networks have no shapes yet
                 values[name] = replace(values[key.value], name=name, data=None)
             value = name
@@ -71,10 +71,10 @@ def insert_at_keys(
         number = targets.key_read_by(node, name) if name else -1
         return name if number < 0 else of(number)
 
-    nodes = [node for name in graph.inputs for node in behind.pop(name, ())]
+    nodes = [node for name in graph.inputs for node in nodes_after.pop(name, ())]
     for own in graph.nodes:
         nodes.append(replace(own, inputs=tuple(read(own, name) for name in own.inputs)))
-        nodes += (one for name in own.outputs for one in behind.pop(name, ()))
+        nodes += (one for name in own.outputs for one in nodes_after.pop(name, ()))
     given = {old.value: key.value for old, key in zip(graph.keys, keys, strict=True)
              if key.kind == "output"}  # fmt: skip
     return replace(

@@ -26,14 +26,14 @@ def build_edit_stacks(header: p.Header, edits: Sequence[Edit]) -> list[EditStack
     the other value's edits, except injected arrays.
     """
     numbers = {value.key: number for number, value in enumerate(header.values)}
-    more: dict[str, list[int]] = {}
+    sharing_values: dict[str, list[int]] = {}
     for number, value in enumerate(header.values):
         if value.shares_edits_of:
-            more.setdefault(value.shares_edits_of, []).append(number)
+            sharing_values.setdefault(value.shares_edits_of, []).append(number)
     old = find_skipped_passes(header, edits).values
     found: dict[int, list[Edit]] = {}
     for edit in active_edits(edits):
-        also = () if edit.array_hash else more.get(edit.layer, ())
+        also = () if edit.array_hash else sharing_values.get(edit.layer, ())
         for number in (numbers[edit.layer], *also):
             if number not in old:
                 found.setdefault(number, []).append(edit)

@@ -81,8 +81,12 @@ class EditsHost:
 
     def clear_weight_edits(self) -> None:
         """Clear the weights' undo history, because other weights were loaded."""
-        told = (self._host.get("_edits") or EMPTY_EDITS)["weights"]
-        if self._weight_log.applied_count or self.store.present.weight_edit_count or told:
+        published_weight_count = (self._host.get("_edits") or EMPTY_EDITS)["weights"]
+        if (
+            self._weight_log.applied_count
+            or self.store.present.weight_edit_count
+            or published_weight_count
+        ):
             self._weight_log.clear()
             self.store.clear_weight_edits()
         self._weight_log.clear()
@@ -164,12 +168,12 @@ def _snapshot_to_dict(state: EditSnapshot) -> dict[str, Any]:
     return {"edits": records.to_dict(state.edits), "weights": state.weight_edit_count}
 
 
-def _snapshot_from_dict(words: Mapping[str, Any]) -> EditSnapshot:
+def _snapshot_from_dict(data: Mapping[str, Any]) -> EditSnapshot:
     """Parse an EditSnapshot that a page has sent."""
-    count = words["weights"]
+    count = data["weights"]
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise InputError(f"{count!r} is not a valid number of edits")
     try:
-        return EditSnapshot(records.from_dict(words["edits"]), count)
+        return EditSnapshot(records.from_dict(data["edits"]), count)
     except (RecursionError, msgspec.ValidationError) as error:
         raise InputError(str(error)) from None

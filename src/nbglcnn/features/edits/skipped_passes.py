@@ -43,12 +43,14 @@ def find_skipped_passes(header: p.Header, edits: Sequence[Edit]) -> SkippedPasse
     follows = _downstream_passes(header, behind)
     needed = _needed_passes(header, behind, follows)
     last = {step.output: number for number, step in enumerate(header.passes)}
-    old = {
+    stale_values = {
         number
         for number, value in enumerate(header.values)
         if not behind[number] and value.texture in last and not needed[last[value.texture]]
     }
-    return SkippedPasses(frozenset(k for k, one in enumerate(needed) if not one), frozenset(old))
+    return SkippedPasses(
+        frozenset(k for k, one in enumerate(needed) if not one), frozenset(stale_values)
+    )
 
 
 def downstream_keys(header: p.Header, layer: str) -> frozenset[str]:
@@ -92,10 +94,10 @@ def _downstream_passes(header: p.Header, behind: Sequence[bool]) -> list[bool]:
 
 def _needed_passes(header: p.Header, behind: Sequence[bool], follows: Sequence[bool]) -> list[bool]:
     """Return for each pass whether it is downstream of them, or needed by a pass that runs."""
-    whole: dict[int, int] = {}
+    largest_viewport: dict[int, int] = {}
     for step in header.passes:
         width, height = step.viewport
-        whole[step.output] = max(whole.get(step.output, 0), width * height)
+        largest_viewport[step.output] = max(largest_viewport.get(step.output, 0), width * height)
     wanted = {carry.source for carry in header.carries}
     found = [False] * len(header.passes)
     for number, step in reversed(list(enumerate(header.passes))):
@@ -103,7 +105,7 @@ def _needed_passes(header: p.Header, behind: Sequence[bool], follows: Sequence[b
             continue
         found[number] = True
         width, height = step.viewport
-        if width * height == whole[step.output]:  # overwrites the earlier contents
+        if width * height == largest_viewport[step.output]:  # overwrites the earlier contents
             wanted.discard(step.output)
         wanted.update(t for t, v in _pass_inputs(step) if v < 0 or not behind[v])
     return found

@@ -506,11 +506,11 @@ MORPHOLOGY_TRANSFORMS = (
 # Affine transforms: bilinear reads with zeros outside of the map
 
 
-def _affine(x: Array, place: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
+def _affine(x: Array, source_position: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
     """Read bilinearly at (sx, sy) = place(column, row), with zeros outside of the map."""
     height, width = x.shape[2:]
     rows, columns = np.mgrid[:height, :width].astype(np.float64)
-    sx, sy = place(columns, rows)
+    sx, sy = source_position(columns, rows)
     left, top = np.floor(sx), np.floor(sy)
     found = np.zeros(x.shape, np.float64)
     for down in (0, 1):

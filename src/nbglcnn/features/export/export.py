@@ -154,15 +154,15 @@ def build_page(
         )
     trains = None
     record: TeachingRecord | None = None
-    taught: Mapping[str, memoryview] | None = None
+    lesson_blobs: Mapping[str, memoryview] | None = None
     if teach is not None:
-        record, taught = prepare_teaching(network, teach, MAX_SOURCE_BYTES)
+        record, lesson_blobs = prepare_teaching(network, teach, MAX_SOURCE_BYTES)
     if train is not None:
         trains = prepare_training(network, train, precision or network.precision, MAX_SOURCE_BYTES)
         network = trains.network
     plan = network.portable_plan(precision) if trains is None else trains.training_plan.plan
-    shown = {
-        "view": DEFAULT_VIEW if taught is None else {**DEFAULT_VIEW, "name": "teach"},
+    initial_view = {
+        "view": DEFAULT_VIEW if lesson_blobs is None else {**DEFAULT_VIEW, "name": "teach"},
         "selected": None,
         "colormap": "signed",
         "color_range": "layer",
@@ -171,27 +171,32 @@ def build_page(
         "example": 0,
         **(traits or {}),
     }
-    there = {"trains": trains is not None, "teaches": taught is not None}
-    views = [_step_view(step, number, plan, **there) for number, step in enumerate(steps, 1)]
-    if taught is None and shown["view"]["name"] == "teach":
-        shown["view"] = DEFAULT_VIEW
+    page_features = {"trains": trains is not None, "teaches": lesson_blobs is not None}
+    views = [
+        _step_view(step, number, plan, **page_features) for number, step in enumerate(steps, 1)
+    ]
+    if lesson_blobs is None and initial_view["view"]["name"] == "teach":
+        initial_view["view"] = DEFAULT_VIEW
     script = PAGE_SCRIPT.read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     used = sorted({edit.array_hash for edit in network.edits if edit.array_hash})
     arrays = [*network.float32_inputs(), *(network.injected[name] for name in used)]
-    held = [_blob_script(plan.to_bytes()), *(_blob_script(byte_view(array)) for array in arrays)]
+    blob_scripts = [
+        _blob_script(plan.to_bytes()),
+        *(_blob_script(byte_view(array)) for array in arrays),
+    ]
     wire, given = source
-    named = {**_source_blobs(given), **(trains.blobs if trains else {}), **(taught or {})}
+    named = {**_source_blobs(given), **(trains.blobs if trains else {}), **(lesson_blobs or {})}
     samples, unchecked = None, "this page trains the network"
     if trains is None:
         samples, numbers, unchecked = make_samples(network, plan)
         named |= {"samples": byte_view(numbers)} if samples is not None else {}
-    most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, held))))
+    most = int(SNAPSHOT_SHARE * (len(script) + sum(map(len, blob_scripts))))
     exported = PageData(
-        **shown,
+        **initial_view,
         classes=network.classes,
         steps=tuple(views),
-        snapshot=_snapshot_url(network, shown["example"], min(MAX_BYTES, most)),
+        snapshot=_snapshot_url(network, initial_view["example"], min(MAX_BYTES, most)),
         edits=tuple(to_dict(network.edits)),
         injected_arrays=tuple(used),
         # Paths of this machine are left out for the page's readers.
@@ -204,7 +209,7 @@ def build_page(
         parity_samples=samples,
         unchecked_reason=unchecked,
     )
-    held += map(_blob_script, named.values())
+    blob_scripts += map(_blob_script, named.values())
     if not isinstance(title, str | None):
         raise InputError(f"title={title!r}; expected a string")
     name = title or plan.header.name
@@ -218,7 +223,7 @@ def build_page(
             text=f'<div class="text">{render_markdown(text)}</div>\n' if text else "",
             steps=_steps_html(steps),
             exported=_to_safe_json(exported),
-            blobs="\n".join(held),
+            blobs="\n".join(blob_scripts),
             script=script,
         )
         .encode()

@@ -62,33 +62,33 @@ def _sample_values(network: Network, plan: Plan, bends: EditReplay) -> tuple[Par
     known = {key: expected[key] for key in own}
     exact = partial(network.local.compute_float64, graph, arrays, bends=bends)
     macs = sum(layer.macs for layer in plan.layers)
-    wide = exact(own) if graph.source == "torch" or macs <= MAX_FLOAT64_MACS else {}
+    float64_values = exact(own) if graph.source == "torch" or macs <= MAX_FLOAT64_MACS else {}
     rounded = graph.float16_keys() if plan.precision == "float32" else ()
     # Compare the framework with itself, to find non-finite values and those beyond float16.
     report = compare_values(
         plan, known, known, framework, float16_keys=rounded, has_bends=bool(bends)
     )
-    told = verify_message(0, report, framework)
+    verify_result = verify_message(0, report, framework)
     values = {value.key: value for value in plan.values}
     numbers, bands, allowed = [], [], []
     for key in own:
         array = known[key]
         rtol = RTOL["float16" if key in rounded else plan.precision]
         most = float(np.abs(array[np.isfinite(array)].astype(np.float64)).max(initial=0.0))
-        most_off = rtol * most + ATOL
-        if plan.precision == "float32" and key in wide and array.dtype.kind == "f":
-            most_off = max(most_off, max_error_from_float64(array, wide[key]))
+        tolerance = rtol * most + ATOL
+        if plan.precision == "float32" and key in float64_values and array.dtype.kind == "f":
+            tolerance = max(tolerance, max_error_from_float64(array, float64_values[key]))
         bands.append(value_spans(values[key], BAND_TEXELS))
         numbers.append(take_spans(values[key], array.reshape(-1), bands[-1]).astype(np.float32))
-        allowed.append(most_off)
-    apart = {key for key, _, _ in example_mismatches(plan, arrays, known)}
+        allowed.append(tolerance)
+    mismatching_keys = {key for key, _, _ in example_mismatches(plan, arrays, known)}
     samples = ParitySamples(
         framework,
         tuple(own),
         tuple(bands),
         tuple(allowed),
-        tuple(key for key in own if key not in apart),
-        told.non_finite,
-        told.float16_overflow,
+        tuple(key for key in own if key not in mismatching_keys),
+        verify_result.non_finite,
+        verify_result.float16_overflow,
     )
     return samples, np.concatenate([np.zeros(0, np.float32), *numbers])

@@ -48,14 +48,14 @@ class FrameSender:
         following: WeightFollower,
         connection: Connection,
         news: Callable[[int], LossUpdate],
-        show: Callable[[], int],
+        update_pages: Callable[[], int],
     ) -> None:
         self._name = name
         self._network = network
         self._follower = following
         self._connection = connection
         self._get_losses = news
-        self._update_pages = show
+        self._update_pages = update_pages
         size = sum(array.nbytes for array in network.weights().values())
         self._is_small = size <= MAX_INLINE_BYTES
         self._revision = -1  # of the last state sent
@@ -147,15 +147,15 @@ class FrameSender:
             return False
         if self._revision < 0:
             return True
-        late, done = self._connection.split_by_revision(self._revision)
+        late_pages, done = self._connection.split_by_revision(self._revision)
         self._silent_pages -= {page.id for page in done}
-        late = [page for page in late if page.id not in self._silent_pages]
-        if not late:
+        late_pages = [page for page in late_pages if page.id not in self._silent_pages]
+        if not late_pages:
             return bool(done)
         if time.monotonic() - self._sent_at < SILENCE_LIMIT_S:
             return False
         if done:
-            self._silent_pages |= {page.id for page in late}
+            self._silent_pages |= {page.id for page in late_pages}
             return True
         return False
 
@@ -165,12 +165,12 @@ class FrameSender:
 
     def resend_lost(self) -> None:
         """Send the Plan and state again if an idle page has lost the last state."""
-        begins, self._has_new_page = self._has_new_page, False
+        has_new_page, self._has_new_page = self._has_new_page, False
         now = time.monotonic()
-        if self._revision < 0 or (now - self._sent_at < SILENCE_LIMIT_S and not begins):
+        if self._revision < 0 or (now - self._sent_at < SILENCE_LIMIT_S and not has_new_page):
             return
         if any(
-            begins
+            has_new_page
             or (page.last_message_time > self._sent_at + SILENCE_LIMIT_S and page.progress is None)
             for page in self._late_pages()
             if not page.error

@@ -48,13 +48,13 @@ class Mirror:
         self,
         tensors: ModelTensors,
         every: int,
-        frames: Callable[[Callable[[int], LossUpdate]], FrameSender],
-        take: Callable[[TensorSnapshot], None],
-        end: Callable[[], None],
+        make_sender: Callable[[Callable[[int], LossUpdate]], FrameSender],
+        set_newest: Callable[[TensorSnapshot], None],
+        on_close: Callable[[], None],
     ) -> None:
         self._tensors: ModelTensors | None = tensors
         self._every = every
-        self._set_newest, self._end = take, end
+        self._set_newest, self._end = set_newest, on_close
         self._history = LossHistory()
         self._lock = threading.Lock()  # guards the history
         self._pending_copies: list[tuple[list[tuple[int, str]], TensorSnapshot]] = []
@@ -63,8 +63,8 @@ class Mirror:
         self._step = 0  # finished steps
         self._polled_at = 0.0
         self.closed = False
-        self._frames = frames(self._new_losses)
-        take(tensors.snapshot(0))
+        self._frames = make_sender(self._new_losses)
+        set_newest(tensors.snapshot(0))
         self._frames.push()
 
     def __call__(
@@ -338,8 +338,8 @@ class Mirror:
 
     def _resolve_copies(self, keep: int = 0) -> None:
         """Read losses from the GPU; may block until it is ready."""
-        while len(later := self._pending_copies[:]) > keep:
-            places, copied = later[0]
+        while len(pending := self._pending_copies[:]) > keep:
+            places, copied = pending[0]
             arrays = copied.arrays()
             with self._lock:
                 if (
@@ -353,11 +353,11 @@ class Mirror:
         self._resolve_copies()
         with self._lock:
             # The finished steps whose metrics are available.
-            coming = [
+            unread_metrics = [
                 *self._on_gpu,
                 *(place for places, _ in self._pending_copies for place in places),
             ]
-            until = max(known, min((step - 1 for step, _ in coming), default=self._step))
+            until = max(known, min((step - 1 for step, _ in unread_metrics), default=self._step))
             rows = np.array(
                 [self._history.losses[known:until], self._history.accuracies[known:until]],
                 np.float32,

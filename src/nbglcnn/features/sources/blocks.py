@@ -187,19 +187,19 @@ class Blocks:
     def _check_item(self, item: Array, name: str) -> Array:
         """Check an array item: the input's shape, or a picture of uint8; else InputError."""
         shape, bytes_ = self.shape, self.dtype == "uint8"
-        laid = (
+        batch_of_one = (
             _to_input_layout(item[None], shape, self.model_input.layout)
             if item.ndim in (2, 3)
             else None
         )
-        if laid is not None:
+        if batch_of_one is not None:
             if dtype_of(item, name) == "float32" and bytes_:
                 raise InputError(
                     f"{name} has floats, but the input {self.model_input.key} is uint8; give uint8"
                     if self.model_input.dtype == "uint8"
                     else f"{name} has floats, but the first item is a picture or uint8"
                 )
-            own: Array = laid[0]
+            own: Array = batch_of_one[0]
             return own
         found = "×".join(map(str, item.shape))
         if item.dtype != np.uint8:

@@ -277,13 +277,13 @@ class SourcesHost:
 
     def _handle_traits(self) -> None:
         """Apply a page's source after validation; if it is invalid, send the current one back."""
-        planned = self._network.plan.hash
+        plan_hash_before = self._network.plan.hash
         try:
-            told = _parse_trait_value(self._host.get(SOURCE_TRAIT))
-            if told.turn is not None and told.turn < self._sequence:
+            trait_value = _parse_trait_value(self._host.get(SOURCE_TRAIT))
+            if trait_value.turn is not None and trait_value.turn < self._sequence:
                 self._publish()  # sent before the page received Python's latest source
                 return
-            wire, source = self._validate_source(told.source)
+            wire, source = self._validate_source(trait_value.source)
             if wire is not None:
                 self.prepare_network(wire.input)
         except NbglcnnError as error:
@@ -291,7 +291,7 @@ class SourcesHost:
             self._publish()
             return
         self._sequence = max(
-            self._sequence, told.turn or 0
+            self._sequence, trait_value.turn or 0
         )  # larger if it comes from a linked Viewer
         self.feed.request_last(wire)
         self._apply_record(wire)
@@ -301,7 +301,7 @@ class SourcesHost:
         latent = self._host.find_host("latent")
         if source is not None and latent is not None and latent.is_outdated(source):
             self._recompute_codes(source)
-        if self._network.plan.hash != planned:
+        if self._network.plan.hash != plan_hash_before:
             self._host.update_pages()
 
     def _validate_source(

@@ -120,11 +120,11 @@ class InputFeed:
 
     def adopt_now(self) -> None:
         """Adopt the input that pages feed; blocks. If no page replies, the previous input stays."""
-        if not (fed := self.fed_keys()):
+        if not (fed_keys := self.fed_keys()):
             return
         self.cancel_read()
         try:
-            [array] = self._host.reader.read([], source_inputs=fed).source_inputs
+            [array] = self._host.reader.read([], source_inputs=fed_keys).source_inputs
         except PageError as error:
             warnings.warn(
                 "the page did not send its source's last input; Python keeps the previous one: "
@@ -135,7 +135,7 @@ class InputFeed:
             return
         if page := self._feeding_page():
             self._last_adopted = page.id, page.source_update_time
-        self._adopt(fed[0], array)
+        self._adopt(fed_keys[0], array)
 
     def _adopt(self, key: str, flat: Array) -> None:
         begun = time.monotonic()

@@ -206,10 +206,10 @@ def _items_of_dataset(data: Any) -> Items:
         dtype = "float32" if is_high_depth(first) else "uint8"
     else:
         dtype = dtype_of(as_array(first), f"item 0 of {kind}")
-    told = _known_labels(data, count)
+    known_labels = _known_labels(data, count)
     labels: Callable[[], Sequence[int]] | None = None
-    if told is not None:
-        labels = partial(list, told)
+    if known_labels is not None:
+        labels = partial(list, known_labels)
     elif count <= MAX_LABEL_READS and isinstance(item, tuple | list) and len(item) > 1:
         labels = partial(_read_labels, data, count)
     return Items(
@@ -220,7 +220,7 @@ def _items_of_dataset(data: Any) -> Items:
         f"of {kind}",
         kind,
         labels,
-        None if told is None else tuple(told),
+        None if known_labels is None else tuple(known_labels),
         _classes_of(data),
     )
 

@@ -143,16 +143,16 @@ class TeachingHost:
         try:
             if len(data) != message.total_bytes:
                 raise InputError(f"{len(data)} of {message.total_bytes} bytes")
-            understood = lesson.apply_change(message.change, data)
+            is_applied = lesson.apply_change(message.change, data)
         except NbglcnnError as error:
             protocol.warn_once(f"ignored the page's lesson: {error}")
-            understood = False
+            is_applied = False
         heard = {**record.acknowledged, message.page: message.number}
         # If a change was invalid or lost, a new sequence number makes pages fetch a snapshot.
         missed = message.number > record.acknowledged.get(message.page, 0) + 1
-        turn = record.sequence + (missed or not understood)
+        turn = record.sequence + (missed or not is_applied)
         self._record = msgspec.structs.replace(record, acknowledged=heard, sequence=turn)
-        teaching.sync_teaching(self.teaching, trained=understood and message.change.kind == "head")
+        teaching.sync_teaching(self.teaching, trained=is_applied and message.change.kind == "head")
 
     def _blob(self, name: str) -> memoryview | None:
         if self._lesson is None or self._record is None:

@@ -140,14 +140,16 @@ class Lesson:
                 return False
         return True
 
-    def example_from_data(self, key: str, of: str, data: bytes, network: FeatureVersion) -> Example:
+    def example_from_data(
+        self, key: str, class_id: str, data: bytes, network: FeatureVersion
+    ) -> Example:
         """Parse an example from its data."""
         size = 4 * self.feature_count
         picture = np.frombuffer(data[size:], np.uint8)
         if picture.size != int(np.prod(self.shape)):
             raise InputError(f"an example of {len(data)} bytes does not belong to this network")
         features = self._floats(data[:size], self.feature_count)
-        return Example(key, of, picture.reshape(self.shape).copy(), features, network)
+        return Example(key, class_id, picture.reshape(self.shape).copy(), features, network)
 
     def head_from_data(self, told: ClassifierHead, data: bytes) -> Head:
         """Parse a head from its data."""
@@ -203,7 +205,7 @@ class Lesson:
 
     # Serialization for pages and files
 
-    def snapshot(self, turn: int, heard: Mapping[str, int]) -> LessonSnapshot:
+    def snapshot(self, sequence: int, acknowledged: Mapping[str, int]) -> LessonSnapshot:
         """Return the whole lesson, without the data."""
         networks: dict[FeatureVersion, int] = {}
         examples = tuple(
@@ -216,7 +218,9 @@ class Lesson:
             head.id, head.classes, head.correct, head.count,
             head.held_out_correct, head.held_out_count,
         )  # fmt: skip
-        return LessonSnapshot(turn, dict(heard), classes, examples, tuple(networks), told)
+        return LessonSnapshot(
+            sequence, dict(acknowledged), classes, examples, tuple(networks), told
+        )
 
     def blob(self, name: str) -> bytes | None:
         """Return the data of an example or the head."""

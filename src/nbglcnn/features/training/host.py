@@ -281,14 +281,14 @@ class TrainingHost:
         if record is None or record.state == "stopped" or self.training is None:
             return
         self._request_change(state="stopped")
-        patience = self._host.reader.default_timeout if timeout is None else timeout
+        timeout_s = self._host.reader.default_timeout if timeout is None else timeout
         if self._connection.usable_pages:
-            until = time.monotonic() + patience
+            until = time.monotonic() + timeout_s
             blocking.wait_until(lambda: self._training_plan is None or time.monotonic() > until)
         if self._training_plan is not None:
             self._end_training()
             raise PageTimeout(
-                f"the page did not send its weights for {patience:g} s: the Viewer has the last "
+                f"the page did not send its weights for {timeout_s:g} s: the Viewer has the last "
                 "weights that it sent"
             )
 
@@ -354,15 +354,15 @@ class TrainingHost:
         """Apply a page's change: pause, resume, or a new value."""
         now = self.record
         try:
-            told = msgspec.convert(self._host.get(TRAINING_TRAIT), TrainingTraitValue)
+            trait_value = msgspec.convert(self._host.get(TRAINING_TRAIT), TrainingTraitValue)
         except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
             protocol.warn_once(f"ignored the page's training: {error}")
             self._publish_trait()
             return
-        new = told.training
+        new = trait_value.training
         is_late = False  # whether the page sent it before it had Python's newest record
-        if told.turn is not None and told.turn < self._sequence and new is not None:
-            is_late, new = True, self._merge_page_changes(told.turn, new)
+        if trait_value.turn is not None and trait_value.turn < self._sequence and new is not None:
+            is_late, new = True, self._merge_page_changes(trait_value.turn, new)
         if (
             now is None or new is None or new.config != now.config
             or now.state == "stopped" or now.is_mirror or (is_late and new == now)
@@ -510,7 +510,10 @@ class TrainingHost:
     ) -> None:
         """Continue from the weights that the page has sent, with a Plan for the current request."""
         network, asked, course = self._network, old.arguments, old.config
-        edits, bent = len(old.pending_weight_edits), old.editable_layers | self._edited_layers()
+        edits, edited_layers = (
+            len(old.pending_weight_edits),
+            old.editable_layers | self._edited_layers(),
+        )
         size = record.batch_size or course.batch_size
         names = [n for n in (*course.trained_parameters, *course.frozen) if n not in record.frozen]
         begin, end = min(course.start_step, old.step), course.end_step
@@ -521,7 +524,7 @@ class TrainingHost:
         try:
             run = compile_on_batches(
                 asked.batches.with_batch_size(size), network.model, asked.loss, asked.optimizer,
-                names, asked.seed, asked.output, None, network.weights(), sorted(bent),
+                names, asked.seed, asked.output, None, network.weights(), sorted(edited_layers),
             )  # fmt: skip
             own = {n: a for n, a in network.weights().items() if n in old.latest_state}
             made = make_training_plan(
@@ -532,7 +535,7 @@ class TrainingHost:
             )  # fmt: skip
         except NbglcnnError as error:
             old.pending_weight_edits.clear()
-            old.editable_layers = bent
+            old.editable_layers = edited_layers
             self._keep_config(course, record, error)
             return
         # Messages may arrive on another thread than the cell's: the record may have changed since.
@@ -541,19 +544,19 @@ class TrainingHost:
             return
         marks, record = _change_marks(old, record), now
         assert self.training is not None
-        past = live_training.pack_training_history(self.training, old.step)
+        history = live_training.pack_training_history(self.training, old.step)
         made.step, made.initial_state, made.pending_weight_edits = (
             old.step,
             old.initial_state,
             old.pending_weight_edits[edits:],
         )
-        made.blobs = {**made.blobs, content_hash(past): memoryview(past)}
+        made.blobs = {**made.blobs, content_hash(history): memoryview(history)}
         self._contribute(made)
         self._host.update_pages()
         self._warn_untrained_edits(made, made.editable_layers - old.editable_layers)
         changes = {
             "config": made.config_hash, "swap_count": record.swap_count + 1, "start_step": old.step,
-            "history": content_hash(past), "state": self._state_after_swap,
+            "history": content_hash(history), "state": self._state_after_swap,
             "batch_size": record.batch_size or run.batch_size,
             "marks": (*record.marks, *marks)[-MAX_MARKS:],
         }  # fmt: skip
@@ -588,12 +591,12 @@ class TrainingHost:
         assert self.training is not None
         if record.state in ("running", "paused"):
             self._state_after_swap = record.state
-        lost = self.training.step_count - trained.step
+        lost_step_count = self.training.step_count - trained.step
         self._swap_plan(trained, record, owner=page)
-        if lost > 0:
+        if lost_step_count > 0:
             message = (
                 "the page that trained was closed: another page continues from step "
-                f"{trained.step}; the {lost} steps after it are lost"
+                f"{trained.step}; the {lost_step_count} steps after it are lost"
             )
             self.training.set_trait("message", message)
             warnings.warn(message, UserWarning, stacklevel=user_stacklevel())

@@ -73,10 +73,10 @@ class LiveTraining(traitlets.HasTraits):
         self,
         lr: float,
         batch_size: int,
-        steer: Callable[..., None],
+        request_change: Callable[..., None],
         stop: Callable[[float | None], None],
     ) -> None:
-        self._request_change, self._stop, self._history = steer, stop, LossHistory()
+        self._request_change, self._stop, self._history = request_change, stop, LossHistory()
         self._is_syncing = True
         super().__init__(lr=lr, batch_size=batch_size)
         self._is_syncing = False
@@ -235,9 +235,9 @@ def record_steps(
     if not history.extend_from(first, rows):
         return False
     history.held_out = [row for row in history.held_out if row[0] <= first]
-    for step, *told in held_out:
+    for step, *values in held_out:
         if not history.held_out or step > history.held_out[-1][0]:
-            loss, share = (np.nan if one is None else one for one in told)
+            loss, share = (np.nan if one is None else one for one in values)
             history.held_out.append((step, loss, share))
     training.set_trait("step_count", len(history.losses))
     if history.losses:

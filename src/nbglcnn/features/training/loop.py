@@ -59,12 +59,12 @@ class TrainingLoop:
     def _do_step(self, session: Session) -> None:
         """Run the current step; an interrupted step may run again."""
         assert self._current_step is not None
-        fed, number = self._current_step
-        self._step_inputs = fed
+        inputs, number = self._current_step
+        self._step_inputs = inputs
         if self._is_uncommitted:
             session.commit()  # a second commit is a no-op
         self._is_uncommitted = False
-        for name, array in fed.items():
+        for name, array in inputs.items():
             session.write(name, array)
         found, check = (float(one) for one in session.run(section=TRAIN, read=LOSS)[LOSS])
         self._has_failed = not np.isfinite([found, check]).all()

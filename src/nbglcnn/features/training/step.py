@@ -146,9 +146,9 @@ def _value_name(ready: TrainableGraph, network: Graph, name: str) -> str:
     values = {name: value for value, name in ready.parameters.items()}
     for key in reversed(network.keys):
         values[key.name] = key.value
-    begins = {begin: value for value, begin in ready.initial_values.items()}
+    initial_values = {begin: value for value, begin in ready.initial_values.items()}
     for parameter, value in network.parameters.items():
-        values.setdefault(parameter, begins.get(value, value))
+        values.setdefault(parameter, initial_values.get(value, value))
     return values[name]
 
 
@@ -200,7 +200,7 @@ def _add_update(
         carries += [Carry(new[slot], own, f"{own} at first") for slot, own in slots.items()]
         checks.append(rules.add_node("ReduceL1", weight, keepdims=0))
     numbers = [rules.reshape(one, (1,)) for one in (loss, rules.sum_tensors(checks))]
-    told = rules.add_node("Concat", *numbers, axis=0)
+    loss_value = rules.add_node("Concat", *numbers, axis=0)
     gradients = {value: found[value] for value in trained}
     keys = [
         *(replace(key, kind="layer") if key.kind == "output" else key for key in network.keys),
@@ -209,7 +209,7 @@ def _add_update(
           for value, name in trained.items()),
         *(Key(f"{GRADIENT_PREFIX}{name}", found[value], "output") for value, name in further.items()
           if value in found and value not in trained),
-        Key(LOSS, told, "output"),
+        Key(LOSS, loss_value, "output"),
     ]  # fmt: skip
     inputs = {kind: next(k.name for k in keys if k.value == v and k.kind == "input")
               for kind, v in inputs.items()}  # fmt: skip

@@ -226,13 +226,13 @@ def _apply_dropout(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, 
         added = replace(where, name=f"{name}/Add", op="Add", inputs=(kept, rest))
         return [replace(where, outputs=(kept,)), added]
 
-    hung = insert_at_keys(graph, drops, "dropped", of_layer)
+    with_dropouts = insert_at_keys(graph, drops, "dropped", of_layer)
     ones = {
         graph.parameters[name]: (name, drop)
         for name, drop in mode.dropouts.items() if name in graph.parameters
     }  # fmt: skip
     nodes = []
-    for node in hung.nodes:
+    for node in with_dropouts.nodes:
         for own in ones.keys() & set(node.inputs):
             name, drop = ones[own]
             key = name.removesuffix(DROPOUT_SUFFIX)
@@ -241,8 +241,8 @@ def _apply_dropout(graph: Graph, mode: TrainingMode, seed: str) -> tuple[Graph, 
             factor = rules.scale(mask, drop.scale)
             node = replace(node, inputs=tuple(factor if n == own else n for n in node.inputs))
         nodes.append(node)
-    values = {**hung.values, **rules.values, **between}
-    whole = replace(hung, nodes=(*rules.nodes, *nodes), values=MappingProxyType(values))
+    values = {**with_dropouts.values, **rules.values, **between}
+    whole = replace(with_dropouts, nodes=(*rules.nodes, *nodes), values=MappingProxyType(values))
     return whole, masks
 
 
@@ -355,9 +355,9 @@ class _BatchNormStatistics:
         own = rules.reshape(self._weights, (shape[0], *[1] * (len(shape) - 1)))
         mean = mean_of(rules, rules.multiply(x, own), axes)
         mean = rules.multiply(rules.reshape(mean, shape[1:2]), self._batch_ratio)
-        there = rules.add_node("Greater", own, rules.add_scalar(0), dtype=np.dtype(np.bool_))
+        is_example = rules.add_node("Greater", own, rules.add_scalar(0), dtype=np.dtype(np.bool_))
         # Padding examples get the mean, which adds nothing to the variance.
-        filled = rules.add_node("Where", there, x, per_channel(rules, mean, len(shape)))
+        filled = rules.add_node("Where", is_example, x, per_channel(rules, mean, len(shape)))
         return mean, rules.multiply(
             rules.add_node("BatchVariance", filled, mean), self._batch_ratio
         )

@@ -64,18 +64,18 @@ def build_training_graph(shown: Graph, run: TrainingRun) -> TrainingGraph:
     """
     step = _step_with_metrics(run)
     held_out = _evaluation_subgraph(run)
-    joining = _GraphMerger(
+    merger = _GraphMerger(
         infer_shapes(unfold_constants(shown, _trained_constants(shown, step.graph))), step.graph
     )
-    joining.add(step.graph, STEP_PREFIX)
-    joining.add(held_out.graph, HELD_OUT_PREFIX)
-    keys = [*joining.network_graph.keys]
+    merger.add(step.graph, STEP_PREFIX)
+    merger.add(held_out.graph, HELD_OUT_PREFIX)
+    keys = [*merger.network_graph.keys]
     for part, prefix in ((held_out, HELD_OUT_PREFIX), (step, STEP_PREFIX)):
         for key in part.keys:
-            value = joining.merged_name(prefix, key.value)
+            value = merger.merged_name(prefix, key.value)
             keys.append(Key(prefix + key.name, value, "contributed", edited_as=key.edited_as))
     trained = tuple(run.step.parameters.values())
-    graph = joining.graph(tuple(keys))
+    graph = merger.graph(tuple(keys))
     return TrainingGraph(
         graph=graph,
         inputs={kind: STEP_PREFIX + name for kind, name in step.inputs.items()},
@@ -198,11 +198,11 @@ def add_accuracy(rules: GradientBuilder, output: str, target: str, weights: str)
 
     `weights` (batch,) is 1 for the examples that count, else 0; "" if all count.
     """
-    chosen = rules.add_node("ArgMax", output, axis=1, keepdims=0, dtype=INT64)
+    predicted_class = rules.add_node("ArgMax", output, axis=1, keepdims=0, dtype=INT64)
     shape = rules.shape(target)
     right = rules.apply_glsl(
         "return select(lessThan(abs(a - b), vec4(0.5)), vec4(1.0), vec4(0.0));",
-        rules.add_node("Cast", chosen, to=1), target,
+        rules.add_node("Cast", predicted_class, to=1), target,
     )  # fmt: skip
     if not weights:
         return rules.add_node("ReduceMean", right, keepdims=0)

@@ -113,16 +113,16 @@ class TrainingPlan:
         """Whether edits of a layer affect the training."""
         return any(value.shares_edits_of == layer for value in self.plan.values)
 
-    def pack_remote_view(self, past: bytes) -> bytes:
+    def pack_remote_view(self, history: bytes) -> bytes:
         """Pack what other pages show while one trains: the history and the training state."""
         graph = self.training_graph.graph
         now = load.with_parameters(graph, load.parameters_of(graph) | dict(self.latest_state))
         plan = lower.repack(self.plan, now)
         changing = {carry.target for carry in plan.header.carries}
         rows = [plan.blobs[one.hash] for one in plan.header.weights if one.texture in changing]
-        return past + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
+        return history + b"".join(np.asarray(one, np.float32).tobytes() for one in rows)
 
-    def find_failure(self, weights: Mapping[str, Array], failed: StepReport) -> StepFailure | None:
+    def find_failure(self, weights: Mapping[str, Array], report: StepReport) -> StepFailure | None:
         """Repeat a step that gave NaN and find the first invalid value; None if that fails.
 
         The repetition has neither the noise that was added to the inputs nor the edits.
@@ -130,10 +130,10 @@ class TrainingPlan:
         run = self.run
         try:
             batch = packed_dataset.select_batch(
-                self.arguments.data, failed.failed_examples, class_targets=run.options.class_targets
+                self.arguments.data, report.failed_examples, class_targets=run.options.class_targets
             )
             names = run.step.inputs
-            own = {names[what]: n for what, n in failed.step_scalars.items() if what in names}
+            own = {names[what]: n for what, n in report.step_scalars.items() if what in names}
             fed = run.step_inputs(batch, self.step)
             fed |= {key: np.array(number, np.float32) for key, number in own.items()}
             begun = {name: weights[name] for name in run.graph.parameters if name in weights}
@@ -168,7 +168,7 @@ def make_training_plan(
     added = TrainingExtension(run)
     plan = network.compile_with(added, target, "float32")
     joined, found = added.training_graph, asked.data
-    course = TrainingConfig(
+    config = TrainingConfig(
         plan=plan.hash, loss=getattr(run.options.loss, "name", str(run.options.loss)),
         optimizer=type(asked.optimizer).__name__, batch_size=run.batch_size,
         example_count=found.example_count, held_out_count=found.held_out_count,
@@ -184,11 +184,11 @@ def make_training_plan(
         trained_parameters=joined.trained_parameters, relu_layers=joined.relu_layers,
         gradients=dict(joined.gradients), state_names=joined.state_names, frozen=tuple(frozen),
     )  # fmt: skip
-    words = msgspec.json.encode(course)
+    words = msgspec.json.encode(config)
     blobs = {**found.blobs, content_hash(words): memoryview(words)}
     if learning_rates:
-        blobs[course.learning_rates] = memoryview(learning_rates)
-    return TrainingPlan(asked, run, added, plan, course, content_hash(words), blobs, seen)
+        blobs[config.learning_rates] = memoryview(learning_rates)
+    return TrainingPlan(asked, run, added, plan, config, content_hash(words), blobs, seen)
 
 
 def initial_training_plan(
@@ -210,12 +210,12 @@ def initial_training_plan(
     data = packed_dataset.pack_dataset(run, batches, asked["held_out"], shuffled=shuffle, seed=seed)
     if asked["epochs"] is not None:
         end = asked["epochs"] * -(-data.example_count // run.batch_size)
-    given = TrainingArguments(
+    arguments = TrainingArguments(
         batches, asked["loss"], optimizer, shuffle, seed, asked["output"], data
     )
     rates = pack_learning_rates(optimizer, 0, end)
     return make_training_plan(
-        network, given, run, seen, end=end, target=target, learning_rates=rates
+        network, arguments, run, seen, end=end, target=target, learning_rates=rates
     )
 
 

@@ -114,25 +114,25 @@ def check_training_mode(
         return
     module = mode.module
     with load_lock():
-        still = _calls(detached_copy(module)[0], arrays)
-        moving, _ = detached_copy(module)
+        eval_calls = _calls(detached_copy(module)[0], arrays)
+        train_calls, _ = detached_copy(module)
         norms = mode.norms or {}
         for (path, own), (_, given) in zip(
-            moving.named_modules(), module.named_modules(), strict=True
+            train_calls.named_modules(), module.named_modules(), strict=True
         ):
             trains = given.training or not module.training
             own.training = trains and path not in norms and path not in mode.dropouts
         try:
-            calls = _calls(moving, arrays)
+            calls = _calls(train_calls, arrays)
         except Exception as error:
             raise UnsupportedModel(
                 f"{type(module).__name__} cannot be run in training mode: "
                 f"{type(error).__name__}: {error}"
             ) from error
     refuse_overrides(module, arrays, parameters)
-    if len(calls) != len(still):
+    if len(calls) != len(eval_calls):
         raise UnsupportedModel(_mismatch_message("the model itself", type(module).__name__))
-    for (path, kind, given, found), (_, _, before, right) in zip(calls, still, strict=True):
+    for (path, kind, given, found), (_, _, before, right) in zip(calls, eval_calls, strict=True):
         if _are_close(given, before) and not _are_close(found, right):
             raise UnsupportedModel(_mismatch_message(quote_name(path or "the model itself"), kind))
 

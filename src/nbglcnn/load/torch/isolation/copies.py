@@ -67,9 +67,9 @@ def detached_copy(
     return twin, notes
 
 
-def _shared_memo(beside: torch.nn.Module, model: torch.nn.Module) -> dict[int, Any]:
+def _shared_memo(share_with: torch.nn.Module, model: torch.nn.Module) -> dict[int, Any]:
     """A deepcopy memo that maps the model's tensors to another copy's tensors."""
-    parameters, buffers = dict(beside.named_parameters()), dict(beside.named_buffers())
+    parameters, buffers = dict(share_with.named_parameters()), dict(share_with.named_buffers())
     found: dict[int, Any] = {}
     for name, parameter in model.named_parameters():
         if name in parameters and type(parameter) is torch.nn.Parameter:
