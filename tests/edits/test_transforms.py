@@ -153,10 +153,10 @@ def random_maps(shape: Sequence[int]) -> np.ndarray:
     return np.random.default_rng(4).standard_normal(shape).astype(np.float32)
 
 
-def map_each(x: np.ndarray, true: Callable[[Map], Map]) -> np.ndarray:
+def map_each(x: np.ndarray, reference: Callable[[Map], Map]) -> np.ndarray:
     """Apply `true` to each map; a signal (examples, channels, length) is a map of one row."""
     shown = x.reshape((*x.shape[:2], *((1,) * (4 - x.ndim)), *x.shape[2:]))
-    found = [[true(one) for one in example] for example in shown]
+    found = [[reference(one) for one in example] for example in shown]
     return np.array(found, np.float32).reshape(x.shape)
 
 
@@ -172,8 +172,8 @@ def session(request: pytest.FixtureRequest) -> Any:
 def test_a_transform_is_that_of_other_libraries(session: Session) -> None:
     x = random_maps(session.plan.values[0].shape)
     channels = list(range(0, x.shape[1], 2))
-    for transform, true in REFERENCES:
-        whole = map_each(x, true)
+    for transform, reference in REFERENCES:
+        whole = map_each(x, reference)
         session.bends.clear()
         session.bend("input", transform)
         session.run(x)
@@ -196,11 +196,11 @@ def test_the_texts_of_transforms_have_their_places_in_the_shader() -> None:
 
 def test_numpy_says_the_same_of_each_example(session: Session) -> None:
     x = random_maps(session.plan.values[0].shape)
-    for transform, true in REFERENCES:
+    for transform, reference in REFERENCES:
         session.bends.clear()
         session.bend("input", transform)
         found = apply_edits(x, session.plan.values[0].nchw, session.bends.store.edits, {})
-        assert_equal(found, map_each(x, true), name=f"{transform}")
+        assert_equal(found, map_each(x, reference), name=f"{transform}")
 
 
 def test_the_ellipse_is_opencvs() -> None:
@@ -212,8 +212,8 @@ def test_the_ellipse_is_opencvs() -> None:
     cv2 = pytest.importorskip("cv2")
     for radius in range(33):
         size = (2 * radius + 1,) * 2
-        true = np.argwhere(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, size)) - radius
-        assert ellipse_offsets(radius) == [tuple(at) for at in true]
+        reference = np.argwhere(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, size)) - radius
+        assert ellipse_offsets(radius) == [tuple(at) for at in reference]
 
 
 def test_noise_is_normal_of_its_own_for_each_element_and_seed(session: Session) -> None:
@@ -335,7 +335,7 @@ def test_what_is_not_finite_goes_where_the_formula_takes_it() -> None:
     x = np.array([[[[np.nan, 1.0, np.inf, -np.inf]]]], np.float32)
     net = nn.Sequential(nn.Identity(), nn.Conv2d(1, 1, 1)).eval()
     with Session(nbglcnn.compile(net, x)) as session:
-        for transform, true in {
+        for transform, reference in {
             transforms.ablate: [0, 0, 0, 0],
             transforms.invert: [np.nan, 0, -np.inf, np.inf],
             transforms.flip_h: [-np.inf, np.inf, 1, np.nan],
@@ -345,4 +345,4 @@ def test_what_is_not_finite_goes_where_the_formula_takes_it() -> None:
             session.bends.clear()
             session.bend("input", transform())
             session.run(x)
-            assert_equal(session.read("input").ravel(), np.array(true, np.float32))
+            assert_equal(session.read("input").ravel(), np.array(reference, np.float32))

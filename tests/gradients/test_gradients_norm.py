@@ -72,12 +72,12 @@ def node_model(
 
 
 def assert_gradients_equal(
-    model: onnx.ModelProto, arrays: dict[str, np.ndarray], right: Callable[..., Tensor]
+    model: onnx.ModelProto, arrays: dict[str, np.ndarray], reference_function: Callable[..., Tensor]
 ) -> None:
     """Check the gradients of all inputs but `factors` against those of a torch function."""
     names = [name for name in arrays if name != "factors"]
     inputs = [torch.tensor(arrays[name], dtype=torch.float64, requires_grad=True) for name in names]
-    (right(*inputs) * torch.tensor(arrays["factors"])).sum().backward()
+    (reference_function(*inputs) * torch.tensor(arrays["factors"])).sum().backward()
     found = nbglcnn.gradient(model, arrays, wrt=names)
     for name, one in zip(names, inputs, strict=True):
         assert one.grad is not None
@@ -100,10 +100,12 @@ def test_batch_statistics(shape: tuple[int, ...]) -> None:
     }  # fmt: skip
     model = node_model("BatchNormalization", arrays, "mean_now", "var_now", training_mode=1)
 
-    def right(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    def reference_function(
+        x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor
+    ) -> Tensor:
         return F.batch_norm(x, None, None, scale, bias, training=True) + 0 * (mean + var).sum()
 
-    assert_gradients_equal(model, arrays, right)
+    assert_gradients_equal(model, arrays, reference_function)
 
 
 @pytest.mark.parametrize(("p", "axis"), [(1, 1), (2, -1), (2, 0)])
@@ -122,11 +124,13 @@ def test_neighbouring_channels(size: int) -> None:
 def test_mean_and_variance() -> None:
     arrays = {"x": random_array(2, 3, 5, 4), "factors": random_array(2, 3, 5, 4, seed=1)}
 
-    def right(x: Tensor) -> Tensor:
+    def reference_function(x: Tensor) -> Tensor:
         apart = x - x.mean((0, 2, 3), keepdim=True)
         return apart / ((apart * apart).mean((0, 2, 3), keepdim=True).sqrt() + 1e-9)
 
-    assert_gradients_equal(node_model("MeanVarianceNormalization", arrays), arrays, right)
+    assert_gradients_equal(
+        node_model("MeanVarianceNormalization", arrays), arrays, reference_function
+    )
 
 
 POOLS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

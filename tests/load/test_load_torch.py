@@ -79,14 +79,14 @@ def compute_values(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
 def load_and_compare(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]]:
     """Load, and compare keys, order, shapes and numbers with those of hooks."""
     graph, arrays = load(model, x)
-    truth, found, given = (
+    expected, found, given = (
         hook_values(model, arrays),
         compute_values(graph, arrays),
         compute_reference(model, graph, arrays),
     )
     modules = [k.name for k in graph.keys if k.module_type and k.kind != "output"]
     ends = [k.name for k in graph.keys if k.kind == "output"]
-    assert modules + ends == list(truth)
+    assert modules + ends == list(expected)
     names = [key.name for key in graph.keys]
     assert len(names) == len(set(names))
     assert list(given) == names
@@ -94,9 +94,9 @@ def load_and_compare(model: nn.Module, x: Any) -> tuple[Graph, tuple[Array, ...]
         array = found[key.name]
         assert graph.shape(key.value) == array.shape == given[key.name].shape
         assert_allclose(array, given[key.name], rtol=1e-4, atol=1e-5, err_msg=key.name)
-        if key.name in truth:
-            assert array.shape == truth[key.name].shape
-            assert_allclose(array, truth[key.name], rtol=1e-4, atol=1e-5, err_msg=key.name)
+        if key.name in expected:
+            assert array.shape == expected[key.name].shape
+            assert_allclose(array, expected[key.name], rtol=1e-4, atol=1e-5, err_msg=key.name)
     return graph, arrays
 
 
@@ -403,14 +403,14 @@ def test_with_parameters_computes_what_was_folded_again() -> None:
             if tensor.is_floating_point():
                 tensor.mul_(1.5).add_(0.1)
     changed = with_parameters(graph, other.state_dict())
-    found, truth = compute_values(changed, arrays), hook_values(other, arrays)
-    assert_allclose(found["output"], truth["output"], rtol=1e-4, atol=1e-5)
+    found, expected = compute_values(changed, arrays), hook_values(other, arrays)
+    assert_allclose(found["output"], expected["output"], rtol=1e-4, atol=1e-5)
     assert not np.allclose(found["output"], compute_values(graph, arrays)["output"])
     as_numpy = {n: t.numpy() for n, t in other.state_dict().items()}
     assert_array_equal(
         compute_values(with_parameters(graph, as_numpy), arrays)["output"], found["output"]
     )
-    assert_array_equal(compute_reference(model, changed, arrays)["conv"], truth["conv"])
+    assert_array_equal(compute_reference(model, changed, arrays)["conv"], expected["conv"])
 
 
 class AltersOutput(nn.Module):
@@ -429,14 +429,14 @@ class AltersOutput(nn.Module):
 def test_a_few_values_are_what_they_are_among_all() -> None:
     model = randomize_weights(AltersOutput())
     graph, arrays = load(model, randn(1, 2, 5, 6))
-    truth = compute_reference(model, graph, arrays)
+    expected = compute_reference(model, graph, arrays)
     for name, array in hook_values(model, arrays).items():
-        assert_array_equal(truth[name], array)
+        assert_array_equal(expected[name], array)
     assert any(key.kind == "layer" and not key.module_type for key in graph.keys)
-    for name in truth:
+    for name in expected:
         found = compute_reference(model, graph, arrays, {name})
         assert list(found) == [name]
-        assert_array_equal(found[name], truth[name])
+        assert_array_equal(found[name], expected[name])
 
 
 def test_with_parameters_says_what_does_not_fit() -> None:
@@ -565,8 +565,8 @@ def test_half_and_double_weights_are_computed_in_float32() -> None:
         graph, arrays = load(model, randn(2, 3))
         assert str(dtype).removeprefix("torch.") in graph.notes[0]
         assert graph.constant("weight").dtype == np.float32
-        truth = model.float()(torch.from_numpy(arrays[0])).detach()
-        assert_allclose(compute_values(graph, arrays)["output"], truth, rtol=1e-5, atol=1e-6)
+        expected = model.float()(torch.from_numpy(arrays[0])).detach()
+        assert_allclose(compute_values(graph, arrays)["output"], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_nan_weights_are_allowed() -> None:
@@ -902,8 +902,8 @@ def test_inputs_that_are_changed_unused_or_returned() -> None:
     found = compute_values(graph, arrays)
     assert_allclose(found["output[0].mean"], 2 * x.mean(), rtol=1e-6)
     assert_array_equal(found["output[1]"], randn(4))
-    truth = compute_reference(OddOutputs().eval(), graph, arrays)
-    assert_array_equal(truth["x"], x)
+    expected = compute_reference(OddOutputs().eval(), graph, arrays)
+    assert_array_equal(expected["x"], x)
     graph, _ = load_and_compare(nn.Identity().eval(), randn(1, 2))
     assert not graph.nodes
     assert [(k.name, k.value) for k in graph.keys] == [("input", "input"), ("output", "input")]

@@ -25,9 +25,9 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 class AutoencoderNet(nn.Module):
     """An autoencoder with a vector as code, outputs for a loss, and a path around the code."""
 
-    def __init__(self, around: bool = False, has_loss_outputs: bool = False) -> None:
+    def __init__(self, has_bypass: bool = False, has_loss_outputs: bool = False) -> None:
         super().__init__()
-        self.around, self.told = around, has_loss_outputs
+        self.around, self.told = has_bypass, has_loss_outputs
         self.encoder = nn.Sequential(
             nn.Conv2d(1, 5, 3, 2, 1), nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 6, 3, 2, 1),
             nn.ReLU(), nn.Flatten(), nn.Linear(6 * 3 * 4, 7),
@@ -140,8 +140,8 @@ def test_what_the_decoder_needs_besides_the_code_runs() -> None:
         session.set_edits([latent_edit("encoder.6")], {"code": CODE})
         found = session.run(X)
         with torch.no_grad():
-            around = model.first(torch.from_numpy(X)).sum(1, keepdim=True).numpy()
-        np.testing.assert_allclose(found["output"], decode(model) + around, **TOLERANCE)
+            has_bypass = model.first(torch.from_numpy(X)).sum(1, keepdim=True).numpy()
+        np.testing.assert_allclose(found["output"], decode(model) + has_bypass, **TOLERANCE)
 
 
 def test_outputs_that_do_not_follow_from_the_code_are_spared() -> None:

@@ -77,18 +77,18 @@ class FieldCase:
             for value in self.plan.values
         }
         self.values = {key: v for key, v in self.values.items() if key in self.layers}
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         keys = [key for key in self.values if key not in ("x", "output")]
-        chosen = ["output", *chance.permutation(keys)[:2].tolist()]
-        self.questions = [self.question(key, "receptive", chance) for key in chosen]
+        chosen = ["output", *rng.permutation(keys)[:2].tolist()]
+        self.questions = [self.question(key, "receptive", rng) for key in chosen]
         # If a module's input and output are the same value, PyTorch has one tensor for both.
         alone = [key for key in chosen[1:] if self.layers[key][0] == key]
-        self.questions += [self.question(key, "projective", chance) for key in ["x", *alone]]
+        self.questions += [self.question(key, "projective", rng) for key in ["x", *alone]]
 
-    def question(self, key: str, direction: str, chance: np.random.Generator) -> dict[str, Any]:
+    def question(self, key: str, direction: str, rng: np.random.Generator) -> dict[str, Any]:
         name, places = self.layers[key]
         shape = list(self.values[key].shape)
-        at = [int(chance.integers(n)) for n in shape]
+        at = [int(rng.integers(n)) for n in shape]
         common = {"key": name, "shape": shape, "places": list(places), "at": at, "way": direction}
         return {**common, "module": key}
 

@@ -30,9 +30,9 @@ def run_node(op, operands, *, constants=None, **attributes):
     """Run one ONNX node. Operands are (array, shape in which it is fed), reshaped in the graph."""
     nodes, fed, arrays, initializers = [], [], [], []
     names = []
-    for k, (array, outer) in enumerate(operands):
-        fed.append(helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, outer))
-        arrays.append(array.reshape(outer))
+    for k, (array, fed_shape) in enumerate(operands):
+        fed.append(helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, fed_shape))
+        arrays.append(array.reshape(fed_shape))
         initializers.append(numpy_helper.from_array(np.array(array.shape, np.int64), f"shape{k}"))
         nodes.append(helper.make_node("Reshape", [f"x{k}", f"shape{k}"], [f"y{k}"]))
         names.append(f"y{k}")
@@ -55,8 +55,8 @@ def reshaped_arrays(draw, shape):
     array = rng.standard_normal(shape).astype(np.float32)
     parts = draw(st.permutations(list(shape)))
     joined = draw(st.integers(0, max(len(parts) - 1, 0)))
-    outer = (*parts[:joined], math.prod(parts[joined:]))
-    return array, draw(st.sampled_from([shape, outer]))
+    fed_shape = (*parts[:joined], math.prod(parts[joined:]))
+    return array, draw(st.sampled_from([shape, fed_shape]))
 
 
 @st.composite
@@ -119,11 +119,11 @@ def test_softmax_over_any_axis(case):
 @given(reduction_inputs(), st.sampled_from([0, 1]))
 @MORE_EXAMPLES
 def test_the_first_largest_along_any_axis(case, keepdims):
-    (array, outer), (axis, *_) = case
+    (array, fed_shape), (axis, *_) = case
     array = np.round(array)
     expected = np.expand_dims(array.argmax(axis), axis) if keepdims else array.argmax(axis)
-    actual = run_node("ArgMax", [(array, outer)], axis=axis, keepdims=keepdims)
-    assert_equal(actual, expected, name=f"{array.shape} fed as {outer} over {axis}")
+    actual = run_node("ArgMax", [(array, fed_shape)], axis=axis, keepdims=keepdims)
+    assert_equal(actual, expected, name=f"{array.shape} fed as {fed_shape} over {axis}")
 
 
 @st.composite

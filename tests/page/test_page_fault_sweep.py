@@ -55,7 +55,7 @@ def run_fault_sweep(
 def assert_faults_handled(found: list[dict[str, Any]], kind: str) -> int:
     """Number of faults that struck. The first life has none, nor have those past the last call."""
     faultless_run = found[0]
-    struck = [life for life in found if life["wasReached"]]
+    faulty_runs = [life for life in found if life["wasReached"]]
     for life in found:
         if not life["wasReached"]:
             assert [step for step in life["steps"] if "error" in step[1]] == []
@@ -70,9 +70,9 @@ def assert_faults_handled(found: list[dict[str, Any]], kind: str) -> int:
             else:
                 assert outcome["value"] == value or (name, outcome["value"]) == ("draw", "nothing")
     assert all(
-        any("error" in step[1] for step in life["steps"]) for life in struck if kind != "loss"
+        any("error" in step[1] for step in life["steps"]) for life in faulty_runs if kind != "loss"
     )
-    return len(struck)
+    return len(faulty_runs)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_program_or_memory_that_is_refused_at_any_call(
 def test_a_context_lost_while_it_is_opened(gl_page: Callable[..., Page], backend: str) -> None:
     page = gl_page(backend, allow="CONTEXT_LOST_WEBGL|context lost|Too many active WebGL contexts")
     page.add_script_tag(content=bundle_script("test/fault_sweep.ts", "--format=iife").decode())
-    *struck, (_, right) = page.evaluate("sweepContextFaults()")
-    assert len(struck) > 40
-    for n, (_, outcome) in enumerate(struck, 1):
+    *faulty_runs, (_, right) = page.evaluate("sweepContextFaults()")
+    assert len(faulty_runs) > 40
+    for n, (_, outcome) in enumerate(faulty_runs, 1):
         assert outcome in ("lost-at-birth", right), f"lost before call {n}"

@@ -107,21 +107,21 @@ ENTRY_POINTS: dict[str, Callable[[Path, onnx.ModelProto], np.ndarray]] = {
 }
 
 
-def assert_picture(found: np.ndarray, file: PictureFile, door: str) -> None:
+def assert_picture(found: np.ndarray, file: PictureFile, entry_point: str) -> None:
     np.testing.assert_allclose(
-        found[0], file.expected, rtol=0, atol=file.tolerance_steps / 255, err_msg=door
+        found[0], file.expected, rtol=0, atol=file.tolerance_steps / 255, err_msg=entry_point
     )
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_picture_file_has_the_same_numbers_at_every_door(name: str, tmp_path: Path) -> None:
     file = FILES[name]
-    for number, (door, give) in enumerate(ENTRY_POINTS.items()):
+    for number, (entry_point, load_picture) in enumerate(ENTRY_POINTS.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / name).write_bytes(file.content)
-        if door != "Images of a folder" or not name.endswith(".gif"):  # as in ImageFolder
-            assert_picture(give(folder / name, parse_model()), file, door)
+        if entry_point != "Images of a folder" or not name.endswith(".gif"):  # as in ImageFolder
+            assert_picture(load_picture(folder / name, parse_model()), file, entry_point)
 
 
 @pytest.mark.parametrize("name", ["rgb.png", "rgba.png", "turned 6.jpg", "16 bits.tif", "p3.png"])
@@ -129,15 +129,15 @@ def test_an_input_of_bytes_gets_them_in_its_own_layout_at_every_door(
     name: str, tmp_path: Path
 ) -> None:
     file = FILES[name]
-    for number, (door, give) in enumerate(ENTRY_POINTS.items()):
+    for number, (entry_point, load_picture) in enumerate(ENTRY_POINTS.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / name).write_bytes(file.content)
-        found = give(folder / name, parse_model(BYTES))
-        assert found.dtype == np.uint8 and found.shape[3] == 3, door
+        found = load_picture(folder / name, parse_model(BYTES))
+        assert found.dtype == np.uint8 and found.shape[3] == 3, entry_point
         wanted = np.rint(255.0 * file.expected).transpose(1, 2, 0)
         np.testing.assert_allclose(
-            found[0], wanted, rtol=0, atol=file.tolerance_steps, err_msg=door
+            found[0], wanted, rtol=0, atol=file.tolerance_steps, err_msg=entry_point
         )
 
 

@@ -120,29 +120,29 @@ def _not_a_model_error(what: str) -> InputError:
     return InputError(f"{what}: a comparison is not a model; use a Viewer of one of its two models")
 
 
-def _join(joined: ComparisonModel) -> Graph:
-    a, b = joined.a.graph, joined.b.graph
-    names_a, names_b = _names(joined)
-    all_pairs = _match_layers(joined)
-    pairs = _select_pairs(all_pairs, joined.observe)
+def _join(comparison: ComparisonModel) -> Graph:
+    a, b = comparison.a.graph, comparison.b.graph
+    names_a, names_b = _names(comparison)
+    all_pairs = _match_layers(comparison)
+    pairs = _select_pairs(all_pairs, comparison.observe)
     values = {
         names[value.name]: replace(value, name=names[value.name])
         for graph, names in ((b, names_b), (a, names_a))
         for value in graph.values.values()
     }
-    differences = _DifferenceBuilder(values, joined.batch)
+    differences = _DifferenceBuilder(values, comparison.batch)
     records = tuple(
         LayerPair(one.name, A_PREFIX + one.name, B_PREFIX + other.name,
                   DIFFERENCE_PREFIX + one.name,
                   differences.add_row(names_a[one.value], names_b[other.value]))
         for one, other in pairs
     )  # fmt: skip
-    keys = _keys(joined, names_a, names_b)
+    keys = _keys(comparison, names_a, names_b)
     keys += (Key(pair.difference, differences.row_values[pair.row], "module") for pair in records)
     keys.append(Key(DIFFERENCE_TABLE, differences.add_table(), "module"))
     sides = ((a, names_a, A_PREFIX), (b, names_b, B_PREFIX))
     inputs = [names_a[name] for name in a.inputs]
-    if not joined.shared_input:
+    if not comparison.shared_input:
         inputs += (names_b[name] for name in b.inputs)
     return Graph(
         name=a.name if a.name == b.name else f"{a.name} and {b.name}",
@@ -164,7 +164,7 @@ def _join(joined: ComparisonModel) -> Graph:
                            for node in side[0].folded_nodes),
         source=a.source if a.source == b.source else "onnx",
         notes=tuple(dict.fromkeys((*a.notes, *b.notes))),
-        comparison=_comparison_record(joined, records, all_pairs),
+        comparison=_comparison_record(comparison, records, all_pairs),
         constant_reads=frozenset(prefix + name for graph, _, prefix in sides
                                  for name in graph.constant_reads),
         classes=_classes(a, b),
@@ -183,7 +183,7 @@ def _join(joined: ComparisonModel) -> Graph:
             for graph, names, _ in sides[::-1]
             for value, constant in graph.noise.items()
         }),
-        arguments=_arguments(joined),
+        arguments=_arguments(comparison),
         preprocess=tuple(prefix + name for graph, _, prefix in sides for name in graph.preprocess),
         picture_fits=MappingProxyType({
             names[value]: fit for graph, names, _ in sides
@@ -192,11 +192,11 @@ def _join(joined: ComparisonModel) -> Graph:
     )  # fmt: skip
 
 
-def _arguments(joined: ComparisonModel) -> Arguments | None:
+def _arguments(comparison: ComparisonModel) -> Arguments | None:
     """The joined Arguments; None if both networks take plain arrays. A shared input is A's."""
     sides = [
-        (A_PREFIX, joined.a.graph),
-        *([] if joined.shared_input else [(B_PREFIX, joined.b.graph)]),
+        (A_PREFIX, comparison.a.graph),
+        *([] if comparison.shared_input else [(B_PREFIX, comparison.b.graph)]),
     ]
     if all(graph.arguments is None for _, graph in sides):
         return None
@@ -217,13 +217,15 @@ def _arguments(joined: ComparisonModel) -> Arguments | None:
 
 
 def split_sides(
-    joined: ComparisonModel, graph: Graph, arrays: Sequence[Array]
+    comparison: ComparisonModel, graph: Graph, arrays: Sequence[Array]
 ) -> list[tuple[str, ComparisonSide]]:
     """Return each side's key prefix, and the side with the joined Graph's weights and inputs."""
-    count = len(joined.a.arrays)
-    given = (arrays[:count], arrays[:count] if joined.shared_input else arrays[count:])
+    count = len(comparison.a.arrays)
+    given = (arrays[:count], arrays[:count] if comparison.shared_input else arrays[count:])
     found = []
-    for prefix, side, own in zip((A_PREFIX, B_PREFIX), (joined.a, joined.b), given, strict=True):
+    for prefix, side, own in zip(
+        (A_PREFIX, B_PREFIX), (comparison.a, comparison.b), given, strict=True
+    ):
         weights = {
             n: graph.values[graph.parameters[prefix + n]].data for n in side.graph.parameters
         }
@@ -233,13 +235,13 @@ def split_sides(
 
 
 def compute_differences(
-    joined: ComparisonModel, graph: Graph, found: Mapping[str, Array], wanted: Container[str]
+    comparison: ComparisonModel, graph: Graph, found: Mapping[str, Array], wanted: Container[str]
 ) -> dict[str, Array]:
     """Compute the joined Graph's differences and table from the values of both sides."""
     assert graph.comparison is not None
     made: dict[str, Array] = {}
     rows: dict[int, list[Array]] = {}
-    batch = joined.batch
+    batch = comparison.batch
     for pair in graph.comparison.pairs:
         if DIFFERENCE_TABLE not in wanted and pair.difference not in wanted:
             continue
@@ -267,14 +269,14 @@ def _classes(a: Graph, b: Graph) -> tuple[str, ...]:
     return a.classes or b.classes
 
 
-def _names(joined: ComparisonModel) -> tuple[dict[str, str], dict[str, str]]:
+def _names(comparison: ComparisonModel) -> tuple[dict[str, str], dict[str, str]]:
     """Map value names of both networks to joined names; shared values get A's names."""
-    a, b = joined.a.graph, joined.b.graph
+    a, b = comparison.a.graph, comparison.b.graph
     names_a = {name: A_PREFIX + name for name in a.values}
     names_b = {name: B_PREFIX + name for name in b.values}
-    if joined.shared_weights:
+    if comparison.shared_weights:
         names_b.update((n, names_a[n]) for n in b.values if _same_constant(a, b, n))
-    if joined.shared_input:
+    if comparison.shared_input:
         shared = zip(b.inputs, a.inputs, strict=True)
         names_b.update((theirs, names_a[ours]) for theirs, ours in shared)
     return {**names_a, "": ""}, {**names_b, "": ""}
@@ -302,10 +304,10 @@ def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
 
 
 def _keys(
-    joined: ComparisonModel, names_a: Mapping[str, str], names_b: Mapping[str, str]
+    comparison: ComparisonModel, names_a: Mapping[str, str], names_b: Mapping[str, str]
 ) -> list[Key]:
     """The keys of both networks, inputs first; a shared input is A's."""
-    sides = ((joined.a.graph, names_a, A_PREFIX), (joined.b.graph, names_b, B_PREFIX))
+    sides = ((comparison.a.graph, names_a, A_PREFIX), (comparison.b.graph, names_b, B_PREFIX))
     keys = [
         replace(
             key,
@@ -315,18 +317,18 @@ def _keys(
         )
         for graph, names, prefix in sides
         for key in graph.keys
-        if not (prefix == B_PREFIX and joined.shared_input and key.kind == "input")
+        if not (prefix == B_PREFIX and comparison.shared_input and key.kind == "input")
     ]
     return sorted(keys, key=lambda key: key.kind != "input")
 
 
-def _match_layers(joined: ComparisonModel) -> KeyPairs:
+def _match_layers(comparison: ComparisonModel) -> KeyPairs:
     """Match the layers of both networks; also inputs, if they are not shared."""
-    pairs = match_keys(joined.a.graph, joined.b.graph)
-    if joined.shared_input:
+    pairs = match_keys(comparison.a.graph, comparison.b.graph)
+    if comparison.shared_input:
         pairs = [(one, other) for one, other in pairs if one.kind != "input"]
     if all(one.kind == "input" for one, _ in pairs):
-        raise _no_pairs_error(joined)
+        raise _no_pairs_error(comparison)
     return pairs
 
 
@@ -351,8 +353,8 @@ def _select_pairs(pairs: KeyPairs, observe: str | Sequence[str]) -> KeyPairs:
     return [(one, other) for one, other in pairs if one.name in observe]
 
 
-def _no_pairs_error(joined: ComparisonModel) -> ModelError | InputError:
-    shapes = [[array.shape for array in side.arrays] for side in (joined.a, joined.b)]
+def _no_pairs_error(comparison: ComparisonModel) -> ModelError | InputError:
+    shapes = [[array.shape for array in side.arrays] for side in (comparison.a, comparison.b)]
     if shapes[0] != shapes[1]:
         given = " and ".join(", ".join(map(str, some)) for some in shapes)
         return InputError(
@@ -360,16 +362,16 @@ def _no_pairs_error(joined: ComparisonModel) -> ModelError | InputError:
         )
     outputs = " and ".join(
         ", ".join(str(side.graph.shape(v)) for v in side.graph.outputs)
-        for side in (joined.a, joined.b)
+        for side in (comparison.a, comparison.b)
     )
     return ModelError(
-        f"{joined.a.graph.name} and {joined.b.graph.name} can't be compared: no layer of one has "
-        f"the shape of a layer of the other (their outputs are {outputs})"
+        f"{comparison.a.graph.name} and {comparison.b.graph.name} can't be compared: no layer of one "
+        f"has the shape of a layer of the other (their outputs are {outputs})"
     )
 
 
 def _comparison_record(
-    joined: ComparisonModel, pairs: tuple[LayerPair, ...], all_pairs: KeyPairs
+    comparison: ComparisonModel, pairs: tuple[LayerPair, ...], all_pairs: KeyPairs
 ) -> Comparison:
     """The record of the compared pairs and of the unmatched layers."""
     paired = {name for a, b in all_pairs for name in (A_PREFIX + a.name, B_PREFIX + b.name)}
@@ -379,9 +381,9 @@ def _comparison_record(
             for key in side.graph.keys
             if key.kind in ("layer", "output") and prefix + key.name not in paired
         )
-        for side, prefix in ((joined.a, A_PREFIX), (joined.b, B_PREFIX))
+        for side, prefix in ((comparison.a, A_PREFIX), (comparison.b, B_PREFIX))
     ]
-    return Comparison(joined.titles, pairs, alone[0], alone[1], DIFFERENCE_TABLE)
+    return Comparison(comparison.titles, pairs, alone[0], alone[1], DIFFERENCE_TABLE)
 
 
 @dataclass

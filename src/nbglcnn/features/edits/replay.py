@@ -90,9 +90,11 @@ def is_discontinuous(edit: Edit) -> bool:
 
 def _resolve_ties(array: Array, made: Array, bends: EditReplay, key: str) -> Array:
     """Return the edited value, with the device's result where rounding decides a threshold."""
-    shown, edits, arrays = bends.nchw[key], bends.edits[key], bends.arrays
+    nchw_shapes, edits, arrays = bends.nchw[key], bends.edits[key], bends.arrays
     near = array.dtype.type(ROUNDING_TOLERANCE * _max_magnitude(array) + 1e-6)
-    low, high = (apply_edits(one, shown, edits, arrays) for one in (array - near, array + near))
+    low, high = (
+        apply_edits(one, nchw_shapes, edits, arrays) for one in (array - near, array + near)
+    )
     found, bound = bends.device_values[key], MIN_JUMP * _max_magnitude(made)
     least, most = np.fmin(np.fmin(low, high), made), np.fmax(np.fmax(low, high), made)
     unsure = (most - least > bound) & (found >= least - bound) & (found <= most + bound)
@@ -113,9 +115,9 @@ def edit_replay(
     """Build the replay of a Plan's edits; InputError names one that can't be replayed."""
     check_replayable(edits := active_edits(edits), arrays)
     layers = {layer: tuple(some) for layer, some in group_by_layer(edits).items()}
-    shown = {value.key: value.nchw for value in plan.values if value.key in layers}
+    nchw_shapes = {value.key: value.nchw for value in plan.values if value.key in layers}
     own = {key: device_values[key] for key in layers if key in device_values}
-    return EditReplay(layers, shown, dict(arrays), own)
+    return EditReplay(layers, nchw_shapes, dict(arrays), own)
 
 
 def check_replayable(edits: Iterable[Edit], arrays: Mapping[str, Array]) -> None:
@@ -152,10 +154,10 @@ def make_bend_node(key: str, value: str, made: str, bends: EditReplay) -> Node:
 def evaluate_bend_node(node: Node, array: Array) -> Array:
     """Compute such a node in the precision of its input."""
     attributes = node.attributes
-    text, shown = attributes["edits"], attributes["shown"]
+    text, nchw_shapes = attributes["edits"], attributes["shown"]
     assert isinstance(text, str)
-    assert isinstance(shown, tuple)
-    n, c, h, w = (int(size) for size in shown)
+    assert isinstance(nchw_shapes, tuple)
+    n, c, h, w = (int(size) for size in nchw_shapes)
     prefix = "array "
     arrays = {
         name.removeprefix(prefix): np.asarray(data)

@@ -36,17 +36,19 @@ def find_skipped_passes(header: p.Header, edits: Sequence[Edit]) -> SkippedPasse
     skipped.
     """
     numbers = {value.key: number for number, value in enumerate(header.values)}
-    given = {numbers[one.layer] for one in active_edits(edits) if one.skips_upstream}
-    if not given:
+    replaced_values = {numbers[one.layer] for one in active_edits(edits) if one.skips_upstream}
+    if not replaced_values:
         return NONE_SKIPPED
-    behind = [_is_alias_of(header, number, given) for number in range(len(header.values))]
-    follows = _downstream_passes(header, behind)
-    needed = _needed_passes(header, behind, follows)
+    is_replaced = [
+        _is_alias_of(header, number, replaced_values) for number in range(len(header.values))
+    ]
+    is_downstream = _downstream_passes(header, is_replaced)
+    needed = _needed_passes(header, is_replaced, is_downstream)
     last = {step.output: number for number, step in enumerate(header.passes)}
     stale_values = {
         number
         for number, value in enumerate(header.values)
-        if not behind[number] and value.texture in last and not needed[last[value.texture]]
+        if not is_replaced[number] and value.texture in last and not needed[last[value.texture]]
     }
     return SkippedPasses(
         frozenset(k for k, one in enumerate(needed) if not one), frozenset(stale_values)
@@ -56,21 +58,23 @@ def find_skipped_passes(header: p.Header, edits: Sequence[Edit]) -> SkippedPasse
 def downstream_keys(header: p.Header, layer: str) -> frozenset[str]:
     """Return the keys of all values downstream of a layer, and of the layer's aliases and views."""
     numbers = {value.key: number for number, value in enumerate(header.values)}
-    given = {numbers[layer]}
-    behind = [_is_alias_of(header, number, given) for number in range(len(header.values))]
-    follows = _downstream_passes(header, behind)
+    replaced_values = {numbers[layer]}
+    is_replaced = [
+        _is_alias_of(header, number, replaced_values) for number in range(len(header.values))
+    ]
+    is_downstream = _downstream_passes(header, is_replaced)
     last = {step.output: number for number, step in enumerate(header.passes)}
     return frozenset(
         value.key
         for number, value in enumerate(header.values)
-        if behind[number] or (value.texture in last and follows[last[value.texture]])
+        if is_replaced[number] or (value.texture in last and is_downstream[last[value.texture]])
     )
 
 
-def _is_alias_of(header: p.Header, number: int, given: set[int]) -> bool:
+def _is_alias_of(header: p.Header, number: int, replaced_values: set[int]) -> bool:
     """Whether a value is among `given`, or an alias or view of one."""
     while number >= 0:
-        if number in given:
+        if number in replaced_values:
             return True
         number = header.values[number].view_of
     return False
@@ -81,18 +85,20 @@ def _pass_inputs(step: p.Pass) -> list[tuple[int, int]]:
     return list(zip(step.inputs, step.input_values or (-1,) * len(step.inputs), strict=True))
 
 
-def _downstream_passes(header: p.Header, behind: Sequence[bool]) -> list[bool]:
+def _downstream_passes(header: p.Header, is_replaced: Sequence[bool]) -> list[bool]:
     """Return for each pass whether it is downstream of the replaced values."""
     textures: set[int] = set()  # textures with downstream values, up to this pass
     found = []
     for step in header.passes:
-        one = any((v >= 0 and behind[v]) or t in textures for t, v in _pass_inputs(step))
+        one = any((v >= 0 and is_replaced[v]) or t in textures for t, v in _pass_inputs(step))
         (textures.add if one else textures.discard)(step.output)
         found.append(one)
     return found
 
 
-def _needed_passes(header: p.Header, behind: Sequence[bool], follows: Sequence[bool]) -> list[bool]:
+def _needed_passes(
+    header: p.Header, is_replaced: Sequence[bool], is_downstream: Sequence[bool]
+) -> list[bool]:
     """Return for each pass whether it is downstream of them, or needed by a pass that runs."""
     largest_viewport: dict[int, int] = {}
     for step in header.passes:
@@ -101,11 +107,11 @@ def _needed_passes(header: p.Header, behind: Sequence[bool], follows: Sequence[b
     wanted = {carry.source for carry in header.carries}
     found = [False] * len(header.passes)
     for number, step in reversed(list(enumerate(header.passes))):
-        if not follows[number] and step.output not in wanted:
+        if not is_downstream[number] and step.output not in wanted:
             continue
         found[number] = True
         width, height = step.viewport
         if width * height == largest_viewport[step.output]:  # overwrites the earlier contents
             wanted.discard(step.output)
-        wanted.update(t for t, v in _pass_inputs(step) if v < 0 or not behind[v])
+        wanted.update(t for t, v in _pass_inputs(step) if v < 0 or not is_replaced[v])
     return found

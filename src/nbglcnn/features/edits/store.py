@@ -77,12 +77,12 @@ class EditStore:
         )
 
     def set_weight_edit_count(
-        self, count: int, step: str = "", within: float | None = None
+        self, count: int, step: str = "", max_interval_s: float | None = None
     ) -> None:
         """Set the number of applied weight edits, as a step that can be undone."""
-        self._push_step(EditSnapshot(self.present.edits, count), step, within)
+        self._push_step(EditSnapshot(self.present.edits, count), step, max_interval_s)
 
-    def extends_last_step(self, step: str, within: float | None = None) -> bool:
+    def extends_last_step(self, step: str, max_interval_s: float | None = None) -> bool:
         """Whether a change coalesces with the last step; if so, update the step's time.
 
         `within` is the most seconds since the last change; default: COALESCE_S.
@@ -90,18 +90,22 @@ class EditStore:
         last, at = self._last_step
         now = time.monotonic()
         found = (
-            step != "" and step == last and now - at < (COALESCE_S if within is None else within)
+            step != ""
+            and step == last
+            and now - at < (COALESCE_S if max_interval_s is None else max_interval_s)
         )
         if found:
             self._last_step = step, now
         return found
 
-    def _push_step(self, state: EditSnapshot, step: str, within: float | None = None) -> None:
+    def _push_step(
+        self, state: EditSnapshot, step: str, max_interval_s: float | None = None
+    ) -> None:
         if state == self.present:
             return
         before = self.present
         self._set_present(state)
-        if not self.extends_last_step(step, within):
+        if not self.extends_last_step(step, max_interval_s):
             self.past = [*self.past, before][-MAX_UNDO_STEPS:]
         self._last_step = step, time.monotonic()
         self.future = []

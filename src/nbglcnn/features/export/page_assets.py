@@ -57,7 +57,7 @@ def prepare_training(network: Network, train: Any, precision: str, most: int) ->
     The data may have at most `most` bytes. Raises as `viewer.train`; InputError for invalid
     arguments, too much data, or a `precision` other than float32.
     """
-    asked = _validate_arguments(train)
+    arguments = _validate_arguments(train)
     if precision != "float32":
         raise InputError(
             f"train: precision={precision!r}; training needs 32-bit floats, since in 16 bits "
@@ -69,11 +69,11 @@ def prepare_training(network: Network, train: Any, precision: str, most: int) ->
         )
     if network.graph.comparison:
         raise InputError("train: a comparison can't be trained; export one of its two models")
-    if asked["weights"] == "random":
-        drawn = network.model.initial_weights(asked["seed"])
+    if arguments["weights"] == "random":
+        drawn = network.model.initial_weights(arguments["seed"])
         own = {name: array for name, array in drawn.items() if name in network.graph.parameters}
         network = network.with_weights(own)
-    trained = _build_training_plan(network, asked)
+    trained = _build_training_plan(network, arguments)
     size = sum(len(blob) for blob in trained.blobs.values())
     if size > most:
         raise InputError(
@@ -117,15 +117,15 @@ def _validate_arguments(train: Any) -> dict[str, Any]:
             )
     if "data" not in train:
         raise InputError('train: "data" is missing: the training examples')
-    asked = {**TRAIN_DEFAULTS, **train}
-    if asked["weights"] not in WEIGHT_CHOICES:
+    arguments = {**TRAIN_DEFAULTS, **train}
+    if arguments["weights"] not in WEIGHT_CHOICES:
         raise InputError(
-            f'train: weights={asked["weights"]!r}; expected "given", or "random" for newly '
+            f'train: weights={arguments["weights"]!r}; expected "given", or "random" for newly '
             "initialised weights"
         )
-    if not isinstance(asked["seed"], int) or not 0 <= asked["seed"] < 2**31:
-        raise InputError(f"train: seed={asked['seed']!r}; expected an integer from 0 to 2³¹")
-    return asked
+    if not isinstance(arguments["seed"], int) or not 0 <= arguments["seed"] < 2**31:
+        raise InputError(f"train: seed={arguments['seed']!r}; expected an integer from 0 to 2³¹")
+    return arguments
 
 
 def _editable_keys(network: Network) -> list[str]:
@@ -133,15 +133,15 @@ def _editable_keys(network: Network) -> list[str]:
     return [key.name for key in network.graph.keys if key.kind != "output"]
 
 
-def _build_training_plan(network: Network, asked: Mapping[str, Any]) -> TrainingPlan:
+def _build_training_plan(network: Network, arguments: Mapping[str, Any]) -> TrainingPlan:
     """Return the Plan of network, training and evaluation for any device, with its data."""
     run, batches = compile_training(
-        network.model, asked["data"], asked["loss"], asked["optimizer"], asked["batch_size"],
-        parameters=asked["parameters"], shuffle=asked["shuffle"], seed=asked["seed"],
-        output=asked["output"],
+        network.model, arguments["data"], arguments["loss"], arguments["optimizer"],
+        arguments["batch_size"], parameters=arguments["parameters"], shuffle=arguments["shuffle"], seed=arguments["seed"],
+        output=arguments["output"],
         weights=network.weights(), edited_keys=_editable_keys(network),
     )  # fmt: skip
-    return initial_training_plan(network, run, asked, batches, {}, Target())
+    return initial_training_plan(network, run, arguments, batches, {}, Target())
 
 
 def prepare_teaching(
@@ -156,21 +156,23 @@ def prepare_teaching(
     if isinstance(teach, tuple) and teach and isinstance(teach[0], TeachingRecord):
         record, lesson = teach
     else:
-        asked: dict[str, Any] = {"classes": (), "cut": None, "examples": None, "head": None}
+        arguments: dict[str, Any] = {"classes": (), "cut": None, "examples": None, "head": None}
         given = teach if isinstance(teach, Mapping) else {"classes": teach}
         for name in given:
-            if name not in asked:
+            if name not in arguments:
                 raise InputError(
-                    f"teach: unknown class {name!r}{suggest_names(str(name), asked)}; the "
-                    f"classes are {', '.join(asked)}"
+                    f"teach: unknown class {name!r}{suggest_names(str(name), arguments)}; the "
+                    f"classes are {', '.join(arguments)}"
                 )
-        asked |= given
-        features = FeatureExtractor(network, asked["cut"])
+        arguments |= given
+        features = FeatureExtractor(network, arguments["cut"])
         if network.plan.header.batch > 1:
             network.reduce_to_one_example()
         features.ensure_observed()
         record = features.to_record("page")
-        lesson = features.make_lesson(asked["classes"], asked["examples"], asked["head"])
+        lesson = features.make_lesson(
+            arguments["classes"], arguments["examples"], arguments["head"]
+        )
     listing = msgspec.json.encode(lesson.snapshot(0, {}))
     blobs = {"page.1": memoryview(listing)}
     blobs |= {name: memoryview(data) for name, data in lesson.blobs()}

@@ -53,14 +53,14 @@ class WeightFollower:
             network.hash_weights()
             network.weight_source = self
 
-    def check_weights(self, copied: TensorSnapshot) -> None:
+    def check_weights(self, snapshot: TensorSnapshot) -> None:
         """Raise InputError if these weights don't fit the network."""
-        load.with_parameters(self._network.graph, copied.arrays())
+        load.with_parameters(self._network.graph, snapshot.arrays())
 
-    def set_newest(self, copied: TensorSnapshot) -> None:
+    def set_newest(self, snapshot: TensorSnapshot) -> None:
         """Set the newest weights, dropping older ones that weren't taken."""
-        self.is_on_cpu = copied.is_on_cpu
-        self._newest.append(copied)
+        self.is_on_cpu = snapshot.is_on_cpu
+        self._newest.append(snapshot)
 
     @property
     def has_newer(self) -> bool:
@@ -69,9 +69,9 @@ class WeightFollower:
 
     def take_newest(self) -> Mapping[str, Array]:
         """Take the newest weights and buffers, by name."""
-        copied = self._newest.pop()
-        arrays = copied.arrays()
-        self.step = copied.step
+        snapshot = self._newest.pop()
+        arrays = snapshot.arrays()
+        self.step = snapshot.step
         self._network.batchnorm_counts.update(
             (name, int(array))
             for name, array in arrays.items()
@@ -90,13 +90,17 @@ class WeightFollower:
     @property
     def has_pending(self) -> bool:
         """Whether pages lack weights; reads without a lock."""
-        told = self._page_version()
-        return bool(self._newest) or told is None or told[0] is not self._network.graph_snapshot
+        page_version = self._page_version()
+        return (
+            bool(self._newest)
+            or page_version is None
+            or page_version[0] is not self._network.graph_snapshot
+        )
 
     def _page_version(self) -> tuple[Graph, str] | None:
         """Return the Graph that pages have, and its Plan's hash; None before the first update."""
-        offered, sent = self._network.sent_graph, self._sent_frame
-        return sent[1] if sent is not None and sent[0] is offered else offered
+        sent_graph, sent = self._network.sent_graph, self._sent_frame
+        return sent[1] if sent is not None and sent[0] is sent_graph else sent_graph
 
     def next_frame(self) -> WeightFrame | None:
         """Return the textures that pages lack; None if they need the whole Plan.
@@ -104,10 +108,10 @@ class WeightFollower:
         The caller must hold the network's lock, and send the frame.
         """
         graph, plan = self._network.graph, self._network.plan
-        offered, told = self._network.sent_graph, self._page_version()
-        if offered is None or told is None or told[1] != plan.hash:
+        sent_graph, page_version = self._network.sent_graph, self._page_version()
+        if sent_graph is None or page_version is None or page_version[1] != plan.hash:
             return None
-        changed = changed_values(told[0], graph)
+        changed = changed_values(page_version[0], graph)
         weights = [
             weight
             for weight in plan.header.weights
@@ -117,7 +121,7 @@ class WeightFollower:
             pack_weight(weight.recipe, [graph.values[name].data for name in weight.recipe.sources])
             for weight in weights
         ]
-        self._sent_frame = offered, (graph, plan.hash)
+        self._sent_frame = sent_graph, (graph, plan.hash)
         flat = [np.asarray(one, np.float32).reshape(-1) for one in contents]
         return WeightFrame([weight.texture for weight in weights], np.concatenate([_EMPTY, *flat]))
 

@@ -87,14 +87,14 @@ def open_items(data: Any) -> Items:
     raise InputError(f"Images: {type(data).__name__} was given; {IMAGES_DATA_HINT}")
 
 
-def is_picture(thing: Any) -> bool:
+def is_picture(value: Any) -> bool:
     """Whether an object is a PIL image, without importing PIL."""
-    return any(c.__module__ == "PIL.Image" and c.__name__ == "Image" for c in type(thing).__mro__)
+    return any(c.__module__ == "PIL.Image" and c.__name__ == "Image" for c in type(value).__mro__)
 
 
-def is_tensor(thing: Any) -> bool:
+def is_tensor(value: Any) -> bool:
     """Whether an object is a torch tensor, without importing torch."""
-    return hasattr(thing, "detach") and hasattr(thing, "device")
+    return hasattr(value, "detach") and hasattr(value, "device")
 
 
 def dtype_of(array: Array, what: str) -> Dtype:

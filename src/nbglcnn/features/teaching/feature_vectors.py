@@ -38,9 +38,9 @@ class FeatureExtractor:
             has too many numbers.
     """
 
-    def __init__(self, network: Network, cut: str | None) -> None:
+    def __init__(self, network: Network, feature_layer: str | None) -> None:
         self._network = network
-        record, value, averaged = find_feature_layer(network, cut)
+        record, value, averaged = find_feature_layer(network, feature_layer)
         self.input_key, self.layer, self.averaged = record.key, value.key, averaged
         channels, height, width = record.shape[1:]
         self.shape = channels, height, width
@@ -166,19 +166,19 @@ class FeatureExtractor:
 
     def _feature_plan(self) -> Plan:
         """Return a cached Plan that keeps the feature layer and all edited layers."""
-        network, cut = self._network, self.layer
+        network, feature_layer = self._network, self.layer
         edited = sorted({edit.layer for edit in network.edits})
         known = self._cached_plan
         if known is not None and known[0] is network.graph and known[1] == edited:
             return known[2]
-        keys = [cut, *(layer for layer in edited if layer != cut)]
+        keys = [feature_layer, *(layer for layer in edited if layer != feature_layer)]
         plan = lower.lower(network.graph, observe=keys, precision=network.precision)
         self._local.replace_model(network.model)
         self._cached_plan = network.graph, edited, plan
         return plan
 
 
-def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value, bool]:
+def find_feature_layer(network: Network, feature_layer: str | None) -> tuple[Input, Value, bool]:
     """Find the input for pictures, the value with the features, and whether to average it."""
     pictured = [one for one in network.plan.inputs if one.fit and one.dtype == "float32"]
     if not pictured:
@@ -198,7 +198,7 @@ def find_feature_layer(network: Network, cut: str | None) -> tuple[Input, Value,
         raise InputError(
             "teach: an active latent skips part of the network: set viewer.source = None first"
         )
-    key = default_feature_layer(network) if cut is None else cut
+    key = default_feature_layer(network) if feature_layer is None else feature_layer
     if key not in {one.name for one in network.graph.keys}:
         network.value_records([key])  # raises KeyError with similar names
     network.ensure_observed(key)

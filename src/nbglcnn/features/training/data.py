@@ -111,17 +111,17 @@ class _Rows(Protocol):
         ...
 
 
-def _open_rows(data: Any, own_loss: bool) -> _Rows:
+def _open_rows(data: Any, model_loss: bool) -> _Rows:
     if isinstance(data, tuple):
-        return _ArrayRows(data, own_loss)
+        return _ArrayRows(data, model_loss)
     if hasattr(data, "shape"):
-        return _ArrayRows((data,), own_loss)
+        return _ArrayRows((data,), model_loss)
     if (
         hasattr(data, "__getitem__")
         and hasattr(data, "__len__")
         and not isinstance(data, str | bytes | dict)
     ):
-        return _DatasetRows(data, own_loss)
+        return _DatasetRows(data, model_loss)
     if hasattr(data, "__iter__") and "Dataset" in type(data).__name__:
         raise InputError("data: an IterableDataset has no batches; wrap it in a DataLoader")
     raise InputError(f"data: {type(data).__name__} was given; {TRAINING_DATA_HINT}")
@@ -130,8 +130,8 @@ def _open_rows(data: Any, own_loss: bool) -> _Rows:
 class _ArrayRows:
     """Arrays with the examples along the first axis."""
 
-    def __init__(self, data: tuple[Any, ...], own_loss: bool) -> None:
-        if own_loss:
+    def __init__(self, data: tuple[Any, ...], model_loss: bool) -> None:
+        if model_loss:
             given, target = data, None
         elif len(data) == 1:
             given, target = data, data[0]
@@ -147,7 +147,7 @@ class _ArrayRows:
             _examples_array(one, f"data: input {k}") for k, one in enumerate(given)
         )
         self._target = None
-        if not own_loss:
+        if not model_loss:
             same = len(data) == 1
             self._target = self._inputs[0] if same else _examples_array(target, "data: targets")
         counts = {len(one) for one in (*self._inputs, self._target) if one is not None}
@@ -173,8 +173,8 @@ class _ArrayRows:
 class _DatasetRows:
     """A map-style Dataset. Each item is (input, target), or one array that is both."""
 
-    def __init__(self, data: Any, own_loss: bool) -> None:
-        self._data, self._model_loss = data, own_loss
+    def __init__(self, data: Any, model_loss: bool) -> None:
+        self._data, self._model_loss = data, model_loss
 
     def __len__(self) -> int:
         return len(self._data)
@@ -193,7 +193,7 @@ def _concat_batches(batches: Sequence[Batch]) -> tuple[Array, ...]:
     return tuple(np.concatenate(column) for column in columns)
 
 
-def _collate(items: Sequence[Any], own_loss: bool) -> Batch:
+def _collate(items: Sequence[Any], model_loss: bool) -> Batch:
     """Stack items of a Dataset to a batch."""
     if isinstance(items[0], tuple | list):
         columns = [_stack_column([one[k] for one in items], k) for k in range(len(items[0]))]
@@ -203,12 +203,12 @@ def _collate(items: Sequence[Any], own_loss: bool) -> Batch:
         )
     else:
         columns = [_stack_column(items, 0)]
-    return _split_target(columns, own_loss)
+    return _split_target(columns, model_loss)
 
 
-def _split_target(columns: Sequence[Array], own_loss: bool) -> Batch:
+def _split_target(columns: Sequence[Array], model_loss: bool) -> Batch:
     """Split the columns of a Dataset or DataLoader into inputs and target."""
-    if own_loss:
+    if model_loss:
         inputs, target = [as_input(one) for one in columns], None
     else:
         given = columns if len(columns) == 1 else columns[:-1]
@@ -299,8 +299,8 @@ class _RowBatches:
 class _LoaderBatches:
     """A DataLoader, which determines batches and order itself."""
 
-    def __init__(self, loader: Any, own_loss: bool) -> None:
-        self._loader, self._model_loss = loader, own_loss
+    def __init__(self, loader: Any, model_loss: bool) -> None:
+        self._loader, self._model_loss = loader, model_loss
         try:
             self._initial_batch = self._to_batch(next(iter(loader)))
         except StopIteration:

@@ -480,27 +480,27 @@ class TrainingHost:
 
     # Swap of the Plan
 
-    def _check_request(self, course: TrainingConfig, record: TrainingRecord) -> None:
-        if unknown := set(record.frozen) - {*course.trained_parameters, *course.frozen}:
+    def _check_request(self, config: TrainingConfig, record: TrainingRecord) -> None:
+        if unknown := set(record.frozen) - {*config.trained_parameters, *config.frozen}:
             raise InputError(
                 f"frozen: {sorted(unknown)[0]} isn't trained; trained are "
-                f"{', '.join([*course.trained_parameters, *course.frozen])}"
+                f"{', '.join([*config.trained_parameters, *config.frozen])}"
             )
-        if not {*course.trained_parameters, *course.frozen} - set(record.frozen):
+        if not {*config.trained_parameters, *config.frozen} - set(record.frozen):
             raise InputError("frozen: all parameters; leave at least one to train")
-        if record.batch_size > course.example_count:
+        if record.batch_size > config.example_count:
             raise InputError(
-                f"batch_size={record.batch_size}; there are {course.example_count} examples"
+                f"batch_size={record.batch_size}; there are {config.example_count} examples"
             )
 
     def _keep_config(
-        self, course: TrainingConfig, record: TrainingRecord, error: Exception
+        self, config: TrainingConfig, record: TrainingRecord, error: Exception
     ) -> None:
         """Reject a requested change: warn, and continue with the current config."""
         warnings.warn(f"the training continues unchanged: {error}", UserWarning, user_stacklevel())
         kept = {
-            "batch_size": course.batch_size,
-            "frozen": course.frozen,
+            "batch_size": config.batch_size,
+            "frozen": config.frozen,
             "state": self._state_after_swap,
         }
         self.publish(msgspec.structs.replace(record, **kept))
@@ -509,18 +509,18 @@ class TrainingHost:
         self, old: TrainingPlan, record: TrainingRecord, owner: str | None = None
     ) -> None:
         """Continue from the weights that the page has sent, with a Plan for the current request."""
-        network, asked, course = self._network, old.arguments, old.config
+        network, asked, config = self._network, old.arguments, old.config
         edits, edited_layers = (
             len(old.pending_weight_edits),
             old.editable_layers | self._edited_layers(),
         )
-        size = record.batch_size or course.batch_size
-        names = [n for n in (*course.trained_parameters, *course.frozen) if n not in record.frozen]
-        begin, end = min(course.start_step, old.step), course.end_step
-        if size != course.batch_size:
+        size = record.batch_size or config.batch_size
+        names = [n for n in (*config.trained_parameters, *config.frozen) if n not in record.frozen]
+        begin, end = min(config.start_step, old.step), config.end_step
+        if size != config.batch_size:
             begin = old.step
             if end >= 0:  # so that the number of examples stays the same
-                end = old.step + -(-(end - old.step) * course.batch_size // size)
+                end = old.step + -(-(end - old.step) * config.batch_size // size)
         try:
             run = compile_on_batches(
                 asked.batches.with_batch_size(size), network.model, asked.loss, asked.optimizer,
@@ -536,7 +536,7 @@ class TrainingHost:
         except NbglcnnError as error:
             old.pending_weight_edits.clear()
             old.editable_layers = edited_layers
-            self._keep_config(course, record, error)
+            self._keep_config(config, record, error)
             return
         # Messages may arrive on another thread than the cell's: the record may have changed since.
         now = self.record
@@ -662,22 +662,22 @@ class TrainingHost:
             self.publish(self.record)
 
 
-def needs_new_config(course: TrainingConfig, record: TrainingRecord) -> bool:
+def needs_new_config(config: TrainingConfig, record: TrainingRecord) -> bool:
     """Whether the record requests another batch size or other frozen parameters than the config."""
-    size = record.batch_size or course.batch_size
-    return size != course.batch_size or set(record.frozen) != set(course.frozen)
+    size = record.batch_size or config.batch_size
+    return size != config.batch_size or set(record.frozen) != set(config.frozen)
 
 
 def _change_marks(old: TrainingPlan, record: TrainingRecord) -> list[EditMark]:
     """List the manual changes after a training's last step, as marks."""
-    course = old.config
+    config = old.config
     found = []
-    if record.batch_size not in (0, course.batch_size):
+    if record.batch_size not in (0, config.batch_size):
         found.append(f"batch size {record.batch_size}")
     for names, what in (
         ([edit[0] for edit in old.pending_weight_edits], "changed by hand"),
-        ([name for name in record.frozen if name not in course.frozen], "frozen"),
-        ([name for name in course.frozen if name not in record.frozen], "unfrozen"),
+        ([name for name in record.frozen if name not in config.frozen], "frozen"),
+        ([name for name in config.frozen if name not in record.frozen], "unfrozen"),
     ):
         if names:  # one mark for all changes made together
             own = [*dict.fromkeys(names)]

@@ -29,7 +29,9 @@ class TrainingLoop:
         self._has_failed = False  # whether the last step gave NaN or infinity
         self._step_inputs: dict[str, Array] = {}
 
-    def run(self, batches: Iterator[Batch], begun: int, count: int, progress: bool) -> Training:
+    def run(
+        self, batches: Iterator[Batch], start_step: int, count: int, progress: bool
+    ) -> Training:
         """Run `count` steps and return the result."""
         from tqdm.auto import tqdm
 
@@ -39,7 +41,7 @@ class TrainingLoop:
                 try:
                     for number in range(count):
                         self._current_step = (
-                            self._run.step_inputs(next(batches), begun + number),
+                            self._run.step_inputs(next(batches), start_step + number),
                             number,
                         )
                         self._do_step(session)
@@ -52,9 +54,9 @@ class TrainingLoop:
                         self._do_step(session)
                     stopped = f"interrupted after {len(self._losses)} steps"
             if self._has_failed:
-                stopped = self._failure_message(session, begun + len(self._losses))
+                stopped = self._failure_message(session, start_step + len(self._losses))
                 warnings.warn(stopped, UserWarning, stacklevel=user_stacklevel())
-            return self._result(session, begun, stopped)
+            return self._result(session, start_step, stopped)
 
     def _do_step(self, session: Session) -> None:
         """Run the current step; an interrupted step may run again."""
@@ -99,9 +101,9 @@ class TrainingLoop:
                 found[name] = state.get(name, data)
         return found
 
-    def _result(self, session: Session, begun: int, stopped: str) -> Training:
+    def _result(self, session: Session, start_step: int, stopped: str) -> Training:
         before = self._state(session)
-        done = begun + len(self._losses)
+        done = start_step + len(self._losses)
         gradients: dict[str, Array] = {}
         if self._is_uncommitted:
             for name in self._step.parameters.values():
@@ -117,7 +119,7 @@ class TrainingLoop:
             for other, value in graph.parameters.items():
                 if name in gradients and value == graph.parameters[name]:
                     gradients[other] = gradients[name]
-        again = RepeatedStep(self._run, self._weights(before), self._step_inputs)
+        repeated_step = RepeatedStep(self._run, self._weights(before), self._step_inputs)
         some = bool(self._step_inputs)  # at least one step ran, perhaps a failed one
         layers = [key.name for key in graph.keys] if some else []
         floats = [key.name for key in graph.keys if graph.values[key.value].dtype.kind == "f"]
@@ -130,9 +132,9 @@ class TrainingLoop:
             losses=np.array(self._losses, np.float32),
             gradients=LazyArrays(
                 [*dict.fromkeys([*floats, *named])] if some else [], gradients,
-                again.gradient,
+                repeated_step.gradient,
             ),
-            activations=LazyArrays([*layers, *(masks if layers else [])], {}, again.value),
+            activations=LazyArrays([*layers, *(masks if layers else [])], {}, repeated_step.value),
             optimizer_state={"step": np.array(done), **{name: after[name] for name in slots}},
             stopped=stopped,
             memory=self._plan.gpu_bytes,
@@ -143,6 +145,8 @@ class TrainingLoop:
 
     def _failure_message(self, session: Session, step: int) -> str:
         """The message for a step whose result is not finite."""
-        again = RepeatedStep(self._run, self._weights(self._state(session)), self._step_inputs)
-        what = again.find_nonfinite().message
+        repeated_step = RepeatedStep(
+            self._run, self._weights(self._state(session)), self._step_inputs
+        )
+        what = repeated_step.find_nonfinite().message
         return f"training stopped at step {step}: {what}. The weights are those of the step before"

@@ -62,7 +62,7 @@ class StepOptions:
 
 
 def build_step(
-    graph: Graph, request: StepOptions, wrt: Sequence[str] = (), observe: Sequence[str] = ()
+    graph: Graph, options: StepOptions, wrt: Sequence[str] = (), observe: Sequence[str] = ()
 ) -> TrainStep:
     """Build the Graph of a training step from a loaded network.
 
@@ -75,89 +75,91 @@ def build_step(
         UnsupportedModel: If the loss depends on no parameter, or a layer cannot be trained.
         InputError: If the loss doesn't fit the output.
     """
-    ready = make_trainable(graph, request.mode, request.parameters, min_batch=request.min_batch)
-    network = add_edit_points(ready.graph, request.edited_keys, TRAIN)
-    inputs = dict(ready.inputs)
+    trainable = make_trainable(graph, options.mode, options.parameters, min_batch=options.min_batch)
+    network = add_edit_points(trainable.graph, options.edited_keys, TRAIN)
+    inputs = dict(trainable.inputs)
     rules = make_gradient_builder(network, section=TRAIN, prefix="loss")
-    loss, seeds = _add_loss(network, rules, request, ready, inputs)
+    loss, seeds = _add_loss(network, rules, options, trainable, inputs)
     network = append_nodes(network, rules)
     rules = make_gradient_builder(network, section=TRAIN, prefix="gradient")
-    further = {_value_name(ready, network, name): name for name in wrt}
-    found = differentiate(rules, network, seeds, {*request.parameters, *further})
-    trained = {value: name for value, name in request.parameters.items() if value in found}
+    extra_wrt = {_value_name(trainable, network, name): name for name in wrt}
+    found = differentiate(rules, network, seeds, {*options.parameters, *extra_wrt})
+    trained = {value: name for value, name in options.parameters.items() if value in found}
     if not trained:
         raise UnsupportedModel(
             "the loss has no gradient with respect to any of the parameters "
-            f"{', '.join(request.parameters.values())}"
+            f"{', '.join(options.parameters.values())}"
         )
-    network = _freeze_untrained(append_nodes(network, rules), ready, trained)
-    step = _add_update(network, ready, request, trained, found, loss, inputs, further)
+    network = _freeze_untrained(append_nodes(network, rules), trainable, trained)
+    step = _add_update(network, trainable, options, trained, found, loss, inputs, extra_wrt)
     return replace(step, graph=prune_graph(step.graph, observe))
 
 
 def _add_loss(
     network: Graph,
     rules: GradientBuilder,
-    request: StepOptions,
-    ready: TrainableGraph,
+    options: StepOptions,
+    trainable: TrainableGraph,
     inputs: dict[str, str],
 ) -> tuple[str, dict[str, str]]:
     """Add the loss; return its value and the seeds of the gradients."""
-    if isinstance(request.loss, str):
+    if isinstance(options.loss, str):
         keys = {key.name: key.value for key in network.keys}
-        if request.loss not in keys:
-            raise InputError(unknown_loss_message(request.loss, [*keys]))
-        value = keys[request.loss]
+        if options.loss not in keys:
+            raise InputError(unknown_loss_message(options.loss, [*keys]))
+        value = keys[options.loss]
         shape = network.shape(value)
         if any(n != 1 for n in shape) or network.values[value].dtype.kind != "f":
             raise InputError(
-                f"loss={request.loss!r} has the shape {shape}; a loss must be a single number, "
+                f"loss={options.loss!r} has the shape {shape}; a loss must be a single number, "
                 "as mean() returns. Or give a loss by name, as 'mse'"
             )
         return rules.reshape(value, ()), {value: rules.add_constant(np.ones(shape, np.float32))}
-    output = next(key.value for key in network.keys if key.name == request.output)
+    output = next(key.value for key in network.keys if key.name == options.output)
     if network.values[output].dtype.kind != "f":
         raise InputError(
-            f"{request.output} is {network.values[output].dtype}, which no loss supports"
+            f"{options.output} is {network.values[output].dtype}, which no loss supports"
         )
-    shape = target_shape(request.loss, network.shape(output), index=request.class_targets)
+    shape = target_shape(options.loss, network.shape(output), index=options.class_targets)
     target = TARGET
     while target in rules.values or any(key.name == target for key in network.keys):
         target += "_"
     rules.values[target] = Value(target, shape, FLOAT32)
     inputs[TARGET] = target
     weights = ""
-    if EXAMPLE_WEIGHTS in ready.inputs:
-        examples = rules.shape(ready.inputs[EXAMPLE_WEIGHTS])[0]
+    if EXAMPLE_WEIGHTS in trainable.inputs:
+        examples = rules.shape(trainable.inputs[EXAMPLE_WEIGHTS])[0]
         if network.shape(output)[0] != examples:
             raise InputError(
-                f"{request.output} of shape {network.shape(output)} has no axis of {examples} "
+                f"{options.output} of shape {network.shape(output)} has no axis of {examples} "
                 "examples, and the last batch may have fewer. Give a batch_size that divides the "
                 "number of examples"
             )
-        own = ready.inputs[EXAMPLE_WEIGHTS]
+        own = trainable.inputs[EXAMPLE_WEIGHTS]
         weights = rules.divide(own, rules.sum(own, [0]))
-    value, slope = request.loss.add_nodes(rules, output, target, weights)
+    value, slope = options.loss.add_nodes(rules, output, target, weights)
     return value, {output: slope}
 
 
-def _value_name(ready: TrainableGraph, network: Graph, name: str) -> str:
+def _value_name(trainable: TrainableGraph, network: Graph, name: str) -> str:
     """The value of a key or a parameter, by name."""
-    values = {name: value for value, name in ready.parameters.items()}
+    values = {name: value for value, name in trainable.parameters.items()}
     for key in reversed(network.keys):
         values[key.name] = key.value
-    initial_values = {begin: value for value, begin in ready.initial_values.items()}
+    initial_values = {begin: value for value, begin in trainable.initial_values.items()}
     for parameter, value in network.parameters.items():
         values.setdefault(parameter, initial_values.get(value, value))
     return values[name]
 
 
-def _freeze_untrained(network: Graph, ready: TrainableGraph, trained: Mapping[str, str]) -> Graph:
+def _freeze_untrained(
+    network: Graph, trainable: TrainableGraph, trained: Mapping[str, str]
+) -> Graph:
     """Return the Graph with parameters that have no gradient turned back into constants."""
     values, parameters = dict(network.values), dict(network.parameters)
-    for value in ready.parameters:
+    for value in trainable.parameters:
         if value not in trained:
-            begin = ready.initial_values[value]
+            begin = trainable.initial_values[value]
             values[value] = replace(values.pop(begin), name=value)
             parameters = {n: value if v == begin else v for n, v in parameters.items()}
     return replace(network, values=MappingProxyType(values), parameters=parameters)
@@ -165,16 +167,16 @@ def _freeze_untrained(network: Graph, ready: TrainableGraph, trained: Mapping[st
 
 def _add_update(
     network: Graph,
-    ready: TrainableGraph,
-    request: StepOptions,
+    trainable: TrainableGraph,
+    options: StepOptions,
     trained: Mapping[str, str],
     found: Mapping[str, str],
     loss: str,
     inputs: dict[str, str],
-    further: Mapping[str, str],
+    extra_wrt: Mapping[str, str],
 ) -> TrainStep:
     """Add the optimizer's update; return the step with all of its inputs and outputs."""
-    optimizer = request.optimizer
+    optimizer = options.optimizer
     rules = make_gradient_builder(network, section=TRAIN, prefix="update")
     for name in optimizer.step_scalars(0):
         inputs[name] = name
@@ -196,7 +198,7 @@ def _add_update(
             state[name, slot] = f"{slot} of {name}"
             parameters[state[name, slot]] = begin
         weight, new = optimizer.update(rules, value, used[value], slots, inputs)
-        carries.append(Carry(weight, value, ready.initial_values[value]))
+        carries.append(Carry(weight, value, trainable.initial_values[value]))
         carries += [Carry(new[slot], own, f"{own} at first") for slot, own in slots.items()]
         checks.append(rules.add_node("ReduceL1", weight, keepdims=0))
     numbers = [rules.reshape(one, (1,)) for one in (loss, rules.sum_tensors(checks))]
@@ -204,11 +206,11 @@ def _add_update(
     gradients = {value: found[value] for value in trained}
     keys = [
         *(replace(key, kind="layer") if key.kind == "output" else key for key in network.keys),
-        *(Key(one, one, "input") for kind, one in inputs.items() if kind not in ready.inputs),
+        *(Key(one, one, "input") for kind, one in inputs.items() if kind not in trainable.inputs),
         *(Key(f"{GRADIENT_PREFIX}{name}", found[value], "output")
           for value, name in trained.items()),
-        *(Key(f"{GRADIENT_PREFIX}{name}", found[value], "output") for value, name in further.items()
-          if value in found and value not in trained),
+        *(Key(f"{GRADIENT_PREFIX}{name}", found[value], "output")
+          for value, name in extra_wrt.items() if value in found and value not in trained),
         Key(LOSS, loss_value, "output"),
     ]  # fmt: skip
     inputs = {kind: next(k.name for k in keys if k.value == v and k.kind == "input")

@@ -267,21 +267,21 @@ def _dropout_mask(
     return rules.apply_glsl(MASK_SHADER, numbers, seed, layer=float(number), least=drop.p * 2.0**24)
 
 
-def _check_partial_batch(graph: Graph, fewest: int) -> None:
+def _check_partial_batch(graph: Graph, min_batch: int) -> None:
     """Raise UnsupportedModel if examples depend on each other and a batch may be partial.
 
     Padding examples would affect the real ones. BatchNorms with running statistics are allowed:
     they exclude the padding.
     """
     batch = graph.shape(graph.inputs[0])[0]
-    if fewest >= batch:
+    if min_batch >= batch:
         return
     examples = BatchAxes(graph, ReceptiveFields(graph), batch)
     mixing = (examples.mixing_node(name) for name in graph.outputs)
     if (node := next(filter(None, mixing), None)) is not None:
         raise UnsupportedModel(
             f"{layer_name(node)}: it computes across the examples of a batch (as BatchNorm with "
-            f"track_running_stats=False does), and the last batch of an epoch has {fewest} of "
+            f"track_running_stats=False does), and the last batch of an epoch has {min_batch} of "
             f"{batch}. Give a batch_size that divides the number of examples, or remove some"
         )
 
@@ -296,13 +296,13 @@ class _BatchNormStatistics:
     """
 
     def __init__(
-        self, rules: GradientBuilder, inputs: Mapping[str, str], fewest: int | None
+        self, rules: GradientBuilder, inputs: Mapping[str, str], min_batch: int | None
     ) -> None:
         self.updated_values: dict[str, str] = {}
         self._rules = rules
         self._steps = inputs[STEPS]
-        self._min_batch = fewest
-        self._weights = inputs[EXAMPLE_WEIGHTS] if fewest is not None else ""
+        self._min_batch = min_batch
+        self._weights = inputs[EXAMPLE_WEIGHTS] if min_batch is not None else ""
         self._batch_ratio = ""  # batch size / number of real examples
 
     def with_batch_statistics(self, node: Node, norm: BatchNormSpec) -> Node:

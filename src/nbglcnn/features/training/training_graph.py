@@ -57,7 +57,7 @@ class TrainingGraph:
     state_names: tuple[str, ...]
 
 
-def build_training_graph(shown: Graph, run: TrainingRun) -> TrainingGraph:
+def build_training_graph(display_graph: Graph, run: TrainingRun) -> TrainingGraph:
     """Build the Graph of the shown network, as it was loaded, and of its training.
 
     Weights are taken from `run`.
@@ -65,7 +65,10 @@ def build_training_graph(shown: Graph, run: TrainingRun) -> TrainingGraph:
     step = _step_with_metrics(run)
     held_out = _evaluation_subgraph(run)
     merger = _GraphMerger(
-        infer_shapes(unfold_constants(shown, _trained_constants(shown, step.graph))), step.graph
+        infer_shapes(
+            unfold_constants(display_graph, _trained_constants(display_graph, step.graph))
+        ),
+        step.graph,
     )
     merger.add(step.graph, STEP_PREFIX)
     merger.add(held_out.graph, HELD_OUT_PREFIX)
@@ -124,11 +127,11 @@ def _step_with_metrics(run: TrainingRun) -> _Subgraph:
     told = keys[LOSS]
     if run.options.class_targets and isinstance(run.options.loss, Loss):
         rules = make_gradient_builder(graph, section=TRAIN, prefix="accuracy")
-        right = add_accuracy(
+        is_correct = add_accuracy(
             rules, keys[run.options.output], keys[step.inputs[TARGET]],
             keys[step.inputs[EXAMPLE_WEIGHTS]] if EXAMPLE_WEIGHTS in step.inputs else "",
         )  # fmt: skip
-        told = rules.add_node("Concat", told, rules.reshape(right, (1,)), axis=0)
+        told = rules.add_node("Concat", told, rules.reshape(is_correct, (1,)), axis=0)
         graph = append_nodes(graph, rules)
     rules = make_gradient_builder(graph, section=MEASURE, prefix="measure")
     sources = {carry.target: carry.source for carry in graph.carries}
@@ -200,15 +203,15 @@ def add_accuracy(rules: GradientBuilder, output: str, target: str, weights: str)
     """
     predicted_class = rules.add_node("ArgMax", output, axis=1, keepdims=0, dtype=INT64)
     shape = rules.shape(target)
-    right = rules.apply_glsl(
+    is_correct = rules.apply_glsl(
         "return select(lessThan(abs(a - b), vec4(0.5)), vec4(1.0), vec4(0.0));",
         rules.add_node("Cast", predicted_class, to=1), target,
     )  # fmt: skip
     if not weights:
-        return rules.add_node("ReduceMean", right, keepdims=0)
+        return rules.add_node("ReduceMean", is_correct, keepdims=0)
     each = rules.reshape(weights, (shape[0], *[1] * (len(shape) - 1)))
     share = 1.0 / rules.numel(target) * shape[0]
-    sums = rules.add_node("ReduceSum", rules.multiply(right, each), keepdims=0)
+    sums = rules.add_node("ReduceSum", rules.multiply(is_correct, each), keepdims=0)
     total = rules.add_node("ReduceSum", weights, keepdims=0)
     return rules.scale(rules.divide(sums, total), share)
 
@@ -239,8 +242,8 @@ def _evaluation_subgraph(run: TrainingRun) -> _Subgraph:
         loss, _ = run.options.loss.add_nodes(rules, output, target, share)
         found = [rules.reshape(loss, (1,))]
         if run.options.class_targets:
-            right = add_accuracy(rules, output, target, weights)
-            found.append(rules.reshape(right, (1,)))
+            is_correct = add_accuracy(rules, output, target, weights)
+            found.append(rules.reshape(is_correct, (1,)))
         inputs |= {TARGET: target, EXAMPLE_WEIGHTS: weights}
         keys += [Key(name, name, "input") for name in (target, weights)]
     told = rules.add_node("Concat", *found, axis=0)
@@ -270,13 +273,13 @@ def _unique_name(rules: GradientBuilder, name: str) -> str:
 class _GraphMerger:
     """Merges graphs. Values get a prefix per graph; weights are shared with the training step."""
 
-    def __init__(self, shown: Graph, step: Graph) -> None:
-        self.network_graph, self._step = shown, step
+    def __init__(self, display_graph: Graph, step: Graph) -> None:
+        self.network_graph, self._step = display_graph, step
         self._nodes: list[Node] = []
-        self._folded: list[Node] = [*shown.folded_nodes]
-        self._inputs: list[str] = [*shown.inputs]
-        self._outputs: list[str] = [*shown.outputs]
-        self._noise: dict[str, str] = dict(shown.noise)
+        self._folded: list[Node] = [*display_graph.folded_nodes]
+        self._inputs: list[str] = [*display_graph.inputs]
+        self._outputs: list[str] = [*display_graph.outputs]
+        self._noise: dict[str, str] = dict(display_graph.noise)
         self._values: dict[str, Value] = {}
         self._names: dict[str, dict[str, str]] = {}
         # By the parameter's name: the variable of the training step, or "" for a constant.
@@ -286,14 +289,15 @@ class _GraphMerger:
             for name, value in step.parameters.items()
         }
         own = {
-            shown.parameters[name]: target
-            for name, target in self._shared_weights.items() if target and name in shown.parameters
+            display_graph.parameters[name]: target
+            for name, target in self._shared_weights.items()
+            if target and name in display_graph.parameters
         }  # fmt: skip
-        self._names[""] = {name: own.get(name, name) for name in shown.values}
-        for name, value in shown.values.items():
+        self._names[""] = {name: own.get(name, name) for name in display_graph.values}
+        for name, value in display_graph.values.items():
             if name not in own:
                 self._values[name] = value
-        self._nodes += (self._rename_node(node, "") for node in shown.nodes)
+        self._nodes += (self._rename_node(node, "") for node in display_graph.nodes)
 
     def merged_name(self, prefix: str, value: str) -> str:
         """The name of a graph's value in the merged Graph."""

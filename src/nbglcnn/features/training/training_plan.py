@@ -152,7 +152,7 @@ def make_training_plan(
     network: Network,
     asked: TrainingArguments,
     run: TrainingRun,
-    seen: Mapping[str, int],
+    batch_counts: Mapping[str, int],
     *,
     end: int,
     target: Target | None = None,
@@ -188,7 +188,7 @@ def make_training_plan(
     blobs = {**found.blobs, content_hash(words): memoryview(words)}
     if learning_rates:
         blobs[config.learning_rates] = memoryview(learning_rates)
-    return TrainingPlan(asked, run, added, plan, config, content_hash(words), blobs, seen)
+    return TrainingPlan(asked, run, added, plan, config, content_hash(words), blobs, batch_counts)
 
 
 def initial_training_plan(
@@ -196,7 +196,7 @@ def initial_training_plan(
     run: TrainingRun,
     asked: Mapping[str, Any],
     batches: BatchSource,
-    seen: Mapping[str, int],
+    batch_counts: Mapping[str, int],
     target: Target | None = None,
 ) -> TrainingPlan:
     """Build the TrainingPlan of a training from its first step.
@@ -215,7 +215,7 @@ def initial_training_plan(
     )
     rates = pack_learning_rates(optimizer, 0, end)
     return make_training_plan(
-        network, arguments, run, seen, end=end, target=target, learning_rates=rates
+        network, arguments, run, batch_counts, end=end, target=target, learning_rates=rates
     )
 
 

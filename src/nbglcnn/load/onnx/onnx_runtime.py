@@ -39,18 +39,22 @@ def run_onnx_file(
         return {}
     proto = _with_weights(model, graph)
     inputs = dict(zip(graph.inputs, arrays, strict=True))
-    fed = {name: bends.apply(name, array) for name, array in inputs.items()}
+    overrides = {name: bends.apply(name, array) for name, array in inputs.items()}
     made = dict.fromkeys(name for node in proto.graph.node for name in node.output)
     # In the file's order, so that producers come first; noise inputs are already edited.
     bent = [name for name in made if name in bends and name not in inputs]
     for name in bent:
-        before = _run(_copy_proto(proto), [name], fed)
+        before = _run(_copy_proto(proto), [name], overrides)
         if name not in before:
             return {}
-        fed[name] = bends.apply(name, before[name])
-    wanted = [name for name in names if name in made and name not in fed]
-    found = _run(proto, wanted, fed)
-    return found | {name: fed[name] for name in bent if name in names} if found or bent else found
+        overrides[name] = bends.apply(name, before[name])
+    wanted = [name for name in names if name in made and name not in overrides]
+    found = _run(proto, wanted, overrides)
+    return (
+        found | {name: overrides[name] for name in bent if name in names}
+        if found or bent
+        else found
+    )
 
 
 def _with_weights(model: Any, graph: Graph) -> ModelProto:
@@ -80,7 +84,9 @@ def _copy_proto(source: ModelProto) -> ModelProto:
     return proto
 
 
-def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) -> dict[str, Array]:
+def _run(
+    proto: ModelProto, names: Collection[str], overrides: Mapping[str, Array]
+) -> dict[str, Array]:
     """Compute these values, with the arrays in `fed` replacing values of the file.
 
     Nodes that aren't needed are removed.
@@ -93,13 +99,13 @@ def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) ->
 
     graph = proto.graph
     given = {value.name for value in graph.input}
-    for name in fed.keys() - given:
-        array = fed[name]
+    for name in overrides.keys() - given:
+        array = overrides[name]
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
     for node in graph.node:
         for at, name in enumerate(node.output):
-            if name in fed:
+            if name in overrides:
                 node.output[at] = f"{name} before its edits"
     outputs = {output.name: output for output in graph.output if output.name in names}
     for name in names:
@@ -122,7 +128,7 @@ def _run(proto: ModelProto, names: Collection[str], fed: Mapping[str, Array]) ->
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         of = [output.name for output in session.get_outputs()]
-        found = session.run(None, {name: np.asarray(array) for name, array in fed.items()})
+        found = session.run(None, {name: np.asarray(array) for name, array in overrides.items()})
     except Exception:  # the runtime lacks the opset or a type
         return {}
     return dict(zip(of, found, strict=True))

@@ -32,7 +32,7 @@ def batch_dependences(
     graph: Graph,
     copy: Callable[[], torch.nn.Module],
     tensors: Sequence[torch.Tensor],
-    seen: HookedRun | None,
+    reference_run: HookedRun | None,
     run: RunFn,
 ) -> Mapping[str, BatchDependence]:
     """Determine how hooked values depend on the batch, by key; {} if no other batch size runs.
@@ -46,21 +46,23 @@ def batch_dependences(
     found: dict[str, BatchDependence] = {}
     exact: HookedRun | None = None
 
-    def run_in_float64(inputs: Sequence[torch.Tensor], look: CaptureFn | None = None) -> HookedRun:
+    def run_in_float64(
+        inputs: Sequence[torch.Tensor], capture: CaptureFn | None = None
+    ) -> HookedRun:
         with in_float64(twin := copy()):
-            return run(twin, inputs, look)
+            return run(twin, inputs, capture)
 
     for size, at in [(batch + 2, 1), (1, 0)][: min(batch, 2)]:
         sliced = _BatchSlice(batch, size, at)
         others = [sliced.slice_input(one) if one.shape[:1] == (batch,) else one for one in tensors]
         try:
-            seen = seen or run(copy(), tensors, None)
-            look = _DependenceCheck(seen, sliced)
-            new = _dependences_by_key(graph, seen, run(copy(), others, look))
+            reference_run = reference_run or run(copy(), tensors, None)
+            capture = _DependenceCheck(reference_run, sliced)
+            new = _dependences_by_key(graph, reference_run, run(copy(), others, capture))
             if "across" in new.values():  # may be due to rounding: check in float64
                 exact = exact or run_in_float64(tensors)
-                look = _DependenceCheck(exact, sliced, FLOAT64_TOLERANCE)
-                new = _dependences_by_key(graph, exact, run_in_float64(others, look))
+                capture = _DependenceCheck(exact, sliced, FLOAT64_TOLERANCE)
+                new = _dependences_by_key(graph, exact, run_in_float64(others, capture))
         except (NbglcnnError, RuntimeError, ValueError, TypeError):
             continue  # forward doesn't support this batch size, or needs the user's hooks
         found |= {name: one for name, one in new.items() if found.get(name) != "across"}
@@ -103,8 +105,10 @@ def _surround_examples(tensor: torch.Tensor) -> torch.Tensor:
 class _DependenceCheck:
     """Compares the tensors of a run at another batch size with those of the run `seen`."""
 
-    def __init__(self, seen: HookedRun, sliced: _BatchSlice, near: float = TOLERANCE) -> None:
-        self._seen = seen
+    def __init__(
+        self, reference_run: HookedRun, sliced: _BatchSlice, near: float = TOLERANCE
+    ) -> None:
+        self._seen = reference_run
         self._sliced = sliced
         self._near = near
 
@@ -119,11 +123,11 @@ class _DependenceCheck:
 
 
 def _dependences_by_key(
-    graph: Graph, seen: HookedRun, other: HookedRun
+    graph: Graph, reference_run: HookedRun, other: HookedRun
 ) -> dict[str, BatchDependence]:
     """Map the results of a _DependenceCheck to the Graph's keys."""
     found: Mapping[str, Any] = values_by_key(graph, None, other.arrays, other.root)
-    if _calls(seen.root) != _calls(other.root):  # a module may be called once per example
+    if _calls(reference_run.root) != _calls(other.root):  # a module may be called once per example
         outputs = {key.name for key in graph.keys if key.kind == "output"}
         found = {name: one for name, one in found.items() if name in outputs}
     return {name: one for name, one in found.items() if one is not None}

@@ -135,10 +135,10 @@ class BentModule(torch.nn.Module):
         bends = edit_replay(plan, edits, own)
         inputs = tuple(one.key for one in plan.inputs if one.key not in plan.noise)
         noise = tuple(one.key for one in plan.inputs if one.key in plan.noise)
-        between = _functional_keys(plan, bends)
-        if not between:
+        functional_keys = _functional_keys(plan, bends)
+        if not functional_keys:
             return PreparedCall(bends, inputs, noise)
-        return self._prepare_recorded(given, arrays, bends, inputs, noise, between)
+        return self._prepare_recorded(given, arrays, bends, inputs, noise, functional_keys)
 
     def _copy(self) -> torch.nn.Module:
         return detached_copy(self.model)[0].cpu()
@@ -150,7 +150,7 @@ class BentModule(torch.nn.Module):
         bends: EditReplay,
         inputs: tuple[str, ...],
         noise: tuple[str, ...],
-        between: Sequence[str],
+        functional_keys: Sequence[str],
     ) -> PreparedCall:
         """Prepare a recorded run, for edits of operators called in forward itself."""
         twin, operator = self._copy(), bend_operator()
@@ -173,14 +173,14 @@ class BentModule(torch.nn.Module):
         program = kept[-1]
         every = len(program.graph.output_node().args[0])
         recorded = RecordedModule(program, range(every - len(outputs), every))
-        keys = _node_names(graph, recorded, between)
-        check_called(bends, recorded.bent_keys() | set(between) | set(noise), self.model)
+        keys = _node_names(graph, recorded, functional_keys)
+        check_called(bends, recorded.bent_keys() | set(functional_keys) | set(noise), self.model)
         numbers = [tensor for _, tensor in drawn]
         with torch.no_grad():
             found, _ = recorded.run(self.model, (*given, *numbers), lambda _, tensor: tensor, {})
         if any(node.python_fallback for node in graph.nodes) or not _are_close(found, outputs):
             raise InputError(
-                f"{between[0]} cannot be replayed in PyTorch: the recording of "
+                f"{functional_keys[0]} cannot be replayed in PyTorch: the recording of "
                 f"{type(self.model).__name__} computes different values than the module itself"
             )
         draws = tuple(draw for draw, _ in drawn)
@@ -259,11 +259,13 @@ def _fit_to_batch(
     return found, own
 
 
-def _node_names(graph: Graph, recorded: RecordedModule, between: Sequence[str]) -> dict[str, str]:
+def _node_names(
+    graph: Graph, recorded: RecordedModule, functional_keys: Sequence[str]
+) -> dict[str, str]:
     """Map names of recorded nodes to these keys; InputError for a key without a recorded node."""
     nodes, values = recorded.nodes(), {key.name: key.value for key in graph.keys}
     found = {}
-    for key in between:
+    for key in functional_keys:
         # If an input has the operator's name, draft.free_name has appended a number to it.
         name = re.sub(r"\.\d+$", "", values.get(key, ""))
         node = nodes.get(name)
